@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
 READY_DEV := .venv/ready-dev
-CODE := fencepost harness workloads pipelines nemeses checkers reports bench tests setup.py
+CODE := fencepost harness workloads nemeses checkers reports benchmarks tests tools setup.py
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation
 
 .PHONY: setup setup-dev demo quick test check chaos mutants coverage lint actionlint docs bench bench-many clean
@@ -71,6 +71,7 @@ lint: setup-dev
 	@$(BIN)/ruff check $(CODE)
 	@$(BIN)/ruff format --check $(CODE)
 	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-cache >/dev/null || $(BIN)/lint-imports --no-cache
 
 # The workflows of .github; the linter is built once, from its Go module, into the cache.
 actionlint: setup
@@ -81,22 +82,22 @@ docs: setup
 	@$(BIN)/python -P -m checkers.pages docs/anomalies
 	@$(BIN)/python -P -m harness.record.page docs/tables.md
 	@$(BIN)/python -P -m harness.clients.page docs/clients.md
-	@$(BIN)/python -P -m harness.reasons docs/reasons.md
+	@$(BIN)/python -P -m harness.results.reasons docs/reasons.md
 
 # What a run costs, and what a verdict costs; with SIZE (1m, 10m, 50m, 100m) a verdict on as many records alone.
 bench: setup-dev
 ifdef SIZE
-	@$(BIN)/python -m bench.scale $(SIZE)
+	@$(BIN)/python -m benchmarks.scale $(SIZE)
 else
-	@$(BIN)/python -m bench.run
-	@$(BIN)/python -m bench.verdicts
-	@$(BIN)/python -m bench.scale 1m 10m
+	@$(BIN)/python -m benchmarks.run
+	@$(BIN)/python -m benchmarks.verdicts
+	@$(BIN)/python -m benchmarks.scale 1m 10m
 endif
 
 # What judging many stored runs costs: make bench-many RUNS="store/shop/TIME ..." COUNT=1000
 COUNT ?= 1000
 bench-many: setup-dev
-	@$(BIN)/python -m bench.many --runs $(COUNT) $(RUNS)
+	@$(BIN)/python -m benchmarks.many --runs $(COUNT) $(RUNS)
 
 # The store is yours: it stays.
 clean:

@@ -9,7 +9,7 @@ import sys
 
 from setuptools import find_namespace_packages, setup
 
-ROOMS = ("harness", "workloads", "pipelines", "nemeses", "checkers", "reports")
+ROOMS = ("harness", "workloads", "nemeses", "checkers", "reports")
 
 # An editable install points at the repository, where the rooms are top-level packages.
 PREFIX = "" if "editable_wheel" in sys.argv else "fencepost._rooms."

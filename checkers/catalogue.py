@@ -8,7 +8,7 @@ from pathlib import Path
 from checkers.checker import BOTH, Checker
 from checkers.needs import NEEDS, PREMISES
 from checkers.registry import CHECKERS
-from harness.reasons import NO_JOURNALS
+from harness.results.reasons import NO_JOURNALS
 
 
 @dataclass(frozen=True)

@@ -6,22 +6,22 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from harness.history import Premise
+from harness.model.vocabulary import Premise
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from checkers.external.tables import ExternalTables
-    from checkers.findings.form import Finding
+    from checkers.findings.form import Findings
     from checkers.findings.rules import Rule, Suspect
-    from checkers.findings.told import Told
+    from checkers.findings.wording import AnomalyWording
     from checkers.stored.tables import Tables
 
 STORES, HISTORIES, BOTH = "stored runs", "external histories", "both"
 
 
 @dataclass(frozen=True)
-class Because:
+class Cause:
     """A cause. `by_operation`: only if every finding shares an operation with one of the cause."""
 
     cause: str
@@ -36,7 +36,7 @@ class Checker:
     needs: tuple[str, ...] = ()  # keys of `checkers.needs.NEEDS`
     premises: tuple[Premise, ...] = ()  # without which it would accuse a right pipeline
     rests_on: tuple[str, ...] = ()  # tables that must be whole for absence to prove anything
-    because: tuple[Because, ...] = ()  # the first that holds is told
+    because: tuple[Cause, ...] = ()  # the first that holds is told
     names: tuple[str, ...] = ()  # of the anomalies; empty: the module's own, with hyphens
     family: str = "other"
     warning: bool = False  # listed, and never decides
@@ -65,15 +65,15 @@ class Checker:
         )
         return function(tables) if function is not None else None
 
-    def explain(self, tables: "Tables", findings: "Mapping[int, list[Finding]]") -> None:
+    def explain(self, tables: "Tables", findings: "Mapping[int, list[Findings]]") -> None:
         """Add to the examples of these runs, in place, what only this check knows, if it knows more."""
         more = getattr(self._module, "explain", None) if findings else None
         if more is not None:
             more(tables, findings)
 
-    def told(self, anomaly: str) -> "Told":
+    def told(self, anomaly: str) -> "AnomalyWording":
         """How one of its anomalies is told."""
-        told: Told = self._module.TOLD[anomaly]
+        told: AnomalyWording = self._module.TOLD[anomaly]
         return told
 
     @property

@@ -1,7 +1,7 @@
 """What a check may need of a run, and what it may rest on; and what is said where that is not so."""
 
-from harness.history import Premise
-from harness.reasons import NO_AGGREGATE, NO_INPUTS, NO_JOURNALS, NO_ORDER, Reason, ReasonCode
+from harness.model.vocabulary import Premise
+from harness.results.reasons import NO_AGGREGATE, NO_INPUTS, NO_JOURNALS, NO_ORDER, Reason, ReasonCode
 
 NEEDS = {
     "journals": NO_JOURNALS,

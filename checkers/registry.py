@@ -3,16 +3,16 @@
 Importing this module does not import PySpark; asking a checker does.
 """
 
-from checkers.checker import BOTH, HISTORIES, STORES, Because, Checker
+from checkers.checker import BOTH, HISTORIES, STORES, Cause, Checker
 from checkers.external.graph.names import BAD, GRAPHS
-from harness.history import Premise
+from harness.model.vocabulary import Premise
 
 
-def _by(*causes: str) -> tuple[Because, ...]:
-    return tuple(Because(cause) for cause in causes)
+def _by(*causes: str) -> tuple[Cause, ...]:
+    return tuple(Cause(cause) for cause in causes)
 
 
-HANGING = Because("hanging-transaction", by_operation=False)
+HANGING = Cause("hanging-transaction", by_operation=False)
 READS = ("polls", "ends", "partitions")
 LOGS = ("batches", "replicas")
 JOURNALS = ("journals", "ops", "sends")

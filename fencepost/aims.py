@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from harness.errors import UsageError
-from harness.history import TAKEN, Step
-from harness.names import check_name
-from harness.pipeline import PipelineFacts
+from harness.common.errors import UsageError
+from harness.common.names import check_name
+from harness.model.pipeline import PipelineSpec
+from harness.model.vocabulary import STEPS_WITH_INPUT, WorkerStep
 
 if TYPE_CHECKING:
-    from harness.runner.faults import Nemesis
+    from harness.runner.nemesis import Nemesis
 
 CRASH_POINTS = "crash-points"
 """A kill at every step of the loop, and a pause at each at which a worker holds what it has not committed."""
@@ -23,13 +23,13 @@ def require_known(asked: str, faults: "Mapping[str, Nemesis]") -> None:
     if not at:
         return
     states = sorted(faults[name].states) if name in faults else []
-    check_name("step", step.rpartition(":")[2], [*(one.value for one in Step), *states])
+    check_name("step", step.rpartition(":")[2], [*(one.value for one in WorkerStep), *states])
     if name == "none" or not faults[name].aimable:
         able = ", ".join(one for one, nemesis in faults.items() if nemesis.aimable)
         raise UsageError(f"{name} cannot be aimed at a step; these can: {able}")
 
 
-def expand(asked: Sequence[str], pipeline: PipelineFacts) -> list[str]:
+def expand(asked: Sequence[str], pipeline: PipelineSpec) -> list[str]:
     """The names, with every step of a sweep in the place of its name."""
     found: list[str] = []
     for name in asked:
@@ -40,11 +40,11 @@ def expand(asked: Sequence[str], pipeline: PipelineFacts) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def sweep(pipeline: PipelineFacts) -> list[str]:
+def sweep(pipeline: PipelineSpec) -> list[str]:
     """What a sweep of the crash points asks for, in the order of the loop."""
     steps = list(dict.fromkeys(step for stage in pipeline.stages for step in stage.steps))
     kills = [f"kill-worker@{step}" for step in steps]
-    held = {*TAKEN, *(step for one in pipeline.stages for step in one.held_at)}
+    held = {*STEPS_WITH_INPUT, *(step for one in pipeline.stages for step in one.zombie_steps)}
     return kills + [f"pause-worker@{step}" for step in steps if step in held]
 
 

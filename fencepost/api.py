@@ -79,9 +79,9 @@ class Result:
 
     @property
     def repeat(self) -> str | None:
-        """The command that repeats the run; None of an external history, or where `test.toml` is gone."""
+        """The command that repeats the run; None of an external history, or where `run.toml` is gone."""
         try:
-            document = tomllib.loads((self.folder / "test.toml").read_text(encoding="utf-8"))
+            document = tomllib.loads((self.folder / "run.toml").read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return None
         command: str | None = document.get("run", {}).get("command")

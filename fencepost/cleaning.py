@@ -7,28 +7,28 @@ from dataclasses import dataclass
 from typing import Any
 
 from fencepost.command_line import command_line
-from harness.clients.wire import Target
 from harness.cluster.connecting import reached, servers_of
-from harness.cluster.left_behind import Idle, LeftBehind, Removed, found, remove
+from harness.cluster.left_behind import IdleTime, Leftovers, RemovalReport, found, remove
+from harness.common.errors import EnvironmentFailure, ExitStatus, UsageError
 from harness.containers.leftovers import remove_abandoned
 from harness.environment.cache import cache_folder
-from harness.errors import EnvironmentFailure, ExitStatus, UsageError
 from harness.processes.guardian import sweep_leftovers
+from harness.results.wording import several
 from harness.settings.options import Options
 from harness.settings.tags import IDLE
-from harness.telling.words import several
+from harness.wire.protocol import Target
 
 Told = list[dict[str, Any]]
 Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Asked:
+class CleanRequest:
     """What a user asks to have removed from a cluster."""
 
     tags: tuple[str, ...]  # none: all
     delete: bool
-    idle: Idle
+    idle: IdleTime
 
 
 def clean_here(say: Say) -> tuple[Told, ExitStatus]:
@@ -46,7 +46,7 @@ def clean_here(say: Say) -> tuple[Told, ExitStatus]:
     return [{"removed": one} for one in gone], status
 
 
-def clean_there(options: Options, asked: Asked, say: Say) -> tuple[Told, ExitStatus]:
+def clean_there(options: Options, asked: CleanRequest, say: Say) -> tuple[Told, ExitStatus]:
     """List what runs have left on a cluster that others use, and delete what is idle, if asked.
 
     Raises `FencepostError` for a tag that is not there, and where the cluster does not answer.
@@ -76,15 +76,13 @@ def clean_there(options: Options, asked: Asked, say: Say) -> tuple[Told, ExitSta
     return told, ExitStatus.FAILURE if failed else ExitStatus.VALID
 
 
-def _once_more(
-    brokers: Mapping[int, Target], prefix: str, lefts: Sequence[LeftBehind]
-) -> Iterator[LeftBehind]:
+def _once_more(brokers: Mapping[int, Target], prefix: str, lefts: Sequence[Leftovers]) -> Iterator[Leftovers]:
     """Each as it is now: somebody may have begun to use it while others were deleted, or its run has removed it."""
     for left in lefts:
         yield from found(brokers, prefix, [left.tag])
 
 
-def _there(left: LeftBehind, now_ms: float) -> str:
+def _there(left: Leftovers, now_ms: float) -> str:
     """`4 topics, 2 groups without members, written 3 h 12 min ago`."""
     groups = several(len(left.groups), "group")
     if left.groups and all(group.members == 0 for group in left.groups):
@@ -95,7 +93,7 @@ def _there(left: LeftBehind, now_ms: float) -> str:
     return ", ".join(parts)
 
 
-def _removed(left: LeftBehind, removed: Removed | None) -> str:
+def _removed(left: Leftovers, removed: RemovalReport | None) -> str:
     if removed is None:
         return "idle"
     if not removed.failures:
@@ -105,13 +103,13 @@ def _removed(left: LeftBehind, removed: Removed | None) -> str:
     return f"deleted {' and '.join(parts)}"
 
 
-def _deleting(options: Options, asked: Asked) -> str:
+def _deleting(options: Options, asked: CleanRequest) -> str:
     """The command that deletes what was listed; of how to connect it names the file."""
     idle = [] if asked.idle.words == IDLE else ["--idle", asked.idle.words]
     return f"{command_line(options, 'clean')} {shlex.join(['--delete', *idle, *asked.tags])}"
 
 
-def _as_json(left: LeftBehind, kept: str | None, removed: Removed | None) -> dict[str, Any]:
+def _as_json(left: Leftovers, kept: str | None, removed: RemovalReport | None) -> dict[str, Any]:
     told: dict[str, Any] = {
         "tag": left.tag,
         "topics": left.topics,

@@ -14,9 +14,9 @@ from types import TracebackType
 import click
 
 from fencepost.api import LAST_WORDS
-from harness.errors import ExitStatus, FencepostError, UsageError
-from harness.names import unknown
-from harness.secrets import redact_text
+from harness.common.errors import ExitStatus, FencepostError, UsageError
+from harness.common.names import unknown
+from harness.common.secrets import redact_text
 from harness.settings.options import FIELDS
 
 COMMANDS = (
@@ -31,7 +31,7 @@ SHOWS = ("list", "explain", "trace")
 """Commands that decide nothing: whoever stops reading, as `head` does, has seen enough."""
 
 
-class House(click.Group):
+class CommandGroup(click.Group):
     """The commands, each in a file of `fencepost/commands`, loaded when it is asked for."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -54,9 +54,11 @@ class House(click.Group):
         return super().resolve_command(ctx, args)
 
 
-@click.group(cls=House, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.group(
+    cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110}
+)
 @click.version_option(version(NAME), prog_name=NAME)
-def house() -> None:
+def command_group() -> None:
     """Break a Kafka cluster under an exactly-once pipeline, and judge what came of it.
 
     \b
@@ -74,10 +76,10 @@ def run_command_line(arguments: Sequence[str]) -> int:
         print(f"{NAME}: standard output is closed: {UNREAD}", file=sys.stderr)
         return ExitStatus.FAILURE
     if not arguments:
-        print(house.make_context(NAME, [], resilient_parsing=True).get_help(), file=sys.stderr)
+        print(command_group.make_context(NAME, [], resilient_parsing=True).get_help(), file=sys.stderr)
         return ExitStatus.USAGE
     try:
-        status = house.main(args=list(arguments), prog_name=NAME, standalone_mode=False)
+        status = command_group.main(args=list(arguments), prog_name=NAME, standalone_mode=False)
         sys.stdout.flush()
         return int(status or 0)
     except (click.ClickException, FencepostError, KeyboardInterrupt, click.Abort) as error:

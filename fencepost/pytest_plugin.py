@@ -47,7 +47,7 @@ MARKER = (
 
 
 @dataclass
-class Session:
+class PluginSession:
     """What holds for a whole session."""
 
     seed: int
@@ -57,15 +57,15 @@ class Session:
 
 
 @dataclass
-class Runs:
+class PluginRuns:
     """The runs of one test."""
 
     results: list[Result] = field(default_factory=list)
     begun: int = 0
 
 
-_SESSION = pytest.StashKey[Session]()
-_RUNS = pytest.StashKey[Runs]()
+_SESSION = pytest.StashKey[PluginSession]()
+_RUNS = pytest.StashKey[PluginRuns]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -84,7 +84,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if seed is None:
         seed = _told(config).get("fencepost_seed", secrets.randbelow(2**31))
     nightly = config.getoption("--fencepost-nightly")
-    config.stash[_SESSION] = Session(seed, nightly, os.environ.get(OTHER_COMMAND))
+    config.stash[_SESSION] = PluginSession(seed, nightly, os.environ.get(OTHER_COMMAND))
     if command := config.getoption("--fencepost-command"):
         os.environ[OTHER_COMMAND] = command
 
@@ -170,7 +170,7 @@ def fencepost(request: pytest.FixtureRequest, fencepost_judge: None, fencepost_n
     session = request.config.stash[_SESSION]
     chosen = request.config.getoption("--fencepost-store")
     store = chosen or str(request.getfixturevalue("tmp_path") / "store")
-    runs = request.node.stash.setdefault(_RUNS, Runs())
+    runs = request.node.stash.setdefault(_RUNS, PluginRuns())
     marked = _marked(request.node)
 
     def run_here(**options: Any) -> Result:

@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from harness.settings.options import Known
+from harness.settings.options import KnownNames
 
 if TYPE_CHECKING:
-    from harness.runner.faults import Nemesis
+    from harness.runner.nemesis import Nemesis
     from harness.settings.options import Options
-    from pipelines.pipeline import UserPipeline
+    from workloads.custom.pipeline import CustomPipeline
     from workloads.defects.defect import Defect
     from workloads.model.workload import Workload
 
@@ -20,13 +20,13 @@ def workloads() -> "Mapping[str, Workload]":
     return WORKLOADS
 
 
-def pipeline_of(options: "Options") -> "Workload | UserPipeline":
+def pipeline_of(options: "Options") -> "Workload | CustomPipeline":
     """The pipeline that these options ask for: one of ours, or a user's. Raises `UsageError`."""
     if options.pipeline is None:
         return workloads()[options.workload]
-    from pipelines.pipeline import UserPipeline
+    from workloads.custom.pipeline import CustomPipeline
 
-    return UserPipeline.load(options.pipeline)
+    return CustomPipeline.load(options.pipeline)
 
 
 def nemeses() -> "Mapping[str, Nemesis]":
@@ -57,12 +57,12 @@ def kafka_versions() -> tuple[str, ...]:
     return versions()
 
 
-def known() -> Known:
+def known() -> KnownNames:
     """All names that options may hold."""
     from fencepost.aims import require_known
     from harness.cluster.kinds.registry import require_options
 
-    return Known(
+    return KnownNames(
         workloads=workloads(),
         require_fault=lambda asked: require_known(asked, nemeses()),
         require_cluster=require_options,

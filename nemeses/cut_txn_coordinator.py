@@ -7,18 +7,18 @@ somebody answers, or asks the group where it stands; one that takes silence for 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from harness.errors import FaultFailed, WaitTimeout
-from harness.history import Step
+from harness.common.errors import FaultFailed, WaitTimeout
+from harness.common.waiting import wait_for
+from harness.model.pipeline import StageSpec
+from harness.model.vocabulary import WorkerStep
 from harness.network import Cut
 from harness.network.links import client_link
-from harness.pipeline import StageFacts
 from harness.processes.control_line import Command
-from harness.runner.faults import Effect, FaultContext, Injection, Nemesis
-from harness.runner.member import Member
+from harness.runner.member import RunProcess
+from harness.runner.nemesis import FaultContext, InjectedFault, Nemesis, PlannedFault
 from harness.runner.occupied import brokers_and_a_worker
-from harness.waiting import wait_for
-from nemeses.cuts import prove
-from nemeses.targets import any_txn_coordinator, stages_of
+from nemeses.aiming.targets import any_txn_coordinator, stages_of
+from nemeses.effects.cuts import prove
 
 GOAL = "txn-coordinator"
 STEP_TIMEOUT_S = 45.0
@@ -27,13 +27,13 @@ COORDINATOR_TIMEOUT_S = 10.0
 
 
 @contextmanager
-def cut_txn_coordinator(context: FaultContext, injection: Injection) -> Iterator[Effect]:
+def cut_txn_coordinator(context: FaultContext, injection: PlannedFault) -> Iterator[InjectedFault]:
     """It acted if the worker stood at the step, and what it sent was lost while the broker answered others."""
     member, own, foreseen = _whom(context, injection)
     who = f"worker {member.journal}"
-    effect = Effect(target=f"{who} from the transaction coordinator of {own}", who=who)
+    effect = InjectedFault(target=f"{who} from the transaction coordinator of {own}", who=who)
     effect.details |= {"worker": member.journal, "transactional_id": own}
-    step = Step(injection.step or Step.BEFORE_COMMIT)
+    step = WorkerStep(injection.step or WorkerStep.BEFORE_COMMIT)
     try:
         context.processes.wait_at_step(member, step, STEP_TIMEOUT_S, asked="commit")
     except WaitTimeout as error:
@@ -48,8 +48,8 @@ def cut_txn_coordinator(context: FaultContext, injection: Injection) -> Iterator
         effect.other = f"its transaction coordinator, broker {broker}"
         effect.target = f"{who} from {effect.other}"
         effect.details["broker"] = str(broker)
-        effect.strikes()
-        with context.cluster.network.impose([client_link(member.slot, broker)], Cut()) as cut:
+        effect.mark_injected()
+        with context.cluster.network.impose([client_link(member.endpoint, broker)], Cut()) as cut:
             member.send(Command(go=True))
             effect.proof.append(f"{member.journal} stood at {step.value}")
             if broker != foreseen:
@@ -63,7 +63,7 @@ def cut_txn_coordinator(context: FaultContext, injection: Injection) -> Iterator
         member.send(Command(go=True))
 
 
-def _coordinator_now(context: FaultContext, own: str, effect: Effect) -> int | None:
+def _coordinator_now(context: FaultContext, own: str, effect: InjectedFault) -> int | None:
     """Return the broker that coordinates the id now, which may have changed since the fault began.
 
     None, and a note in the effect, if no broker coordinates it within `COORDINATOR_TIMEOUT_S`.
@@ -80,14 +80,14 @@ def _coordinator_now(context: FaultContext, own: str, effect: Effect) -> int | N
         return None
 
 
-def _whom(context: FaultContext, injection: Injection) -> tuple[Member, str, int]:
+def _whom(context: FaultContext, injection: PlannedFault) -> tuple[RunProcess, str, int]:
     """Return a worker, its transactional id, and the broker that coordinates the id now.
 
     It prefers a worker whose group has another coordinator, so that the worker keeps its partitions. Raises
     `FaultFailed`.
     """
     cluster, named = context.cluster, injection.target.name
-    found: list[tuple[bool, bool, bool, Member, str, int]] = []
+    found: list[tuple[bool, bool, bool, RunProcess, str, int]] = []
     for stage in stages_of(context, injection):
         for member in context.processes.workers(stage.name):
             own = _id_of(stage, member, named)
@@ -102,7 +102,7 @@ def _whom(context: FaultContext, injection: Injection) -> tuple[Member, str, int
     return member, own, broker
 
 
-def _id_of(stage: StageFacts, member: Member, named: str) -> str | None:
+def _id_of(stage: StageSpec, member: RunProcess, named: str) -> str | None:
     """The worker's own id; of a stage whose ids belong to partitions the one that is named."""
     ids = stage.transactional_ids
     return ids.get(member.worker or "") or (named if named in ids.values() else None)
@@ -117,7 +117,7 @@ NEMESIS = Nemesis(
     hold_s=5.0,
     recovery_s=6.0,
     draw=any_txn_coordinator,
-    strike=cut_txn_coordinator,
+    inject=cut_txn_coordinator,
     by_default=False,
     aimable=True,
 )

@@ -7,14 +7,16 @@ resolves to nothing until it is back.
 from contextlib import AbstractContextManager
 
 from harness.cluster import Ability
-from harness.runner.faults import Effect, FaultContext, Injection, Nemesis
+from harness.runner.nemesis import FaultContext, InjectedFault, Nemesis, PlannedFault
 from harness.runner.occupied import all_brokers
-from nemeses.failover import FAILOVER_BROKERS
-from nemeses.isolation import isolated
-from nemeses.targets import any_leader
+from nemeses.aiming.failover import FAILOVER_BROKERS
+from nemeses.aiming.targets import any_leader
+from nemeses.effects.isolation import isolated
 
 
-def disconnect_broker(context: FaultContext, injection: Injection) -> AbstractContextManager[Effect]:
+def disconnect_broker(
+    context: FaultContext, injection: PlannedFault
+) -> AbstractContextManager[InjectedFault]:
     """It acted if Docker says that it is on that network no more, and another broker leads the partition."""
     return isolated(context, injection, Ability.DISCONNECT)
 
@@ -29,6 +31,6 @@ NEMESIS = Nemesis(
     recovery_s=8.0,
     draw=any_leader,
     least_brokers=FAILOVER_BROKERS,
-    strike=disconnect_broker,
+    inject=disconnect_broker,
     by_default=False,
 )

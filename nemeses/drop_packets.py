@@ -7,14 +7,14 @@ connecting takes until it times out; nobody closes the connections that stand, a
 from contextlib import AbstractContextManager
 
 from harness.cluster import Ability
-from harness.runner.faults import Effect, FaultContext, Injection, Nemesis
+from harness.runner.nemesis import FaultContext, InjectedFault, Nemesis, PlannedFault
 from harness.runner.occupied import all_brokers
-from nemeses.failover import FAILOVER_BROKERS
-from nemeses.isolation import isolated
-from nemeses.targets import any_leader
+from nemeses.aiming.failover import FAILOVER_BROKERS
+from nemeses.aiming.targets import any_leader
+from nemeses.effects.isolation import isolated
 
 
-def drop_packets(context: FaultContext, injection: Injection) -> AbstractContextManager[Effect]:
+def drop_packets(context: FaultContext, injection: PlannedFault) -> AbstractContextManager[InjectedFault]:
     """It acted if the kernel counted packets that it dropped, and another broker leads the partition."""
     return isolated(context, injection, Ability.PACKETS)
 
@@ -29,6 +29,6 @@ NEMESIS = Nemesis(
     recovery_s=8.0,
     draw=any_leader,
     least_brokers=FAILOVER_BROKERS,
-    strike=drop_packets,
+    inject=drop_packets,
     by_default=False,
 )

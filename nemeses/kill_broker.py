@@ -6,15 +6,15 @@ It can be aimed at a step of a worker's loop, and at the markers of its transact
 from contextlib import AbstractContextManager
 
 from harness.cluster import Ability
-from harness.runner.faults import Effect, FaultContext, Injection, Nemesis
+from harness.runner.nemesis import FaultContext, InjectedFault, Nemesis, PlannedFault
 from harness.runner.occupied import all_brokers
-from nemeses.around_markers import AFTER, BEFORE, kill_around_markers
-from nemeses.brokers import kill, restart, struck
-from nemeses.failover import FAILOVER_BROKERS
-from nemeses.targets import any_leader
+from nemeses.aiming.around_markers import AFTER, BEFORE, kill_around_markers
+from nemeses.aiming.failover import FAILOVER_BROKERS
+from nemeses.aiming.targets import any_leader
+from nemeses.effects.brokers import kill, restart, struck
 
 
-def kill_broker(context: FaultContext, injection: Injection) -> AbstractContextManager[Effect]:
+def kill_broker(context: FaultContext, injection: PlannedFault) -> AbstractContextManager[InjectedFault]:
     """It acted if its process ended by the signal and another broker leads the partition."""
     if injection.state is not None:
         return kill_around_markers(context, injection)
@@ -33,5 +33,5 @@ NEMESIS = Nemesis(
     aimable=True,
     states=frozenset({BEFORE, AFTER}),
     least_brokers=FAILOVER_BROKERS,
-    strike=kill_broker,
+    inject=kill_broker,
 )

@@ -3,14 +3,16 @@
 from contextlib import AbstractContextManager
 
 from harness.cluster import Ability
-from harness.runner.faults import Effect, FaultContext, Injection, Nemesis
+from harness.runner.nemesis import FaultContext, InjectedFault, Nemesis, PlannedFault
 from harness.runner.occupied import all_brokers
-from nemeses.brokers import kill, restart, struck
-from nemeses.failover import FAILOVER_BROKERS
-from nemeses.targets import any_group_coordinator
+from nemeses.aiming.failover import FAILOVER_BROKERS
+from nemeses.aiming.targets import any_group_coordinator
+from nemeses.effects.brokers import kill, restart, struck
 
 
-def kill_group_coordinator(context: FaultContext, injection: Injection) -> AbstractContextManager[Effect]:
+def kill_group_coordinator(
+    context: FaultContext, injection: PlannedFault
+) -> AbstractContextManager[InjectedFault]:
     """It acted if its process ended by the signal and another broker coordinates the group."""
     return struck(context, injection, kill, restart)
 
@@ -26,5 +28,5 @@ NEMESIS = Nemesis(
     draw=any_group_coordinator,
     aimable=True,
     least_brokers=FAILOVER_BROKERS,
-    strike=kill_group_coordinator,
+    inject=kill_group_coordinator,
 )

@@ -8,9 +8,9 @@ takes its place before must wait for them.
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from harness.errors import FaultFailed
-from harness.runner.faults import Effect, FaultContext, Injection, Nemesis
-from nemeses.instances import (
+from harness.common.errors import FaultFailed
+from harness.runner.nemesis import FaultContext, InjectedFault, Nemesis, PlannedFault
+from nemeses.effects.instances import (
     MORE_IN,
     STATES,
     any_instance,
@@ -24,7 +24,7 @@ from nemeses.instances import (
 
 
 @contextmanager
-def kill_instance(context: FaultContext, injection: Injection) -> Iterator[Effect]:
+def kill_instance(context: FaultContext, injection: PlannedFault) -> Iterator[InjectedFault]:
     """It acted if its process was there, and ended by the signal."""
     member, unready = at_work(context, injection.target)
     effect = effect_on(member)
@@ -53,5 +53,5 @@ NEMESIS = Nemesis(
     overhears=True,
     states=STATES,
     more_in=MORE_IN,
-    strike=kill_instance,
+    inject=kill_instance,
 )

@@ -11,29 +11,37 @@ from functools import partial
 from random import Random
 
 from harness.cluster import Ability, Broker
-from harness.errors import FaultFailed, WaitTimeout
+from harness.common.errors import FaultFailed, WaitTimeout
+from harness.common.waiting import wait_for
+from harness.model.pipeline import TopicPartition
 from harness.network import Cut
 from harness.network.links import peer_link
-from harness.pipeline import Place
-from harness.runner.faults import Drawn, Effect, FaultContext, FaultTargets, Injection, Nemesis, Target
+from harness.runner.nemesis import (
+    DrawnFault,
+    FaultContext,
+    FaultTargets,
+    InjectedFault,
+    Nemesis,
+    PlannedFault,
+    Target,
+)
 from harness.runner.occupied import all_brokers
-from harness.waiting import wait_for
-from nemeses.failover import FAILOVER_BROKERS, another, await_failover, first_in_role
-from nemeses.targets import broker_in_role, one_of
+from nemeses.aiming.failover import FAILOVER_BROKERS, another, await_failover, first_in_role
+from nemeses.aiming.targets import broker_in_role, one_of
 
 AHEAD_TIMEOUT_S = 8.0
 """Well below the time after which a follower that does not fetch is no longer in sync."""
 IN_SYNC_TIMEOUT_S = 90.0
 
 
-def draw(rng: Random, targets: FaultTargets) -> Drawn:
+def draw(rng: Random, targets: FaultTargets) -> DrawnFault:
     """The leader of a partition that workers write."""
     topic, partition = one_of(rng, targets.written, "a topic that workers write")
-    return Drawn(Target("leader", f"{topic}/{partition}"))
+    return DrawnFault(Target("leader", f"{topic}/{partition}"))
 
 
 @contextmanager
-def kill_leader_ahead(context: FaultContext, injection: Injection) -> Iterator[Effect]:
+def kill_leader_ahead(context: FaultContext, injection: PlannedFault) -> Iterator[InjectedFault]:
     """It acted if the leader's log was longer than any follower's when it was killed, and another leads now."""
     cluster = context.cluster
     target = _beside_coordinators(context, injection.target)
@@ -41,9 +49,9 @@ def kill_leader_ahead(context: FaultContext, injection: Injection) -> Iterator[E
     first = first_in_role(who, target)
     leader, followers = _parted(cluster.brokers, first, target)
     topic, _, number = target.name.rpartition("/")
-    effect = Effect(target=f"broker {first}, leader of {target.name}", who=f"broker {first}")
+    effect = InjectedFault(target=f"broker {first}, leader of {target.name}", who=f"broker {first}")
     links = [peer_link(follower.id, first, "int") for follower in followers]
-    effect.strikes()
+    effect.mark_injected()
     try:
         with cluster.network.impose(links, Cut()):
             try:
@@ -87,7 +95,7 @@ def _parted(brokers: Sequence[Broker], first: int, target: Target) -> tuple[Brok
     return leader, [broker for broker in brokers if broker is not leader]
 
 
-def _ahead(leader: Broker, followers: list[Broker], place: Place) -> int:
+def _ahead(leader: Broker, followers: list[Broker], place: TopicPartition) -> int:
     """Wait until the leader's log is longer than any follower's, at two looks: whoever wrote has its answer then."""
     seen: list[int] = [0]
 
@@ -115,6 +123,6 @@ NEMESIS = Nemesis(
     recovery_s=12.0,
     draw=draw,
     least_brokers=FAILOVER_BROKERS,
-    strike=kill_leader_ahead,
+    inject=kill_leader_ahead,
     by_default=False,
 )

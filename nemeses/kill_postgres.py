@@ -8,15 +8,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from random import Random
 
-from harness.errors import FaultFailed
-from harness.runner.faults import (
-    Drawn,
-    Effect,
+from harness.common.errors import FaultFailed
+from harness.runner.nemesis import (
+    DrawnFault,
     FaultContext,
     FaultTargets,
-    Injection,
+    InjectedFault,
     Nemesis,
-    OfAnotherPipeline,
+    NotForThisPipeline,
+    PlannedFault,
     Target,
 )
 from harness.runner.occupied import all_services
@@ -24,19 +24,19 @@ from harness.runner.occupied import all_services
 SERVICE = "postgres"
 
 
-def draw(rng: Random, targets: FaultTargets) -> Drawn:
+def draw(rng: Random, targets: FaultTargets) -> DrawnFault:
     """The one server that there is."""
     if SERVICE not in targets.services:
-        raise OfAnotherPipeline("a workload that keeps a table in PostgreSQL, as outbox does")
-    return Drawn(Target("server", SERVICE))
+        raise NotForThisPipeline("a workload that keeps a table in PostgreSQL, as outbox does")
+    return DrawnFault(Target("server", SERVICE))
 
 
 @contextmanager
-def kill_postgres(context: FaultContext, injection: Injection) -> Iterator[Effect]:
+def kill_postgres(context: FaultContext, injection: PlannedFault) -> Iterator[InjectedFault]:
     """It acted if the server's process ended by the signal, and the server answered again on the data that it had."""
     service = context.services[injection.target.name]
-    effect = Effect(target=service.name, who="PostgreSQL")
-    effect.strikes()
+    effect = InjectedFault(target=service.name, who="PostgreSQL")
+    effect.mark_injected()
     ending = service.kill()
     try:
         if "SIGKILL" not in ending:
@@ -55,5 +55,5 @@ NEMESIS = Nemesis(
     hold_s=1.5,
     recovery_s=6.0,
     draw=draw,
-    strike=kill_postgres,
+    inject=kill_postgres,
 )

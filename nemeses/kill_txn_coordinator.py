@@ -7,15 +7,17 @@ from contextlib import AbstractContextManager
 
 from harness.cluster import Ability
 from harness.network import Cut
-from harness.runner.faults import AtState, Effect, FaultContext, Injection, Nemesis
+from harness.runner.nemesis import AtState, FaultContext, InjectedFault, Nemesis, PlannedFault
 from harness.runner.occupied import all_brokers
-from nemeses.brokers import kill, restart, struck
-from nemeses.failover import FAILOVER_BROKERS
-from nemeses.targets import any_txn_coordinator
-from nemeses.transaction_states import AIMS, HELD_BACK, kill_in_state
+from nemeses.aiming.failover import FAILOVER_BROKERS
+from nemeses.aiming.targets import any_txn_coordinator
+from nemeses.aiming.transaction_states import AIMS, HELD_BACK, kill_in_state
+from nemeses.effects.brokers import kill, restart, struck
 
 
-def kill_txn_coordinator(context: FaultContext, injection: Injection) -> AbstractContextManager[Effect]:
+def kill_txn_coordinator(
+    context: FaultContext, injection: PlannedFault
+) -> AbstractContextManager[InjectedFault]:
     """It acted if its process ended by the signal and another broker coordinates the id."""
     if injection.state is not None:
         return kill_in_state(context, injection)
@@ -35,5 +37,5 @@ NEMESIS = Nemesis(
     states=frozenset(AIMS),
     more_in=dict.fromkeys(HELD_BACK, AtState(needs=frozenset({Ability.PEER_LINKS, Cut}))),
     least_brokers=FAILOVER_BROKERS,
-    strike=kill_txn_coordinator,
+    inject=kill_txn_coordinator,
 )

@@ -4,27 +4,34 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from random import Random
 
-from harness.errors import FaultFailed, WaitTimeout
-from harness.history import Step
-from harness.runner.faults import Drawn, Effect, FaultContext, FaultTargets, Injection, Nemesis
+from harness.common.errors import FaultFailed, WaitTimeout
+from harness.model.vocabulary import WorkerStep
+from harness.runner.nemesis import (
+    DrawnFault,
+    FaultContext,
+    FaultTargets,
+    InjectedFault,
+    Nemesis,
+    PlannedFault,
+)
 from harness.runner.occupied import all_workers
-from nemeses.targets import any_worker, worker_in_role
+from nemeses.aiming.targets import any_worker, worker_in_role
 
 STEP_TIMEOUT_S = 45.0
 
 
-def draw(rng: Random, targets: FaultTargets) -> Drawn:
+def draw(rng: Random, targets: FaultTargets) -> DrawnFault:
     """Any worker, at any step."""
     return any_worker(rng, targets, targets.steps)
 
 
 @contextmanager
-def kill_worker(context: FaultContext, injection: Injection) -> Iterator[Effect]:
+def kill_worker(context: FaultContext, injection: PlannedFault) -> Iterator[InjectedFault]:
     """It acted if the worker stood at the step and its process ended by the signal."""
     processes = context.processes
     member = worker_in_role(processes, injection.target)
-    step = Step(injection.step or Step.AFTER_SEND)
-    effect = Effect(target=f"worker {member.journal} at {step.value}", who=f"worker {member.journal}")
+    step = WorkerStep(injection.step or WorkerStep.AFTER_SEND)
+    effect = InjectedFault(target=f"worker {member.journal} at {step.value}", who=f"worker {member.journal}")
     effect.details |= {"worker": member.journal, "step": step.value}
     try:
         processes.wait_at_step(member, step, STEP_TIMEOUT_S)
@@ -33,7 +40,7 @@ def kill_worker(context: FaultContext, injection: Injection) -> Iterator[Effect]
         yield effect
         return
     member.expected_to_end = True
-    effect.strikes()
+    effect.mark_injected()
     ending = member.child.kill()
     if "SIGKILL" not in ending:
         raise FaultFailed(f"{member.journal} was to be killed, but {ending}")
@@ -53,5 +60,5 @@ NEMESIS = Nemesis(
     recovery_s=6.0,
     draw=draw,
     aimable=True,
-    strike=kill_worker,
+    inject=kill_worker,
 )

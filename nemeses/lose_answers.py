@@ -11,29 +11,37 @@ from random import Random
 
 from harness.network import DropResponses
 from harness.network.links import client_link
-from harness.runner.faults import Drawn, Effect, FaultContext, FaultTargets, Injection, Nemesis, Target
+from harness.runner.nemesis import (
+    DrawnFault,
+    FaultContext,
+    FaultTargets,
+    InjectedFault,
+    Nemesis,
+    PlannedFault,
+    Target,
+)
 from harness.runner.occupied import all_brokers
-from nemeses.cuts import prove
-from nemeses.targets import broker_in_touch, one_of, worker_at
+from nemeses.aiming.targets import broker_in_touch, one_of, worker_at
+from nemeses.effects.cuts import prove
 
 
-def draw(rng: Random, targets: FaultTargets) -> Drawn:
+def draw(rng: Random, targets: FaultTargets) -> DrawnFault:
     """A worker's link to a broker."""
-    slot = one_of(rng, targets.slots, "a pipeline whose workers run here")
-    return Drawn(Target("client", f"{slot}-{rng.choice(targets.brokers)}"))
+    endpoint = one_of(rng, targets.endpoints, "a pipeline whose workers run here")
+    return DrawnFault(Target("client", f"{endpoint}-{rng.choice(targets.brokers)}"))
 
 
 @contextmanager
-def lose_answers(context: FaultContext, injection: Injection) -> Iterator[Effect]:
+def lose_answers(context: FaultContext, injection: PlannedFault) -> Iterator[InjectedFault]:
     """It acted if answers to the worker were sent into the link and lost, while the broker answered others."""
-    slot, _, named = injection.target.name.rpartition("-")
-    member = worker_at(context.processes, slot)
-    broker = broker_in_touch(context.cluster, member.slot, int(named))
+    endpoint, _, named = injection.target.name.rpartition("-")
+    member = worker_at(context.processes, endpoint)
+    broker = broker_in_touch(context.cluster, member.endpoint, int(named))
     who, other = f"worker {member.journal}", f"broker {broker}"
-    effect = Effect(target=f"answers of {other} to {who}", who=f"the answers of {other} to {who}")
+    effect = InjectedFault(target=f"answers of {other} to {who}", who=f"the answers of {other} to {who}")
     effect.details |= {"worker": member.journal, "broker": str(broker)}
-    effect.strikes()
-    links = [client_link(member.slot, broker)]
+    effect.mark_injected()
+    links = [client_link(member.endpoint, broker)]
     with context.cluster.network.impose(links, DropResponses()) as cut:
         yield effect
         prove(effect, cut)
@@ -48,6 +56,6 @@ NEMESIS = Nemesis(
     hold_s=4.0,
     recovery_s=4.0,
     draw=draw,
-    strike=lose_answers,
+    inject=lose_answers,
     by_default=False,
 )

@@ -10,37 +10,45 @@ from contextlib import contextmanager
 from random import Random
 
 from harness.cluster import Ability
-from harness.errors import FaultFailed
+from harness.common.errors import FaultFailed
 from harness.network import Cut
 from harness.network.links import around, between, client_link
-from harness.runner.faults import Drawn, Effect, FaultContext, FaultTargets, Injection, Nemesis, Target
+from harness.runner.nemesis import (
+    DrawnFault,
+    FaultContext,
+    FaultTargets,
+    InjectedFault,
+    Nemesis,
+    PlannedFault,
+    Target,
+)
 from harness.runner.occupied import all_brokers
-from nemeses.cuts import prove
-from nemeses.targets import broker_in_touch, one_of, worker_at
+from nemeses.aiming.targets import broker_in_touch, one_of, worker_at
+from nemeses.effects.cuts import prove
 
 IN_SYNC_TIMEOUT_S = 60.0
 
 
-def draw(rng: Random, targets: FaultTargets) -> Drawn:
+def draw(rng: Random, targets: FaultTargets) -> DrawnFault:
     """A broker from all its peers, two brokers from each other, or a worker from a broker."""
     peers = len(targets.brokers) > 1 and Ability.PEER_LINKS in targets.can
     several = ("isolate", "pair") if peers else ()
-    kinds = (*several, *(("client",) if targets.slots else ()))
+    kinds = (*several, *(("client",) if targets.endpoints else ()))
     kind = one_of(rng, kinds, "a second broker, or a pipeline whose workers run here")
     one, *others = rng.sample(targets.brokers, min(2, len(targets.brokers)))
     if kind == "isolate":
-        return Drawn(Target(kind, str(one)))
+        return DrawnFault(Target(kind, str(one)))
     if kind == "pair":
-        return Drawn(Target(kind, f"{min(one, *others)}-{max(one, *others)}"))
-    return Drawn(Target(kind, f"{rng.choice(targets.slots)}-{one}"))
+        return DrawnFault(Target(kind, f"{min(one, *others)}-{max(one, *others)}"))
+    return DrawnFault(Target(kind, f"{rng.choice(targets.endpoints)}-{one}"))
 
 
 @contextmanager
-def partition(context: FaultContext, injection: Injection) -> Iterator[Effect]:
+def partition(context: FaultContext, injection: PlannedFault) -> Iterator[InjectedFault]:
     """It acted if bytes were sent into a link and lost, and what is behind the link answered others meanwhile."""
     links, who, other = _links(context, injection.target)
-    effect = Effect(target=f"{who} from {other}", who=who, other=other)
-    effect.strikes()
+    effect = InjectedFault(target=f"{who} from {other}", who=who, other=other)
+    effect.mark_injected()
     with context.cluster.network.impose(links, Cut()) as cut:
         yield effect
         prove(effect, cut)
@@ -60,8 +68,8 @@ def _links(context: FaultContext, target: Target) -> tuple[Sequence[str], str, s
         return links, f"broker {one}", f"broker {other}"
     if target.role == "client":
         member = worker_at(context.processes, one)
-        broker = broker_in_touch(context.cluster, member.slot, int(other))
-        return [client_link(member.slot, broker)], f"worker {member.journal}", f"broker {broker}"
+        broker = broker_in_touch(context.cluster, member.endpoint, int(other))
+        return [client_link(member.endpoint, broker)], f"worker {member.journal}", f"broker {broker}"
     raise FaultFailed(f"no cut is called {target}")
 
 
@@ -74,5 +82,5 @@ NEMESIS = Nemesis(
     hold_s=10.0,
     recovery_s=5.0,
     draw=draw,
-    strike=partition,
+    inject=partition,
 )

@@ -6,14 +6,14 @@ It keeps its sockets and believes that it still leads; when it goes on, its firs
 from contextlib import AbstractContextManager
 
 from harness.cluster import Ability
-from harness.runner.faults import Effect, FaultContext, Injection, Nemesis
+from harness.runner.nemesis import FaultContext, InjectedFault, Nemesis, PlannedFault
 from harness.runner.occupied import all_brokers
-from nemeses.brokers import pause, resume, struck
-from nemeses.failover import FAILOVER_BROKERS
-from nemeses.targets import any_leader
+from nemeses.aiming.failover import FAILOVER_BROKERS
+from nemeses.aiming.targets import any_leader
+from nemeses.effects.brokers import pause, resume, struck
 
 
-def pause_broker(context: FaultContext, injection: Injection) -> AbstractContextManager[Effect]:
+def pause_broker(context: FaultContext, injection: PlannedFault) -> AbstractContextManager[InjectedFault]:
     """It acted if the kernel said that it was stopped and another broker leads the partition."""
     return struck(context, injection, pause, resume)
 
@@ -29,5 +29,5 @@ NEMESIS = Nemesis(
     draw=any_leader,
     aimable=True,
     least_brokers=FAILOVER_BROKERS,
-    strike=pause_broker,
+    inject=pause_broker,
 )

@@ -11,20 +11,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from random import Random
 
-from harness.errors import StartFailed, WaitTimeout, in_words
-from harness.network import Meter
+from harness.common.errors import StartFailed, WaitTimeout, in_words
+from harness.network import LinkMeter
 from harness.network.links import dialed_by
-from harness.runner.faults import (
-    Drawn,
-    Effect,
+from harness.runner.member import RunProcess
+from harness.runner.nemesis import (
+    DrawnFault,
     FaultContext,
     FaultTargets,
-    Injection,
+    InjectedFault,
     Nemesis,
-    OfAnotherPipeline,
+    NotForThisPipeline,
+    PlannedFault,
 )
-from harness.runner.member import Member
-from nemeses.instances import (
+from nemeses.aiming.observed_ids import own_ids
+from nemeses.effects.instances import (
     MORE_IN,
     STATES,
     any_instance,
@@ -35,24 +36,23 @@ from nemeses.instances import (
     note_unready,
     occupied,
 )
-from nemeses.membership import await_gone, members
-from nemeses.overhearing import own_ids
+from nemeses.effects.membership import await_gone, members
 from nemeses.pause_worker import GOAL
 
 COME_BACK_TIMEOUT_S = 20.0
 
 
-def draw(rng: Random, targets: FaultTargets) -> Drawn:
+def draw(rng: Random, targets: FaultTargets) -> DrawnFault:
     """An instance of a program that has a group."""
     grouped = {stage: names for stage, names in targets.workers.items() if stage in targets.groups}
     if not grouped:
-        raise OfAnotherPipeline("a pipeline of your own (--pipeline) with a group")
+        raise NotForThisPipeline("a pipeline of your own (--pipeline) with a group")
     steps = {stage: targets.steps.get(stage, ()) for stage in grouped}
     return any_instance(rng, replace(targets, workers=grouped, steps=steps))
 
 
 @contextmanager
-def pause_instance(context: FaultContext, injection: Injection) -> Iterator[Effect]:
+def pause_instance(context: FaultContext, injection: PlannedFault) -> Iterator[InjectedFault]:
     """It acted if the group had thrown it out and settled without it, and it then ended, sent requests or rejoined."""
     member, unready = at_work(context, injection.target)
     effect = effect_on(member)
@@ -65,7 +65,7 @@ def pause_instance(context: FaultContext, injection: Injection) -> Iterator[Effe
     own: frozenset[str] = frozenset()
     gone = ""
 
-    def identify(target: Member) -> None:
+    def identify(target: RunProcess) -> None:
         nonlocal own
         own = own_ids(context, target)
 
@@ -80,7 +80,7 @@ def pause_instance(context: FaultContext, injection: Injection) -> Iterator[Effe
             if gone:
                 _await_replacement(context, replacement, effect)
         yield effect
-        asleep = _Asleep.of(context, member) if gone else None
+        asleep = _PausedInstance.of(context, member) if gone else None
     finally:
         member.child.resume()
     await_followers(context, injection)
@@ -95,7 +95,7 @@ def pause_instance(context: FaultContext, injection: Injection) -> Iterator[Effe
         effect.lacking[GOAL] = f"{gone}; but then {member.journal} did nothing: {error}"
 
 
-def _await_replacement(context: FaultContext, replacement: Member, effect: Effect) -> None:
+def _await_replacement(context: FaultContext, replacement: RunProcess, effect: InjectedFault) -> None:
     """Wait until it is ready. One that has ended meanwhile is started again as any other: the group has gone on."""
     try:
         context.processes.await_ready([replacement])
@@ -104,18 +104,18 @@ def _await_replacement(context: FaultContext, replacement: Member, effect: Effec
 
 
 @dataclass(frozen=True)
-class _Asleep:
+class _PausedInstance:
     """What is known of a paused instance right before it goes on."""
 
-    member: Member
-    meter: Meter | None  # of its client's links; None: it has none
+    member: RunProcess
+    meter: LinkMeter | None  # of its client's links; None: it has none
     there: frozenset[str] | None  # the members of its group; None: the group was not stable
 
     @classmethod
-    def of(cls, context: FaultContext, member: Member) -> "_Asleep":
+    def of(cls, context: FaultContext, member: RunProcess) -> "_PausedInstance":
         """Look at it now."""
         network = context.cluster.network
-        links = dialed_by(member.slot, network.links).values()
+        links = dialed_by(member.endpoint, network.links).values()
         there = context.cluster.members(member.group or "")
         return cls(
             member,
@@ -165,11 +165,11 @@ NEMESIS = Nemesis(
     occupies=occupied,
     hold_s=1.0,
     recovery_s=30.0,
-    keeps_slot=True,
+    keeps_endpoint=True,
     draw=draw,
     aimable=True,
     overhears=True,
     states=STATES,
     more_in=MORE_IN,
-    strike=pause_instance,
+    inject=pause_instance,
 )

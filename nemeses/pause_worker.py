@@ -9,15 +9,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from random import Random
 
-from harness.errors import WaitTimeout
-from harness.history import Positions, Step
+from harness.common.errors import WaitTimeout
+from harness.common.waiting import wait_for
+from harness.model.vocabulary import OffsetTracking, WorkerStep
 from harness.processes.control_line import Claims, Command, Counts
 from harness.record.naming import split_partition
-from harness.runner.faults import Drawn, Effect, FaultContext, FaultTargets, Injection, Nemesis
-from harness.runner.member import Member
+from harness.runner.member import RunProcess
+from harness.runner.nemesis import (
+    DrawnFault,
+    FaultContext,
+    FaultTargets,
+    InjectedFault,
+    Nemesis,
+    PlannedFault,
+)
 from harness.runner.occupied import all_workers
-from harness.waiting import wait_for
-from nemeses.targets import any_worker, worker_in_role
+from nemeses.aiming.targets import any_worker, worker_in_role
 
 STEP_TIMEOUT_S = 45.0
 TAKE_OVER_TIMEOUT_S = 60.0
@@ -27,18 +34,18 @@ MORE_TRIES = 3
 """At later transactions, where its group has gone past what the worker has in hand at first."""
 
 
-def draw(rng: Random, targets: FaultTargets) -> Drawn:
+def draw(rng: Random, targets: FaultTargets) -> DrawnFault:
     """Any worker, at a step at which it has begun what others will then do in its place."""
-    return any_worker(rng, targets, targets.held_at, "a step at which a worker has inputs in hand")
+    return any_worker(rng, targets, targets.zombie_steps, "a step at which a worker has inputs in hand")
 
 
 @contextmanager
-def pause_worker(context: FaultContext, injection: Injection) -> Iterator[Effect]:
+def pause_worker(context: FaultContext, injection: PlannedFault) -> Iterator[InjectedFault]:
     """It acted if others had committed what it held, and it then came back and went on with its transaction."""
     processes = context.processes
     member = worker_in_role(processes, injection.target)
-    step = Step(injection.step or Step.AFTER_SEND)
-    effect = Effect(target=f"worker {member.journal} at {step.value}", who=f"worker {member.journal}")
+    step = WorkerStep(injection.step or WorkerStep.AFTER_SEND)
+    effect = InjectedFault(target=f"worker {member.journal} at {step.value}", who=f"worker {member.journal}")
     effect.details |= {"worker": member.journal, "step": step.value}
     try:
         # Only in a transaction that is to commit: a zombie that would abort anyway proves nothing.
@@ -55,14 +62,16 @@ def pause_worker(context: FaultContext, injection: Injection) -> Iterator[Effect
         return
     before = member.heard.counts
     begun_s = time.monotonic()
-    effect.strikes()
+    effect.mark_injected()
     stopped = member.child.pause()
     try:
         replacement = processes.replace(member)
         processes.await_ready([replacement])
         if member.group is not None:
             taken = _await_taken(context, member.group, member, held)
-        elif any(stage.name == member.stage and stage.kept is Positions.EACH for stage in context.stages):
+        elif any(
+            stage.name == member.stage and stage.kept is OffsetTracking.EACH for stage in context.stages
+        ):
             taken = _await_done(context, member, claims)
         else:
             taken = _await_going_on(replacement)
@@ -83,7 +92,7 @@ def pause_worker(context: FaultContext, injection: Injection) -> Iterator[Effect
         effect.saw(came_back)
 
 
-def _await_going_on(replacement: Member) -> str:
+def _await_going_on(replacement: RunProcess) -> str:
     """Wait until who took the place has committed, where no group tells who has what; empty: it never did."""
 
     def gone_on() -> str | None:
@@ -97,7 +106,7 @@ def _await_going_on(replacement: Member) -> str:
         return ""
 
 
-def _held(context: FaultContext, member: Member, claims: Claims) -> Claims:
+def _held(context: FaultContext, member: RunProcess, claims: Claims) -> Claims:
     """Of what the worker has in hand that past which its group has not gone: only there can others be seen to go on."""
     if member.group is None:
         return claims
@@ -105,7 +114,7 @@ def _held(context: FaultContext, member: Member, claims: Claims) -> Claims:
     return {key: claim for key, claim in claims.items() if committed.get(split_partition(key), -1) < claim[1]}
 
 
-def _await_taken(context: FaultContext, group: str, member: Member, claims: Claims) -> str:
+def _await_taken(context: FaultContext, group: str, member: RunProcess, claims: Claims) -> str:
     """Wait until the group has committed past what the zombie holds; empty: it never did."""
 
     def taken() -> str | None:
@@ -121,7 +130,7 @@ def _await_taken(context: FaultContext, group: str, member: Member, claims: Clai
         return ""
 
 
-def _await_done(context: FaultContext, member: Member, claims: Claims) -> str:
+def _await_done(context: FaultContext, member: RunProcess, claims: Claims) -> str:
     """Wait until none of the rows that the zombie holds is left to be done; empty: some were."""
 
     def done() -> str | None:
@@ -137,7 +146,7 @@ def _await_done(context: FaultContext, member: Member, claims: Claims) -> str:
         return ""
 
 
-def _came_back(member: Member, before: Counts) -> str:
+def _came_back(member: RunProcess, before: Counts) -> str:
     """What the zombie met when it went on; empty: it never ended the transaction that it was in.
 
     Each end of a transaction is counted, so a zombie that dies at once, before it has asked a broker for anything,
@@ -174,8 +183,8 @@ NEMESIS = Nemesis(
     occupies=all_workers,
     hold_s=1.0,
     recovery_s=14.0,
-    keeps_slot=True,
+    keeps_endpoint=True,
     draw=draw,
     aimable=True,
-    strike=pause_worker,
+    inject=pause_worker,
 )

@@ -1,6 +1,6 @@
 """The faults by name: a new one is one file and one line here."""
 
-from harness.runner.faults import Nemesis
+from harness.runner.nemesis import Nemesis
 from nemeses import (
     cut_txn_coordinator,
     disconnect_broker,

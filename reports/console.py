@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.history_files.schema import KNOWN
-from harness.telling.words import listed, printable, several
-from harness.verdict import Found, Validity, Verdict, lacking
+from harness.results.verdict import AnomalyFindings, Validity, Verdict, lacking
+from harness.results.wording import listed, printable, several
 from reports.summary import causes_first
 from reports.told import counted, permitted, sentence
 from reports.trace.asked import commands
@@ -75,7 +75,7 @@ def examples_of_history(verdict: Verdict) -> Iterator[str]:
             yield f"{headed(name, found)}: {printable(sentence(name, found), MOST_CHARACTERS)}"
 
 
-def headed(anomaly: str, found: Found) -> str:
+def headed(anomaly: str, found: AnomalyFindings) -> str:
     """`unseen (3), because of lost-write`."""
     because = f", because of {printable(found.because, 60)}" if found.because else ""
     return f"{printable(anomaly, 60)} ({found.count}){because}"

@@ -8,8 +8,8 @@ Error: something is unknown. Skipped: not checked, or not exercised.
 from collections.abc import Iterable, Iterator, Sequence
 from xml.etree import ElementTree
 
-from harness.telling.words import printable
-from harness.verdict import FaultReport, Found, Validity, Verdict
+from harness.results.verdict import AnomalyFindings, FaultReport, Validity, Verdict
+from harness.results.wording import printable
 from reports.told import counted, sentences
 
 MOST_EXAMPLES = 10
@@ -88,7 +88,7 @@ def _check_case(case: Case, check: str, verdict: Verdict) -> None:
                 break
 
 
-def _examples(check: str, found: Found) -> Iterator[str]:
+def _examples(check: str, found: AnomalyFindings) -> Iterator[str]:
     if found.because:
         yield f"follows from {found.because}"
     yield from sentences(check, found)[:MOST_EXAMPLES]

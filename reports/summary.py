@@ -7,17 +7,17 @@ can say; it does not say "because".
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from harness.history import Guarantee
-from harness.reasons import Reason
-from harness.telling.example import Example
-from harness.telling.words import listed, printable, several
-from harness.verdict import CALLER, STAGE, FaultReport, Found, Validity, lacking
+from harness.model.vocabulary import Guarantee
+from harness.results.example import Example
+from harness.results.reasons import Reason
+from harness.results.verdict import CALLER, STAGE, AnomalyFindings, FaultReport, Validity, lacking
+from harness.results.wording import listed, printable, several
 from reports.told import counted
 
 
 def summary(
     valid: Validity,
-    anomalies: Mapping[str, Found],
+    anomalies: Mapping[str, AnomalyFindings],
     faults: Sequence[FaultReport] = (),
     *,
     unknown_because: Sequence[Reason] = (),
@@ -45,12 +45,12 @@ def summary(
     return (held + _on_the_way(anomalies) if complete else held) + _warned(anomalies)
 
 
-def causes_first(anomalies: Mapping[str, Found]) -> list[tuple[str, Found]]:
+def causes_first(anomalies: Mapping[str, AnomalyFindings]) -> list[tuple[str, AnomalyFindings]]:
     """Bad ones before warnings before allowed ones; what follows from another comes right after it."""
-    ordered: list[tuple[str, Found]] = []
+    ordered: list[tuple[str, AnomalyFindings]] = []
     placed: set[str] = set()
 
-    def follows(found: Found) -> bool:
+    def follows(found: AnomalyFindings) -> bool:
         cause = anomalies.get(found.because or "")
         return cause is not None and cause.allowed == found.allowed
 
@@ -78,7 +78,7 @@ def fault_before(faults: Iterable[FaultReport], moment_s: float) -> FaultReport 
     return max(earlier, key=lambda fault: fault.start_s, default=None)
 
 
-def _what_was_found(anomalies: Mapping[str, Found], faults: Sequence[FaultReport]) -> str:
+def _what_was_found(anomalies: Mapping[str, AnomalyFindings], faults: Sequence[FaultReport]) -> str:
     bad = [(name, found) for name, found in causes_first(anomalies) if not found.allowed]
     if not bad:
         return "the evidence contradicts itself"
@@ -95,7 +95,7 @@ def _what_was_found(anomalies: Mapping[str, Found], faults: Sequence[FaultReport
     return f"{words}, after {after[0]}" if whole else f"{words}; all examples shown are after {after[0]}"
 
 
-def _moments(found: Iterable[tuple[str, Found]]) -> Iterator[float]:
+def _moments(found: Iterable[tuple[str, AnomalyFindings]]) -> Iterator[float]:
     for _, body in found:
         for example in body.examples:
             moment = Example(example).moment_s()
@@ -105,7 +105,7 @@ def _moments(found: Iterable[tuple[str, Found]]) -> Iterator[float]:
 
 def _weaker(
     guarantee: Guarantee,
-    anomalies: Mapping[str, Found],
+    anomalies: Mapping[str, AnomalyFindings],
     faults: Sequence[FaultReport],
     coverage: Mapping[str, int],
 ) -> str:
@@ -136,13 +136,13 @@ _NEEDED = {
 """What it permits, and what it forbids."""
 
 
-def _on_the_way(anomalies: Mapping[str, Found]) -> str:
+def _on_the_way(anomalies: Mapping[str, AnomalyFindings]) -> str:
     """What a stage that promises less has done, and those behind it have made good."""
     told = [counted(name, found) for name, found in anomalies.items() if found.allowed_by == STAGE]
     return f"; on the way there, {listed(told)}, which the guarantee of their stage permits" if told else ""
 
 
-def _warned(anomalies: Mapping[str, Found]) -> str:
+def _warned(anomalies: Mapping[str, AnomalyFindings]) -> str:
     """What was found that breaks no guarantee, and is worth a look."""
     told = [counted(name, found) for name, found in anomalies.items() if found.warning]
     return f"; warning: {listed(told)}" if told else ""

@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-from harness.telling.example import generic, named_operation
-from harness.telling.words import listed, number, printable, several
-from harness.verdict import Found, Unsettled
+from harness.results.example import generic, named_operation
+from harness.results.verdict import AnomalyFindings, IndeterminateOperations
+from harness.results.wording import listed, number, printable, several
 
 
-def counted(anomaly: str, found: Found) -> str:
+def counted(anomaly: str, found: AnomalyFindings) -> str:
     """`3 outputs were made twice for one input`."""
     if found.words:
         return printable(found.words, 300)
@@ -16,7 +16,7 @@ def counted(anomaly: str, found: Found) -> str:
     )
 
 
-def permitted(found: Found) -> str:
+def permitted(found: AnomalyFindings) -> str:
     """`41 more are permitted by the guarantee of their stage`; empty where none is."""
     if not found.permitted:
         return ""
@@ -24,23 +24,23 @@ def permitted(found: Found) -> str:
     return f"{number(found.permitted)} more {are} permitted by the guarantee of their stage"
 
 
-def meaning(found: Found) -> str:
+def meaning(found: AnomalyFindings) -> str:
     """What the anomaly is."""
     return printable(found.meaning, 1000) or "The checker of this name found a contradiction in the evidence."
 
 
-def sentences(anomaly: str, found: Found) -> Sequence[str]:
+def sentences(anomaly: str, found: AnomalyFindings) -> Sequence[str]:
     """Each example in a sentence, without a full stop; safe to show."""
     told = [printable(sentence, 5000) for sentence in found.sentences[: len(found.examples)]]
     return [*told, *(generic(anomaly, example) for example in found.examples[len(told) :])]
 
 
-def sentence(anomaly: str, found: Found) -> str:
+def sentence(anomaly: str, found: AnomalyFindings) -> str:
     """The first example in a sentence."""
     return sentences(anomaly, found)[0]
 
 
-def unsettled(found: Unsettled) -> str:
+def unsettled(found: IndeterminateOperations) -> str:
     """How many operations nobody can say of whether they took effect, and which."""
     named = listed(named_operation(example) for example in found.examples[:3])
     return (

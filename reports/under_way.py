@@ -7,9 +7,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from harness.history import Outcome
-from harness.telling.words import milliseconds, number
-from harness.verdict import FaultReport
+from harness.model.vocabulary import Outcome
+from harness.results.verdict import FaultReport
+from harness.results.wording import milliseconds, number
 
 WORK = ("txn", "send", "commit-offsets")
 """The operations that do a stage's work."""
@@ -66,14 +66,14 @@ def told(folder: Path, faults: Iterable[FaultReport]) -> list[str]:
 
 
 def _told(work: pa.Table, fault: FaultReport) -> str:
-    struck_ns = nanoseconds(fault.start_s)
-    if not fault.acted or struck_ns is None:
+    injected_ns = nanoseconds(fault.start_s)
+    if not fault.acted or injected_ns is None:
         return ""
-    met = f"{_or_none(len(between(work, struck_ns, struck_ns)))} when it struck"
+    met = f"{_or_none(len(between(work, injected_ns, injected_ns)))} when it struck"
     healed_ns = None if fault.end_s is None else nanoseconds(fault.end_s)
-    if healed_ns is None or healed_ns < struck_ns:
+    if healed_ns is None or healed_ns < injected_ns:
         return met
-    whole = between(work, struck_ns, healed_ns)
+    whole = between(work, injected_ns, healed_ns)
     if not len(whole):
         return f"{met}, none until it was healed"
     ended = whole.filter(pc.less_equal(whole["gone_ns"], healed_ns))
@@ -84,7 +84,7 @@ def _told(work: pa.Table, fault: FaultReport) -> str:
         else "none ended meanwhile"
     )
     within = pc.subtract(
-        pc.min_element_wise(whole["gone_ns"], healed_ns), pc.max_element_wise(whole["call_ns"], struck_ns)
+        pc.min_element_wise(whole["gone_ns"], healed_ns), pc.max_element_wise(whole["call_ns"], injected_ns)
     )
     longest = f"the longest took {milliseconds(pc.max(within).as_py() / 1e6)} of that time"
     return f"{met}, {left} when it was healed; {ends}; {longest}"

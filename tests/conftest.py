@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from xdist.scheduler import LoadScopeScheduling
 
 from checkers.spark.session import session
-from fencepost.spark import settings
+from fencepost.checks.spark import settings
 from harness.environment.java import java
 from tests.support.one_anomaly import anomalies_named, tests_of
 

@@ -12,9 +12,9 @@ from pathlib import Path
 HOUSE = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(HOUSE))
 
+from harness.common.errors import FencepostError, FetchFailed  # noqa: E402
 from harness.environment.cache import cache_folder, provide  # noqa: E402
 from harness.environment.toxiproxy import bundled_go, system_go  # noqa: E402
-from harness.errors import FencepostError, FetchFailed  # noqa: E402
 
 VERSION = "1.7.12"
 MODULE = "github.com/rhysd/actionlint"

@@ -8,11 +8,11 @@ machine that has none of them.
 
 import sys
 
+from harness.common.errors import FencepostError
 from harness.containers.daemon import connect
 from harness.environment.cache import cache_folder
 from harness.environment.container_image import container_image
 from harness.environment.kafka import kafka, versions
-from harness.errors import FencepostError
 
 
 def main() -> int:

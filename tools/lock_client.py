@@ -1,7 +1,7 @@
 """Write the lock file of one version of a client: `python tools/lock_client.py librdkafka:2.16.1` or `java:3.9.1`.
 
-librdkafka: the wheels of confluent-kafka of that version, one for each Python and platform that Fencepost runs on; `pip`
-tells their names and checksums without fetching them. java: Maven's own closure of kafka-clients (needs `mvn`),
+librdkafka: the wheels of confluent-kafka of that version, one for each Python and platform that Fencepost runs on;
+`pip` tells their names and checksums without fetching them. java: Maven's own closure of kafka-clients (needs `mvn`),
 and the binding of slf4j that prints nothing, of the version of slf4j that the closure settled on.
 
 What else is known of the version stands in harness/environment/client-versions.toml, which is written by hand.

@@ -10,24 +10,24 @@ from random import Random
 
 import orjson
 
-from harness.expectation import Fed, Feed, Input
+from harness.model.expectation import Feed, FeedRecord, InputRecord
 from workloads.model.policy import Delivery
-from workloads.model.workload import NULL_VALUES, Aggregate, Output, Stage, Workload
+from workloads.model.workload import NULL_VALUES, Aggregate, Output, Workload, WorkloadStage
 
 USERS = 150
 APPLIED, KEPT = "store.applied", "store.users"
 _NAMES = ("Ada", "Grace", "Edsger", "Barbara", "Tony", "Leslie", "Donald", "Frances")
 
 
-def change(rng: Random, n: int) -> Fed:
+def change(rng: Random, n: int) -> FeedRecord:
     """The n-th change: of a user that changed a moment ago, or of another; one in eight deletes."""
     user = (n // 3) % USERS if rng.random() < 0.5 else rng.randrange(USERS)
     kind = "delete" if rng.random() < 0.125 else "update"
     body = {"change": n, "kind": kind, "name": rng.choice(_NAMES), "mail": f"user-{user}@example.org"}
-    return Fed(b"user-%d" % user, orjson.dumps(body))
+    return FeedRecord(b"user-%d" % user, orjson.dumps(body))
 
 
-def spread(record: Input) -> Sequence[Output]:
+def spread(record: InputRecord) -> Sequence[Output]:
     """The user, its entry in the index, and the word to the caches."""
     told = orjson.loads(record.value or b"")
     deleted = told["kind"] == "delete"
@@ -40,17 +40,17 @@ def spread(record: Input) -> Sequence[Output]:
     )
 
 
-def applied(record: Input) -> Sequence[Output]:
+def applied(record: InputRecord) -> Sequence[Output]:
     """The row that says that a user's change was applied."""
     return (Output(APPLIED, "applied", record.key, record.value),)
 
 
-def counts(record: Input) -> Sequence[tuple[bytes, int]]:
+def counts(record: InputRecord) -> Sequence[tuple[bytes, int]]:
     """Each change counts once."""
     return ((record.key or b"", 1),)
 
 
-def changes(record: Input) -> int | None:
+def changes(record: InputRecord) -> int | None:
     """How many changes the store has counted of a user."""
     return int(record.value) if record.value else None
 
@@ -60,14 +60,14 @@ CDC = Workload(
     summary="changes -> users, user-search-index, user-cache-invalidation; users -> tables in SQLite",
     feed=(Feed("changes", change),),
     stages=(
-        Stage(
+        WorkloadStage(
             "cdc",
             ("changes",),
             ("users", "user-search-index", "user-cache-invalidation"),
             spread,
             ordered=True,
         ),
-        Stage(
+        WorkloadStage(
             "projector",
             ("users",),
             (APPLIED, KEPT),

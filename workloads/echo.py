@@ -3,19 +3,19 @@
 from collections.abc import Sequence
 from random import Random
 
-from harness.expectation import Fed, Feed, Input
-from workloads.model.workload import Output, Stage, Workload
+from harness.model.expectation import Feed, FeedRecord, InputRecord
+from workloads.model.workload import Output, Workload, WorkloadStage
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
-def word(rng: Random, n: int) -> Fed:
+def word(rng: Random, n: int) -> FeedRecord:
     """The n-th word: its first letter is the key."""
     letters = "".join(rng.choices(LETTERS, k=8))
-    return Fed(letters[0].encode(), f"{letters} {n}".encode())
+    return FeedRecord(letters[0].encode(), f"{letters} {n}".encode())
 
 
-def repeat(record: Input) -> Sequence[Output]:
+def repeat(record: InputRecord) -> Sequence[Output]:
     """The same key and value."""
     return (Output("echoes", "echo", record.key, record.value),)
 
@@ -24,5 +24,5 @@ ECHO = Workload(
     name="echo",
     summary="words -> echoes",
     feed=(Feed("words", word),),
-    stages=(Stage("echo", ("words",), ("echoes",), repeat, ordered=True),),
+    stages=(WorkloadStage("echo", ("words",), ("echoes",), repeat, ordered=True),),
 )

@@ -8,8 +8,8 @@ of it on, adds a header, and moves the time stamp by a millisecond.
 from collections.abc import Sequence
 from random import Random
 
-from harness.expectation import Fed, Feed, Headers, Input
-from workloads.model.workload import HEADERS, NULL_VALUES, Output, Stage, Workload
+from harness.model.expectation import Feed, FeedRecord, Headers, InputRecord
+from workloads.model.workload import HEADERS, NULL_VALUES, Output, Workload, WorkloadStage
 
 BEGINNING_MS = 1_000_000_000_000
 """The first time stamp: in 2001."""
@@ -24,27 +24,29 @@ _HEADERS: Sequence[tuple[str, bytes | None]] = (
 )
 
 
-def letter(rng: Random, n: int) -> Fed:
+def letter(rng: Random, n: int) -> FeedRecord:
     """The n-th letter. One key in eight is null, and one is empty; so is one value in five each."""
     key = rng.choice((None, b"", *(b"person-%d" % rng.randrange(200) for _ in range(6))))
     value = rng.choice((None, b"", *(b"letter %d" % n for _ in range(3))))
     headers: Headers = tuple(rng.choices(_HEADERS, k=rng.randrange(5)))
-    return Fed(key, value, headers, BEGINNING_MS + n * 1_000 + rng.randint(-DAY_MS, DAY_MS))
+    return FeedRecord(key, value, headers, BEGINNING_MS + n * 1_000 + rng.randint(-DAY_MS, DAY_MS))
 
 
-def carry(to: str, slot: str, record: Input) -> Output:
+def carry(to: str, output_name: str, record: InputRecord) -> Output:
     """The same record with a header more, a millisecond later."""
-    stamp = (slot, b"%d/%d" % (record.partition, record.offset))
-    return Output(to, slot, record.key, record.value, (*record.headers, stamp), record.timestamp_ms + 1)
+    stamp = (output_name, b"%d/%d" % (record.partition, record.offset))
+    return Output(
+        to, output_name, record.key, record.value, (*record.headers, stamp), record.timestamp_ms + 1
+    )
 
 
-def deliver(record: Input) -> Sequence[Output]:
+def deliver(record: InputRecord) -> Sequence[Output]:
     """The letter as it came; and who has sent it knows it by a receipt, without a time stamp of its own."""
     delivered = carry("delivered", "stamped", record)
-    return (delivered, delivered._replace(topic="receipts", slot="receipt", timestamp_ms=None))
+    return (delivered, delivered._replace(topic="receipts", output_name="receipt", timestamp_ms=None))
 
 
-def archive(record: Input) -> Sequence[Output]:
+def archive(record: InputRecord) -> Sequence[Output]:
     """The letter once more."""
     return (carry("archive", "archived", record),)
 
@@ -54,8 +56,8 @@ ENVELOPE = Workload(
     summary="letters -> delivered + receipts; delivered -> archive: nulls, headers, time stamps",
     feed=(Feed("letters", letter),),
     stages=(
-        Stage("deliver", ("letters",), ("delivered", "receipts"), deliver, ordered=True),
-        Stage("archive", ("delivered",), ("archive",), archive, ordered=True),
+        WorkloadStage("deliver", ("letters",), ("delivered", "receipts"), deliver, ordered=True),
+        WorkloadStage("archive", ("delivered",), ("archive",), archive, ordered=True),
     ),
     shapes=frozenset({NULL_VALUES, HEADERS}),
 )

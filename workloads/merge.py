@@ -11,37 +11,37 @@ from random import Random
 
 import orjson
 
-from harness.expectation import Fed, Feed, Input
-from workloads.model.workload import Aggregate, Output, Stage, Workload
+from harness.model.expectation import Feed, FeedRecord, InputRecord
+from workloads.model.workload import Aggregate, Output, Workload, WorkloadStage
 
 ACCOUNTS = 120
 DEBITS, CREDITS = "debits", "credits"
 
 
-def movement(sign: int, rng: Random, n: int) -> Fed:
+def movement(sign: int, rng: Random, n: int) -> FeedRecord:
     """The n-th debit or credit: the account is the key."""
     body = {"movement": n, "cents": sign * rng.randint(1, 20_000)}
-    return Fed(b"account-%d" % rng.randrange(ACCOUNTS), orjson.dumps(body))
+    return FeedRecord(b"account-%d" % rng.randrange(ACCOUNTS), orjson.dumps(body))
 
 
-def book(record: Input) -> Sequence[Output]:
+def book(record: InputRecord) -> Sequence[Output]:
     """The booking of a movement."""
     moved = orjson.loads(record.value or b"")
     body = {"of": record.topic, "movement": moved["movement"], "cents": moved["cents"]}
     return (Output("bookings", "booking", record.key, orjson.dumps(body)),)
 
 
-def nothing(_: Input) -> Sequence[Output]:
+def nothing(_: InputRecord) -> Sequence[Output]:
     """A stage that keeps sums has no output of a single input."""
     return ()
 
 
-def adds(record: Input) -> Sequence[tuple[bytes, int]]:
+def adds(record: InputRecord) -> Sequence[tuple[bytes, int]]:
     """What a booking adds to its account."""
     return ((record.key or b"", int(orjson.loads(record.value or b"")["cents"])),)
 
 
-def balance(record: Input) -> int | None:
+def balance(record: InputRecord) -> int | None:
     """The balance that a record states."""
     return int(record.value) if record.value else None
 
@@ -54,8 +54,8 @@ MERGE = Workload(
         Feed(CREDITS, partial(movement, 1), share=0.25),
     ),
     stages=(
-        Stage("book", (DEBITS, CREDITS), ("bookings",), book, ordered=True),
-        Stage(
+        WorkloadStage("book", (DEBITS, CREDITS), ("bookings",), book, ordered=True),
+        WorkloadStage(
             "balances", ("bookings",), ("balances",), nothing, aggregate=Aggregate("balances", adds, balance)
         ),
     ),

@@ -10,8 +10,8 @@ from random import Random
 
 import orjson
 
-from harness.expectation import Fed, Feed, Input
-from workloads.model.workload import Output, Stage, Workload
+from harness.model.expectation import Feed, FeedRecord, InputRecord
+from workloads.model.workload import Output, Workload, WorkloadStage
 
 GOODS = ("apple", "book", "chair", "door", "engine")
 INVALID_SHARE = 0.08
@@ -20,17 +20,17 @@ LONG_EVERY, LONG_TERMS = 40, "All our offers are without engagement. " * 40
 """Every so many orders have a notification that is much longer than the others."""
 
 
-def order(rng: Random, n: int) -> Fed:
+def order(rng: Random, n: int) -> FeedRecord:
     """The n-th order: the customer is the key. Some ask for no pieces, some for what is not sold."""
     customer = f"customer-{rng.randrange(500)}"
     goods, pieces = rng.choice(GOODS), rng.randint(1, 9)
     if rng.random() < INVALID_SHARE:
         goods, pieces = rng.choice(((goods, 0), ("unicorn", pieces)))
     body = {"order": n, "customer": customer, "goods": goods, "pieces": pieces, "price": rng.randint(1, 500)}
-    return Fed(customer.encode(), orjson.dumps(body))
+    return FeedRecord(customer.encode(), orjson.dumps(body))
 
 
-def take(record: Input) -> Sequence[Output]:
+def take(record: InputRecord) -> Sequence[Output]:
     """The four records of an order, or its dead letter."""
     told = orjson.loads(record.value or b"")
     number, goods, pieces = told["order"], told["goods"], told["pieces"]
@@ -41,8 +41,8 @@ def take(record: Input) -> Sequence[Output]:
     amount = pieces * told["price"]
     terms = {"terms": LONG_TERMS} if number % LONG_EVERY == 0 else {}
 
-    def output(topic: str, slot: str, key: bytes | None, **body: object) -> Output:
-        return Output(topic, slot, key, orjson.dumps({"order": number, **body}))
+    def output(topic: str, output_name: str, key: bytes | None, **body: object) -> Output:
+        return Output(topic, output_name, key, orjson.dumps({"order": number, **body}))
 
     return (
         output("orders", "order", record.key, goods=goods, pieces=pieces),
@@ -57,12 +57,12 @@ ORDERS = Workload(
     summary="incoming -> orders + inventory + payments + notifications, or dead-letters",
     feed=(Feed("incoming", order),),
     stages=(
-        Stage(
+        WorkloadStage(
             "orders",
             ("incoming",),
             ("orders", "inventory", "payments", "notifications", "dead-letters"),
             take,
-            slots=frozenset({DEAD_LETTER, NOTIFICATION}),
+            output_names=frozenset({DEAD_LETTER, NOTIFICATION}),
             ordered=True,
         ),
     ),

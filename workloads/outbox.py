@@ -10,17 +10,17 @@ from random import Random
 
 import orjson
 
-from harness.expectation import Fed, Feed, Input
-from harness.history import Guarantee
+from harness.model.expectation import Feed, FeedRecord, InputRecord
+from harness.model.vocabulary import Guarantee
 from workloads.model.policy import Delivery
-from workloads.model.workload import Output, Stage, Workload
+from workloads.model.workload import Output, Workload, WorkloadStage
 
 OUTBOX, APPLIED = "store.outbox", "store.applied"
 EVENTS = "order-events"
 _GOODS = ("apple", "book", "chair", "door", "engine")
 
 
-def order(rng: Random, n: int) -> Fed:
+def order(rng: Random, n: int) -> FeedRecord:
     """The n-th order: the customer is the key."""
     body = {
         "order": n,
@@ -28,17 +28,17 @@ def order(rng: Random, n: int) -> Fed:
         "pieces": rng.randint(1, 9),
         "price": rng.randint(1, 500),
     }
-    return Fed(b"customer-%d" % rng.randrange(1000), orjson.dumps(body))
+    return FeedRecord(b"customer-%d" % rng.randrange(1000), orjson.dumps(body))
 
 
-def publish(record: Input) -> Sequence[Output]:
+def publish(record: InputRecord) -> Sequence[Output]:
     """The event that tells of an order."""
     body = orjson.loads(record.value or b"")
     event = {"event": "order-placed", "order": body["order"], "amount": body["pieces"] * body["price"]}
     return (Output(EVENTS, "event", record.key, orjson.dumps(event)),)
 
 
-def apply(record: Input) -> Sequence[Output]:
+def apply(record: InputRecord) -> Sequence[Output]:
     """The row that the consumer keeps of an event."""
     return (Output(APPLIED, "applied", record.key, record.value),)
 
@@ -48,7 +48,7 @@ OUTBOX_WORKLOAD = Workload(
     summary="orders with an outbox in PostgreSQL -> order-events -> a table in PostgreSQL, once for each row",
     feed=(Feed(OUTBOX, order),),
     stages=(
-        Stage(
+        WorkloadStage(
             "relay",
             (OUTBOX,),
             (EVENTS,),
@@ -56,7 +56,7 @@ OUTBOX_WORKLOAD = Workload(
             delivery=Delivery.RELAYED,
             guarantee=Guarantee.AT_LEAST_ONCE,
         ),
-        Stage("consumer", (EVENTS,), (APPLIED,), apply, delivery=Delivery.KEYED),
+        WorkloadStage("consumer", (EVENTS,), (APPLIED,), apply, delivery=Delivery.KEYED),
     ),
     tables={OUTBOX: "postgres", APPLIED: "postgres"},
 )

@@ -13,13 +13,13 @@ from random import Random
 
 import orjson
 
-from harness.expectation import Fed, Feed, Input
-from workloads.model.workload import Output, Stage, Workload
+from harness.model.expectation import Feed, FeedRecord, InputRecord
+from workloads.model.workload import Output, Workload, WorkloadStage
 
 GOODS = ("apple", "book", "chair", "door", "engine")
 
 
-def purchase(rng: Random, n: int) -> Fed:
+def purchase(rng: Random, n: int) -> FeedRecord:
     """The n-th purchase: the customer is the key."""
     customer = f"customer-{rng.randrange(1000)}"
     goods = rng.choice(GOODS)
@@ -31,10 +31,10 @@ def purchase(rng: Random, n: int) -> Fed:
         "pieces": pieces,
         "price": rng.randint(1, 500),
     }
-    return Fed(customer.encode(), orjson.dumps(body))
+    return FeedRecord(customer.encode(), orjson.dumps(body))
 
 
-def bill_and_ship(record: Input) -> Sequence[Output]:
+def bill_and_ship(record: InputRecord) -> Sequence[Output]:
     """An invoice and a shipment for one purchase."""
     bought = orjson.loads(record.value or b"")
     invoice = {
@@ -49,7 +49,7 @@ def bill_and_ship(record: Input) -> Sequence[Output]:
     )
 
 
-def pay(record: Input) -> Sequence[Output]:
+def pay(record: InputRecord) -> Sequence[Output]:
     """A payment for one invoice."""
     invoice = orjson.loads(record.value or b"")
     body = {"purchase": invoice["purchase"], "paid": invoice["amount"]}
@@ -61,7 +61,7 @@ SHOP = Workload(
     summary="purchases -> invoices + shipments; invoices -> payments",
     feed=(Feed("purchases", purchase),),
     stages=(
-        Stage("shop", ("purchases",), ("invoices", "shipments"), bill_and_ship, ordered=True),
-        Stage("payments", ("invoices",), ("payments",), pay, ordered=True),
+        WorkloadStage("shop", ("purchases",), ("invoices", "shipments"), bill_and_ship, ordered=True),
+        WorkloadStage("payments", ("invoices",), ("payments",), pay, ordered=True),
     ),
 )

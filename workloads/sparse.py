@@ -8,19 +8,19 @@ a note that comes of no input.
 from collections.abc import Sequence
 from random import Random
 
-from harness.expectation import Fed, Feed, Input
-from workloads.model.workload import Output, Stage, Workload
+from harness.model.expectation import Feed, FeedRecord, InputRecord
+from workloads.model.workload import Output, Workload, WorkloadStage
 
 THRESHOLD = 97
 ALARMS, NOTES = "alarms", "notes"
 
 
-def reading(rng: Random, n: int) -> Fed:
+def reading(rng: Random, n: int) -> FeedRecord:
     """The n-th reading, from 0 to 99: the sensor is the key."""
-    return Fed(b"sensor-%d" % rng.randrange(500), b"%d" % rng.randrange(100))
+    return FeedRecord(b"sensor-%d" % rng.randrange(500), b"%d" % rng.randrange(100))
 
 
-def alarm(record: Input) -> Sequence[Output]:
+def alarm(record: InputRecord) -> Sequence[Output]:
     """An alarm where the reading is too high."""
     high = int(record.value or b"0") >= THRESHOLD
     return (Output(ALARMS, "alarm", record.key, record.value),) if high else ()
@@ -30,6 +30,6 @@ SPARSE = Workload(
     name="sparse",
     summary="readings -> alarms, of few of them; notes, of none; and empty transactions",
     feed=(Feed("readings", reading),),
-    stages=(Stage("sparse", ("readings",), (ALARMS, NOTES), alarm, ordered=True, notes=NOTES),),
+    stages=(WorkloadStage("sparse", ("readings",), (ALARMS, NOTES), alarm, ordered=True, notes=NOTES),),
     empty_share=0.2,
 )

@@ -8,18 +8,18 @@ id alone, as it was done before KIP-447, when brokers knew nothing of the group 
 from collections.abc import Sequence
 from random import Random
 
-from harness.expectation import Fed, Feed, Input
+from harness.model.expectation import Feed, FeedRecord, InputRecord
 from workloads.model.policy import Delivery
-from workloads.model.workload import Output, Stage, Workload
+from workloads.model.workload import Output, Workload, WorkloadStage
 
 
-def number(rng: Random, n: int) -> Fed:
+def number(rng: Random, n: int) -> FeedRecord:
     """The n-th number: its last two digits are the key."""
     drawn = rng.randrange(1_000_000)
-    return Fed(b"%02d" % (drawn % 100), b"%d" % drawn)
+    return FeedRecord(b"%02d" % (drawn % 100), b"%d" % drawn)
 
 
-def square(record: Input) -> Sequence[Output]:
+def square(record: InputRecord) -> Sequence[Output]:
     """Its square."""
     return (Output("squares", "square", record.key, b"%d" % int(record.value or b"0") ** 2),)
 
@@ -28,6 +28,6 @@ SQUARE = Workload(
     name="square",
     summary="numbers -> squares, by a producer for each input partition",
     feed=(Feed("numbers", number),),
-    stages=(Stage("square", ("numbers",), ("squares",), square, ordered=True),),
+    stages=(WorkloadStage("square", ("numbers",), ("squares",), square, ordered=True),),
     delivery=Delivery.PINNED,
 )

@@ -8,7 +8,7 @@ Reference: `jepsen.tests.kafka`, with transactions and `assign`.
 """
 
 from workloads.model.policy import Delivery
-from workloads.model.workload import Stage, Workload
+from workloads.model.workload import Workload, WorkloadStage
 
 TOPICS = ("keys-a", "keys-b")
 
@@ -16,7 +16,7 @@ TXN = Workload(
     name="txn",
     summary="random sends to the partitions of keys-a and keys-b, and polls of them, in transactions",
     feed=(),
-    stages=(Stage("txn", TOPICS, TOPICS, lambda record: ()),),
+    stages=(WorkloadStage("txn", TOPICS, TOPICS, lambda record: ()),),
     delivery=Delivery.MIXED,
     spread=6,
 )

@@ -22,29 +22,32 @@ from pyspark.sql import DataFrame
 from checkers.external.tables import FAIL, OK, ExternalTables
 from checkers.findings.build import finding, operation, reader, record
 from checkers.findings.rules import Suspect
-from checkers.findings.told import Told
-from checkers.spark.gather import beside
+from checkers.findings.wording import AnomalyWording
+from checkers.spark.joins import broadcast
 from checkers.stored.tables import Tables
-from harness.history import Isolation
-from harness.telling.example import Example
+from harness.model.vocabulary import Isolation
+from harness.results.example import Example
 
 NAME = "aborted-read"
 
 
 ABORTED = "send.told = 'aborted' and (send.transactional or not send.acked)"
 SUSPECTS = (
-    Suspect("values", f"{ABORTED} and exists(places, p -> p.promised)"),
-    Suspect("positions", "promised and (not found or differ or internal or value is null and not sentinel)"),
+    Suspect("attempts", f"{ABORTED} and exists(places, p -> p.promised)"),
+    Suspect(
+        "log_entries",
+        "promised and (not found or values_differ or internal or value is null and not sentinel)",
+    ),
 )
 """A delivery of it stands where the record is found, or else where another one is, or one without a name, or none."""
 
 
 def aborted_read(t: Tables) -> DataFrame:
     """One row for each record and delivery."""
-    failed = t.values.where(ABORTED).selectExpr("run", "value", "send.op as writer")
+    failed = t.attempts.where(ABORTED).selectExpr("run", "value", "send.op as writer")
     polls = t.polls.where(f"promised = '{Isolation.READ_COMMITTED.value}'")
     return finding(
-        polls.join(beside(failed), on=["run", "value"], how="inner"),
+        polls.join(broadcast(failed), on=["run", "value"], how="inner"),
         NAME,
         order=["tp", "offset", "op", "n"],
         ops="array(writer, op)",
@@ -74,7 +77,7 @@ def _sentence(e: Example) -> str:
 
 
 TOLD = {
-    "aborted-read": Told(
+    "aborted-read": AnomalyWording(
         "record of an aborted transaction was read",
         "records of aborted transactions were read",
         "A consumer that was promised committed records was given one whose transaction failed (Adya's G1a).",

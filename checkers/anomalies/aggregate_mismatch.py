@@ -24,17 +24,17 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from checkers.findings.build import NOBODY, finding, place
+from checkers.findings.build import NOBODY, finding, record_place
 from checkers.findings.rules import Suspect
-from checkers.findings.told import Told
-from checkers.spark.gather import beside
+from checkers.findings.wording import AnomalyWording
+from checkers.spark.joins import broadcast
 from checkers.stored.tables import Tables
-from harness.telling.example import CONTENT, Example
-from harness.telling.words import printable
+from harness.results.example import CONTENT, Example
+from harness.results.wording import printable
 
 ADDING = "visible and size(adds) > 0"
 SUMMED = "found and visible and state is not null and not sentinel"
-SUSPECTS = (Suspect("inputs", ADDING), Suspect("positions", SUMMED))
+SUSPECTS = (Suspect("inputs", ADDING), Suspect("log_entries", SUMMED))
 
 
 def aggregate_mismatch(t: Tables) -> DataFrame:
@@ -42,12 +42,12 @@ def aggregate_mismatch(t: Tables) -> DataFrame:
     added = (
         t.inputs.where(ADDING)
         .selectExpr("run", "tp", "offset", "inline(adds)")
-        .join(beside(t.groups), on=["run", "group", "tp"], how="inner")
+        .join(broadcast(t.groups), on=["run", "group", "tp"], how="inner")
         .where("offset >= first and offset < final")
         .selectExpr("run", "topic", "key", "adds", "struct(offset, tp) as input")
     )
     sums = (
-        t.positions.where(SUMMED)
+        t.log_entries.where(SUMMED)
         .groupBy("run", "topic", "key", "tp")
         .agg(F.expr("max(struct(offset, tp, state, acks)) as last"))
     )
@@ -61,7 +61,7 @@ def aggregate_mismatch(t: Tables) -> DataFrame:
             F.expr("max(last) as last"),
             F.expr("collect_list(last.state) as states"),
         )
-        .join(beside(t.topics), on=["run", "topic"], how="inner")
+        .join(broadcast(t.topics), on=["run", "topic"], how="inner")
     )
     whole = "topic_ru_end and (topic_logged or topic_rc_end)"
     wrong = "if(last is null, due != 0, not array_contains(states, due))"
@@ -76,7 +76,7 @@ def aggregate_mismatch(t: Tables) -> DataFrame:
         state="last.state",
         due="due",
         inputs="inputs",
-        record=place("last.tp", "last.offset"),
+        record=record_place("last.tp", "last.offset"),
         input="if(latest is null, null, struct(latest.tp as tp, latest.offset as offset))",
     )
 
@@ -111,7 +111,7 @@ def _must_hold(e: Example) -> str | None:
 
 
 TOLD = {
-    "aggregate-mismatch": Told(
+    "aggregate-mismatch": AnomalyWording(
         "last value does not fit its inputs",
         "last values do not fit their inputs",
         "The last sum, or value, of a key is not what the inputs below the committed offset lead to.",

@@ -23,10 +23,10 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame
 
 from checkers.findings.build import finding, operation
-from checkers.findings.told import Told
-from checkers.spark.gather import beside
+from checkers.findings.wording import AnomalyWording
+from checkers.spark.joins import broadcast
 from checkers.stored.tables import Tables
-from harness.telling.example import Example, named_operation
+from harness.results.example import Example, named_operation
 
 
 def contended_id(t: Tables) -> DataFrame:
@@ -45,9 +45,11 @@ def contended_id(t: Tables) -> DataFrame:
         .where("last is not null and before.journal != journal")
         .selectExpr("*", "last.op as own", "last.call_ns as own_ns")
     )
-    moved = found["call_ns"] >= t.losses["time_ns"]
-    here = (found["run"] == t.losses["run"]) & (found["journal"] == t.losses["journal"])
-    found = found.join(beside(t.losses), here & moved & (found["own_ns"] <= t.losses["time_ns"]), "left_anti")
+    moved = found["call_ns"] >= t.revocations["time_ns"]
+    here = (found["run"] == t.revocations["run"]) & (found["journal"] == t.revocations["journal"])
+    found = found.join(
+        broadcast(t.revocations), here & moved & (found["own_ns"] <= t.revocations["time_ns"]), "left_anti"
+    )
     return finding(
         found,
         "contended-id",
@@ -67,7 +69,7 @@ def _sentence(e: Example) -> str:
 
 
 TOLD = {
-    "contended-id": Told(
+    "contended-id": AnomalyWording(
         "transactional id was taken back by one who had lost it",
         "transactional ids were taken back by those who had lost them",
         "Two live workers have one transactional id, and fence each other in turn.",

@@ -18,25 +18,25 @@ Blind spot: records of which nobody recorded a hash.
 Reference: Kafka's CRC covers a batch on its way and at rest, not what a client put into it.
 """
 
-from checkers.findings.build import operation, place, record
+from checkers.findings.build import operation, record, record_place
 from checkers.findings.rules import Rule
-from checkers.findings.told import Told
-from harness.telling.example import Example
+from checkers.findings.wording import AnomalyWording
+from harness.results.example import Example
 
 NAME = "corrupt"
-MEANT = "filter(expected, e -> e.slot = it.slot and e.topic = it.topic)"
+MEANT = "filter(expected, e -> e.output_name = element.output_name and e.topic = element.topic)"
 
 RULES = (
     Rule(
         NAME,
-        "values",
+        "attempts",
         each="places",
         # A pipeline may forward the header that names a value: it means the record of one topic.
-        where="it.topic = send.topic and it.digest != send.digest",
-        order=["it.tp", "it.offset"],
+        where="element.topic = send.topic and element.digest != send.digest",
+        order=["element.tp", "element.offset"],
         ops="array(send.op)",
         detail={
-            "record": record("it.tp", "it.offset"),
+            "record": record("element.tp", "element.offset"),
             "operation": operation("send.op"),
             "why": "'it differs from what was sent'",
         },
@@ -45,15 +45,15 @@ RULES = (
         NAME,
         "inputs",
         each="outputs",
-        where="it.visible and it.sole and it.digest is not null "
-        f"and size({MEANT}) > 0 and forall({MEANT}, e -> coalesce(e.digest != it.digest, false))",
-        order=["it.tp", "it.offset"],
-        ops="array(it.op)",
+        where="element.visible and element.sole and element.digest is not null "
+        f"and size({MEANT}) > 0 and forall({MEANT}, e -> coalesce(e.digest != element.digest, false))",
+        order=["element.tp", "element.offset"],
+        ops="array(element.op)",
         detail={
-            "record": record("it.tp", "it.offset", "it.name"),
-            "operation": operation("it.op"),
-            "input": place(),
-            "slot": "it.slot",
+            "record": record("element.tp", "element.offset", "element.name"),
+            "operation": operation("element.op"),
+            "input": record_place(),
+            "slot": "element.output_name",
             "why": "'it differs from what its input must lead to'",
         },
     ),
@@ -68,7 +68,7 @@ def _sentence(e: Example) -> str:
 
 
 TOLD = {
-    "corrupt": Told(
+    "corrupt": AnomalyWording(
         "record is not what was sent",
         "records are not what was sent",
         "Key, value or headers differ from what was sent, or from what the workload makes of the inputs.",

@@ -37,12 +37,12 @@ Reference: Adya 1999, G0, G1c, G-single, G2; Kingsbury and Alvaro, Elle, VLDB 20
 
 from pyspark.sql import DataFrame
 
-from checkers.external.graph.names import BAD, GRAPHS, PROCESS, REALTIME, RW, WR, WW, Graph
+from checkers.external.graph.names import BAD, GRAPHS, PROCESS, REALTIME, RW, WR, WW, CycleKind
 from checkers.external.lines import line
 from checkers.external.tables import ExternalTables
-from checkers.findings.told import Told
-from harness.telling.example import Example
-from harness.telling.words import listed, printable
+from checkers.findings.wording import AnomalyWording
+from harness.results.example import Example
+from harness.results.wording import listed, printable
 
 EDGES = {
     WR: "reading what another wrote (wr)",
@@ -58,7 +58,7 @@ def cycles_external(t: ExternalTables) -> DataFrame:
     return t.components
 
 
-def _meaning(graph: Graph) -> str:
+def _meaning(graph: CycleKind) -> str:
     edges = listed([words for kind, words in EDGES.items() if kind in graph.kinds], 5)
     allowed = "" if graph.name in BAD else " Kafka allows it."
     return f"Transactions depend on each other in a cycle, by {edges}.{allowed}"
@@ -69,6 +69,6 @@ def _sentence(e: Example) -> str:
 
 
 TOLD = {
-    graph.name: Told(f"{graph.name} cycle", f"{graph.name} cycles", _meaning(graph), _sentence)
+    graph.name: AnomalyWording(f"{graph.name} cycle", f"{graph.name} cycles", _meaning(graph), _sentence)
     for graph in GRAPHS
 }

@@ -18,12 +18,12 @@ Reference: Berenson et al. 1995, P1, "dirty read"; Adya 1999, G1a; KIP-98, "read
 
 from checkers.findings.build import reader, record
 from checkers.findings.rules import Rule
-from checkers.findings.told import Told
-from checkers.stored.positions import READERS
+from checkers.findings.wording import AnomalyWording
+from checkers.stored.log_entries import READERS
 from checkers.stored.sources import CLOCK_MARGIN_MS
-from harness.history import Isolation
-from harness.telling.example import Example, fate
-from harness.telling.words import printable
+from harness.model.vocabulary import Isolation
+from harness.results.example import Example, fate
+from harness.results.wording import printable
 
 RETURNED_MS = "(wall_ms + return_ns / 1e6)"
 TOO_EARLY = f"coalesce(fate = 'commit' and {RETURNED_MS} + {CLOCK_MARGIN_MS}D < marker_ms, false)"
@@ -56,7 +56,7 @@ def _sentence(e: Example) -> str:
 
 
 TOLD = {
-    "dirty-read": Told(
+    "dirty-read": AnomalyWording(
         "delivery of a record came before its commit, or without",
         "deliveries of records came before their commit, or without",
         "A consumer that was promised committed records was given one that the brokers' log calls aborted "

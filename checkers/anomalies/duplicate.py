@@ -22,11 +22,11 @@ from pyspark.sql import functions as F
 from checkers.external.tables import ExternalTables
 from checkers.findings.build import SHOWN, finding, operation, operations, record
 from checkers.findings.rules import Rule
-from checkers.findings.told import Told
-from checkers.spark.gather import beside
-from harness.history import Role
-from harness.telling.example import Example, named_place
-from harness.telling.words import listed, printable
+from checkers.findings.wording import AnomalyWording
+from checkers.spark.joins import broadcast
+from harness.model.vocabulary import Role
+from harness.results.example import Example, named_place
+from harness.results.wording import listed, printable
 
 NAME = "duplicate"
 # A pipeline may forward the header that names a value: it means the record of the topic it was announced for.
@@ -36,7 +36,7 @@ PLACES = f"array_sort(array_distinct(transform({OWN}, p -> struct(p.tp as tp, p.
 RULES = (
     Rule(
         NAME,
-        "values",
+        "attempts",
         where=f"size(places) > 1 and value is not null and not (send.role <=> '{Role.FEEDER.value}') "
         f"and size({PLACES}) > 1",
         order=[f"{PLACES}[0].tp", f"{PLACES}[0].offset"],
@@ -53,9 +53,9 @@ RULES = (
 
 def duplicate_external(t: ExternalTables) -> DataFrame:
     """One row for each record of an external history that stands at several offsets."""
-    several = t.values.where("lowest < highest").select("run", "key", "value")
+    several = t.attempts.where("lowest < highest").select("run", "key", "value")
     places = (
-        t.steps.join(beside(several), on=["run", "key", "value"], how="inner")
+        t.steps.join(broadcast(several), on=["run", "key", "value"], how="inner")
         .groupBy("run", "key", "value")
         .agg(F.expr("array_sort(collect_set(offset)) as offsets"), F.expr("collect_set(op) as ops"))
     )
@@ -82,7 +82,7 @@ def _sentence(e: Example) -> str:
 
 
 TOLD = {
-    "duplicate": Told(
+    "duplicate": AnomalyWording(
         "value stands in the log more than once",
         "values stand in the log more than once",
         "One attempt to send names one value; here one value stands at more than one offset.",

@@ -20,9 +20,9 @@ from collections.abc import Mapping
 
 from checkers.findings.build import state
 from checkers.findings.rules import Rule
-from checkers.findings.told import Told
-from harness.telling.example import Example, named_place
-from harness.telling.words import printable
+from checkers.findings.wording import AnomalyWording
+from harness.results.example import Example, named_place
+from harness.results.wording import printable
 
 NAME = "epoch-regression"
 
@@ -109,7 +109,7 @@ def _sentence(e: Example) -> str:
 
 
 TOLD = {
-    "epoch-regression": Told(
+    "epoch-regression": AnomalyWording(
         "epoch of a producer went down",
         "epochs of producers went down",
         "A higher epoch fences off the lower one. Here the log goes on with the lower one.",

@@ -17,10 +17,10 @@ Reference: KAFKA-17754; Jepsen on Bufstream 0.1.0 (2024), "aborted read".
 
 from checkers.findings.build import offsets, operation, records
 from checkers.findings.rules import Rule
-from checkers.findings.told import Told
+from checkers.findings.wording import AnomalyWording
 from checkers.stored.sources import CLOCK_MARGIN_MS
-from harness.telling.example import Example, named_offset
-from harness.telling.words import printable
+from harness.results.example import Example, named_offset
+from harness.results.wording import printable
 
 RECORDS = "filter(records, r -> r.effect = 'commit')"
 OFFSETS = "filter(commits, c -> c.transactional and c.effect = 'commit')"
@@ -83,7 +83,7 @@ def _sentence(e: Example) -> str:
 
 
 TOLD = {
-    "ghost-commit": Told(
+    "ghost-commit": AnomalyWording(
         "transaction was committed that nobody committed",
         "transactions were committed that nobody committed",
         "The brokers' log says committed, though the commit was never asked for, or was reported as failed.",

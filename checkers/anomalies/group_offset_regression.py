@@ -18,16 +18,16 @@ Reference: "late offset commit", a TxnOffsetCommit that outlives its transaction
 
 from pyspark.sql import DataFrame
 
-from checkers.findings.build import finding, place
-from checkers.findings.told import Told
+from checkers.findings.build import finding, record_place
+from checkers.findings.wording import AnomalyWording
 from checkers.stored.tables import Tables
-from harness.telling.example import Example, named_place
-from harness.telling.words import printable
+from harness.results.example import Example, named_place
+from harness.results.wording import printable
 
 
 def group_offset_regression(t: Tables) -> DataFrame:
     """One row for each step down."""
-    commits = t.positions.where("commit is not null and fate in ('commit', 'plain')").selectExpr(
+    commits = t.log_entries.where("commit is not null and fate in ('commit', 'plain')").selectExpr(
         "run",
         "commit.group",
         "commit.tp",
@@ -44,7 +44,7 @@ def group_offset_regression(t: Tables) -> DataFrame:
         order=["tp", "log_offset"],
         ops="array(commit.op, before.op)",
         group="group",
-        input=place("tp", "commit.committed"),
+        input=record_place("tp", "commit.committed"),
         committed="commit.committed",
         committed_before="before.committed",
         record="commit",
@@ -63,7 +63,7 @@ def _sentence(e: Example) -> str:
 
 
 TOLD = {
-    "group-offset-regression": Told(
+    "group-offset-regression": AnomalyWording(
         "committed offset went back",
         "committed offsets went back",
         "A group's committed offset of a partition went down: whoever starts there repeats inputs.",

@@ -17,11 +17,11 @@ Blind spot: it says that it hangs, not who made it so.
 Reference: KAFKA-14402, KIP-890; KIP-664.
 """
 
-from checkers.findings.build import place
+from checkers.findings.build import record_place
 from checkers.findings.rules import Rule
-from checkers.findings.told import Told
-from harness.telling.example import Example
-from harness.telling.words import printable
+from checkers.findings.wording import AnomalyWording
+from harness.results.example import Example
+from harness.results.wording import printable
 
 RULES = (
     Rule(
@@ -30,7 +30,7 @@ RULES = (
         where="abandoned and coalesce(base_offset < high_watermark, true)",
         order=["tp", "base_offset"],
         detail={
-            "record": place("tp", "base_offset"),
+            "record": record_place("tp", "base_offset"),
             "last_offset": "last_offset",
             "producer_id": "producer_id",
             "epoch": "epoch",
@@ -52,7 +52,7 @@ def _sentence(e: Example) -> str:
 
 
 TOLD = {
-    "hanging-transaction": Told(
+    "hanging-transaction": AnomalyWording(
         "batch of records was left open for ever",
         "batches of records were left open for ever",
         "A record is still open after everything has come to rest: readers of its partition stop there.",

@@ -21,25 +21,25 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from checkers.external.tables import ExternalTables
-from checkers.findings.build import SHOWN, finding, operations, place, record
+from checkers.findings.build import SHOWN, finding, operations, record, record_place
 from checkers.findings.rules import Suspect
-from checkers.findings.told import Told
+from checkers.findings.wording import AnomalyWording
 from checkers.stored.tables import Tables
-from harness.telling.example import Example, named_place
-from harness.telling.words import listed, printable
+from harness.results.example import Example, named_place
+from harness.results.wording import listed, printable
 
 NAME = "inconsistent-offsets"
-SUSPECTS = (Suspect("positions", "differ"),)
+SUSPECTS = (Suspect("log_entries", "values_differ"),)
 
 
 def inconsistent_offsets(t: Tables) -> DataFrame:
     """One row for each offset with several values."""
     found = "if(found, struct(value as value, cast(null as bigint) as op), null)"
     acked = "transform(acks, a -> struct(a.value as value, a.op as op))"
-    stored = t.positions.where("differ").selectExpr(
+    stored = t.log_entries.where("values_differ").selectExpr(
         "run", "tp", "offset", f"explode(concat(array({found}), {acked})) as told"
     )
-    given = t.deliveries.where("differ").selectExpr("run", "tp", "offset", "struct(value, op) as told")
+    given = t.deliveries.where("values_differ").selectExpr("run", "tp", "offset", "struct(value, op) as told")
     places = (
         stored.unionByName(given)
         .where("told.value is not null")
@@ -54,7 +54,7 @@ def inconsistent_offsets(t: Tables) -> DataFrame:
         NAME,
         order=["tp", "offset"],
         ops="ops",
-        place=place(),
+        record_place=record_place(),
         records=f"transform(slice(values, 1, {SHOWN}), v -> {record(value='v')})",
         operations=operations("ops"),
     )
@@ -72,7 +72,7 @@ def inconsistent_offsets_external(t: ExternalTables) -> DataFrame:
         NAME,
         order=["key", "offset"],
         ops="ops",
-        place="struct(key as key, offset as offset)",
+        record_place="struct(key as key, offset as offset)",
         records=f"transform(slice(values, 1, {SHOWN}), v -> struct(key as key, v as value))",
         operations=operations("ops"),
     )
@@ -86,7 +86,7 @@ def _sentence(e: Example) -> str:
 
 
 TOLD = {
-    "inconsistent-offsets": Told(
+    "inconsistent-offsets": AnomalyWording(
         "offset was seen with different values",
         "offsets were seen with different values",
         "An offset names one record, for ever. Here two witnesses were told of different ones.",

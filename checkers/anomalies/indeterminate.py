@@ -33,6 +33,6 @@ RULES = (
 
 def indeterminate_external(t: ExternalTables) -> DataFrame:
     """One row for each operation that sent something, was told nothing, and of which nothing was ok-read."""
-    doubtful = t.values.where(f"not due and writer_outcome in ({INFO}, {OPEN})")
+    doubtful = t.attempts.where(f"not due and writer_outcome in ({INFO}, {OPEN})")
     found = doubtful.select("run", "writer").distinct().withColumnRenamed("writer", "op")
     return finding(found, NAME, order=["op"], operation=operation())

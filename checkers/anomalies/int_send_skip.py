@@ -18,9 +18,9 @@ from checkers.external.jumps import SKIPS
 from checkers.external.lines import line
 from checkers.external.tables import ExternalTables
 from checkers.findings.build import jump
-from checkers.findings.told import Told
-from harness.telling.example import Example
-from harness.telling.words import printable
+from checkers.findings.wording import AnomalyWording
+from harness.results.example import Example
+from harness.results.wording import printable
 
 
 def int_send_skip_external(t: ExternalTables) -> DataFrame:
@@ -33,7 +33,7 @@ def _sentence(e: Example) -> str:
 
 
 TOLD = {
-    "int-send-skip": Told(
+    "int-send-skip": AnomalyWording(
         "operation sent records that stand apart",
         "operations sent records that stand apart",
         "Records of others stand between two that one operation sent to one key. Kafka allows it.",

@@ -20,10 +20,10 @@ Reference: KAFKA-17754; Jepsen on Bufstream 0.1.0 (2024), "lost writes".
 
 from checkers.findings.build import offsets, operation, records
 from checkers.findings.rules import Rule
-from checkers.findings.told import Told
+from checkers.findings.wording import AnomalyWording
 from checkers.stored.operations import GONE_OFFSETS
-from harness.telling.example import Example, fate, named_offset, named_record
-from harness.telling.words import listed
+from harness.results.example import Example, fate, named_offset, named_record
+from harness.results.wording import listed
 
 UNDONE = "filter(records, r -> r.effect = 'abort')"
 GONE = "filter(records, r -> r.covered and not r.held)"
@@ -67,7 +67,7 @@ def _sentence(e: Example) -> str:
 
 
 TOLD = {
-    "lost-commit": Told(
+    "lost-commit": AnomalyWording(
         "acknowledged commit was lost",
         "acknowledged commits were lost",
         "A worker was told that its commit had succeeded, and the brokers' log says otherwise.",

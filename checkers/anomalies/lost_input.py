@@ -1,7 +1,7 @@
 """Lost input: the group has gone past an input of which nothing came.
 
 A visible input lies between the group's first position and its final committed offset (by fate), and
-one of the slots that the workload expects of it has no visible output, though all outputs were read to
+one of the output names that the workload expects of it has no visible output, though all outputs were read to
 the end. Where each input is marked as done by itself, the mark says so, and no offset. Where a stage takes a
 record that was made of the input, and names the input in what it writes, its group must have gone past that record.
 
@@ -26,49 +26,53 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from checkers.findings.build import SHOWN, finding, place
-from checkers.findings.form import Finding
-from checkers.findings.lookup import asked
+from checkers.findings.build import SHOWN, finding, record_place
+from checkers.findings.form import Findings
+from checkers.findings.lookup import wanted_keys
 from checkers.findings.rules import Suspect
-from checkers.findings.told import Told
-from checkers.spark.gather import beside
+from checkers.findings.wording import AnomalyWording
+from checkers.spark.joins import broadcast
 from checkers.stored.tables import Tables
-from harness.telling.example import NOBODY, Example, named_operation
-from harness.telling.words import listed, printable
+from harness.results.example import NOBODY, Example, named_operation
+from harness.results.wording import listed, printable
 
 LOST = ("run", "of", "input", "group")
 """An input that was lost: the run, its place, and the group that went past it."""
-THERE = "filter(outputs, o -> o.visible and coalesce(o.slot = e.slot and o.topic = e.topic, false))"
-DUE = "greatest(size(filter(expected, x -> x.slot = e.slot and x.topic = e.topic)), 1)"
+THERE = (
+    "filter(outputs, o -> o.visible and coalesce(o.output_name = e.output_name and o.topic = e.topic, false))"
+)
+DUE = "greatest(size(filter(expected, x -> x.output_name = e.output_name and x.topic = e.topic)), 1)"
 LACKING = f"""filter(expected, e -> size(array_distinct(transform({THERE}, o -> o.name))) < {DUE}
     and ({DUE} = 1 or not exists({THERE}, o -> o.digest <=> e.digest)))"""
-"""What has no output in its slot; of several that one slot owes those that no output holds, if some are missing."""
+"""What has no output in its output name; of several that one output name owes those that no output holds, if some are
+missing.
+"""
 
 
-DONE = """if(e.via is null, struct(tp, offset), array_min(transform(
-    filter(outputs, o -> o.visible and o.topic = e.via), o -> struct(o.tp as tp, o.offset as offset))))"""
+DONE = """if(e.intermediate_topic is null, struct(tp, offset), array_min(transform( filter(outputs, o -> o.visible and
+o.topic = e.intermediate_topic), o -> struct(o.tp as tp, o.offset as offset))))"""
 """The place that the group of the stage must have gone past."""
 SUSPECTS = (Suspect("inputs", f"visible and size({LACKING}) > 0"),)
 
 
 def lost_input(t: Tables) -> DataFrame:
-    """One row for each input and slot."""
+    """One row for each input and output name."""
     due = (
         t.inputs.where(f"visible and size({LACKING}) > 0")
         .selectExpr("run", "tp", "offset", "outputs", "each", f"explode({LACKING}) as e")
         .selectExpr(
-            *("run", "tp", "offset", "outputs", "e.group", "e.slot", "e.topic"),
-            *("each and e.via is null as marked", f"{DONE} as done"),
+            *("run", "tp", "offset", "outputs", "e.group", "e.output_name", "e.topic"),
+            *("each and e.intermediate_topic is null as marked", f"{DONE} as done"),
         )
         .selectExpr("*", "done.tp as done_tp")
     )
     groups = t.groups.withColumnRenamed("tp", "done_tp")
     found = (
-        due.join(beside(groups), on=["run", "group", "done_tp"], how="left")
+        due.join(broadcast(groups), on=["run", "group", "done_tp"], how="left")
         .where("marked or (done.offset >= first and done.offset < final)")
-        .join(beside(t.topics), on=["run", "topic"], how="inner")
+        .join(broadcast(t.topics), on=["run", "topic"], how="inner")
         .where("topic_ru_end and (topic_logged or topic_rc_end) and topic_whole")
-        .selectExpr("*", "filter(outputs, o -> o.slot = slot and o.topic = topic) as tried")
+        .selectExpr("*", "filter(outputs, o -> o.output_name = output_name and o.topic = topic) as tried")
     )
     return finding(
         found,
@@ -76,24 +80,24 @@ def lost_input(t: Tables) -> DataFrame:
         order=["tp", "offset"],
         ops="array_distinct(transform(tried, o -> o.op))",
         absence="true",
-        input=place(),
+        input=record_place(),
         group="group",
-        slot="slot",
+        slot="output_name",
         output_topic="topic",
         final_committed="final",
         operations=f"transform(slice(tried, 1, {SHOWN}), o -> struct(o.op as op))",
     )
 
 
-def explain(t: Tables, findings: Mapping[int, list[Finding]]) -> None:
+def explain(t: Tables, findings: Mapping[int, list[Findings]]) -> None:
     """Say by which offset commit its group went past each input: the first of all that did."""
     lost = [(run, example) for run, mine in findings.items() for one in mine for example in one.examples]
     inputs: set[tuple[int, ...]] = {(run, one["input"]["tp"], one["input"]["offset"]) for run, one in lost}
     by = "struct(offset, tp, producer_id, epoch, fate, marker_offset, commit.committed as committed, commit.op as op)"
     passed = (
-        t.positions.where("commit is not null and fate in ('commit', 'plain')")
+        t.log_entries.where("commit is not null and fate in ('commit', 'plain')")
         .selectExpr("run", "commit.tp as of", "commit.group", f"{by} as by")
-        .join(beside(asked(t.positions.sparkSession, LOST[:3], inputs)), on=["run", "of"])
+        .join(broadcast(wanted_keys(t.log_entries.sparkSession, LOST[:3], inputs)), on=["run", "of"])
         .where("by.committed > input")
         .groupBy(*LOST)
         .agg(F.min("by").alias("by"))
@@ -106,8 +110,12 @@ def explain(t: Tables, findings: Mapping[int, list[Finding]]) -> None:
 
 
 def _sentence(e: Example) -> str:
-    slot, topic = e.rest.get("slot"), e.rest.get("output_topic")
-    what = "an output that it must lead to" if slot is None else f"its output {printable(slot, 60)}"
+    output_name, topic = e.rest.get("slot"), e.rest.get("output_topic")
+    what = (
+        "an output that it must lead to"
+        if output_name is None
+        else f"its output {printable(output_name, 60)}"
+    )
     where = "nowhere" if topic is None else f"nowhere in {printable(topic, 60)}"
     group = e.rest.get("group")
     went = (
@@ -124,7 +132,7 @@ def _sentence(e: Example) -> str:
 
 
 TOLD = {
-    "lost-input": Told(
+    "lost-input": AnomalyWording(
         "output of an input is missing",
         "outputs of inputs are missing",
         "An input counts as done (the group's committed offset went past it, or it is marked), and an output that it "

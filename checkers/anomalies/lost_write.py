@@ -30,13 +30,13 @@ from checkers.external.records import LOST
 from checkers.external.tables import ExternalTables
 from checkers.findings.build import finding, operation, record
 from checkers.findings.rules import Rule
-from checkers.findings.told import Told
-from harness.telling.example import Example
-from harness.telling.words import printable
+from checkers.findings.wording import AnomalyWording
+from harness.results.example import Example
+from harness.results.wording import printable
 
 NAME = "lost-write"
-GONE = "(it.covered and not it.held)"
-UNREAD = "(settled = 'committed' and it.passed and not it.given)"
+GONE = "(element.covered and not element.held)"
+UNREAD = "(settled = 'committed' and element.passed and not element.given)"
 
 RULES = (
     Rule(
@@ -44,20 +44,20 @@ RULES = (
         "operations",
         each="records",
         where=f"{UNREAD} or {GONE}",
-        order=["it.tp", "it.offset", "op"],
+        order=["element.tp", "element.offset", "op"],
         ops="array(op)",
-        absence=f"not ({GONE} and it.other)",
+        absence=f"not ({GONE} and element.other)",
         detail={
-            "record": record("it.tp", "it.offset", "it.value"),
+            "record": record("element.tp", "element.offset", "element.value"),
             "operation": operation(),
-            "log_holds": "if(it.logged, case when it.held then 'it' when it.other then 'another value' "
+            "log_holds": "if(element.logged, case when element.held then 'it' when element.other then 'another value' "
             "else 'nothing' end, null)",
-            "finally_read": "if(it.passed, it.given, null)",
+            "finally_read": "if(element.passed, element.given, null)",
         },
     ),
     Rule(
         NAME,
-        "positions",
+        "log_entries",
         where="found and value is null and visible and held and passed and not given and not internal and not sentinel",
         order=["tp", "offset"],
         absence="true",
@@ -73,7 +73,7 @@ def lost_write_external(t: ExternalTables) -> DataFrame:
     Passed by: its highest index is at or below the highest index of its key that was ok-read.
     """
     return finding(
-        t.values.where(LOST),
+        t.attempts.where(LOST),
         NAME,
         order=["key", "value"],
         ops="array(writer)",
@@ -98,7 +98,7 @@ def _sentence(e: Example) -> str:
 
 
 TOLD = {
-    "lost-write": Told(
+    "lost-write": AnomalyWording(
         "acknowledged record was lost",
         "acknowledged records were lost",
         "A record was acknowledged, and the log, or the final reader that came past its place, lacks it.",

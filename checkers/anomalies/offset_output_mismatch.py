@@ -37,18 +37,18 @@ from checkers.findings.build import (
     finding,
     offsets,
     operation,
-    place,
     record,
+    record_place,
     records,
     span,
 )
 from checkers.findings.rules import Rule
-from checkers.findings.told import Told
-from checkers.spark.gather import beside
+from checkers.findings.wording import AnomalyWording
+from checkers.spark.joins import broadcast
 from checkers.stored.operations import GONE_OFFSETS
 from checkers.stored.tables import Tables
-from harness.telling.example import Example, fate, named_offset, named_place, named_record
-from harness.telling.words import listed, printable
+from harness.results.example import Example, fate, named_offset, named_place, named_record
+from harness.results.wording import listed, printable
 
 NAME = "offset-output-mismatch"
 
@@ -110,7 +110,7 @@ RULES = (
     ),
     Rule(
         NAME,
-        "positions",
+        "log_entries",
         where="within_transactions and visible and found and fate = 'plain' and not sentinel and size(acks) = 0",
         order=["tp", "offset"],
         detail={"record": record(), "why": f"'{IN_NO_TRANSACTION}'"},
@@ -119,13 +119,13 @@ RULES = (
         NAME,
         "operations",
         each="if(size(claims) > 0, commits, array())",
-        where="it.effect = 'commit' and it.committed is not null "
-        "and not exists(claims, c -> c.tp = it.tp and c.next = it.committed)",
-        order=["op", "it.tp"],
+        where="element.effect = 'commit' and element.committed is not null "
+        "and not exists(claims, c -> c.tp = element.tp and c.next = element.committed)",
+        order=["op", "element.tp"],
         ops="array(op)",
         detail={
             "operation": operation(),
-            "offsets": "array(struct(it.tp as tp, it.committed as committed))",
+            "offsets": "array(struct(element.tp as tp, element.committed as committed))",
             "claims": "transform(claims, c -> struct(c.tp as tp, c.first as first, c.next as next))",
         },
     ),
@@ -133,13 +133,13 @@ RULES = (
         NAME,
         "inputs",
         each="outputs",
-        where="it.visible and it.claims and not exists(claims, c -> c.op = it.op)",
-        order=["it.op", "tp", "offset"],
-        ops="array(it.op)",
+        where="element.visible and element.claims and not exists(claims, c -> c.op = element.op)",
+        order=["element.op", "tp", "offset"],
+        ops="array(element.op)",
         detail={
-            "operation": operation("it.op"),
-            "input": place(),
-            "record": record("it.tp", "it.offset", "it.name"),
+            "operation": operation("element.op"),
+            "input": record_place(),
+            "record": record("element.tp", "element.offset", "element.name"),
             "why": "'an output names an input that the offsets do not cover'",
         },
     ),
@@ -147,56 +147,56 @@ RULES = (
         NAME,
         "inputs",
         each="if(visible, claims, array())",
-        where="it.settled = 'committed' and it.writes and exists(expected, e -> e.group = it.group) "
-        "and not exists(outputs, o -> coalesce(o.op = it.op, false))",
-        order=["it.op", "tp", "offset"],
-        ops="array(it.op)",
+        where="element.settled = 'committed' and element.writes and exists(expected, e -> e.group = element.group) "
+        "and not exists(outputs, o -> coalesce(o.op = element.op, false))",
+        order=["element.op", "tp", "offset"],
+        ops="array(element.op)",
         absence="true",
         detail={
-            "operation": operation("it.op"),
-            "input": place(),
+            "operation": operation("element.op"),
+            "input": record_place(),
             "why": "'the offsets cover an input that no output names'",
         },
     ),
     Rule(
         NAME,
-        "spans",
+        "log_transactions",
         where=f"not journaled and {MIXED}",
         order=["log_tp", "log_offset"],
         ops=SPAN_OPS,
         detail={
             "operation": span(),
-            "records": f"transform(slice(records, 1, {SHOWN}), r -> {place('r.tp', 'r.offset')})",
+            "records": f"transform(slice(records, 1, {SHOWN}), r -> {record_place('r.tp', 'r.offset')})",
             "offsets": "transform(commits, c -> struct(c.tp as tp, c.committed as committed, c.effect as fate))",
         },
     ),
     Rule(
         NAME,
-        "spans",
+        "log_transactions",
         each="flatten(transform(filter(records, r -> decided = 'commit' and not r.arbitrary), "
         "r -> transform(r.inputs, i -> struct(r.tp as tp, r.offset as offset, i as input))))",
-        where="whole and array_contains(reads, it.input.tp) and not exists(commits, c -> c.tp = it.input.tp "
-        "and c.first <= it.input.offset and it.input.offset < c.committed)",
-        order=["log_tp", "log_offset", "it.tp", "it.offset"],
+        where="whole and array_contains(reads, element.input.tp) and not exists(commits, c -> c.tp = element.input.tp "
+        "and c.first <= element.input.offset and element.input.offset < c.committed)",
+        order=["log_tp", "log_offset", "element.tp", "element.offset"],
         ops=SPAN_OPS,
         absence="true",
         detail={
             "operation": span(),
-            "input": place("it.input.tp", "it.input.offset"),
-            "record": place("it.tp", "it.offset"),
+            "input": record_place("element.input.tp", "element.input.offset"),
+            "record": record_place("element.tp", "element.offset"),
             "why": f"'{NOT_COVERED}'",
         },
     ),
     Rule(
         NAME,
-        "spans",
+        "log_transactions",
         each="commits",
-        where="not journaled and it.effect = 'commit' and it.committed > it.end",
-        order=["log_tp", "log_offset", "it.tp"],
+        where="not journaled and element.effect = 'commit' and element.committed > element.end",
+        order=["log_tp", "log_offset", "element.tp"],
         ops=SPAN_OPS,
         detail={
             "operation": span(),
-            "input": place("it.tp", "it.committed"),
+            "input": record_place("element.tp", "element.committed"),
             "why": "'an offset stands beyond the end of its partition'",
         },
     ),
@@ -210,17 +210,17 @@ def offset_output_mismatch(t: Tables) -> DataFrame:
     judged, where the topic of that is written in transactions: which of them holds the input nobody knows.
     """
     within = (
-        t.spans.where("decided = 'commit' and not journaled")
+        t.log_transactions.where("decided = 'commit' and not journaled")
         .selectExpr("run", "explode(records.tp) as tp")
         .distinct()
-        .join(beside(t.tps.select("run", "tp", "topic")), on=["run", "tp"])
+        .join(broadcast(t.tps.select("run", "tp", "topic")), on=["run", "tp"])
         .select("run", "topic")
         .distinct()
     )
     by_group = "partition by run, commit.group, commit.tp order by offset"
     before = f"{by_group} rows between unbounded preceding and 1 preceding"
     passed = (
-        t.positions.where("commit.committed is not null and fate in ('commit', 'plain')")
+        t.log_entries.where("commit.committed is not null and fate in ('commit', 'plain')")
         .selectExpr(
             *(
                 "run",
@@ -239,7 +239,7 @@ def offset_output_mismatch(t: Tables) -> DataFrame:
     due = (
         t.inputs.where("visible and size(adds) > 0")
         .selectExpr("run", "tp", "offset", "inline(adds)")
-        .join(beside(within), on=["run", "topic"], how="left_semi")
+        .join(broadcast(within), on=["run", "topic"], how="left_semi")
         .select("run", "group", "tp", "offset")
         .distinct()
     )
@@ -253,7 +253,7 @@ def offset_output_mismatch(t: Tables) -> DataFrame:
         NAME,
         order=["log_tp", "log_offset"],
         group="group",
-        input=place("tp", "input"),
+        input=record_place("tp", "input"),
         offsets="array(struct(tp as tp, committed as committed))",
         why=f"'{OUTSIDE}'",
     )
@@ -307,7 +307,7 @@ def _sentence(e: Example) -> str:
 
 
 TOLD = {
-    "offset-output-mismatch": Told(
+    "offset-output-mismatch": AnomalyWording(
         "disagreement between outputs and offsets",
         "disagreements between outputs and offsets",
         "Outputs and input offsets of one transaction stand or fall together, for the same inputs.",

@@ -16,22 +16,22 @@ those outside any transaction.
 Reference: KIP-447, "zombie fencing by generation"; Wang et al. 2021, "Consistency and Completeness" (SIGMOD).
 """
 
-from checkers.findings.build import operation, place
+from checkers.findings.build import operation, record_place
 from checkers.findings.rules import Rule
-from checkers.findings.told import Told
-from harness.telling.example import Example
-from harness.telling.words import listed, printable
+from checkers.findings.wording import AnomalyWording
+from harness.results.example import Example
+from harness.results.wording import listed, printable
 
 RULES = (
     Rule(
         "overlapping-commit",
-        "ranges",
+        "claimed_ranges",
         where="effective and next > first and overlaps.next > first and overlaps.op != op",
         order=["tp", "first", "op"],
         ops="array(overlaps.op, op)",
         detail={
             "group": "group",
-            "input": place("tp", "first"),
+            "input": record_place("tp", "first"),
             "claims": "array(struct(tp as tp, overlaps.first as first, overlaps.next as next), "
             "struct(tp as tp, first as first, next as next))",
             "shared": "least(overlaps.next, next) - first",
@@ -50,7 +50,7 @@ def _sentence(e: Example) -> str:
 
 
 TOLD = {
-    "overlapping-commit": Told(
+    "overlapping-commit": AnomalyWording(
         "pair of transactions committed the same inputs",
         "pairs of transactions committed the same inputs",
         "Two committed transactions of one group stepped over intersecting ranges of input.",

@@ -3,7 +3,7 @@
 Every process of the run writes down what it is about to send before it sends it, so a visible record
 whose value nobody announced was made by somebody else. And an output names the inputs that it comes
 from: if one of them is aborted, still open at the end, or not there, a consumer acted on what it must
-not have seen. If the expectation states what each input must lead to, an output in any other topic or slot
+not have seen. If the expectation states what each input must lead to, an output in any other topic or output name
 is a phantom as well.
 
 Illegal because an effect without a cause is no effect of this pipeline.
@@ -26,14 +26,14 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from checkers.external.tables import OK, ExternalTables
-from checkers.findings.build import finding, operation, place, record
+from checkers.findings.build import finding, operation, record, record_place
 from checkers.findings.rules import Rule, Suspect
-from checkers.findings.told import Told
-from checkers.spark.gather import beside
+from checkers.findings.wording import AnomalyWording
+from checkers.spark.joins import broadcast
+from checkers.stored.attempts import CUT, JOURNAL_OF, OPERATION_OF
 from checkers.stored.tables import Tables
-from checkers.stored.values import CUT, JOURNAL_OF, OPERATION_OF
-from harness.telling.example import FATES, Example
-from harness.telling.words import printable
+from harness.results.example import FATES, Example
+from harness.results.wording import printable
 
 NAME = "phantom"
 NOT_DUE = "its input must not lead to it"
@@ -46,13 +46,13 @@ RULES = (
         "inputs",
         each="if(not visible and (coalesce(fate in ('abort', 'open'), false) or fate is null and judgeable), "
         "outputs, array())",
-        where="it.visible",
-        order=["it.tp", "it.offset", "tp", "offset"],
-        ops="array(it.op)",
+        where="element.visible",
+        order=["element.tp", "element.offset", "tp", "offset"],
+        ops="array(element.op)",
         absence="(fate is null)",
         detail={
-            "record": record("it.tp", "it.offset", "it.name"),
-            "operation": operation("it.op"),
+            "record": record("element.tp", "element.offset", "element.name"),
+            "operation": operation("element.op"),
             "input": "struct(tp as tp, offset as offset, fate as fate)",
             "why": "'its input is not visible'",
         },
@@ -61,37 +61,41 @@ RULES = (
         NAME,
         "inputs",
         each="if(visible and owing, outputs, array())",
-        where="it.visible and not coalesce(array_contains(unasked, it.topic), false) "
-        "and not exists(expected, e -> e.topic = it.topic and coalesce(e.slot = it.slot, true))",
-        order=["it.tp", "it.offset", "tp", "offset"],
-        ops="array(it.op)",
+        where="element.visible and not coalesce(array_contains(unasked, element.topic), false) "
+        "and not exists(expected, e -> e.topic = element.topic and coalesce(e.output_name = element.output_name, true))",
+        order=["element.tp", "element.offset", "tp", "offset"],
+        ops="array(element.op)",
         absence="true",
         detail={
-            "record": record("it.tp", "it.offset", "it.name"),
-            "operation": operation("it.op"),
-            "input": place(),
-            "slot": "it.slot",
+            "record": record("element.tp", "element.offset", "element.name"),
+            "operation": operation("element.op"),
+            "input": record_place(),
+            "slot": "element.output_name",
             "why": f"'{NOT_DUE}'",
         },
     ),
     Rule(
         NAME,
-        "positions",
-        where="visible and about is not null and size(inputs) = 0 and not sentinel",
+        "log_entries",
+        where="visible and correlation_key is not null and size(inputs) = 0 and not sentinel",
         order=["tp", "offset"],
         absence="true",
-        detail={"record": record(), "about": "about", "why": "'no input must lead to it'"},
+        detail={
+            "record": record(),
+            "correlation_key": "correlation_key",
+            "why": "'no input must lead to it'",
+        },
     ),
 )
 """One finding for each record and invisible input; or for each record that is joined to no input."""
 UNANNOUNCED = "send is null and exists(places, p -> p.visible)"
-SUSPECTS = (Suspect("values", UNANNOUNCED),)
+SUSPECTS = (Suspect("attempts", UNANNOUNCED),)
 
 
 def phantom(t: Tables) -> DataFrame:
     """One row for each record that nobody announced."""
     visible = (
-        t.values.where(UNANNOUNCED)
+        t.attempts.where(UNANNOUNCED)
         .select("run", "value", F.explode("places").alias("place"))
         .where("place.visible")
         .select(
@@ -104,8 +108,8 @@ def phantom(t: Tables) -> DataFrame:
         )
     )
     found = (
-        visible.join(beside(t.journals), on=["run", "journal"], how="left")
-        .join(beside(t.topics), on=["run", "topic"], how="left")
+        visible.join(broadcast(t.journals), on=["run", "journal"], how="left")
+        .join(broadcast(t.topics), on=["run", "topic"], how="left")
         .where(
             f"if(value is null or journal = '', announced or {STRAY}, coalesce(intact and not ({CUT}), false))"
         )
@@ -141,22 +145,22 @@ def phantom_external(t: ExternalTables) -> DataFrame:
 
 def _sentence(e: Example) -> str:
     if e.inputs and e.rest.get("why") == NOT_DUE:
-        slot = e.rest.get("slot")
-        which = "" if slot is None else f" of slot {printable(slot, 60)}"
+        output_name = e.rest.get("slot")
+        which = "" if output_name is None else f" of output_name {printable(output_name, 60)}"
         return f"{e.record} is visible, and its input, {e.input}, must lead to no output{which} there"
     if e.inputs:
         now = e.inputs[0].body.get("fate")
         what = "not a visible input" if now is None else FATES.get(str(now), printable(now, 40))
         return f"{e.record} is visible, and names {e.input}, which is {what}"
-    if (about := e.rest.get("about")) is not None:
-        named = f" (it is about {printable(about, 60)})" if about else ""
+    if (correlation_key := e.rest.get("correlation_key")) is not None:
+        named = f" (it is about {printable(correlation_key, 60)})" if correlation_key else ""
         holds = "" if e.held is None else f": it holds {e.held}"
         return f"{e.record} is visible, and no input must lead to it{named}{holds}"
     return f"{e.record} is visible, and nobody had announced to send it"
 
 
 TOLD = {
-    "phantom": Told(
+    "phantom": AnomalyWording(
         "record came from nowhere",
         "records came from nowhere",
         "A visible record that nobody had announced to send, or that names no visible input.",

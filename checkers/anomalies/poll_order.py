@@ -39,23 +39,23 @@ from pyspark.sql import DataFrame
 
 from checkers.external.jumps import BACK, SKIPS
 from checkers.external.tables import ExternalTables
-from checkers.findings.build import jump, operation, place, reader
+from checkers.findings.build import jump, operation, reader, record_place
 from checkers.findings.rules import Rule
-from checkers.findings.told import Told
-from harness.telling.example import Example
-from harness.telling.words import printable
+from checkers.findings.wording import AnomalyWording
+from harness.results.example import Example
+from harness.results.wording import printable
 
 
 def _rule(name: str, move: str, inside: bool) -> Rule:
     return Rule(
         name,
-        "moves",
+        "reader_steps",
         where=f"move = '{move}' and {'' if inside else 'not '}coalesce(inside, false)",
         order=["op", "tp", "n"],
         ops="array(before.op, op)",
         absence="true",
         detail={
-            "records": f"array({place('tp', 'before.offset')}, {place()})",
+            "records": f"array({record_place('tp', 'before.offset')}, {record_place()})",
             **({"skipped": "skipped"} if move == "skip" else {}),
             "reader": reader(),
             **({} if inside else {"operations": f"array({operation('before.op')})"}),
@@ -95,25 +95,25 @@ def _back(e: Example) -> str:
 
 
 TOLD = {
-    "poll-skip": Told(
+    "poll-skip": AnomalyWording(
         "step skipped visible records",
         "steps skipped visible records",
         "From one poll to the next a consumer left out records that the final reader was given.",
         _skip,
     ),
-    "nonmonotonic-poll": Told(
+    "nonmonotonic-poll": AnomalyWording(
         "step went back in the log",
         "steps went back in the log",
         "From one poll to the next a consumer went back, though nothing had moved its position.",
         _back,
     ),
-    "int-poll-skip": Told(
+    "int-poll-skip": AnomalyWording(
         "step inside one poll skipped visible records",
         "steps inside one poll skipped visible records",
         "Inside one poll a consumer left out records that the final reader was given.",
         _skip,
     ),
-    "int-nonmonotonic-poll": Told(
+    "int-nonmonotonic-poll": AnomalyWording(
         "step inside one poll went back in the log",
         "steps inside one poll went back in the log",
         "Inside one poll a consumer was given records in another order than the log has them.",

@@ -15,20 +15,20 @@ Reference: Jepsen's Kafka checker, `precommitted-read`.
 from pyspark.sql import DataFrame
 
 from checkers.external.tables import ExternalTables
-from checkers.findings.build import finding, operation, place
+from checkers.findings.build import finding, operation, record_place
 from checkers.findings.rules import Suspect
-from checkers.findings.told import Told
+from checkers.findings.wording import AnomalyWording
 from checkers.stored.tables import Tables
-from harness.history import Isolation
-from harness.telling.example import Example
+from harness.model.vocabulary import Isolation
+from harness.results.example import Example
 
 NAME = "precommitted-read"
-SUSPECTS = (Suspect("moves", "move = 'mixed'"),)
+SUSPECTS = (Suspect("reader_steps", "move = 'mixed'"),)
 
 
 def precommitted_read(t: Tables) -> DataFrame:
     """One row for each delivery."""
-    mixed = t.moves.where("move = 'mixed'").select("run", "op", "tp")
+    mixed = t.reader_steps.where("move = 'mixed'").select("run", "op", "tp")
     sent = (
         mixed.join(t.operations, on=["run", "op"], how="inner")
         .selectExpr("run", "op", "tp", "explode(filter(records, r -> r.acked and r.tp = tp)) as record")
@@ -41,7 +41,7 @@ def precommitted_read(t: Tables) -> DataFrame:
         NAME,
         order=["op", "tp", "offset"],
         ops="array(op)",
-        record=place(),
+        record=record_place(),
         operation=operation(),
     )
 
@@ -63,7 +63,7 @@ def _sentence(e: Example) -> str:
 
 
 TOLD = {
-    "precommitted-read": Told(
+    "precommitted-read": AnomalyWording(
         "transaction read what it had itself sent",
         "transactions read what they had themselves sent",
         "A transaction was given its own record before it was committed: Kafka has no read-your-writes.",

@@ -17,14 +17,14 @@ Reference: KIP-98, "consume-transform-produce"; auto-commit before processing is
 
 from checkers.findings.build import operation
 from checkers.findings.rules import Rule
-from checkers.findings.told import Told
-from harness.telling.example import Example
-from harness.telling.words import printable
+from checkers.findings.wording import AnomalyWording
+from harness.results.example import Example
+from harness.results.wording import printable
 
 RULES = (
     Rule(
         "premature-offset",
-        "moves",
+        "reader_steps",
         where="move = 'ahead'",
         order=["op", "tp"],
         ops="array(op)",
@@ -47,7 +47,7 @@ def _sentence(e: Example) -> str:
 
 
 TOLD = {
-    "premature-offset": Told(
+    "premature-offset": AnomalyWording(
         "offset was committed too early",
         "offsets were committed too early",
         "An offset was committed beyond inputs that its process had never been given.",

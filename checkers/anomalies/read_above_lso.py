@@ -15,12 +15,12 @@ Blind spot: a transaction that was open when the reader passed it, and was ended
 Reference: KIP-98, "last stable offset"; KAFKA-14402.
 """
 
-from checkers.findings.build import place, reader, record
+from checkers.findings.build import reader, record, record_place
 from checkers.findings.rules import Rule
-from checkers.findings.told import Told
-from checkers.stored.positions import READERS
-from harness.history import Isolation
-from harness.telling.example import Example
+from checkers.findings.wording import AnomalyWording
+from checkers.stored.log_entries import READERS
+from harness.model.vocabulary import Isolation
+from harness.results.example import Example
 
 RULES = (
     Rule(
@@ -31,7 +31,7 @@ RULES = (
         ops=READERS,
         detail={
             "record": record(),
-            "record_open": place("tp", "first_open"),
+            "record_open": record_place("tp", "first_open"),
             "reader": reader(),
         },
     ),
@@ -45,7 +45,7 @@ def _sentence(e: Example) -> str:
 
 
 TOLD = {
-    "read-above-lso": Told(
+    "read-above-lso": AnomalyWording(
         "record was read above an open transaction",
         "records were read above an open transaction",
         "A consumer that was promised committed records went past a transaction that was still open.",

@@ -23,14 +23,14 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from checkers.findings.build import finding, place
-from checkers.findings.form import Finding
+from checkers.findings.build import finding, record_place
+from checkers.findings.form import Findings
 from checkers.findings.lookup import lookup
-from checkers.findings.told import Told
-from checkers.spark.gather import beside
+from checkers.findings.wording import AnomalyWording
+from checkers.spark.joins import broadcast
 from checkers.stored.tables import Tables
-from harness.telling.example import Example, named_place
-from harness.telling.words import listed, printable
+from harness.results.example import Example, named_place
+from harness.results.wording import listed, printable
 
 HOLDS = "one.log_start <= base_offset and last_offset < one.end"
 """Whether a replica must hold the batch."""
@@ -56,11 +56,11 @@ def replica_divergence(t: Tables) -> DataFrame:
         places.where(f"{other} or there < due"),
         "replica-divergence",
         order=["tp", "base_offset"],
-        record=place("tp", "base_offset"),
+        record=record_place("tp", "base_offset"),
     )
 
 
-def explain(t: Tables, findings: Mapping[int, list[Finding]]) -> None:
+def explain(t: Tables, findings: Mapping[int, list[Findings]]) -> None:
     """Say what each replica holds, and which hold nothing."""
     examples = [(run, example) for run, mine in findings.items() for one in mine for example in one.examples]
     held = "struct(broker, leader, last_offset, crc, leader_epoch, count, producer_id, epoch)"
@@ -86,7 +86,7 @@ def explain(t: Tables, findings: Mapping[int, list[Finding]]) -> None:
 def _held(t: Tables) -> DataFrame:
     """What the replicas that are judged hold; with brokers, of all of them, and holders, those that must hold it."""
     return (
-        t.headers.join(beside(_judged(t)), on=["run", "tp"], how="inner")
+        t.headers.join(broadcast(_judged(t)), on=["run", "tp"], how="inner")
         .selectExpr("*", f"filter(replicas, one -> {HOLDS}) as holders")
         .where("exists(holders, one -> one.broker = broker)")
     )
@@ -100,7 +100,7 @@ def _judged(t: Tables) -> DataFrame:
         t.replicas.where("high_watermark is not null")
         .groupBy("run", "tp")
         .agg(F.expr(f"collect_list({replica}) as replicas"))
-        .join(beside(judged), on=["run", "tp"], how="left_semi")
+        .join(broadcast(judged), on=["run", "tp"], how="left_semi")
         .selectExpr("*", "transform(replicas, one -> one.broker) as brokers")
     )
 
@@ -120,7 +120,7 @@ def _sentence(e: Example) -> str:
 
 
 TOLD = {
-    "replica-divergence": Told(
+    "replica-divergence": AnomalyWording(
         "place in the log differs from replica to replica",
         "places in the log differ from replica to replica",
         "What is committed is the same on every replica. Here it is not: what is read depends on who leads.",

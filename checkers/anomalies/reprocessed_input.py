@@ -1,12 +1,12 @@
 """Reprocessed input: an input took effect more than once.
 
-For one input and one slot more visible outputs stand in the logs than the workload expects (one, if it
-says nothing of this slot). Where the workload expects no output of an input (a filter, an aggregate):
+For one input and one output name more visible outputs stand in the logs than the workload expects (one, if it
+says nothing of this output name). Where the workload expects no output of an input (a filter, an aggregate):
 the input lies in the ranges that two committed transactions of one group claimed.
 
 Illegal because exactly-once means just this: each input takes effect once. A stage of an exactly-once pipeline may
 promise less, where another behind it leaves out what comes twice: what it repeats is permitted, and counted apart.
-Evidence: outputs name their inputs and their slot in headers; visible is what the log's markers say.
+Evidence: outputs name their inputs and their output name in headers; visible is what the log's markers say.
 
     T1  poll a@4, send x=1 (from a@4), commit     ok
     T2  poll a@4, send x=2 (from a@4), commit     ok
@@ -19,22 +19,24 @@ Blind spot: outputs that do not say where they come from.
 Reference: KIP-98; Wang et al. 2021, "Consistency and Completeness" (SIGMOD).
 """
 
-from checkers.findings.build import SHOWN, place
+from checkers.findings.build import SHOWN, record_place
 from checkers.findings.rules import Rule
-from checkers.findings.told import Told
-from harness.telling.example import Example, named_operation, named_place
-from harness.telling.words import listed
+from checkers.findings.wording import AnomalyWording
+from harness.results.example import Example, named_operation, named_place
+from harness.results.wording import listed
 
 NAME = "reprocessed-input"
-VISIBLE = "filter(outputs, o -> o.visible and o.slot is not null)"
-SLOTS = f"array_distinct(transform({VISIBLE}, o -> struct(o.slot as slot, o.topic as topic)))"
-BY_SLOT = f"""if(size({VISIBLE}) > 1, transform({SLOTS}, s -> struct(
-    s.slot as slot,
-    greatest(size(filter(expected, e -> e.slot = s.slot and e.topic = s.topic)), 1) as due,
-    exists(expected, e -> e.slot = s.slot and e.topic = s.topic and array_contains(lenient, e.stage)) as lenient,
-    filter({VISIBLE}, o -> o.slot = s.slot and o.topic = s.topic) as outputs)), array())"""
-"""Of each slot, how many values its input must lead to, whether its stage promises no more than at least once, and the
-outputs that stand in it.
+VISIBLE = "filter(outputs, o -> o.visible and o.output_name is not null)"
+OUTPUT_NAMES = (
+    f"array_distinct(transform({VISIBLE}, o -> struct(o.output_name as output_name, o.topic as topic)))"
+)
+BY_OUTPUT_NAME = f"""if(size({VISIBLE}) > 1, transform({OUTPUT_NAMES}, s -> struct(
+    s.output_name as output_name,
+    greatest(size(filter(expected, e -> e.output_name = s.output_name and e.topic = s.topic)), 1) as due,
+    exists(expected, e -> e.output_name = s.output_name and e.topic = s.topic and array_contains(allows_duplicates, e.stage)) as allows_duplicates,
+    filter({VISIBLE}, o -> o.output_name = s.output_name and o.topic = s.topic) as outputs)), array())"""
+"""Of each output name, how many values its input must lead to, whether its stage promises no more than at least once,
+and the outputs that stand in it.
 """
 CLAIMS = """filter(claims, c -> c.settled = 'committed' and c.transactional
     and not exists(expected, e -> e.group = c.group))"""
@@ -47,16 +49,16 @@ RULES = (
     Rule(
         NAME,
         "inputs",
-        each=BY_SLOT,
-        where="size(array_distinct(transform(it.outputs, o -> o.name))) > it.due",
-        permitted="coalesce(it.lenient, false)",
+        each=BY_OUTPUT_NAME,
+        where="size(array_distinct(transform(element.outputs, o -> o.name))) > element.due",
+        permitted="coalesce(element.allows_duplicates, false)",
         order=["tp", "offset"],
-        ops="array_distinct(transform(it.outputs, o -> o.op))",
+        ops="array_distinct(transform(element.outputs, o -> o.op))",
         detail={
-            "input": place(),
-            "slot": "it.slot",
-            "expected": "it.due",
-            "records": f"transform(slice(it.outputs, 1, {SHOWN}), o -> "
+            "input": record_place(),
+            "slot": "element.output_name",
+            "expected": "element.due",
+            "records": f"transform(slice(element.outputs, 1, {SHOWN}), o -> "
             "struct(o.tp as tp, o.offset as offset, o.name as value, o.op as op))",
         },
     ),
@@ -64,17 +66,17 @@ RULES = (
         NAME,
         "inputs",
         each=BY_GROUP,
-        where="size(it.ops) > 1",
+        where="size(element.ops) > 1",
         order=["tp", "offset"],
-        ops="it.ops",
+        ops="element.ops",
         detail={
-            "input": place(),
-            "group": "it.name",
-            "operations": f"transform(slice(it.ops, 1, {SHOWN}), o -> struct(o as op))",
+            "input": record_place(),
+            "group": "element.name",
+            "operations": f"transform(slice(element.ops, 1, {SHOWN}), o -> struct(o as op))",
         },
     ),
 )
-"""One finding for each input and slot, or for each input and group."""
+"""One finding for each input and output name, or for each input and group."""
 
 
 def _sentence(e: Example) -> str:
@@ -89,7 +91,7 @@ def _sentence(e: Example) -> str:
 
 
 TOLD = {
-    "reprocessed-input": Told(
+    "reprocessed-input": AnomalyWording(
         "output too many: its input took effect twice",
         "outputs too many: their inputs took effect twice",
         "One input led to more visible outputs than the workload expects of it.",

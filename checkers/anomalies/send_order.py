@@ -28,14 +28,14 @@ from checkers.external.jumps import BACK
 from checkers.external.tables import INFO, OK, ExternalTables
 from checkers.findings.build import jump, operation
 from checkers.findings.rules import Rule
-from checkers.findings.told import Told
-from harness.telling.example import Example
+from checkers.findings.wording import AnomalyWording
+from harness.results.example import Example
 
 
 def _rule(name: str, inside: str) -> Rule:
     return Rule(
         name,
-        "moves",
+        "reader_steps",
         where=f"move = 'send-back' and {inside}",
         order=["op", "tp", "n"],
         ops="array(before.op, op)",
@@ -66,13 +66,13 @@ def _sentence(e: Example) -> str:
 
 
 TOLD = {
-    "nonmonotonic-send": Told(
+    "nonmonotonic-send": AnomalyWording(
         "record stands below the one that was sent before it",
         "records stand below those that were sent before them",
         "A producer's records stand in the log in another order than it sent them.",
         _sentence,
     ),
-    "int-nonmonotonic-send": Told(
+    "int-nonmonotonic-send": AnomalyWording(
         "record stands below the one that its operation sent before it",
         "records stand below those that their operations sent before them",
         "The records of one operation stand in the log in another order than it sent them.",

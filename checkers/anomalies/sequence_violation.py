@@ -16,11 +16,11 @@ Blind spot: what is missing at the end of an epoch, and at the end of the log.
 Reference: KIP-98, "idempotent producer guarantees".
 """
 
-from checkers.findings.build import place
+from checkers.findings.build import record_place
 from checkers.findings.rules import Rule
-from checkers.findings.told import Told
-from harness.telling.example import Example, named_place
-from harness.telling.words import printable
+from checkers.findings.wording import AnomalyWording
+from harness.results.example import Example, named_place
+from harness.results.wording import printable
 
 NUMBERS = 2**31
 """How many sequence numbers there are."""
@@ -36,8 +36,8 @@ RULES = (
         f"and batch_before.epoch <= epoch and base_sequence != {DUE}",
         order=["tp", "base_offset"],
         detail={
-            "record": place("tp", "base_offset"),
-            "record_before": place("tp", "batch_before.last_offset"),
+            "record": record_place("tp", "base_offset"),
+            "record_before": record_place("tp", "batch_before.last_offset"),
             "producer_id": "producer_id",
             "epoch": "epoch",
             "sequence": "base_sequence",
@@ -55,7 +55,7 @@ def _sentence(e: Example) -> str:
 
 
 TOLD = {
-    "sequence-violation": Told(
+    "sequence-violation": AnomalyWording(
         "batch does not join the one before it",
         "batches do not join the ones before them",
         "A producer numbers its records, and a broker takes only the next number. Here some are missing, "

@@ -18,22 +18,22 @@ Blind spot: a worker whose first record stands above the offset, though it began
 Reference: KIP-447, "unstable offset commits"; KAFKA-9346.
 """
 
-from checkers.findings.build import operation, place
+from checkers.findings.build import operation, record_place
 from checkers.findings.rules import Rule
-from checkers.findings.told import Told
-from harness.telling.example import Example
-from harness.telling.words import printable
+from checkers.findings.wording import AnomalyWording
+from harness.results.example import Example
+from harness.results.wording import printable
 
 RULES = (
     Rule(
         "stale-offset",
-        "ranges",
+        "claimed_ranges",
         where="gained_ns is not null and stale.next > first",
         order=["tp", "op"],
         ops="array(op, stale.op)",
         detail={
             "group": "group",
-            "input": place("tp", "first"),
+            "input": record_place("tp", "first"),
             "committed": "stale.next",
             "assigned_ns": "gained_ns",
             "reader": "struct(op as op, n as n)",
@@ -50,7 +50,7 @@ def _sentence(e: Example) -> str:
 
 
 TOLD = {
-    "stale-offset": Told(
+    "stale-offset": AnomalyWording(
         "worker began below what was committed",
         "times a worker began below what was committed",
         "A worker took a partition over below an offset whose commit had succeeded before.",

@@ -25,14 +25,14 @@ Reference: KIP-98; KAFKA-14402; Jepsen on Bufstream 0.1.0 (2024), "stuck consume
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from checkers.findings.build import finding, operation, place
+from checkers.findings.build import finding, operation, record_place
 from checkers.findings.rules import Suspect
-from checkers.findings.told import Told
-from checkers.spark.gather import beside
+from checkers.findings.wording import AnomalyWording
+from checkers.spark.joins import broadcast
 from checkers.stored.tables import Tables
-from harness.history import Outcome
-from harness.telling.example import Example
-from harness.telling.words import printable
+from harness.model.vocabulary import Outcome
+from harness.results.example import Example
+from harness.results.wording import printable
 
 SESSION_MS = 45_000
 """Kafka's default `session.timeout.ms`."""
@@ -58,7 +58,7 @@ def stalled(t: Tables) -> DataFrame:
         .select("run", "record.tp", "record.offset", "writer", "there_ns")
     )
     lags = (
-        there.join(beside(places), on=["run", "tp"], how="inner")
+        there.join(broadcast(places), on=["run", "tp"], how="inner")
         .selectExpr("*", "greatest(from_ns, there_ns) as since_ns")
         .where("offset >= place.offset and to_ns - since_ns > bound_ns")
     )
@@ -77,7 +77,7 @@ def stalled(t: Tables) -> DataFrame:
         from_s=_seconds("lag.since_ns"),
         to_s=_seconds("to_ns"),
         committed="committed",
-        input=place("lag.tp", "lag.offset"),
+        input=record_place("lag.tp", "lag.offset"),
         operation=operation(),
         writer=operation("lag.writer"),
     )
@@ -113,10 +113,10 @@ def _gaps(t: Tables) -> DataFrame:
             "min(call_ns) over (partition by run, stage, journal) as began_ns",
         )
         .where("ends")
-        .join(beside(bounds), on="run", how="inner")
+        .join(broadcast(bounds), on="run", how="inner")
         .selectExpr("*", "greatest(healed_ns, last_ns) as from_ns")
         .where("healed_ns is not null and to_ns - from_ns > bound_ns and began_ns <= from_ns")
-        .join(beside(reached), on=["run", "group"], how="left")
+        .join(broadcast(reached), on=["run", "group"], how="left")
         .selectExpr(*KEYS, "if(committed, claimed, reached) as places")
     )
 
@@ -136,7 +136,7 @@ def _sentence(e: Example) -> str:
 
 
 TOLD = {
-    "stalled": Told(
+    "stalled": AnomalyWording(
         "group stood still after the last heal",
         "groups stood still after the last heal",
         "There were inputs, and a worker, and all faults were healed; and nothing was committed for "

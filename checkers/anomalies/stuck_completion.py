@@ -22,9 +22,9 @@ from typing import Any
 
 from checkers.findings.build import state
 from checkers.findings.rules import Rule
-from checkers.findings.told import Told
-from harness.telling.example import Example, named_place
-from harness.telling.words import listed, printable
+from checkers.findings.wording import AnomalyWording
+from harness.results.example import Example, named_place
+from harness.results.wording import listed, printable
 
 RULES = (
     Rule(
@@ -61,7 +61,7 @@ def _partitions(value: Any) -> str:
 
 
 TOLD = {
-    "stuck-completion": Told(
+    "stuck-completion": AnomalyWording(
         "transaction was decided and never finished",
         "transactions were decided and never finished",
         "The coordinator had decided to commit or to abort, and has not finished it after everything came "

@@ -31,13 +31,13 @@ from pyspark.sql import functions as F
 
 from checkers.external.records import LOST
 from checkers.external.tables import ExternalTables
-from checkers.findings.build import SHOWN, SPAN_OPS, finding, operation, place, record, span
+from checkers.findings.build import SHOWN, SPAN_OPS, finding, operation, record, record_place, span
 from checkers.findings.rules import Rule
-from checkers.findings.told import Told
-from checkers.stored.spans import parts_of_operations
+from checkers.findings.wording import AnomalyWording
+from checkers.stored.log_transactions import parts_of_operations
 from checkers.stored.tables import Tables
-from harness.telling.example import FATES, Example, fate, named_place
-from harness.telling.words import listed, printable
+from harness.results.example import FATES, Example, fate, named_place
+from harness.results.wording import listed, printable
 
 NAME = "torn-transaction"
 IN_TWO = "a marker stands between its records"
@@ -89,7 +89,7 @@ RULES = (
     ),
     Rule(
         NAME,
-        "spans",
+        "log_transactions",
         where=f"if(journaled, {OTHERWISE} or {UNACKED}, size({EFFECTS}) > 1 or {OTHERWISE})",
         order=["log_tp", "log_offset"],
         ops=SPAN_OPS,
@@ -97,7 +97,7 @@ RULES = (
             "operation": span(),
             "decided": f"if({OTHERWISE}, decided, null)",
             "fates": EFFECTS,
-            "records": f"transform(slice(records, 1, {SHOWN}), r -> {place('r.tp', 'r.offset')})",
+            "records": f"transform(slice(records, 1, {SHOWN}), r -> {record_place('r.tp', 'r.offset')})",
         },
     ),
 )
@@ -138,7 +138,7 @@ def torn_transaction_external(t: ExternalTables) -> DataFrame:
     ok-read, and another is lost though its offset is known.
     """
     lost = (
-        t.values.where(LOST)
+        t.attempts.where(LOST)
         .groupBy("run", F.col("writer").alias("op"))
         .agg(F.expr("array_sort(collect_set(struct(key, value, lowest_offset as offset))) as unread"))
     )
@@ -176,7 +176,7 @@ def _sentence(e: Example) -> str:
 
 
 TOLD = {
-    "torn-transaction": Told(
+    "torn-transaction": AnomalyWording(
         "transaction was torn apart",
         "transactions were torn apart",
         "The records of one transaction must all be committed or all be aborted. These were not.",

@@ -32,9 +32,9 @@ higher epoch, where the client does not know that nothing was begun.
 
 from checkers.findings.build import state
 from checkers.findings.rules import Rule
-from checkers.findings.told import Told
-from harness.telling.example import Example, named_place
-from harness.telling.words import printable
+from checkers.findings.wording import AnomalyWording
+from harness.results.example import Example, named_place
+from harness.results.wording import printable
 
 RESTING = ("Empty", "CompleteCommit", "CompleteAbort")
 PREVIOUS = {
@@ -98,7 +98,7 @@ def _sentence(e: Example) -> str:
 
 
 TOLD = {
-    "transaction-state-violation": Told(
+    "transaction-state-violation": AnomalyWording(
         "step of a transaction coordinator is not allowed",
         "steps of transaction coordinators are not allowed",
         "The transaction log shows a state that may not follow the one before it.",

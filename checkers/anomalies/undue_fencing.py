@@ -24,12 +24,12 @@ from pyspark.sql import DataFrame
 
 from checkers.findings.build import finding, operation
 from checkers.findings.rules import Suspect
-from checkers.findings.told import Told
-from checkers.spark.gather import beside
+from checkers.findings.wording import AnomalyWording
+from checkers.spark.joins import broadcast
 from checkers.stored.tables import Tables
-from harness.history import Outcome
-from harness.telling.example import Example
-from harness.telling.words import printable
+from harness.model.vocabulary import Outcome
+from harness.results.example import Example
+from harness.results.wording import printable
 
 ID = ("run", "transactional_id")
 EARLIEST_NS, LATEST_NS = -(2**62), 2**62
@@ -113,7 +113,7 @@ def _aborts(t: Tables) -> DataFrame:
     at_ns = "cast(1000000 * (update_ms - wall_ms{by}) as long)"
     return (
         t.states.where("state = 'PrepareAbort' and update_ms >= start_ms + timeout_ms")
-        .join(beside(t.runs.select("run", "wall_ms")), on="run", how="left")
+        .join(broadcast(t.runs.select("run", "wall_ms")), on="run", how="left")
         .selectExpr(
             *ID,
             f"coalesce({at_ns.format(by=f' - {CLOCKS_MS}')}, {EARLIEST_NS}) as at_ns",
@@ -129,7 +129,7 @@ def _sentence(e: Example) -> str:
 
 
 TOLD = {
-    "undue-fencing": Told(
+    "undue-fencing": AnomalyWording(
         "producer was fenced for nothing",
         "producers were fenced for nothing",
         "A producer was told that it is fenced, though nobody had taken its transactional id and no "

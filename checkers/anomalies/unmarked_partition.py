@@ -23,11 +23,11 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from checkers.findings.build import finding, place
-from checkers.findings.told import Told
+from checkers.findings.build import finding, record_place
+from checkers.findings.wording import AnomalyWording
 from checkers.stored.tables import Tables
-from harness.telling.example import Example, named_place
-from harness.telling.words import printable
+from harness.results.example import Example, named_place
+from harness.results.wording import printable
 
 
 def unmarked_partition(t: Tables) -> DataFrame:
@@ -57,7 +57,7 @@ def unmarked_partition(t: Tables) -> DataFrame:
         "unmarked-partition",
         order=["tp", "producer_id"],
         absence="true",
-        record=place("tp", "batch.base_offset"),
+        record=record_place("tp", "batch.base_offset"),
         producer_id="producer_id",
         epoch="batch.epoch",
         transactional_id="completion.transactional_id",
@@ -80,7 +80,7 @@ def _sentence(e: Example) -> str:
 
 
 TOLD = {
-    "unmarked-partition": Told(
+    "unmarked-partition": AnomalyWording(
         "partition lacks the marker of a completed transaction",
         "partitions lack the markers of completed transactions",
         "A transaction is complete when each of its partitions has a marker. Here one has too few: its "

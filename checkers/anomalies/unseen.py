@@ -25,34 +25,34 @@ from pyspark.sql import DataFrame
 from checkers.external.tables import ExternalTables
 from checkers.findings.build import finding, operation, record
 from checkers.findings.rules import Suspect
-from checkers.findings.told import Told
-from checkers.spark.gather import beside
+from checkers.findings.wording import AnomalyWording
+from checkers.spark.joins import broadcast
 from checkers.stored.tables import Tables
-from harness.telling.example import Example
+from harness.results.example import Example
 
 NAME = "unseen"
 UNPOLLED = (
     "send.acked and send.told = 'committed' and not coalesce(array_contains(places.polled, true), false)"
 )
-SUSPECTS = (Suspect("values", UNPOLLED),)
+SUSPECTS = (Suspect("attempts", UNPOLLED),)
 
 
 def unseen(t: Tables) -> DataFrame:
     """One row for each record."""
-    acked = t.values.where(UNPOLLED).select("run", "value", "send", "send.topic", "send.tp")
+    acked = t.attempts.where(UNPOLLED).select("run", "value", "send", "send.topic", "send.tp")
     ends = t.tps.select("run", "tp", "rc_end", "rc_first", "compacted")
     found = (
-        acked.join(beside(ends), on=["run", "tp"], how="left")
-        .join(beside(t.topics), on=["run", "topic"], how="left")
+        acked.join(broadcast(ends), on=["run", "tp"], how="left")
+        .join(broadcast(t.topics), on=["run", "topic"], how="left")
         .where(
             "if(tp is not null, rc_end and not compacted and coalesce(send.offset, 0) >= rc_first, "
             "topic_rc_end and topic_whole)"
         )
     )
     seen = t.polls.select("run", "value").join(
-        beside(found.select("run", "value")), on=["run", "value"], how="left_semi"
+        broadcast(found.select("run", "value")), on=["run", "value"], how="left_semi"
     )
-    found = found.join(beside(seen.distinct()), on=["run", "value"], how="left_anti")
+    found = found.join(broadcast(seen.distinct()), on=["run", "value"], how="left_anti")
     return finding(
         found,
         NAME,
@@ -67,7 +67,7 @@ def unseen(t: Tables) -> DataFrame:
 def unseen_external(t: ExternalTables) -> DataFrame:
     """One row for each record of an external history that an ok operation sent and none was given."""
     return finding(
-        t.values.where("ok_sent and not ok_read"),
+        t.attempts.where("ok_sent and not ok_read"),
         NAME,
         order=["key", "value"],
         ops="array(writer)",
@@ -82,7 +82,7 @@ def _sentence(e: Example) -> str:
 
 
 TOLD = {
-    "unseen": Told(
+    "unseen": AnomalyWording(
         "acknowledged record was never delivered",
         "acknowledged records were never delivered",
         "Readers came to the end, and none of them was ever given this acknowledged record.",

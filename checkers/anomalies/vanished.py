@@ -18,10 +18,10 @@ Reference: Kingsbury, Redpanda 21.10.1 (2022), "lost writes"; unclean leader ele
 
 from checkers.findings.build import reader, record
 from checkers.findings.rules import Rule
-from checkers.findings.told import Told
-from checkers.stored.positions import READERS
-from harness.history import Isolation
-from harness.telling.example import Example
+from checkers.findings.wording import AnomalyWording
+from checkers.stored.log_entries import READERS
+from harness.model.vocabulary import Isolation
+from harness.results.example import Example
 
 RULES = (
     Rule(
@@ -42,7 +42,7 @@ def _sentence(e: Example) -> str:
 
 
 TOLD = {
-    "vanished": Told(
+    "vanished": AnomalyWording(
         "record was read and is gone",
         "records were read and are gone",
         "A consumer was given a record that the final reader, which came past its place, was not given.",

@@ -21,12 +21,12 @@ from collections.abc import Mapping
 
 from pyspark.sql import DataFrame
 
-from checkers.findings.build import finding, operation, place
+from checkers.findings.build import finding, operation, record_place
 from checkers.findings.rules import Rule
-from checkers.findings.told import Told
+from checkers.findings.wording import AnomalyWording
 from checkers.stored.tables import Tables
-from harness.telling.example import Example, named_operation
-from harness.telling.words import printable
+from harness.results.example import Example, named_operation
+from harness.results.wording import printable
 
 NAME = "zombie-write"
 EFFECTIVE = """array_contains(records.effect, 'commit') or array_contains(commits.effect, 'commit')
@@ -42,7 +42,7 @@ RULES = (
         where="transactional and fate = 'commit' and epoch < epoch_before",
         order=["tp", "base_offset"],
         detail={
-            "record": place("tp", "base_offset"),
+            "record": record_place("tp", "base_offset"),
             "epoch": "epoch",
             "epoch_before": "epoch_before",
             "why": "'a higher epoch stands below it'",
@@ -96,7 +96,7 @@ def _sentence(e: Example) -> str:
 
 
 TOLD = {
-    "zombie-write": Told(
+    "zombie-write": AnomalyWording(
         "write of a fenced producer took effect",
         "writes of fenced producers took effect",
         "A producer that another had replaced must be fenced off. Its write was committed all the same.",

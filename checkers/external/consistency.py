@@ -3,7 +3,7 @@
 Whoever writes them may err where a reader of lines would have said so: a null, an outcome that is none, an
 operation that one table has and another has not, or tells of otherwise, one process in two operations at a
 time. Checks look at one table at a time, and would find nothing in what contradicts itself. Two records in
-one place of an operation are noticed where the rows of a key meet (`checkers.external.by_key.kernel`).
+one place of an operation are noticed where the rows of a key meet (`checkers.external.key_kernel`).
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -15,9 +15,9 @@ import pyarrow.compute as pc
 from checkers.external.by_key.arrays import finder, order_by
 from checkers.external.by_key.version_log import LINES
 from checkers.external.operations import is_true
-from checkers.external.table import Batches, Table
-from harness.history import Isolation
+from checkers.external.table import Batches, HistoryTable
 from harness.history_files.schema import NAMES, OPEN, OUTCOMES, POLLING, SENDING
+from harness.model.vocabulary import Isolation
 
 REQUIRED = {
     "ops": ("op", "process", "f", "outcome", "invoked"),
@@ -64,7 +64,7 @@ NAMED = {
 NAMELESS = f"names.parquet has a row in which one of {', '.join(REQUIRED['names'])} is null"
 
 
-def contradictions(ops: Table, micro: Table, names: Table) -> dict[int, str]:
+def contradictions(ops: HistoryTable, micro: HistoryTable, names: HistoryTable) -> dict[int, str]:
     """By run, what is wrong, with the lowest operation of all of which something is."""
     told = ops.here(_said, SAID, ["run", *REQUIRED["ops"], "isolation"])
     line, invoked, process, said, wrong = (told[name].to_numpy() for name in SAID.names)
@@ -161,7 +161,7 @@ def _against(line: np.ndarray, process: np.ndarray, said: np.ndarray) -> Callabl
     return strange
 
 
-def _of_names(names: Table) -> dict[int, str]:
+def _of_names(names: HistoryTable) -> dict[int, str]:
     """By run, what is wrong with its names."""
     rows = names.here(lambda batches: batches, NAMES, NAMES.names)
     words: dict[int, str] = {}

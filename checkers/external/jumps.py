@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 
 from checkers.external.operations import ASSIGNS
 from checkers.external.operations import turns as turns_of
-from checkers.external.table import Batches, Table
+from checkers.external.table import Batches, HistoryTable
 from harness.history_files.schema import INFO, OK, OPS
 
 SKIPS = "index > before + 1"
@@ -18,7 +18,7 @@ TURNS = pa.schema([OPS.field(name) for name in ("run", "process", "op", "keys", 
 """An operation that says what keys its process has (null: it does not), or that saw a rebalance."""
 
 
-def make_jumps(found: DataFrame, ops: Table, *, turns: bool) -> DataFrame:
+def make_jumps(found: DataFrame, ops: HistoryTable, *, turns: bool) -> DataFrame:
     """With `forgotten`: the process was assigned, or subscribed to, other keys between the two operations;
     and `rebalanced`: a rebalance took or gave the key while the operation was under way.
 

@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checkers.external.table import Act, Batches, Table
-from harness.history import Isolation
+from checkers.external.table import Act, Batches, HistoryTable
 from harness.history_files import schema
 from harness.history_files.schema import OK, OUTCOMES
+from harness.model.vocabulary import Isolation
 
 EFFECTIVE = pa.array(schema.EFFECTIVE)
 ASSIGNS = pa.array(["assign", "subscribe"])
@@ -43,7 +43,7 @@ KINDS = pa.schema([("run", pa.int64()), ("f", pa.string()), ("many", pa.int64())
 MOST_KINDS = 10_000
 
 
-def count_operations(ops: Table) -> Numbers:
+def count_operations(ops: HistoryTable) -> Numbers:
     """By run, how many operations count for each column of COUNTS."""
     numbers: Numbers = {}
     for row in ops.here(_count, COUNTS, COUNTED).to_pylist():
@@ -51,7 +51,7 @@ def count_operations(ops: Table) -> Numbers:
     return numbers
 
 
-def kinds_passed_over(ops: Table, runs: Set[int]) -> dict[int, Counter[str]]:
+def kinds_passed_over(ops: HistoryTable, runs: Set[int]) -> dict[int, Counter[str]]:
     """By run, the kinds (`f`) of operations that no check looks at, and how many there are of each.
 
     Of each batch of rows at most MOST_KINDS are counted, the most frequent ones.
@@ -121,7 +121,7 @@ def uncommitted(batches: Batches) -> Batches:
 
 
 def lookup(
-    table: Table, form: pa.Schema, key: str, wanted: Set[tuple[int, int]]
+    table: HistoryTable, form: pa.Schema, key: str, wanted: Set[tuple[int, int]]
 ) -> dict[tuple[int, int], Mapping[str, Any]]:
     """The rows of which run and key are wanted; of several with the same, one."""
     if not wanted:

@@ -10,14 +10,14 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from checkers.external.source import load_blocks
-from checkers.external.table import InSpark, Table, together
-from checkers.spark.checkpoint import keep
-from harness.errors import UnreadableInput
-from harness.history import EventType
+from checkers.external.table import HistoryTable, SparkTable, together
+from checkers.spark.checkpoint import checkpoint
+from harness.common.errors import UnreadableInput
 from harness.history_files.blocks import BLOCK_BYTES, Block, blocks_of
 from harness.history_files.pairs import OTHER_SENDS
 from harness.history_files.schema import FAIL, INFO, MICRO, NAMES, OK, OPEN, OPS
 from harness.history_files.url import Url
+from harness.model.vocabulary import EventType
 
 F_CHARACTERS = 60
 """A message shows at most so many characters of the name of an operation."""
@@ -41,7 +41,7 @@ class HistoryFile:
 
 
 @dataclass(frozen=True, order=True)
-class Unreadable:
+class UnreadableHistory:
     """Why a history cannot be judged: the first reason in it. `line` from 1; None: no line's fault."""
 
     run: int
@@ -56,10 +56,10 @@ class Unreadable:
 class Histories:
     """The tables of `harness.history_files.schema`, without the runs that are in `errors`."""
 
-    ops: Table
-    micro: Table
-    names: Table
-    errors: Mapping[int, Unreadable]  # by run
+    ops: HistoryTable
+    micro: HistoryTable
+    names: HistoryTable
+    errors: Mapping[int, UnreadableHistory]  # by run
 
     def with_more(self, more: "Histories") -> "Histories":
         """These and others, of other runs."""
@@ -79,7 +79,7 @@ def read_histories(
     Events, operations and names are computed and kept; `micro` is a view of the events.
     """
     blocks, errors = _plan(histories, block_bytes)
-    rows = keep(load_blocks(spark, blocks))
+    rows = checkpoint(load_blocks(spark, blocks))
     told = (
         rows.where(F.col("lines").isNotNull())
         .select("run", "block", "line", "error", "lines", "named", "waiting")
@@ -92,9 +92,9 @@ def read_histories(
         following[row.run] = first + row.lines
         if row.error is not None:
             line = None if row.line is None else first + row.line
-            errors.setdefault(row.run, Unreadable(row.run, line, row.error))
+            errors.setdefault(row.run, UnreadableHistory(row.run, line, row.error))
     events = _numbered(spark, rows, first_lines)
-    paired = keep(_paired(events))
+    paired = checkpoint(_paired(events))
     names = _names(spark, events, any(row.named for row in told))
     waiting = sum(row.waiting for row in told)
     carried = _carried(events, paired, waiting) if waiting else None
@@ -107,19 +107,21 @@ def read_histories(
     }
     if errors:
         tables = {name: frame.where(~F.col("run").isin(list(errors))) for name, frame in tables.items()}
-    return Histories(errors=errors, **{name: InSpark(frame) for name, frame in tables.items()})
+    return Histories(errors=errors, **{name: SparkTable(frame) for name, frame in tables.items()})
 
 
-def _plan(histories: Sequence[HistoryFile], block_bytes: int) -> tuple[list[Block], dict[int, Unreadable]]:
+def _plan(
+    histories: Sequence[HistoryFile], block_bytes: int
+) -> tuple[list[Block], dict[int, UnreadableHistory]]:
     """The blocks of all files, and the files that are none."""
     blocks: list[Block] = []
-    errors: dict[int, Unreadable] = {}
+    errors: dict[int, UnreadableHistory] = {}
     for history in histories:
         assert isinstance(history.path, Path), "only folders of tables lie at a URL"
         try:
             blocks += blocks_of(history.run, history.path, block_bytes)
         except UnreadableInput as error:
-            errors[history.run] = Unreadable(history.run, None, str(error))
+            errors[history.run] = UnreadableHistory(history.run, None, str(error))
     return blocks, errors
 
 
@@ -207,7 +209,7 @@ def _carried(events: DataFrame, paired: DataFrame, many: int) -> DataFrame:
     completed = paired.where("invoked != op").select("run", "op", "invoked")
     few = completed.join(sent(begun), on=["run", "invoked"], how="inner").drop("invoked")
     same = "transform(sends, r -> struct(r.key, r.value)) = transform(begun, r -> struct(r.key, r.value))"
-    return keep(
+    return checkpoint(
         events.where(F.col("type") != EventType.INVOKE.value)
         .join(sent(few), on=["run", "op"], how="inner")
         .selectExpr(
@@ -224,7 +226,7 @@ def _names(spark: SparkSession, events: DataFrame, any_named: bool) -> DataFrame
         return spark.createDataFrame(NAMES.empty_table()).withColumn("problem", F.lit(None).cast("string"))
     named = events.select("run", F.explode("names").alias("name")).select("run", "name.id", "name.text")
     other = F.format_string("%s and %s have the same hash: rename one of them", "text", "other")
-    return keep(
+    return checkpoint(
         named.groupBy("run", "id")
         .agg(F.min("text").alias("text"), F.max("text").alias("other"))
         .select("run", "id", "text", F.when(F.col("text") != F.col("other"), other).alias("problem"))
@@ -232,7 +234,7 @@ def _names(spark: SparkSession, events: DataFrame, any_named: bool) -> DataFrame
 
 
 def _find_errors(
-    paired: DataFrame, names: DataFrame, carried: DataFrame | None, errors: dict[int, Unreadable]
+    paired: DataFrame, names: DataFrame, carried: DataFrame | None, errors: dict[int, UnreadableHistory]
 ) -> bool:
     """Add the first of each run to what is known; whether an operation is open anywhere."""
 
@@ -253,7 +255,7 @@ def _find_errors(
             known is None
             or (known.line is not None and row.told.line is not None and row.told.line < known.line)
         ):
-            errors[row.run] = Unreadable(row.run, row.told.line, row.told.problem)
+            errors[row.run] = UnreadableHistory(row.run, row.told.line, row.told.problem)
     return opened
 
 

@@ -9,8 +9,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from checkers.external.consistency import contradictions
-from checkers.external.read_files import Histories, HistoryFile, Unreadable
-from checkers.external.table import InFiles, InSpark, Table, scan
+from checkers.external.read_files import Histories, HistoryFile, UnreadableHistory
+from checkers.external.table import FileTable, HistoryTable, SparkTable, scan
 from checkers.spark.errors import SPARK_ERRORS
 from checkers.spark.jvm import cause, first_line
 from checkers.stored.sources import literal
@@ -20,26 +20,26 @@ from harness.history_files.url import Url
 
 def read_folders(spark: SparkSession, folders: Sequence[HistoryFile]) -> Histories:
     """The tables of all of them; whatever stood in their column `run`, the number given counts."""
-    errors: dict[int, Unreadable] = {}
+    errors: dict[int, UnreadableHistory] = {}
     for folder in folders:
         if (words := _wrong(spark, folder)) is not None:
-            errors[folder.run] = Unreadable(folder.run, None, words)
+            errors[folder.run] = UnreadableHistory(folder.run, None, words)
     tables = _tables(spark, [folder for folder in folders if folder.run not in errors])
     paths = {folder.run: folder.path for folder in folders}
     for run, words in contradictions(tables["ops"], tables["micro"], tables["names"]).items():
-        errors[run] = Unreadable(run, None, f"{paths[run]}: {words}")
+        errors[run] = UnreadableHistory(run, None, f"{paths[run]}: {words}")
     sound = [folder for folder in folders if folder.run not in errors]
     return Histories(errors=errors, **_tables(spark, sound))
 
 
-def _tables(spark: SparkSession, sound: Sequence[HistoryFile]) -> dict[str, Table]:
+def _tables(spark: SparkSession, sound: Sequence[HistoryFile]) -> dict[str, HistoryTable]:
     """Those of `harness.history_files.schema`, of all folders together."""
     here = all(isinstance(folder.path, Path) and _is_files(folder.path) for folder in sound)
-    tables: dict[str, Table] = {}
+    tables: dict[str, HistoryTable] = {}
     for name, form in TABLES.items():
         files = [(folder.run, folder.path / f"{name}.parquet") for folder in sound]
         only = [(run, path) for run, path in files if isinstance(path, Path)]
-        tables[name] = InFiles(spark, form, only) if here else InSpark(scan(spark, form, files))
+        tables[name] = FileTable(spark, form, only) if here else SparkTable(scan(spark, form, files))
     return tables
 
 

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from checkers.external.by_key.version_log import FOLLOWED, LINES, READ, Pack, read_packs
 from checkers.external.table import Batches
-from checkers.spark.checkpoint import keep
+from checkers.spark.checkpoint import checkpoint
 
 SIBLINGS = "run bigint, op bigint, key bigint, value bigint, offset bigint"
 RECORDS = (
@@ -26,7 +26,7 @@ def make_siblings(steps: DataFrame, packs: DataFrame) -> DataFrame:
     writers = np.unique(lost.toArrow()["writer"].to_numpy())
     if not len(writers):
         return packs.sparkSession.createDataFrame([], SIBLINGS)
-    return keep(packs.mapInArrow(_written_by(writers), SIBLINGS))
+    return checkpoint(packs.mapInArrow(_written_by(writers), SIBLINGS))
 
 
 def _written_by(writers: np.ndarray) -> Callable[[Batches], Batches]:

@@ -20,7 +20,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from checkers.spark.jvm import first_line
 from checkers.stored.sources import literal
-from harness.errors import UnreadableInput
+from harness.common.errors import UnreadableInput
 from harness.history_files.url import Url
 
 Batches = Iterator[pa.RecordBatch]
@@ -47,7 +47,7 @@ class DamagedFile(ValueError):
         self.path = path
 
 
-class Table(Protocol):
+class HistoryTable(Protocol):
     """All rows of some histories; the first column is `run`."""
 
     def frame(self) -> DataFrame:
@@ -64,7 +64,7 @@ class Table(Protocol):
 
 
 @dataclass(frozen=True)
-class InSpark:
+class SparkTable:
     """Rows that Spark has."""
 
     rows: DataFrame
@@ -83,7 +83,7 @@ class InSpark:
 
 
 @dataclass(frozen=True)
-class InFiles:
+class FileTable:
     """Parquet files that every task can open, each with the number that its history has here."""
 
     spark: SparkSession
@@ -133,11 +133,11 @@ def scan(spark: SparkSession, form: pa.Schema, files: Iterable[tuple[int, Path |
     return reduce(DataFrame.unionByName, numbered) if numbered else spark.createDataFrame(form.empty_table())
 
 
-def together(one: Table, other: Table) -> Table:
+def together(one: HistoryTable, other: HistoryTable) -> HistoryTable:
     """The rows of both."""
-    if isinstance(one, InFiles) and isinstance(other, InFiles):
-        return InFiles(one.spark, one.form, [*one.files, *other.files])
-    return InSpark(one.frame().unionByName(other.frame()))
+    if isinstance(one, FileTable) and isinstance(other, FileTable):
+        return FileTable(one.spark, one.form, [*one.files, *other.files])
+    return SparkTable(one.frame().unionByName(other.frame()))
 
 
 def _read(spans: Iterable[dict[str, object]], form: pa.Schema, columns: Sequence[str]) -> Batches:

@@ -27,14 +27,14 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from checkers.external.by_key.kernel import FOUND, by_key
 from checkers.external.by_key.shuffle import PIECES, ROWS, deal, deal_settled
 from checkers.external.graph.make import Cycles, make_components
 from checkers.external.jumps import make_jumps
+from checkers.external.key_kernel import FOUND, by_key
 from checkers.external.operations import Numbers, any_of, uncommitted
 from checkers.external.records import make_siblings
-from checkers.external.table import Table
-from checkers.spark.checkpoint import keep
+from checkers.external.table import HistoryTable
+from checkers.spark.checkpoint import checkpoint
 from harness.history_files.schema import FAIL, INFO, MICRO, OK, OPEN, OPS
 
 __all__ = ["FAIL", "INFO", "OK", "OPEN", "ExternalTables", "make_external"]
@@ -83,7 +83,7 @@ class ExternalTables:
         return self.made_cycles.result().too_large
 
     @property
-    def values(self) -> DataFrame:
+    def attempts(self) -> DataFrame:
         """One row for each record of `steps`: the columns that all its rows share."""
         return self.steps.where("first").select(*VALUE_COLUMNS)
 
@@ -102,8 +102,8 @@ VALUE_COLUMNS = (
 
 
 def make_external(
-    ops: Table,
-    micro: Table,
+    ops: HistoryTable,
+    micro: HistoryTable,
     counts: Numbers,
     examples: int,
     *,
@@ -113,7 +113,7 @@ def make_external(
 
     `counts`: what `checkers.external.operations.count_operations` says of their operations.
 
-    `steps` has one row for each micro-operation whose record is not ordinary (see `checkers.external.by_key.kernel`),
+    `steps` has one row for each micro-operation whose record is not ordinary (see `checkers.external.key_kernel`),
     or that was given, as committed, what its operation sent: run, key, value, offset, op, n, process,
     polled, outcome; rank (of its offset), clash (another value stands at its offset), own (its operation
     sent the record);
@@ -140,10 +140,12 @@ def make_external(
 
     def cycles() -> Cycles:
         made = make_components(ops, keyed.packs, examples)
-        return replace(made, components=keep(made.components))
+        return replace(made, components=checkpoint(made.components))
 
     def jumps() -> DataFrame:
-        return keep(make_jumps(keyed.jumps, ops, turns=any_of(counts, "turns")))  # three checks look at them
+        return checkpoint(
+            make_jumps(keyed.jumps, ops, turns=any_of(counts, "turns"))
+        )  # three checks look at them
 
     # One task looks at the graph where all of it hangs together: meanwhile the others have a processor.
     pool = ThreadPoolExecutor(thread_name_prefix="told")
@@ -165,12 +167,12 @@ def make_external(
     )
 
 
-def _uncommitted(ops: Table) -> DataFrame:
-    return keep(ops.in_tasks(uncommitted, NAMED, ["run", "op", "isolation"]))
+def _uncommitted(ops: HistoryTable) -> DataFrame:
+    return checkpoint(ops.in_tasks(uncommitted, NAMED, ["run", "op", "isolation"]))
 
 
 @dataclass(frozen=True)
-class Keyed:
+class KeyedTables:
     """What the one shuffle by key gives: the tables that `FOUND` holds."""
 
     steps: DataFrame
@@ -179,7 +181,7 @@ class Keyed:
     packs: DataFrame
 
 
-def make_pieces(micro: Table, *, certain: bool, uncommitted: DataFrame | None = None) -> DataFrame:
+def make_pieces(micro: HistoryTable, *, certain: bool, uncommitted: DataFrame | None = None) -> DataFrame:
     """`checkers.external.by_key.shuffle.PIECES` of all micro-operations. `certain`: the outcome of every operation is
     known, and none asked for what has not committed; else one job more finds out which of them have
     committed. `uncommitted`: the operations that asked for that, if any has.
@@ -191,11 +193,11 @@ def make_pieces(micro: Table, *, certain: bool, uncommitted: DataFrame | None = 
     )
 
 
-def make_keyed(pieces: DataFrame) -> Keyed:
+def make_keyed(pieces: DataFrame) -> KeyedTables:
     """One job over all micro-operations."""
-    found = keep(pieces.repartition("group").mapInArrow(by_key, from_arrow_schema(FOUND)))
+    found = checkpoint(pieces.repartition("group").mapInArrow(by_key, from_arrow_schema(FOUND)))
     small = _small(found)
-    return Keyed(small("step"), small("jump"), small("counted"), _part(found, "pack"))
+    return KeyedTables(small("step"), small("jump"), small("counted"), _part(found, "pack"))
 
 
 def _part(found: DataFrame, name: str) -> DataFrame:
@@ -228,7 +230,9 @@ def _committed(micro: DataFrame, uncommitted: DataFrame | None) -> DataFrame:
         asked = uncommitted.withColumn("asked", F.lit(True))
         micro = micro.join(_sent(asked, uncommitted.count()), on=["run", "op"], how="left")
         given = given & F.col("asked").isNull()
-    doubtful = keep(micro.where(~F.col("polled") & outcome.isin(INFO, OPEN)).select(*KEY, "value", "op"))
+    doubtful = checkpoint(
+        micro.where(~F.col("polled") & outcome.isin(INFO, OPEN)).select(*KEY, "value", "op")
+    )
     many = doubtful.count()
     ok_reads = micro.where(given & (outcome == OK)).select(*KEY, "value")
     proven = (

@@ -59,7 +59,7 @@ def findings(
     return found.selectExpr("run", *(f"{expression} as {name}" for name, expression in told.items()))
 
 
-def place(tp: str = "tp", offset: str = "offset") -> str:
+def record_place(tp: str = "tp", offset: str = "offset") -> str:
     """A place in a partition."""
     return f"struct({tp} as tp, {offset} as offset)"
 
@@ -96,7 +96,7 @@ def operations(ops: str) -> str:
 
 
 def span() -> str:
-    """A transaction of the table `spans`, in the place of an operation."""
+    """A transaction of the table `log_transactions`, in the place of an operation."""
     name = "concat('the transaction of ', transactional_id, ' (transaction log, offset ', log_offset, ')')"
     return f"struct({name} as name, transactional_id, producer_id)"
 

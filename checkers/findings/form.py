@@ -21,12 +21,12 @@ FINDING = pa.schema(
     ]
 )
 """In `detail` an object bears a `tp` where it means a partition and an `op` where it means an operation;
-`checkers.judging.explain` adds their names.
+`checkers.checking.explain` adds their names.
 """
 
 
 @dataclass
-class Finding:
+class Findings:
     """The findings of one anomaly in one run that rest alike on presence or on absence."""
 
     count: int = 0

@@ -7,7 +7,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from checkers.spark.gather import beside
+from checkers.spark.joins import broadcast
 
 
 def objects(thing: Any) -> Iterable[dict[str, Any]]:
@@ -28,13 +28,13 @@ def lookup(
     if not wanted:
         return {}
     types = {field.name: field.dataType for field in frame.schema.fields}
-    named = asked(frame.sparkSession, keys, wanted)
+    named = wanted_keys(frame.sparkSession, keys, wanted)
     named = named.select(*(F.col(key).cast(types[key]) for key in keys))
-    rows = frame.join(beside(named), on=list(keys), how="inner").toArrow().to_pylist()
+    rows = frame.join(broadcast(named), on=list(keys), how="inner").toArrow().to_pylist()
     return {tuple(row[key] for key in keys): row for row in rows}
 
 
-def asked(spark: SparkSession, keys: tuple[str, ...], wanted: set[tuple[int, ...]]) -> DataFrame:
+def wanted_keys(spark: SparkSession, keys: tuple[str, ...], wanted: set[tuple[int, ...]]) -> DataFrame:
     """A table of what is wanted, which is not nothing."""
     columns = list(zip(*sorted(wanted), strict=True))
     return spark.createDataFrame(

@@ -28,7 +28,7 @@ class Rule:
     where: str  # null counts as no
     order: Sequence[str]  # numbers, the first decides; those of one anomaly are of one length
     detail: dict[str, str]  # by name: what an example holds
-    each: str = ""  # a list: a finding for each element, called `it`, for which the condition holds
+    each: str = ""  # a list: a finding for each element, called `element`, for which the condition holds
     ops: str = NOBODY  # the operations that it touches
     absence: str = "false"  # whether it rests on something not being there
     permitted: str = ""  # whether the guarantee of the stage that did it permits it; empty: never
@@ -43,7 +43,7 @@ class Rule:
     @property
     def holds(self) -> str:
         """Whether there is a finding in a row."""
-        return f"exists({self.each}, it -> {self.where})" if self.each else f"({self.where})"
+        return f"exists({self.each}, element -> {self.where})" if self.each else f"({self.where})"
 
     @property
     def findings(self) -> str:
@@ -52,7 +52,7 @@ class Rule:
         one = "named_struct(" + ", ".join(f"'{name}', {value}" for name, value in told.items()) + ")"
         if not self.each:
             return f"if({self.where}, array({one}), {NONE})"
-        return f"coalesce(transform(filter({self.each}, it -> {self.where}), it -> {one}), {NONE})"
+        return f"coalesce(transform(filter({self.each}, element -> {self.where}), element -> {one}), {NONE})"
 
 
 @dataclass(frozen=True)

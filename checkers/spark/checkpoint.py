@@ -10,7 +10,7 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 
 from checkers.spark.errors import has_ended
-from checkers.spark.gather import whole
+from checkers.spark.joins import coalesced
 from checkers.spark.partitions import in_one, read_in_one
 
 AS_ROWS, AS_BYTES = StorageLevel.MEMORY_AND_DISK_DESER, StorageLevel.MEMORY_AND_DISK
@@ -21,31 +21,31 @@ _HERE: WeakKeyDictionary[DataFrame, pa.Table] = WeakKeyDictionary()
 """What the tables were made of that are here."""
 
 
-def keep(frame: DataFrame) -> DataFrame:
+def checkpoint(frame: DataFrame) -> DataFrame:
     """Compute it now, once, in memory (on disk, where it does not fit); what builds on it sees no history.
 
     Not `persist`: Spark tells its listeners of every plan with all that is cached below it, and five tables
     that build on each other fill a driver's memory with descriptions.
     """
     small = in_one(frame.sparkSession)
-    return whole(frame).localCheckpoint(eager=True, storageLevel=AS_ROWS if small else AS_BYTES)
+    return coalesced(frame).localCheckpoint(eager=True, storageLevel=AS_ROWS if small else AS_BYTES)
 
 
-def brought(frame: DataFrame) -> DataFrame:
+def collect_small(frame: DataFrame) -> DataFrame:
     """The same for a table that is small, however large a run was: it is brought here, and goes with each query that
     looks at it. Spark then needs no job to send it on, and leaves out of a plan what comes of an empty one.
     """
-    return here(frame.sparkSession, frame.toArrow())
+    return local_table(frame.sparkSession, frame.toArrow())
 
 
-def collected(frame: DataFrame) -> list[dict[str, Any]]:
+def local_rows(frame: DataFrame) -> list[dict[str, Any]]:
     """The rows of a small table, here: Spark is not asked for those of a table that never left."""
     table = _HERE.get(frame)
     rows: list[dict[str, Any]] = (frame.toArrow() if table is None else table).to_pylist()
     return rows
 
 
-def columns_of(frame: DataFrame, names: Sequence[str], where: str = "") -> pa.Table:
+def local_columns(frame: DataFrame, names: Sequence[str], where: str = "") -> pa.Table:
     """These columns of a table; Spark is not asked for those of one that never left. Of one that it computes the rows
     alone for which `where` holds, one of the columns.
     """
@@ -55,20 +55,20 @@ def columns_of(frame: DataFrame, names: Sequence[str], where: str = "") -> pa.Ta
     return (frame.where(where) if where else frame).select(*names).toArrow()
 
 
-def keep_or_bring(frame: DataFrame) -> DataFrame:
+def checkpoint_or_collect(frame: DataFrame) -> DataFrame:
     """The same for a table that is small in most runs: as `brought` if it has few rows, or as `keep`.
 
     Where there is but one task it is computed twice if it has many: most have few, and to keep it first would be a
     query more.
     """
-    first = frame if in_one(frame.sparkSession) else keep(frame)
+    first = frame if in_one(frame.sparkSession) else checkpoint(frame)
     few = first.limit(FEW_ROWS + 1).toArrow()
     if few.num_rows <= FEW_ROWS:
-        return here(frame.sparkSession, few)
-    return keep(frame) if first is frame else first
+        return local_table(frame.sparkSession, few)
+    return checkpoint(frame) if first is frame else first
 
 
-def here(spark: SparkSession, table: pa.Table) -> DataFrame:
+def local_table(spark: SparkSession, table: pa.Table) -> DataFrame:
     """A small table that is here, for queries."""
     # In one piece: Spark reads no further than two empty pieces, one after the other.
     frame = read_in_one(spark.createDataFrame(table.combine_chunks()))
@@ -77,7 +77,7 @@ def here(spark: SparkSession, table: pa.Table) -> DataFrame:
 
 
 @contextmanager
-def freed_at_the_end(spark: SparkSession) -> Iterator[None]:
+def freeing_checkpoints(spark: SparkSession) -> Iterator[None]:
     """Free what was kept in a `with`, unless Spark is gone. By itself Spark frees a table when the JVM comes to
     collect it, and one that judges again and again collects more and more often.
     """

@@ -9,7 +9,7 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkException
 
 from checkers.spark.jvm import cause
-from harness.errors import AnalysisFailed, EnvironmentFailure, UnreadableInput
+from harness.common.errors import AnalysisFailed, EnvironmentFailure, UnreadableInput
 
 SPARK_ERRORS = (PySparkException, Py4JJavaError)
 ENDED = (

@@ -9,11 +9,11 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from checkers.spark.session import Pending
+    from checkers.spark.session import StartingSpark
 
 
 @contextmanager
-def interruptible(pending: "Pending") -> Iterator[None]:
+def interruptible(pending: "StartingSpark") -> Iterator[None]:
     """For the length of a `with`, what makes an interrupt of a Ctrl-C ends Spark too: whoever waits for an
     answer of its gets an error, and then the interrupt comes through.
     """

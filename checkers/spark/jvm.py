@@ -15,8 +15,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from harness.errors import EnvironmentFailure, StartFailed, WaitTimeout
-from harness.waiting import wait_for
+from harness.common.errors import EnvironmentFailure, StartFailed, WaitTimeout
+from harness.common.waiting import wait_for
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -14,7 +14,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -40,12 +39,12 @@ from checkers.spark.jvm import (
 )
 from checkers.spark.lookups import remember_classes
 from checkers.spark.remote import prepare, reach, require_whole
-from harness.errors import EnvironmentFailure, FencepostError, StartFailed
+from harness.common.errors import EnvironmentFailure, FencepostError, StartFailed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["Pending", "SparkSettings", "begin", "make_archive", "session"]
+__all__ = ["SparkSettings", "StartingSpark", "begin", "make_archive", "session"]
 
 log = logging.getLogger(__name__)
 logging.getLogger("py4j").setLevel(logging.CRITICAL)  # a traceback for each call into a JVM that has ended
@@ -54,7 +53,7 @@ logging.getLogger().addFilter(
 )  # it tells the root, too
 
 
-class Pending:
+class StartingSpark:
     """A Spark that is coming up. `session()` waits for it, `close()` ends it; it is a context manager too."""
 
     def __init__(self, settings: SparkSettings) -> None:
@@ -70,11 +69,8 @@ class Pending:
         except BaseException:
             self._forget()
             raise
-        self.took_s: float | None = None  # from its begin until it was ready, once it is
-        begun_s = time.monotonic()
         self._opening = ThreadPoolExecutor(max_workers=1, thread_name_prefix="spark")
         self._opened = self._opening.submit(_connect, settings, self._folder, self._jvm)
-        self._opened.add_done_callback(lambda _: self._ready(begun_s))
 
     def session(self) -> "SparkSession":
         """The session, as soon as it is there; raises `EnvironmentFailure`."""
@@ -84,9 +80,6 @@ class Pending:
         if isinstance(error, EnvironmentFailure) and not self._last_words():
             raise error
         raise StartFailed(f"Spark did not start: {first_line(error)}{self._last_words()}") from error
-
-    def _ready(self, begun_s: float) -> None:
-        self.took_s = time.monotonic() - begun_s
 
     def kill(self) -> None:
         """End the JVM now, in the middle of whatever it does; `close()` is still to be called."""
@@ -151,9 +144,9 @@ def _import_pyspark() -> None:
     import_module("pyspark.sql")
 
 
-def begin(settings: SparkSettings) -> Pending:
+def begin(settings: SparkSettings) -> StartingSpark:
     """Start Spark in the background and return at once; raises `EnvironmentFailure` without Java."""
-    return Pending(settings)
+    return StartingSpark(settings)
 
 
 @contextmanager

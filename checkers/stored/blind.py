@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from checkers.spark.gather import beside
+from checkers.spark.joins import broadcast
+from checkers.stored.attempts import JOURNAL_OF
 from checkers.stored.sources import Sources, StoredRun
-from checkers.stored.values import JOURNAL_OF
-from harness.history import Role
+from harness.model.vocabulary import Role
 
 
 def blinded(s: Sources, runs: Sequence[StoredRun]) -> Sources:
@@ -23,7 +23,7 @@ def blinded(s: Sources, runs: Sequence[StoredRun]) -> Sources:
     workers = (
         s["journals"]
         .where(f"role = '{Role.WORKER.value}'")
-        .join(beside(blind), on="run", how="left_semi")
+        .join(broadcast(blind), on="run", how="left_semi")
         .select("run", "journal")
         .localCheckpoint()
     )
@@ -45,13 +45,13 @@ def blinded(s: Sources, runs: Sequence[StoredRun]) -> Sources:
 
 
 def _without(table: DataFrame, workers: DataFrame) -> DataFrame:
-    return table.join(beside(workers), on=["run", "journal"], how="left_anti")
+    return table.join(broadcast(workers), on=["run", "journal"], how="left_anti")
 
 
 def _of(table: DataFrame, others: DataFrame, flagged: DataFrame) -> DataFrame:
     """Of runs that are judged blind what belongs to an operation of others than workers."""
     return (
-        table.join(beside(flagged), on="run", how="left")
+        table.join(broadcast(flagged), on="run", how="left")
         .join(others, on=["run", "op"], how="left")
         .where("blinded is null or others")
         .select(*table.columns)
@@ -61,7 +61,7 @@ def _of(table: DataFrame, others: DataFrame, flagged: DataFrame) -> DataFrame:
 def _changed(table: DataFrame, flagged: DataFrame, columns: dict[str, str]) -> DataFrame:
     """With other cells in the rows of runs that are judged blind."""
     types = {field.name: field.dataType.simpleString() for field in table.schema}
-    return table.join(beside(flagged), on="run", how="left").selectExpr(
+    return table.join(broadcast(flagged), on="run", how="left").selectExpr(
         *(
             f"if(blinded, cast({columns[name]} as {kind}), {name}) as {name}" if name in columns else name
             for name, kind in types.items()
@@ -75,6 +75,6 @@ def _unnamed(table: DataFrame, workers: DataFrame) -> DataFrame:
     columns = [f"if(hidden, null, {name}) as {name}" if name == "value" else name for name in table.columns]
     return (
         table.select("*", F.expr(JOURNAL_OF).alias("sender"))
-        .join(beside(named), on=["run", "sender"], how="left")
+        .join(broadcast(named), on=["run", "sender"], how="left")
         .selectExpr(*columns)
     )

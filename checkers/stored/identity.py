@@ -11,23 +11,23 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from checkers.spark.gather import beside
+from checkers.spark.joins import broadcast
 from checkers.stored.sources import Sources, StoredRun
-from harness.history import Role
+from harness.model.vocabulary import Role
 
-BY = "partition by run, topic, about"
+BY = "partition by run, topic, correlation_key"
 ALIKE = f"{BY}, digest"
 
 
 def identified(s: Sources, runs: Sequence[StoredRun]) -> Sources:
-    """`records` with the inputs and slots of such outputs; of what nothing accounts for they stay empty."""
+    """`records` with the inputs and output names of such outputs; of what nothing accounts for they stay empty."""
     if not any(run.joined for run in runs):
         return s
     outputs = _outputs(s)
     due = _due(s, outputs)
     found = _alike(outputs, due).unionByName(_others(outputs, due))
     columns = {
-        "slot": "coalesce(of_slot, slot) as slot",
+        "output_name": "coalesce(of_output_name, output_name) as output_name",
         "inputs": "if(of_tp is null, inputs, array(struct(of_tp as tp, of_offset as offset))) as inputs",
     }
     joined = s["records"].join(found, on=["run", "tp", "offset"], how="left")
@@ -38,33 +38,51 @@ def _outputs(s: Sources) -> DataFrame:
     """run, tp, offset, topic, about, digest, visible; rank (among those that hold the same)."""
     return (
         s["records"]
-        .where("about is not null")
-        .join(beside(s["partitions"].select("run", "tp", "topic")), on=["run", "tp"])
+        .where("correlation_key is not null")
+        .join(broadcast(s["partitions"].select("run", "tp", "topic")), on=["run", "tp"])
         .join(_visible(s), on=["run", "tp", "offset"], how="left")
         .selectExpr(
-            *("run", "tp", "offset", "topic", "about", "digest", "coalesce(visible, false) as visible"),
+            *(
+                "run",
+                "tp",
+                "offset",
+                "topic",
+                "correlation_key",
+                "digest",
+                "coalesce(visible, false) as visible",
+            ),
             f"row_number() over ({ALIKE}, coalesce(visible, false) order by tp, offset) as rank",
         )
     )
 
 
 def _due(s: Sources, outputs: DataFrame) -> DataFrame:
-    """run, topic, about, digest, of_tp, of_offset, of_slot; rank, most (among those that must hold the same); met (a
-    visible output holds it); left_rank, left_most (among those that are not met); place, places (among all).
+    """run, topic, about, digest, of_tp, of_offset, of_output_name; rank, most (among those that must hold the same);
+    met (a visible output holds it); left_rank, left_most (among those that are not met); place, places (among all).
     """
     there = (
-        outputs.where("visible").groupBy("run", "topic", "about", "digest").agg(F.expr("count(1) as there"))
+        outputs.where("visible")
+        .groupBy("run", "topic", "correlation_key", "digest")
+        .agg(F.expr("count(1) as there"))
     )
-    order = "order by tp, offset, slot"
+    order = "order by tp, offset, output_name"
     ranked = (
         s["expected"]
-        .where("about is not null and adds is null")
+        .where("correlation_key is not null and adds is null")
         .selectExpr(
-            *("run", "topic", "about", "digest", "tp as of_tp", "offset as of_offset", "slot as of_slot"),
+            *(
+                "run",
+                "topic",
+                "correlation_key",
+                "digest",
+                "tp as of_tp",
+                "offset as of_offset",
+                "output_name as of_output_name",
+            ),
             *(f"row_number() over ({ALIKE} {order}) as rank", f"count(1) over ({ALIKE}) as most"),
             *(f"row_number() over ({BY} {order}) as place", f"count(1) over ({BY}) as places"),
         )
-        .join(there, on=["run", "topic", "about", "digest"], how="left")
+        .join(there, on=["run", "topic", "correlation_key", "digest"], how="left")
         .selectExpr("*", "coalesce(rank <= there, false) as met")
     )
     return ranked.selectExpr(
@@ -74,12 +92,12 @@ def _due(s: Sources, outputs: DataFrame) -> DataFrame:
     )
 
 
-PAIR = ("run", "tp", "offset", "of_tp", "of_offset", "of_slot")
+PAIR = ("run", "tp", "offset", "of_tp", "of_offset", "of_output_name")
 
 
 def _alike(outputs: DataFrame, due: DataFrame) -> DataFrame:
     """Each output that holds what is due, with what is due: the first with the first, those too many with the last."""
-    by = ["run", "topic", "about", "digest"]
+    by = ["run", "topic", "correlation_key", "digest"]
     most = due.where("rank = 1").select(*by, "most")
     placed = outputs.join(most, on=by).withColumn("rank", F.expr("least(rank, most)"))
     return placed.select("run", "tp", "offset", *by[1:], "rank").join(due, on=[*by, "rank"]).select(*PAIR)
@@ -87,15 +105,15 @@ def _alike(outputs: DataFrame, due: DataFrame) -> DataFrame:
 
 def _others(outputs: DataFrame, due: DataFrame) -> DataFrame:
     """Each output that holds something else, with what is due of the same and was not met; else with the last."""
-    by = ["run", "topic", "about"]
+    by = ["run", "topic", "correlation_key"]
     known = due.select(*by, "digest").distinct()
     others = outputs.join(known, on=[*by, "digest"], how="left_anti").selectExpr(
-        *("run", "tp", "offset", "topic", "about"),
+        *("run", "tp", "offset", "topic", "correlation_key"),
         f"row_number() over ({BY}, visible order by tp, offset) as rank",
     )
     sizes = due.where("place = 1").select(*by, "places", "left_most")
     wanted = others.join(sizes, on=by).selectExpr(
-        *("run", "tp", "offset", "topic", "about"),
+        *("run", "tp", "offset", "topic", "correlation_key"),
         "if(left_most > 0, least(rank, left_most), places) as rank",
         "left_most > 0 as left",
     )

@@ -3,7 +3,7 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from checkers.spark.gather import beside, grouped
+from checkers.spark.joins import broadcast, group
 from checkers.stored.sources import Sources, any_unjournaled
 
 OFFSETS_TOPIC = "__consumer_offsets"
@@ -52,7 +52,7 @@ def make_groups(
             F.expr("max(next) as next"),
             F.expr("max(led) as led"),
         )
-        .join(beside(runs.select("run", "commits_logged")), on="run", how="left")
+        .join(broadcast(runs.select("run", "commits_logged")), on="run", how="left")
         .selectExpr(
             *("run", "group", "tp", "first"),
             "coalesce(led, if(commits_logged, commit.committed, next)) as final",
@@ -81,7 +81,7 @@ def _unjournaled(s: Sources, tps: DataFrame) -> DataFrame:
     )
     return (
         tps.select("run", "tp", "topic")
-        .join(beside(named), on=["run", "topic"])
+        .join(broadcast(named), on=["run", "topic"])
         .select("run", "stage", "group", "tp")
     )
 
@@ -93,20 +93,20 @@ def _followed(s: Sources, positions: DataFrame, unjournaled: DataFrame) -> DataF
     return (
         positions.where("visible and size(inputs) > 0")
         .selectExpr("run", "topic", "inline(inputs)")
-        .join(beside(makes), on=["run", "topic"])
+        .join(broadcast(makes), on=["run", "topic"])
         .groupBy("run", "stage", "tp")
         .agg(F.expr("max(offset) + 1 as led"))
-        .join(beside(followed), on=["run", "stage", "tp"])
+        .join(broadcast(followed), on=["run", "stage", "tp"])
         .select("run", "group", "tp", "led")
     )
 
 
-def make_ranges(operations: DataFrame, moves: DataFrame) -> DataFrame:
+def make_claimed_ranges(operations: DataFrame, moves: DataFrame) -> DataFrame:
     """By run, group and tp, what the group's commits say of its starts and of each other.
 
     A range, from the first input of an operation to the offset that it committed: op, first, next; effective
     (as part of a transaction, with fate commit); overlaps [next, op, first]: of the effective ones that begin
-    before it, the one that ends last. A start (see `checkers.stored.position_events`): op, n, first (the offset),
+    before it, the one that ends last. A start (see `checkers.stored.reader_steps`): op, n, first (the offset),
     gained_ns; stale [next, op]: the highest offset of which a commit had completed ok before the
     partition was gained; one that was part of a transaction stands in the log too, where that is here.
     """
@@ -145,10 +145,10 @@ def make_inputs(
     operations: DataFrame,
 ) -> DataFrame:
     """run, tp, offset, in_topic; each, owing, unasked, lenient (see `checkers.stored.partitions.rows_of_tps`); expected
-    [slot, topic, group, stage, digest, via (the topic whose record, made of the input, the stage takes; null: the
-    input itself)]; adds [group, topic, key, adds]; outputs [slot, topic, tp, offset, name, op, visible, digest, sole
-    (it names no other input), claims (its operation claims inputs)]; claims [op, group, settled, transactional,
-    writes]; judgeable (absence of the input may be judged); fate, visible: of the input.
+    [output name, topic, group, stage, digest, via (the topic whose record, made of the input, the stage takes; null:
+    the input itself)]; adds [group, topic, key, adds]; outputs [output name, topic, tp, offset, name, op, visible,
+    digest, sole (it names no other input), claims (its operation claims inputs)]; claims [op, group, settled,
+    transactional, writes]; judgeable (absence of the input may be judged); fate, visible: of the input.
     """
     united = positions.where("is_input and not sentinel").selectExpr(
         "run", "tp", "offset", "struct(visible, fate) as here"
@@ -162,7 +162,7 @@ def make_inputs(
         "each",
         "owing",
         "unasked",
-        "lenient",
+        "allows_duplicates",
         "logged",
         "compacted",
         "log_start",
@@ -179,10 +179,10 @@ def make_inputs(
         "sort_array(collect_list(claim)) as claims",
     )
     return (
-        grouped(united, ("run", "tp", "offset"), told)
-        .join(beside(edges), on=["run", "tp"], how="left")
+        group(united, ("run", "tp", "offset"), told)
+        .join(broadcast(edges), on=["run", "tp"], how="left")
         .selectExpr(
-            *("run", "tp", "offset", "in_topic", "each", "owing", "unasked", "lenient"),
+            *("run", "tp", "offset", "in_topic", "each", "owing", "unasked", "allows_duplicates"),
             "coalesce(here.visible, false) as visible",
             "here.fate",
             f"coalesce(not compacted and {in_reach}, false) as judgeable",
@@ -195,7 +195,7 @@ def _expected(s: Sources) -> DataFrame:
     """What each input must lead to: an output, or something added to a sum."""
     return (_named(s) if any_unjournaled(s) else s["expected"]).selectExpr(
         *("run", "tp", "offset"),
-        "if(adds is null, struct(slot, topic, group, stage, digest, via), null) as expected",
+        "if(adds is null, struct(output_name, topic, group, stage, digest, intermediate_topic), null) as expected",
         "if(adds is not null, struct(group, topic, key, adds), null) as add",
     )
 
@@ -204,11 +204,11 @@ def _named(s: Sources) -> DataFrame:
     """`expected`, with a name for each stage that commits for no group and keeps no journals. Of one that was stopped
     with inputs left nobody knows how far it was: it may take them in any order.
     """
-    drained = beside(s["runs"].where("drained").select("run"))
+    drained = broadcast(s["runs"].where("drained").select("run"))
     followed = s["stages"].where("journaled = false and group is null").join(drained, on="run")
     followed = followed.select("run", "stage").distinct()
     named = followed.selectExpr("run", "stage", f"concat('{FOLLOWED}', stage) as goes_by")
-    rows = s["expected"].join(beside(named), on=["run", "stage"], how="left")
+    rows = s["expected"].join(broadcast(named), on=["run", "stage"], how="left")
     return rows.withColumn("group", F.expr("coalesce(group, goes_by)"))
 
 
@@ -223,7 +223,7 @@ def _outputs(values: DataFrame) -> DataFrame:
             "input.tp",
             "input.offset",
             """struct(
-                coalesce(place.slot, send.slot) as slot,
+                coalesce(place.output_name, send.output_name) as output_name,
                 coalesce(place.topic, send.topic) as topic,
                 place.tp as tp, place.offset as offset, name as name, send.op as op,
                 coalesce(place.visible, false) as visible,

@@ -2,10 +2,10 @@
 
 from pyspark.sql import DataFrame
 
-from checkers.spark.gather import beside, grouped
+from checkers.spark.joins import broadcast, group
 from checkers.stored.partitions import effective
 from checkers.stored.sources import Sources
-from harness.history import Fate, Outcome
+from harness.model.vocabulary import Fate, Outcome
 
 TOLD = f"""case when outcome = '{Outcome.OK.value}' and coalesce(asked != 'abort', true) then 'committed'
     when outcome in ('{Outcome.OK.value}', '{Outcome.FAIL.value}') then 'aborted' else 'unknown' end"""
@@ -62,11 +62,11 @@ def make_operations(
     )
     sound = journals.where("unbroken").select("run", "journal").distinct().selectExpr("*", "true as unbroken")
     return (
-        grouped(united, ("run", "op"), told)
+        group(united, ("run", "op"), told)
         .where("operation is not null")
         .selectExpr("*", "operation.journal")
-        .join(beside(runs.select("run", *OF_RUN)), on="run", how="left")
-        .join(beside(sound), on=["run", "journal"], how="left")
+        .join(broadcast(runs.select("run", *OF_RUN)), on="run", how="left")
+        .join(broadcast(sound), on=["run", "journal"], how="left")
         .selectExpr(
             *("run", "op", "operation", "twice", "records", "commits", "claims", *OF_RUN),
             "coalesce(unbroken, false) as sound",

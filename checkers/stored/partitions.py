@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from checkers.stored.tally import EMPTY, Row, Tally
-from harness.history import Fate, Guarantee, Isolation, Positions, Role
+from harness.model.vocabulary import Fate, Guarantee, Isolation, OffsetTracking, Role
 
 Place = tuple[int, int]
 """A run, and a partition of it."""
@@ -20,7 +20,7 @@ TPS = pa.schema(
         ("partition", pa.int32()),
         *((name, pa.bool_()) for name in ("internal", "compacted", "is_input", "ordered", "each", "logged")),
         *((name, pa.bool_()) for name in ("owing", "within_transactions", "compacts", "sums_alone")),
-        *((name, pa.list_(pa.string())) for name in ("lenient", "unasked")),
+        *((name, pa.list_(pa.string())) for name in ("allows_duplicates", "unasked")),
         *((name, _i64) for name in ("log_start", "log_end", "high_watermark", "followers")),
         ("unreadable", pa.struct([("broker", pa.int32()), ("log_end", _i64), ("high_watermark", _i64)])),
         *((name, _i64) for name in ("rc_first", "rc_next")),
@@ -65,7 +65,7 @@ def rows_of_tps(
     """
     logs, readers = _by_place(replicas), _by_place(ends)
     stages, raw = list(stages), raw or EMPTY
-    read, lenient = _input_topics(stages), _lenient(stages)
+    read, allows_duplicates = _input_topics(stages), _lenient(stages)
     free = {(one["run"], stage) for one in runs for stage in one["free_stages"]}
     owing = _owing(stages, free, raw)
     unasked = {one["run"]: _unasked(one, raw) for one in runs}
@@ -91,7 +91,7 @@ def rows_of_tps(
                 and one["topic"] not in raw.texts(one["run"], "due"),
                 "owing": topic in owing,
                 "within_transactions": topic in within,
-                "lenient": lenient.get(one["run"]),
+                "allows_duplicates": allows_duplicates.get(one["run"]),
                 "unasked": unasked.get(one["run"], []),
             }
         )
@@ -184,7 +184,7 @@ def _input_topics(stages: Iterable[Row]) -> Mapping[tuple[int, str], Row]:
         topic: {
             "is_input": True,
             "ordered": all(stage["ordered"] for stage in of),
-            "each": any(stage["positions"] == Positions.EACH.value for stage in of),
+            "each": any(stage["positions"] == OffsetTracking.EACH.value for stage in of),
         }
         for topic, of in readers.items()
     }

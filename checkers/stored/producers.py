@@ -3,9 +3,9 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from checkers.spark.gather import beside, whole
+from checkers.spark.joins import broadcast, coalesced
 from checkers.stored.sources import Sources
-from harness.history import Fate
+from harness.model.vocabulary import Fate
 
 TRANSACTIONS_TOPIC = "__transaction_state"
 LATE_MS = 30_000
@@ -34,8 +34,8 @@ def make_batches(s: Sources, tps: DataFrame, runs: DataFrame) -> DataFrame:
     state = "struct(transactional_id, state, state_epoch, tps) as state"
     return (
         _fated(s, tps)
-        .join(beside(_last_states(s)), on=["run", "producer_id"], how="left")
-        .join(beside(runs.select(*QUIET)), on="run", how="left")
+        .join(broadcast(_last_states(s)), on=["run", "producer_id"], how="left")
+        .join(broadcast(runs.select(*QUIET)), on="run", how="left")
         .selectExpr(
             *("run", "tp", "base_offset", "last_offset", "producer_id", "epoch", "base_sequence"),
             *("transactional", "fate"),
@@ -63,9 +63,9 @@ def _fated(s: Sources, tps: DataFrame) -> DataFrame:
     here = tps.where(f"logged and topic != '{TRANSACTIONS_TOPIC}'").select(
         "run", "tp", "internal", "compacted", "log_start", "high_watermark"
     )
-    entries = s["batches"].where("leader").join(beside(here), on=["run", "tp"], how="inner")
+    entries = s["batches"].where("leader").join(broadcast(here), on=["run", "tp"], how="inner")
     return (
-        whole(entries)
+        coalesced(entries)
         .selectExpr(
             "*",
             f"last({marker}, true) over {above} as decided",
@@ -108,7 +108,7 @@ def make_states(s: Sources, runs: DataFrame) -> DataFrame:
             f"lag({row}, 3) over {by_id} as before_3",
             f"lead(true) over {by_id} is null as last",
         )
-        .join(beside(runs.select(*QUIET)), on="run", how="left")
+        .join(broadcast(runs.select(*QUIET)), on="run", how="left")
         .selectExpr(
             *("run", "log_tp", "log_offset", "transactional_id", "producer_id", "epoch", "state", "tps"),
             *("timeout_ms", "start_ms", "update_ms", "before", "before_2", "before_3", "last"),

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from checkers.spark.checkpoint import collected, here
+from checkers.spark.checkpoint import local_rows, local_table
 from checkers.stored.partitions import TOPICS, TPS, rows_of_topics, rows_of_tps
-from checkers.stored.raw import Held, count_raw, read_held
+from checkers.stored.recorded_counts import ReplicaOffsets, count_recorded, read_held
 from checkers.stored.runs import JOURNALS, RUNS, rows_of_journals, rows_of_runs
 from checkers.stored.sources import Sources
 from checkers.stored.tally import Row, Tally
@@ -20,15 +20,15 @@ from harness.record.schema import LOG
 
 REPLICAS = LOG["replicas"].append(pa.field("reached", pa.int64())).append(pa.field("whole", pa.bool_()))
 REPLICAS = REPLICAS.append(pa.field("agrees", pa.bool_())).append(pa.field("holes", pa.int64()))
-"""The table as recorded; reached: one above the last offset of its batches (null: it has none); whole: see `Held`;
-agrees: the table batches names the same leader; holes: the number of offsets between its log start and its last batch
-that no batch spans."""
+"""The table as recorded; reached: one above the last offset of its batches (null: it has none); whole: see
+`ReplicaOffsets`; agrees: the table batches names the same leader; holes: the number of offsets between its log start
+and its last batch that no batch spans."""
 RECORDED = ("partitions", "replicas", "ends", "stages", "journals", "runs")
 """The recorded tables of which they are made."""
 
 
 @dataclass(frozen=True)
-class Small:
+class SmallTables:
     """The columns of each stand at the function that makes its rows."""
 
     runs: DataFrame
@@ -40,13 +40,13 @@ class Small:
     facts: Mapping[str, Sequence[Row]]  # by kind, tables of which each row is a fact of its run
 
 
-def make_small(sources: Sources) -> Small:
+def make_small(sources: Sources) -> SmallTables:
     """All of them."""
     spark = sources["runs"].sparkSession
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="raw") as pool:
-        counting = pool.submit(count_raw, sources)
+        counting = pool.submit(count_recorded, sources)
         holding = pool.submit(read_held, sources)
-        recorded = {name: collected(sources[name]) for name in RECORDED}
+        recorded = {name: local_rows(sources[name]) for name in RECORDED}
         stages, ends = recorded["stages"], recorded["ends"]
         raw, held = counting.result(), holding.result()
     replicas = [
@@ -57,7 +57,7 @@ def make_small(sources: Sources) -> Small:
     of_runs = rows_of_runs(runs, tps, stages, raw)
     commits = [{name: one[name] for name in ("run", "named_groups", "offsets_whole")} for one in of_runs]
     journals = rows_of_journals(recorded["journals"], raw)
-    return Small(
+    return SmallTables(
         runs=_table(spark, of_runs, RUNS),
         tps=_table(spark, tps, TPS),
         topics=_table(spark, rows_of_topics(tps, raw), TOPICS),
@@ -75,7 +75,7 @@ def make_small(sources: Sources) -> Small:
     )
 
 
-def _replica(row: Row, held: Held | None) -> Row:
+def _replica(row: Row, held: ReplicaOffsets | None) -> Row:
     agrees = held is None or (held.leads if row["leader"] else held.follows)
     return {
         **row,
@@ -87,4 +87,4 @@ def _replica(row: Row, held: Held | None) -> Row:
 
 
 def _table(spark: SparkSession, rows: Iterable[Row], schema: pa.Schema) -> DataFrame:
-    return here(spark, pa.Table.from_pylist(list(rows), schema))
+    return local_table(spark, pa.Table.from_pylist(list(rows), schema))

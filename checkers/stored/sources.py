@@ -15,11 +15,11 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from checkers.spark.checkpoint import collected, columns_of, here
+from checkers.spark.checkpoint import local_columns, local_rows, local_table
 from checkers.spark.partitions import read_in_one
-from harness.errors import UnreadableInput
-from harness.history import Premise
-from harness.promises import Promises
+from harness.common.errors import UnreadableInput
+from harness.model.promises import Promises
+from harness.model.vocabulary import Premise
 from harness.record.parquet_reader import parts_of_parquet, read_parquet
 from harness.record.schema import HISTORY, LOG, unfit
 
@@ -134,12 +134,12 @@ def read_sources(spark: SparkSession, runs: Sequence[StoredRun]) -> Sources:
             ),
         }
     )
-    return {**sources, "runs": here(spark, rows)}
+    return {**sources, "runs": local_table(spark, rows)}
 
 
 def any_unjournaled(s: Sources) -> bool:
     """True if a stage of any of the runs keeps no journals. If not, what only such stages need is not planned."""
-    return any(row["journaled"] is False for row in collected(s["stages"]))
+    return any(row["journaled"] is False for row in local_rows(s["stages"]))
 
 
 def count_rows(runs: Sequence[StoredRun]) -> int:
@@ -173,7 +173,7 @@ def _scan(spark: SparkSession, folders: Sequence[Path], table: str, schema: pa.S
     paths = [folder / f"{table}.parquet" for folder in folders]
     rows = sum(_checked(path, table).num_rows for path in paths)
     if rows <= HERE_ROWS:
-        frame = here(
+        frame = local_table(
             spark, pa.concat_tables([schema.empty_table(), *(_read(path, schema) for path in paths)])
         )
     else:
@@ -191,7 +191,7 @@ def columns(frame: DataFrame, names: Sequence[str], where: str = "") -> Iterator
         wanted = pa.schema([schema.field(name) for name in names])
         parts: Iterator[pa.Table] = chain.from_iterable(_parts(path, wanted) for path in paths)
     else:
-        parts = iter([columns_of(frame, names, where)])
+        parts = iter([local_columns(frame, names, where)])
     yield from (part.filter(part[where]) if where else part for part in parts)
 
 

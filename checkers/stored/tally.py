@@ -21,7 +21,7 @@ Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Counted:
+class TableCounts:
     """What is asked of the rows of one table."""
 
     name: str  # of the table, or of that part of it
@@ -80,7 +80,7 @@ class Tally:
 EMPTY = Tally({}, {}, {}, {})
 
 
-def tally(tables: Sequence[Counted]) -> Tally:
+def tally(tables: Sequence[TableCounts]) -> Tally:
     """Ask it, of one table at least."""
     spark = tables[0].frame.sparkSession
     frames: dict[str, Any] = {f"part_{n}": _masked(one) for n, one in enumerate(tables)}
@@ -98,7 +98,7 @@ def tally(tables: Sequence[Counted]) -> Tally:
     )
 
 
-def _masked(one: Counted) -> DataFrame:
+def _masked(one: TableCounts) -> DataFrame:
     """run, name, tp, text, mask, most, edge, and SUMS."""
     if len(one.conditions) > MOST or len(one.sums) > len(SUMS):
         raise ValueError(
@@ -143,7 +143,7 @@ def added_up(kinds: Iterable[tuple[str, Row, Counter[str]]]) -> Tally:
     return Tally(counts, by_tp, by_text, most, edges)
 
 
-def _counts(one: Counted, row: Row) -> Counter[str]:
+def _counts(one: TableCounts, row: Row) -> Counter[str]:
     """What one kind of row adds to the counts of its table."""
     here = Counter({name: row["rows"] for n, name in enumerate(one.conditions) if row["mask"] >> n & 1})
     here.update({name: row[column] or 0 for name, column in zip(one.sums, SUMS, strict=False)})

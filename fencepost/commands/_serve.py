@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from harness.errors import ExitStatus
+from harness.common.errors import ExitStatus
 
 
 @click.command("_serve", hidden=True)
@@ -13,7 +13,7 @@ from harness.errors import ExitStatus
 @click.argument("listener", type=int)
 def command(path: Path, listener: int) -> ExitStatus:
     """Serve on the socket PATH, which is open as the file descriptor LISTENER, until standard input ends."""
-    from fencepost.sharing.server import serve
+    from fencepost.shared_server import serve
 
     serve(path, socket.socket(fileno=listener))
     return ExitStatus.VALID

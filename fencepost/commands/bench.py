@@ -11,13 +11,13 @@ from typing import Any
 import click
 
 from fencepost.commands import options as asking
-from fencepost.progress import progress_for
+from fencepost.runs.progress import progress_for
+from harness.common.errors import ExitStatus, UsageError
+from harness.common.names import check_name
+from harness.common.secrets import redact_text
 from harness.environment.client_versions import CLIENTS
-from harness.errors import ExitStatus, UsageError
-from harness.names import check_name
-from harness.secrets import redact_text
+from harness.results.wording import several
 from harness.settings.options import Options
-from harness.telling.words import several
 
 MOST_SIZE, MOST_PARTITIONS, MOST_WORKERS, MOST_ROUNDS = 10_000, 64, 16, 50
 
@@ -93,11 +93,11 @@ def command(
     """
     options = asking.settled(asking.options_from(given, sets, None))
 
-    from fencepost.benchmark.plan import QUICK, Asked
-    from fencepost.benchmark.run import bench
+    from fencepost.bench.plan import QUICK, BenchRequest
+    from fencepost.bench.run import bench
     from reports.console import bench_lines
 
-    asked = QUICK if quick else Asked()
+    asked = QUICK if quick else BenchRequest()
     texts = {
         "client": client,
         "rounds": rounds,

@@ -7,13 +7,13 @@ from typing import Any
 import click
 
 from fencepost import registry
+from fencepost.checks.run_folders import expand
 from fencepost.commands import options as asking
 from fencepost.commands import output as telling
-from fencepost.progress import progress_for
-from fencepost.stores import expand
-from harness.errors import ExitStatus, UsageError
-from harness.names import check_name
-from harness.verdict import worst_status
+from fencepost.runs.progress import progress_for
+from harness.common.errors import ExitStatus, UsageError
+from harness.common.names import check_name
+from harness.results.verdict import worst_status
 
 
 @click.command("check", short_help="Judge stored runs and external histories.")
@@ -53,7 +53,7 @@ def command(
     if update and (others := [one.history for one in asked if one.file is not None]):
         print(f"fencepost: --update is for stored runs, and {others[0]} is none", file=sys.stderr)
 
-    from fencepost.checking import Answers, check, status_of
+    from fencepost.checks.check import Answers, check, status_of
 
     told: Answers = []
 

@@ -8,9 +8,9 @@ import click
 from fencepost import registry
 from fencepost.commands import options as asking
 from harness.cluster.kinds.registry import CLUSTERS
-from harness.errors import ExitStatus, UsageError
-from harness.names import on_one_line
-from harness.settings.kinds import Length
+from harness.common.errors import ExitStatus, UsageError
+from harness.common.names import on_one_line
+from harness.settings.kinds import Duration
 from harness.settings.options import Options, parse_set
 from harness.settings.tags import IDLE, tag_of
 
@@ -67,10 +67,10 @@ def command(
         _require_nothing_of_a_cluster(tags, delete, idle)
     for tag in tags:
         _require_tag(tag, options.prefix)
-    idle_s = Length().parse("idle", idle or IDLE)
+    idle_s = Duration().parse("idle", idle or IDLE)
 
-    from fencepost.cleaning import Asked, clean_here, clean_there
-    from harness.cluster.left_behind import Idle
+    from fencepost.cleaning import CleanRequest, clean_here, clean_there
+    from harness.cluster.left_behind import IdleTime
 
     words = sys.stderr if as_json else sys.stdout
 
@@ -78,7 +78,9 @@ def command(
         print(line, file=words, flush=True)
 
     if there:
-        told, status = clean_there(options, Asked(tags, delete, Idle(idle_s, (idle or IDLE).strip())), say)
+        told, status = clean_there(
+            options, CleanRequest(tags, delete, IdleTime(idle_s, (idle or IDLE).strip())), say
+        )
     else:
         told, status = clean_here(say)
     if as_json:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from harness.errors import ExitStatus
+from harness.common.errors import ExitStatus
 
 
 @click.command("doctor", short_help="Say what is here and what is missing.")
@@ -22,7 +22,7 @@ def command(pipeline: str | None) -> ExitStatus:
       fencepost doctor --pipeline pipeline.toml
     """
     from harness.environment.doctor import examine as examine_machine
-    from pipelines.examine import examine
+    from workloads.custom.examine import examine
 
     parts = examine_machine() if pipeline is None else list(examine(Path(pipeline)))
     width = max(len(part.name) for part in parts)

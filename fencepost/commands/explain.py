@@ -6,9 +6,9 @@ import textwrap
 import click
 
 from fencepost import registry
-from harness.errors import ExitStatus, UsageError
-from harness.names import on_one_line
-from harness.reasons import CODES, ReasonCode, remedy_of
+from harness.common.errors import ExitStatus, UsageError
+from harness.common.names import on_one_line
+from harness.results.reasons import CODES, ReasonCode, remedy_of
 
 WIDTH = 100
 

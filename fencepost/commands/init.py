@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from harness.errors import ExitStatus, UsageError
+from harness.common.errors import ExitStatus, UsageError
 
 NAMES = ("pipeline.toml", "expect.py")
 
@@ -29,7 +29,7 @@ def command(folder: str) -> ExitStatus:
     try:
         place.mkdir(parents=True, exist_ok=True)
         for name in NAMES:
-            text = (files("pipelines.templates") / name).read_text(encoding="utf-8")
+            text = (files("workloads.custom.templates") / name).read_text(encoding="utf-8")
             (place / name).write_text(text, encoding="utf-8")
     except OSError as error:
         raise UsageError(f"{place} cannot be written: {error.strerror or error}") from error

@@ -7,8 +7,8 @@ from typing import Any
 import click
 
 from fencepost import registry
-from harness.errors import ExitStatus
-from harness.names import check_name
+from harness.common.errors import ExitStatus
+from harness.common.names import check_name
 
 KINDS = (
     "workloads",
@@ -134,7 +134,7 @@ def _checkers() -> Mapping[str, str]:
 
 def _reasons() -> Mapping[str, str]:
     """The first sentence of the meaning of each reason, by code."""
-    from harness.reasons import ReasonCode
+    from harness.results.reasons import ReasonCode
 
     return {code.value: f"{code.meaning.partition('. ')[0].rstrip('.')}." for code in ReasonCode}
 

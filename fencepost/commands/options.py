@@ -10,9 +10,9 @@ import click
 
 from fencepost import registry
 from harness.cluster.kinds.registry import require_given
-from harness.errors import UsageError
+from harness.common.errors import UsageError
 from harness.settings.options import FIELDS, Options, parse, parse_set
-from harness.settings.test_toml import Plan
+from harness.settings.run_file import StoredPlan
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -54,7 +54,7 @@ def run_keys() -> list[str]:
 
 def options_from(given: Mapping[str, Any], sets: Sequence[str], config: str | None) -> Options:
     """Defaults, then the file, then `--set`, then the flags. Raises `UsageError`."""
-    plan = Plan.load(Path(config)) if config else Plan(Options())
+    plan = StoredPlan.load(Path(config)) if config else StoredPlan(Options())
     options = plan.options
     from_sets = [parse_set(assignment) for assignment in sets]
     flags = flag_values(given)

@@ -5,8 +5,8 @@ import sys
 from itertools import chain
 from pathlib import Path
 
-from harness.errors import FencepostError
-from harness.verdict import Verdict
+from harness.common.errors import FencepostError
+from harness.results.verdict import Verdict
 
 
 def tell_run(verdict: Verdict, folder: Path, command: str, *, as_json: bool) -> None:
@@ -26,7 +26,7 @@ def tell_history(history: str, answer: Verdict | FencepostError, *, as_json: boo
     `stored`: of a run of Fencepost's own. For people a line for each anomaly stands below, with its first
     example, what was allowed, and the reasons of an unknown verdict.
     """
-    from harness.telling.words import printable
+    from harness.results.wording import printable
 
     name = printable(history, 4000)
     if isinstance(answer, FencepostError):

@@ -10,15 +10,15 @@ from typing import Any
 
 import click
 
+from fencepost.checks.run_folders import one_run
 from fencepost.commands import options as asking
 from fencepost.commands import output as telling
-from fencepost.progress import progress_for
-from fencepost.stores import one_run
-from harness.errors import ExitStatus, UsageError
-from harness.record.store import PLAN
-from harness.secrets import redact_text
+from fencepost.runs.progress import progress_for
+from harness.common.errors import ExitStatus, UsageError
+from harness.common.secrets import redact_text
+from harness.record.run_tables import PLAN
 from harness.settings.options import Options, parse_set
-from harness.settings.test_toml import Plan
+from harness.settings.run_file import StoredPlan
 
 SETTABLE = frozenset({"mirror", "broker", "spark-conf"})
 """Settings that may hold a secret, which the run did not store."""
@@ -59,7 +59,7 @@ def command(
       fencepost replay store/shop/20261121T100000Z --json
     """
     folder = one_run(store)
-    plan = Plan.load(folder / PLAN)
+    plan = StoredPlan.load(folder / PLAN)
     options = plan.options
     for values in [*map(_settable, sets), *asking.flag_values(given)]:
         options = options.updated(values)
@@ -69,7 +69,7 @@ def command(
         options = _right(options, store, scheduled=bool(plan.schedule))
     options = asking.settled(options)
 
-    from fencepost.running import run
+    from fencepost.runs.carry_out import run
     from harness.runner.schedule import Schedule
 
     with closing(progress_for(sys.stderr)) as progress:

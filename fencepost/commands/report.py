@@ -2,10 +2,10 @@
 
 import click
 
-from fencepost.stores import one_run
-from harness.errors import ExitStatus, UnreadableInput
-from harness.facts import Facts
-from harness.verdict import Validity, Verdict
+from fencepost.checks.run_folders import one_run
+from harness.common.errors import ExitStatus, UnreadableInput
+from harness.results.run_metadata import RunMetadata
+from harness.results.verdict import Validity, Verdict
 
 
 @click.command("report", short_help="Draw a stored run's report again.")
@@ -23,7 +23,7 @@ def command(store: str) -> ExitStatus:
         raise UnreadableInput(f"{folder} has not been judged yet: fencepost check {folder}")
     verdict = Verdict.load(folder / "verdict.json")
 
-    from fencepost.judging import open_evidence
+    from fencepost.checks.decide import open_evidence
 
     evidence = open_evidence(store, folder)
     if verdict.valid is Validity.VALID and evidence.had_log and not (folder / "log").is_dir():
@@ -32,8 +32,8 @@ def command(store: str) -> ExitStatus:
             "what is left"
         )
 
-    told = folder / "facts.json"
-    phases = Facts.load(told).phases if told.exists() else ()
+    told = folder / "metadata.json"
+    phases = RunMetadata.load(told).phases if told.exists() else ()
 
     from reports.html.page import write_report
 

@@ -9,8 +9,8 @@ import click
 from fencepost.command_line import command_line
 from fencepost.commands import options as asking
 from fencepost.commands import output as telling
-from fencepost.progress import progress_for
-from harness.errors import ExitStatus
+from fencepost.runs.progress import progress_for
+from harness.common.errors import ExitStatus
 from harness.settings.options import FIELDS
 
 OTHERS = "\b\nOptions without a flag; set them with --set KEY=VALUE:\n" + "\n".join(
@@ -23,9 +23,9 @@ OTHERS = "\b\nOptions without a flag; set them with --set KEY=VALUE:\n" + "\n".j
 @click.command("run", epilog=OTHERS)
 @asking.option_flags(*asking.run_keys())
 @click.option(
-    "--set", "sets", multiple=True, metavar="KEY=VALUE", help="any option of test.toml; broker.NAME=VALUE"
+    "--set", "sets", multiple=True, metavar="KEY=VALUE", help="any option of run.toml; broker.NAME=VALUE"
 )
-@click.option("--config", metavar="FILE", help="a test.toml to begin with; the command line wins")
+@click.option("--config", metavar="FILE", help="a run.toml to begin with; the command line wins")
 @asking.json_flag
 def command(sets: tuple[str, ...], config: str | None, as_json: bool, **given: Any) -> ExitStatus:
     """Break a cluster under a pipeline, and judge it.
@@ -40,7 +40,7 @@ def command(sets: tuple[str, ...], config: str | None, as_json: bool, **given: A
     """
     options = asking.settled(asking.options_from(given, sets, config))
 
-    from fencepost.running import run
+    from fencepost.runs.carry_out import run
 
     words = command_line(options)
     with closing(progress_for(sys.stderr)) as progress:

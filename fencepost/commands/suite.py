@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fencepost.commands import options as asking
-from harness.errors import ExitStatus, UsageError
-from harness.settings.kinds import Length, OneOf, Whole
+from harness.common.errors import ExitStatus, UsageError
+from harness.settings.kinds import Duration, OneOf, WholeNumber
 from harness.settings.options import Options, parse_set, to_toml
 
 if TYPE_CHECKING:
     from fencepost.suites.plan import SuitePlan, SuiteRequest
     from fencepost.suites.record import SuiteRecord
-    from harness.suite import Suite
+    from harness.results.suite import Suite
 
 SPARK = ("master", "spark-conf")
 
@@ -40,7 +40,7 @@ SPARK = ("master", "spark-conf")
     "sets",
     metavar="KEY=VALUE",
     multiple=True,
-    help="any option of test.toml, for every run; it replaces the one in [defaults]",
+    help="any option of run.toml, for every run; it replaces the one in [defaults]",
 )
 @click.option("--name", metavar="NAME", help="the suite's name, in the place of the one in the file")
 @click.option(
@@ -81,8 +81,8 @@ def command(
       fencepost suite --resume store/nightly/20261124T200000Z
     """
     options = asking.options_from(given, sets=(), config=None)
-    limit_s = None if limit is None else Length().parse("limit", limit)
-    at_once = None if jobs is None else Whole(1, 256).parse("jobs", jobs)
+    limit_s = None if limit is None else Duration().parse("limit", limit)
+    at_once = None if jobs is None else WholeNumber(1, 256).parse("jobs", jobs)
 
     from fencepost.suites import plan as plans
     from fencepost.suites.record import (
@@ -95,7 +95,7 @@ def command(
         lock,
         remove_good_evidence,
     )
-    from harness.suite import Suite
+    from harness.results.suite import Suite
 
     keep = OneOf(KEEP).parse("keep-evidence", keep_evidence or ALL)
     judge = None if judge is None else OneOf(plans.JUDGES).parse("judge", judge)
@@ -218,8 +218,8 @@ def _at_once() -> int:
 
 def _print_result(suite: "Suite", folder: Path, resume_command: str, *, as_json: bool) -> None:
     """Print each run that somebody has to look at, remarks, the counts, and the paths."""
-    from harness.suite import State
-    from harness.telling.words import printable
+    from harness.results.suite import CellState
+    from harness.results.wording import printable
     from reports.suites.wording import headline, lead, since, worst_first
 
     words = sys.stderr if as_json else sys.stdout
@@ -234,7 +234,7 @@ def _print_result(suite: "Suite", folder: Path, resume_command: str, *, as_json:
     new = since(suite)
     print(f"suite    {suite.name}: {headline(suite)}{f'; {new}' if new else ''}", file=words)
     print(f"page     {folder / 'index.html'}", file=words)
-    left = sum(cell.state in (State.NOT_RUN, State.NOT_JUDGED) for cell in suite.cells)
+    left = sum(cell.state in (CellState.NOT_RUN, CellState.NOT_JUDGED) for cell in suite.cells)
     if left:
         print(f"resume   {resume_command}", file=words)
     if as_json:

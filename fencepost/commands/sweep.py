@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from fencepost.commands import options as asking
-from harness.errors import ExitStatus, UsageError
+from harness.common.errors import ExitStatus, UsageError
 from harness.settings.options import FIELDS, parse
 
 WORKLOADS = "at-most-once,at-least-once,echo"
@@ -58,8 +58,8 @@ def command(
     quiet = () if any(key == "abort-share" for key, _, _ in assignments) else ("abort-share=0",)
     options = asking.settled(asking.options_from(given, (*quiet, *sets), None))
 
+    from fencepost.runs.sweep import points, remarks, status_of, sweep, table
     from fencepost.sharing.process import shared_judge
-    from fencepost.sweeping import points, remarks, status_of, sweep, table
 
     names = [name.strip() for name in (WORKLOADS if workload is None else workload).split(",")]
     asked = points(list(dict.fromkeys(names)), options, limit_s)

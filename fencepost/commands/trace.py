@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fencepost.stores import one_run
-from harness.errors import ExitStatus, UnreadableInput, UsageError
-from harness.record.store import PLAN
-from harness.settings.test_toml import Plan
-from harness.telling.words import printable
+from fencepost.checks.run_folders import one_run
+from harness.common.errors import ExitStatus, UnreadableInput, UsageError
+from harness.record.run_tables import PLAN
+from harness.results.wording import printable
+from harness.settings.run_file import StoredPlan
 
 if TYPE_CHECKING:
-    from reports.trace.step import Step
+    from reports.trace.step import TraceStep
 
 _RECORD = re.compile(r"(?P<topic>[^/@]+)/(?P<partition>\d{1,9})@(?P<offset>\d{1,18})")
 MOST_WORDS = 600
@@ -62,14 +62,14 @@ def command(
     if record is not None and place is None:
         raise UsageError(f"a record is named TOPIC/PARTITION@OFFSET, such as invoices/2@33, and not {record}")
     folder = one_run(store)
-    plan = Plan.load(folder / PLAN)
+    plan = StoredPlan.load(folder / PLAN)
     zero_ms = plan.run.get("wall_ms_at_zero")
     if not isinstance(zero_ms, int | float):
         raise UnreadableInput(
             f"{folder / PLAN} does not say when the run began: [run] wall_ms_at_zero is missing"
         )
     if not (folder / "history" / "ops.parquet").is_file():
-        from fencepost.evidence import require_evidence
+        from fencepost.checks.evidence import require_evidence
 
         require_evidence(folder)
         raise UnreadableInput(f"{folder} has no tables yet: `fencepost check {folder}` makes them")
@@ -96,7 +96,7 @@ def command(
     return ExitStatus.VALID
 
 
-def _tell(told: Sequence["Step"], as_json: bool) -> None:
+def _tell(told: Sequence["TraceStep"], as_json: bool) -> None:
     if as_json:
         print(json.dumps([asdict(step) for step in told], ensure_ascii=False, indent=1))
         return

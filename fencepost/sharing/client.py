@@ -33,7 +33,7 @@ class Refused(Exception):
 def ask(
     path: Path, request: Mapping[str, Any], progress: Callable[[str], None], timeout_s: float | None = None
 ) -> dict[str, Any]:
-    """Send a request, pass each line of progress on, and return the answer. Raises `Refused`.
+    """Send a request, pass each line of progress on, and return the answer. Raises `RequestRefused`.
 
     `timeout_s` limits each wait for the next line.
     """

@@ -8,9 +8,9 @@ from typing import Any
 
 from fencepost.sharing.client import ask
 from fencepost.sharing.process import VARIABLE
-from harness import errors
-from harness.errors import EnvironmentFailure, FencepostError
-from harness.verdict import Verdict
+from harness.common import errors
+from harness.common.errors import EnvironmentFailure, FencepostError
+from harness.results.verdict import Verdict
 
 START_TIMEOUT_S = 5.0
 """A run asks for Spark while it watches its faults: it cannot wait long."""
@@ -42,7 +42,9 @@ class SparkRequest:
 
 
 class SharedSpark:
-    """The Spark of the server with this socket. Where a method raises `Refused`, the caller starts its own Spark."""
+    """The Spark of the server with this socket. Where a method raises `RequestRefused`, the caller starts its own
+    Spark.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -8,10 +8,10 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from fencepost.progress import LineProgress
-from harness.errors import ExitStatus, FencepostError
+from fencepost.runs.progress import LineProgress
+from harness.common.errors import ExitStatus, FencepostError
+from harness.common.secrets import redact_text
 from harness.processes.encoding import DecodeError, decode, encode
-from harness.secrets import redact_text
 from harness.settings.options import Options
 
 
@@ -49,7 +49,7 @@ class CellResult:
 
 def run_cell(request: CellRequest) -> None:
     """Start the run, and store its result."""
-    from fencepost.running import perform_alone, run
+    from fencepost.runs.carry_out import perform_alone, run
 
     options = request.options
     with closing(LineProgress(sys.stderr)) as progress:

@@ -12,10 +12,10 @@ from typing import Any
 from checkers.registry import CHECKERS
 from fencepost import registry
 from fencepost.suites.matrix import matches
-from harness.errors import UsageError
-from harness.names import check_name, on_one_line
-from harness.suite import Cell, State
-from harness.verdict import Verdict
+from harness.common.errors import UsageError
+from harness.common.names import check_name, on_one_line
+from harness.results.suite import Cell, CellState
+from harness.results.verdict import Verdict
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,9 @@ def remarks(known: Sequence[ListedFailure], cells: Sequence[Cell], today: date) 
     """One sentence for each known failure that has expired, or that no run shows any more."""
     for one in known:
         listed = [cell for cell in cells if one.applies_to(cell)]
-        judged = [cell for cell in listed if cell.state in (State.VALID, State.KNOWN, State.INVALID)]
+        judged = [
+            cell for cell in listed if cell.state in (CellState.VALID, CellState.KNOWN, CellState.INVALID)
+        ]
         failing = [cell for cell in judged if set(one.anomalies) & set(cell.anomalies)]
         what = f"{one.where} ({', '.join(one.anomalies)}: {one.why})"
         if failing and one.expired(today):

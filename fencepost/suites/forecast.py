@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 
 from fencepost.suites.plan import EACH, SuitePlan
 from fencepost.suites.previous import judging_s, oldest_run_first, overheads_s
+from harness.results.suite import Cell, CellState, Suite
+from harness.results.wording import length, several
 from harness.settings.options import Options
-from harness.suite import Cell, State, Suite
-from harness.telling.words import length, several
 
 OVERHEAD_S = 45.0
 """Assumed overhead of a run (starting a cluster, draining, final reads) until one was measured."""
@@ -42,7 +42,7 @@ class Forecast:
 
     def learn(self, cell: Cell) -> None:
         """Use the duration of a run that has ended, unless it failed: then its duration means nothing."""
-        if cell.duration_s is not None and cell.state not in (State.FAILED, State.NOT_RUN):
+        if cell.duration_s is not None and cell.state not in (CellState.FAILED, CellState.NOT_RUN):
             self._measured_s.append(cell.duration_s - self._options[cell.name].time_limit_s)
 
     def duration_s(self, cell: Cell) -> float:
@@ -89,7 +89,7 @@ class Preview:
         yield f"suite {suite.name}, seed {suite.seed}: {several(len(suite.cells), 'run')}"
         yield self._time()
         for cell in suite.cells:
-            note = cell.reason if cell.state is State.NOT_RUN else str(cell.state)
+            note = cell.reason if cell.state is CellState.NOT_RUN else str(cell.state)
             yield f"  {cell.name}{f': {note}' if note else ''}"
             yield f"    {cell.command}"
 
@@ -106,7 +106,7 @@ class Preview:
         return f"{runs}{time}{self._judging()}"
 
     def _judging(self) -> str:
-        waits = any(cell.state is State.NOT_JUDGED for cell in self.suite.cells)
+        waits = any(cell.state is CellState.NOT_JUDGED for cell in self.suite.cells)
         if not waits and (not self.estimate.begun or self.suite.judge == EACH):
             return ""
         about = "" if self.judging_s is None else f": about {length(self.judging_s)}"
@@ -123,7 +123,7 @@ def preview(
         jobs: Runs side by side, at most.
         room: The number of runs for which there is memory.
     """
-    waiting = [cell for cell in plan.suite.cells if cell.state is State.NOT_RUN]
+    waiting = [cell for cell in plan.suite.cells if cell.state is CellState.NOT_RUN]
     if limit_s is not None:
         waiting = oldest_run_first(waiting, previous)
     at_once = max(1, min(jobs, room, len(waiting)))
@@ -131,11 +131,11 @@ def preview(
     left_out = {cell.name for cell in estimate.left_out}
     cells = [
         replace(cell, reason=NO_TIME if cell.name in left_out else "")
-        if cell.state is State.NOT_RUN
+        if cell.state is CellState.NOT_RUN
         else cell
         for cell in plan.suite.cells
     ]
-    to_judge = len(estimate.begun) + sum(cell.state is State.NOT_JUDGED for cell in cells)
+    to_judge = len(estimate.begun) + sum(cell.state is CellState.NOT_JUDGED for cell in cells)
     each_s = judging_s(previous)
     return Preview(
         suite=replace(plan.suite, cells=cells),

@@ -6,8 +6,8 @@ from itertools import product
 from math import prod
 from typing import Any
 
-from harness.errors import UsageError
-from harness.names import on_one_line
+from harness.common.errors import UsageError
+from harness.common.names import on_one_line
 from harness.settings.options import Options, key_of, to_toml
 
 DRAWN = "drawn"
@@ -25,7 +25,7 @@ NOT_OF_A_CELL = {
 
 
 @dataclass(frozen=True)
-class Row:
+class MatrixRow:
     """The options of one cell by key, before they are validated."""
 
     values: Mapping[str, Any]  # those of `[defaults]` included
@@ -38,7 +38,7 @@ def rows(
     matrix: Mapping[str, Any],
     include: Sequence[Mapping[str, Any]],
     sets: Sequence[Mapping[str, Any]] = (),
-) -> list[Row]:
+) -> list[MatrixRow]:
     """Expand `[matrix]` first, then each `[[include]]`.
 
     Args:
@@ -80,7 +80,7 @@ def _merge(before: object, value: Any) -> Any:
 
 def _expand(
     where: str, common: Mapping[str, Any], table: Mapping[str, Any], set_keys: Collection[str]
-) -> list[Row]:
+) -> list[MatrixRow]:
     """Combine the values of all lists; a value that is no list is the same in each row."""
     repeats = table.get(SEEDS, 1)
     if isinstance(repeats, bool) or not isinstance(repeats, int) or not 1 <= repeats <= 1000:
@@ -102,7 +102,9 @@ def _expand(
     if count > MOST_CELLS:
         raise UsageError(f"{where} has {count:,} cells: a suite has {MOST_CELLS:,} at most")
     return [
-        Row({**common, **(own := dict(zip(axes, chosen, strict=True)))}, own, repeat if repeats > 1 else None)
+        MatrixRow(
+            {**common, **(own := dict(zip(axes, chosen, strict=True)))}, own, repeat if repeats > 1 else None
+        )
         for chosen in product(*axes.values())
         for repeat in range(1, repeats + 1)
     ]

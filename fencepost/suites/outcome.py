@@ -9,11 +9,11 @@ from pathlib import Path
 from fencepost import registry
 from fencepost.suites.failures import ListedFailure, ListedFailures, forbidden, unlisted
 from fencepost.suites.previous import fingerprint
-from harness.errors import FencepostError, UnreadableInput
-from harness.facts import Facts
-from harness.suite import Cell, State
-from harness.telling.words import printable
-from harness.verdict import FaultReport, Validity, Verdict
+from harness.common.errors import FencepostError, UnreadableInput
+from harness.results.run_metadata import RunMetadata
+from harness.results.suite import Cell, CellState
+from harness.results.verdict import FaultReport, Validity, Verdict
+from harness.results.wording import printable
 from reports.summary import causes_first
 from reports.told import sentence
 
@@ -28,13 +28,13 @@ MISSED_REMEDY = (
 def ended(cell: Cell, suite_folder: Path, run: Path) -> Cell:
     """A cell whose run has ended and has no verdict yet."""
     try:
-        facts = Facts.load(run / "facts.json")
+        facts = RunMetadata.load(run / "metadata.json")
     except UnreadableInput:
-        facts = Facts()
+        facts = RunMetadata()
     versions = dict(facts.versions)
     return replace(
         cell,
-        state=State.NOT_JUDGED,
+        state=CellState.NOT_JUDGED,
         reason="",
         run=str(run.relative_to(suite_folder)),
         versions=versions,
@@ -47,7 +47,7 @@ def ended(cell: Cell, suite_folder: Path, run: Path) -> Cell:
 def failed(cell: Cell, why: str) -> Cell:
     """A cell whose run has no verdict, because Fencepost or its environment failed."""
     compared = cell.fingerprint or fingerprint(cell.options, cell.versions)
-    return replace(cell, state=State.FAILED, reason=why, fingerprint=compared)
+    return replace(cell, state=CellState.FAILED, reason=why, fingerprint=compared)
 
 
 def judged(cell: Cell, answer: Verdict | FencepostError, failures: ListedFailures, today: date) -> Cell:
@@ -78,7 +78,7 @@ def judged(cell: Cell, answer: Verdict | FencepostError, failures: ListedFailure
 
 @dataclass(frozen=True)
 class _Decision:
-    state: State
+    state: CellState
     reason: str
     known: str = ""  # why the failure is known
     unlisted: Sequence[str] = ()  # anomalies that no table names
@@ -87,33 +87,33 @@ class _Decision:
 
 def _decide(verdict: Verdict, planted: Sequence[ListedFailure], known: Sequence[ListedFailure]) -> _Decision:
     if verdict.valid is Validity.UNKNOWN:
-        return _Decision(State.UNKNOWN, verdict.summary)
+        return _Decision(CellState.UNKNOWN, verdict.summary)
     if verdict.valid is Validity.VALID:
-        return _missed(planted) if planted else _Decision(State.VALID, verdict.summary)
+        return _missed(planted) if planted else _Decision(CellState.VALID, verdict.summary)
     found, more = forbidden(verdict), unlisted(verdict, [*planted, *known])
     if more or not found:
         reason = verdict.summary
         if more and (planted or known):
             counts = ", ".join(f"{name} {found[name]:,}" for name in more)
             reason = f"not listed in [[{'expected' if planted else 'known'}]]: {counts}; {reason}"
-        return _Decision(State.INVALID, reason, unlisted=more)
+        return _Decision(CellState.INVALID, reason, unlisted=more)
     if planted:
         not_found = [one for one in planted if not set(one.anomalies) & set(found)]
-        return _missed(not_found) if not_found else _Decision(State.CAUGHT, verdict.summary)
+        return _missed(not_found) if not_found else _Decision(CellState.CAUGHT, verdict.summary)
     used = [one for one in known if set(one.anomalies) & set(found)] or known
     why = "; ".join(f"{one.why} (until {one.until})" for one in used)
     if not verdict.unknown_because:
-        return _Decision(State.KNOWN, verdict.summary, known=why)
+        return _Decision(CellState.KNOWN, verdict.summary, known=why)
     missing = verdict.unknown_because[0]  # a known failure excuses no missing evidence
     reason = f"beside what is known, evidence is missing: {missing.text}"
-    return _Decision(State.UNKNOWN, reason, known=why, remedy=missing.remedy)
+    return _Decision(CellState.UNKNOWN, reason, known=why, remedy=missing.remedy)
 
 
 def _missed(planted: Sequence[ListedFailure]) -> _Decision:
     """Planted defects of which no anomaly was found."""
     names = " or ".join(dict.fromkeys(name for one in planted for name in one.anomalies))
     reason = f"the planted defect was not caught: expected {names}"
-    return _Decision(State.MISSED, reason, remedy=MISSED_REMEDY)
+    return _Decision(CellState.MISSED, reason, remedy=MISSED_REMEDY)
 
 
 def _acted(faults: Iterable[FaultReport], not_exercised: Mapping[str, str]) -> dict[str, int]:

@@ -16,17 +16,17 @@ from typing import Any
 
 from fencepost import registry
 from fencepost.command_line import command_line
-from fencepost.planning import draw
+from fencepost.runs.planning import draw
 from fencepost.suites import failures
 from fencepost.suites.failures import ListedFailures
-from fencepost.suites.matrix import DRAWN, Row, matches, nemesis_text, rows, set_options, sets_as_toml
+from fencepost.suites.matrix import DRAWN, MatrixRow, matches, nemesis_text, rows, set_options, sets_as_toml
 from harness.clients.client_properties import ClientProperties
 from harness.cluster.kinds.registry import kafka_of, require_given
-from harness.errors import UsageError
-from harness.names import on_one_line, unknown
-from harness.secrets import REDACTED
+from harness.common.errors import UsageError
+from harness.common.names import on_one_line, unknown
+from harness.common.secrets import REDACTED
+from harness.results.suite import Cell, Suite
 from harness.settings.options import FIELDS, Options, from_toml, to_toml
-from harness.suite import Cell, Suite
 
 TABLES = ("suite", "defaults", "matrix", "include", "exclude", "known", "expected")
 LISTS = ("include", "exclude", "known", "expected")
@@ -175,7 +175,7 @@ def _exclude(where: str, table: Mapping[str, Any]) -> _Exclude:
     return _Exclude(where, {key: value for key, value in table.items() if key != OPTIONAL}, optional)
 
 
-def _name(row: Row, options: Options) -> str:
+def _name(row: MatrixRow, options: Options) -> str:
     """The name of a cell, in this suite and the next: what it runs, then what sets it apart from other cells."""
     client = [options.client] if options.pipeline is None else []
     words = [_workload(options), *client, nemesis_text("nemesis", options.nemesis)]
@@ -189,7 +189,7 @@ def _workload(options: Options) -> str:
     return options.workload if options.pipeline is None else str(Path(options.pipeline).with_suffix(""))
 
 
-def _more(row: Row, options: Options) -> dict[str, str]:
+def _more(row: MatrixRow, options: Options) -> dict[str, str]:
     """The other options that set a cell apart. Secrets are redacted, because names are stored and shown."""
     stored = {key: _text(value) for key, value in to_toml(options).items()}
     own = {key: _text(row.own[key]) for key in FIELDS if key in row.own and key not in _IN_EVERY_NAME}
@@ -203,7 +203,7 @@ def _text(value: object) -> str:
 
 
 def _cell(
-    n: int, seed: int, name: str, row: Row, written: Options, request: SuiteRequest
+    n: int, seed: int, name: str, row: MatrixRow, written: Options, request: SuiteRequest
 ) -> tuple[Cell, Options]:
     """Validate a cell and draw its faults once. Raises `UsageError`, which names the cell, if it cannot run."""
     if written.seed is None:

@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from harness.errors import UnreadableInput
-from harness.suite import SUITE_FILE, Cell, Flake, State, Suite
+from harness.common.errors import UnreadableInput
+from harness.results.suite import SUITE_FILE, Cell, CellState, Flake, Suite
 
 MOST_SUITES = 30
 """Suites in which the runs of a cell are counted, the current one included."""
@@ -16,7 +16,7 @@ NOT_COMPARED = frozenset(
     {"seed", "store", "name", "keep", "java", "toxiproxy", "postgres", "mirror", "master", "spark-conf"}
 )
 """Options that do not change what a run tests."""
-WRONG = (State.INVALID, State.MISSED)
+WRONG = (CellState.INVALID, CellState.MISSED)
 
 
 def previous_suites(store: Path, name: str, before: str) -> list[Suite]:
@@ -83,7 +83,7 @@ def oldest_run_first(cells: Sequence[Cell], previous: Sequence[Suite]) -> list[C
     last: dict[str, str] = {}
     for suite in previous:
         for cell in suite.cells:
-            if cell.state is not State.NOT_RUN:
+            if cell.state is not CellState.NOT_RUN:
                 last[cell.name] = max(last.get(cell.name, ""), cell.started or suite.started)
     return sorted(cells, key=lambda cell: last.get(cell.name, ""))
 
@@ -97,7 +97,7 @@ def overheads_s(previous: Sequence[Suite]) -> dict[str, float]:
     for suite in previous:
         for cell in suite.cells:
             limit_s = cell.options.get("time-limit")
-            if cell.duration_s is not None and limit_s is not None and cell.state is not State.FAILED:
+            if cell.duration_s is not None and limit_s is not None and cell.state is not CellState.FAILED:
                 found.setdefault(cell.name, max(0.0, cell.duration_s - float(limit_s)))
     return found
 

@@ -11,22 +11,22 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from fencepost.progress import LineProgress
+from fencepost.runs.progress import LineProgress
+from harness.results.suite import Cell, CellState, Suite
+from harness.results.wording import length, listed, printable
 from harness.runner.progress import Progress, Tick
-from harness.suite import Cell, State, Suite
-from harness.telling.words import length, listed, printable
 
 STATUS_EVERY_S = 20.0
 MOST_RUNNING = 8
 """Runs that have a line in the block on a terminal; the others are counted."""
 COLOURS = {
-    State.VALID: "green",
-    State.CAUGHT: "green",
-    State.KNOWN: "yellow",
-    State.INVALID: "bold red",
-    State.MISSED: "bold red",
-    State.UNKNOWN: "magenta",
-    State.FAILED: "bold red",
+    CellState.VALID: "green",
+    CellState.CAUGHT: "green",
+    CellState.KNOWN: "yellow",
+    CellState.INVALID: "bold red",
+    CellState.MISSED: "bold red",
+    CellState.UNKNOWN: "magenta",
+    CellState.FAILED: "bold red",
 }
 
 
@@ -49,7 +49,7 @@ class SuiteStatus:
     @property
     def done(self) -> int:
         """How many runs have ended."""
-        return sum(cell.state is not State.NOT_RUN for cell in self.suite.cells)
+        return sum(cell.state is not CellState.NOT_RUN for cell in self.suite.cells)
 
     def line(self) -> str:
         """The status in one line."""
@@ -85,7 +85,7 @@ def progress_for(stream: TextIO) -> SuiteProgress:
 
 def _outcome(cell: Cell) -> str:
     reason = f": {printable(cell.reason, 300)}" if cell.reason else ""
-    word = "over" if cell.state is State.NOT_JUDGED else str(cell.state)
+    word = "over" if cell.state is CellState.NOT_JUDGED else str(cell.state)
     return f"{word} after {length(cell.duration_s or 0.0)}: {printable(cell.name, 200)}{reason}"
 
 
@@ -187,7 +187,7 @@ def _counts(status: SuiteStatus) -> Table:
     )
     counts = Text()
     for state, count in status.suite.counts().items():
-        if count and state is not State.NOT_RUN:
+        if count and state is not CellState.NOT_RUN:
             counts.append(f"{count} {state}  ", style=COLOURS.get(state, "dim"))
     table = Table.grid()
     table.add_row(line)

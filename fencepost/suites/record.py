@@ -12,11 +12,11 @@ from functools import cached_property
 from pathlib import Path
 
 from fencepost.suites.previous import compare, previous_suites
-from harness.errors import UnreadableInput, UsageError
-from harness.record.store import new_folder, point_latest
-from harness.suite import SUITE_FILE, Cell, State, Suite
-from harness.telling.words import several
-from harness.verdict import Verdict
+from harness.common.errors import UnreadableInput, UsageError
+from harness.record.run_tables import new_folder, point_latest
+from harness.results.suite import SUITE_FILE, Cell, CellState, Suite
+from harness.results.verdict import Verdict
+from harness.results.wording import several
 
 RUNS, LOGS = "runs", "logs"
 LOCK = "suite.lock"
@@ -24,12 +24,11 @@ DRAW_EVERY_S = 2.0
 """Drawing the page of a thousand runs takes a quarter of a second."""
 ALL, BAD = "all", "bad"
 KEEP = (ALL, BAD)
-KEPT_FILES = frozenset({"report.html", "verdict.json", "test.toml", "facts.json", "junit.xml"})
+KEPT_FILES = frozenset({"report.html", "verdict.json", "run.toml", "metadata.json", "junit.xml"})
 """Files of a run whose evidence is removed. A suite that is resumed reads the verdict."""
-BANNER = """<main>
-<p><strong>The evidence of this run was removed</strong> (<code>--keep-evidence bad</code>): of the files that this
-page names only verdict.json, test.toml, facts.json and junit.xml are left. <code>fencepost replay</code> of its folder
-runs it again.</p>
+BANNER = """<main> <p><strong>The evidence of this run was removed</strong> (<code>--keep-evidence bad</code>): of the
+files that this page names only verdict.json, run.toml, metadata.json and junit.xml are left. <code>fencepost
+replay</code> of its folder runs it again.</p>
 """
 """First paragraph of the report of such a run."""
 
@@ -172,7 +171,7 @@ def remove_good_evidence(record: SuiteRecord) -> str:
 
 def _good_run(record: SuiteRecord, cell: Cell) -> Path | None:
     """The folder of a good run. None also if the folder is not the cell's own: then nothing is removed."""
-    good = cell.state in (State.VALID, State.CAUGHT)
+    good = cell.state in (CellState.VALID, CellState.CAUGHT)
     if not good or cell.run is None or record.verdict_of(cell) is None:
         return None
     run = record.folder / cell.run

@@ -9,9 +9,9 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from fencepost.checking import check
+from fencepost.checks.check import check
+from fencepost.checks.run_folders import NamedHistory
 from fencepost.sharing.process import shared_judge
-from fencepost.stores import Given
 from fencepost.suites import outcome
 from fencepost.suites.cell_process import CellRequest, CellResult
 from fencepost.suites.failures import remarks
@@ -20,17 +20,17 @@ from fencepost.suites.plan import EACH, SuitePlan
 from fencepost.suites.previous import compare, oldest_run_first
 from fencepost.suites.progress import RunningCell, SuiteProgress, SuiteStatus
 from fencepost.suites.record import RUNS, SuiteRecord
+from harness.common.errors import ExitStatus, FencepostError
 from harness.environment.doctor import MEMORY_MB, memory_mb
 from harness.environment.resources import free_memory_mb
-from harness.errors import ExitStatus, FencepostError
 from harness.processes.child import Child
 from harness.processes.encoding import encode
 from harness.processes.guardian import sweep_leftovers
 from harness.processes.spawn import Supervisor
-from harness.runner.interrupt import Interrupt, Stage
-from harness.suite import Cell, State, Suite
-from harness.telling.words import length, printable, several
-from harness.verdict import Verdict
+from harness.results.suite import Cell, CellState, Suite
+from harness.results.verdict import Verdict
+from harness.results.wording import length, printable, several
+from harness.runner.interrupt import Interrupt, InterruptPhase
 
 STARTING_S = 45.0
 """Seconds until a run has taken all the memory that it needs."""
@@ -75,7 +75,7 @@ class SuiteRun:
         self._today = datetime.now(UTC).date()
         self._judge_each = record.suite.judge == EACH
         self._forecast = Forecast(plan.options, record.previous, record.suite.cells)
-        waiting = [cell for cell in record.suite.cells if cell.state is State.NOT_RUN]
+        waiting = [cell for cell in record.suite.cells if cell.state is CellState.NOT_RUN]
         if settings.limit_s is not None:
             waiting = oldest_run_first(waiting, record.previous)
         self._waiting = deque(waiting)
@@ -95,9 +95,9 @@ class SuiteRun:
             for leftover in sweep_leftovers():
                 self._progress.say(f"ended what an earlier run had left: {leftover}")
             try:
-                interrupt.stage = Stage.SUITE
+                interrupt.stage = InterruptPhase.SUITE
                 self.run_cells(interrupt)
-                interrupt.stage = Stage.JUDGING
+                interrupt.stage = InterruptPhase.JUDGING
                 self._check_together()
             finally:
                 record.suite = compare(record.suite, record.previous)
@@ -120,7 +120,7 @@ class SuiteRun:
     def _check_together(self) -> None:
         """Check all runs that have ended and have no verdict, in one Spark job."""
         record = self._record
-        cells = [cell for cell in record.suite.cells if cell.state is State.NOT_JUDGED and cell.run]
+        cells = [cell for cell in record.suite.cells if cell.state is CellState.NOT_JUDGED and cell.run]
         if not cells:
             return
         self._progress.say(f"judging {several(len(cells), 'run')} together")
@@ -132,7 +132,7 @@ class SuiteRun:
 
         folders = [record.folder / str(cell.run) for cell in cells]
         check(
-            [Given(str(folder), folder) for folder in folders],
+            [NamedHistory(str(folder), folder) for folder in folders],
             allow=frozenset(),
             master=self._settings.master,
             spark_conf=self._settings.spark_conf,

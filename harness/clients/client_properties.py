@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from harness.clients.security import MECHANISMS, PROTOCOLS, Security
-from harness.clients.tokens import OAUTHBEARER, Credentials
-from harness.errors import UsageError
+from harness.common.errors import UsageError
+from harness.wire.security import MECHANISMS, PROTOCOLS, Security
+from harness.wire.tokens import OAUTHBEARER, Credentials
 
 BOOTSTRAP = "bootstrap.servers"
 TOKEN_URL = "sasl.oauthbearer.token.endpoint.url"

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Protocol
 
-from harness.clients.records import Record
-from harness.history import Isolation
+from harness.clients.records import ClientRecord
+from harness.model.vocabulary import Isolation
 from harness.record.naming import Headers
 
 TRANSACTION_TIMEOUT_MS = 30_000
@@ -26,7 +26,7 @@ AUTO_COMMIT_MS = 500
 """How often a client that commits by itself does."""
 
 
-class Failure(StrEnum):
+class ErrorMeaning(StrEnum):
     """What an error means for whoever met it."""
 
     RETRIABLE = "retriable"  # the same call may succeed
@@ -39,18 +39,18 @@ class Failure(StrEnum):
 class ClientError(Exception):
     """An error of a client's library; the message has the library's own words."""
 
-    def __init__(self, failure: Failure, words: str) -> None:
+    def __init__(self, failure: ErrorMeaning, words: str) -> None:
         super().__init__(words)
         self.failure = failure
 
     @property
     def ends_client(self) -> bool:
         """Whether a new producer or consumer is needed."""
-        return self.failure in (Failure.FATAL, Failure.FENCED)
+        return self.failure in (ErrorMeaning.FATAL, ErrorMeaning.FENCED)
 
 
 @dataclass(frozen=True)
-class Position:
+class StartPosition:
     """A place in a partition; `offset` None: nobody knows one, which stands for the beginning."""
 
     topic: str
@@ -93,10 +93,10 @@ class ConsumerSettings:
         return replace(self, as_member=DEFAULT_GROUP)
 
 
-class Moves(Protocol):
+class AssignmentListener(Protocol):
     """Told of the partitions of a member, from within its `poll`."""
 
-    def gained(self, places: Sequence[tuple[str, int]]) -> Sequence[Position] | None:
+    def gained(self, places: Sequence[tuple[str, int]]) -> Sequence[StartPosition] | None:
         """Partitions have come. Returns where each begins, or None to leave that to the client."""
         ...
 
@@ -113,7 +113,7 @@ OnDelivery = Callable[[int | None, int | None, str | None], None]
 class GroupConsumer(Protocol):
     """A member of a consumer group, which commits nothing by itself."""
 
-    def poll(self, most: int, timeout_s: float) -> list[Record]:
+    def poll(self, most: int, timeout_s: float) -> list[ClientRecord]:
         """Up to so many records, as soon as some are there. Errors go to the consumer's `on_error`."""
         ...
 
@@ -125,15 +125,15 @@ class GroupConsumer(Protocol):
         """The partitions that it has now."""
         ...
 
-    def committed(self, places: Sequence[tuple[str, int]], timeout_s: float) -> list[Position]:
+    def committed(self, places: Sequence[tuple[str, int]], timeout_s: float) -> list[StartPosition]:
         """What the group has committed there. Raises `ClientError`."""
         ...
 
-    def seek(self, position: Position) -> None:
+    def seek(self, position: StartPosition) -> None:
         """Go there. Raises `ClientError`."""
         ...
 
-    def commit(self, positions: Sequence[Position]) -> None:
+    def commit(self, positions: Sequence[StartPosition]) -> None:
         """Commit outside a transaction, and wait for it. Raises `ClientError`."""
         ...
 
@@ -145,11 +145,11 @@ class GroupConsumer(Protocol):
 class AssignedConsumer(Protocol):
     """A consumer without a group: it reads the partitions that it is told, from where it is told."""
 
-    def assign(self, positions: Sequence[Position]) -> None:
+    def assign(self, positions: Sequence[StartPosition]) -> None:
         """Read these partitions from now on, each from its offset, and no other. Raises `ClientError`."""
         ...
 
-    def poll(self, most: int, timeout_s: float) -> list[Record]:
+    def poll(self, most: int, timeout_s: float) -> list[ClientRecord]:
         """Up to so many records, as soon as some are there. Errors go to the consumer's `on_error`."""
         ...
 
@@ -223,7 +223,7 @@ class TransactionalClient(ProducerClient, Protocol):
         """Begin a transaction."""
         ...
 
-    def send_offsets(self, positions: Sequence[Position], membership: Any, timeout_s: float) -> None:
+    def send_offsets(self, positions: Sequence[StartPosition], membership: Any, timeout_s: float) -> None:
         """Add input positions to the transaction."""
         ...
 
@@ -245,7 +245,7 @@ class Client(Protocol):
         ...
 
     def consumer(
-        self, settings: ConsumerSettings, topics: Sequence[str], moves: Moves, on_error: OnError
+        self, settings: ConsumerSettings, topics: Sequence[str], moves: AssignmentListener, on_error: OnError
     ) -> GroupConsumer:
         """A member of a group that subscribes to topics."""
         ...
@@ -266,7 +266,7 @@ class Client(Protocol):
 
     def read_whole(
         self, bootstrap: str, name: str, place: tuple[str, int], isolation: Isolation, timeout_s: float
-    ) -> list[Record]:
+    ) -> list[ClientRecord]:
         """The records of a partition to where its log ends now, open transactions included: those are waited for
         at read_committed. Raises `ClientError`.
         """

@@ -5,13 +5,13 @@ from typing import Any
 
 import jpype
 
-from harness.clients.interface import ClientError, ConsumerSettings, OnError, Position
+from harness.clients.interface import ClientError, ConsumerSettings, OnError, StartPosition
 from harness.clients.java_consumer import CLOSE_TIMEOUT_S, groupless
 from harness.clients.java_errors import translated
 from harness.clients.java_records import JavaRecord, partition
 from harness.clients.jvm import duration, java_list
-from harness.clients.records import Record
-from harness.history import Isolation
+from harness.clients.records import ClientRecord
+from harness.model.vocabulary import Isolation
 
 Place = tuple[str, int]
 
@@ -25,7 +25,7 @@ class AssignedJava:
         self._on_error = on_error
         self._places: dict[Place, Any] = {}
 
-    def assign(self, positions: Sequence[Position]) -> None:
+    def assign(self, positions: Sequence[StartPosition]) -> None:
         """Read these partitions from now on."""
         self._places = {(one.topic, one.partition): partition(one.topic, one.partition) for one in positions}
         with translated():
@@ -33,7 +33,7 @@ class AssignedJava:
             for one in positions:
                 self._consumer.seek(self._places[one.topic, one.partition], jpype.JLong(one.offset or 0))
 
-    def poll(self, most: int, timeout_s: float) -> list[Record]:
+    def poll(self, most: int, timeout_s: float) -> list[ClientRecord]:
         """Records, at most as many as its settings say; errors go to `on_error`."""
         try:
             with translated():

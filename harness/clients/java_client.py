@@ -5,8 +5,8 @@ from contextlib import contextmanager
 
 from harness.clients.client_properties import of_jvm
 from harness.clients.interface import (
+    AssignmentListener,
     ConsumerSettings,
-    Moves,
     OnError,
     ProducerSettings,
 )
@@ -15,8 +15,8 @@ from harness.clients.java_consumer import JavaConsumer, stable_end, whole_partit
 from harness.clients.java_errors import classify, translated
 from harness.clients.java_producer import JavaProducer, JavaTransactions
 from harness.clients.jvm import java_class, start
-from harness.clients.records import Record
-from harness.history import Isolation
+from harness.clients.records import ClientRecord
+from harness.model.vocabulary import Isolation
 from harness.processes.specs import JvmSpec
 
 
@@ -37,7 +37,7 @@ class JavaClient:
             java_class("java.lang.System").setProperty(name, value)
 
     def consumer(
-        self, settings: ConsumerSettings, topics: Sequence[str], moves: Moves, on_error: OnError
+        self, settings: ConsumerSettings, topics: Sequence[str], moves: AssignmentListener, on_error: OnError
     ) -> JavaConsumer:
         """A member of a group that subscribes to topics."""
         consumer = JavaConsumer(settings, on_error)
@@ -60,7 +60,7 @@ class JavaClient:
 
     def read_whole(
         self, bootstrap: str, name: str, place: tuple[str, int], isolation: Isolation, timeout_s: float
-    ) -> list[Record]:
+    ) -> list[ClientRecord]:
         """The records of a partition to where its log ends now."""
         return whole_partition(bootstrap, name, place, isolation, timeout_s)
 

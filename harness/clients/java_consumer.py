@@ -12,19 +12,19 @@ from harness.clients.interface import (
     AUTO_COMMIT_MS,
     HEARTBEAT_MS,
     SESSION_TIMEOUT_MS,
+    AssignmentListener,
     ClientError,
     ConsumerSettings,
-    Failure,
+    ErrorMeaning,
     GroupSettings,
-    Moves,
     OnError,
-    Position,
+    StartPosition,
 )
 from harness.clients.java_errors import translated
 from harness.clients.java_records import JavaRecord, offsets_of, partition, places
 from harness.clients.jvm import BYTE_ARRAY, COMMON, duration, java_class, java_list, java_map
-from harness.clients.records import Record
-from harness.history import Isolation
+from harness.clients.records import ClientRecord
+from harness.model.vocabulary import Isolation
 
 CLOSE_TIMEOUT_S = 10.0
 
@@ -66,7 +66,7 @@ class JavaConsumer:
         self._consumer = java_class("org.apache.kafka.clients.consumer.KafkaConsumer")(java_map(told))
         self._on_error = on_error
 
-    def subscribe(self, topics: Sequence[str], moves: Moves) -> None:
+    def subscribe(self, topics: Sequence[str], moves: AssignmentListener) -> None:
         """Join the group."""
 
         @jpype.JImplements("org.apache.kafka.clients.consumer.ConsumerRebalanceListener")
@@ -85,7 +85,7 @@ class JavaConsumer:
 
         self._consumer.subscribe(java_list([jpype.JString(topic) for topic in topics]), Listener())
 
-    def poll(self, most: int, timeout_s: float) -> list[Record]:
+    def poll(self, most: int, timeout_s: float) -> list[ClientRecord]:
         """Records, at most as many as its settings say; errors go to `on_error`."""
         try:
             with translated():
@@ -103,7 +103,7 @@ class JavaConsumer:
         with translated():
             return set(places(self._consumer.assignment()))
 
-    def committed(self, places: Sequence[tuple[str, int]], timeout_s: float) -> list[Position]:
+    def committed(self, places: Sequence[tuple[str, int]], timeout_s: float) -> list[StartPosition]:
         """What the group has committed."""
         if not places:
             return []
@@ -112,11 +112,11 @@ class JavaConsumer:
             told = self._consumer.committed(asked, duration(timeout_s))
         offsets = {place: told.get(partition(*place)) for place in places}
         return [
-            Position(*place, None if offset is None else int(offset.offset()))
+            StartPosition(*place, None if offset is None else int(offset.offset()))
             for place, offset in offsets.items()
         ]
 
-    def seek(self, position: Position) -> None:
+    def seek(self, position: StartPosition) -> None:
         """Go there."""
         place = partition(position.topic, position.partition)
         with translated():
@@ -125,7 +125,7 @@ class JavaConsumer:
             else:
                 self._consumer.seek(place, jpype.JLong(position.offset))
 
-    def commit(self, positions: Sequence[Position]) -> None:
+    def commit(self, positions: Sequence[StartPosition]) -> None:
         """Commit outside a transaction."""
         with translated():
             self._consumer.commitSync(offsets_of(positions))
@@ -135,14 +135,14 @@ class JavaConsumer:
         with translated():
             self._consumer.close(duration(CLOSE_TIMEOUT_S))
 
-    def _begin(self, starts: Sequence[Position] | None) -> None:
+    def _begin(self, starts: Sequence[StartPosition] | None) -> None:
         for position in starts or ():
             self.seek(position)
 
 
 def whole_partition(
     bootstrap: str, name: str, place: tuple[str, int], isolation: Isolation, timeout_s: float
-) -> list[Record]:
+) -> list[ClientRecord]:
     """The records of a partition up to its high watermark of this moment. Raises `ClientError`."""
     deadline = time.monotonic() + timeout_s
     where = partition(*place)
@@ -157,11 +157,11 @@ def whole_partition(
         with translated():
             reader.assign(java_list([where]))
             reader.seekToBeginning(java_list([where]))
-            records: list[Record] = []
+            records: list[ClientRecord] = []
             while (reached := int(reader.position(where))) < end:
                 if time.monotonic() > deadline:
                     raise ClientError(
-                        Failure.RETRIABLE,
+                        ErrorMeaning.RETRIABLE,
                         f"{place[0]}/{place[1]} could be read up to offset {reached} of {end} within {timeout_s:g} s",
                     )
                 records += [JavaRecord(record) for record in reader.poll(duration(0.2))]

@@ -12,7 +12,7 @@ from typing import Any
 import jpype
 
 from harness.clients.error_table import OF_JAVA
-from harness.clients.interface import ClientError, Failure
+from harness.clients.interface import ClientError, ErrorMeaning
 from harness.clients.jvm import java_class, text
 
 
@@ -25,7 +25,7 @@ def classify(error: BaseException) -> ClientError | None:
         chain.append(cause)
     found = next(
         (failure for kind, failure in _meanings() if any(isinstance(one, kind) for one in chain)),
-        Failure.UNKNOWN,
+        ErrorMeaning.UNKNOWN,
     )
     words = "; caused by ".join(
         f"{text(one.getClass().getSimpleName())}: {text(one.getMessage())}" for one in chain
@@ -34,7 +34,7 @@ def classify(error: BaseException) -> ClientError | None:
 
 
 @cache
-def _meanings() -> list[tuple[Any, Failure]]:
+def _meanings() -> list[tuple[Any, ErrorMeaning]]:
     """Class and meaning of each row; a client of another version may lack some."""
     there = ((_class(row.exception), row.java) for row in OF_JAVA)
     return [(kind, failure) for kind, failure in there if kind is not None and failure is not None]

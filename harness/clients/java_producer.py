@@ -8,7 +8,7 @@ from typing import Any
 import jpype
 
 from harness.clients.client_properties import of_java
-from harness.clients.interface import PLAIN_TIMEOUT_MS, OnDelivery, Position
+from harness.clients.interface import PLAIN_TIMEOUT_MS, OnDelivery, StartPosition
 from harness.clients.java_errors import classify, translated
 from harness.clients.java_records import byte_array, offsets_of
 from harness.clients.jvm import BYTE_ARRAY, COMMON, duration, java_class, java_list, java_map
@@ -105,7 +105,7 @@ class JavaTransactions(JavaProducer):
         """Begin a transaction."""
         self._call(self._producer.beginTransaction)
 
-    def send_offsets(self, positions: Sequence[Position], membership: Any, timeout_s: float) -> None:
+    def send_offsets(self, positions: Sequence[StartPosition], membership: Any, timeout_s: float) -> None:
         """Add input positions to the transaction."""
         self._call(self._producer.sendOffsetsToTransaction, offsets_of(positions), membership)
 

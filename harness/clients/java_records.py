@@ -5,7 +5,7 @@ from typing import Any
 
 import jpype
 
-from harness.clients.interface import Position
+from harness.clients.interface import StartPosition
 from harness.clients.jvm import java_class, text
 from harness.record.naming import Headers
 
@@ -75,7 +75,7 @@ def partition(topic: str, number: int) -> Any:
     return java_class("org.apache.kafka.common.TopicPartition")(topic, number)
 
 
-def offsets_of(positions: Sequence[Position]) -> Any:
+def offsets_of(positions: Sequence[StartPosition]) -> Any:
     """What a commit is told: offset and metadata of each partition."""
     made = java_class("java.util.HashMap")()
     kind = java_class("org.apache.kafka.clients.consumer.OffsetAndMetadata")

@@ -18,7 +18,7 @@ from harness.clients.interface import (
     ConsumerSettings,
     ProducerSettings,
 )
-from harness.history import Isolation
+from harness.model.vocabulary import Isolation
 
 AUTO_COMMIT: dict[str, Any] = {
     "enable.auto.commit": True,

@@ -7,9 +7,9 @@ from contextlib import AbstractContextManager
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from harness.clients import librdkafka
-from harness.clients.interface import ClientError, ConsumerSettings, Failure, Position
-from harness.clients.records import Record, consume
-from harness.history import Isolation
+from harness.clients.interface import ClientError, ConsumerSettings, ErrorMeaning, StartPosition
+from harness.clients.records import ClientRecord, consume
+from harness.model.vocabulary import Isolation
 
 Place = tuple[str, int]
 
@@ -29,13 +29,13 @@ class AssignedLibrdkafka:
         self._translated = translated
         self._reached: dict[Place, int] = {}
 
-    def assign(self, positions: Sequence[Position]) -> None:
+    def assign(self, positions: Sequence[StartPosition]) -> None:
         """Read these partitions from now on."""
         self._reached = {(one.topic, one.partition): one.offset or 0 for one in positions}
         with self._translated():
             self._consumer.assign([TopicPartition(*place, offset) for place, offset in self._reached.items()])
 
-    def poll(self, most: int, timeout_s: float) -> list[Record]:
+    def poll(self, most: int, timeout_s: float) -> list[ClientRecord]:
         """Records; errors go to `on_error`."""
         records = consume(self._consumer, most, timeout_s, self._on_error, self._ended)
         for record in records:
@@ -67,7 +67,7 @@ def log_ends(bootstrap: str, name: str, places: Sequence[Place], timeout_s: floa
             left_s = deadline - time.monotonic()
             if left_s <= 0:
                 raise ClientError(
-                    Failure.RETRIABLE,
+                    ErrorMeaning.RETRIABLE,
                     f"the ends of {len(ends)} of {len(places)} logs are known after {timeout_s:g} s",
                 )
             ends[place] = int(consumer.get_watermark_offsets(TopicPartition(*place), timeout=left_s)[1])

@@ -17,31 +17,31 @@ from confluent_kafka import (
 from harness.clients import librdkafka
 from harness.clients.error_table import of_librdkafka
 from harness.clients.interface import (
+    AssignmentListener,
     ClientError,
     ConsumerSettings,
-    Failure,
-    Moves,
+    ErrorMeaning,
     OnDelivery,
     OnError,
-    Position,
     ProducerSettings,
+    StartPosition,
 )
 from harness.clients.librdkafka_assigned import AssignedLibrdkafka, log_ends
 from harness.clients.librdkafka_reads import stable_end, whole_partition
-from harness.clients.records import Record, consume
-from harness.history import Isolation
+from harness.clients.records import ClientRecord, consume
+from harness.model.vocabulary import Isolation
 from harness.record.naming import Headers
 
 ANY_PARTITION = -1
 """The library's own word for a partition that it chooses."""
 
 
-def failure_of(error: KafkaError) -> Failure:
+def failure_of(error: KafkaError) -> ErrorMeaning:
     """What an error means; fencing outweighs what the library says beside it."""
     flags = (
-        (Failure.ABORTABLE, error.txn_requires_abort()),
-        (Failure.FATAL, error.fatal()),
-        (Failure.RETRIABLE, error.retriable()),
+        (ErrorMeaning.ABORTABLE, error.txn_requires_abort()),
+        (ErrorMeaning.FATAL, error.fatal()),
+        (ErrorMeaning.RETRIABLE, error.retriable()),
     )
     return of_librdkafka(error.code(), next((failure for failure, holds in flags if holds), None))
 
@@ -79,7 +79,7 @@ class LibrdkafkaConsumer:
         self._consumer = Consumer(librdkafka.member(settings))
         self._on_error = on_error
 
-    def subscribe(self, topics: Sequence[str], moves: Moves) -> None:
+    def subscribe(self, topics: Sequence[str], moves: AssignmentListener) -> None:
         """Join the group."""
 
         def gained(_: Consumer, partitions: list[TopicPartition]) -> None:
@@ -92,7 +92,7 @@ class LibrdkafkaConsumer:
 
         self._consumer.subscribe(list(topics), on_assign=gained, on_revoke=taken, on_lost=taken)
 
-    def poll(self, most: int, timeout_s: float) -> list[Record]:
+    def poll(self, most: int, timeout_s: float) -> list[ClientRecord]:
         """Records; errors go to `on_error`."""
         return consume(self._consumer, most, timeout_s, lambda error: self._on_error(client_error(error)))
 
@@ -105,7 +105,7 @@ class LibrdkafkaConsumer:
         with translated():
             return {(place.topic, place.partition) for place in self._consumer.assignment()}
 
-    def committed(self, places: Sequence[tuple[str, int]], timeout_s: float) -> list[Position]:
+    def committed(self, places: Sequence[tuple[str, int]], timeout_s: float) -> list[StartPosition]:
         """What the group has committed."""
         if not places:
             return []
@@ -114,14 +114,14 @@ class LibrdkafkaConsumer:
         for one in told:
             if one.error is not None:
                 raise client_error(one.error)
-        return [Position(p.topic, p.partition, p.offset if p.offset >= 0 else None) for p in told]
+        return [StartPosition(p.topic, p.partition, p.offset if p.offset >= 0 else None) for p in told]
 
-    def seek(self, position: Position) -> None:
+    def seek(self, position: StartPosition) -> None:
         """Go there."""
         with translated():
             self._consumer.seek(_place_of(position))
 
-    def commit(self, positions: Sequence[Position]) -> None:
+    def commit(self, positions: Sequence[StartPosition]) -> None:
         """Commit outside a transaction."""
         with translated():
             self._consumer.commit(offsets=_partitions(positions), asynchronous=False)
@@ -130,7 +130,7 @@ class LibrdkafkaConsumer:
         """Leave the group."""
         self._consumer.close()
 
-    def _begin(self, starts: Sequence[Position]) -> None:
+    def _begin(self, starts: Sequence[StartPosition]) -> None:
         """Take the partitions that have come, each from there."""
         taken = [_place_of(position) for position in starts]
         try:
@@ -147,13 +147,13 @@ def _places(partitions: Sequence[TopicPartition]) -> list[tuple[str, int]]:
     return [(one.topic, one.partition) for one in partitions]
 
 
-def _place_of(position: Position) -> TopicPartition:
+def _place_of(position: StartPosition) -> TopicPartition:
     """A place to begin at."""
     offset = OFFSET_BEGINNING if position.offset is None else position.offset
     return TopicPartition(position.topic, position.partition, offset)
 
 
-def _partitions(positions: Sequence[Position]) -> list[TopicPartition]:
+def _partitions(positions: Sequence[StartPosition]) -> list[TopicPartition]:
     return [TopicPartition(p.topic, p.partition, cast(int, p.offset), p.metadata) for p in positions]
 
 
@@ -223,7 +223,7 @@ class LibrdkafkaTransactions(LibrdkafkaProducer):
         """Begin a transaction."""
         self._call(self._producer.begin_transaction)
 
-    def send_offsets(self, positions: Sequence[Position], membership: Any, timeout_s: float) -> None:
+    def send_offsets(self, positions: Sequence[StartPosition], membership: Any, timeout_s: float) -> None:
         """Add input positions to the transaction."""
         self._call(self._producer.send_offsets_to_transaction, _partitions(positions), membership, timeout_s)
 
@@ -246,7 +246,7 @@ class LibrdkafkaClient:
     name = "librdkafka"
 
     def consumer(
-        self, settings: ConsumerSettings, topics: Sequence[str], moves: Moves, on_error: OnError
+        self, settings: ConsumerSettings, topics: Sequence[str], moves: AssignmentListener, on_error: OnError
     ) -> LibrdkafkaConsumer:
         """A member of a group that subscribes to topics."""
         consumer = LibrdkafkaConsumer(settings, on_error)
@@ -270,7 +270,7 @@ class LibrdkafkaClient:
 
     def read_whole(
         self, bootstrap: str, name: str, place: tuple[str, int], isolation: Isolation, timeout_s: float
-    ) -> list[Record]:
+    ) -> list[ClientRecord]:
         """The records of a partition to where its log ends now."""
         with translated():
             return whole_partition(bootstrap, name, place, isolation, timeout_s)

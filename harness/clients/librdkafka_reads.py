@@ -7,16 +7,16 @@ from contextlib import contextmanager
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
 from harness.clients import librdkafka
-from harness.clients.interface import ClientError, Failure
-from harness.clients.records import Record, consume
-from harness.history import Isolation
+from harness.clients.interface import ClientError, ErrorMeaning
+from harness.clients.records import ClientRecord, consume
+from harness.model.vocabulary import Isolation
 
 BATCH = 2_000
 
 
 def whole_partition(
     bootstrap: str, name: str, place: tuple[str, int], isolation: Isolation, timeout_s: float
-) -> list[Record]:
+) -> list[ClientRecord]:
     """Its records up to the high watermark of this moment. Raises the library's exceptions, and `ClientError` where
     a transaction stays open there.
     """
@@ -28,12 +28,12 @@ def whole_partition(
     consumer = Consumer(settings)
     try:
         consumer.assign([TopicPartition(*place, OFFSET_BEGINNING)])
-        records: list[Record] = []
+        records: list[ClientRecord] = []
         ends = {place: start}
         while ends[place] < end and not (records and records[-1].offset() >= end - 1):
             if time.monotonic() > deadline:
                 raise ClientError(
-                    Failure.RETRIABLE,
+                    ErrorMeaning.RETRIABLE,
                     f"{place[0]}/{place[1]} could be read up to offset {ends[place]} of {end} within {timeout_s:g} s",
                 )
             records += consume(consumer, BATCH, 0.2, on_end=ends.__setitem__)

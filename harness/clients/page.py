@@ -7,8 +7,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from harness.clients.error_table import ROWS, Row
-from harness.telling.requests import MEANINGS, Since
+from harness.clients.error_table import ROWS, ErrorEntry
+from harness.results.requests import MEANINGS, VersionedMeaning
 
 TEMPLATE = Path(__file__).with_name("page.md")
 
@@ -22,7 +22,7 @@ def page() -> str:
     return TEMPLATE.read_text(encoding="utf-8").format(**told)
 
 
-def _row(row: Row) -> str:
+def _row(row: ErrorEntry) -> str:
     code = f" ({row.code})" if row.code is not None else ""
     name = f"`{row.name}`{code}"
     exception = f"{row.java.value}: `{row.short}`" if row.java else "no such error"
@@ -30,7 +30,7 @@ def _row(row: Row) -> str:
     return f"| {name} | {failures} | {exception} | {row.when} | {row.source} |"
 
 
-def _meanings(one: Since) -> Iterator[str]:
+def _meanings(one: VersionedMeaning) -> Iterator[str]:
     if one.before:
         yield f"| {one.request} | below {one.version} | {one.before} |"
     yield f"| {one.request} | {f'{one.version} and above' if one.version else 'any'} | {one.since} |"

@@ -5,12 +5,12 @@ from typing import Protocol, cast
 
 from confluent_kafka import Consumer, KafkaError
 
-from harness.expectation import Input
-from harness.history import OWN_HEADERS
+from harness.model.expectation import InputRecord
+from harness.model.vocabulary import OWN_HEADERS
 from harness.record.naming import Headers
 
 
-class Record(Protocol):
+class ClientRecord(Protocol):
     """A message that is a record: it has a place. (The library's own type leaves that open.)"""
 
     def topic(self) -> str: ...
@@ -28,7 +28,7 @@ def consume(
     timeout_s: float,
     on_error: Callable[[KafkaError], None] | None = None,
     on_end: Callable[[tuple[str, int], int], None] | None = None,
-) -> list[Record]:
+) -> list[ClientRecord]:
     """Up to `most` records, as soon as they are there or the time is up; errors go to `on_error`.
 
     `on_end` is told of each partition, and the offset, at which there is nothing more to read for now.
@@ -37,7 +37,7 @@ def consume(
     for message in consumer.consume(most, timeout=timeout_s):
         error = message.error()
         if error is None:
-            records.append(cast(Record, message))
+            records.append(cast(ClientRecord, message))
         elif error.code() == KafkaError._PARTITION_EOF:
             if on_end is not None:
                 place = cast(str, message.topic()), cast(int, message.partition())
@@ -47,12 +47,12 @@ def consume(
     return records
 
 
-def as_input(message: Record) -> Input:
+def as_input(message: ClientRecord) -> InputRecord:
     """A record as the transform is given it."""
     headers = [
         (name, _bytes(content)) for name, content in message.headers() or () if name not in OWN_HEADERS
     ]
-    return Input(
+    return InputRecord(
         message.topic(),
         message.key(),
         message.value(),

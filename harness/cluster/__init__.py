@@ -12,13 +12,13 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
+from harness.model.pipeline import TopicSpec
+from harness.model.promises import SEGMENTS
 from harness.network import LinkEffect, Network
 from harness.network.toxics import EFFECTS
-from harness.pipeline import TopicFacts
-from harness.promises import SEGMENTS
-from harness.telling.words import listed
+from harness.results.wording import listed
 from harness.witness import Witness
-from harness.witness.request_log import Heard, Spoken
+from harness.witness.request_log import ObservedClientIds, SpokenVersions
 
 
 class Ability(StrEnum):
@@ -58,10 +58,10 @@ OF_PROCESSES = EVERYTHING - OF_CONTAINERS
 
 @dataclass(frozen=True)
 class ClusterSpec:
-    """What a cluster has to be; all of it stands in a run's `test.toml`."""
+    """What a cluster has to be; all of it stands in a run's `run.toml`."""
 
     brokers: int = 3
-    slots: tuple[str, ...] = ()  # each has a client listener of its own on every broker, through proxies
+    endpoints: tuple[str, ...] = ()  # each has a client listener of its own on every broker, through proxies
     kafka: str = "4.3.1"
     java: str = "auto"  # auto, bundled, or the path of a Java home
     toxiproxy: str = "auto"  # auto, bundled, or the path of a binary
@@ -171,11 +171,11 @@ class Cluster(Protocol):
         """The harness's own listener on every broker, which no proxy stands before."""
         ...
 
-    def bootstrap_for(self, slot: str) -> str:
-        """The listener of one client slot, behind proxies of its own."""
+    def bootstrap_for(self, endpoint: str) -> str:
+        """The listener of one client endpoint, behind proxies of its own."""
         ...
 
-    def create_topics(self, topics: Sequence[TopicFacts], timeout_s: float) -> None:
+    def create_topics(self, topics: Sequence[TopicSpec], timeout_s: float) -> None:
         """Create them, and both internal topics; returns when all replicas are in sync."""
         ...
 
@@ -239,9 +239,9 @@ class Cluster(Protocol):
         """
         ...
 
-    def heard(self, slot: str) -> Heard:
-        """By which names a client has spoken over its slot, while requests were recorded; empty where nobody has, or
-        nothing can be.
+    def heard(self, endpoint: str) -> ObservedClientIds:
+        """By which names a client has spoken over its endpoint, while requests were recorded; empty where nobody has,
+        or nothing can be.
         """
         ...
 
@@ -257,6 +257,6 @@ class Cluster(Protocol):
         """
         ...
 
-    def spoken(self, slots: Sequence[str]) -> Spoken:
-        """What was written down of these client slots; empty where nothing can be."""
+    def spoken(self, endpoints: Sequence[str]) -> SpokenVersions:
+        """What was written down of these client endpoints; empty where nothing can be."""
         ...

@@ -19,8 +19,8 @@ from kafka.protocol.consumer import ListOffsetsRequest, OffsetCommitRequest, Off
 from kafka.protocol.metadata import ApiVersionsRequest, FindCoordinatorRequest, MetadataRequest
 from kafka.protocol.producer import InitProducerIdRequest
 
-from harness.clients.wire import Target, WireError, ask
 from harness.cluster import PartitionView, TransactionView
+from harness.wire.protocol import Target, WireError, ask
 
 ASK_TIMEOUT_S = 2.0
 NO_ERROR = 0
@@ -39,7 +39,7 @@ SET = 0
 T = TypeVar("T")
 
 
-class Refused(WireError):
+class RequestRefused(WireError):
     """A broker answered with an error code."""
 
     def __init__(self, what: str, code: int, words: str | None = None) -> None:
@@ -48,7 +48,7 @@ class Refused(WireError):
 
 
 @dataclass(frozen=True)
-class View:
+class BrokerView:
     """One broker's own view of the cluster."""
 
     brokers: tuple[int, ...]  # those that are registered and not fenced
@@ -59,7 +59,9 @@ class View:
     refused: Mapping[str, int] = field(default_factory=dict)  # by topic, the error in the place of an answer
 
 
-def view_of(port: Target, timeout_s: float = ASK_TIMEOUT_S, topics: Collection[str] | None = None) -> View:
+def view_of(
+    port: Target, timeout_s: float = ASK_TIMEOUT_S, topics: Collection[str] | None = None
+) -> BrokerView:
     """What the broker at a port knows, of these topics alone where some are named; raises `WireError`."""
     named: Any = MetadataRequest.MetadataRequestTopic
     asked = None if topics is None else [named(name=name) for name in sorted(topics)]
@@ -76,7 +78,7 @@ def view_of(port: Target, timeout_s: float = ASK_TIMEOUT_S, topics: Collection[s
         if topic.error_code == NO_ERROR
     }
     epochs = {(t.name, p.partition_index): p.leader_epoch for t in answer.topics for p in t.partitions}
-    return View(
+    return BrokerView(
         tuple(sorted(broker.node_id for broker in answer.brokers)),
         known,
         epochs,
@@ -86,7 +88,7 @@ def view_of(port: Target, timeout_s: float = ASK_TIMEOUT_S, topics: Collection[s
     )
 
 
-def views(ports: Mapping[int, Target], timeout_s: float = ASK_TIMEOUT_S) -> dict[int, View | WireError]:
+def views(ports: Mapping[int, Target], timeout_s: float = ASK_TIMEOUT_S) -> dict[int, BrokerView | WireError]:
     """Every broker's own view, asked at once; an error in the place of an answer."""
     return at_once(ports, lambda port: view_of(port, timeout_s))
 
@@ -105,7 +107,7 @@ def at_once(ports: Mapping[int, Target], question: Callable[[Target], T]) -> dic
 
 
 def complaints(
-    seen: Mapping[int, View | WireError], brokers: Sequence[int], topics: Collection[str] | None = None
+    seen: Mapping[int, BrokerView | WireError], brokers: Sequence[int], topics: Collection[str] | None = None
 ) -> Iterator[str]:
     """What is not as it should be, one sentence each; nothing if all is well in every view.
 
@@ -137,64 +139,64 @@ def complaints(
 def quorum_leader(port: Target, timeout_s: float = ASK_TIMEOUT_S) -> tuple[int, int]:
     """If the node at this controller port leads the quorum: (leader epoch, leader).
 
-    Raises `Refused` if it does not lead, for only the leader answers.
+    Raises `RequestRefused` if it does not lead, for only the leader answers.
     """
     partition = DescribeQuorumRequest.TopicData.PartitionData(partition_index=0)
     topic = DescribeQuorumRequest.TopicData(topic_name="__cluster_metadata", partitions=[partition])
     answer = ask(port, DescribeQuorumRequest(topics=[topic], version=1), timeout_s)
     if answer.error_code != NO_ERROR:
-        raise Refused("describing the quorum", answer.error_code)
+        raise RequestRefused("describing the quorum", answer.error_code)
     told = answer.topics[0].partitions[0]
     if told.error_code != NO_ERROR:
-        raise Refused("describing the quorum", told.error_code)
+        raise RequestRefused("describing the quorum", told.error_code)
     return told.leader_epoch, told.leader_id
 
 
 def finalized_features(port: Target, timeout_s: float = ASK_TIMEOUT_S) -> dict[str, int]:
-    """The features in force and their levels, as this broker knows them (KIP-584). Raises `Refused`."""
+    """The features in force and their levels, as this broker knows them (KIP-584). Raises `RequestRefused`."""
     request = ApiVersionsRequest(client_software_name="fencepost", client_software_version="0", version=3)
     answer = ask(port, request, timeout_s)
     if answer.error_code != NO_ERROR:
-        raise Refused("asking for the features", answer.error_code)
+        raise RequestRefused("asking for the features", answer.error_code)
     return {one.name: int(one.max_version_level) for one in answer.finalized_features or ()}
 
 
 def find_coordinator(port: Target, key: str, kind: int, timeout_s: float = ASK_TIMEOUT_S) -> int:
     """Who coordinates a key of kind GROUP or TRANSACTION, in this broker's view; makes the topic.
 
-    Raises `Refused` while nobody does.
+    Raises `RequestRefused` while nobody does.
     """
     request = FindCoordinatorRequest(coordinator_keys=[key], key_type=kind, version=4)
     (answer,) = ask(port, request, timeout_s).coordinators
     if answer.error_code != NO_ERROR:
-        raise Refused(f"finding the coordinator of {key}", answer.error_code, answer.error_message)
+        raise RequestRefused(f"finding the coordinator of {key}", answer.error_code, answer.error_message)
     return int(answer.node_id)
 
 
 def init_producer_id(port: Target, transactional_id: str, timeout_s: float = ASK_TIMEOUT_S) -> None:
-    """Register a transactional id at its coordinator; raises `Refused` while that is loading."""
+    """Register a transactional id at its coordinator; raises `RequestRefused` while that is loading."""
     request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=1000, version=4)
     answer = ask(port, request, timeout_s)
     if answer.error_code != NO_ERROR:
-        raise Refused(f"initialising {transactional_id}", answer.error_code)
+        raise RequestRefused(f"initialising {transactional_id}", answer.error_code)
 
 
 def describe_transaction(
     port: Target, transactional_id: str, timeout_s: float = ASK_TIMEOUT_S
 ) -> TransactionView | None:
-    """What this coordinator says of a transactional id; None: it knows none of that name. Raises `Refused`."""
+    """What this coordinator says of a transactional id; None: it knows none of that name. Raises `RequestRefused`."""
     request = DescribeTransactionsRequest(transactional_ids=[transactional_id], version=0)
     (told,) = ask(port, request, timeout_s).transaction_states
     if told.error_code == TRANSACTIONAL_ID_NOT_FOUND:
         return None
     if told.error_code != NO_ERROR:
-        raise Refused(f"describing the transaction of {transactional_id}", told.error_code)
+        raise RequestRefused(f"describing the transaction of {transactional_id}", told.error_code)
     places = tuple((topic.topic, number) for topic in told.topics for number in topic.partitions)
     return TransactionView(told.transaction_state, told.producer_id, told.producer_epoch, places)
 
 
 def commit_offset(port: Target, group: str, topic: str, timeout_s: float = ASK_TIMEOUT_S) -> None:
-    """Commit offset 0 of a topic's first partition for a group without members; raises `Refused`."""
+    """Commit offset 0 of a topic's first partition for a group without members; raises `RequestRefused`."""
     kind = OffsetCommitRequest.OffsetCommitRequestTopic
     partition = kind.OffsetCommitRequestPartition(
         partition_index=0, committed_offset=0, committed_leader_epoch=-1, committed_metadata=""
@@ -209,21 +211,21 @@ def commit_offset(port: Target, group: str, topic: str, timeout_s: float = ASK_T
     answer = ask(port, request, timeout_s)
     code = answer.topics[0].partitions[0].error_code
     if code != NO_ERROR:
-        raise Refused(f"committing an offset for {group}", code)
+        raise RequestRefused(f"committing an offset for {group}", code)
 
 
 def committed_offsets(
     port: Target, group: str, timeout_s: float = ASK_TIMEOUT_S
 ) -> dict[tuple[str, int], int]:
-    """A group's committed offsets, asked at its coordinator; raises `Refused`."""
+    """A group's committed offsets, asked at its coordinator; raises `RequestRefused`."""
     answer = ask(port, OffsetFetchRequest(group_id=group, topics=None, version=7), timeout_s)
     if answer.error_code != NO_ERROR:
-        raise Refused(f"asking for the offsets of {group}", answer.error_code)
+        raise RequestRefused(f"asking for the offsets of {group}", answer.error_code)
     offsets: dict[tuple[str, int], int] = {}
     for topic in answer.topics:
         for part in topic.partitions:
             if part.error_code != NO_ERROR:
-                raise Refused(f"asking for the offsets of {group}", part.error_code)
+                raise RequestRefused(f"asking for the offsets of {group}", part.error_code)
             offsets[topic.name, part.partition_index] = part.committed_offset
     return offsets
 
@@ -235,7 +237,7 @@ def list_offsets(
     isolation: int,
     timeout_s: float = ASK_TIMEOUT_S,
 ) -> dict[tuple[str, int], int]:
-    """Offsets that a leader knows, EARLIEST or LATEST; raises `Refused` if it does not lead them."""
+    """Offsets that a leader knows, EARLIEST or LATEST; raises `RequestRefused` if it does not lead them."""
     told = listed_offsets(port, partitions, timestamp, isolation, timeout_s).items()
     return {place: part.offset for place, part in told}
 
@@ -247,7 +249,7 @@ def listed_offsets(
     isolation: int,
     timeout_s: float = ASK_TIMEOUT_S,
 ) -> dict[tuple[str, int], Any]:
-    """What a leader answers of each, with offset and timestamp; raises `Refused` if it does not lead them."""
+    """What a leader answers of each, with offset and timestamp; raises `RequestRefused` if it does not lead them."""
     kind: Any = ListOffsetsRequest.ListOffsetsTopic
     topics = [
         kind(
@@ -267,7 +269,9 @@ def listed_offsets(
     for topic in ask(port, request, timeout_s).topics:
         for part in topic.partitions:
             if part.error_code != NO_ERROR:
-                raise Refused(f"asking for the end of {topic.name}/{part.partition_index}", part.error_code)
+                raise RequestRefused(
+                    f"asking for the end of {topic.name}/{part.partition_index}", part.error_code
+                )
             found[topic.name, part.partition_index] = part
     return found
 
@@ -275,7 +279,7 @@ def listed_offsets(
 def settings_of(
     port: Target, kind: int, names: Sequence[str], keys: Sequence[str], timeout_s: float = ASK_TIMEOUT_S
 ) -> dict[str, dict[str, str]]:
-    """Some settings of topics or brokers (OF_TOPIC, OF_BROKER), by name, as they hold now; raises `Refused`."""
+    """Some settings of topics or brokers (OF_TOPIC, OF_BROKER), by name, as they hold now; raises `RequestRefused`."""
     resource: Any = DescribeConfigsRequest.DescribeConfigsResource
     asked = [
         resource(resource_type=kind, resource_name=name, configuration_keys=list(keys)) for name in names
@@ -286,7 +290,7 @@ def settings_of(
     found: dict[str, dict[str, str]] = {}
     for answer in ask(port, request, timeout_s).results:
         if answer.error_code != NO_ERROR:
-            raise Refused(
+            raise RequestRefused(
                 f"asking for the settings of {answer.resource_name}", answer.error_code, answer.error_message
             )
         found[answer.resource_name] = {one.name: one.value for one in answer.configs}
@@ -296,7 +300,7 @@ def settings_of(
 def set_log_level(
     port: Target, broker: int, logger: str, level: str, timeout_s: float = ASK_TIMEOUT_S
 ) -> None:
-    """Have a broker log at a level until it is started anew (KIP-412); raises `Refused`."""
+    """Have a broker log at a level until it is started anew (KIP-412); raises `RequestRefused`."""
     resource: Any = IncrementalAlterConfigsRequest.AlterConfigsResource
     change = resource.AlterableConfig(name=logger, config_operation=SET, value=level)
     asked = [resource(resource_type=LOGGERS, resource_name=str(broker), configs=[change])]
@@ -304,4 +308,4 @@ def set_log_level(
         port, IncrementalAlterConfigsRequest(resources=asked, validate_only=False, version=1), timeout_s
     ).responses
     if answer.error_code != NO_ERROR:
-        raise Refused(f"setting the level of {logger}", answer.error_code, answer.error_message)
+        raise RequestRefused(f"setting the level of {logger}", answer.error_code, answer.error_message)

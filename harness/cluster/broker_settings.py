@@ -7,9 +7,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 from harness.cluster.config import FIXED
+from harness.common.errors import StartFailed, UsageError
+from harness.common.names import nearest
 from harness.environment.cache import provide
-from harness.errors import StartFailed, UsageError
-from harness.names import nearest
 
 TOOL = "kafka.server.KafkaConfig"
 """Its main prints the documentation of every setting, as HTML."""

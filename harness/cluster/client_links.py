@@ -1,7 +1,8 @@
 """The links between the clients of a run and a cluster that is already there, each of which can be struck.
 
-A client dials its slot's own toxiproxy listener for a broker; behind it stands the slot's own port of a process that
-rewrites the addresses in the broker's answers (`harness.network.kafka_proxy`), so that no client learns another way.
+A client dials its endpoint's own toxiproxy listener for a broker; behind it stands the endpoint's own port of a process
+that rewrites the addresses in the broker's answers (`harness.network.kafka_proxy`), so that no client learns another
+way.
 """
 
 import logging
@@ -10,10 +11,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.clients.wire import Address, answers
 from harness.cluster.proxies import ToxiproxyServer
 from harness.cluster.start_diagnosis import diagnosis
-from harness.errors import EnvironmentFailure, StartFailed, UsageError
+from harness.common.errors import EnvironmentFailure, StartFailed, UsageError
+from harness.common.waiting import wait_for
 from harness.network.kafka_proxy import LISTENING, ProxySpec
 from harness.network.links import client_link, proxy_name
 from harness.network.proxied import ProxiedNetwork
@@ -21,7 +22,7 @@ from harness.network.toxiproxy import HOST, Proxy, Toxiproxy
 from harness.processes.child import Child
 from harness.processes.encoding import encode
 from harness.processes.spawn import Supervisor
-from harness.waiting import wait_for
+from harness.wire.protocol import Address, answers
 
 PROGRAM = "harness.network.kafka_proxy"
 START_TIMEOUT_S = 30.0
@@ -49,7 +50,7 @@ class ClientNetwork(ProxiedNetwork):
 class ClientLinks:
     """The processes that carry them: `start`, then `end`, which may come at any time."""
 
-    slots: tuple[str, ...]
+    endpoints: tuple[str, ...]
     folder: Path  # takes their logs
     toxiproxy: Path  # the binary
     supervisor: Supervisor
@@ -61,14 +62,16 @@ class ClientLinks:
         self._proxy: Child | None = None
 
     def start(self, brokers: Mapping[int, Address], client_config: str | None) -> ClientNetwork:
-        """Stand between every slot and every broker. Raises `EnvironmentFailure`."""
-        behind = {slot: {broker: self.next_port() for broker in brokers} for slot in self.slots}
-        self._ports = {slot: {broker: self.next_port() for broker in brokers} for slot in self.slots}
+        """Stand between every endpoint and every broker. Raises `EnvironmentFailure`."""
+        behind = {endpoint: {broker: self.next_port() for broker in brokers} for endpoint in self.endpoints}
+        self._ports = {
+            endpoint: {broker: self.next_port() for broker in brokers} for endpoint in self.endpoints
+        }
         links = {
-            client_link(slot, broker): Proxy(
-                proxy_name(client_link(slot, broker)), port, behind[slot][broker]
+            client_link(endpoint, broker): Proxy(
+                proxy_name(client_link(endpoint, broker)), port, behind[endpoint][broker]
             )
-            for slot, ports in self._ports.items()
+            for endpoint, ports in self._ports.items()
             for broker, port in ports.items()
         }
         self._proxy = self._rewrite(
@@ -83,11 +86,11 @@ class ClientLinks:
         api = self._server.start(self.supervisor, links.values())
         return ClientNetwork(api, self._server, self._proxy, links)
 
-    def bootstrap_for(self, slot: str) -> str:
-        """Where a slot's clients begin."""
-        if slot not in self._ports:
-            raise UsageError(f"this cluster has no client slot {slot}")
-        return ",".join(f"{HOST}:{port}" for port in self._ports[slot].values())
+    def bootstrap_for(self, endpoint: str) -> str:
+        """Where a endpoint's clients begin."""
+        if endpoint not in self._ports:
+            raise UsageError(f"this cluster has no client endpoint {endpoint}")
+        return ",".join(f"{HOST}:{port}" for port in self._ports[endpoint].values())
 
     def end(self) -> None:
         """End both; what fails is logged."""

@@ -2,7 +2,7 @@
 
 Broker j has an internal and a controller listener *per peer* k (`INT_k`, `CTL_k`), and advertises
 them at the proxies of the link k -> j; broker i dials its peers by `INT_i` and `CTL_i`. Each client
-slot has a listener of its own on every broker, advertised at a proxy of its own. `HARNESS` has no
+endpoint has a listener of its own on every broker, advertised at a proxy of its own. `HARNESS` has no
 proxy before it, so that no fault blinds the harness.
 
 The controller listeners stand in `advertised.listeners` too: without it followers learn the
@@ -104,12 +104,12 @@ class Hosts:
 
 
 @dataclass(frozen=True)
-class Layout:
+class PortLayout:
     """The ports of one cluster: of listeners by (broker, listener name), and of proxies by link."""
 
     brokers: tuple[int, ...]
     voters: tuple[int, ...]  # the brokers that are controllers too
-    slots: tuple[str, ...]
+    endpoints: tuple[str, ...]
     listeners: Mapping[tuple[int, str], int]
     links: Mapping[str, Proxy]
     toxiproxy: int
@@ -123,28 +123,28 @@ class Layout:
         """Where the harness asks a voter as a controller, with no proxy between."""
         return self.listeners[broker, f"CTL_{broker}"]
 
-    def listener_of(self, slot: str) -> str:
-        """The name of a slot's listener, on every broker."""
-        return _slot_listener(self.slots.index(slot))
+    def listener_of(self, endpoint: str) -> str:
+        """The name of a endpoint's listener, on every broker."""
+        return _endpoint_listener(self.endpoints.index(endpoint))
 
     def bootstrap(self) -> str:
         """The harness's own listeners."""
         return ",".join(f"{HOST}:{self.harness_port(broker)}" for broker in self.brokers)
 
-    def bootstrap_for(self, slot: str) -> str:
-        """A slot's listeners, at its proxies."""
-        ports = [self.links[client_link(slot, broker)].listen_port for broker in self.brokers]
+    def bootstrap_for(self, endpoint: str) -> str:
+        """A endpoint's listeners, at its proxies."""
+        ports = [self.links[client_link(endpoint, broker)].listen_port for broker in self.brokers]
         return ",".join(f"{HOST}:{port}" for port in ports)
 
 
 def lay_out(
-    brokers: int, slots: Sequence[str], next_port: Callable[[], int], hosts: Hosts | None = None
-) -> Layout:
+    brokers: int, endpoints: Sequence[str], next_port: Callable[[], int], hosts: Hosts | None = None
+) -> PortLayout:
     """Give every listener and every proxy a port. `hosts`: where they are not all on one address."""
     hosts = hosts or Hosts()
     ids = tuple(range(1, brokers + 1))
     voters = voters_of(ids)
-    shared = [_slot_listener(place) for place in range(len(slots))] + [HARNESS]
+    shared = [_endpoint_listener(place) for place in range(len(endpoints))] + [HARNESS]
     kinds = {broker: ("INT", "CTL") if broker in voters else ("INT",) for broker in ids}
     names = {broker: [f"{kind}_{peer}" for kind in kinds[broker] for peer in ids] + shared for broker in ids}
     listeners = {(broker, name): next_port() for broker in ids for name in names[broker]}
@@ -156,20 +156,20 @@ def lay_out(
         if source != target
     }
     upstreams |= {
-        client_link(slot, broker): (broker, _slot_listener(place))
-        for place, slot in enumerate(slots)
+        client_link(endpoint, broker): (broker, _endpoint_listener(place))
+        for place, endpoint in enumerate(endpoints)
         for broker in ids
     }
     links = {
         link: Proxy(proxy_name(link), next_port(), listeners[behind], hosts.bind, hosts.of(behind[0]))
         for link, behind in upstreams.items()
     }
-    return Layout(ids, voters, tuple(slots), listeners, links, toxiproxy=next_port(), hosts=hosts)
+    return PortLayout(ids, voters, tuple(endpoints), listeners, links, toxiproxy=next_port(), hosts=hosts)
 
 
-def ports_of(brokers: int, slots: int) -> int:
+def ports_of(brokers: int, endpoints: int) -> int:
     """How many ports a cluster takes."""
-    laid_out = lay_out(brokers, [str(slot) for slot in range(slots)], count().__next__)
+    laid_out = lay_out(brokers, [str(endpoint) for endpoint in range(endpoints)], count().__next__)
     return len(laid_out.listeners) + len(laid_out.links) + 1
 
 
@@ -189,11 +189,11 @@ FIXED = frozenset(
 """Settings of which each broker has its own: they make the cluster what the run takes it for."""
 
 
-def _slot_listener(place: int) -> str:
-    return f"SLOT_{place}"
+def _endpoint_listener(place: int) -> str:
+    return f"ENDPOINT_{place}"
 
 
-def properties(layout: Layout, broker: int, data_dir: PurePath, settings: Mapping[str, str]) -> str:
+def properties(layout: PortLayout, broker: int, data_dir: PurePath, settings: Mapping[str, str]) -> str:
     """The broker's `server.properties`; `settings` are the user's, none of `FIXED`, and win over `SETTINGS`."""
     own = {name: port for (owner, name), port in layout.listeners.items() if owner == broker}
     peers = [peer for peer in layout.brokers if peer != broker]
@@ -206,8 +206,10 @@ def properties(layout: Layout, broker: int, data_dir: PurePath, settings: Mappin
             advertised[f"CTL_{peer}"] = (
                 f"{proxies}:{layout.links[peer_link(peer, broker, 'ctl')].listen_port}"
             )
-    for place, slot in enumerate(layout.slots):
-        advertised[_slot_listener(place)] = f"{HOST}:{layout.links[client_link(slot, broker)].listen_port}"
+    for place, endpoint in enumerate(layout.endpoints):
+        advertised[_endpoint_listener(place)] = (
+            f"{HOST}:{layout.links[client_link(endpoint, broker)].listen_port}"
+        )
     votes = broker in layout.voters
     voters = {
         voter: f"{itself}:{layout.controller_port(voter)}"

@@ -4,13 +4,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from harness.clients.client_properties import connect_with
-from harness.clients.security import Security
-from harness.clients.wire import Address, Target, WireError
 from harness.cluster import admin
-from harness.cluster.admin import NOT_CONTROLLER, Refused
+from harness.cluster.admin import NOT_CONTROLLER, RequestRefused
 from harness.cluster.forbidden import explained
 from harness.cluster.questions import persist
-from harness.errors import EnvironmentFailure, UsageError
+from harness.common.errors import EnvironmentFailure, UsageError
+from harness.wire.protocol import Address, Target, WireError
+from harness.wire.security import Security
 
 ANSWER_TIMEOUT_S = 5.0
 CLEAN_UP_TIMEOUT_S = 30.0
@@ -36,7 +36,7 @@ def servers_of(bootstrap: str | None, client_config: str | None) -> list[Address
     return addresses_of(bootstrap or told.bootstrap or "", told.security)
 
 
-def first_view(servers: Sequence[Address]) -> admin.View:
+def first_view(servers: Sequence[Address]) -> admin.BrokerView:
     """What the first server that answers knows, without topics. Raises `EnvironmentFailure`."""
     refusals: list[str] = []
     for server in servers:
@@ -47,7 +47,7 @@ def first_view(servers: Sequence[Address]) -> admin.View:
     raise EnvironmentFailure(f"no bootstrap server answers: {'; '.join(refusals)}")
 
 
-def look(bootstrap: str | None, client_config: str | None) -> admin.View:
+def look(bootstrap: str | None, client_config: str | None) -> admin.BrokerView:
     """The cluster that a user means, before anything is made. Raises `FencepostError`."""
     return first_view(servers_of(bootstrap, client_config))
 
@@ -72,7 +72,7 @@ def ask_any(brokers: Mapping[int, Target], question: Callable[[Target], T]) -> T
     for address in brokers.values():
         try:
             return question(address)
-        except Refused as error:
+        except RequestRefused as error:
             if error.code != NOT_CONTROLLER:
                 raise
             failed = error  # with ZooKeeper, a broker that is not the controller passes nothing on
@@ -87,7 +87,7 @@ def allowed(question: Callable[[], T], operation: str, name: str, prefix: str) -
     def answer() -> T:
         try:
             return question()
-        except Refused as error:
+        except RequestRefused as error:
             raise (explained(error, operation, name, prefix) or error) from error
 
     return persist(answer, f"{operation} of {name}", CLEAN_UP_TIMEOUT_S)

@@ -19,8 +19,9 @@ from harness.cluster.start_diagnosis import diagnosis, port_taken
 from harness.cluster.started import REQUESTS, StartedCluster
 from harness.cluster.started_node import PortTaken
 from harness.cluster.storage import new_id, node_files
+from harness.common.errors import EnvironmentFailure, StartFailed
 from harness.containers.container import Container
-from harness.containers.fleet import EXECUTABLE, READABLE, Fleet, Recipe
+from harness.containers.fleet import EXECUTABLE, READABLE, ContainerFactory, ContainerSpec
 from harness.containers.sockets import TABLES, established
 from harness.environment import Prepared
 from harness.environment.archive import flags_for
@@ -29,11 +30,10 @@ from harness.environment.java import Java
 from harness.environment.jvm import HERE, LOGGING, broker_command
 from harness.environment.kafka import KafkaDistribution
 from harness.environment.rootfs import ARCHIVE, JARS, JAVA_HOME
-from harness.errors import EnvironmentFailure, StartFailed
 from harness.network.proxied import ProxiedNetwork
 from harness.network.traffic import Received
 from harness.processes.spawn import Supervisor
-from harness.witness.request_log import Heard, Spoken, heard, spoken
+from harness.witness.request_log import ObservedClientIds, SpokenVersions, heard, spoken
 from harness.witness.segment_witness import SegmentWitness
 
 TOXIPROXY = "toxiproxy"
@@ -77,7 +77,7 @@ class DockerCluster(StartedCluster[DockerBroker]):
         if prepared.image is None:
             raise EnvironmentFailure("no image was prepared for containers")
         self._image: ContainerImage = prepared.image
-        self._fleet = Fleet(prepared.image.name, supervisor, prepared.cache)
+        self._fleet = ContainerFactory(prepared.image.name, supervisor, prepared.cache)
         self._toxiproxy: Container | None = None
         self._read: dict[int, int] = {}  # by broker: how much of its recorded requests was read
         self._copied = False
@@ -93,17 +93,17 @@ class DockerCluster(StartedCluster[DockerBroker]):
         self._registered = True
         return self
 
-    def spoken(self, slots: Sequence[str]) -> Spoken:
-        """What the brokers wrote down of these client slots since it was last asked."""
+    def spoken(self, endpoints: Sequence[str]) -> SpokenVersions:
+        """What the brokers wrote down of these client endpoints since it was last asked."""
         recorded = {node.id: node.container.read(HOME / REQUESTS) for node in self._nodes}
-        found = spoken(self._unread(recorded), {self.layout.listener_of(slot) for slot in slots})
+        found = spoken(self._unread(recorded), {self.layout.listener_of(endpoint) for endpoint in endpoints})
         self._read |= {broker: len(content) for broker, content in recorded.items()}
         return found
 
-    def heard(self, slot: str) -> Heard:
+    def heard(self, endpoint: str) -> ObservedClientIds:
         """By what the brokers wrote down since it was last asked for what was spoken."""
         recorded = {node.id: node.container.read(HOME / REQUESTS) for node in self._nodes}
-        return heard(self._unread(recorded), self.layout.listener_of(slot))
+        return heard(self._unread(recorded), self.layout.listener_of(endpoint))
 
     def _unread(self, recorded: Mapping[int, bytes]) -> Iterator[bytes]:
         """The lines, of each broker from where it was last read."""
@@ -137,7 +137,7 @@ class DockerCluster(StartedCluster[DockerBroker]):
         self._fleet.open()
         port = self.layout.toxiproxy
         program = str(HOME / "toxiproxy-server")
-        recipe = Recipe(
+        recipe = ContainerSpec(
             TOXIPROXY,
             [program, "-host", self.hosts.bind, "-port", str(port)],
             {program: (self._prepared.toxiproxy.read_bytes(), EXECUTABLE)},
@@ -223,7 +223,9 @@ class DockerCluster(StartedCluster[DockerBroker]):
             ports = [port for (owner, _), port in self.layout.listeners.items() if owner == broker]
             capabilities = ["NET_ADMIN"] if self._image.drops_packets else []
             log_file = folder / "server.log"
-            recipe = Recipe(self.hosts.of(broker), command, files, ports, log_file, capabilities=capabilities)
+            recipe = ContainerSpec(
+                self.hosts.of(broker), command, files, ports, log_file, capabilities=capabilities
+            )
             make = partial(self._fleet.make, recipe)
             nodes.append(DockerBroker(broker, folder, self.layout.harness_port(broker), make))
         return nodes

@@ -7,8 +7,8 @@ from pathlib import Path, PurePosixPath
 
 from harness.cluster.start_diagnosis import port_taken
 from harness.cluster.started_node import PortTaken, StartedNode
+from harness.common.errors import EnvironmentFailure, FaultFailed, StartFailed
 from harness.containers.container import Container
-from harness.errors import EnvironmentFailure, FaultFailed, StartFailed
 
 HOME = PurePosixPath("/fencepost")
 DATA = HOME / "data"

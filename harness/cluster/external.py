@@ -11,7 +11,6 @@ from functools import partial
 from types import TracebackType
 from typing import TypeVar
 
-from harness.clients.wire import Target, WireError
 from harness.cluster import Broker, ClusterSpec, Need, PartitionView, admin, topics
 from harness.cluster.admin import NONE
 from harness.cluster.client_links import ClientLinks
@@ -24,23 +23,24 @@ from harness.cluster.connecting import (
     servers_of,
 )
 from harness.cluster.forbidden import Forbidden
-from harness.cluster.questions import CONSUMER_OFFSETS, TRANSACTION_STATE, Questions, persist
-from harness.errors import EnvironmentFailure
+from harness.cluster.questions import CONSUMER_OFFSETS, TRANSACTION_STATE, ClusterQueries, persist
+from harness.common.errors import EnvironmentFailure
+from harness.model.pipeline import TopicPartition, TopicSpec
 from harness.network import Network
 from harness.network.none import NoNetwork
 from harness.network.toxics import EFFECTS
-from harness.pipeline import Place, TopicFacts
 from harness.settings.tags import prefix_of
+from harness.wire.protocol import Target, WireError
 from harness.witness.fetch_witness import FetchWitness
-from harness.witness.own_batches import OwnBatches
-from harness.witness.request_log import Heard, Spoken
+from harness.witness.own_batches import RunBatches
+from harness.witness.request_log import ObservedClientIds, SpokenVersions
 
 INTERNAL = (TRANSACTION_STATE, CONSUMER_OFFSETS)
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 
-class ExternalCluster(Questions):
+class ExternalCluster(ClusterQueries):
     """A `Cluster` that a run is a guest of."""
 
     brokers: Sequence[Broker] = ()  # that one could strike
@@ -53,7 +53,7 @@ class ExternalCluster(Questions):
         self.network: Network = NoNetwork()
         self.can: frozenset[Need] = EFFECTS if links else frozenset()
         self._made: list[str] = []
-        self._since: dict[Place, int] = {}  # where the internal topics ended before the run
+        self._since: dict[TopicPartition, int] = {}  # where the internal topics ended before the run
         self._refused: dict[str, str] = {}
         self._witness: FetchWitness | None = None
         self.bootstrap = spec.bootstrap or ""
@@ -97,13 +97,13 @@ class ExternalCluster(Questions):
     def witness(self) -> FetchWitness:
         """What the leaders give; of the internal topics, what is the run's."""
         if self._witness is None:
-            own = OwnBatches(self._spec.tag, self._spec.groups)
+            own = RunBatches(self._spec.tag, self._spec.groups)
             self._witness = FetchWitness(self._brokers, own, self._refused)
         return self._witness
 
-    def bootstrap_for(self, slot: str) -> str:
-        """The slot's own proxies; the same for all, where there are none."""
-        return self._links.bootstrap_for(slot) if self._links else self.bootstrap
+    def bootstrap_for(self, endpoint: str) -> str:
+        """The endpoint's own proxies; the same for all, where there are none."""
+        return self._links.bootstrap_for(endpoint) if self._links else self.bootstrap
 
     def controller(self) -> int:
         """Whoever takes what is meant for the controller, as the cluster says."""
@@ -113,7 +113,7 @@ class ExternalCluster(Questions):
         """By partition; empty if there is no such topic, or it may not be seen."""
         return self._view((topic,)).topics.get(topic, {})
 
-    def create_topics(self, wanted: Sequence[TopicFacts], timeout_s: float) -> None:
+    def create_topics(self, wanted: Sequence[TopicSpec], timeout_s: float) -> None:
         """Create them, and have both internal topics made; notes where those end. Raises `EnvironmentFailure`."""
         names = [topic.name for topic in wanted]
         if there := sorted(self._view(names).topics):
@@ -164,7 +164,7 @@ class ExternalCluster(Questions):
         )
         return tuple(sorted({*self._made, *(one for one in everything.topics if one.startswith(stem))}))
 
-    def last_stable(self, topics: Sequence[str]) -> Mapping[Place, tuple[int, int, int]]:
+    def last_stable(self, topics: Sequence[str]) -> Mapping[TopicPartition, tuple[int, int, int]]:
         """By partition: log start, last stable offset, high watermark. Of the internal topics, from where the run found
         them; what others have open there is no matter of the run.
         """
@@ -183,18 +183,18 @@ class ExternalCluster(Questions):
     def record_requests(self, on: bool, whose: str = "the run's") -> None:
         """Their log is not ours to turn on."""
 
-    def heard(self, slot: str) -> Heard:
+    def heard(self, endpoint: str) -> ObservedClientIds:
         """Nobody was written down."""
-        return Heard()
+        return ObservedClientIds()
 
-    def spoken(self, slots: Sequence[str]) -> Spoken:
+    def spoken(self, endpoints: Sequence[str]) -> SpokenVersions:
         """Nothing was written down."""
-        return Spoken()
+        return SpokenVersions()
 
-    def _current(self) -> admin.View:
+    def _current(self) -> admin.BrokerView:
         return self._view((*self._made, *INTERNAL))
 
-    def _view(self, topics: Collection[str]) -> admin.View:
+    def _view(self, topics: Collection[str]) -> admin.BrokerView:
         return persist(
             lambda: self._ask_any(lambda at: admin.view_of(at, ANSWER_TIMEOUT_S, topics)), "a broker's view"
         )

@@ -1,7 +1,7 @@
 """What a cluster forbids, in a sentence that says what would allow it."""
 
-from harness.cluster.admin import Refused
-from harness.errors import EnvironmentFailure
+from harness.cluster.admin import RequestRefused
+from harness.common.errors import EnvironmentFailure
 
 _TOPIC, _GROUP, _CLUSTER, _ID = 29, 30, 31, 53
 _POLICY, _REPLICATION, _NO_DELETION = 44, 38, 73
@@ -17,7 +17,7 @@ class Forbidden(EnvironmentFailure):
     """The cluster does not let this user do what a run needs; asking again would not help."""
 
 
-def explained(error: Refused, operation: str, name: str, prefix: str) -> Forbidden | None:
+def explained(error: RequestRefused, operation: str, name: str, prefix: str) -> Forbidden | None:
     """The error as a user can act on it; None: it may pass. `prefix`: what all that a run makes there begins with."""
     kinds = {_TOPIC: "topic", _GROUP: "group", _ID: "transactional-id", _CLUSTER: "topic"}
     if error.code in kinds:

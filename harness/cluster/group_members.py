@@ -9,9 +9,9 @@ from typing import Any
 from kafka.protocol.admin.groups import DescribeGroupsRequest, ListGroupsRequest
 from kafka.protocol.metadata import ApiVersionsRequest
 
-from harness.clients.wire import Connection, Target, ask
-from harness.cluster.admin import ASK_TIMEOUT_S, NO_ERROR, Refused
+from harness.cluster.admin import ASK_TIMEOUT_S, NO_ERROR, RequestRefused
 from harness.cluster.messages import ConsumerGroupDescribeRequest, StreamsGroupDescribeRequest
+from harness.wire.protocol import KafkaConnection, Target, ask
 
 GROUP_NOT_FOUND = 69
 NO_SUCH_GROUP = "Dead"
@@ -33,7 +33,7 @@ def groups_of(port: Target, timeout_s: float = ASK_TIMEOUT_S) -> dict[str, str]:
     """The groups that a broker coordinates, of all protocols, each with its state. Raises `WireError`."""
     answer = ask(port, ListGroupsRequest(states_filter=[], version=4), timeout_s)
     if answer.error_code != NO_ERROR:
-        raise Refused("listing the groups", answer.error_code)
+        raise RequestRefused("listing the groups", answer.error_code)
     return {group.group_id: group.group_state for group in answer.groups}
 
 
@@ -41,7 +41,7 @@ def described(port: Target, group: str, timeout_s: float = ASK_TIMEOUT_S) -> tup
     """A group's state and the ids of its members, asked at its coordinator; Dead: it knows none of that name, or of a
     protocol that we do not ask in. Raises `WireError`.
     """
-    with Connection(port, timeout_s) as coordinator:
+    with KafkaConnection(port, timeout_s) as coordinator:
         request = DescribeGroupsRequest(groups=[group], include_authorized_operations=False, version=5)
         state, members = _told(coordinator.ask(request, timeout_s), group)
         if state == NO_SUCH_GROUP:
@@ -50,7 +50,7 @@ def described(port: Target, group: str, timeout_s: float = ASK_TIMEOUT_S) -> tup
 
 
 def _of_a_newer_protocol(
-    coordinator: Connection, group: str, timeout_s: float
+    coordinator: KafkaConnection, group: str, timeout_s: float
 ) -> tuple[str, tuple[str, ...]]:
     """Its state and its members, where it is of one that the broker knows."""
     known = {api.api_key for api in coordinator.ask(ApiVersionsRequest(version=0), timeout_s).api_keys}
@@ -64,10 +64,10 @@ def _of_a_newer_protocol(
 
 
 def _told(answer: Any, group: str) -> tuple[str, tuple[str, ...]]:
-    """The state of the one group that was asked for, and its members' ids. Raises `Refused`."""
+    """The state of the one group that was asked for, and its members' ids. Raises `RequestRefused`."""
     (told,) = answer.groups
     if told.error_code == GROUP_NOT_FOUND:
         return NO_SUCH_GROUP, ()
     if told.error_code != NO_ERROR:
-        raise Refused(f"describing the group {group}", told.error_code)
+        raise RequestRefused(f"describing the group {group}", told.error_code)
     return told.group_state, tuple(member.member_id for member in told.members)

@@ -9,22 +9,22 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from harness.clients.wire import Target, WireError
 from harness.cluster import admin, group_members, topics
-from harness.cluster.admin import NONE, Refused
+from harness.cluster.admin import NONE, RequestRefused
 from harness.cluster.connecting import ANSWER_TIMEOUT_S, CLEAN_UP_TIMEOUT_S, allowed, ask_any
 from harness.cluster.group_members import NO_SUCH_GROUP
 from harness.cluster.questions import persist
-from harness.errors import EnvironmentFailure
+from harness.common.errors import EnvironmentFailure
+from harness.results.wording import length, printable, several
 from harness.settings.tags import longest_prefix, prefix_of, tag_of
-from harness.telling.words import length, printable, several
+from harness.wire.protocol import Target, WireError
 
 WITHOUT_MEMBERS = ("Empty", NO_SUCH_GROUP)
 NON_EMPTY_GROUP = 68
 
 
 @dataclass(frozen=True)
-class Group:
+class LeftGroup:
     """A group, and how many members it has; None: it has some, and nobody says how many."""
 
     name: str
@@ -32,7 +32,7 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Idle:
+class IdleTime:
     """For how long nobody must have written. `words`: as the user wrote it."""
 
     seconds: float
@@ -40,16 +40,16 @@ class Idle:
 
 
 @dataclass(frozen=True)
-class LeftBehind:
+class Leftovers:
     """What there is of one tag."""
 
     tag: str
     topics: tuple[str, ...]
-    groups: tuple[Group, ...]
+    groups: tuple[LeftGroup, ...]
     written_ms: int | None = None  # when the last record was written; None: there is no record
     unknown: str | None = None  # why one cannot say whether it is in use
 
-    def kept_because(self, now_ms: float, idle: Idle, *, named: bool = False) -> str | None:
+    def kept_because(self, now_ms: float, idle: IdleTime, *, named: bool = False) -> str | None:
         """Why it is not to be removed; None: it is idle. `named`: by the user, who knows that no run is starting."""
         if self.unknown is not None:
             return f"left alone: {self.unknown}"
@@ -77,7 +77,7 @@ class LeftBehind:
 
 
 @dataclass(frozen=True)
-class Removed:
+class RemovalReport:
     """What went, and in a sentence each what did not."""
 
     topics: tuple[str, ...]
@@ -85,9 +85,7 @@ class Removed:
     failures: tuple[str, ...]
 
 
-def found(
-    brokers: Mapping[int, Target], prefix: str, tags: Collection[str] | None = None
-) -> list[LeftBehind]:
+def found(brokers: Mapping[int, Target], prefix: str, tags: Collection[str] | None = None) -> list[Leftovers]:
     """What runs with that prefix have on a cluster, by tag; `tags`: of these alone. Raises `EnvironmentFailure`."""
     view = persist(partial(ask_any, brokers, _everything), "the cluster's topics")
     states = persist(lambda: _groups(brokers), "the cluster's groups")
@@ -103,7 +101,7 @@ def found(
     ]
 
 
-def remove(brokers: Mapping[int, Target], left: LeftBehind) -> Removed:
+def remove(brokers: Mapping[int, Target], left: Leftovers) -> RemovalReport:
     """Remove its groups, then its topics: a group that has got a member meanwhile keeps them all."""
     prefix = prefix_of(left.tag)
     gone: dict[str, list[str]] = {"topics": [], "groups": []}
@@ -127,14 +125,14 @@ def remove(brokers: Mapping[int, Target], left: LeftBehind) -> Removed:
             tried("topics", topic, partial(ask_any, brokers, delete))
     except _InUse as error:
         failures.append(str(error))
-    return Removed(tuple(gone["topics"]), tuple(gone["groups"]), tuple(failures))
+    return RemovalReport(tuple(gone["topics"]), tuple(gone["groups"]), tuple(failures))
 
 
 class _InUse(EnvironmentFailure):
     """Somebody has begun to use what was to be removed."""
 
 
-def _everything(at: Target) -> admin.View:
+def _everything(at: Target) -> admin.BrokerView:
     return admin.view_of(at, ANSWER_TIMEOUT_S)
 
 
@@ -158,10 +156,12 @@ def _by_tag(names: Iterable[str], prefix: str) -> dict[str, list[str]]:
 
 def _looked_at(
     brokers: Mapping[int, Target], tag: str, names: Sequence[str], states: Mapping[str, str]
-) -> list[LeftBehind]:
+) -> list[Leftovers]:
     """What there is of a tag; nothing, if its run has removed it meanwhile."""
     prefix = prefix_of(tag)
-    groups = tuple(Group(group, 0 if state in WITHOUT_MEMBERS else None) for group, state in states.items())
+    groups = tuple(
+        LeftGroup(group, 0 if state in WITHOUT_MEMBERS else None) for group, state in states.items()
+    )
     try:
         # A broker lists the groups that the user may see, and does not say that it leaves others out.
         allowed(partial(ask_any, brokers, partial(_coordinated, group=tag)), "Describe", tag, prefix)
@@ -173,8 +173,8 @@ def _looked_at(
         )
         there, written_ms = allowed(partial(_written, brokers, names), "Describe", tag, prefix)
     except EnvironmentFailure as failure:
-        return [LeftBehind(tag, tuple(names), groups, unknown=str(failure))]
-    return [LeftBehind(tag, there, groups, written_ms)] if there or groups else []
+        return [Leftovers(tag, tuple(names), groups, unknown=str(failure))]
+    return [Leftovers(tag, there, groups, written_ms)] if there or groups else []
 
 
 def _coordinated(at: Target, group: str) -> int:
@@ -193,10 +193,10 @@ def _broker(brokers: Mapping[int, Target], broker: int, what: str) -> Target:
     return brokers[broker]
 
 
-def _with_members(brokers: Mapping[int, Target], group: str) -> Group:
+def _with_members(brokers: Mapping[int, Target], group: str) -> LeftGroup:
     """A group that has members, by its state; a protocol that we do not ask in has them uncounted."""
     state, members = group_members.described(_coordinator(brokers, group), group, ANSWER_TIMEOUT_S)
-    return Group(group, None if state == NO_SUCH_GROUP else len(members))
+    return LeftGroup(group, None if state == NO_SUCH_GROUP else len(members))
 
 
 def _written(brokers: Mapping[int, Target], names: Sequence[str]) -> tuple[tuple[str, ...], int | None]:
@@ -205,7 +205,7 @@ def _written(brokers: Mapping[int, Target], names: Sequence[str]) -> tuple[tuple
     by_leader: dict[int, list[tuple[str, int]]] = {}
     for name in names:
         if view.refused.get(name, topics.UNKNOWN_TOPIC) != topics.UNKNOWN_TOPIC:
-            raise Refused(f"describing the topic {name}", view.refused[name])
+            raise RequestRefused(f"describing the topic {name}", view.refused[name])
         for number, partition in view.topics.get(name, {}).items():
             by_leader.setdefault(partition.leader, []).append((name, number))
     newest = -1
@@ -220,7 +220,7 @@ def _written(brokers: Mapping[int, Target], names: Sequence[str]) -> tuple[tuple
 def _delete_group(brokers: Mapping[int, Target], group: str) -> None:
     try:
         topics.delete_group(_coordinator(brokers, group), group, ANSWER_TIMEOUT_S)
-    except Refused as error:
+    except RequestRefused as error:
         if error.code == NON_EMPTY_GROUP:
             raise _InUse(
                 f"the group {printable(group)} has got a member meanwhile: it is left, and so are the topics"

@@ -19,10 +19,10 @@ from harness.cluster.node import LocalBroker
 from harness.cluster.proxies import ToxiproxyServer
 from harness.cluster.started import REQUESTS, StartedCluster
 from harness.cluster.storage import format_node, new_id
+from harness.common.errors import EnvironmentFailure
 from harness.environment.jvm import broker_command
-from harness.errors import EnvironmentFailure
 from harness.network.proxied import ProxiedNetwork
-from harness.witness.request_log import Heard, Spoken, heard, spoken
+from harness.witness.request_log import ObservedClientIds, SpokenVersions, heard, spoken
 from harness.witness.segment_witness import SegmentWitness
 
 _log = logging.getLogger(__name__)
@@ -34,20 +34,20 @@ class LocalCluster(StartedCluster[LocalBroker]):
     can = OF_PROCESSES
     _toxiproxy: ToxiproxyServer | None = None
 
-    def spoken(self, slots: Sequence[str]) -> Spoken:
-        """What the brokers wrote down of these client slots since it was last asked."""
+    def spoken(self, endpoints: Sequence[str]) -> SpokenVersions:
+        """What the brokers wrote down of these client endpoints since it was last asked."""
         with ExitStack() as opened:
             logs = [opened.enter_context(file.open("rb")) for file in self._recorded()]
-            found = spoken(chain(*logs), {self.layout.listener_of(slot) for slot in slots})
+            found = spoken(chain(*logs), {self.layout.listener_of(endpoint) for endpoint in endpoints})
         for file in self._recorded():
             os.truncate(file, 0)  # a broker that lives goes on with the same file
         return found
 
-    def heard(self, slot: str) -> Heard:
+    def heard(self, endpoint: str) -> ObservedClientIds:
         """By what the brokers wrote down since it was last asked for what was spoken."""
         with ExitStack() as opened:
             logs = [opened.enter_context(file.open("rb")) for file in self._recorded()]
-            return heard(chain(*logs), self.layout.listener_of(slot))
+            return heard(chain(*logs), self.layout.listener_of(endpoint))
 
     def _recorded(self) -> list[Path]:
         return list((self._folder / "brokers").glob(f"*/{REQUESTS}"))

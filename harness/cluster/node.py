@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 
 from harness.cluster.started_node import STOP_TIMEOUT_S, StartedNode
-from harness.errors import FaultFailed, WaitTimeout
+from harness.common.errors import FaultFailed, WaitTimeout
 from harness.processes.child import Child
 from harness.processes.spawn import Supervisor
 

@@ -8,12 +8,12 @@ import psutil
 
 from harness.cluster.start_diagnosis import diagnosis, port_taken
 from harness.cluster.started_node import PortTaken
-from harness.errors import StartFailed
+from harness.common.errors import StartFailed
+from harness.common.waiting import wait_for
 from harness.network.toxiproxy import HOST, Proxy, Toxiproxy, ToxiproxyError
 from harness.network.traffic import Received, received
 from harness.processes.child import Child
 from harness.processes.spawn import Supervisor
-from harness.waiting import wait_for
 
 TOXIPROXY_TIMEOUT_S = 15.0
 

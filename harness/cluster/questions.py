@@ -6,15 +6,15 @@ from contextlib import AbstractContextManager
 from functools import partial
 from typing import TypeVar
 
-from harness.clients.wire import Target, WireError
 from harness.cluster import Ability, PartitionView, TransactionView, admin
 from harness.cluster.admin import NONE, at_once
 from harness.cluster.group_members import members_of
 from harness.cluster.topics import create_topics
-from harness.errors import FaultFailed, WaitTimeout
-from harness.history import WARM_UP
-from harness.pipeline import TopicFacts
-from harness.waiting import wait_for
+from harness.common.errors import FaultFailed, WaitTimeout
+from harness.common.waiting import wait_for
+from harness.model.pipeline import TopicSpec
+from harness.model.vocabulary import WARM_UP
+from harness.wire.protocol import Target, WireError
 from harness.witness.request_log import LOGGER
 
 TRANSACTION_STATE = "__transaction_state"
@@ -42,7 +42,7 @@ def partition_for(key: str, partitions: int) -> int:
     return 0 if value == -(1 << 31) else abs(value) % partitions
 
 
-class Questions:
+class ClusterQueries:
     """Asked on ports with no proxy: `brokers` by broker, `controllers` by node.
 
     A broker that is not `up` is not asked: a paused one would cost a time-out each time.
@@ -205,7 +205,7 @@ class Questions:
 
         return persist(told, "the cluster's features")
 
-    def create_topics(self, topics: Sequence[TopicFacts], timeout_s: float) -> None:
+    def create_topics(self, topics: Sequence[TopicSpec], timeout_s: float) -> None:
         """Create them and both internal topics, and use those once; returns when all is in sync."""
         some = next(iter(self._live(self._brokers).values()))
         persist(partial(create_topics, some, topics, timeout_s), "the topics", timeout_s)
@@ -242,7 +242,7 @@ class Questions:
             return NONE
         return partitions[partition_for(key, len(partitions))].leader
 
-    def _current(self) -> admin.View:
+    def _current(self) -> admin.BrokerView:
         return persist(lambda: admin.view_of(self._brokers[self.controller()]), "the controller's view")
 
 

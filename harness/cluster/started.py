@@ -11,20 +11,20 @@ from pathlib import Path
 from types import TracebackType
 from typing import Generic, Protocol, Self, TypeVar
 
-from harness.clients.wire import WireError
 from harness.cluster import Broker, ClusterSpec, admin
-from harness.cluster.config import Hosts, Layout, lay_out
-from harness.cluster.questions import Questions
+from harness.cluster.config import Hosts, PortLayout, lay_out
+from harness.cluster.questions import ClusterQueries
 from harness.cluster.started_node import START_TIMEOUT_S, PortTaken
 from harness.cluster.storage import features
+from harness.common.errors import StartFailed, UsageError, WaitTimeout
+from harness.common.waiting import wait_for
 from harness.environment import Prepared
 from harness.environment.jvm import STORAGE_TOOL, broker_command
 from harness.environment.ports import listens
-from harness.errors import StartFailed, UsageError, WaitTimeout
+from harness.model.promises import FETCH
 from harness.network.proxied import ProxiedNetwork
 from harness.processes.spawn import Supervisor
-from harness.promises import FETCH
-from harness.waiting import wait_for
+from harness.wire.protocol import WireError
 from harness.witness import Witness
 from harness.witness.fetch_witness import FetchWitness
 
@@ -33,7 +33,7 @@ REQUESTS = "requests.log"
 _log = logging.getLogger(__name__)
 
 
-class Node(Broker, Protocol):
+class StartingNode(Broker, Protocol):
     """A broker that is being started."""
 
     def begin(self) -> None:
@@ -49,13 +49,13 @@ class Node(Broker, Protocol):
         ...
 
 
-N = TypeVar("N", bound=Node)
+N = TypeVar("N", bound=StartingNode)
 
 
-class StartedCluster(Questions, ABC, Generic[N]):
+class StartedCluster(ClusterQueries, ABC, Generic[N]):
     """Brokers and a toxiproxy server of our own, laid out on ports of this machine."""
 
-    layout: Layout
+    layout: PortLayout
     network: ProxiedNetwork
     hosts = Hosts()
 
@@ -105,11 +105,11 @@ class StartedCluster(Questions, ABC, Generic[N]):
         """The harness's own listener on every broker, which no proxy stands before."""
         return self.layout.bootstrap()
 
-    def bootstrap_for(self, slot: str) -> str:
-        """The listener of one client slot, behind proxies of its own."""
-        if slot not in self.layout.slots:
-            raise UsageError(f"this cluster has no client slot {slot}")
-        return self.layout.bootstrap_for(slot)
+    def bootstrap_for(self, endpoint: str) -> str:
+        """The listener of one client endpoint, behind proxies of its own."""
+        if endpoint not in self.layout.endpoints:
+            raise UsageError(f"this cluster has no client endpoint {endpoint}")
+        return self.layout.bootstrap_for(endpoint)
 
     def witness(self) -> Witness:
         """The segment files of every broker, or what the leaders give, as the spec asks."""
@@ -139,7 +139,7 @@ class StartedCluster(Questions, ABC, Generic[N]):
         return self._nodes[broker - 1].running
 
     def _start(self) -> None:
-        self.layout = lay_out(self._spec.brokers, self._spec.slots, self._ports(), self.hosts)
+        self.layout = lay_out(self._spec.brokers, self._spec.endpoints, self._ports(), self.hosts)
         self._brokers = {broker: self.layout.harness_port(broker) for broker in self.layout.brokers}
         self._controllers = {broker: self.layout.controller_port(broker) for broker in self.layout.voters}
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -180,7 +180,9 @@ class StartedCluster(Questions, ABC, Generic[N]):
                 node.check_started()
             seen = admin.views(self._brokers)
             state[:] = [_told(broker, view) for broker, view in seen.items()]
-            registered = (isinstance(view, admin.View) and view.brokers == wanted for view in seen.values())
+            registered = (
+                isinstance(view, admin.BrokerView) and view.brokers == wanted for view in seen.values()
+            )
             return all(registered) and all(node.started() for node in self._nodes)
 
         try:
@@ -192,7 +194,7 @@ class StartedCluster(Questions, ABC, Generic[N]):
             raise StartFailed(f"the cluster did not start: {error}; {logs}") from error
 
 
-def _told(broker: int, view: admin.View | WireError) -> str:
+def _told(broker: int, view: admin.BrokerView | WireError) -> str:
     if isinstance(view, WireError):
         return f"broker {broker} does not answer"
     return f"broker {broker} knows of brokers {', '.join(map(str, view.brokers)) or 'none'}"

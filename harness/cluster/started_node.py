@@ -3,10 +3,10 @@
 from abc import ABC, abstractmethod
 from pathlib import Path
 
-from harness.clients.wire import answers
 from harness.cluster.start_diagnosis import diagnosis, port_taken
-from harness.errors import StartFailed, WaitTimeout
-from harness.waiting import wait_for
+from harness.common.errors import StartFailed, WaitTimeout
+from harness.common.waiting import wait_for
+from harness.wire.protocol import answers
 
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 30.0

@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from harness.cluster.start_diagnosis import diagnosis
+from harness.common.errors import StartFailed
 from harness.environment.cache import provide
-from harness.errors import StartFailed
 
 CHECKPOINT = "bootstrap.checkpoint"
 _TIMEOUT_S = 60.0

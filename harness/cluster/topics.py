@@ -5,10 +5,10 @@ from typing import Any
 
 from kafka.protocol.admin import CreateTopicsRequest, DeleteGroupsRequest, DeleteTopicsRequest
 
-from harness.clients.wire import Target, ask
-from harness.cluster.admin import ASK_TIMEOUT_S, NO_ERROR, Refused
-from harness.errors import UsageError
-from harness.pipeline import TopicFacts
+from harness.cluster.admin import ASK_TIMEOUT_S, NO_ERROR, RequestRefused
+from harness.common.errors import UsageError
+from harness.model.pipeline import TopicSpec
+from harness.wire.protocol import Target, ask
 
 UNKNOWN_TOPIC = 3
 TOPIC_ALREADY_EXISTS = 36
@@ -17,9 +17,9 @@ MISTAKES = (17, 37, 40)
 """An invalid topic (a name that collides with another), number of partitions or setting."""
 
 
-def create_topics(port: Target, topics: Sequence[TopicFacts], timeout_s: float) -> list[str]:
-    """Create topics; returns those that exist already, which are left as they are. Raises `Refused`, and `UsageError`
-    for what no broker would ever take: a name, or a setting.
+def create_topics(port: Target, topics: Sequence[TopicSpec], timeout_s: float) -> list[str]:
+    """Create topics; returns those that exist already, which are left as they are. Raises `RequestRefused`, and
+    `UsageError` for what no broker would ever take: a name, or a setting.
     """
     kind: Any = CreateTopicsRequest.CreatableTopic
     wanted = [
@@ -45,12 +45,12 @@ def create_topics(port: Target, topics: Sequence[TopicFacts], timeout_s: float) 
             why = answer.error_message or f"error {answer.error_code}"
             raise UsageError(f"the topic {answer.name} cannot be made, for the broker refuses it: {why}")
         elif answer.error_code != NO_ERROR:
-            raise Refused(f"creating the topic {answer.name}", answer.error_code, answer.error_message)
+            raise RequestRefused(f"creating the topic {answer.name}", answer.error_code, answer.error_message)
     return existing
 
 
 def delete_topics(port: Target, topics: Sequence[str], timeout_s: float) -> None:
-    """Delete topics; one that is not there is no error. Raises `Refused`."""
+    """Delete topics; one that is not there is no error. Raises `RequestRefused`."""
     kind: Any = DeleteTopicsRequest.DeleteTopicState
     request = DeleteTopicsRequest(
         topics=[kind(name=name, topic_id=None) for name in topics],
@@ -59,11 +59,11 @@ def delete_topics(port: Target, topics: Sequence[str], timeout_s: float) -> None
     )
     for answer in ask(port, request, timeout_s).responses:
         if answer.error_code not in (NO_ERROR, UNKNOWN_TOPIC):
-            raise Refused(f"deleting the topic {answer.name}", answer.error_code, answer.error_message)
+            raise RequestRefused(f"deleting the topic {answer.name}", answer.error_code, answer.error_message)
 
 
 def delete_group(port: Target, group: str, timeout_s: float = ASK_TIMEOUT_S) -> None:
-    """Delete a group without members at its coordinator; one that is not there is no error. Raises `Refused`."""
+    """Delete a group without members at its coordinator; one that is not there is no error. Raises `RequestRefused`."""
     (answer,) = ask(port, DeleteGroupsRequest(groups_names=[group], version=2), timeout_s).results
     if answer.error_code not in (NO_ERROR, GROUP_NOT_FOUND):
-        raise Refused(f"deleting the group {group}", answer.error_code)
+        raise RequestRefused(f"deleting the group {group}", answer.error_code)

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
+from harness.common.errors import EnvironmentFailure, FaultFailed, StartFailed
+from harness.common.waiting import wait_for
 from harness.containers.daemon import said, shortened
-from harness.errors import EnvironmentFailure, FaultFailed, StartFailed
-from harness.waiting import wait_for
 
 if TYPE_CHECKING:
     from docker.models.containers import Container as Handle
@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class State:
+class ContainerState:
     """What Docker says of a container's process."""
 
     status: str  # created, running, paused, exited, ...
@@ -62,12 +62,12 @@ class Container:
         """Of its process, or of the last one it had."""
         return self.state().pid or self._last_pid
 
-    def state(self) -> State:
+    def state(self) -> ContainerState:
         """What it does now. Raises `EnvironmentFailure`."""
         with said(f"{self.name} could not be looked at"):
-            told: Mapping[str, Any] = self._handle.client.api.inspect_container(self.id)["State"]
+            told: Mapping[str, Any] = self._handle.client.api.inspect_container(self.id)["ContainerState"]
         self._last_pid = told["Pid"] or self._last_pid
-        return State(told["Status"], told["Pid"], told["ExitCode"], told["OOMKilled"])
+        return ContainerState(told["Status"], told["Pid"], told["ExitCode"], told["OOMKilled"])
 
     def networks(self) -> set[str]:
         """The names of the networks that it is on."""
@@ -180,7 +180,7 @@ class Container:
         if self._follower is not None:
             self._follower.join(END_TIMEOUT_S)
 
-    def _alive(self) -> State:
+    def _alive(self) -> ContainerState:
         state = self.state()
         if state.status not in ("running", "paused"):
             raise FaultFailed(
@@ -192,7 +192,7 @@ class Container:
         with said(f"{self.name} could not be sent {signal}", FaultFailed):
             self._handle.kill(signal)
 
-    def _ending(self, before: State, wanted: int, words: str) -> str:
+    def _ending(self, before: ContainerState, wanted: int, words: str) -> str:
         last = before
 
         def over() -> bool:

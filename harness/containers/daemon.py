@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from harness.errors import EnvironmentFailure
+from harness.common.errors import EnvironmentFailure
 from harness.extras import require_extra
 
 if TYPE_CHECKING:

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
+from harness.common.errors import FaultFailed, StartFailed
 from harness.containers.container import Container
 from harness.containers.daemon import LABEL, connect, said
 from harness.containers.leftovers import note, removal
-from harness.errors import FaultFailed, StartFailed
 from harness.processes.spawn import Supervisor
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ EXECUTABLE, READABLE = 0o755, 0o644
 
 
 @dataclass(frozen=True)
-class Recipe:
+class ContainerSpec:
     """What a container is made of."""
 
     host: str  # its name on `links`
@@ -39,7 +39,7 @@ class Recipe:
     capabilities: Sequence[str] = ()
 
 
-class Fleet:
+class ContainerFactory:
     """Makes containers of an image, for a run that `supervisor` guards."""
 
     def __init__(self, image: str, supervisor: Supervisor, cache: Path) -> None:
@@ -74,7 +74,7 @@ class Fleet:
             with said(f"the network {network.name} could not be made", StartFailed):
                 self._networks[kind] = network.create()
 
-    def make(self, recipe: Recipe) -> Container:
+    def make(self, recipe: ContainerSpec) -> Container:
         """A container that is on both networks and has its files, and has not started. Raises `StartFailed`."""
         from testcontainers.core.docker_client import DockerClient
 

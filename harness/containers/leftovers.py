@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from harness.common.errors import EnvironmentFailure
 from harness.containers.daemon import LABEL, connect, labels_of, said
-from harness.errors import EnvironmentFailure
 from harness.processes.marks import abandoned
 
 if TYPE_CHECKING:

@@ -10,14 +10,14 @@ import logging
 import shutil
 from pathlib import Path, PurePath
 
+from harness.common.errors import EnvironmentFailure, StartFailed
+from harness.common.waiting import wait_for
 from harness.environment.builder import Builder
 from harness.environment.cache import provide
 from harness.environment.java import Java
 from harness.environment.jvm import STORAGE_TOOL, broker_command, jvm_flags
 from harness.environment.kafka import KafkaDistribution
 from harness.environment.ports import PortBlock
-from harness.errors import EnvironmentFailure, StartFailed
-from harness.waiting import wait_for
 
 NEEDS_MB = 400
 _AOT_SINCE = 25

@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 
-from harness.errors import EnvironmentFailure
+from harness.common.errors import EnvironmentFailure
 from harness.processes.child import Child
 from harness.processes.spawn import Supervisor
 

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import platformdirs
 
+from harness.common.errors import EnvironmentFailure
 from harness.environment.resources import require_disk
-from harness.errors import EnvironmentFailure
 
 VARIABLE = "FENCEPOST_CACHE"
 _log = logging.getLogger(__name__)

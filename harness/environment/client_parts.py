@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
+from harness.common.errors import EnvironmentFailure, FetchFailed
+from harness.common.secrets import redact_text
 from harness.environment.builder import Builder
 from harness.environment.cache import provide
 from harness.environment.client_versions import ClientVersion, client_versions
 from harness.environment.kafka import Jar, fetch
-from harness.errors import EnvironmentFailure, FetchFailed
-from harness.secrets import redact_text
 
 NEEDS_MB = 80  # the wheel and what it unpacks to, or the jars twice, and a margin
 _PIP_TIMEOUT_S = 300.0

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from harness.errors import UsageError
-from harness.names import nearest, on_one_line
+from harness.common.errors import UsageError
+from harness.common.names import nearest, on_one_line
 
 CLIENTS = ("librdkafka", "java")
 PACKAGES: Mapping[str, str] = {"librdkafka": "confluent-kafka", "java": "kafka-clients"}

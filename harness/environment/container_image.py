@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from harness.common.errors import EnvironmentFailure, FetchFailed
 from harness.containers.daemon import platform_of, said, shortened
 from harness.environment.archive import archive_flags, archive_place
 from harness.environment.cache import locked
@@ -18,7 +19,6 @@ from harness.environment.java import bundled_java
 from harness.environment.kafka import KafkaDistribution
 from harness.environment.platforms import Platform
 from harness.environment.rootfs import JAVA_HOME, digest_of, has_packet_filter, write_rootfs
-from harness.errors import EnvironmentFailure, FetchFailed
 
 if TYPE_CHECKING:
     from docker import DockerClient

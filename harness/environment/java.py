@@ -7,7 +7,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.errors import EnvironmentFailure, UsageError
+from harness.common.errors import EnvironmentFailure, UsageError
 from harness.extras import require_extra
 
 OLDEST = 17  # Kafka 4's brokers run on no older one

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from harness.common.errors import EnvironmentFailure, FetchFailed, UsageError
+from harness.common.names import unknown
+from harness.common.secrets import redact_text
 from harness.environment.cache import provide
-from harness.errors import EnvironmentFailure, FetchFailed, UsageError
-from harness.names import unknown
-from harness.secrets import redact_text
 
 NEEDS_MB = 150  # the jars twice, for a moment, and a margin
 _ATTEMPTS = 3

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from harness.errors import UsageError
-from harness.names import unknown
+from harness.common.errors import UsageError
+from harness.common.names import unknown
 
 _TABLE = Path(__file__).with_name("kafka-versions.toml")
 

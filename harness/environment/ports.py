@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO
 
-from harness.errors import EnvironmentFailure
+from harness.common.errors import EnvironmentFailure
 
 SIZE = 600
 FIRST, BEYOND = 20_000, 32_000

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from importlib.metadata import distribution
 from pathlib import Path
 
-from harness.errors import EnvironmentFailure, UsageError
+from harness.common.errors import EnvironmentFailure, UsageError
 from harness.extras import require_extra
 
 OLDEST = 12

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import psutil
 
-from harness.errors import EnvironmentFailure
+from harness.common.errors import EnvironmentFailure
 
 MB = 1024 * 1024
 _CGROUP = Path("/sys/fs/cgroup")  # of the container, where there is one

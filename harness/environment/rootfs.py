@@ -13,9 +13,9 @@ import tarfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from harness.common.errors import EnvironmentFailure
 from harness.environment.java import Java
 from harness.environment.kafka import KafkaDistribution
-from harness.errors import EnvironmentFailure
 
 JAVA_HOME = Path("/opt/java/openjdk")
 JARS = Path("/opt/kafka/libs")

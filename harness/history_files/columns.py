@@ -8,14 +8,14 @@ import pyarrow as pa
 from harness.history_files.schema import EVENTS, RECORD
 
 
-class Mark(NamedTuple):
+class EventMark(NamedTuple):
     """How many sends and polls there were before an event."""
 
     sends: int
     polls: int
 
 
-class Columns:
+class EventRows:
     """Rows of EVENTS. The sends and polls of an event are appended first, then its row, which takes them."""
 
     def __init__(self) -> None:
@@ -57,11 +57,11 @@ class Columns:
         """A line that cannot be read."""
         self.row(line, None, None, None, None, None, None, None, None, None, error)
 
-    def mark(self) -> Mark:
+    def mark(self) -> EventMark:
         """The place to come back to."""
-        return Mark(len(self.send_keys), len(self.poll_keys))
+        return EventMark(len(self.send_keys), len(self.poll_keys))
 
-    def back_to(self, mark: Mark) -> None:
+    def back_to(self, mark: EventMark) -> None:
         """Forget the sends and polls since then."""
         del self.send_keys[mark.sends :], self.send_values[mark.sends :], self.send_offsets[mark.sends :]
         del self.poll_keys[mark.polls :], self.poll_values[mark.polls :], self.poll_offsets[mark.polls :]

@@ -16,10 +16,10 @@ never be polled, and is an error. In EDN a key keeps its type: 0 and "0" are two
 import re
 from typing import Any
 
-from harness.history import EventType, Isolation
-from harness.history_files.columns import Columns
-from harness.history_files.names import Decoded, NoName, name_of, shown, stands_for_itself
+from harness.history_files.columns import EventRows
+from harness.history_files.names import Decoded, UnnameableValue, name_of, shown, stands_for_itself
 from harness.history_files.schema import EFFECTIVE, OWN_NAME_LIMIT, POLLING, SENDING
+from harness.model.vocabulary import EventType, Isolation
 
 TYPES = frozenset(EventType)
 ISOLATIONS = frozenset(Isolation)
@@ -44,7 +44,7 @@ class Events:
     """Turns events into rows, one after the other. `json_keys`: see the module's docstring."""
 
     def __init__(self, *, json_keys: bool) -> None:
-        self.columns = Columns()
+        self.columns = EventRows()
         self._json_keys = json_keys
         self._keys: dict[str, int] = {}
         self._texts: dict[str, int] = {}
@@ -59,7 +59,7 @@ class Events:
         mark = self.columns.mark()
         try:
             self._add(line, event)
-        except NoName as error:
+        except UnnameableValue as error:
             self.columns.back_to(mark)
             raise EventError(f"a key or value {error}") from None
         except EventError:

@@ -5,7 +5,7 @@ import gzip
 import zlib
 from pathlib import Path
 
-from harness.errors import UnreadableInput
+from harness.common.errors import UnreadableInput
 from harness.history_files.blocks import BYTE_ORDER_MARK, Block, blocks_of
 from harness.history_files.event import ONE_EVENT
 from harness.history_files.lines import parse

@@ -14,12 +14,12 @@ Decoded = object
 """What a line decodes to: None, bool, int, float, str, list, dict; as a dict's key also tuple or MapKey."""
 
 
-class NoName(ValueError):
+class UnnameableValue(ValueError):
     """A value that no text stands for exactly; the message says why."""
 
 
 def name_of(value: Decoded) -> tuple[int, str]:
-    """The number from 2^62 upwards and the canonical text that it is a hash of; raises `NoName`."""
+    """The number from 2^62 upwards and the canonical text that it is a hash of; raises `UnnameableValue`."""
     text = canonical(value)
     digest = int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big")
     return NAMES_FROM | digest >> 2, text
@@ -31,21 +31,21 @@ def stands_for_itself(number: int) -> bool:
 
 
 def canonical(value: Decoded) -> str:
-    """The value as JSON on one line, keys sorted: equal values have equal texts. Raises `NoName`."""
+    """The value as JSON on one line, keys sorted: equal values have equal texts. Raises `UnnameableValue`."""
     try:
         if isinstance(value, str):
             return orjson.dumps(value).decode()
         return json.dumps(_plain(value), sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     except RecursionError:
-        raise NoName("is nested too deeply") from None
+        raise UnnameableValue("is nested too deeply") from None
     except (orjson.JSONEncodeError, UnicodeEncodeError):
-        raise NoName("is text that is no Unicode") from None
+        raise UnnameableValue("is text that is no Unicode") from None
 
 
 def _plain(value: Decoded) -> Decoded:
     """The value with nothing in it that JSON would change: a map with keys that are no strings, as pairs."""
     if isinstance(value, float) and not (math.isfinite(value) and abs(value) < EXACT_FLOAT_LIMIT):
-        raise NoName("is no number that can be told from its neighbours")
+        raise UnnameableValue("is no number that can be told from its neighbours")
     if isinstance(value, str):
         value.encode()
     if isinstance(value, list | tuple):

@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness.history import EventType
 from harness.history_files.schema import EVENTS
+from harness.model.vocabulary import EventType
 
 OTHER_SENDS = "this completion tells of other sends than its invocation: the keys and values must be the same"
 

@@ -36,22 +36,22 @@ class DropResponses(LinkEffect):
     does: ClassVar[str] = "drop responses"
 
 
-class Carried(NamedTuple):
+class LinkTraffic(NamedTuple):
     """The bytes that were sent over a link."""
 
     requests: int  # by the end that dials
     answers: int  # by the end that is dialed
 
 
-class Meter(Protocol):
+class LinkMeter(Protocol):
     """Counts the bytes on some links from the moment that it is made."""
 
-    def carried(self) -> Mapping[str, Carried] | None:
+    def carried(self) -> Mapping[str, LinkTraffic] | None:
         """Return the bytes of each link since then. None: they cannot be counted on this platform or cluster."""
         ...
 
 
-class Imposed(Protocol):
+class ActiveEffect(Protocol):
     """An effect that is on some links, or was."""
 
     @property
@@ -90,11 +90,11 @@ class Network(Protocol):
         """How many connections stand on each link, from whoever dials it."""
         ...
 
-    def meter(self, links: Iterable[str]) -> Meter:
+    def meter(self, links: Iterable[str]) -> LinkMeter:
         """Begin to count the bytes that are sent over these links, with any effect on them or none."""
         ...
 
-    def impose(self, links: Sequence[str], effect: LinkEffect) -> AbstractContextManager[Imposed]:
+    def impose(self, links: Sequence[str], effect: LinkEffect) -> AbstractContextManager[ActiveEffect]:
         """Put an effect on links for the length of a `with`.
 
         Raises `UsageError` for a link or an effect that this network does not have, `FaultFailed` if it fails.

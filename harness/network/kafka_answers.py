@@ -31,12 +31,12 @@ _SINCE = {METADATA: 0, FIND_COORDINATOR: 0, DESCRIBE_CLUSTER: 0, PRODUCE: 10, FE
 """Since which version an API's answers hold what is to be rewritten."""
 
 
-class Unreadable(Exception):
+class UnreadableResponse(Exception):
     """An answer is not as its version says; it may hold an address, and must not be passed on."""
 
 
 @dataclass
-class Addresses:
+class AddressMap:
     """What each broker is to be called."""
 
     by_broker: Mapping[int, tuple[str, int]]
@@ -54,15 +54,17 @@ def concerns(key: int, version: int) -> bool:
     return key in _SINCE and version >= _SINCE[key]
 
 
-def rewritten(key: int, version: int, answer: bytes, addresses: Addresses) -> bytes:
-    """An answer, header and body without its length, with other addresses. Raises `Unreadable`."""
+def rewritten(key: int, version: int, answer: bytes, addresses: AddressMap) -> bytes:
+    """An answer, header and body without its length, with other addresses. Raises `UnreadableResponse`."""
     known = newest(key)
     if key != API_VERSIONS and (known is None or version > known):
-        raise Unreadable(f"version {version} of API {key} is not known here")
+        raise UnreadableResponse(f"version {version} of API {key} is not known here")
     try:
         return _WALKS[key](version, answer, addresses)
     except (struct.error, IndexError, ValueError) as error:
-        raise Unreadable(f"an answer of API {key}, version {version}, cannot be read: {error}") from error
+        raise UnreadableResponse(
+            f"an answer of API {key}, version {version}, cannot be read: {error}"
+        ) from error
 
 
 class _Walk:
@@ -127,7 +129,7 @@ class _Walk:
                 changed = inner.result()
                 self._replace(before, self.at, _varint(len(changed)) + changed)
 
-    def address(self, addresses: Addresses) -> None:
+    def address(self, addresses: AddressMap) -> None:
         """A broker's id, host and port."""
         broker, start = self.number(">i"), self.at
         self.text()
@@ -182,7 +184,7 @@ def _begun(key: int, version: int, answer: bytes) -> _Walk:
     return walk
 
 
-def _metadata(version: int, answer: bytes, addresses: Addresses) -> bytes:
+def _metadata(version: int, answer: bytes, addresses: AddressMap) -> bytes:
     """`throttle_time_ms` (3+), then the brokers."""
     walk = _begun(METADATA, version, answer)
     walk.skip(4 if version >= 3 else 0)
@@ -194,7 +196,7 @@ def _metadata(version: int, answer: bytes, addresses: Addresses) -> bytes:
     return walk.result()
 
 
-def _find_coordinator(version: int, answer: bytes, addresses: Addresses) -> bytes:
+def _find_coordinator(version: int, answer: bytes, addresses: AddressMap) -> bytes:
     """One coordinator, or from version 4 on an array of them (KIP-699)."""
     walk = _begun(FIND_COORDINATOR, version, answer)
     walk.skip(4 if version >= 1 else 0)
@@ -213,7 +215,7 @@ def _find_coordinator(version: int, answer: bytes, addresses: Addresses) -> byte
     return walk.result()
 
 
-def _describe_cluster(version: int, answer: bytes, addresses: Addresses) -> bytes:
+def _describe_cluster(version: int, answer: bytes, addresses: AddressMap) -> bytes:
     """The brokers after ids, and the kind of endpoint (1+)."""
     walk = _begun(DESCRIBE_CLUSTER, version, answer)
     walk.skip(6)
@@ -229,7 +231,7 @@ def _describe_cluster(version: int, answer: bytes, addresses: Addresses) -> byte
     return walk.result()
 
 
-def _endpoints(addresses: Addresses) -> Mapping[int, Callable[[_Walk], None]]:
+def _endpoints(addresses: AddressMap) -> Mapping[int, Callable[[_Walk], None]]:
     """How the tagged field NodeEndpoints is walked."""
 
     def walk_them(walk: _Walk) -> None:
@@ -241,7 +243,7 @@ def _endpoints(addresses: Addresses) -> Mapping[int, Callable[[_Walk], None]]:
     return {_ADDRESSES: walk_them}
 
 
-def _produce(version: int, answer: bytes, addresses: Addresses) -> bytes:
+def _produce(version: int, answer: bytes, addresses: AddressMap) -> bytes:
     """The endpoints stand behind all partitions."""
     walk = _begun(PRODUCE, version, answer)
     for _ in range(walk.count()):
@@ -260,7 +262,7 @@ def _produce(version: int, answer: bytes, addresses: Addresses) -> bytes:
     return walk.result()
 
 
-def _fetch(version: int, answer: bytes, addresses: Addresses) -> bytes:
+def _fetch(version: int, answer: bytes, addresses: AddressMap) -> bytes:
     """The same; records are skipped by their length."""
     walk = _begun(FETCH, version, answer)
     walk.skip(4 + 2 + 4)
@@ -279,7 +281,7 @@ def _fetch(version: int, answer: bytes, addresses: Addresses) -> bytes:
     return walk.result()
 
 
-def _api_versions(version: int, answer: bytes, addresses: Addresses) -> bytes:
+def _api_versions(version: int, answer: bytes, addresses: AddressMap) -> bytes:
     """Its header has no tags, in any version, and a version that the broker does not speak is answered in version 0."""
     (error,) = struct.unpack_from(">h", answer, 4)
     walk = _Walk(answer, version >= 3 and error != UNSUPPORTED_VERSION, at=6)
@@ -287,7 +289,7 @@ def _api_versions(version: int, answer: bytes, addresses: Addresses) -> bytes:
     return walk.result()
 
 
-_WALKS: Mapping[int, Callable[[int, bytes, Addresses], bytes]] = {
+_WALKS: Mapping[int, Callable[[int, bytes, AddressMap], bytes]] = {
     PRODUCE: _produce,
     FETCH: _fetch,
     METADATA: _metadata,

@@ -1,8 +1,8 @@
 """A process that stands before the brokers of a cluster that is not ours, so that every link of a client can be struck.
 
-`client -> toxiproxy -> this -> broker`. It has a port for each client slot and broker. What a client asks there goes to
-that broker as it is; in the answers each broker bears the address of the slot's own proxy for it. To the client it
-speaks plaintext, on this machine alone; to the broker it speaks TLS and SASL as the client-config file says.
+`client -> toxiproxy -> this -> broker`. It has a port for each client endpoint and broker. What a client asks there
+goes to that broker as it is; in the answers each broker bears the address of the endpoint's own proxy for it. To the
+client it speaks plaintext, on this machine alone; to the broker it speaks TLS and SASL as the client-config file says.
 
 It is told what to do by one line of JSON, its only argument, which holds no secret: see `ProxySpec`.
 """
@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import Any
 
 from harness.clients.client_properties import connect_with
-from harness.clients.security import exchange, tls_refusal
-from harness.clients.wire import LARGEST_ANSWER, Address, WireError, decoded, encoded
-from harness.errors import EnvironmentFailure
-from harness.network.kafka_answers import HOST, Addresses, concerns, rewritten
+from harness.common.errors import EnvironmentFailure
+from harness.network.kafka_answers import HOST, AddressMap, concerns, rewritten
 from harness.processes.encoding import decode
+from harness.wire.protocol import LARGEST_ANSWER, Address, WireError, decoded, encoded
+from harness.wire.security import exchange, tls_refusal
 
 CONNECT_TIMEOUT_S = 10.0
 BUFFER_BYTES = 1 << 20
@@ -39,14 +39,14 @@ class ProxySpec:
 
     client_config: Path | None  # a file of client properties: how the brokers are connected to
     brokers: Mapping[int, tuple[str, int]]  # by broker: its own host and port
-    ports: Mapping[str, Mapping[int, int]]  # by slot and broker: where this process listens
-    dial_ports: Mapping[str, Mapping[int, int]]  # by slot and broker: the port that clients are to dial
+    ports: Mapping[str, Mapping[int, int]]  # by endpoint and broker: where this process listens
+    dial_ports: Mapping[str, Mapping[int, int]]  # by endpoint and broker: the port that clients are to dial
 
 
 class ProxyPort:
-    """One port: what one client slot says to one broker."""
+    """One port: what one client endpoint says to one broker."""
 
-    def __init__(self, broker: Address, context: ssl.SSLContext | None, addresses: Addresses) -> None:
+    def __init__(self, broker: Address, context: ssl.SSLContext | None, addresses: AddressMap) -> None:
         self._broker = broker
         self._context = context
         self._addresses = addresses
@@ -159,10 +159,10 @@ async def carry(spec: ProxySpec) -> None:
     security = connect_with(spec.client_config).security
     context = security.context() if security.tls else None
     servers = []  # which must be kept
-    for slot, ports in spec.ports.items():
-        told = {broker: (HOST, port) for broker, port in spec.dial_ports[slot].items()}
+    for endpoint, ports in spec.ports.items():
+        told = {broker: (HOST, port) for broker, port in spec.dial_ports[endpoint].items()}
         for broker, port in ports.items():
-            proxy_port = ProxyPort(Address(*spec.brokers[broker], security), context, Addresses(told))
+            proxy_port = ProxyPort(Address(*spec.brokers[broker], security), context, AddressMap(told))
             servers.append(await asyncio.start_server(proxy_port.serve, HOST, port, limit=BUFFER_BYTES))
     _log.warning(LISTENING)
     await asyncio.gather(*(server.serve_forever() for server in servers))

@@ -1,7 +1,7 @@
 """The names of links, and which of them a cut between two ends means.
 
 `peer:1->2:int` is how broker 1 dials broker 2 as a peer (replication, markers, forwarded
-requests), `peer:1->2:ctl` how it dials it as a controller, `client:w0->2` how the client slot w0
+requests), `peer:1->2:ctl` how it dials it as a controller, `client:w0->2` how the client endpoint w0
 dials broker 2. Each is a proxy of its own, so cutting one leaves the others alone.
 """
 
@@ -16,14 +16,14 @@ def peer_link(source: int, target: int, kind: str) -> str:
     return f"peer:{source}->{target}:{kind}"
 
 
-def client_link(slot: str, broker: int) -> str:
-    """How a client slot dials a broker."""
-    return f"client:{slot}->{broker}"
+def client_link(endpoint: str, broker: int) -> str:
+    """How a client endpoint dials a broker."""
+    return f"client:{endpoint}->{broker}"
 
 
-def dialed_by(slot: str, links: Iterable[str]) -> dict[int, str]:
-    """The links by which a client slot dials brokers, by broker."""
-    stem = f"client:{slot}->"
+def dialed_by(endpoint: str, links: Iterable[str]) -> dict[int, str]:
+    """The links by which a client endpoint dials brokers, by broker."""
+    stem = f"client:{endpoint}->"
     return {int(link.removeprefix(stem)): link for link in links if link.startswith(stem)}
 
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 
-from harness.errors import FaultFailed
-from harness.network import Imposed, LinkEffect, Meter
+from harness.common.errors import FaultFailed
+from harness.network import ActiveEffect, LinkEffect, LinkMeter
 from harness.network.traffic import SocketMeter
 
 
@@ -18,11 +18,11 @@ class NoNetwork:
         """Nobody can say."""
         return {}
 
-    def meter(self, links: Iterable[str]) -> Meter:
+    def meter(self, links: Iterable[str]) -> LinkMeter:
         """Return one that cannot count."""
         return SocketMeter(lambda: None, {})
 
-    def impose(self, links: Sequence[str], effect: LinkEffect) -> AbstractContextManager[Imposed]:
+    def impose(self, links: Sequence[str], effect: LinkEffect) -> AbstractContextManager[ActiveEffect]:
         """Raises `FaultFailed`: faults that need links are not drawn here."""
         raise FaultFailed("the links of this cluster cannot be struck")
 

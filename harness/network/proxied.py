@@ -14,14 +14,14 @@ from itertools import product
 from threading import Lock
 from typing import Protocol
 
-from harness.clients.wire import answers
-from harness.errors import FencepostError, UsageError
-from harness.network import Carried, LinkEffect
+from harness.common.errors import FencepostError, UsageError
+from harness.network import LinkEffect, LinkTraffic
 from harness.network.links import proxy_name
 from harness.network.toxics import Toxic, toxics_of
 from harness.network.toxiproxy import Proxy, Toxiproxy, ToxiproxyError
 from harness.network.traffic import Ports, Received, SocketMeter
-from harness.telling.words import several
+from harness.results.wording import several
+from harness.wire.protocol import answers
 
 PROBE_TIMEOUT_S = 0.4
 _SILENT = "a request through it stays unanswered, and a connection that bypasses it is answered"
@@ -218,7 +218,7 @@ class LinkCut:
             "" if self._lacks else "; ".join(f"{link}: {words}, {_SILENT}" for link, words in proven.items())
         )
 
-    def _use(self, link: str, stands: int, carried: Mapping[str, Carried] | None) -> str:
+    def _use(self, link: str, stands: int, carried: Mapping[str, LinkTraffic] | None) -> str:
         """In words, how it is known that a link is in use; empty if it is not."""
         if carried is None:
             words = _in_use(self._stood[link], stands)
@@ -231,7 +231,7 @@ class LinkCut:
             f"{requests} bytes of requests and {answers} bytes of answers were sent into it while it was cut"
         )
 
-    def _unused(self, carried: Mapping[str, Carried] | None) -> str:
+    def _unused(self, carried: Mapping[str, LinkTraffic] | None) -> str:
         """In words, that no link is in use."""
         if carried is None:
             return f"no connection was on {', '.join(self._links)} while it was cut"

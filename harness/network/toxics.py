@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.errors import UsageError
+from harness.common.errors import UsageError
 from harness.network import Cut, DropResponses, LinkEffect
 
 

@@ -12,7 +12,7 @@ import requests
 from toxiproxy.api import APIConsumer
 from toxiproxy.exceptions import InvalidToxic, NotFound, ProxyExists
 
-from harness.errors import FaultFailed
+from harness.common.errors import FaultFailed
 
 HOST = "127.0.0.1"
 _LIMITS: Mapping[str, Any] = {"timeout": 5.0, "proxies": {"http": None, "all": None}}

@@ -11,7 +11,7 @@ import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from harness.network import Carried
+from harness.network import LinkTraffic
 
 _SOCK_DIAG = 4  # the netlink family NETLINK_SOCK_DIAG
 _BY_FAMILY = 20  # the request SOCK_DIAG_BY_FAMILY
@@ -26,7 +26,7 @@ _CLOSED = (8, 9, 11)  # CLOSE_WAIT, LAST_ACK, CLOSING: its end was received, whi
 _TIMEOUT_S = 2.0
 
 
-class Connection(NamedTuple):
+class LocalConnection(NamedTuple):
     """One end of a TCP connection within this machine."""
 
     local_port: int
@@ -40,7 +40,7 @@ class Ports(NamedTuple):
     dials: int
 
 
-Received = Mapping[Connection, int]
+Received = Mapping[LocalConnection, int]
 """By connection, the bytes that this end of it has received."""
 
 
@@ -51,31 +51,31 @@ class SocketMeter:
         self._received = received
         self._links = links
         self._before = received() or {}
-        self._ignored: frozenset[Connection] = frozenset()
+        self._ignored: frozenset[LocalConnection] = frozenset()
 
-    def carried(self) -> Mapping[str, Carried] | None:
+    def carried(self) -> Mapping[str, LinkTraffic] | None:
         """Return the bytes of each link since then. None: they cannot be counted here."""
         now = self._received()
         if now is None:
             return None
         more = {one: self._more(one, count) for one, count in now.items() if one not in self._ignored}
         return {
-            link: Carried(
+            link: LinkTraffic(
                 sum(count for one, count in more.items() if one.local_port == ports.listens),
                 sum(count for one, count in more.items() if one.remote_port == ports.dials),
             )
             for link, ports in self._links.items()
         }
 
-    def _more(self, one: Connection, count: int) -> int:
+    def _more(self, one: LocalConnection, count: int) -> int:
         before = self._before.get(one, 0)
         return count - before if count >= before else count  # a new connection from the same port has fewer
 
-    def connections(self) -> frozenset[Connection]:
+    def connections(self) -> frozenset[LocalConnection]:
         """Return the connections that exist now."""
         return frozenset(self._received() or ())
 
-    def ignore_others(self, known: Iterable[Connection]) -> None:
+    def ignore_others(self, known: Iterable[LocalConnection]) -> None:
         """Never count connections that exist now and are not among these: the harness made them."""
         self._ignored |= self.connections() - frozenset(known)
 
@@ -99,7 +99,7 @@ def received() -> Received | None:
         return None
 
 
-def _counts(kernel: socket.socket) -> Iterator[tuple[Connection, int]]:
+def _counts(kernel: socket.socket) -> Iterator[tuple[LocalConnection, int]]:
     while True:
         answer = kernel.recv(1 << 16)
         while answer:
@@ -112,7 +112,7 @@ def _counts(kernel: socket.socket) -> Iterator[tuple[Connection, int]]:
             count = _received_bytes(message)
             if count is not None and message[_SOURCE_AT] == _LOOPBACK:
                 ends = 1 if message[1] in _CLOSED else 0
-                yield Connection(*struct.unpack_from(">HH", message, 4)), count - ends
+                yield LocalConnection(*struct.unpack_from(">HH", message, 4)), count - ends
 
 
 def _received_bytes(message: bytes) -> int | None:

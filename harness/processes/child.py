@@ -12,9 +12,9 @@ from pathlib import Path
 
 import psutil
 
-from harness.errors import WaitTimeout
+from harness.common.errors import WaitTimeout
+from harness.common.waiting import wait_for
 from harness.processes.bounded_log import BoundedLog
-from harness.waiting import wait_for
 
 KILL_TIMEOUT_S = 10.0
 PAUSE_TIMEOUT_S = 5.0

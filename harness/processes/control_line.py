@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Self
 
-from harness.history import Outcome
+from harness.model.vocabulary import Outcome
 from harness.processes.encoding import decode, encode
 
 Claims = Mapping[str, tuple[int, int]]
@@ -87,7 +87,7 @@ class Report:
 
 
 @dataclass
-class Heard:
+class ProcessReports:
     """What a process has told so far, the last of each."""
 
     ready: bool = False

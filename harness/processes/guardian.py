@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import IO, Literal
 
 import harness
-from harness.errors import WaitTimeout
+from harness.common.errors import WaitTimeout
 from harness.processes.encoding import decode, encode
 from harness.processes.marks import VARIABLE, abandoned, end_marked, marked, start_time, words_of_processes
 

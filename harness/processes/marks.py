@@ -14,7 +14,7 @@ from pathlib import Path
 
 import psutil
 
-from harness.waiting import wait_for
+from harness.common.waiting import wait_for
 
 VARIABLE = "FENCEPOST_RUN"
 _KTHREADD = 2  # the parent of Linux's kernel threads, which have no environment either

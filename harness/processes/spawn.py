@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO
 
-from harness.errors import EnvironmentFailure, StartFailed
+from harness.common.errors import EnvironmentFailure, StartFailed
 from harness.processes.bounded_log import BoundedLog
 from harness.processes.child import Child
 from harness.processes.guardian import SCRATCH_PREFIX, Guardian

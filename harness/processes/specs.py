@@ -2,7 +2,7 @@
 
 A process of ours gets two arguments. The first is a `ProcessSpec`: its journal, its connection and its task. The second
 is the same for all processes of a program: a `RunSpec`. (The processes of a bench get a `BenchSpec` in its place.)
-A process of a user's gets no spec: `pipelines.command` fills in the placeholders of its command.
+A process of a user's gets no spec: `workloads.custom.command` fills in the placeholders of its command.
 
 Partitions are pairs of topic and number. Names end with their unit.
 """
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from harness.history import Isolation, Role
-from harness.pipeline import Place
+from harness.model.pipeline import TopicPartition
+from harness.model.vocabulary import Isolation, Role
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class ObserverSpec:
     """The task of an observer, which reads partitions at read_committed while the run goes on."""
 
     role: ClassVar = Role.OBSERVER
-    partitions: tuple[Place, ...]
+    partitions: tuple[TopicPartition, ...]
     kind: Literal["observer"] = "observer"
 
 
@@ -62,7 +62,7 @@ class FinalReaderSpec:
 
     role: ClassVar = Role.FINAL
     isolation: Isolation
-    partitions: tuple[Place, ...]
+    partitions: tuple[TopicPartition, ...]
     end_offsets: tuple[int, ...] | None  # for each partition, where it ends; None: sentinels mark the ends
     kind: Literal["final-reader"] = "final-reader"
 

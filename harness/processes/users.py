@@ -5,7 +5,7 @@ import pwd
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.errors import EnvironmentFailure
+from harness.common.errors import EnvironmentFailure
 
 _NAMES = ("nobody", "daemon")
 

@@ -44,7 +44,7 @@ def _by_place(fits: Callable[[Any], bool]) -> Callable[[object], bool]:
 
 
 def _sends(value: object) -> bool:
-    """Of each: topic, slot, digest; then a partition and an offset for each input."""
+    """Of each: topic, output name, digest; then a partition and an offset for each input."""
     if type(value) is not list:
         return False
     for send in value:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal
 
-from harness.history import Outcome
+from harness.model.vocabulary import Outcome
 from harness.record.event_forms import FITS, MOST, is_number, names_place
 
 Ack = tuple[int, int | None]
@@ -22,7 +22,7 @@ Rows = Mapping[str, Sequence[Sequence[Any]]]
 """By partition."""
 
 
-class NoEvent(ValueError):
+class NotAnEvent(ValueError):
     """A line that is no event of a journal."""
 
 
@@ -41,7 +41,7 @@ class Event:
 
 
 @dataclass(frozen=True)
-class Begun(Event):
+class JournalBegan(Event):
     """The first line: whose journal it is."""
 
     fixed: ClassVar = {"type": "begin"}
@@ -58,7 +58,7 @@ class Begun(Event):
 
 
 @dataclass(frozen=True)
-class Ended(Event):
+class JournalEnded(Event):
     """The last line: the process came to its end, after so many operations."""
 
     fixed: ClassVar = {"type": "end"}
@@ -75,7 +75,9 @@ class Invoked(Event):
     op: int
     asked: str | None = None  # of a transaction: commit or abort
     transactional_id: str | None = None
-    sends: Sequence[Sequence[Any]] = ()  # topic, slot, digest; then a partition and an offset for each input
+    sends: Sequence[
+        Sequence[Any]
+    ] = ()  # topic, output name, digest; then a partition and an offset for each input
     claims: Mapping[str, tuple[int, int]] | None = (
         None  # by partition, the first input and the offset to commit
     )
@@ -169,7 +171,7 @@ class PartWritten(Event):
 
 
 @dataclass(frozen=True)
-class Noted(Event):
+class ErrorNoted(Event):
     """An error that the process survived; for people."""
 
     fixed: ClassVar = {"type": "note"}
@@ -182,8 +184,8 @@ class Noted(Event):
 
 
 _KINDS: Sequence[type[Event]] = (
-    *(Begun, Ended, Invoked, EndInvoked, Completed, Polled),
-    *(Assigned, EndsRead, PartWritten, Noted),
+    *(JournalBegan, JournalEnded, Invoked, EndInvoked, Completed, Polled),
+    *(Assigned, EndsRead, PartWritten, ErrorNoted),
 )
 _DEFAULTS = {kind: {one.name: one.default for one in fields(kind)} for kind in _KINDS}
 _BY_TYPE: Mapping[str, type[Event]] = {
@@ -198,16 +200,16 @@ KINDS = ("txn", "send", "init", "commit-offsets")
 
 
 def parse(line: Mapping[str, Any]) -> Event:
-    """The event of a line. Raises `NoEvent`."""
+    """The event of a line. Raises `NotAnEvent`."""
     polled = line.get("f") == "poll" and line.get("type") == Outcome.OK
     kind = Polled if polled else _BY_TYPE.get(str(line.get("type")))
     if kind is None:
-        raise NoEvent(f"no event of a journal is of type {line.get('type')!r}")
+        raise NotAnEvent(f"no event of a journal is of type {line.get('type')!r}")
     told = {name: line[name] for name in _DEFAULTS[kind] if name in line}
     for name, value in told.items():
         fits = FITS.get(name)
         if not (_DEFAULTS[kind][name] is None if value is None else fits is None or fits(value)):
-            raise NoEvent(f"{name} of an event cannot be {str(value)[:60]!r}")
+            raise NotAnEvent(f"{name} of an event cannot be {str(value)[:60]!r}")
     try:
         if kind is Completed:
             told["type"] = Outcome(told["type"])
@@ -215,10 +217,10 @@ def parse(line: Mapping[str, Any]) -> Event:
             told["ends"] = {place: _read_end(place, end) for place, end in told["ends"].items()}
         return kind(**told)
     except (TypeError, LookupError, AttributeError) as error:
-        raise NoEvent(f"an event of type {line.get('type')!r} is not whole: {error}") from error
+        raise NotAnEvent(f"an event of type {line.get('type')!r} is not whole: {error}") from error
 
 
 def _read_end(place: str, end: Mapping[str, Any]) -> ReadEnd:
     if not names_place(place) or not all(value is None or is_number(value, -MOST) for value in end.values()):
-        raise NoEvent(f"nobody read {place!r} as far as {end!r}")
+        raise NotAnEvent(f"nobody read {place!r} as far as {end!r}")
     return ReadEnd(**end)

@@ -14,7 +14,7 @@ A read has no effect: only its completion is written, and it bears the time of i
     {"index":3,"time":12,"type":"commit","op":1,"acks":[[2,41]]}
     {"index":4,"time":15,"type":"ok","f":"txn","process":1,"op":1}
 
-`sends` holds topic, slot, digest, then a partition and an offset for each input. The n-th send of
+`sends` holds topic, output name, digest, then a partition and an offset for each input. The n-th send of
 operation 1 bears the value `shop-1.0:1:n`. `acks` holds by n partition and
 offset, or null; the offset is null where the broker no longer knew it.
 `harness.record.events` has every kind of line.
@@ -30,14 +30,14 @@ from typing import Self
 
 import orjson
 
-from harness.errors import EnvironmentFailure
-from harness.record.events import Begun, Ended, Event
+from harness.common.errors import EnvironmentFailure
+from harness.record.events import Event, JournalBegan, JournalEnded
 
 
 class Journal:
     """The journal of one process; `zero_ns` is the monotonic clock at the start of the run."""
 
-    def __init__(self, path: Path, zero_ns: int, begun: Begun) -> None:
+    def __init__(self, path: Path, zero_ns: int, begun: JournalBegan) -> None:
         self.name = begun.journal
         self.ops = 0
         self._zero_ns = zero_ns
@@ -73,7 +73,7 @@ class Journal:
 
     def close(self) -> None:
         """Say that the process has come to its end, and close."""
-        self.write(Ended(self.ops))
+        self.write(JournalEnded(self.ops))
         self._shut()
 
     def __enter__(self) -> Self:

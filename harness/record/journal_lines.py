@@ -7,11 +7,11 @@ from pathlib import Path
 import orjson
 
 from harness.record.event_forms import MOST
-from harness.record.events import Ack, Begun, Event, Invoked, NoEvent, parse
+from harness.record.events import Ack, Event, Invoked, JournalBegan, NotAnEvent, parse
 
 
 @dataclass
-class Open:
+class OpenOperation:
     """An operation without a completion so far."""
 
     invoked: Invoked
@@ -22,7 +22,7 @@ class Open:
 
 
 @dataclass(frozen=True)
-class Line:
+class JournalLine:
     """One event, and where it stands: the line's number from 1, and its time."""
 
     number: int
@@ -31,12 +31,12 @@ class Line:
 
 
 @dataclass
-class Journaled:
+class JournalContents:
     """What has been read of one journal."""
 
     name: str
     first_op: int
-    head: Begun | None = None
+    head: JournalBegan | None = None
     lines: int = 0
     torn: int = 0
     missing: int = 0
@@ -46,7 +46,7 @@ class Journaled:
     highest: int = -1
     ended: bool = False
     transactional_id: str | None = None
-    open: dict[int, Open] = field(default_factory=dict)
+    open: dict[int, OpenOperation] = field(default_factory=dict)
 
     @property
     def role(self) -> str:
@@ -59,7 +59,7 @@ class Journaled:
         return self.head.stage if self.head else None
 
 
-def lines(path: Path, read: Journaled) -> Iterator[Line]:
+def lines(path: Path, read: JournalContents) -> Iterator[JournalLine]:
     """The events of a journal; counts the lines that are torn or missing, or stand where they cannot."""
     index = 0
     with path.open("rb") as file:
@@ -72,9 +72,9 @@ def lines(path: Path, read: Journaled) -> Iterator[Line]:
                 body = orjson.loads(line)
                 found, time_ns = int(body["index"]), int(body["time"])
                 if not 0 <= time_ns < MOST:
-                    raise NoEvent("nothing happens at that time")
+                    raise NotAnEvent("nothing happens at that time")
                 event = parse(body)
-            except (orjson.JSONDecodeError, NoEvent, KeyError, TypeError, ValueError):
+            except (orjson.JSONDecodeError, NotAnEvent, KeyError, TypeError, ValueError):
                 read.missing += 1
                 index += 1
                 continue
@@ -83,4 +83,4 @@ def lines(path: Path, read: Journaled) -> Iterator[Line]:
                 continue
             read.missing += found - index
             index = found + 1
-            yield Line(number, time_ns, event)
+            yield JournalLine(number, time_ns, event)

@@ -1,10 +1,10 @@
-"""How records name themselves: values, sources, slots, and the digest of what they hold."""
+"""How records name themselves: values, sources, output names, and the digest of what they hold."""
 
 import zlib
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
-from harness.history import SLOT_HEADER, SOURCE_HEADER, TIME_HEADER, VALUE_HEADER
+from harness.model.vocabulary import OUTPUT_NAME_HEADER, SOURCE_HEADER, TIME_HEADER, VALUE_HEADER
 
 Headers = list[tuple[str, str | bytes | None]]
 """As the client library has them; ours are all bytes."""
@@ -38,7 +38,7 @@ def input_headers(
 
 def output_headers(
     value: str,
-    slot: str,
+    output_name: str,
     sources: Iterable[Place],
     timestamp_ms: int | None = None,
     more: Sequence[tuple[str, bytes | None]] = (),
@@ -47,7 +47,7 @@ def output_headers(
     places = ",".join([f"{topic}/{partition}/{offset}" for topic, partition, offset in sources])
     named: Headers = [
         (VALUE_HEADER, value.encode()),
-        (SLOT_HEADER, slot.encode()),
+        (OUTPUT_NAME_HEADER, output_name.encode()),
         (SOURCE_HEADER, places.encode()),
     ]
     if timestamp_ms is not None:
@@ -126,18 +126,18 @@ def header(headers: Headers | None, name: str) -> str | None:
 
 
 def own_headers(headers: Headers) -> tuple[str | None, str | None, str | None]:
-    """What a record says of itself, as `header` finds it: value, slot, inputs."""
-    value = slot = source = None
+    """What a record says of itself, as `header` finds it: value, output name, inputs."""
+    value = output_name = source = None
     for name, content in headers:
         if content is None:
             continue
         if name == VALUE_HEADER:
             value = _text(content) if value is None else value
-        elif name == SLOT_HEADER:
-            slot = _text(content) if slot is None else slot
+        elif name == OUTPUT_NAME_HEADER:
+            output_name = _text(content) if output_name is None else output_name
         elif name == SOURCE_HEADER:
             source = _text(content) if source is None else source
-    return value, slot, source
+    return value, output_name, source
 
 
 def _text(content: str | bytes) -> str:

@@ -19,7 +19,7 @@ WRITTEN: dict[str, Any] = {"compression": "zstd", "write_page_checksum": True}
 CHUNK_ROWS = 65_536  # held in memory; about 30 MB of Python objects
 
 
-class Columns:
+class RowBuffer:
     """Rows that are collected, one by one or by column, until they are taken as a batch.
 
     Where all rows of a piece have the same cell it is kept once: of what a line of a journal says most is the same for
@@ -98,7 +98,7 @@ class ParquetWriter:
         self._writer = writer
         self._encoder = encoder
         self._encoding: Future[None] | None = None
-        self._rows = Columns(schema)
+        self._rows = RowBuffer(schema)
 
     def append(self, row: Sequence[object]) -> None:
         """Take one row; every so many are written."""
@@ -107,7 +107,7 @@ class ParquetWriter:
             self.flush()
 
     def extend(self, count: int, *columns: object) -> None:
-        """Take many rows: see `Columns.extend`."""
+        """Take many rows: see `RowBuffer.extend`."""
         self._rows.extend(count, *columns)
         if len(self._rows) >= CHUNK_ROWS:
             self.flush()

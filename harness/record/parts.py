@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from harness.record.events import PartWritten
 from harness.record.journal import Journal
-from harness.record.parquet_writer import CHUNK_ROWS, Columns
+from harness.record.parquet_writer import CHUNK_ROWS, RowBuffer
 from harness.record.schema import HISTORY
 
 _ADDED = {
@@ -45,12 +45,12 @@ class PartWriter:
     def __init__(self, journal: Journal, folder: Path) -> None:
         self._journal = journal
         self._folder = folder
-        self._columns = {table: Columns(schema) for table, schema in SCHEMAS.items()}
+        self._columns = {table: RowBuffer(schema) for table, schema in SCHEMAS.items()}
         self._written = 0
         folder.mkdir()
 
     def extend(self, table: str, count: int, *columns: object) -> None:
-        """Take rows, as `Columns` does."""
+        """Take rows, as `RowBuffer` does."""
         columns_of = self._columns[table]
         columns_of.extend(count, *columns)
         if len(columns_of) >= CHUNK_ROWS:

@@ -49,7 +49,7 @@ STAGES = table(
 JOURNALS = table(
     "A row for each process that recorded anything.",
     RUN,
-    column("journal", _str, "its name: stage and slot, and which incarnation (`shop-1.0`)"),
+    column("journal", _str, "its name: stage and output_name, and which incarnation (`shop-1.0`)"),
     column("role", _str, "feeder, worker, observer or final"),
     column("stage", _str, "its stage", null="it is no worker"),
     column("pid", _i32, "of the process", null="the process never reported it"),
@@ -95,7 +95,7 @@ SENDS = table(
     column("tp", _i32, "the partition that it was acknowledged in", null="it was not acknowledged"),
     column("offset", _i64, "the offset that was acknowledged", null="none was"),
     column("acked", _bool, "whether it was acknowledged"),
-    column("slot", _str, "which of its inputs' outputs it is", null="it comes of no input"),
+    column("output_name", _str, "which of its inputs' outputs it is", null="it comes of no input"),
     column("inputs", _inputs, "the inputs that it was made from; empty for the feeder"),
     column("digest", _i64, "a hash of key, value and headers, without the attempt's name"),
 )
@@ -129,7 +129,7 @@ RECORDS = table(
     column("tp", _i32, "its partition"),
     column("offset", _i64, "its offset"),
     column("value", _str, "the name of the attempt to send it", null="it bears none"),
-    column("slot", _str, "which of its inputs' outputs it is", null="it is no output"),
+    column("output_name", _str, "which of its inputs' outputs it is", null="it is no output"),
     column(
         "inputs",
         _inputs,
@@ -141,7 +141,10 @@ RECORDS = table(
     column("key", _str, "its key's name", null="it has no key"),
     column("state", _i64, "what an aggregate says of its key", null="it is no aggregate's"),
     column(
-        "about", _str, "by what it is joined to its input", null="it names its inputs, or nothing joins it"
+        "correlation_key",
+        _str,
+        "by what it is joined to its input",
+        null="it names its inputs, or nothing joins it",
     ),
     column(
         "content", _str, "its key and value as text, cut short", null="a program of Fencepost's own wrote it"
@@ -190,13 +193,18 @@ EXPECTED = table(
     column("group", _str, "the stage's group"),
     column("tp", _i32, "the input's partition"),
     column("offset", _i64, "the input's offset"),
-    column("slot", _str, "which of its outputs", null="the row is of a sum"),
+    column("output_name", _str, "which of its outputs", null="the row is of a sum"),
     column("topic", _str, "where it must stand"),
     column("digest", _i64, "what it must hold, as a hash", null="nobody says, or the row is of a sum"),
     column("key", _str, "of a sum: the key to which the input adds", null="the row is of an output"),
     column("adds", _i64, "of a sum: how much", null="the row is of an output"),
-    column("via", _str, "the topic whose record, made of the input, it takes", null="it takes the input"),
-    column("about", _str, "by what the output is joined to it", null="the output names its inputs"),
+    column(
+        "intermediate_topic",
+        _str,
+        "the topic whose record, made of the input, it takes",
+        null="it takes the input",
+    ),
+    column("correlation_key", _str, "by what the output is joined to it", null="the output names its inputs"),
     column(
         "content", _str, "what it must hold, as text, cut short", null="a program of Fencepost's own owes it"
     ),

@@ -14,24 +14,24 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from harness.errors import UnreadableInput
-from harness.history import Isolation, Outcome, Role
-from harness.pipeline import StageFacts
+from harness.common.errors import UnreadableInput
+from harness.model.pipeline import StageSpec
+from harness.model.vocabulary import Isolation, Outcome, Role
 from harness.record.events import (
     KINDS,
     Ack,
     Assigned,
-    Begun,
     Completed,
-    Ended,
     EndInvoked,
     EndsRead,
     Invoked,
-    NoEvent,
+    JournalBegan,
+    JournalEnded,
+    NotAnEvent,
     PartWritten,
     Polled,
 )
-from harness.record.journal_lines import Journaled, Line, Open, lines
+from harness.record.journal_lines import JournalContents, JournalLine, OpenOperation, lines
 from harness.record.naming import operation_name, split_partition
 from harness.record.parquet_writer import ParquetWriter, open_parquet
 from harness.record.partitions import PartitionIds
@@ -42,7 +42,7 @@ from harness.record.schema import HISTORY
 class Tabulator:
     """Writes the tables of `history/`, and can then say which operation a name means."""
 
-    def __init__(self, run: int, stages: Sequence[StageFacts], names: PartitionIds) -> None:
+    def __init__(self, run: int, stages: Sequence[StageSpec], names: PartitionIds) -> None:
         self.run = run
         self._stages = {stage.name: stage for stage in stages}
         self._names = names
@@ -89,14 +89,14 @@ class Tabulator:
         return tp
 
     def _journal(self, path: Path) -> None:
-        read = Journaled(path.stem, self._next_op)
+        read = JournalContents(path.stem, self._next_op)
         for line in lines(path, read):
             if isinstance(line.event, PartWritten):
                 self._part(read, path, line.event)
             else:
                 try:
                     self._event(read, line)
-                except (NoEvent, TypeError, ValueError, LookupError):  # it parses, and nobody writes it
+                except (NotAnEvent, TypeError, ValueError, LookupError):  # it parses, and nobody writes it
                     read.missing += 1
         for op in sorted(read.open):
             self._complete(read, op, None, None)
@@ -117,16 +117,16 @@ class Tabulator:
             read.claims,
         )
 
-    def _event(self, read: Journaled, line: Line) -> None:
+    def _event(self, read: JournalContents, line: JournalLine) -> None:
         event = line.event
         match event:
-            case Begun():
+            case JournalBegan():
                 if (event.role == Role.WORKER.value) != (event.stage is not None) or (
                     event.stage is not None and event.stage not in self._stages
                 ):
-                    raise NoEvent(f"no {event.role} of stage {event.stage} has a journal")
+                    raise NotAnEvent(f"no {event.role} of stage {event.stage} has a journal")
                 read.head = event
-            case Ended():
+            case JournalEnded():
                 read.ended = True
                 read.missing += max(0, event.ops - read.highest - 1)
             case Assigned():
@@ -137,8 +137,8 @@ class Tabulator:
                 self._poll(read, line, event)
             case Invoked():
                 if event.f not in KINDS:
-                    raise NoEvent(f"no process does {event.f}")
-                read.open[event.op] = Open(event, line.time_ns, line.number)
+                    raise NotAnEvent(f"no process does {event.f}")
+                read.open[event.op] = OpenOperation(event, line.time_ns, line.number)
                 read.highest = max(read.highest, event.op)
             case EndInvoked():
                 begun = read.open.get(event.op)
@@ -149,7 +149,9 @@ class Tabulator:
             case Completed():
                 self._complete(read, event.op, event, line)
 
-    def _complete(self, read: Journaled, op: int, done: Completed | None, line: Line | None) -> None:
+    def _complete(
+        self, read: JournalContents, op: int, done: Completed | None, line: JournalLine | None
+    ) -> None:
         """One operation, with its sends and its claims."""
         begun = read.open.pop(op, None)
         if begun is None:
@@ -192,16 +194,16 @@ class Tabulator:
             self._row("claims", number, group, self._tp(key), first, following)
             read.claims += 1
 
-    def _stage_of(self, read: Journaled) -> str | None:
-        """The stage whose worker wrote a journal, if test.toml lists it."""
+    def _stage_of(self, read: JournalContents) -> str | None:
+        """The stage whose worker wrote a journal, if run.toml lists it."""
         return read.stage if read.stage in self._stages else None
 
-    def _group_of(self, read: Journaled) -> str | None:
+    def _group_of(self, read: JournalContents) -> str | None:
         stage = self._stages.get(read.stage or "")
         return stage.group if stage else None
 
     def _sends(
-        self, read: Journaled, op: int, sends: Sequence[Sequence[Any]], acks: Sequence[Ack | None]
+        self, read: JournalContents, op: int, sends: Sequence[Sequence[Any]], acks: Sequence[Ack | None]
     ) -> None:
         count = len(sends)
         read.sends += count
@@ -232,7 +234,7 @@ class Tabulator:
             return [(self._tp(row[3]), row[4])]
         return [(self._tp(key), offset) for key, offset in zip(row[3::2], row[4::2], strict=True)]
 
-    def _poll(self, read: Journaled, line: Line, event: Polled) -> None:
+    def _poll(self, read: JournalContents, line: JournalLine, event: Polled) -> None:
         op = event.op
         read.highest = max(read.highest, op)
         read.rows += 1
@@ -258,10 +260,10 @@ class Tabulator:
     def _group(self, stage: str) -> str | None:
         """The group of a stage that a final reader names. Raises `UnreadableInput`."""
         if stage not in self._stages:
-            raise UnreadableInput(f"a final reader names stage {stage}, which test.toml does not list")
+            raise UnreadableInput(f"a final reader names stage {stage}, which run.toml does not list")
         return self._stages[stage].group
 
-    def _part(self, read: Journaled, path: Path, event: PartWritten) -> None:
+    def _part(self, read: JournalContents, path: Path, event: PartWritten) -> None:
         """The rows of a part; one that is gone or damaged counts as a line that is."""
         same = {"run": self.run, "role": read.role, "promised": Isolation.READ_COMMITTED.value}
         try:
@@ -271,17 +273,17 @@ class Tabulator:
         else:
             self._sheets[table].write(batch)
 
-    def _assigned(self, read: Journaled, time_ns: int, event: Assigned) -> None:
+    def _assigned(self, read: JournalContents, time_ns: int, event: Assigned) -> None:
         group = self._group_of(read)
         if event.gained and event.starts is None:
-            raise NoEvent("an assignment does not say from where the partitions are read")
+            raise NotAnEvent("an assignment does not say from where the partitions are read")
         starts = event.starts or [None] * len(event.partitions)
         for key, start in zip(event.partitions, starts, strict=True):
             self._row(
                 "assignments", read.name, event.process, group, time_ns, event.gained, self._tp(key), start
             )
 
-    def _ends(self, read: Journaled, event: EndsRead) -> None:
+    def _ends(self, read: JournalContents, event: EndsRead) -> None:
         for key, end in event.ends.items():
             self._row(
                 "ends", read.name, event.isolation, self._tp(key),

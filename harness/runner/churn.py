@@ -14,14 +14,14 @@ from typing import Any
 
 import orjson
 
-from harness.errors import FencepostError, UnreadableInput, WaitTimeout
-from harness.history import Outcome
-from harness.moves import Moved
-from harness.record.events import Assigned, Begun, Completed, Event, Invoked, NoEvent, parse
+from harness.common.errors import FencepostError, UnreadableInput, WaitTimeout
+from harness.common.waiting import wait_for
+from harness.model.vocabulary import Outcome
+from harness.record.events import Assigned, Completed, Event, Invoked, JournalBegan, NotAnEvent, parse
 from harness.record.journal import Journal
-from harness.runner.member import STOP_TIMEOUT_S, Member
+from harness.results.membership_changes import MembershipChange
+from harness.runner.member import STOP_TIMEOUT_S, RunProcess
 from harness.runner.processes import Processes
-from harness.waiting import wait_for
 
 LEAD_S = 3.0
 """Undisturbed work before the first fault or turn, so that there is something to break."""
@@ -35,7 +35,7 @@ NAME = "churn"
 
 
 @dataclass(frozen=True)
-class Turn:
+class PlannedChange:
     """One change of a stage's workers. Times are seconds since the feeder began."""
 
     start_s: float
@@ -44,11 +44,11 @@ class Turn:
     leaves: str | None = None
 
     def as_table(self) -> dict[str, str | float | None]:
-        """As it stands in `test.toml`; what is None is left out there."""
+        """As it stands in `run.toml`; what is None is left out there."""
         return {"start_s": self.start_s, "stage": self.stage, "joins": self.joins, "leaves": self.leaves}
 
     @classmethod
-    def from_table(cls, table: Mapping[str, Any]) -> "Turn":
+    def from_table(cls, table: Mapping[str, Any]) -> "PlannedChange":
         """The inverse of `as_table`; raises `UnreadableInput`."""
         try:
             return cls(float(table["start_s"]), str(table["stage"]), table.get("joins"), table.get("leaves"))
@@ -71,7 +71,7 @@ def draw(
     time_limit_s: float,
     workers: Mapping[str, Sequence[str]],
     struck: Collection[str],
-) -> tuple[Turn, ...]:
+) -> tuple[PlannedChange, ...]:
     """A turn every so many seconds, give or take a quarter: a worker joins, one leaves, or both at once.
 
     `struck`: the workers that a fault is to strike; they stay. Who joins has a name of its own.
@@ -96,12 +96,12 @@ def draw(
             known[stage] += 1
             joins = f"{stage}-{known[stage]}"
             here.append(joins)
-        turns.append(Turn(round(at_s, 2), stage, joins, leaves))
+        turns.append(PlannedChange(round(at_s, 2), stage, joins, leaves))
         at_s += every_s * rng.uniform(0.75, 1.25)
     return tuple(turns)
 
 
-def joining(turns: Sequence[Turn]) -> dict[str, tuple[str, ...]]:
+def joining(turns: Sequence[PlannedChange]) -> dict[str, tuple[str, ...]]:
     """By stage, the workers that join."""
     stages = dict.fromkeys(turn.stage for turn in turns)
     return {
@@ -109,8 +109,8 @@ def joining(turns: Sequence[Turn]) -> dict[str, tuple[str, ...]]:
     }
 
 
-def slots_more(turns: Sequence[Turn]) -> int:
-    """How many client slots they need beyond those of the workers that begin: who joins has one before who leaves
+def endpoints_more(turns: Sequence[PlannedChange]) -> int:
+    """How many client endpoints they need beyond those of the workers that begin: who joins has one before who leaves
     has given its own back.
     """
     present = most = 0
@@ -121,10 +121,10 @@ def slots_more(turns: Sequence[Turn]) -> int:
 
 
 @dataclass
-class Done:
+class ChangeReport:
     """What became of a turn. Times are seconds since the run began."""
 
-    turn: Turn
+    turn: PlannedChange
     start_s: float
     end_s: float
     joined: str | None = None  # the journals of who joined and who left
@@ -136,12 +136,12 @@ class Done:
 class Churn:
     """The thread that carries the turns out; `stop` begins no more."""
 
-    turns: Sequence[Turn]
+    turns: Sequence[PlannedChange]
     processes: Processes
     journal: Journal
     writing: threading.Lock  # others write the same journal
     begun_s: float  # on the monotonic clock: the zero of the schedule
-    done: list[Done] = field(default_factory=list)
+    done: list[ChangeReport] = field(default_factory=list)
     errors: list[FencepostError] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -172,14 +172,14 @@ class Churn:
                 self.errors.append(error)
                 return
 
-    def _carry_out(self, turn: Turn) -> None:
+    def _carry_out(self, turn: PlannedChange) -> None:
         with self.writing:
             op = self.journal.number()
             told: dict[str, str | float] = {
                 key: value for key, value in turn.as_table().items() if value is not None
             }
             self.journal.write(Invoked(NAME, -1, op, target=turn.stage, parameters=told))
-        done = Done(turn, self._now_s(), 0.0)
+        done = ChangeReport(turn, self._now_s(), 0.0)
         self.done.append(done)
         if turn.joins is not None:
             joiner = self.processes.start_worker(turn.stage, turn.joins)
@@ -197,10 +197,10 @@ class Churn:
                 Completed(outcome, NAME, -1, op, target=turn.stage, evidence=done.why or turn.words)
             )
 
-    def _leave(self, done: Done, stage: str, worker: str) -> None:
+    def _leave(self, done: ChangeReport, stage: str, worker: str) -> None:
         """Have a worker that no fault has in hand close its consumer and end."""
 
-        def free() -> Member | None:
+        def free() -> RunProcess | None:
             return self.processes.dismiss(stage, worker)
 
         member = wait_for(free, f"{worker} to be free to leave", FREE_TIMEOUT_S, every_s=0.1)
@@ -213,7 +213,7 @@ class Churn:
         return self.journal.now_ns() / 1e9
 
 
-def moved(folder: Path, done: Sequence[Done]) -> list[Moved]:
+def moved(folder: Path, done: Sequence[ChangeReport]) -> list[MembershipChange]:
     """What the workers' journals say that moved in each turn, once they have ended."""
     stages = {one.turn.stage for one in done}
     history = {stage: _assignments(folder, stage) for stage in stages}
@@ -229,7 +229,7 @@ def _assignments(folder: Path, stage: str) -> list[Assignment]:
     for path in sorted((folder / "journals").glob("*.jsonl")):
         with path.open("rb") as lines:
             begun = _event(next(lines, b""))
-            if not isinstance(begun, Begun) or begun.stage != stage:
+            if not isinstance(begun, JournalBegan) or begun.stage != stage:
                 continue
             for line in lines:
                 event = _event(line) if b'"assign"' in line else None
@@ -243,11 +243,11 @@ def _event(line: bytes) -> Event | None:
     """The event of a line; None: it is torn, or none."""
     try:
         return parse(orjson.loads(line))
-    except (NoEvent, orjson.JSONDecodeError):
+    except (NotAnEvent, orjson.JSONDecodeError):
         return None
 
 
-def _moved(done: Done, history: Sequence[Assignment]) -> Moved:
+def _moved(done: ChangeReport, history: Sequence[Assignment]) -> MembershipChange:
     """A partition moved to who joined, or from who left to somebody else."""
     gained = {
         partition
@@ -265,7 +265,7 @@ def _moved(done: Done, history: Sequence[Assignment]) -> Moved:
         if gained_them and journal != done.left and at_s >= done.start_s
         for partition in partitions
     }
-    return Moved(
+    return MembershipChange(
         stage=done.turn.stage,
         joined=done.joined,
         left=done.left,

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import orjson
 
-from harness.clients.running import RunningClient
-from harness.history import Role
-from harness.reasons import ReasonCode
-from harness.record.events import Begun, NoEvent, parse
+from harness.model.vocabulary import Role
+from harness.record.events import JournalBegan, NotAnEvent, parse
+from harness.results.reasons import ReasonCode
+from harness.roles.running_client import RunningClient
 from harness.runner.run_log import RunLog
 from harness.settings.client_choice import ClientChoice
 
@@ -37,16 +37,16 @@ def workers_clients(folder: Path) -> Iterator[tuple[str, RunningClient | None]]:
             yield path.stem, _client(begun)
 
 
-def _client(begun: Begun) -> RunningClient | None:
+def _client(begun: JournalBegan) -> RunningClient | None:
     if begun.client is None or begun.client_version is None:
         return None
     return RunningClient(begun.client, begun.client_version, begun.library_version)
 
 
-def _begun(line: bytes) -> Begun | None:
+def _begun(line: bytes) -> JournalBegan | None:
     """The event of a first line; None where it is torn, or another: the tables count it as one that is missing."""
     try:
         event = parse(orjson.loads(line))
-    except (NoEvent, orjson.JSONDecodeError):
+    except (NotAnEvent, orjson.JSONDecodeError):
         return None
-    return event if isinstance(event, Begun) else None
+    return event if isinstance(event, JournalBegan) else None

@@ -9,14 +9,14 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from harness.errors import EnvironmentFailure, FencepostError
-from harness.history import Isolation
-from harness.pipeline import Place
+from harness.common.errors import EnvironmentFailure, FencepostError
+from harness.common.waiting import wait_while_progressing
+from harness.model.pipeline import TopicPartition
+from harness.model.promises import FINAL_JOURNAL, STORE_READER
+from harness.model.vocabulary import Isolation
 from harness.processes.specs import FinalReaderSpec, ReaderSpec, TableReaderSpec
-from harness.promises import FINAL_JOURNAL, STORE_READER
-from harness.runner.member import Member
+from harness.runner.member import RunProcess
 from harness.runner.processes import Processes, unexpected_end
-from harness.waiting import wait_while_progressing
 
 MANY_RECORDS = 200_000
 """From here on a second reader costs less than it saves: it takes a second to come up."""
@@ -26,12 +26,12 @@ MOST_STARTS = 3
 
 def read_all(
     processes: Processes,
-    places: Sequence[Place],
+    places: Sequence[TopicPartition],
     records: int,
     patience_s: float,
     tables: Sequence[str] = (),
     every_s: float = 0.05,
-    until: Mapping[Place, int] | None = None,
+    until: Mapping[TopicPartition, int] | None = None,
     started: Callable[[], None] = lambda: None,
 ) -> None:
     """Have every partition read at each isolation level, up to its end, and every table of a store.
@@ -64,11 +64,11 @@ def read_all(
 
 
 def dealt_out(
-    places: Sequence[Place],
+    places: Sequence[TopicPartition],
     records: int,
     cpus: int,
     tables: Sequence[str] = (),
-    until: Mapping[Place, int] | None = None,
+    until: Mapping[TopicPartition, int] | None = None,
 ) -> Mapping[str, ReaderSpec]:
     """Return the task of each reader by the name of its journal."""
     many = min(cpus, MOST_READERS) if records >= MANY_RECORDS else 1
@@ -93,7 +93,7 @@ class _Reader:
         self._processes = processes
         self._start = partial(processes.start_other, journal, "harness", task)
         self.starts = 1
-        self.member: Member = self._start()
+        self.member: RunProcess = self._start()
 
     def done(self) -> bool:
         """Whether it has come to its end, or has failed too often; starts it again if it failed."""

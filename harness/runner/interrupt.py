@@ -10,7 +10,7 @@ from typing import Self
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-class Stage(StrEnum):
+class InterruptPhase(StrEnum):
     """How far the run is, and with it what a first signal does. The value is what is said of it."""
 
     SETTING_UP = ""
@@ -29,7 +29,7 @@ class Interrupt:
     """
 
     def __init__(self) -> None:
-        self.stage = Stage.SETTING_UP
+        self.stage = InterruptPhase.SETTING_UP
         self._heard = False
         self._cut_short = threading.Event()
         self._before: dict[signal.Signals, object] = {}
@@ -58,10 +58,10 @@ class Interrupt:
             raise KeyboardInterrupt from error
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        if self._heard or self.stage is Stage.SETTING_UP:
+        if self._heard or self.stage is InterruptPhase.SETTING_UP:
             raise KeyboardInterrupt
         self._heard = True
         # Not through the progress or a stream: the signal may have come in the middle of a line of theirs.
         os.write(2, f"\nfencepost: {self.stage.value}\n".encode())
-        if self.stage in (Stage.UNDER_FAULTS, Stage.MEASURING, Stage.SUITE):
+        if self.stage in (InterruptPhase.UNDER_FAULTS, InterruptPhase.MEASURING, InterruptPhase.SUITE):
             self._cut_short.set()

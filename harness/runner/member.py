@@ -10,9 +10,9 @@ from os import SEEK_END
 from pathlib import Path
 from signal import Signals
 
-from harness.history import Role
+from harness.model.vocabulary import Role
 from harness.processes.child import Child
-from harness.processes.control_line import Command, Heard
+from harness.processes.control_line import Command, ProcessReports
 from harness.processes.program import ProgramRules
 from harness.processes.specs import WorkerSpec
 
@@ -26,16 +26,16 @@ ERROR = re.compile(r"\b\w*(Error|Exception|FATAL)\b")
 
 
 @dataclass
-class Member:
+class RunProcess:
     """One process of the run."""
 
     journal: str
     role: Role
-    slot: str
+    endpoint: str
     child: Child
     channel: socket.socket | None  # None: it is not ours, and is told nothing
     task: WorkerSpec | None = None  # of a worker
-    heard: Heard = field(default_factory=Heard)
+    heard: ProcessReports = field(default_factory=ProcessReports)
     hearing: threading.Thread | None = None
     expected_to_end: bool = False
     held: bool = False  # a fault waits for it to come to a step, or has it there
@@ -110,7 +110,7 @@ class Member:
             return any(re.search(pattern, line) for line in lines)
 
 
-def lacks(member: Member, members_of: Callable[[str], Collection[str] | None]) -> str:
+def lacks(member: RunProcess, members_of: Callable[[str], Collection[str] | None]) -> str:
     """In words: one that is not ready, and what it was to be known by."""
     if member.rules is None:
         return f"{member.journal} has said nothing"
@@ -122,7 +122,7 @@ def lacks(member: Member, members_of: Callable[[str], Collection[str] | None]) -
 
 
 def is_up(
-    member: Member, members_of: Callable[[str], Collection[str] | None], workers: Sequence[Member]
+    member: RunProcess, members_of: Callable[[str], Collection[str] | None], workers: Sequence[RunProcess]
 ) -> bool:
     """Whether a program that is not ours is seen to be ready: by what it prints, or because its group has it."""
     if member.rules is None:

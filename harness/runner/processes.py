@@ -2,7 +2,7 @@
 
 Each is an operating-system process with a journal of its own and a control line to here. A worker
 that is gone, or that a fault has made a zombie, is replaced by the next incarnation in a client
-slot of its own: the same worker, so the same transactional id.
+endpoint of its own: the same worker, so the same transactional id.
 """
 
 import socket
@@ -13,9 +13,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.errors import PipelineFailed, StartFailed, WaitTimeout
-from harness.history import Role, Step
-from harness.pipeline import StageFacts
+from harness.common.errors import PipelineFailed, StartFailed, WaitTimeout
+from harness.common.waiting import wait_for
+from harness.model.pipeline import StageSpec
+from harness.model.vocabulary import Role, WorkerStep
 from harness.processes.control_line import Claims, Command, Counts, Report
 from harness.processes.program import Program
 from harness.processes.spawn import Supervisor
@@ -28,20 +29,19 @@ from harness.processes.specs import (
     TaskSpec,
     WorkerSpec,
 )
-from harness.reasons import Reason, ReasonCode
-from harness.runner.member import Member, is_up, lacks
-from harness.waiting import wait_for
+from harness.results.reasons import Reason, ReasonCode
+from harness.runner.member import RunProcess, is_up, lacks
 
 START_TIMEOUT_S = 60.0
 MOST_UNEXPECTED_ENDS = 20
 """Workers of ours that may end by themselves before the run is given up."""
 MOST_EXITS = 8
 """How often one instance of a user's program may end by itself: one that was fenced is right to do so."""
-OBSERVER_SLOT = "aside"
+OBSERVER_ENDPOINT = "aside"
 
 
 @dataclass(frozen=True)
-class Clock:
+class RunClock:
     """The clock of a run: the same monotonic zero for every process."""
 
     zero_ns: int
@@ -60,10 +60,10 @@ class Processes:
         self,
         supervisor: Supervisor,
         folder: Path,
-        clock: Clock,
+        clock: RunClock,
         bootstrap_for: Callable[[str], str],
-        worker_slots: Sequence[str],
-        stages: Sequence[StageFacts],
+        worker_endpoints: Sequence[str],
+        stages: Sequence[StageSpec],
         programs: Mapping[str, Program],
         own: Program,
         members_of: Callable[[str], tuple[str, ...] | None] = lambda group: (),
@@ -72,29 +72,29 @@ class Processes:
         self.folder = folder
         self._clock = clock
         self._bootstrap_for = bootstrap_for
-        self._worker_slots = tuple(worker_slots)
+        self._worker_endpoints = tuple(worker_endpoints)
         self._stages = {stage.name: stage for stage in stages}
         self._programs = programs  # by stage
         self._own = own  # feeder, observers, readers
         self._members_of = members_of  # of a group; None while it is not stable
         self._lock = threading.RLock()
         self._incarnations: dict[str, int] = {}
-        self.members: list[Member] = []
+        self.members: list[RunProcess] = []
         self.unexpected_ends: list[Reason] = []
         (folder / "journals").mkdir(exist_ok=True)
         (folder / "workers").mkdir(exist_ok=True)
 
     # -- starting ---------------------------------------------------------------------------
 
-    def start_worker(self, stage: str, worker: str) -> Member:
-        """Start the next incarnation of a worker, in a client slot that no living process holds."""
-        with self._lock:  # until it holds its slot
+    def start_worker(self, stage: str, worker: str) -> RunProcess:
+        """Start the next incarnation of a worker, in a client endpoint that no living process holds."""
+        with self._lock:  # until it holds its endpoint
             incarnation = self._incarnations.get(worker, 0)
             self._incarnations[worker] = incarnation + 1
-            held = {member.slot for member in self.members if member.alive}
-            slot = next((slot for slot in self._worker_slots if slot not in held), None)
-            if slot is None:
-                raise StartFailed(f"no client slot is free for {worker}: {len(held)} are held")
+            held = {member.endpoint for member in self.members if member.alive}
+            endpoint = next((endpoint for endpoint in self._worker_endpoints if endpoint not in held), None)
+            if endpoint is None:
+                raise StartFailed(f"no client endpoint is free for {worker}: {len(held)} are held")
             facts = self._stages[stage]
             task = WorkerSpec(
                 stage=stage,
@@ -103,17 +103,19 @@ class Processes:
                 group=facts.group,
                 transactional_id=facts.transactional_ids.get(worker),
             )
-            return self._start(self._programs[stage], f"{worker}.{incarnation}", slot, task)
+            return self._start(self._programs[stage], f"{worker}.{incarnation}", endpoint, task)
 
-    def start_other(self, journal: str, slot: str, task: FeederSpec | ObserverSpec | ReaderSpec) -> Member:
+    def start_other(
+        self, journal: str, endpoint: str, task: FeederSpec | ObserverSpec | ReaderSpec
+    ) -> RunProcess:
         """Start a feeder, an observer or a final reader."""
-        return self._start(self._own, journal, slot, task)
+        return self._start(self._own, journal, endpoint, task)
 
-    def _start(self, program: Program, journal: str, slot: str, task: TaskSpec) -> Member:
+    def _start(self, program: Program, journal: str, endpoint: str, task: TaskSpec) -> RunProcess:
         ours, theirs = socket.socketpair()
         spec = ProcessSpec(
             JournalSpec(journal, self.folder / "journals" / f"{journal}.jsonl", self._clock.zero_ns),
-            bootstrap=self._bootstrap_for(slot),
+            bootstrap=self._bootstrap_for(endpoint),
             control_fd=theirs.fileno(),
             task=task,
         )
@@ -132,7 +134,7 @@ class Processes:
         if rules is not None:
             ours.close()
         channel = ours if rules is None else None
-        member = Member(journal, task.role, slot, child, channel, spec.worker, rules=rules)
+        member = RunProcess(journal, task.role, endpoint, child, channel, spec.worker, rules=rules)
         with self._lock:
             self.members.append(member)
         if channel is not None:
@@ -143,13 +145,13 @@ class Processes:
         return member
 
     @staticmethod
-    def _hear(member: Member, channel: socket.socket) -> None:
+    def _hear(member: RunProcess, channel: socket.socket) -> None:
         """Take in what a member tells, until it ends or is killed."""
         with suppress(ConnectionResetError), channel.makefile("rb") as lines:
             for line in lines:
                 member.heard.take(Report.parse(line))
 
-    def await_ready(self, members: Sequence[Member], tell: Callable[[str], None] | None = None) -> None:
+    def await_ready(self, members: Sequence[RunProcess], tell: Callable[[str], None] | None = None) -> None:
         """Wait until each has said that it is ready, or is seen to be; raises StartFailed for one that ended.
 
         `tell` is given once what is still awaited, if that takes long.
@@ -165,7 +167,7 @@ class Processes:
         within_s = max((m.rules.ready_within_s for m in members if m.rules), default=START_TIMEOUT_S)
         wait_for(ready, "all workers to be ready", within_s, last_seen=waiting, tell=tell)
 
-    def _all_up(self, members: Sequence[Member]) -> bool:
+    def _all_up(self, members: Sequence[RunProcess]) -> bool:
         """Whether each has said that it is ready, or is seen to be; which is noted."""
         for member in members:  # what is heard meanwhile stays: each says it once
             if not member.heard.ready and is_up(member, self._members_of, self.workers()):
@@ -174,7 +176,7 @@ class Processes:
 
     # -- knowing ----------------------------------------------------------------------------
 
-    def workers(self, stage: str | None = None) -> list[Member]:
+    def workers(self, stage: str | None = None) -> list[RunProcess]:
         """The living incarnations that no other has replaced."""
         return [
             member
@@ -200,7 +202,13 @@ class Processes:
     # -- striking ---------------------------------------------------------------------------
 
     def wait_at_step(
-        self, member: Member, step: Step, timeout_s: float, asked: str | None = None, *, onward: bool = False
+        self,
+        member: RunProcess,
+        step: WorkerStep,
+        timeout_s: float,
+        asked: str | None = None,
+        *,
+        onward: bool = False,
     ) -> Claims:
         """Have it come to a step and wait there; returns the inputs that it has in hand, by partition.
 
@@ -226,7 +234,7 @@ class Processes:
             raise
         return dict(member.heard.claims)
 
-    def dismiss(self, stage: str, worker: str) -> Member | None:
+    def dismiss(self, stage: str, worker: str) -> RunProcess | None:
         """Tell a worker to leave in good order; None while a fault has it in hand, or where it is gone."""
         with self._lock:
             free = (m for m in self.workers(stage) if m.worker == worker and not m.held)
@@ -237,7 +245,7 @@ class Processes:
             member.send(Command(stop=True, go=True))
         return member
 
-    def replace(self, member: Member) -> Member:
+    def replace(self, member: RunProcess) -> RunProcess:
         """Put the next incarnation in the place of one that is dead or paused."""
         assert member.stage is not None and member.worker is not None
         member.expected_to_end = True
@@ -259,7 +267,7 @@ class Processes:
             elif member.role is Role.OBSERVER:
                 raise StartFailed(words)
 
-    def _require_patience(self, member: Member, words: str) -> None:
+    def _require_patience(self, member: RunProcess, words: str) -> None:
         """Raise where processes keep ending by themselves."""
         if member.rules is None and len(self.unexpected_ends) > MOST_UNEXPECTED_ENDS:
             raise StartFailed(f"workers keep ending by themselves; the last one: {words}")
@@ -272,7 +280,9 @@ class Processes:
 
     # -- stopping ---------------------------------------------------------------------------
 
-    def stop(self, members: Sequence[Member], before: Callable[[], None] = lambda: None) -> list[Member]:
+    def stop(
+        self, members: Sequence[RunProcess], before: Callable[[], None] = lambda: None
+    ) -> list[RunProcess]:
         """Ask them all to end, and kill those that do not within the time, after `before`. Returns who was killed."""
         for member in members:
             member.expected_to_end = True
@@ -291,6 +301,6 @@ class Processes:
             member.hear_out()
         return deaf
 
-    def others(self, *roles: Role) -> Iterator[Member]:
+    def others(self, *roles: Role) -> Iterator[RunProcess]:
         """The living members of these roles, zombies too."""
         return (member for member in list(self.members) if member.role in roles and member.alive)

@@ -7,8 +7,8 @@ told beside the verdict and decides nothing: where it cannot be had, the run goe
 from collections.abc import Sequence
 
 from harness.cluster import Cluster
-from harness.errors import EnvironmentFailure
-from harness.reasons import Reason, ReasonCode
+from harness.common.errors import EnvironmentFailure
+from harness.results.reasons import Reason, ReasonCode
 from harness.runner.run_log import RunLog
 
 LEAST_S = 1.0
@@ -19,9 +19,9 @@ MOST_S = 25.0
 class RequestRecording:
     """Begun once, ended once."""
 
-    def __init__(self, cluster: Cluster, slots: Sequence[str], run_log: RunLog) -> None:
+    def __init__(self, cluster: Cluster, endpoints: Sequence[str], run_log: RunLog) -> None:
         self._cluster = cluster
-        self._slots = slots
+        self._endpoints = endpoints
         self._run_log = run_log
         self._on = False
 
@@ -44,7 +44,7 @@ class RequestRecording:
         refusal = self._switch(on=False)
         if refusal is None or last:
             self._on = False
-            self._run_log.spoken = self._cluster.spoken(self._slots)
+            self._run_log.spoken = self._cluster.spoken(self._endpoints)
         if refusal is not None and last:
             words = f"a broker did not stop to record requests, which slows it down: {refusal}"
             self._run_log.unexpected_errors.append(Reason(ReasonCode.REQUESTS_RECORDED, words))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.cluster import Cluster
-from harness.errors import (
+from harness.common.errors import (
     EnvironmentFailure,
     ExitStatus,
     PipelineFailed,
@@ -18,29 +18,29 @@ from harness.errors import (
     UsageError,
     WaitTimeout,
 )
-from harness.pipeline import PipelineFacts
+from harness.databases.backlog import Backlog, nothing_stored
+from harness.databases.interface import Service
+from harness.model.pipeline import PipelineSpec
 from harness.processes.control_line import Command
 from harness.processes.program import Program
 from harness.processes.spawn import Supervisor
 from harness.processes.specs import FeederSpec, ObserverSpec
-from harness.reasons import ReasonCode
-from harness.record.events import Begun
+from harness.record.events import JournalBegan
 from harness.record.journal import Journal
-from harness.runner.carry_out import CarryingOut
-from harness.runner.churn import Churn, Turn, moved
-from harness.runner.ends import Ends
-from harness.runner.faults import FaultContext, Injection, Nemesis
-from harness.runner.interrupt import Interrupt, Stage
-from harness.runner.member import Member
-from harness.runner.processes import OBSERVER_SLOT, Clock, Processes
-from harness.runner.quiescence import Patience, Quiet, quiesce
+from harness.results.reasons import ReasonCode
+from harness.runner.churn import Churn, PlannedChange, moved
+from harness.runner.end_markers import EndMarkers
+from harness.runner.final_state import DrainTimeouts, FinalState, quiesce
+from harness.runner.inject import FaultInjector
+from harness.runner.interrupt import Interrupt, InterruptPhase
+from harness.runner.member import RunProcess
+from harness.runner.nemesis import FaultContext, Nemesis, PlannedFault
+from harness.runner.processes import OBSERVER_ENDPOINT, Processes, RunClock
 from harness.runner.request_recording import RequestRecording
 from harness.runner.run_log import RunLog
 from harness.runner.stalls import not_ended, note_stalls
 from harness.runner.watch import Watch
 from harness.settings.options import Options
-from harness.stores.backlog import Backlog, nothing_stored
-from harness.stores.interface import Service
 
 TOPICS_TIMEOUT_S = 60.0
 OVERTIME_S = 120.0
@@ -49,20 +49,20 @@ TICK_S = 0.25
 
 
 @dataclass(frozen=True)
-class Test:
+class RunPlan:
     """Everything that is fixed before a run begins."""
 
     options: Options
     folder: Path
-    pipeline: PipelineFacts
+    pipeline: PipelineSpec
     workers: Mapping[str, tuple[str, ...]]  # by stage
-    worker_slots: tuple[str, ...]
-    injections: Sequence[Injection]
+    worker_endpoints: tuple[str, ...]
+    injections: Sequence[PlannedFault]
     nemeses: Mapping[str, Nemesis]
     programs: Mapping[str, Program]  # of the workers, by stage
     own: Program  # of feeder, observer and readers
-    patience: Patience = field(default_factory=Patience)
-    churn: Sequence[Turn] = ()
+    patience: DrainTimeouts = field(default_factory=DrainTimeouts)
+    churn: Sequence[PlannedChange] = ()
 
 
 @dataclass(frozen=True)
@@ -74,18 +74,18 @@ class Ahead:
 
 
 @dataclass(frozen=True)
-class Running:
+class RunResources:
     """The parts that a run needs, already up: handed in by the front door."""
 
     cluster: Cluster
     supervisor: Supervisor
     interrupt: Interrupt
-    ends: Ends
+    ends: EndMarkers
     services: Mapping[str, Service] = field(default_factory=dict)  # the servers of the pipeline's stores
     backlog: Backlog = nothing_stored
 
 
-def perform(test: Test, running: Running, run_log: RunLog, ahead: Ahead) -> Quiet:
+def perform(test: RunPlan, running: RunResources, run_log: RunLog, ahead: Ahead) -> FinalState:
     """Run the pipeline under faults, and bring everything to rest.
 
     Returns what the end looked like. Raises the first error of a fault, once everything is healed.
@@ -98,8 +98,8 @@ def perform(test: Test, running: Running, run_log: RunLog, ahead: Ahead) -> Quie
         running.cluster, processes, topics, test.pipeline.stages, running.services, running.backlog
     )
     path = test.folder / "journals" / "nemesis.jsonl"
-    with Journal(path, run_log.clock.zero_ns, Begun("nemesis", role="nemesis")) as journal:
-        recording = RequestRecording(running.cluster, test.worker_slots, run_log)
+    with Journal(path, run_log.clock.zero_ns, JournalBegan("nemesis", role="nemesis")) as journal:
+        recording = RequestRecording(running.cluster, test.worker_endpoints, run_log)
         errors: Sequence[BaseException] = ()
         with run_log.phase("workers"):
             recording.begin()
@@ -117,13 +117,15 @@ def perform(test: Test, running: Running, run_log: RunLog, ahead: Ahead) -> Quie
     return quiet
 
 
-def _processes(test: Test, running: Running, clock: Clock) -> Processes:
+def _processes(test: RunPlan, running: RunResources, clock: RunClock) -> Processes:
     return Processes(
         running.supervisor,
         test.folder,
         clock,
-        lambda slot: running.cluster.bootstrap if slot == "harness" else running.cluster.bootstrap_for(slot),
-        test.worker_slots,
+        lambda endpoint: (
+            running.cluster.bootstrap if endpoint == "harness" else running.cluster.bootstrap_for(endpoint)
+        ),
+        test.worker_endpoints,
         test.pipeline.stages,
         test.programs,
         test.own,
@@ -131,15 +133,15 @@ def _processes(test: Test, running: Running, clock: Clock) -> Processes:
     )
 
 
-def _start_all(test: Test, processes: Processes, run_log: RunLog) -> Member | None:
+def _start_all(test: RunPlan, processes: Processes, run_log: RunLog) -> RunProcess | None:
     """Start everybody, and wait until all are ready. Returns the feeder, which waits for its word; None, and a note,
     where a program is not ready.
     """
     written = test.pipeline.written
     watched = tuple(place for place in test.pipeline.places if place[0] in written)
-    observer = processes.start_other("observer-1", OBSERVER_SLOT, ObserverSpec(watched))
-    feeder = processes.start_other("feeder", OBSERVER_SLOT, FeederSpec(test.options.rate))
-    workers: list[Member] = []
+    observer = processes.start_other("observer-1", OBSERVER_ENDPOINT, ObserverSpec(watched))
+    feeder = processes.start_other("feeder", OBSERVER_ENDPOINT, FeederSpec(test.options.rate))
+    workers: list[RunProcess] = []
     try:
         for stage, named in test.workers.items():
             workers += [processes.start_worker(stage, worker) for worker in named]
@@ -157,21 +159,21 @@ def _start_all(test: Test, processes: Processes, run_log: RunLog) -> Member | No
 
 
 def _under_faults(
-    test: Test,
-    running: Running,
+    test: RunPlan,
+    running: RunResources,
     context: FaultContext,
     journal: Journal,
     run_log: RunLog,
     ahead: Ahead,
     recording: RequestRecording,
-    feeder: Member,
+    feeder: RunProcess,
 ) -> Sequence[BaseException]:
     """Feed, inject, watch and replace, until the time is over and every fault is healed. Gives the errors of faults."""
     processes = context.processes
     begun_s = time.monotonic()
     feeder.send(Command(go=True))
-    running.interrupt.stage = Stage.UNDER_FAULTS
-    carried_out = CarryingOut(test.injections, test.nemeses, context, journal, begun_s)
+    running.interrupt.stage = InterruptPhase.UNDER_FAULTS
+    carried_out = FaultInjector(test.injections, test.nemeses, context, journal, begun_s)
     churn = Churn(test.churn, processes, journal, carried_out.writing, begun_s)
     carried_out.start()
     churn.start()
@@ -221,7 +223,7 @@ def _under_faults(
     return (*injected.errors, *churn.errors)
 
 
-def _require_fed(feeder: Member) -> None:
+def _require_fed(feeder: RunProcess) -> None:
     """Raise where the feeder has ended: `UsageError` where it says that what makes its inputs is to blame."""
     if feeder.alive:
         return
@@ -230,7 +232,7 @@ def _require_fed(feeder: Member) -> None:
     raise EnvironmentFailure(f"the feeder ended by itself: {feeder.last_words()}")
 
 
-def _require_alive(running: Running) -> None:
+def _require_alive(running: RunResources) -> None:
     """What the run stands on is still there; raises `EnvironmentFailure`."""
     if not running.supervisor.alive:
         raise EnvironmentFailure("the guardian process is gone, so nothing would clean up: run again")

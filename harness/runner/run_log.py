@@ -5,35 +5,35 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 
-from harness.facts import Facts, Phase
-from harness.moves import Moved
-from harness.reasons import Reason, ReasonCode
-from harness.runner.processes import Clock
+from harness.results.membership_changes import MembershipChange
+from harness.results.reasons import Reason, ReasonCode
+from harness.results.run_metadata import RunMetadata, RunPhase
+from harness.results.verdict import FaultReport
+from harness.runner.processes import RunClock
 from harness.runner.progress import Progress
-from harness.runner.stall import Stall
-from harness.verdict import FaultReport
-from harness.witness.request_log import Spoken
+from harness.runner.stall import StuckCall
+from harness.witness.request_log import SpokenVersions
 
 
 @dataclass
 class RunLog:
-    """Becomes the run's `Facts`."""
+    """Becomes the run's `RunMetadata`."""
 
     progress: Progress
-    clock: Clock
-    phases: list[Phase] = field(default_factory=list)
+    clock: RunClock
+    phases: list[RunPhase] = field(default_factory=list)
     evidence_problems: list[Reason] = field(default_factory=list)
     unmet_goals: dict[str, str] = field(default_factory=dict)
     unexpected_errors: list[Reason] = field(default_factory=list)
     reports: list[FaultReport] = field(default_factory=list)
-    stalls: list[Stall] = field(default_factory=list)  # calls of workers that lasted too long
-    churn: list[Moved] = field(default_factory=list)
+    stalls: list[StuckCall] = field(default_factory=list)  # calls of workers that lasted too long
+    churn: list[MembershipChange] = field(default_factory=list)
     rows: Mapping[str, int] = field(default_factory=dict)
     compacted: Mapping[str, bool] = field(default_factory=dict)
     refused_logs: Mapping[str, str] = field(default_factory=dict)
     history_crc: int | None = None
     clock_drift_ms: float | None = None
-    spoken: Spoken = field(default_factory=Spoken)  # by the workers, to the brokers
+    spoken: SpokenVersions = field(default_factory=SpokenVersions)  # by the workers, to the brokers
     ran: Sequence[str] = ()  # the clients that the workers ran, as their journals say
     features: Mapping[str, int] = field(default_factory=dict)  # of the cluster, those in force
     rested_ms: float | None = None  # the wall clock when nothing moved any more, where no sentinel has it
@@ -61,7 +61,7 @@ class RunLog:
         try:
             yield
         finally:
-            self.phases.append(Phase(name, round(start_s, 3), round(self.now_s(), 3)))
+            self.phases.append(RunPhase(name, round(start_s, 3), round(self.now_s(), 3)))
 
     @contextmanager
     def steps(self) -> Iterator[Callable[[str], None]]:
@@ -74,9 +74,11 @@ class RunLog:
 
             yield begin
 
-    def facts(self, interrupted: bool, unscheduled: Mapping[str, str], versions: Mapping[str, str]) -> Facts:
+    def facts(
+        self, interrupted: bool, unscheduled: Mapping[str, str], versions: Mapping[str, str]
+    ) -> RunMetadata:
         """All of it."""
-        return Facts(
+        return RunMetadata(
             phases=self.phases,
             faults=sorted(self.reports, key=lambda report: report.start_s),
             churn=self.churn,

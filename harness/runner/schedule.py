@@ -14,14 +14,14 @@ from typing import Any
 
 from harness.cluster import in_words
 from harness.cluster.kinds.registry import where
-from harness.errors import UsageError
-from harness.runner.churn import LEAD_S, Turn
-from harness.runner.faults import (
+from harness.common.errors import UsageError
+from harness.runner.churn import LEAD_S, PlannedChange
+from harness.runner.nemesis import (
     FaultTargets,
-    Injection,
     Nemesis,
-    NothingToStrike,
-    OfAnotherPipeline,
+    NoTarget,
+    NotForThisPipeline,
+    PlannedFault,
     Resource,
 )
 
@@ -32,16 +32,18 @@ MOST_SLACK_S = 2.0
 class Schedule:
     """All injections of a run, by start, and the faults that would have been permitted but had no room."""
 
-    injections: tuple[Injection, ...] = ()
+    injections: tuple[PlannedFault, ...] = ()
     unscheduled: Mapping[str, str] = field(default_factory=dict)
-    churn: tuple[Turn, ...] = ()
+    churn: tuple[PlannedChange, ...] = ()
 
     @classmethod
     def from_tables(
         cls, injections: Iterable[Mapping[str, Any]], churn: Iterable[Mapping[str, Any]]
     ) -> "Schedule":
         """Read the schedule of a stored run from its tables. Raises `UnreadableInput`."""
-        return cls(tuple(map(Injection.from_table, injections)), churn=tuple(map(Turn.from_table, churn)))
+        return cls(
+            tuple(map(PlannedFault.from_table, injections)), churn=tuple(map(PlannedChange.from_table, churn))
+        )
 
 
 def draw(
@@ -82,9 +84,9 @@ def too_short(nemeses: Iterable[Nemesis], time_limit_s: float) -> str:
     return f"no fault fits in {time_limit_s:g} s; --time-limit {needed_s} has room for {quickest.name}"
 
 
-def sequences(injections: Sequence[Injection], nemeses: Mapping[str, Nemesis]) -> list[list[Injection]]:
+def sequences(injections: Sequence[PlannedFault], nemeses: Mapping[str, Nemesis]) -> list[list[PlannedFault]]:
     """The injections in sequences that share no resource: each can be carried out by itself, one after another."""
-    found: list[tuple[set[Resource], list[Injection]]] = []
+    found: list[tuple[set[Resource], list[PlannedFault]]] = []
     for injection in sorted(injections, key=lambda one: one.start_s):
         resources = set(nemeses[injection.fault].occupies(injection))
         sharing = [one for one in found if one[0] & resources]
@@ -98,9 +100,9 @@ def _is_of_another(nemesis: Nemesis, targets: FaultTargets) -> bool:
     """Whether it strikes what this pipeline has nothing of, as most have not."""
     try:
         nemesis.drawn(Random(0), targets)
-    except OfAnotherPipeline:
+    except NotForThisPipeline:
         return True
-    except NothingToStrike:
+    except NoTarget:
         return False
     return False
 
@@ -113,7 +115,7 @@ def _lacks(nemesis: Nemesis, targets: FaultTargets) -> str | None:
         return f"needs a cluster on which one can {in_words(needs - targets.can)}{able}"
     try:
         nemesis.drawn(Random(0), targets)
-    except NothingToStrike as error:
+    except NoTarget as error:
         return f"needs {error}"
     least_brokers = max(nemesis.least_brokers, nemesis.beyond.least_brokers)
     if len(targets.brokers) < least_brokers:
@@ -123,17 +125,17 @@ def _lacks(nemesis: Nemesis, targets: FaultTargets) -> str | None:
 
 def _place(
     nemeses: Sequence[Nemesis], targets: FaultTargets, time_limit_s: float, rng: Random
-) -> list[tuple[str, Injection]]:
+) -> list[tuple[str, PlannedFault]]:
     """Injections, each with what asked for it, in the order in which they were drawn."""
     free_s: dict[Resource, float] = defaultdict(lambda: LEAD_S)
-    placed: list[tuple[str, Injection]] = []
+    placed: list[tuple[str, PlannedFault]] = []
     while True:
         order = list(nemeses)
         rng.shuffle(order)
         before = len(placed)
         for nemesis in order:
             drawn = nemesis.drawn(rng, targets)
-            injection = Injection(nemesis.name, drawn.target, 0.0, nemesis.hold_s, drawn.parameters)
+            injection = PlannedFault(nemesis.name, drawn.target, 0.0, nemesis.hold_s, drawn.parameters)
             resources = nemesis.occupies(injection)
             earliest_s = max((free_s[resource] for resource in resources), default=LEAD_S)
             slack_s = min(MOST_SLACK_S, time_limit_s - earliest_s - nemesis.room_s)
@@ -154,7 +156,7 @@ def _one_round_s(nemeses: Sequence[Nemesis], targets: FaultTargets) -> int:
     rng = Random(0)
     for nemesis in nemeses:
         drawn = nemesis.drawn(rng, targets)
-        injection = Injection(nemesis.name, drawn.target, 0.0, nemesis.hold_s, drawn.parameters)
+        injection = PlannedFault(nemesis.name, drawn.target, 0.0, nemesis.hold_s, drawn.parameters)
         taken_s[nemesis.occupies(injection)] += nemesis.room_s
     resources = {resource for occupied in taken_s for resource in occupied}
     longest_s = max(sum(s for occupied, s in taken_s.items() if one in occupied) for one in resources)

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from harness.reasons import Reason, ReasonCode
+from harness.results.reasons import Reason, ReasonCode
 
 
 @dataclass
-class Stall:
+class StuckCall:
     """One call that lasts too long."""
 
     journal: str

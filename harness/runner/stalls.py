@@ -1,17 +1,17 @@
 """Workers that wait in a call of their client for longer than it may take: told while it lasts, and at the end.
 
-A worker tells it by a thread of its own (`harness.clients.call_watch`). A call that comes back is a warning; a worker
+A worker tells it by a thread of its own (`harness.roles.call_watch`). A call that comes back is a warning; a worker
 that has to be killed in it makes the run unknown: what it had in hand was not brought to its end.
 """
 
-from harness.errors import FencepostError
-from harness.history import Role
-from harness.pipeline import StageFacts
-from harness.reasons import Reason, ReasonCode
-from harness.runner.faults import FaultContext
-from harness.runner.member import STOP_TIMEOUT_S, Member
+from harness.common.errors import FencepostError
+from harness.model.pipeline import StageSpec
+from harness.model.vocabulary import Role
+from harness.results.reasons import Reason, ReasonCode
+from harness.runner.member import STOP_TIMEOUT_S, RunProcess
+from harness.runner.nemesis import FaultContext
 from harness.runner.run_log import RunLog
-from harness.runner.stall import Stall
+from harness.runner.stall import StuckCall
 
 OF_GROUP = "send_offsets_to_transaction"
 
@@ -27,12 +27,12 @@ def note_stalls(context: FaultContext, run_log: RunLog) -> None:
                 stall.until_s = now_s
         known = any((one.journal, one.since_s) == (member.journal, since_ns / 1e9) for one in run_log.stalls)
         if since_ns and not known and member.role is Role.WORKER and member.alive:
-            stall = Stall(member.journal, member.heard.waits, since_ns / 1e9, _whom(member, context))
+            stall = StuckCall(member.journal, member.heard.waits, since_ns / 1e9, _whom(member, context))
             run_log.stalls.append(stall)
             run_log.progress.say(stall.reason(now_s).text)
 
 
-def not_ended(member: Member, context: FaultContext, run_log: RunLog) -> Reason:
+def not_ended(member: RunProcess, context: FaultContext, run_log: RunLog) -> Reason:
     """Why a process had to be killed at the end: that it did not end, or what it waited for."""
     waits = [one for one in run_log.stalls if one.journal == member.journal and one.until_s is None]
     if not waits:
@@ -44,13 +44,13 @@ def not_ended(member: Member, context: FaultContext, run_log: RunLog) -> Reason:
     return stall.reason(run_log.now_s(), ", and was killed")
 
 
-def _whom(member: Member, context: FaultContext) -> str:
+def _whom(member: RunProcess, context: FaultContext) -> str:
     """Who should answer the call that it is in, as the end of a sentence."""
     stage = next((one for one in context.stages if one.name == member.stage), None)
     return _coordinator(member, stage, context) if stage else ""
 
 
-def _coordinator(member: Member, stage: StageFacts, context: FaultContext) -> str:
+def _coordinator(member: RunProcess, stage: StageSpec, context: FaultContext) -> str:
     own = stage.transactional_ids.get(member.worker or "")
     try:
         if member.heard.waits == OF_GROUP and stage.group is not None:

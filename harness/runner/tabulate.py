@@ -11,14 +11,14 @@ from pathlib import Path
 import orjson
 import pyarrow.parquet as pq
 
-from harness.promises import FETCH, HISTORY_FILE, INTERNAL_TOPICS
-from harness.reasons import Reason, ReasonCode
-from harness.record.events import Completed, NoEvent, parse
+from harness.model.promises import FETCH, HISTORY_FILE, INTERNAL_TOPICS
+from harness.record.client_history import write_client_history
+from harness.record.events import Completed, NotAnEvent, parse
 from harness.record.naming import operation_name
 from harness.record.partitions import PartitionIds, write_partitions
 from harness.record.tables import Tabulator
-from harness.record.told_history import write_told
-from harness.settings.test_toml import Plan
+from harness.results.reasons import Reason, ReasonCode
+from harness.settings.run_file import StoredPlan
 from harness.witness import FETCHED
 from harness.witness.capture import ReplicaSource, capture
 
@@ -34,7 +34,7 @@ class Ends:
     compacted: Mapping[str, bool] = field(default_factory=dict)  # by topic
 
 
-def tabulate(folder: Path, plan: Plan, ends: Ends | None = None) -> None:
+def tabulate(folder: Path, plan: StoredPlan, ends: Ends | None = None) -> None:
     """Write `history/` from the journals, and `log/` from the brokers' segments if they are there; and, where the
     run promises it, the clients' history beside them.
     """
@@ -54,7 +54,7 @@ def tabulate(folder: Path, plan: Plan, ends: Ends | None = None) -> None:
     write_partitions(names, run, folder / "history", asked.compacted, known)
     if plan.promises.history:
         told_by = [*journals, *(folder / "journals").glob("nemesis.jsonl")]
-        write_told(told_by, pipeline.stages, folder / HISTORY_FILE)
+        write_client_history(told_by, pipeline.stages, folder / HISTORY_FILE)
 
 
 def unexpected_errors(folder: Path) -> list[Reason]:
@@ -66,7 +66,7 @@ def unexpected_errors(folder: Path) -> list[Reason]:
                 if b'"surprise":true' in line and line.endswith(b"\n"):
                     try:
                         event = parse(orjson.loads(line))
-                    except (NoEvent, orjson.JSONDecodeError):
+                    except (NotAnEvent, orjson.JSONDecodeError):
                         continue  # the tables count it as a line that is missing
                     if isinstance(event, Completed) and event.surprise:
                         name = operation_name(path.stem, event.op)

@@ -2,7 +2,7 @@
 
 import time
 
-from harness.pipeline import PipelineFacts
+from harness.model.pipeline import PipelineSpec
 from harness.runner.processes import Processes
 from harness.runner.progress import Tick
 from harness.settings.options import Options
@@ -15,7 +15,7 @@ class Watch:
     """The state of a run, tick by tick."""
 
     def __init__(
-        self, processes: Processes, pipeline: PipelineFacts, options: Options, begun_s: float
+        self, processes: Processes, pipeline: PipelineSpec, options: Options, begun_s: float
     ) -> None:
         self._processes = processes
         written = set(pipeline.written)

@@ -1,1 +1,1 @@
-"""What a user can set: options, the kinds of value, and test.toml."""
+"""What a user can set: options, the kinds of value, and run.toml."""

@@ -3,9 +3,9 @@
 import re
 from dataclasses import dataclass
 
+from harness.common.errors import UsageError
+from harness.common.names import unknown
 from harness.environment.client_versions import CLIENTS, ClientVersion, client_version
-from harness.errors import UsageError
-from harness.names import unknown
 from harness.settings.kinds import refuse
 
 _VERSION = re.compile(r"[0-9A-Za-z][0-9A-Za-z.+_-]{0,31}")

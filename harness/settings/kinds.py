@@ -11,15 +11,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from harness.errors import UsageError
-from harness.names import on_one_line, unknown
-from harness.secrets import redact_setting, redact_text
+from harness.common.errors import UsageError
+from harness.common.names import on_one_line, unknown
+from harness.common.secrets import redact_setting, redact_text
 
 _UNITS_S = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 _LENGTH = "a length of time, as 90m or 2h"
 
 
-class Kind(Protocol):
+class OptionKind(Protocol):
     """What an option may be."""
 
     def parse(self, key: str, text: str) -> Any:
@@ -40,7 +40,7 @@ def refuse(key: str, must_be: str, value: object) -> UsageError:
 
 
 @dataclass(frozen=True)
-class Whole:
+class WholeNumber:
     """A whole number within limits, both included."""
 
     low: int
@@ -93,7 +93,7 @@ class Number:
 
 
 @dataclass(frozen=True)
-class Length:
+class Duration:
     """A length of time in seconds: `90`, `90s`, `45m`, `2h`."""
 
     def parse(self, key: str, text: str) -> float:
@@ -196,7 +196,7 @@ class Names:
 
 
 @dataclass(frozen=True)
-class Settings:
+class ForeignSettings:
     """Another program's settings: a mapping of names to text."""
 
     names: str  # a pattern
@@ -237,5 +237,5 @@ def _is_unicode(text: str) -> bool:
 
 PATH = Text("the path of a folder")
 TOOL = Text("auto, bundled, or a path")
-SPARK = Settings(r"spark\.[^\s=]+", 'one of Spark\'s, which begin with "spark."')
-BROKER = Settings(r"[a-z][a-z0-9._-]*", "a setting of Kafka's brokers")
+SPARK = ForeignSettings(r"spark\.[^\s=]+", 'one of Spark\'s, which begin with "spark."')
+BROKER = ForeignSettings(r"[a-z][a-z0-9._-]*", "a setting of Kafka's brokers")

@@ -1,7 +1,7 @@
 """What a run is asked to be: one frozen dataclass, the same names in TOML, in Python and on the command line.
 
 A key is a field's name with hyphens and without its unit: `time_limit_s` is `time-limit` in
-`test.toml`, `--time-limit` for the shell. Keys may be written with underscores everywhere.
+`run.toml`, `--time-limit` for the shell. Keys may be written with underscores everywhere.
 """
 
 import dataclasses
@@ -10,23 +10,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from harness.common.errors import UsageError
+from harness.common.names import check_name, unknown
+from harness.common.secrets import REDACTED, redact_setting
 from harness.environment.kafka_versions import kafka_version
-from harness.errors import UsageError
-from harness.names import check_name, unknown
-from harness.secrets import REDACTED, redact_setting
 from harness.settings.client_choice import ClientChoice, ClientKind
 from harness.settings.kinds import (
     BROKER,
     PATH,
     SPARK,
     TOOL,
-    Kind,
     Names,
     Number,
     OneOf,
+    OptionKind,
     Switch,
     Text,
-    Whole,
+    WholeNumber,
     refuse,
 )
 from harness.settings.tags import PREFIX
@@ -36,7 +36,7 @@ ASSIGNORS = ("eager", "cooperative")
 COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
-def option(kind: Kind, default: Any, words: str, *, flag: bool = False) -> Any:
+def option(kind: OptionKind, default: Any, words: str, *, flag: bool = False) -> Any:
     """A field of `Options`. With `flag` it has its own option on the command line; else `--set` sets it."""
     metadata = {"kind": kind, "help": words, "flag": flag}
     if isinstance(default, dict):
@@ -45,7 +45,7 @@ def option(kind: Kind, default: Any, words: str, *, flag: bool = False) -> Any:
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownNames:
     """What options may name. The caller of `Options.validated` gives it: this room knows no registry."""
 
     workloads: Collection[str]
@@ -74,11 +74,11 @@ class Options:
         Number(1, 86400, "seconds"), 60.0, "seconds of workload under faults", flag=True
     )
     seed: int | None = option(
-        Whole(0, 2**63 - 1), None, "of all that is drawn; random if not given", flag=True
+        WholeNumber(0, 2**63 - 1), None, "of all that is drawn; random if not given", flag=True
     )
-    workers: int = option(Whole(1, 16), 3, "processes per stage of the pipeline", flag=True)
+    workers: int = option(WholeNumber(1, 16), 3, "processes per stage of the pipeline", flag=True)
     rate: float = option(Number(0.1, 100_000, "inputs a second"), 150.0, "inputs a second", flag=True)
-    txn_size: int = option(Whole(1, 10_000), 20, "inputs per transaction", flag=True)
+    txn_size: int = option(WholeNumber(1, 10_000), 20, "inputs per transaction", flag=True)
     client: str = option(
         ClientKind(), "librdkafka", "the pipeline's client: librdkafka or java, or NAME:VERSION", flag=True
     )
@@ -100,7 +100,7 @@ class Options:
         "the kind of cluster: `fencepost list clusters` has them",
         flag=True,
     )
-    brokers: int = option(Whole(1, 7), 3, "how many brokers the cluster has, 1 to 7", flag=True)
+    brokers: int = option(WholeNumber(1, 7), 3, "how many brokers the cluster has, 1 to 7", flag=True)
     kafka: str = option(Text("a version of Kafka"), "4.3.1", "the version of Kafka", flag=True)
     defect: str | None = option(Text("a defect"), None, "run the workload wrong on purpose", flag=True)
     store: str = option(PATH, "store", "the folder that runs are kept in", flag=True)
@@ -140,7 +140,7 @@ class Options:
         Number(0, 0.5), 0.0, "share of the transactions, 0 to 0.5, held open past their time-out"
     )
     transaction_version: int | None = option(
-        Whole(0, 2),
+        WholeNumber(0, 2),
         None,
         "the cluster's feature transaction.version, 0 to 2 (KIP-890); that version of Kafka's own if not given",
     )
@@ -153,14 +153,14 @@ class Options:
         "of the records that workers and feeder send: none, gzip, snappy, lz4 or zstd",
     )
     record_bytes: int = option(
-        Whole(0, 4_194_304), 0, "bytes that inputs and outputs are padded to; 0: no padding"
+        WholeNumber(0, 4_194_304), 0, "bytes that inputs and outputs are padded to; 0: no padding"
     )
-    partitions: int = option(Whole(1, 64), 6, "partitions of each topic")
+    partitions: int = option(WholeNumber(1, 64), 6, "partitions of each topic")
     static_membership: bool = option(
         Switch(), False, "workers have a group.instance.id, which outlives a restart: true or false"
     )
     first_port: int | None = option(
-        Whole(1024, 65_000), None, "use ports from this one up; free ports if not given"
+        WholeNumber(1024, 65_000), None, "use ports from this one up; free ports if not given"
     )
     witness: str | None = option(
         OneOf(("segments", "fetch")),
@@ -175,7 +175,7 @@ class Options:
     )
     permits: tuple[str, ...] | None = option(Names(), None, "what an external run may strike: workers,links")
     prefix: str = option(PREFIX, "fencepost", "what the topics, groups and ids of an external run begin with")
-    heap_mb: int = option(Whole(128, 8192), 256, "MB of heap of each broker")
+    heap_mb: int = option(WholeNumber(128, 8192), 256, "MB of heap of each broker")
     mirror: str | None = option(
         Text("a URL (http, https or file)", r"(https?|file)://[^\s]+"),
         None,
@@ -215,7 +215,7 @@ class Options:
         """The run's folder in the store."""
         return self.name or self.workload
 
-    def validated(self, known: Known) -> "Options":
+    def validated(self, known: KnownNames) -> "Options":
         """These options, if they can be met; raises `UsageError` in one sentence."""
         for key, one in FIELDS.items():
             value = getattr(self, one.name)
@@ -285,8 +285,8 @@ def _texts(options: Options) -> Iterator[tuple[str, str, str]]:
             yield key, name, text
 
 
-def _kind(key: str) -> Kind:
-    kind: Kind = FIELDS[key].metadata["kind"]
+def _kind(key: str) -> OptionKind:
+    kind: OptionKind = FIELDS[key].metadata["kind"]
     return kind
 
 
@@ -318,7 +318,7 @@ def parse_set(assignment: str) -> dict[str, Any]:
 
 
 def to_toml(options: Options) -> dict[str, Any]:
-    """The table `[options]` of `test.toml`: everything that is given, defaults as well, and no secret."""
+    """The table `[options]` of `run.toml`: everything that is given, defaults as well, and no secret."""
     options = options.redacted()
     table: dict[str, Any] = {}
     for key, one in FIELDS.items():

@@ -6,17 +6,17 @@ what a fault is given. A whole test, of the fault that docs/add-a-fault.md adds:
 
     import pytest
 
-    from harness.errors import FaultFailed
-    from harness.runner.faults import Injection, Target
+    from harness.common.errors import FaultFailed
+    from harness.runner.nemesis import PlannedFault, Target
     from harness.testing.fake_cluster import FakeCluster, fault_context
     from nemeses.pause_first import NEMESIS
 
-    PLANNED = Injection("pause-first", Target("broker", "1"), start_s=0.0, hold_s=9.0)
+    PLANNED = PlannedFault("pause-first", Target("broker", "1"), start_s=0.0, hold_s=9.0)
 
 
     def test_it_pauses_the_first_broker_and_resumes_it() -> None:
         cluster = FakeCluster()
-        with NEMESIS.strike(fault_context(cluster), PLANNED) as effect:
+        with NEMESIS.inject(fault_context(cluster), PLANNED) as effect:
             assert [broker.running for broker in cluster.brokers] == [False, True, True]
         assert effect.acted and effect.target == "broker 1"
         assert all(broker.running for broker in cluster.brokers)
@@ -24,7 +24,7 @@ what a fault is given. A whole test, of the fault that docs/add-a-fault.md adds:
 
     def test_a_broker_that_does_not_come_back_fails_the_run() -> None:
         cluster = FakeCluster(heal_fails=True)
-        with pytest.raises(FaultFailed), NEMESIS.strike(fault_context(cluster), PLANNED):
+        with pytest.raises(FaultFailed), NEMESIS.inject(fault_context(cluster), PLANNED):
             pass
 
 A fault that has nothing to show must not count: `FakeCluster(moves=False)` keeps the roles of a broker where they are,

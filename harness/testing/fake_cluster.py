@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any, cast
 
 from harness.cluster import EVERYTHING, Ability, Need, PartitionView, TransactionView
-from harness.errors import FaultFailed, WaitTimeout
+from harness.common.errors import FaultFailed, WaitTimeout
+from harness.model.pipeline import TopicPartition, TopicSpec
 from harness.network.links import between, client_link
-from harness.pipeline import Place, TopicFacts
-from harness.runner.faults import FaultContext
+from harness.runner.nemesis import FaultContext
 from harness.runner.processes import Processes
 from harness.testing.fake_network import FakeNetwork
-from harness.witness.request_log import Heard, Spoken
+from harness.witness.request_log import ObservedClientIds, SpokenVersions
 
 
 @dataclass
@@ -36,7 +36,7 @@ class FakeBroker:
         """Whether it is up."""
         return self.state == "up"
 
-    def log_bytes(self, place: Place) -> int:
+    def log_bytes(self, place: TopicPartition) -> int:
         """Return 150 for the leader of a busy cluster, else 100."""
         return 100 + 50 * (self.cluster.busy and self.cluster.leader_of(f"{place[0]}/{place[1]}") == self.id)
 
@@ -92,19 +92,25 @@ class FakeCluster:
     can: frozenset[Need] = EVERYTHING
     network: FakeNetwork = field(default_factory=FakeNetwork)
     bootstrap: str = "nowhere:9092"
-    created: list[TopicFacts] = field(default_factory=list)
+    created: list[TopicSpec] = field(default_factory=list)
     transactions: dict[str, list[TransactionView]] = field(
         default_factory=dict
     )  # by transactional id: one answer for each call of `transaction`; the last one repeats
-    offsets: dict[str, dict[Place, int]] = field(default_factory=dict)  # by group: its committed offsets
-    soon: dict[str, dict[Place, int]] = field(default_factory=dict)  # what replaces them after the next call
+    offsets: dict[str, dict[TopicPartition, int]] = field(
+        default_factory=dict
+    )  # by group: its committed offsets
+    soon: dict[str, dict[TopicPartition, int]] = field(
+        default_factory=dict
+    )  # what replaces them after the next call
     groups: dict[str, list[tuple[str, ...] | None]] = field(
         default_factory=dict
     )  # by group: its members for each call of `members`; the last one repeats
-    asked: dict[str, Heard] = field(default_factory=dict)  # by client slot: what `heard` returns
+    asked: dict[str, ObservedClientIds] = field(
+        default_factory=dict
+    )  # by client endpoint: what `heard` returns
     records_on: bool = False  # `record_requests(False)` raises `WaitTimeout`
     recording: list[bool] = field(default_factory=list)  # the argument of each call of `record_requests`
-    ends: dict[Place, tuple[int, int, int]] = field(
+    ends: dict[TopicPartition, tuple[int, int, int]] = field(
         default_factory=dict
     )  # log start, last stable offset, high watermark
 
@@ -114,14 +120,14 @@ class FakeCluster:
         clients = [client_link(f"w{n}", broker.id) for n in range(8) for broker in self.brokers]
         self.network.links = self.network.links or [*around_all(self.size), *clients]
 
-    def bootstrap_for(self, slot: str) -> str:
+    def bootstrap_for(self, endpoint: str) -> str:
         """Return `bootstrap`."""
         return self.bootstrap
 
     def witness(self) -> None:
         """Return None: there are no logs."""
 
-    def create_topics(self, topics: Sequence[TopicFacts], timeout_s: float) -> None:
+    def create_topics(self, topics: Sequence[TopicSpec], timeout_s: float) -> None:
         """Add them to `created`."""
         self.created += topics
 
@@ -164,7 +170,7 @@ class FakeCluster:
         """Return the broker with the role `group NAME`."""
         return self.leader_of(f"group {group}")
 
-    def offsets_place(self, group: str) -> Place:
+    def offsets_place(self, group: str) -> TopicPartition:
         """Return partition 0."""
         return "__consumer_offsets", 0
 
@@ -178,7 +184,7 @@ class FakeCluster:
         if missing := self.out_of_sync(topics):
             raise WaitTimeout("every ISR to be full", timeout_s, "; ".join(missing))
 
-    def last_stable(self, topics: Sequence[str]) -> Mapping[Place, tuple[int, int, int]]:
+    def last_stable(self, topics: Sequence[str]) -> Mapping[TopicPartition, tuple[int, int, int]]:
         """Return what `ends` says."""
         return {place: ends for place, ends in self.ends.items() if place[0] in topics}
 
@@ -186,7 +192,7 @@ class FakeCluster:
         """Return false for each topic."""
         return dict.fromkeys(topics, False)
 
-    def committed(self, group: str) -> Mapping[Place, int]:
+    def committed(self, group: str) -> Mapping[TopicPartition, int]:
         """Return what `offsets` says, and put `soon` in its place."""
         told = self.offsets.get(group, {})
         self.offsets[group] = self.soon.pop(group, told)
@@ -205,9 +211,13 @@ class FakeCluster:
         """Return the features of a new cluster."""
         return {"metadata.version": 1, "transaction.version": 2}
 
-    def heard(self, slot: str) -> Heard:
+    def heard(self, endpoint: str) -> ObservedClientIds:
         """Return what `asked` says while requests are recorded."""
-        return self.asked.get(slot, Heard()) if self.recording[-1:] == [True] else Heard()
+        return (
+            self.asked.get(endpoint, ObservedClientIds())
+            if self.recording[-1:] == [True]
+            else ObservedClientIds()
+        )
 
     def record_requests(self, on: bool, whose: str = "the run's") -> None:
         """Add the argument to `recording`."""
@@ -223,9 +233,9 @@ class FakeCluster:
         yield lambda: self.network.proof
         one.resume()
 
-    def spoken(self, slots: Sequence[str]) -> Spoken:
+    def spoken(self, endpoints: Sequence[str]) -> SpokenVersions:
         """Return one request if requests were recorded."""
-        return Spoken({"EndTxn": [1]}, ["fake 1"]) if True in self.recording else Spoken()
+        return SpokenVersions({"EndTxn": [1]}, ["fake 1"]) if True in self.recording else SpokenVersions()
 
 
 class NoProcesses:

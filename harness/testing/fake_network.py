@@ -4,12 +4,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from harness.errors import FaultFailed
-from harness.network import Carried, LinkEffect
+from harness.common.errors import FaultFailed
+from harness.network import LinkEffect, LinkTraffic
 
 
 @dataclass
-class FakeImposed:
+class FakeActiveEffect:
     """An effect on some links. `evidence` returns `proof`."""
 
     links: Sequence[str]
@@ -32,12 +32,12 @@ class FakeMeter:
     network: "FakeNetwork"
     links: Sequence[str]
 
-    def carried(self) -> Mapping[str, Carried] | None:
+    def carried(self) -> Mapping[str, LinkTraffic] | None:
         """Return the same bytes at each call; None if the network is not `measured`."""
         if not self.network.measured:
             return None
         used = self.network.connections(self.links)
-        return {link: Carried(100, 50) if used[link] else Carried(0, 0) for link in self.links}
+        return {link: LinkTraffic(100, 50) if used[link] else LinkTraffic(0, 0) for link in self.links}
 
 
 @dataclass
@@ -62,11 +62,11 @@ class FakeNetwork:
         return FakeMeter(self, tuple(links))
 
     @contextmanager
-    def impose(self, links: Sequence[str], effect: LinkEffect) -> Iterator[FakeImposed]:
+    def impose(self, links: Sequence[str], effect: LinkEffect) -> Iterator[FakeActiveEffect]:
         """Remember it. Raises `FaultFailed` at the end if `heal_fails`."""
         self.on += links
         self.imposed += [(link, effect) for link in links]
-        yield FakeImposed(links, self.proof)
+        yield FakeActiveEffect(links, self.proof)
         if self.heal_fails:
             raise FaultFailed("the links could not be healed")
         self.on = [link for link in self.on if link not in links]

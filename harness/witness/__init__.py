@@ -16,7 +16,7 @@ FETCHED = "fetched"
 
 
 @dataclass(frozen=True)
-class Edge:
+class LogEdge:
     """A partition's log when the cluster was at rest, as its leader told."""
 
     leader: int
@@ -43,7 +43,7 @@ class Witness(Protocol):
         """The topics of which no record is missing between the edges, as was seen: nothing was compacted away."""
         ...
 
-    def take(self, edges: Mapping[Place, Edge], folder: Path) -> None:
+    def take(self, edges: Mapping[Place, LogEdge], folder: Path) -> None:
         """Bring what these partitions hold into the run's folder, while the cluster is up and at rest.
 
         Raises `EnvironmentFailure`.

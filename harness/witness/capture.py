@@ -18,10 +18,10 @@ from harness.record.parquet_writer import ParquetWriter, open_parquet
 from harness.record.partitions import PartitionIds
 from harness.record.schema import LOG
 from harness.witness import offsets_log, transaction_log
-from harness.witness.fields import Undecodable
-from harness.witness.records import Record, read_marker, read_records
+from harness.witness.fields import UndecodableField
+from harness.witness.records import LogRecord, read_marker, read_records
 from harness.witness.replicas import Replica, ReplicaSource, find_replicas
-from harness.witness.segments import Batch
+from harness.witness.segments import LogBatch
 
 __all__ = ["INTERNAL_TOPICS", "ReplicaSource", "capture"]
 
@@ -108,13 +108,13 @@ class _Scribe:
             try:
                 records = list(read_records(batch)) if leads and internal and not batch.control else []
                 self._write_batch(batch, replica.broker, leads, tp)
-            except Undecodable as error:
+            except UndecodableField as error:
                 replica.damage.add(f"damaged batch at offset {batch.base_offset}: {error}")
                 continue
             for record in records:
                 try:
                     self._write_record(replica.topic, tp, batch, record)
-                except Undecodable as error:
+                except UndecodableField as error:
                     replica.damage.add(f"record at offset {record.offset}: {error}")
         self.sheets["replicas"].append(
             (
@@ -130,13 +130,13 @@ class _Scribe:
             )
         )
 
-    def _write_record(self, topic: str, tp: int, batch: Batch, record: Record) -> None:
+    def _write_record(self, topic: str, tp: int, batch: LogBatch, record: LogRecord) -> None:
         if topic == TRANSACTION_STATE:
             self._write_state(tp, record)
         else:
             self._write_commit(tp, batch, record)
 
-    def _write_batch(self, batch: Batch, broker: int, leads: bool, tp: int) -> None:
+    def _write_batch(self, batch: LogBatch, broker: int, leads: bool, tp: int) -> None:
         marker = read_marker(batch) if batch.control else None
         self.sheets["batches"].append(
             (
@@ -160,7 +160,7 @@ class _Scribe:
             )
         )
 
-    def _write_state(self, log_tp: int, record: Record) -> None:
+    def _write_state(self, log_tp: int, record: LogRecord) -> None:
         state = transaction_log.decode(record.key, record.value)
         if state is None:
             return
@@ -181,7 +181,7 @@ class _Scribe:
             )
         )
 
-    def _write_commit(self, log_tp: int, batch: Batch, record: Record) -> None:
+    def _write_commit(self, log_tp: int, batch: LogBatch, record: LogRecord) -> None:
         commit = offsets_log.decode(record.key, record.value)
         if commit is None or commit.topic not in self.topics:
             return  # no offset of the run's own topics

@@ -14,13 +14,13 @@ from uuid import UUID
 
 from kafka.protocol.consumer import FetchRequest
 
-from harness.clients.wire import Connection, Target
-from harness.errors import EnvironmentFailure
-from harness.promises import FETCH
-from harness.waiting import wait_for
-from harness.witness import FETCHED, Edge, Place
-from harness.witness.own_batches import EVERYTHING, OwnBatches
-from harness.witness.segments import HEADER, Batch
+from harness.common.errors import EnvironmentFailure
+from harness.common.waiting import wait_for
+from harness.model.promises import FETCH
+from harness.wire.protocol import KafkaConnection, Target
+from harness.witness import FETCHED, LogEdge, Place
+from harness.witness.own_batches import EVERYTHING, RunBatches
+from harness.witness.segments import HEADER, LogBatch
 
 VERSION = 12  # the last that names topics
 ANSWER_BYTES = 4 * 1024 * 1024
@@ -38,7 +38,7 @@ class FetchWitness:
     def __init__(
         self,
         brokers: Mapping[int, Target],
-        own: OwnBatches = EVERYTHING,
+        own: RunBatches = EVERYTHING,
         refused: Mapping[str, str] | None = None,
     ) -> None:
         """`brokers`: where each listens; `own`: what is written down of topics that others use as well; `refused`: the
@@ -60,7 +60,7 @@ class FetchWitness:
         """The topics in which each offset had its record."""
         return frozenset(self._seen - self._broken)
 
-    def take(self, edges: Mapping[Place, Edge], folder: Path) -> None:
+    def take(self, edges: Mapping[Place, LogEdge], folder: Path) -> None:
         """Fetch every partition from its leader. The transaction log comes before the committed offsets: it says
         which producers are the run's.
         """
@@ -74,7 +74,7 @@ class FetchWitness:
                     f"nobody leads {places[0][0]}/{places[0][1]}, so it cannot be fetched"
                 )
             data = folder / FETCHED / str(leader) / "data"
-            with Connection(self._brokers[leader], TIMEOUT_S) as connection:
+            with KafkaConnection(self._brokers[leader], TIMEOUT_S) as connection:
                 for place in places:
                     if place[0] not in self._refused:
                         self._take(connection, place, edges[place], data)
@@ -87,7 +87,7 @@ class FetchWitness:
             )
             _checkpoint(data / "log-start-offset-checkpoint", {p: e.start for p, e in taken.items()})
 
-    def _take(self, connection: Connection, place: Place, edge: Edge, data: Path) -> None:
+    def _take(self, connection: KafkaConnection, place: Place, edge: LogEdge, data: Path) -> None:
         topic, number = place
         partition = data / f"{topic}-{number}"
         partition.mkdir(parents=True)
@@ -100,7 +100,7 @@ class FetchWitness:
             (partition / "partition.metadata").unlink()
             partition.rmdir()
 
-    def _stream(self, connection: Connection, place: Place, edge: Edge, file: BinaryIO) -> bool:
+    def _stream(self, connection: KafkaConnection, place: Place, edge: LogEdge, file: BinaryIO) -> bool:
         """Write all batches from the start to the high watermark; False: they may not be read."""
         at = edge.start
         while at < edge.high_watermark:
@@ -122,7 +122,7 @@ class FetchWitness:
                 )
         return True
 
-    def _records(self, connection: Connection, place: Place, at: int) -> bytes | None:
+    def _records(self, connection: KafkaConnection, place: Place, at: int) -> bytes | None:
         """What the leader gives from an offset on; None: it may not be read."""
 
         def given() -> tuple[bytes | None] | None:
@@ -142,11 +142,11 @@ class FetchWitness:
         self._refused[topic] = f"the cluster's ACLs keep the log of {topic} from this user"
 
 
-def batches_in(records: bytes) -> Iterator[Batch]:
+def batches_in(records: bytes) -> Iterator[LogBatch]:
     """The whole batches of an answer; the last may be cut, and comes again in the next one."""
     at = 0
     while len(records) - at >= HEADER.size:
-        batch: Any = Batch._make((*HEADER.unpack_from(records, at), records, at))
+        batch: Any = LogBatch._make((*HEADER.unpack_from(records, at), records, at))
         if batch.end > len(records) or batch.length < HEADER.size - _LENGTH_END:
             return
         yield batch
@@ -173,7 +173,7 @@ def _turn(topic: str) -> int:
     return {"__transaction_state": 1, "__consumer_offsets": 2}.get(topic, 0)
 
 
-def _fetch(connection: Connection, place: Place, offset: int) -> Any:
+def _fetch(connection: KafkaConnection, place: Place, offset: int) -> Any:
     kind: Any = FetchRequest.FetchTopic
     partition = kind.FetchPartition(
         partition=place[1], fetch_offset=offset, partition_max_bytes=ANSWER_BYTES, log_start_offset=-1

@@ -13,11 +13,11 @@ T = TypeVar("T")
 _INT8, _INT16, _INT32, _INT64 = (struct.Struct(f">{code}") for code in "bhiq")
 
 
-class Undecodable(Exception):
+class UndecodableField(Exception):
     """Bytes that do not say what they should; the message says what was expected."""
 
 
-class Fields:
+class FieldReader:
     """A place in a message, that moves on with each field read."""
 
     def __init__(self, data: bytes) -> None:
@@ -49,13 +49,13 @@ class Fields:
         try:
             return self._take(length).decode()
         except UnicodeDecodeError as error:
-            raise Undecodable(f"a string that is not UTF-8: {error}") from error
+            raise UndecodableField(f"a string that is not UTF-8: {error}") from error
 
     def array(self, item: Callable[[], T]) -> list[T]:
         """As many items as the length in front says; null is read as empty."""
         length = self._varint() - 1 if self.flexible else self.int32()
         if length > len(self._data):  # each item takes a byte at least
-            raise Undecodable(f"an array of {length} items in {len(self._data)} bytes")
+            raise UndecodableField(f"an array of {length} items in {len(self._data)} bytes")
         return [item() for _ in range(length)]
 
     def end_structure(self) -> dict[int, bytes]:
@@ -80,7 +80,7 @@ class Fields:
     def _take(self, size: int) -> bytes:
         end = self._at + size
         if end > len(self._data):
-            raise Undecodable(f"ends after {len(self._data)} bytes, where {end} were needed")
+            raise UndecodableField(f"ends after {len(self._data)} bytes, where {end} were needed")
         taken = self._data[self._at : end]
         self._at = end
         return taken

@@ -7,7 +7,7 @@ OffsetCommitValue (versions 0 to 4; 4 is flexible).
 
 from typing import NamedTuple
 
-from harness.witness.fields import Fields, Undecodable
+from harness.witness.fields import FieldReader, UndecodableField
 
 
 class OffsetCommit(NamedTuple):
@@ -22,10 +22,10 @@ class OffsetCommit(NamedTuple):
 
 
 def decode(key: bytes | None, value: bytes | None) -> OffsetCommit | None:
-    """One record; null if it is no offset commit. Raises `Undecodable`."""
+    """One record; null if it is no offset commit. Raises `UndecodableField`."""
     if key is None:
-        raise Undecodable("a record of the offsets log without a key")
-    fields = Fields(key)
+        raise UndecodableField("a record of the offsets log without a key")
+    fields = FieldReader(key)
     if fields.int16() not in {0, 1}:
         return None
     group, topic, partition = fields.string() or "", fields.string() or "", fields.int32()
@@ -35,10 +35,10 @@ def decode(key: bytes | None, value: bytes | None) -> OffsetCommit | None:
 
 
 def _commit(value: bytes) -> tuple[int, str | None, int]:
-    fields = Fields(value)
+    fields = FieldReader(value)
     version = fields.int16()
     if version not in range(5):
-        raise Undecodable(f"version {version} of the offsets log's values is not known")
+        raise UndecodableField(f"version {version} of the offsets log's values is not known")
     fields.flexible = version >= 4
     offset = fields.int64()
     if version >= 3:

@@ -8,23 +8,23 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from harness.witness import offsets_log, transaction_log
-from harness.witness.fields import Undecodable
+from harness.witness.fields import UndecodableField
 from harness.witness.records import read_records
-from harness.witness.segments import Batch
+from harness.witness.segments import LogBatch
 
 TRANSACTION_STATE = "__transaction_state"
 CONSUMER_OFFSETS = "__consumer_offsets"
 
 
 @dataclass
-class OwnBatches:
+class RunBatches:
     """What is the run's. It learns the run's producers from the transaction log and from the run's own topics."""
 
     prefix: str | None  # of the run's transactional ids and topics; None: everything is
     groups: Collection[str] = ()
     producers: set[int] = field(default_factory=set)
 
-    def holds(self, topic: str, batch: Batch) -> bool:
+    def holds(self, topic: str, batch: LogBatch) -> bool:
         """Whether a batch of a topic is of the run."""
         if self.prefix is None:
             return True
@@ -36,10 +36,10 @@ class OwnBatches:
             return batch.producer_id in self.producers
         try:
             return self._named(topic, batch)
-        except Undecodable:
+        except UndecodableField:
             return True
 
-    def _named(self, topic: str, batch: Batch) -> bool:
+    def _named(self, topic: str, batch: LogBatch) -> bool:
         assert self.prefix is not None
         found = False
         for record in read_records(batch):
@@ -55,4 +55,4 @@ class OwnBatches:
         return found
 
 
-EVERYTHING = OwnBatches(None)
+EVERYTHING = RunBatches(None)

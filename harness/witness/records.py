@@ -13,8 +13,8 @@ import pyarrow as pa
 from kafka.errors import KafkaError
 from kafka.record.default_records import DefaultRecordBatch
 
-from harness.witness.fields import Undecodable
-from harness.witness.segments import HEADER, Batch
+from harness.witness.fields import UndecodableField
+from harness.witness.segments import HEADER, LogBatch
 
 _MARKERS = {0: "abort", 1: "commit"}  # other control records (a leader's change, ...) are none
 _KEY = struct.Struct(">hh")  # version, type
@@ -27,7 +27,7 @@ _XERIAL = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = 16  # the magic, and two int32 versions
 
 
-class Record(NamedTuple):
+class LogRecord(NamedTuple):
     """A record, without its headers."""
 
     offset: int
@@ -36,56 +36,56 @@ class Record(NamedTuple):
     value: bytes | None
 
 
-class Marker(NamedTuple):
+class LogMarker(NamedTuple):
     """How a transaction ended in this partition, and in which term of its coordinator."""
 
     type: str
     coordinator_epoch: int
 
 
-def read_records(batch: Batch) -> Iterator[Record]:
-    """The records of a batch. Raises `Undecodable`."""
+def read_records(batch: LogBatch) -> Iterator[LogRecord]:
+    """The records of a batch. Raises `UndecodableField`."""
     if not batch.intact():
-        raise Undecodable("the CRC is wrong")
+        raise UndecodableField("the CRC is wrong")
     plain = batch._replace(attributes=batch.attributes & ~_CODEC)
     try:
         yield from _parse(HEADER.pack(*plain[: len(_ONE_RECORD)]) + _unpacked(batch))
     except (KafkaError, pa.ArrowException, OSError, struct.error) as error:
-        raise Undecodable(str(error)) from error
+        raise UndecodableField(str(error)) from error
 
 
-def read_marker(batch: Batch) -> Marker | None:
-    """The marker in a control batch; null if it is another control record. Raises `Undecodable`."""
+def read_marker(batch: LogBatch) -> LogMarker | None:
+    """The marker in a control batch; null if it is another control record. Raises `UndecodableField`."""
     if not batch.intact():
-        raise Undecodable("the CRC is wrong")
+        raise UndecodableField("the CRC is wrong")
     return _marker_in(batch.payload())
 
 
 @lru_cache(maxsize=1024)
-def _marker_in(payload: bytes) -> Marker | None:
+def _marker_in(payload: bytes) -> LogMarker | None:
     """Cached: the markers of a coordinator's term are all the same but for their headers."""
     try:
         records = list(_parse(HEADER.pack(*_ONE_RECORD) + payload))
     except (KafkaError, struct.error) as error:
-        raise Undecodable(str(error)) from error
+        raise UndecodableField(str(error)) from error
     for record in records:
         if record.key is None or len(record.key) < _KEY.size:
-            raise Undecodable("a control record without a type")
+            raise UndecodableField("a control record without a type")
         marker = _MARKERS.get(_KEY.unpack_from(record.key)[1])
         if marker is None:
             return None
         if record.value is None or len(record.value) < _VALUE.size:
-            raise Undecodable("a marker without its coordinator's epoch")
-        return Marker(marker, _VALUE.unpack_from(record.value)[1])
-    raise Undecodable("a control batch without a record")
+            raise UndecodableField("a marker without its coordinator's epoch")
+        return LogMarker(marker, _VALUE.unpack_from(record.value)[1])
+    raise UndecodableField("a control batch without a record")
 
 
-def _parse(plain: bytes) -> Iterator[Record]:
+def _parse(plain: bytes) -> Iterator[LogRecord]:
     for record in DefaultRecordBatch(plain):
-        yield Record(record.offset, record.timestamp, record.key, record.value)
+        yield LogRecord(record.offset, record.timestamp, record.key, record.value)
 
 
-def _unpacked(batch: Batch) -> bytes:
+def _unpacked(batch: LogBatch) -> bytes:
     payload = batch.payload()
     if batch.codec == 0:
         return payload
@@ -94,7 +94,7 @@ def _unpacked(batch: Batch) -> bytes:
             return cast(bytes, stream.read())
     if batch.codec == _SNAPPY:
         return b"".join(_snappy_blocks(payload))
-    raise Undecodable(f"compression {batch.codec} is not known")
+    raise UndecodableField(f"compression {batch.codec} is not known")
 
 
 def _snappy_blocks(payload: bytes) -> Iterator[bytes]:

@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.errors import EnvironmentFailure
-from harness.witness.segments import Batch, Damage, read_log, segment_files
+from harness.common.errors import EnvironmentFailure
+from harness.witness.segments import LogBatch, ReplicaDamage, read_log, segment_files
 
 _FOLDER = re.compile(r"(.+)-(\d+)")  # others end in -delete, -future or -stray
 
@@ -32,7 +32,7 @@ class Replica:
         self.broker = broker
         self.topic = topic
         self.partition = partition
-        self.damage = Damage()
+        self.damage = ReplicaDamage()
         self.high_watermark: int | None = None  # null: Kafka has not written one
         self._folder = folder
         bases = [int(path.stem) for path in segment_files(folder)]
@@ -42,11 +42,11 @@ class Replica:
     def last_epoch_and_end(self) -> tuple[int, int]:
         """The leader epoch of the last batch (-1: there is none) and the log end, by a reading of its own."""
         epoch, end = -1, self.log_end
-        for batch in read_log(self._folder, Damage()):
+        for batch in read_log(self._folder, ReplicaDamage()):
             epoch, end = batch.leader_epoch, max(end, batch.last_offset + 1)
         return epoch, end
 
-    def read(self) -> Iterator[Batch]:
+    def read(self) -> Iterator[LogBatch]:
         """The batches, in order, also those below the log start that are still in the file."""
         for batch in read_log(self._folder, self.damage):
             self.log_end = max(self.log_end, batch.last_offset + 1)

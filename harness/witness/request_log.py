@@ -1,7 +1,7 @@
 """The requests that brokers answered, as their own request log has them: which versions a client really speaks.
 
 A line is a time, `Completed request:` and JSON; Kafka writes it at the level DEBUG of `kafka.request.logger`
-(KIP-673). It names the listener, and each client slot of a cluster of ours has one of its own.
+(KIP-673). It names the listener, and each client endpoint of a cluster of ours has one of its own.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -15,7 +15,7 @@ _MARK = b"Completed request:"
 
 
 @dataclass(frozen=True)
-class Spoken:
+class SpokenVersions:
     """What came over some listeners."""
 
     versions: Mapping[str, Sequence[int]] = field(default_factory=dict)  # by request (`EndTxn`), each once
@@ -23,7 +23,7 @@ class Spoken:
 
 
 @dataclass(frozen=True)
-class Heard:
+class ObservedClientIds:
     """By which names a client has spoken over its listener."""
 
     members: frozenset[tuple[str, str]] = frozenset()  # (group, id): in heartbeats, or commits of offsets
@@ -31,7 +31,7 @@ class Heard:
     """By id, when it was last spoken, as the log writes it: later ones are greater. Of several brokers' logs, too."""
 
 
-def spoken(lines: Iterable[bytes], listeners: Collection[str]) -> Spoken:
+def spoken(lines: Iterable[bytes], listeners: Collection[str]) -> SpokenVersions:
     """What came over these listeners; a line that is cut, or of another kind, says nothing."""
     versions: dict[str, set[int]] = {}
     software: set[str] = set()
@@ -48,13 +48,13 @@ def spoken(lines: Iterable[bytes], listeners: Collection[str]) -> Spoken:
             software.add(f"{client['softwareName']} {client['softwareVersion']}")
         except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError, ValueError):
             continue
-    return Spoken(
+    return SpokenVersions(
         {name: sorted(found) for name, found in sorted(versions.items())},
         tuple(sorted(software - {"unknown unknown"})),  # who has not yet asked for ApiVersions is not known
     )
 
 
-def heard(lines: Iterable[bytes], listener: str) -> Heard:
+def heard(lines: Iterable[bytes], listener: str) -> ObservedClientIds:
     """What came over a listener. A line that is cut, or of another kind, says nothing."""
     members: set[tuple[str, str]] = set()
     ids: dict[str, str] = {}
@@ -73,7 +73,7 @@ def heard(lines: Iterable[bytes], listener: str) -> Heard:
                 ids[own] = max(begin.decode(errors="replace").strip(), ids.get(own, ""))
         except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
             continue
-    return Heard(frozenset(one for one in members if one[1]), ids)  # who joins has no id yet
+    return ObservedClientIds(frozenset(one for one in members if one[1]), ids)  # who joins has no id yet
 
 
 def _name(key: str) -> str:

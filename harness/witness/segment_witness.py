@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from harness.promises import SEGMENTS
-from harness.witness import Edge, Place
+from harness.model.promises import SEGMENTS
+from harness.witness import LogEdge, Place
 
 
 class SegmentWitness:
@@ -18,7 +18,7 @@ class SegmentWitness:
         """`copy`: copies all segment files into the run's folder; None: they are there."""
         self._copy = copy
 
-    def take(self, edges: Mapping[Place, Edge], folder: Path) -> None:
+    def take(self, edges: Mapping[Place, LogEdge], folder: Path) -> None:
         """Copy the files if they are elsewhere. Raises `EnvironmentFailure`."""
         if self._copy is not None:
             self._copy()

@@ -27,7 +27,7 @@ _CODEC, _TRANSACTIONAL, _CONTROL = 0x07, 0x10, 0x20  # bits of the attributes
 _MOST_WORDS = 5
 
 
-class Batch(NamedTuple):
+class LogBatch(NamedTuple):
     """The header of a batch, and where the rest of it lies."""
 
     base_offset: int
@@ -80,7 +80,7 @@ class Batch(NamedTuple):
         return bool(calc_crc32c(self.source[self.at + _CHECKED_FROM : self.end]) == self.crc)
 
 
-class Damage:
+class ReplicaDamage:
     """What could not be read of a replica: counts all, words the first few."""
 
     def __init__(self) -> None:
@@ -106,7 +106,7 @@ def segment_files(folder: Path) -> list[Path]:
     return sorted(path for path in folder.glob("*.log") if path.stem.isdigit())
 
 
-def read_log(folder: Path, damage: Damage) -> Iterator[Batch]:
+def read_log(folder: Path, damage: ReplicaDamage) -> Iterator[LogBatch]:
     """Every batch of a partition's folder that can be trusted, in order; the rest goes to `damage`."""
     files = segment_files(folder)
     next_offset = -1
@@ -119,7 +119,7 @@ def read_log(folder: Path, damage: Damage) -> Iterator[Batch]:
             yield batch
 
 
-def _read_segment(path: Path, damage: Damage, *, last: bool) -> Iterator[Batch]:
+def _read_segment(path: Path, damage: ReplicaDamage, *, last: bool) -> Iterator[LogBatch]:
     size = path.stat().st_size
     if size == 0:  # nothing to map
         return
@@ -135,10 +135,10 @@ def _read_segment(path: Path, damage: Damage, *, last: bool) -> Iterator[Batch]:
             at = batch.end
 
 
-def _batch_at(source: mmap.mmap, at: int, size: int) -> Batch | None:
+def _batch_at(source: mmap.mmap, at: int, size: int) -> LogBatch | None:
     """The batch that begins there; null if none does that is whole."""
     if size - at < HEADER.size:
         return None
-    batch = Batch._make((*HEADER.unpack_from(source, at), source, at))
+    batch = LogBatch._make((*HEADER.unpack_from(source, at), source, at))
     whole = batch.magic == 2 and batch.length >= HEADER.size - _LENGTH_END and batch.end <= size
     return batch if whole else None

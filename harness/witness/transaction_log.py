@@ -6,7 +6,7 @@ definitions TransactionLogKey (version 0) and TransactionLogValue (versions 0 an
 
 from typing import NamedTuple
 
-from harness.witness.fields import Fields, Undecodable
+from harness.witness.fields import FieldReader, UndecodableField
 
 STATES = {
     0: "Empty",
@@ -41,10 +41,10 @@ class TransactionState(NamedTuple):
 
 
 def decode(key: bytes | None, value: bytes | None) -> TransactionState | None:
-    """One record; null if it is not of this kind. Raises `Undecodable`."""
+    """One record; null if it is not of this kind. Raises `UndecodableField`."""
     if key is None:
-        raise Undecodable("a record of the transaction log without a key")
-    fields = Fields(key)
+        raise UndecodableField("a record of the transaction log without a key")
+    fields = FieldReader(key)
     if fields.int16() != 0:
         return None
     transactional_id = fields.string() or ""
@@ -52,14 +52,14 @@ def decode(key: bytes | None, value: bytes | None) -> TransactionState | None:
 
 
 def _state(transactional_id: str, value: bytes) -> TransactionState:
-    fields = Fields(value)
+    fields = FieldReader(value)
     version = fields.int16()
     if version not in {0, 1}:
-        raise Undecodable(f"version {version} of the transaction log's values is not known")
+        raise UndecodableField(f"version {version} of the transaction log's values is not known")
     fields.flexible = version >= 1
     producer_id, epoch, timeout_ms, status = fields.int64(), fields.int16(), fields.int32(), fields.int8()
     if status not in STATES:
-        raise Undecodable(f"{status} is no state of a transaction")
+        raise UndecodableField(f"{status} is no state of a transaction")
 
     def topic() -> list[tuple[str, int]]:
         name = fields.string() or ""

@@ -16,8 +16,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from harness.history import WARM_UP
-from harness.telling.words import printable, several
+from harness.model.vocabulary import WARM_UP
+from harness.results.wording import printable, several
 from reports.charts.series import BINS, Series, folded
 
 COMMITTED, ABORTED, LEFT_OPEN = "committed", "aborted", "left open"
@@ -33,7 +33,7 @@ _BATCHES = (
 
 
 @dataclass(frozen=True)
-class Writer:
+class StageTopics:
     """A stage of a pipeline, as far as the logs have to do with it."""
 
     name: str
@@ -41,7 +41,7 @@ class Writer:
     transactional_ids: frozenset[str] = frozenset()  # none where nobody names them
 
 
-def silent(settings: Mapping[str, Any]) -> list[Writer]:
+def silent(settings: Mapping[str, Any]) -> list[StageTopics]:
     """The stages that a run's settings name; empty if one keeps journals, or they are not as a run writes them."""
     workload = settings.get("workload")
     stages = workload.get("stages") if isinstance(workload, Mapping) else None
@@ -53,12 +53,14 @@ def silent(settings: Mapping[str, Any]) -> list[Writer]:
         named = ids.values() if isinstance(ids, Mapping) else ()
         topics = stage.get("writes")
         written = topics if isinstance(topics, list) else ()
-        found.append(Writer(str(stage.get("name")), frozenset(map(str, written)), frozenset(map(str, named))))
+        found.append(
+            StageTopics(str(stage.get("name")), frozenset(map(str, written)), frozenset(map(str, named)))
+        )
     return found
 
 
 @dataclass(frozen=True)
-class Clock:
+class LogClock:
     """Of a run: the wall clock at its begin, which brokers' times count from, and when it ended."""
 
     wall_ms_at_zero: float
@@ -70,7 +72,7 @@ class Clock:
         return second if 0 <= second <= self.end_s else None
 
 
-def read(folder: Path, stages: Sequence[Writer], clock: Clock, at_least_s: float = 1.0) -> Series:
+def read(folder: Path, stages: Sequence[StageTopics], clock: LogClock, at_least_s: float = 1.0) -> Series:
     """Add up a run; what is missing or damaged is noted in `missing`. `at_least_s` is its least length."""
     series = Series(end_s=max(1.0, at_least_s), categories=CATEGORIES, by_logs=True)
     written = {topic for stage in stages for topic in stage.topics}
@@ -97,7 +99,7 @@ def _table(folder: Path, room: str, name: str, columns: Sequence[str], filters: 
     return pq.read_table(path, columns=list(columns), filters=filters)
 
 
-def _add_transactions(series: Series, folder: Path, stages: Sequence[Writer], clock: Clock) -> None:
+def _add_transactions(series: Series, folder: Path, stages: Sequence[StageTopics], clock: LogClock) -> None:
     """Each where it ended, or where it began if it never did."""
     table = _table(folder, "log", "transactions", _STATES)
     stage_of = {own: stage.name for stage in stages for own in stage.transactional_ids}
@@ -134,7 +136,7 @@ def _add_transactions(series: Series, folder: Path, stages: Sequence[Writer], cl
         )
 
 
-def _add_records(series: Series, folder: Path, topics: set[str], clock: Clock) -> None:
+def _add_records(series: Series, folder: Path, topics: set[str], clock: LogClock) -> None:
     """Those in topics that stages write to, as their leaders have them."""
     partitions = _table(folder, "history", "partitions", ("tp", "topic")).to_pylist()
     written = [row["tp"] for row in partitions if row["topic"] in topics]
@@ -156,7 +158,7 @@ def _add_batch(
     records: Counter[int | None],
     undecided: dict[tuple[int, int], Counter[int | None]],
     row: Mapping[str, Any],
-    clock: Clock,
+    clock: LogClock,
 ) -> None:
     place = (row["tp"], row["producer_id"])
     if row["control"]:

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from harness.facts import Phase
-from harness.telling.example import Example, named_operation
-from harness.telling.words import integer, printable, seconds
-from harness.verdict import FaultReport
+from harness.results.example import Example, named_operation
+from harness.results.run_metadata import RunPhase
+from harness.results.verdict import FaultReport
+from harness.results.wording import integer, printable, seconds
 from reports.charts.svg import Drawing, time_axis
 
 ROW = 40
@@ -73,7 +73,7 @@ def gantt(
     return drawing.markup(bottom + 24)
 
 
-def phases(items: Sequence[Phase], width: int) -> Markup | None:
+def phases(items: Sequence[RunPhase], width: int) -> Markup | None:
     """Where the time of a run went."""
     bars = [
         Bar(

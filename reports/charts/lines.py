@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from harness.telling.words import number
+from harness.results.wording import number
 from reports.charts.svg import Drawing
 
 HEIGHT, TOP, BOTTOM = 240, 30, 46
@@ -25,7 +25,7 @@ class Dot:
 
 
 @dataclass(frozen=True)
-class Line:
+class ChartSeries:
     """One series: its name, its look (a class of the style sheet), and its points from left to right."""
 
     name: str
@@ -33,7 +33,7 @@ class Line:
     dots: Sequence[Dot]
 
 
-def lines(ident: str, width: int, title: str, unit: str, series: Sequence[Line]) -> Markup | None:
+def lines(ident: str, width: int, title: str, unit: str, series: Sequence[ChartSeries]) -> Markup | None:
     """The drawing; None if there is nothing to draw."""
     dots = [dot for line in series for dot in line.dots]
     if not dots:
@@ -98,16 +98,18 @@ def _marks(low: float, high: float) -> list[float]:
     return [mark for mark in marks if low * 0.999 <= mark <= high * 1.001]
 
 
-def _apart(ends: list[tuple[float, float, Line]]) -> list[tuple[float, tuple[float, float, Line]]]:
+def _apart(
+    ends: list[tuple[float, float, ChartSeries]],
+) -> list[tuple[float, tuple[float, float, ChartSeries]]]:
     """Where the names stand: each at the end of its line, or as far below as the one above it asks."""
-    placed: list[tuple[float, tuple[float, float, Line]]] = []
+    placed: list[tuple[float, tuple[float, float, ChartSeries]]] = []
     for end in ends:
         at = end[0] if not placed else max(end[0], placed[-1][0] + NAME_ROOM)
         placed.append((at, end))
     return placed
 
 
-def _description(series: Sequence[Line], unit: str) -> str:
+def _description(series: Sequence[ChartSeries], unit: str) -> str:
     return (
         "; ".join(
             f"{line.name}: " + ", ".join(f"{number(dot.y)} at {number(dot.x)}" for dot in line.dots)

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from harness.telling.words import milliseconds, number, printable, several
-from harness.verdict import FaultReport
+from harness.results.verdict import FaultReport
+from harness.results.wording import milliseconds, number, printable, several
 from reports.charts import by_logs
 from reports.charts import series as by_journals
 from reports.charts.series import Series

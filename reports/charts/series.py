@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from harness.history import Outcome
-from harness.telling.words import printable
+from harness.model.vocabulary import Outcome
+from harness.results.wording import printable
 
 OK, ABORT, FAIL, INFO = "ok", "aborted on purpose", "fail", "info"
 CATEGORIES = (OK, ABORT, FAIL, INFO)

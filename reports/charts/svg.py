@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 from markupsafe import Markup
 
-from harness.telling.words import printable
+from harness.results.wording import printable
 
 Element = ElementTree.Element
 

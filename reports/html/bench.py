@@ -7,8 +7,8 @@ from typing import Any
 
 from markupsafe import Markup
 
-from harness.telling import words
-from reports.charts.lines import Dot, Line, lines
+from harness.results import wording as words
+from reports.charts.lines import ChartSeries, Dot, lines
 from reports.html.template import WIDTHS, Drawings, policy, template
 
 _HERE = Path(__file__).parent
@@ -111,7 +111,7 @@ def _plot(
     name: str, unit: str, points: Sequence[Mapping[str, Any]], dot: Callable[[Mapping[str, Any]], Dot]
 ) -> tuple[str, str, Drawings]:
     series = [
-        Line(
+        ChartSeries(
             delivery,
             kind,
             sorted((dot(one) for one in points if one["delivery"] == delivery), key=lambda each: each.x),

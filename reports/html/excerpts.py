@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import quote
 
-from harness.telling.words import integer, printable
+from harness.results.wording import integer, printable
 
 AROUND = 2
 MOST_BETWEEN = 12
@@ -22,7 +22,7 @@ _LINE_BYTES = 32 * 1024
 
 
 @dataclass(frozen=True)
-class Line:
+class ReportLine:
     """A line of a journal; `pointed_at` if a finding names it, not only its neighbour."""
 
     number: int
@@ -33,7 +33,7 @@ class Line:
 
 
 @dataclass
-class Journal:
+class ReportJournal:
     """What the report shows of one journal."""
 
     name: str
@@ -41,7 +41,7 @@ class Journal:
     anchor: str
     wanted: set[int] = field(default_factory=set)
     pointed_at: set[int] = field(default_factory=set)
-    lines: list[Line] = field(default_factory=list)
+    lines: list[ReportLine] = field(default_factory=list)
     missing: str = ""
 
 
@@ -49,7 +49,7 @@ class Excerpts:
     """Which lines the findings need, and where each stands in the report."""
 
     def __init__(self, folder: Path, operations: Iterable[Mapping[str, Any]]) -> None:
-        self.journals: dict[str, Journal] = {}
+        self.journals: dict[str, ReportJournal] = {}
         self._left = MOST_LINES
         for operation in operations:
             self._want(operation)
@@ -80,7 +80,7 @@ class Excerpts:
         last = integer(last) or first
         number = len(self.journals) + 1
         journal = self.journals.setdefault(
-            name, Journal(name, f"journals/{quote(name)}.jsonl", f"journal-{number}")
+            name, ReportJournal(name, f"journals/{quote(name)}.jsonl", f"journal-{number}")
         )
         journal.pointed_at.update((first, last))
         for line in (first, last):
@@ -88,7 +88,7 @@ class Excerpts:
         if 0 < last - first <= MOST_BETWEEN:
             journal.wanted.update(range(first, last))
 
-    def _read(self, journal: Journal, path: Path) -> None:
+    def _read(self, journal: ReportJournal, path: Path) -> None:
         try:
             with path.open("rb") as file:
                 self._take(journal, file)
@@ -99,7 +99,7 @@ class Excerpts:
         if absent:
             journal.missing = f"{len(absent)} of the lines that findings name are not shown here"
 
-    def _take(self, journal: Journal, file: BinaryIO) -> None:
+    def _take(self, journal: ReportJournal, file: BinaryIO) -> None:
         last, number, previous = max(journal.wanted), 0, 0
         while number < last and self._left > 0:
             text = file.readline(_LINE_BYTES)
@@ -115,7 +115,7 @@ class Excerpts:
             most = _MOST_POINTED_AT if number in journal.pointed_at else _MOST_AROUND
             shown = printable(text.rstrip(b"\n").decode("utf-8", "backslashreplace"), most)
             anchor, gap = f"{journal.anchor}-line-{number}", number > previous + 1
-            journal.lines.append(Line(number, shown, anchor, number in journal.pointed_at, gap))
+            journal.lines.append(ReportLine(number, shown, anchor, number in journal.pointed_at, gap))
             previous = number
 
 

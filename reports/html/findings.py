@@ -7,9 +7,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from harness.telling import words
-from harness.telling.example import Example
-from harness.verdict import FaultReport, Found
+from harness.results import wording as words
+from harness.results.example import Example
+from harness.results.verdict import AnomalyFindings, FaultReport
 from reports.charts import gantt
 from reports.html.template import WIDTHS, Drawings
 from reports.told import counted, meaning, permitted, sentences
@@ -19,7 +19,7 @@ MOST_EXAMPLES = 10
 
 
 @dataclass(frozen=True)
-class Shown:
+class ReportExample:
     """An example of a finding, ready for the template."""
 
     ident: str
@@ -32,27 +32,27 @@ class Shown:
 
 
 @dataclass(frozen=True)
-class Finding:
+class ReportAnomaly:
     """An anomaly, ready for the template."""
 
     name: str
     ident: str
-    found: Found
+    found: AnomalyFindings
     counted: str
     permitted: str
     meaning: str
-    shown: Sequence[Shown]
+    shown: Sequence[ReportExample]
 
 
-def examples(ordered: Iterable[tuple[str, Found]]) -> Iterator[Mapping[str, Any]]:
+def examples(ordered: Iterable[tuple[str, AnomalyFindings]]) -> Iterator[Mapping[str, Any]]:
     """Those that are shown, in their order."""
     for _, found in ordered:
         yield from found.examples[:MOST_EXAMPLES]
 
 
 def findings(
-    ordered: Sequence[tuple[str, Found]], faults: Sequence[FaultReport], folder: Path | None
-) -> list[Finding]:
+    ordered: Sequence[tuple[str, AnomalyFindings]], faults: Sequence[FaultReport], folder: Path | None
+) -> list[ReportAnomaly]:
     """Each anomaly. `folder`: of the run whose tables tell what happened to an example; None where none do."""
     bodies = list(examples(ordered))
     traces = iter(commands(folder, bodies) if folder else [""] * len(bodies))
@@ -62,16 +62,18 @@ def findings(
     ]
 
 
-def _finding(name: str, found: Found, faults: Sequence[FaultReport], traces: Sequence[str]) -> Finding:
+def _finding(
+    name: str, found: AnomalyFindings, faults: Sequence[FaultReport], traces: Sequence[str]
+) -> ReportAnomaly:
     shown = []
     told = zip(found.examples, sentences(name, found), traces, strict=False)
     for number, (body, said, trace) in enumerate(told, 1):
         example = Example(body)
         ident = f"{_ident(name)}-{number}"
         timeline = Drawings(*(gantt.operations(f"{ident}-time", example, faults, width) for width in WIDTHS))
-        shown.append(Shown(ident, said, example, timeline, words.printable(body, 4000), trace))
+        shown.append(ReportExample(ident, said, example, timeline, words.printable(body, 4000), trace))
     label = words.printable(name, 60)
-    return Finding(
+    return ReportAnomaly(
         label, f"{_ident(name)}-all", found, counted(name, found), permitted(found), meaning(found), shown
     )
 

@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from harness.errors import UnreadableInput
-from harness.facts import Facts
-from harness.telling.words import printable, size
+from harness.common.errors import UnreadableInput
+from harness.results.run_metadata import RunMetadata
+from harness.results.wording import printable, size
 
 MOST_FILES = 500
 WHAT_FOR = (
     ("verdict.json", "the verdict, for programs"),
-    ("test.toml", "all settings and the schedule: what repeats the run"),
-    ("facts.json", "what the run knew of itself: phases, faults, versions"),
+    ("run.toml", "all settings and the schedule: what repeats the run"),
+    ("metadata.json", "what the run knew of itself: phases, faults, versions"),
     ("journals", "what each worker said, line by line"),
     ("history", "the journals as Parquet tables"),
     ("log", "what the brokers stored, as Parquet tables"),
@@ -28,16 +28,16 @@ WHAT_FOR = (
 
 
 @dataclass
-class Contents:
+class RunFiles:
     """What stands in the small files of a run's folder."""
 
     folder: Path
     settings: Mapping[str, Any] = field(default_factory=dict)
-    facts: Facts | None = None
+    facts: RunMetadata | None = None
     missing: list[str] = field(default_factory=list)
 
     def table(self, name: str) -> Mapping[str, Any]:
-        """A table of test.toml, empty if it is not there."""
+        """A table of run.toml, empty if it is not there."""
         found = self.settings.get(name)
         return found if isinstance(found, Mapping) else {}
 
@@ -47,22 +47,22 @@ class Contents:
         return [strike for strike in found if isinstance(strike, Mapping)] if isinstance(found, list) else []
 
 
-def load(folder: Path) -> Contents:
+def load(folder: Path) -> RunFiles:
     """Read what is there."""
-    contents = Contents(folder)
+    contents = RunFiles(folder)
     try:
-        contents.settings = tomllib.loads((folder / "test.toml").read_text())
+        contents.settings = tomllib.loads((folder / "run.toml").read_text())
     except FileNotFoundError:
-        contents.missing.append("test.toml is not there: settings and schedule are unknown")
+        contents.missing.append("run.toml is not there: settings and schedule are unknown")
     except (OSError, ValueError) as error:
-        contents.missing.append(f"test.toml cannot be read: {printable(str(error))}")
+        contents.missing.append(f"run.toml cannot be read: {printable(str(error))}")
     try:
-        contents.facts = Facts.load(folder / "facts.json")
+        contents.facts = RunMetadata.load(folder / "metadata.json")
     except UnreadableInput as error:
         contents.missing.append(
             printable(str(error), 300)
-            if (folder / "facts.json").exists()
-            else "facts.json is not there, as when a run was killed: phases and versions are unknown"
+            if (folder / "metadata.json").exists()
+            else "metadata.json is not there, as when a run was killed: phases and versions are unknown"
         )
     for name in ("journals", "history", "log"):
         if not (folder / name).is_dir():
@@ -81,7 +81,7 @@ def flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, s
 
 
 @dataclass(frozen=True)
-class Enclosed:
+class EnclosedFile:
     """A file or folder to hand over with a bug report."""
 
     name: str
@@ -90,14 +90,14 @@ class Enclosed:
     size: str  # "missing" if it is not there
 
 
-def enclosed(folder: Path, verdict_bytes: int) -> list[Enclosed]:
+def enclosed(folder: Path, verdict_bytes: int) -> list[EnclosedFile]:
     """What a bug report needs, with sizes. `verdict_bytes`: of the verdict, which may be written after the report."""
     rows = []
     for name, what_for in WHAT_FOR:
         told = size(verdict_bytes) if name == "verdict.json" else _size(folder / name)
-        rows.append(Enclosed(name, quote(name), what_for, told))
+        rows.append(EnclosedFile(name, quote(name), what_for, told))
     rows += [
-        Enclosed(
+        EnclosedFile(
             str(log.relative_to(folder)), quote(str(log.relative_to(folder))), "a broker's log", _size(log)
         )
         for log in sorted(folder.glob("brokers/*/server.log"))[:20]

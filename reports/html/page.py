@@ -18,10 +18,11 @@ import pyarrow as pa
 from jinja2 import TemplateError
 from markupsafe import Markup
 
-from harness.reasons import Reason, ReasonCode
-from harness.telling import requests, words
-from harness.telling.example import fate, named_offset, named_operation, named_place, operations_of
-from harness.verdict import FaultReport, Validity, Verdict, lacking
+from harness.results import requests
+from harness.results import wording as words
+from harness.results.example import fate, named_offset, named_operation, named_place, operations_of
+from harness.results.reasons import Reason, ReasonCode
+from harness.results.verdict import FaultReport, Validity, Verdict, lacking
 from reports import under_way
 from reports.charts import by_logs, gantt, over_time, series
 from reports.html import excerpts, folder
@@ -116,7 +117,7 @@ def _moment(operation: Mapping[str, Any], name: str, wall_ms: float | None = Non
     return f"{at} ({clock:%H:%M:%S}.{clock.microsecond // 1000:03} UTC)"
 
 
-def _wall_ms(contents: folder.Contents) -> float | None:
+def _wall_ms(contents: folder.RunFiles) -> float | None:
     """The wall clock at the run's begin, if it says so."""
     told = contents.table("run").get("wall_ms_at_zero")
     return float(told) if isinstance(told, int | float) else None
@@ -149,12 +150,12 @@ def _rows(measured: series.Series) -> Iterator[dict[str, Any]]:
         }
 
 
-def _measured(contents: folder.Contents, at_least_s: float) -> series.Series:
+def _measured(contents: folder.RunFiles, at_least_s: float) -> series.Series:
     """By the workers' journals; of programs that keep none by the brokers' logs."""
     wall_ms, stages = _wall_ms(contents), by_logs.silent(contents.settings)
     if wall_ms is None or not stages:
         return series.read(contents.folder, at_least_s)
-    return by_logs.read(contents.folder, stages, by_logs.Clock(wall_ms, _end_s(contents)), at_least_s)
+    return by_logs.read(contents.folder, stages, by_logs.LogClock(wall_ms, _end_s(contents)), at_least_s)
 
 
 def _met(folder_path: Path, faults: Sequence[FaultReport]) -> tuple[list[str], list[str]]:
@@ -165,13 +166,13 @@ def _met(folder_path: Path, faults: Sequence[FaultReport]) -> tuple[list[str], l
         return [], [words.printable(f"what the faults met: {error}", 300)]
 
 
-def _end_s(contents: folder.Contents) -> float:
+def _end_s(contents: folder.RunFiles) -> float:
     """When the last phase ended, of a run that says so."""
     phases = contents.facts.phases if contents.facts else ()
     return max((phase.end_s for phase in phases), default=math.inf)
 
 
-def _phases(contents: folder.Contents) -> Drawings:
+def _phases(contents: folder.RunFiles) -> Drawings:
     if contents.facts is None:
         return Drawings(None, None)
     return Drawings(*(gantt.phases(contents.facts.phases, width) for width in WIDTHS))
@@ -186,7 +187,7 @@ def _clean(verdict: Verdict) -> list[str]:
     ]
 
 
-def _open_ends(verdict: Verdict, contents: folder.Contents) -> Iterator[tuple[str, Sequence[str], str, str]]:
+def _open_ends(verdict: Verdict, contents: folder.RunFiles) -> Iterator[tuple[str, Sequence[str], str, str]]:
     """What has no answer: (kind, names, why, what to change)."""
     goals = {reason.subject for reason in verdict.unknown_because if reason.code is ReasonCode.GOAL_NOT_MET}
     for reason in verdict.unknown_because:
@@ -214,8 +215,8 @@ def _not_applicable(verdict: Verdict) -> list[dict[str, Any]]:
     return [{"why": why, "names": names, "count": len(names)} for why, names in by_reason.items()]
 
 
-def _settings(contents: folder.Contents) -> dict[str, list[tuple[str, str]]]:
-    """The tables of test.toml, apart from the schedule; what stands in no table comes under ''."""
+def _settings(contents: folder.RunFiles) -> dict[str, list[tuple[str, str]]]:
+    """The tables of run.toml, apart from the schedule; what stands in no table comes under ''."""
     tables: dict[str, list[tuple[str, str]]] = {}
     for name, body in contents.settings.items():
         if name == "schedule":
@@ -227,7 +228,7 @@ def _settings(contents: folder.Contents) -> dict[str, list[tuple[str, str]]]:
     return tables
 
 
-def _command(verdict: Verdict, contents: folder.Contents) -> str:
+def _command(verdict: Verdict, contents: folder.RunFiles) -> str:
     command = contents.table("run").get("command")
     if isinstance(command, list):
         command = " ".join(str(word) for word in command)

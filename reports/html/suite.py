@@ -11,9 +11,9 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
-from harness.suite import Cell, State, Suite
-from harness.telling import words
-from harness.verdict import Validity
+from harness.results import wording as words
+from harness.results.suite import Cell, CellState, Suite
+from harness.results.verdict import Validity
 from reports.html.template import policy, template
 from reports.suites.wording import (
     MARKS,
@@ -35,7 +35,7 @@ GOOD, BAD, OPEN = (validity.name.lower() for validity in (Validity.VALID, Validi
 
 
 @dataclass(frozen=True)
-class Shown:
+class SuiteCell:
     """A cell, ready for the template."""
 
     ident: str
@@ -53,12 +53,12 @@ class Shown:
 
 
 @dataclass(frozen=True)
-class Row:
+class SuiteRow:
     """A row of the grid: a workload on a client."""
 
     workload: str
     client: str
-    places: Sequence[Sequence[Shown]]  # by column
+    places: Sequence[Sequence[SuiteCell]]  # by column
 
 
 def draw(suite: Suite) -> str:
@@ -87,16 +87,20 @@ def draw(suite: Suite) -> str:
         states=[(state, MARKS[state], _style(state), n) for state, n in suite.counts().items() if n],
         slowest=_slowest(suite, shown),
         runs_s=sum(cell.duration_s or 0.0 for cell in suite.cells),
-        left=sum(cell.state in (State.NOT_RUN, State.NOT_JUDGED) for cell in suite.cells),
+        left=sum(cell.state in (CellState.NOT_RUN, CellState.NOT_JUDGED) for cell in suite.cells),
     )
 
 
 def _colour(suite: Suite) -> str:
     """Of the head: as good as its worst cell; one that is not over has no answer."""
     states = {cell.state for cell in suite.cells}
-    if states & {State.INVALID, State.MISSED, State.FAILED}:
+    if states & {CellState.INVALID, CellState.MISSED, CellState.FAILED}:
         return BAD
-    if states & {State.UNKNOWN, State.NOT_JUDGED} or suite.interrupted or states <= {State.NOT_RUN}:
+    if (
+        states & {CellState.UNKNOWN, CellState.NOT_JUDGED}
+        or suite.interrupted
+        or states <= {CellState.NOT_RUN}
+    ):
         return OPEN
     return GOOD
 
@@ -104,14 +108,14 @@ def _colour(suite: Suite) -> str:
 def _title(suite: Suite) -> str:
     bad = sum(cell.state.bad for cell in suite.cells)
     if bad:
-        mark = MARKS[State.UNKNOWN if _colour(suite) == OPEN else State.INVALID]
+        mark = MARKS[CellState.UNKNOWN if _colour(suite) == OPEN else CellState.INVALID]
         return f"{mark} {bad} of {words.several(len(suite.cells), 'run')} {'needs' if bad == 1 else 'need'} a look"
     if _colour(suite) == OPEN:
         return "? Not all runs have a verdict"
     return "✓ No run needs a look"
 
 
-def _style(state: State) -> str:
+def _style(state: CellState) -> str:
     return state.replace(" ", "-")
 
 
@@ -121,14 +125,16 @@ def _columns(suite: Suite) -> dict[str, tuple[str, str]]:
     return {cell.name: (cell.nemesis, cell.kafka if several else "") for cell in suite.cells}
 
 
-def _rows(suite: Suite, columns: Mapping[str, tuple[str, str]], shown: Mapping[str, Shown]) -> Iterator[Row]:
-    places: dict[tuple[str, str], dict[tuple[str, str], list[Shown]]] = {}
+def _rows(
+    suite: Suite, columns: Mapping[str, tuple[str, str]], shown: Mapping[str, SuiteCell]
+) -> Iterator[SuiteRow]:
+    places: dict[tuple[str, str], dict[tuple[str, str], list[SuiteCell]]] = {}
     for cell in suite.cells:
         row = places.setdefault((cell.workload, cell.client), {})
         row.setdefault(columns[cell.name], []).append(shown[cell.name])
     every = list(dict.fromkeys(columns.values()))
     for (workload, client), there in places.items():
-        yield Row(workload, client, [there.get(column, []) for column in every])
+        yield SuiteRow(workload, client, [there.get(column, []) for column in every])
 
 
 def _in_order(cells: Sequence[Cell]) -> list[Cell]:
@@ -138,14 +144,14 @@ def _in_order(cells: Sequence[Cell]) -> list[Cell]:
     return [*first, *(cell for cell in cells if cell.name not in names)]
 
 
-def _shown(n: int, cell: Cell, suite: Suite) -> Shown:
+def _shown(n: int, cell: Cell, suite: Suite) -> SuiteCell:
     more = {key: value for key, value in cell.more.items() if key not in ("kafka", "repeat")}
     parts = [f"{key} {value}" for key, value in more.items()]
     parts += [f"#{cell.more['repeat']}"] if "repeat" in cell.more else []
     report, log = report_of(cell), log_of(cell)
     ran = cell.started is not None
-    runs = ran and cell.state is State.NOT_RUN and suite.ended is None
-    return Shown(
+    runs = ran and cell.state is CellState.NOT_RUN and suite.ended is None
+    return SuiteCell(
         ident=f"cell-{n}",
         cell=cell,
         mark=MARKS[cell.state],
@@ -161,7 +167,7 @@ def _shown(n: int, cell: Cell, suite: Suite) -> Shown:
     )
 
 
-def _slowest(suite: Suite, shown: dict[str, Shown]) -> list[tuple[Shown, float]]:
+def _slowest(suite: Suite, shown: dict[str, SuiteCell]) -> list[tuple[SuiteCell, float]]:
     """The ten longest runs, each with its share of the longest in per cent."""
     timed = sorted(
         (cell for cell in suite.cells if cell.duration_s), key=lambda cell: -(cell.duration_s or 0.0)

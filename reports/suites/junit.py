@@ -6,18 +6,18 @@ error is an unknown verdict, or none. Known failures and cells that did not run 
 
 from xml.etree import ElementTree
 
-from harness.suite import Cell, State, Suite
-from harness.telling.words import printable
+from harness.results.suite import Cell, CellState, Suite
+from harness.results.wording import printable
 from reports.suites.wording import lead, log_of, report_of
 
 TAGS = {
-    State.INVALID: "failure",
-    State.MISSED: "failure",
-    State.UNKNOWN: "error",
-    State.FAILED: "error",
-    State.NOT_JUDGED: "error",
-    State.KNOWN: "skipped",
-    State.NOT_RUN: "skipped",
+    CellState.INVALID: "failure",
+    CellState.MISSED: "failure",
+    CellState.UNKNOWN: "error",
+    CellState.FAILED: "error",
+    CellState.NOT_JUDGED: "error",
+    CellState.KNOWN: "skipped",
+    CellState.NOT_RUN: "skipped",
 }
 """The element of a test case that did not pass."""
 
@@ -69,7 +69,7 @@ def _place(cell: Cell) -> str:
 
 
 def _message(cell: Cell) -> str:
-    if cell.state is State.KNOWN:
+    if cell.state is CellState.KNOWN:
         return f"known: {cell.known}"
     names = ", ".join(cell.anomalies)
     reason = cell.reason or str(cell.state)

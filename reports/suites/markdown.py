@@ -6,8 +6,8 @@ Texts of a run may hold anything, so `plain` and `code` escape them.
 import re
 from collections.abc import Iterator, Sequence
 
-from harness.suite import State, Suite
-from harness.telling.words import printable, several
+from harness.results.suite import CellState, Suite
+from harness.results.wording import printable, several
 from reports.suites.wording import (
     MARKS,
     SimilarRuns,
@@ -67,7 +67,7 @@ def _summary(suite: Suite) -> Iterator[str]:
         if len(groups) > MOST_ROWS:
             yield ""
             yield f"{sum(len(one.cells) for one in groups[MOST_ROWS:])} more are in index.html."
-    known = [f"{cell.name}: {cell.known}" for cell in cells if cell.state is State.KNOWN]
+    known = [f"{cell.name}: {cell.known}" for cell in cells if cell.state is CellState.KNOWN]
     yield from _list("Known failures", known)
     was = [f"{cell.name}: was {cell.before}" for cell in better(cells)]
     yield from _list("Better than in the suite before", was)
@@ -128,7 +128,7 @@ def changes(suite: Suite) -> str:
 def _without_verdict(suite: Suite) -> Iterator[str]:
     if suite.interrupted:
         yield "The suite was interrupted."
-    if unjudged := sum(cell.state is State.NOT_JUDGED for cell in suite.cells):
+    if unjudged := sum(cell.state is CellState.NOT_JUDGED for cell in suite.cells):
         yield f"{several(unjudged, 'run')} ended, and could not be judged."
-    if all(cell.state is State.NOT_RUN for cell in suite.cells):
+    if all(cell.state is CellState.NOT_RUN for cell in suite.cells):
         yield "No run was started."

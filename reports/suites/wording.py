@@ -5,23 +5,23 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from harness.suite import Cell, State, Suite
-from harness.telling.words import number, printable
+from harness.results.suite import Cell, CellState, Suite
+from harness.results.wording import number, printable
 
 MOST_FAULTS = 40
 MARKS = {
-    State.VALID: "✓",
-    State.CAUGHT: "◎",
-    State.KNOWN: "≈",
-    State.INVALID: "✕",
-    State.MISSED: "∅",
-    State.UNKNOWN: "?",
-    State.FAILED: "!",
-    State.NOT_JUDGED: "…",
-    State.NOT_RUN: "·",
+    CellState.VALID: "✓",
+    CellState.CAUGHT: "◎",
+    CellState.KNOWN: "≈",
+    CellState.INVALID: "✕",
+    CellState.MISSED: "∅",
+    CellState.UNKNOWN: "?",
+    CellState.FAILED: "!",
+    CellState.NOT_JUDGED: "…",
+    CellState.NOT_RUN: "·",
 }
 """A sign for each state, so that colour is not the only difference."""
-WORST_FIRST = (State.FAILED, State.INVALID, State.MISSED, State.UNKNOWN, State.NOT_JUDGED)
+WORST_FIRST = (CellState.FAILED, CellState.INVALID, CellState.MISSED, CellState.UNKNOWN, CellState.NOT_JUDGED)
 SEED_IN_NAME = {"repeat": " #{}", "seed": " seed={}"}
 """The part of a cell's name that depends on its seed, by key of `Cell.more`."""
 
@@ -100,7 +100,7 @@ def lead(cell: Cell) -> str:
 
 def report_of(cell: Cell) -> str | None:
     """The path of the run's report from the suite's folder; None if the run has no verdict."""
-    has_verdict = cell.state not in (State.FAILED, State.NOT_JUDGED, State.NOT_RUN)
+    has_verdict = cell.state not in (CellState.FAILED, CellState.NOT_JUDGED, CellState.NOT_RUN)
     return f"{cell.run}/report.html" if cell.run and has_verdict else None
 
 
@@ -148,7 +148,7 @@ class SimilarRuns:
 
 def group_similar(suite: Suite, cells: Sequence[Cell]) -> list[SimilarRuns]:
     """Group bad cells, in the order of the first cell of each group."""
-    ran = Counter(_without_seed(cell) for cell in suite.cells if cell.state is not State.NOT_RUN)
+    ran = Counter(_without_seed(cell) for cell in suite.cells if cell.state is not CellState.NOT_RUN)
     groups: dict[Hashable, list[Cell]] = {}
     for cell in cells:
         groups.setdefault((_without_seed(cell), cell.state, _cause(cell)), []).append(cell)
@@ -164,8 +164,8 @@ def _without_seed(cell: Cell) -> str:
 
 
 def _cause(cell: Cell) -> Hashable:
-    if cell.state is State.INVALID and cell.anomalies:
+    if cell.state is CellState.INVALID and cell.anomalies:
         return tuple(sorted(cell.anomalies))
-    if cell.state is State.UNKNOWN and cell.codes:
+    if cell.state is CellState.UNKNOWN and cell.codes:
         return tuple(cell.codes)
     return cell.reason.replace(cell.slug, "") if cell.slug else cell.reason

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.errors import UnreadableInput
-from harness.telling.example import Example
-from harness.telling.words import integer
+from harness.common.errors import UnreadableInput
+from harness.results.example import Example
+from harness.results.wording import integer
 from reports.trace.stored import Place, StoredTables
 
 MOST_CHARACTERS = 200
@@ -16,7 +16,7 @@ MOST_CHARACTERS = 200
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _TraceSubject:
     """One way to ask: by a record, or by the name of an operation or of a transactional id."""
 
     option: str  # record, op, id
@@ -49,26 +49,26 @@ def _named(folder: Path) -> str:
     return shlex.quote(str(folder if plain else folder.resolve()))
 
 
-def _ways(example: Example) -> Iterator[_Asked]:
+def _ways(example: Example) -> Iterator[_TraceSubject]:
     for part in (*example.inputs, *example.records):
         topic, partition, offset = (part.body.get(key) for key in ("topic", "partition", "offset"))
         number, at = integer(partition), integer(offset)
         if isinstance(topic, str) and number is not None and at is not None and at >= 0:
-            yield from _if_plain(_Asked("record", f"{topic}/{number}@{at}", ((topic, number), at)))
+            yield from _if_plain(_TraceSubject("record", f"{topic}/{number}@{at}", ((topic, number), at)))
     for part in example.operations:
-        yield from _if_plain(_Asked("op", str(part.body.get("name") or "")))
+        yield from _if_plain(_TraceSubject("op", str(part.body.get("name") or "")))
     for body in (example.rest, *(part.body for part in (*example.operations, *example.records))):
-        yield from _if_plain(_Asked("id", str(body.get("transactional_id") or "")))
+        yield from _if_plain(_TraceSubject("id", str(body.get("transactional_id") or "")))
 
 
-def _if_plain(asked: _Asked) -> Iterator[_Asked]:
+def _if_plain(asked: _TraceSubject) -> Iterator[_TraceSubject]:
     """Nothing where a shell or the command itself would take the name for something else."""
     name = asked.name
     if name and len(name) <= MOST_CHARACTERS and name.isprintable() and not name.startswith("-"):
         yield asked
 
 
-def _known(t: StoredTables, asked: Sequence[_Asked]) -> set[_Asked]:
+def _known(t: StoredTables, asked: Sequence[_TraceSubject]) -> set[_TraceSubject]:
     """Those of which the tables hold something."""
     places = {
         one: (t.numbers[one.record[0]], one.record[1])

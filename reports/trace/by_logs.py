@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 
-from harness.errors import UsageError
-from harness.history import WARM_UP
+from harness.common.errors import UsageError
+from harness.model.vocabulary import WARM_UP
 from reports.trace.coordinators import coordinators
 from reports.trace.faults import fault_at
-from reports.trace.step import Step, in_order
+from reports.trace.step import TraceStep, in_order
 from reports.trace.steps import faults_on, record_at
 from reports.trace.stored import Row, StoredTables
 
@@ -19,7 +19,7 @@ MOST_OTHERS = 8
 """Records that have to do with it."""
 
 
-def of_record(t: StoredTables, topic: str, partition: int, offset: int) -> list[Step]:
+def of_record(t: StoredTables, topic: str, partition: int, offset: int) -> list[TraceStep]:
     """Who wrote a record, in which transaction, who was given it, and what has to do with it: the outputs of an input,
     the inputs of an output, and, where the last record of a key counts, those of the same key around it.
 
@@ -34,7 +34,7 @@ def of_record(t: StoredTables, topic: str, partition: int, offset: int) -> list[
     return in_order([*steps, *faults_on(t, min(times), max(times))] if times else steps)
 
 
-def of_id(t: StoredTables, transactional_id: str) -> list[Step]:
+def of_id(t: StoredTables, transactional_id: str) -> list[TraceStep]:
     """All that the transaction log holds of a transactional id. Raises `UsageError`."""
     known = sorted({row["transactional_id"] for row in t.rows("transactions")} - {None})
     if transactional_id not in known:
@@ -45,7 +45,7 @@ def of_id(t: StoredTables, transactional_id: str) -> list[Step]:
     return in_order(coordinators(t, {transactional_id: None}))
 
 
-def of_fault(t: StoredTables, number: int) -> list[Step]:
+def of_fault(t: StoredTables, number: int) -> list[TraceStep]:
     """A fault, counted from 1, and the transactions around it: of the id that it names, or all. Raises `UsageError`."""
     fault = fault_at(t, number)
     begun = round(fault.start_s * 1e9) - AROUND_NS
@@ -60,7 +60,7 @@ def of_fault(t: StoredTables, number: int) -> list[Step]:
     return in_order([*told, *faults_on(t, begun + AROUND_NS, ended - AROUND_NS)])
 
 
-def _written(t: StoredTables, at: Place, record: Row, *, whole: bool) -> Iterator[Step]:
+def _written(t: StoredTables, at: Place, record: Row, *, whole: bool) -> Iterator[TraceStep]:
     """The record in the leader's log, and its transaction."""
     tp, offset = at
     here = [row for row in t.rows("batches", tp=[tp], leader=[True]) if row["last_offset"] >= offset]
@@ -72,16 +72,16 @@ def _written(t: StoredTables, at: Place, record: Row, *, whole: bool) -> Iterato
     holds = f", and holds {record['content']}" if record["content"] is not None else ""
     where = f"log of {t.name(tp)}"
     written_ns = t.at_ns(batch["max_timestamp_ms"])
-    yield Step(written_ns, where, f"offset {offset} is written by {by}{holds}", "batches")
+    yield TraceStep(written_ns, where, f"offset {offset} is written by {by}{holds}", "batches")
     if not batch["transactional"]:
         return
     above = (row for row in here if row["control"] and row["base_offset"] > offset)
     marker = next((row for row in above if row["producer_id"] == producer), None)
     if marker is None:
-        yield Step(None, where, f"no marker stands above offset {offset}: it is open", "batches")
+        yield TraceStep(None, where, f"no marker stands above offset {offset}: it is open", "batches")
         return
     words = f"{marker['marker']} marker at {marker['base_offset']}, above offset {offset}"
-    yield Step(t.at_ns(marker["max_timestamp_ms"]), where, words, "batches")
+    yield TraceStep(t.at_ns(marker["max_timestamp_ms"]), where, words, "batches")
     if not whole:
         return
     states = _states(t, producer, tp, marker)
@@ -91,11 +91,11 @@ def _written(t: StoredTables, at: Place, record: Row, *, whole: bool) -> Iterato
         yield from _offsets(t, producer, min(times), max(times))
 
 
-def _states(t: StoredTables, producer: int, tp: int, marker: Row) -> list[Step]:
+def _states(t: StoredTables, producer: int, tp: int, marker: Row) -> list[TraceStep]:
     """The transaction of a producer that this marker ended: from the last complete one before it to its own end."""
     ids = {row["transactional_id"] for row in t.rows("transactions", producer_id=[producer])}
     ended = t.at_ns(marker["max_timestamp_ms"])
-    found: list[Step] = []
+    found: list[TraceStep] = []
     for step in coordinators(t, dict.fromkeys(ids)):
         if found and found[-1].what.startswith("Complete"):
             if ended is None or (found[-1].time_ns or 0) >= ended:
@@ -105,7 +105,7 @@ def _states(t: StoredTables, producer: int, tp: int, marker: Row) -> list[Step]:
     return found
 
 
-def _offsets(t: StoredTables, producer: int, begun_ns: int, ended_ns: int) -> Iterator[Step]:
+def _offsets(t: StoredTables, producer: int, begun_ns: int, ended_ns: int) -> Iterator[TraceStep]:
     """The offsets that this producer stored meanwhile."""
     places = {
         (row["tp"], offset)
@@ -118,7 +118,7 @@ def _offsets(t: StoredTables, producer: int, begun_ns: int, ended_ns: int) -> It
             yield _stored(t, row, at)
 
 
-def _passed(t: StoredTables, at: Place) -> Iterator[Step]:
+def _passed(t: StoredTables, at: Place) -> Iterator[TraceStep]:
     """The first offset of each group that went past an input."""
     first: dict[str, Row] = {}
     row: Row
@@ -131,25 +131,25 @@ def _passed(t: StoredTables, at: Place) -> Iterator[Step]:
         yield _stored(t, row, t.at_ns(row["timestamp_ms"]))
 
 
-def _stored(t: StoredTables, row: Row, at: int | None) -> Step:
+def _stored(t: StoredTables, row: Row, at: int | None) -> TraceStep:
     how = "in a transaction" if row["transactional"] else "outside any transaction"
     words = f"offset {row['committed']} of {t.name(row['tp'])} is stored, {how}"
-    return Step(at, f"group {row['group']}", words, f"{t.name(row['log_tp'])} @ {row['log_offset']}")
+    return TraceStep(at, f"group {row['group']}", words, f"{t.name(row['log_tp'])} @ {row['log_offset']}")
 
 
-def _given(t: StoredTables, at: Place) -> Iterator[Step]:
+def _given(t: StoredTables, at: Place) -> Iterator[TraceStep]:
     """Who was given the record."""
     polls = t.rows("polls", tp=[at[0]], offset=[at[1]])
     names = {row["op"]: row["journal"] for row in t.rows("ops", op={poll["op"] for poll in polls})}
     for poll in polls:
         who = names.get(poll["op"], "a reader")
-        yield Step(poll["return_ns"], who, f"is given {t.name(at[0])} @ {at[1]}", "polls")
+        yield TraceStep(poll["return_ns"], who, f"is given {t.name(at[0])} @ {at[1]}", "polls")
 
 
 def _joined(t: StoredTables, at: Place, record: Row) -> list[Row]:
     """The outputs that an input must lead to, or the inputs that must lead to an output: joined by the same text."""
     owed = t.rows("expected", tp=[at[0]], offset=[at[1]])
-    found: list[Row] = [*t.rows("records", about={row["about"] for row in owed} - {None})]
+    found: list[Row] = [*t.rows("records", correlation_key={row["correlation_key"] for row in owed} - {None})]
     for row in owed:
         if row["adds"] is not None:
             found += _nearest(
@@ -157,8 +157,11 @@ def _joined(t: StoredTables, at: Place, record: Row) -> list[Row]:
             )
     if record["state"] is not None:
         found += _nearest(t.rows("records", tp=[at[0]], key=[record["key"]]), at[1])
-    if record["about"]:
-        sources = {(row["tp"], row["offset"]) for row in t.rows("expected", about=[record["about"]])}
+    if record["correlation_key"]:
+        sources = {
+            (row["tp"], row["offset"])
+            for row in t.rows("expected", correlation_key=[record["correlation_key"]])
+        }
         for tp, offset in sorted(sources):
             found += t.rows("records", tp=[tp], offset=[offset])
     others = {(row["tp"], row["offset"]): row for row in found if (row["tp"], row["offset"]) != at}

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from reports.trace.step import Step
+from reports.trace.step import TraceStep
 from reports.trace.stored import Row, StoredTables
 
 CLOCK_NS = 2_000_000
 """Brokers date what they write in whole milliseconds."""
 
 
-def coordinators(t: StoredTables, begun_ns: Mapping[str, Sequence[int] | None]) -> Iterator[Step]:
+def coordinators(t: StoredTables, begun_ns: Mapping[str, Sequence[int] | None]) -> Iterator[TraceStep]:
     """The transaction log of these ids: from when each of their transactions began until it was complete, or all of it
     where no begin is given.
     """
@@ -26,7 +26,7 @@ def coordinators(t: StoredTables, begun_ns: Mapping[str, Sequence[int] | None]) 
             over = f" [{', '.join(t.name(tp) for tp in row['tps'])}]" if row["tps"] else ""
             what = f"{row['state']}{over}, producer {row['producer_id']} epoch {row['epoch']}"
             where = f"{t.name(row['log_tp'])} @ {row['log_offset']}"
-            yield Step(at, f"coordinator of {own}", what, where)
+            yield TraceStep(at, f"coordinator of {own}", what, where)
 
 
 def _written_ms(t: StoredTables, states: Sequence[Row]) -> dict[tuple[int, int], int]:

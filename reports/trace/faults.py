@@ -2,10 +2,10 @@
 
 import pyarrow.compute as pc
 
-from harness.errors import UnreadableInput, UsageError
-from harness.telling.words import several
-from harness.verdict import FaultReport
-from reports.trace.step import Step, in_order
+from harness.common.errors import UnreadableInput, UsageError
+from harness.results.verdict import FaultReport
+from harness.results.wording import several
+from reports.trace.step import TraceStep, in_order
 from reports.trace.steps import faults_on, operations
 from reports.trace.stored import Row, StoredTables
 from reports.under_way import between, nanoseconds, work_of_stages
@@ -16,16 +16,16 @@ FIRST_MET = 3
 """Operations that are told of a fault that struck between all of them."""
 
 
-def of_fault(t: StoredTables, number: int) -> list[Step]:
+def of_fault(t: StoredTables, number: int) -> list[TraceStep]:
     """A fault, counted from 1: the operations in which it struck, or the first that it met; those that then took the
     same inputs; and what became of them all. Raises `UsageError` where the run has no such fault.
     """
     fault = fault_at(t, number)
-    struck_ns = round(fault.start_s * 1e9)
-    healed_ns = max(struck_ns, round((fault.end_s or 0.0) * 1e9))
-    struck = _struck(t, fault, struck_ns, healed_ns)
+    injected_ns = round(fault.start_s * 1e9)
+    healed_ns = max(injected_ns, round((fault.end_s or 0.0) * 1e9))
+    struck = _struck(t, fault, injected_ns, healed_ns)
     steps = operations(t, [*struck, *_gone_on(t, struck)])
-    return in_order([*steps, *faults_on(t, struck_ns, healed_ns)])
+    return in_order([*steps, *faults_on(t, injected_ns, healed_ns)])
 
 
 def fault_at(t: StoredTables, number: int) -> FaultReport:
@@ -36,31 +36,31 @@ def fault_at(t: StoredTables, number: int) -> FaultReport:
     fault = faults[number - 1]
     if None in (nanoseconds(fault.start_s), nanoseconds(fault.end_s or 0.0)):
         raise UnreadableInput(
-            f"facts.json says of fault {number} that it lasted from {fault.start_s} to {fault.end_s} s"
+            f"metadata.json says of fault {number} that it lasted from {fault.start_s} to {fault.end_s} s"
         )
     return fault
 
 
-def _struck(t: StoredTables, fault: FaultReport, struck_ns: int, healed_ns: int) -> list[Row]:
+def _struck(t: StoredTables, fault: FaultReport, injected_ns: int, healed_ns: int) -> list[Row]:
     """What was under way when it struck, or when it was about to be healed: of the worker or of the id that it names,
     if it names one. Where a worker that it names stood between two operations, the one that it had just ended; where
     nobody had one under way, the first that were begun before it was healed.
     """
-    healing_ns = max(struck_ns, healed_ns - HEALING_NS)
+    healing_ns = max(injected_ns, healed_ns - HEALING_NS)
     found = t.table("ops", None)
     if found is None:
         return []
     ops = work_of_stages(found)
-    under_way: list[Row] = between(ops, struck_ns, struck_ns).to_pylist()
+    under_way: list[Row] = between(ops, injected_ns, injected_ns).to_pylist()
     worker, own = fault.details.get("worker"), fault.details.get("transactional_id")
     if worker is not None:
         mine = ops.filter(pc.equal(ops["journal"], worker))
-        at_first: list[Row] = between(mine, struck_ns, struck_ns).to_pylist()
-        before = mine.filter(pc.less_equal(mine["call_ns"], struck_ns))  # in the order of their calls
+        at_first: list[Row] = between(mine, injected_ns, injected_ns).to_pylist()
+        before = mine.filter(pc.less_equal(mine["call_ns"], injected_ns))  # in the order of their calls
         first = at_first or before.slice(max(0, len(before) - 1)).to_pylist()
         at_last = between(mine, healing_ns, healing_ns).to_pylist()
         return list({row["op"]: row for row in [*first, *at_last]}.values())
-    met = under_way or between(ops, struck_ns, healed_ns).sort_by("call_ns").slice(0, FIRST_MET).to_pylist()
+    met = under_way or between(ops, injected_ns, healed_ns).sort_by("call_ns").slice(0, FIRST_MET).to_pylist()
     return [row for row in met if own is not None and row["transactional_id"] == own] or met
 
 

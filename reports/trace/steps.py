@@ -2,18 +2,18 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from harness.errors import UsageError
-from harness.history import Outcome
-from harness.telling.words import several
+from harness.common.errors import UsageError
+from harness.model.vocabulary import Outcome
+from harness.results.wording import several
 from reports.trace.coordinators import coordinators
-from reports.trace.step import Step, in_order
+from reports.trace.step import TraceStep, in_order
 from reports.trace.stored import Row, StoredTables, spans
 
 MARGIN_NS = 3_000_000_000
 """What the brokers still did for an operation whose end nobody saw."""
 
 
-def of_operation(t: StoredTables, name: str) -> list[Step]:
+def of_operation(t: StoredTables, name: str) -> list[TraceStep]:
     """An operation, `shop-2.1:10`. Raises `UsageError` where the run has none of that name."""
     ops = t.rows("ops", name=[name])
     if not ops:
@@ -23,7 +23,7 @@ def of_operation(t: StoredTables, name: str) -> list[Step]:
     return in_order(operations(t, ops))
 
 
-def of_record(t: StoredTables, topic: str, partition: int, offset: int) -> list[Step]:
+def of_record(t: StoredTables, topic: str, partition: int, offset: int) -> list[TraceStep]:
     """A record: whoever wrote it, and whoever had to do with it as an input. One that nobody was given is told by
     whoever has its acknowledgement.
     """
@@ -60,7 +60,7 @@ def record_at(t: StoredTables, topic: str, partition: int, offset: int) -> Row:
     return record
 
 
-def of_id(t: StoredTables, transactional_id: str) -> list[Step]:
+def of_id(t: StoredTables, transactional_id: str) -> list[TraceStep]:
     """All that happened under a transactional id."""
     ops = [row for row in t.rows("ops", transactional_id=[transactional_id]) if row["f"] in ("txn", "init")]
     if not ops:
@@ -71,7 +71,7 @@ def of_id(t: StoredTables, transactional_id: str) -> list[Step]:
     return in_order([*_told(t, ops, brief=True), *coordinators(t, {transactional_id: None})])
 
 
-def operations(t: StoredTables, ops: Iterable[Row], *, brief: bool = False) -> list[Step]:
+def operations(t: StoredTables, ops: Iterable[Row], *, brief: bool = False) -> list[TraceStep]:
     """Operations from all witnesses, and the faults that were on meanwhile."""
     ops = list(ops)
     steps = list(_told(t, ops, brief=brief))
@@ -94,7 +94,7 @@ def operations(t: StoredTables, ops: Iterable[Row], *, brief: bool = False) -> l
     ]
 
 
-def _told(t: StoredTables, ops: Sequence[Row], *, brief: bool) -> Iterator[Step]:
+def _told(t: StoredTables, ops: Sequence[Row], *, brief: bool) -> Iterator[TraceStep]:
     """What the processes wrote down."""
     sends: dict[int, list[Row]] = {}
     for send in t.rows("sends", op=[row["op"] for row in ops]):
@@ -115,7 +115,7 @@ def _told(t: StoredTables, ops: Sequence[Row], *, brief: bool) -> Iterator[Step]
             f"with {several(len(mine), 'record')}" if mine else "",
             f"for inputs {taken}" if taken and not brief else "",
         ]
-        yield Step(
+        yield TraceStep(
             row["call_ns"], who, f"{name} {' '.join(filter(None, parts))}", f"{who}.jsonl:{row['line']}"
         )
         acked = [(send["tp"], send["offset"]) for send in mine if send["offset"] is not None]
@@ -123,9 +123,9 @@ def _told(t: StoredTables, ops: Sequence[Row], *, brief: bool) -> Iterator[Step]
             lost = len(mine) - len(acked)
             more = f"; {several(lost, 'record')} without an acknowledgement" if lost else ""
             at = row["commit_ns"] or row["return_ns"]
-            yield Step(at, who, f"{name} has acknowledgements of {t.ranges(acked)}{more}", "sends")
+            yield TraceStep(at, who, f"{name} has acknowledgements of {t.ranges(acked)}{more}", "sends")
         if row["commit_ns"] is not None:
-            yield Step(row["commit_ns"], who, f"{name} asks for the commit", who)
+            yield TraceStep(row["commit_ns"], who, f"{name} asks for the commit", who)
         yield _end(row)
 
 
@@ -143,26 +143,26 @@ _ENDS = {
 }
 
 
-def _end(row: Row) -> Step:
+def _end(row: Row) -> TraceStep:
     who, name = row["journal"], row["name"]
     if row["return_ns"] is None:
-        return Step(None, who, f"{name} has no end: its process was gone", f"{who}.jsonl")
+        return TraceStep(None, who, f"{name} has no end: its process was gone", f"{who}.jsonl")
     error = f": {row['error']}" if row["error"] else ""
-    return Step(
+    return TraceStep(
         row["return_ns"], who, f"{name} {_ENDS[row['outcome']]}{error}", f"{who}.jsonl:{row['end_line']}"
     )
 
 
-def _offsets(t: StoredTables, ops: Sequence[Row]) -> Iterator[Step]:
+def _offsets(t: StoredTables, ops: Sequence[Row]) -> Iterator[TraceStep]:
     """The group's offsets."""
     for row in t.rows("offsets", op=[one["op"] for one in ops]):
         how = "in the transaction" if row["transactional"] else "outside any transaction"
         what = f"offset {row['committed']} of {t.name(row['tp'])} is stored, {how}"
         where = f"{t.name(row['log_tp'])} @ {row['log_offset']}"
-        yield Step(t.at_ns(row["timestamp_ms"]), f"group {row['group']}", what, where)
+        yield TraceStep(t.at_ns(row["timestamp_ms"]), f"group {row['group']}", what, where)
 
 
-def _markers(t: StoredTables, ops: Sequence[Row]) -> Iterator[Step]:
+def _markers(t: StoredTables, ops: Sequence[Row]) -> Iterator[TraceStep]:
     """The markers that decided the operations' records: the first of their producer above them."""
     ends: dict[tuple[int, int], int] = {}  # the last record of each operation in each partition
     numbers = [row["op"] for row in ops if row["f"] == "txn"]
@@ -187,16 +187,16 @@ def _markers(t: StoredTables, ops: Sequence[Row]) -> Iterator[Step]:
         )
         who = f"log of {t.name(tp)}"
         if marker is None:
-            yield Step(None, who, f"no marker stands above offset {last}: it is open", "batches")
+            yield TraceStep(None, who, f"no marker stands above offset {last}: it is open", "batches")
             continue
         what = (
             f"{marker['marker']} marker at {marker['base_offset']}, above offset {last}, "
             f"by coordinator epoch {marker['coordinator_epoch']}"
         )
-        yield Step(t.at_ns(marker["max_timestamp_ms"]), who, what, "batches")
+        yield TraceStep(t.at_ns(marker["max_timestamp_ms"]), who, what, "batches")
 
 
-def _readers(t: StoredTables, ops: Sequence[Row]) -> Iterator[Step]:
+def _readers(t: StoredTables, ops: Sequence[Row]) -> Iterator[TraceStep]:
     """Who was given the operations' records, and when each reader was given each of them for the first time."""
     for op in ops:
         if op["f"] not in ("txn", "send"):
@@ -213,19 +213,19 @@ def _readers(t: StoredTables, ops: Sequence[Row]) -> Iterator[Step]:
         for (journal, tp, offset), time_ns in first.items():
             together.setdefault((time_ns, journal), []).append((tp, offset))
         for (time_ns, journal), places in sorted(together.items()):
-            yield Step(time_ns, journal, f"is given {t.ranges(places)} of {op['name']}", "polls")
+            yield TraceStep(time_ns, journal, f"is given {t.ranges(places)} of {op['name']}", "polls")
 
 
-def faults_on(t: StoredTables, begun_ns: int, ended_ns: int) -> Iterator[Step]:
+def faults_on(t: StoredTables, begun_ns: int, ended_ns: int) -> Iterator[TraceStep]:
     """The faults that were on meanwhile."""
     for number, fault in enumerate(t.facts.faults, 1):
         start, end = round(fault.start_s * 1e9), round((fault.end_s or fault.start_s) * 1e9)
         if start <= ended_ns and end >= begun_ns:
-            yield Step(start, f"fault {number}", f"{fault.struck} ({fault.evidence})", "facts.json")
-            yield Step(end, f"fault {number}", f"{fault.fault} is over", "facts.json")
+            yield TraceStep(start, f"fault {number}", f"{fault.struck} ({fault.evidence})", "metadata.json")
+            yield TraceStep(end, f"fault {number}", f"{fault.fault} is over", "metadata.json")
 
 
-def _moves(t: StoredTables, journals: set[str], begun_ns: int, ended_ns: int) -> Iterator[Step]:
+def _moves(t: StoredTables, journals: set[str], begun_ns: int, ended_ns: int) -> Iterator[TraceStep]:
     """Partitions that came to these processes, or went."""
     moves: dict[tuple[str, int, bool], list[Row]] = {}
     for row in t.rows("assignments", journal=journals):
@@ -236,4 +236,4 @@ def _moves(t: StoredTables, journals: set[str], begun_ns: int, ended_ns: int) ->
             t.name(row["tp"]) + (f" from {row['offset']}" if gained and row["offset"] is not None else "")
             for row in rows
         )
-        yield Step(time_ns, journal, f"{'gains' if gained else 'loses'} {names}", "assignments")
+        yield TraceStep(time_ns, journal, f"{'gains' if gained else 'loses'} {names}", "assignments")

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from harness.errors import UnreadableInput
-from harness.facts import Facts
+from harness.common.errors import UnreadableInput
+from harness.results.run_metadata import RunMetadata
 
 Row = Mapping[str, Any]
 Place = tuple[str, int]
@@ -22,8 +22,8 @@ class StoredTables:
     def __init__(self, folder: Path, wall_ms_at_zero: float) -> None:
         self._folder = folder
         self._zero_ms = wall_ms_at_zero
-        facts = folder / "facts.json"
-        self.facts = Facts.load(facts) if facts.exists() else Facts()
+        facts = folder / "metadata.json"
+        self.facts = RunMetadata.load(facts) if facts.exists() else RunMetadata()
 
     def rows(self, table: str, **wanted: Collection[object]) -> list[dict[str, Any]]:
         """The rows of which each named column has one of these values. No row where the run left no such table."""

@@ -32,7 +32,7 @@ def test_a_right_pipeline_is_valid_on_every_version_of_a_client(one: ClientVersi
     assert told == {(one.client, one.version, one.library)}
     if one.client == "librdkafka":
         assert {line["client_version"] for line in first_lines(result, "feeder")} == {one.version}
-    versions = json.loads((result.folder / "facts.json").read_text())["versions"]
+    versions = json.loads((result.folder / "metadata.json").read_text())["versions"]
     assert one.version in versions["workers' client"]
     assert one.version in versions["client"]  # as it names itself to the brokers
 

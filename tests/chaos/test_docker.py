@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 
 import fencepost
-from harness.clients.wire import answers
 from harness.cluster import Ability, ClusterSpec
 from harness.cluster.docker import DockerCluster
+from harness.common.errors import FaultFailed
+from harness.common.waiting import wait_for
 from harness.containers.daemon import LABEL, NoDocker, connect
 from harness.containers.leftovers import sweep
 from harness.environment import Prepared
@@ -26,11 +27,10 @@ from harness.environment.platforms import Platform
 from harness.environment.ports import PortBlock
 from harness.environment.prepare import prepare
 from harness.environment.toxiproxy import toxiproxy_for
-from harness.errors import FaultFailed
+from harness.model.pipeline import TopicSpec
 from harness.network.links import client_link
-from harness.pipeline import TopicFacts
 from harness.processes.spawn import Supervisor
-from harness.waiting import wait_for
+from harness.wire.protocol import answers
 from tests.support.needs import lacking
 
 RUN = ["run", "--cluster", "docker", "--set", "image=bundled", "--time-limit", "20", "--nemesis", "none"]
@@ -53,9 +53,9 @@ def ready() -> Prepared:
 def cluster(ready: Prepared, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DockerCluster]:
     folder = tmp_path_factory.mktemp("docker")
     with Supervisor() as supervisor, PortBlock(ready.cache) as ports:
-        spec = ClusterSpec(slots=("feed", "w0"))
+        spec = ClusterSpec(endpoints=("feed", "w0"))
         with DockerCluster(spec, folder, ready, supervisor, ports.take) as started:
-            started.create_topics([TopicFacts("in", 3)], 60)
+            started.create_topics([TopicSpec("in", 3)], 60)
             yield started
 
 

@@ -16,18 +16,18 @@ from confluent_kafka.admin import AclOperation, AdminClient, ResourceType
 
 from harness.cluster import ClusterSpec
 from harness.cluster.local import LocalCluster
+from harness.common.waiting import wait_for
 from harness.environment import Prepared
 from harness.environment.cache import cache_folder
 from harness.environment.ports import PortBlock
 from harness.environment.prepare import prepare
-from harness.pipeline import TopicFacts
+from harness.model.pipeline import TopicSpec
 from harness.processes.spawn import Supervisor
 from harness.settings.tags import tag_of
-from harness.waiting import wait_for
 from tests.support.secured_cluster import OWN, PASSWORD, SecuredCluster
 from tests.support.started_runs import COMMAND, started, working
 
-SLOT = "guests"
+ENDPOINT = "guests"
 LIVE = "fencepost-0a1b2c"
 """The tag of a run that goes on: its records are old, and its group has a member."""
 BLANK = "fencepost-0d0e0f"
@@ -42,7 +42,11 @@ def start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Lo
     ready: Prepared = prepare("4.3.1", "auto", "auto", cache_folder(), print)
     with Supervisor() as supervisor, PortBlock(ready.cache) as ports:
         yield lambda kind: kind(
-            ClusterSpec(slots=(SLOT,)), tmp_path_factory.mktemp("theirs"), ready, supervisor, ports.take
+            ClusterSpec(endpoints=(ENDPOINT,)),
+            tmp_path_factory.mktemp("theirs"),
+            ready,
+            supervisor,
+            ports.take,
         )
 
 
@@ -51,7 +55,7 @@ def theirs(start: Callable[..., LocalCluster]) -> Iterator[LocalCluster]:
     with start(LocalCluster) as cluster:
         kept = {"retention.ms": "-1"}  # as the topics of a run: else a broker deletes what is so old
         names = (*MINE, f"{LIVE}-in")
-        cluster.create_topics([TopicFacts(name, 1, config=kept) for name in names], WITHIN_S)
+        cluster.create_topics([TopicSpec(name, 1, config=kept) for name in names], WITHIN_S)
         yield cluster
 
 
@@ -79,7 +83,7 @@ def groups_of(cluster: LocalCluster) -> set[str]:
 
 
 def clean(cluster: LocalCluster, *options: str) -> "subprocess.CompletedProcess[str]":
-    at = ("--cluster", "external", "--set", f"bootstrap={cluster.bootstrap_for(SLOT)}")
+    at = ("--cluster", "external", "--set", f"bootstrap={cluster.bootstrap_for(ENDPOINT)}")
     command = [*COMMAND, "clean", *at, *options]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     print(f"$ fencepost clean {' '.join(options)}\n{done.stdout}{done.stderr}-> {done.returncode}")  # noqa: T201
@@ -95,7 +99,7 @@ def told(cluster: LocalCluster, *options: str) -> dict[str, dict[str, Any]]:
 
 def killed(place: Path, cluster: LocalCluster, *options: str) -> str:
     """The tag of a run that was killed with its whole process group once it had committed transactions."""
-    at = ("--cluster", "external", "--set", f"bootstrap={cluster.bootstrap_for(SLOT)}")
+    at = ("--cluster", "external", "--set", f"bootstrap={cluster.bootstrap_for(ENDPOINT)}")
     brief = ("--nemesis", "none", "--time-limit", "120", "--rate", "50", "--store", str(place / "store"))
     before = topics_of(cluster)
     with started(place / "log", *at, *brief, *options) as run:
@@ -150,7 +154,7 @@ def test_what_a_killed_run_has_left_is_deleted_once_it_is_idle_and_nothing_else(
 
 
 def test_topics_without_records_are_deleted_only_by_their_tag(theirs: LocalCluster) -> None:
-    theirs.create_topics([TopicFacts(f"{BLANK}-in", 3)], WITHIN_S)
+    theirs.create_topics([TopicSpec(f"{BLANK}-in", 3)], WITHIN_S)
     left = clean(theirs, "--delete", "--idle", "1s")
     assert f"{BLANK}  1 topic, 0 groups, no records; left alone: a run may only be starting" in left.stdout
     done = clean(theirs, "--delete", "--idle", "1s", BLANK)
@@ -176,7 +180,7 @@ def test_what_acls_forbid_is_told_with_the_acl_and_4(
         cluster.admit(
             *(one for one in OWN if one[0] is ResourceType.TOPIC and one[3] is not AclOperation.DELETE)
         )
-        cluster.create_topics([TopicFacts(f"{BLANK}-in", 1), TopicFacts("strangers", 1)], WITHIN_S)
+        cluster.create_topics([TopicSpec(f"{BLANK}-in", 1), TopicSpec("strangers", 1)], WITHIN_S)
         options = ("--set", f"client-config={cluster.client_config(tmp_path / 'client.properties')}")
         blind = clean(cluster, *options, "--delete", "--idle", "1s", BLANK)
         assert (blind.returncode, f"{BLANK}-in" in topics_of(cluster)) == (4, True)

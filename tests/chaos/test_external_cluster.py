@@ -13,23 +13,23 @@ from confluent_kafka.admin import AdminClient
 import fencepost
 from fencepost.api import Result
 from harness.clients.client_properties import connect_with
-from harness.clients.security import Unwelcome
 from harness.cluster import ClusterSpec
 from harness.cluster.connecting import look
 from harness.cluster.external import ExternalCluster
 from harness.cluster.forbidden import Forbidden
 from harness.cluster.local import LocalCluster
+from harness.common.errors import EnvironmentFailure
 from harness.environment import Prepared
 from harness.environment.cache import cache_folder
 from harness.environment.ports import PortBlock
 from harness.environment.prepare import prepare
-from harness.errors import EnvironmentFailure
-from harness.pipeline import TopicFacts
+from harness.model.pipeline import TopicSpec
 from harness.processes.spawn import Supervisor
+from harness.wire.security import NotTrusted
 from tests.support.secured_cluster import OWN, PASSWORD, USER, SecuredCluster, own
 from tests.support.token_server import TokenServer
 
-SLOT = "guests"
+ENDPOINT = "guests"
 SECRET = "client-secret-0815"
 BRIEF = {"time_limit": 30, "rate": 50}
 """Of runs whose question is who is let in: brokers and clients in Java take TLS slowly on a machine that has little."""
@@ -42,7 +42,7 @@ def start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Lo
     ready: Prepared = prepare("4.3.1", "auto", "auto", cache_folder(), print)
     with Supervisor() as supervisor, PortBlock(ready.cache) as ports:
         yield lambda kind, **settings: kind(
-            ClusterSpec(slots=(SLOT,), settings=settings),
+            ClusterSpec(endpoints=(ENDPOINT,), settings=settings),
             tmp_path_factory.mktemp("theirs"),
             ready,
             supervisor,
@@ -75,7 +75,7 @@ def secured(start: Callable[..., LocalCluster], tokens: TokenServer) -> Iterator
 
 def keep_something_there(cluster: LocalCluster) -> None:
     """A stranger's topic, group, and a transaction that stays open."""
-    cluster.create_topics([TopicFacts(STRANGER, 1)], 60)
+    cluster.create_topics([TopicSpec(STRANGER, 1)], 60)
     told = {"bootstrap.servers": cluster.bootstrap, "transactional.id": "a-stranger"}
     producer = Producer(told | {"transaction.timeout.ms": 600_000})
     producer.init_transactions(30)
@@ -106,7 +106,7 @@ def test_a_right_pipeline_is_valid_beside_strangers_who_keep_all_that_is_theirs(
     plain: LocalCluster, tmp_path: Path
 ) -> None:
     before = topics_of(plain)
-    result = run(tmp_path, bootstrap=plain.bootstrap_for(SLOT))
+    result = run(tmp_path, bootstrap=plain.bootstrap_for(ENDPOINT))
     result.assert_valid()
     assert result.verdict["coverage"]["fenced"] >= 1
     assert topics_of(plain) == before
@@ -121,7 +121,7 @@ def test_a_defect_is_caught_on_a_cluster_with_tls_sasl_and_acls(
     secured: SecuredCluster, tmp_path: Path
 ) -> None:
     config = secured.client_config(tmp_path / "client.properties")
-    servers = secured.bootstrap_for(SLOT)
+    servers = secured.bootstrap_for(ENDPOINT)
     options = {"bootstrap": servers, "client_config": config}
     result = run(
         tmp_path / "store", **options, nemesis=None, defect="offsets-outside-transaction", keep="topics"
@@ -141,7 +141,7 @@ def test_a_right_pipeline_is_valid_where_acls_keep_the_internal_topics(
     config = secured.client_config(tmp_path / "client.properties", mechanism="SCRAM-SHA-256")
     result = run(
         tmp_path / "store",
-        bootstrap=secured.bootstrap_for(SLOT),
+        bootstrap=secured.bootstrap_for(ENDPOINT),
         client_config=config,
         client=client,
         **BRIEF,
@@ -162,7 +162,7 @@ def test_all_that_a_run_makes_begins_with_the_prefix_that_the_cluster_wants(
         cluster.admit(*own("team-x."))
         result = run(
             tmp_path / "store",
-            bootstrap=cluster.bootstrap_for(SLOT),
+            bootstrap=cluster.bootstrap_for(ENDPOINT),
             client_config=cluster.client_config(tmp_path / "client.properties"),
             client=client,
             prefix="team-x.staging",
@@ -184,11 +184,11 @@ def named_in(folder: Path, text: str) -> list[Path]:
 def test_every_mechanism_lets_the_user_in_and_no_other_password(
     secured: SecuredCluster, tmp_path: Path, mechanism: str
 ) -> None:
-    servers = secured.bootstrap_for(SLOT)
+    servers = secured.bootstrap_for(ENDPOINT)
     right = secured.client_config(tmp_path / "right", mechanism=mechanism)
     assert look(servers, str(right)).brokers == (1, 2, 3)
     wrong = secured.client_config(tmp_path / "wrong", mechanism=mechanism, password="another")
-    with pytest.raises(Unwelcome, match=f"does not let the user {USER} in with {mechanism}"):
+    with pytest.raises(NotTrusted, match=f"does not let the user {USER} in with {mechanism}"):
         look(servers, str(wrong))
 
 
@@ -197,7 +197,7 @@ def test_clients_with_tokens_are_let_in(
     secured: SecuredCluster, tokens: TokenServer, tmp_path: Path, client: str
 ) -> None:
     config = tokens.client_config(tmp_path / "client.properties", secured.authority.certificate)
-    servers = secured.bootstrap_for(SLOT)
+    servers = secured.bootstrap_for(ENDPOINT)
     result = run(tmp_path / "store", bootstrap=servers, client_config=config, client=client, **BRIEF)
     result.assert_valid()
     assert named_in(result.folder, SECRET) == []
@@ -210,7 +210,7 @@ def test_a_client_with_a_wrong_secret_is_told_in_one_sentence(
     certificate = secured.authority.certificate
     config = tokens.client_config(tmp_path / "client.properties", certificate, secret="wrong-4711")
     with pytest.raises(fencepost.FencepostFailed, match=f"gives the client {USER} no token") as failed:
-        run(tmp_path / "store", bootstrap=secured.bootstrap_for(SLOT), client_config=config)
+        run(tmp_path / "store", bootstrap=secured.bootstrap_for(ENDPOINT), client_config=config)
     assert failed.value.exit_status == 4
     assert "look at clientId, clientSecret and scope in sasl.jaas.config" in str(failed.value)
     assert "wrong-4711" not in str(failed.value)
@@ -224,16 +224,16 @@ def test_a_token_that_brokers_do_not_take_is_told_in_one_sentence(
         certificate = secured.authority.certificate
         config = others.client_config(tmp_path / "client.properties", certificate)
         gone = others.client_config(tmp_path / "gone", certificate, secret="of another client")
-        with pytest.raises(Unwelcome, match=f"does not let the client {USER} in with OAUTHBEARER"):
-            look(secured.bootstrap_for(SLOT), str(config))
+        with pytest.raises(NotTrusted, match=f"does not let the client {USER} in with OAUTHBEARER"):
+            look(secured.bootstrap_for(ENDPOINT), str(config))
     with pytest.raises(
-        Unwelcome, match=r"does not answer .*: look at sasl\.oauthbearer\.token\.endpoint\.url"
+        NotTrusted, match=r"does not answer .*: look at sasl\.oauthbearer\.token\.endpoint\.url"
     ):
-        look(secured.bootstrap_for(SLOT), str(gone))
+        look(secured.bootstrap_for(ENDPOINT), str(gone))
 
 
 def test_a_wrong_way_to_connect_is_told_in_one_sentence(secured: SecuredCluster, tmp_path: Path) -> None:
-    servers = secured.bootstrap_for(SLOT)
+    servers = secured.bootstrap_for(ENDPOINT)
     right = secured.client_config(tmp_path / "client.properties").read_text()
     cases = {
         "no-authority": (right.partition("ssl.truststore.type")[0], "set ssl.truststore.location"),
@@ -249,7 +249,7 @@ def test_a_wrong_way_to_connect_is_told_in_one_sentence(secured: SecuredCluster,
             look(servers, str(path))
     with pytest.raises(EnvironmentFailure, match="expects TLS or SASL"):
         look(servers, None)
-    with pytest.raises(Unwelcome, match=r"ended the TLS handshake|does not speak TLS"):
+    with pytest.raises(NotTrusted, match=r"ended the TLS handshake|does not speak TLS"):
         look(secured.bootstrap, str(tmp_path / "client.properties"))
 
 
@@ -265,13 +265,13 @@ def test_topics_that_acls_forbid_are_told_with_the_acl_that_helps(
     secured: SecuredCluster, tmp_path: Path
 ) -> None:
     config = secured.client_config(tmp_path / "client.properties")
-    servers = secured.bootstrap_for(SLOT)
+    servers = secured.bootstrap_for(ENDPOINT)
     spec = ClusterSpec(bootstrap=servers, client_config=str(config), tag="not-fencepost")
     with (
         ExternalCluster(spec) as cluster,
         pytest.raises(Forbidden, match=r"kafka-acls\.sh --add .*--operation Create"),
     ):
-        cluster.create_topics([TopicFacts("not-fencepost-purchases", 1)], 30)
+        cluster.create_topics([TopicSpec("not-fencepost-purchases", 1)], 30)
     connect_with(None)
 
 
@@ -280,5 +280,5 @@ def test_a_topic_that_exists_is_not_the_runs_own(plain: LocalCluster) -> None:
         ExternalCluster(ClusterSpec(bootstrap=plain.bootstrap, tag="a-strangers")) as cluster,
         pytest.raises(EnvironmentFailure, match=f"the topic {STRANGER} exists already"),
     ):
-        cluster.create_topics([TopicFacts(STRANGER, 1)], 30)
+        cluster.create_topics([TopicSpec(STRANGER, 1)], 30)
     assert STRANGER in topics_of(plain)

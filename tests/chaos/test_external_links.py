@@ -21,7 +21,7 @@ from tests.support.secured_cluster import OWN, PASSWORD, SecuredCluster
 from workloads.defects.registry import DEFECTS
 from workloads.registry import WORKLOADS
 
-SLOT = "guests"
+ENDPOINT = "guests"
 LOOK_EVERY_S = 0.2
 
 
@@ -30,7 +30,7 @@ def theirs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredCluster]
     """With TLS, SASL and ACLs."""
     ready: Prepared = prepare("4.3.1", "auto", "auto", cache_folder(), print)
     with Supervisor() as supervisor, PortBlock(ready.cache) as ports:
-        spec, folder = ClusterSpec(slots=(SLOT,)), tmp_path_factory.mktemp("theirs")
+        spec, folder = ClusterSpec(endpoints=(ENDPOINT,)), tmp_path_factory.mktemp("theirs")
         with SecuredCluster(spec, folder, ready, supervisor, ports.take) as cluster:
             cluster.admit(*OWN)
             yield cluster
@@ -39,7 +39,7 @@ def theirs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredCluster]
 def run(place: Path, theirs: SecuredCluster, **options: Any) -> Result:
     config = theirs.client_config(place / "client.properties")
     told = {
-        "bootstrap": theirs.bootstrap_for(SLOT),
+        "bootstrap": theirs.bootstrap_for(ENDPOINT),
         "client_config": str(config),
         "seed": 5,
         "time_limit": 20,

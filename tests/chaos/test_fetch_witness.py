@@ -12,11 +12,11 @@ import pytest
 
 import fencepost
 from fencepost.api import Result
-from harness.facts import Facts
-from harness.promises import SEGMENTS
+from harness.model.promises import SEGMENTS
 from harness.record.schema import LOG
+from harness.results.run_metadata import RunMetadata
 from harness.runner.tabulate import Ends, rows_of, tabulate
-from harness.settings.test_toml import Plan
+from harness.settings.run_file import StoredPlan
 
 
 @pytest.fixture(scope="module")
@@ -39,10 +39,10 @@ def by_segments(fetched: Result, place: Path) -> Path:
     shutil.copytree(fetched.folder, folder)
     for room in ("log", "history"):
         shutil.rmtree(folder / room)
-    plan = Plan.load(folder / "test.toml")
+    plan = StoredPlan.load(folder / "run.toml")
     promises = {**plan.run["promises"], "witness": SEGMENTS, "replicas": True}
     plan = replace(plan, run={**plan.run, "promises": promises})
-    plan.save(folder / "test.toml")
+    plan.save(folder / "run.toml")
     leaders, marks = {}, {}
     names = {tuple(key): tp for tp, *key in partitions(fetched.folder)}
     for row in rows(fetched.folder, "replicas"):
@@ -50,8 +50,8 @@ def by_segments(fetched: Result, place: Path) -> Path:
         leaders[place_of] = row["broker"]
         marks[place_of] = row["high_watermark"]
     tabulate(folder, plan, Ends(leaders, marks))  # type: ignore[arg-type]
-    facts = Facts.load(folder / "facts.json")
-    replace(facts, rows=rows_of(folder)).save(folder / "facts.json")
+    facts = RunMetadata.load(folder / "metadata.json")
+    replace(facts, rows=rows_of(folder)).save(folder / "metadata.json")
     return folder
 
 

@@ -26,7 +26,7 @@ from harness.environment.java import jvm_library
 from harness.environment.jvm import jvm_flags
 from harness.environment.ports import PortBlock
 from harness.environment.prepare import prepare
-from harness.pipeline import TopicFacts
+from harness.model.pipeline import TopicSpec
 from harness.processes.encoding import encode
 from harness.processes.spawn import Supervisor
 from harness.processes.specs import ClientSpec, JvmSpec, MembershipSpec
@@ -45,9 +45,9 @@ def ready() -> Prepared:
 def cluster(ready: Prepared, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     """A cluster with a topic of one partition, which a hundred records fill."""
     with Supervisor() as supervisor, PortBlock(ready.cache) as ports:
-        spec, folder = ClusterSpec(slots=("w0",)), tmp_path_factory.mktemp("cluster")
+        spec, folder = ClusterSpec(endpoints=("w0",)), tmp_path_factory.mktemp("cluster")
         with LocalCluster(spec, folder, ready, supervisor, ports.take) as started:
-            started.create_topics([TopicFacts("in", 1), TopicFacts("out", 1)], 60)
+            started.create_topics([TopicSpec("in", 1), TopicSpec("out", 1)], 60)
             producer = Producer(librdkafka.idempotent_producer(ProducerSettings(started.bootstrap)))
             for n in range(100):
                 producer.produce("in", b"%d" % n)

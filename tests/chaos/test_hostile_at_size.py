@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from bench.hostile import CASES, SIZE, judge, write, write_many
+from benchmarks.hostile import CASES, SIZE, judge, write, write_many
 from tests.support.fuzzing import any_events, files, holds_of_a_file, holds_of_both_forms
 
 LIMIT_S, LIMIT_MB = 900, 6_000

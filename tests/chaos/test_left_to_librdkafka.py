@@ -7,8 +7,8 @@ worker's own answer (`Worker.gained`) is no longer needed, and this test fails.
 
 import pytest
 
-from harness.errors import WaitTimeout
-from harness.waiting import wait_for
+from harness.common.errors import WaitTimeout
+from harness.common.waiting import wait_for
 from tests.support.group_members import COMMITTED, HELD, WITHIN_S, brokers, filled, holding, member
 
 ATTEMPTS = 8

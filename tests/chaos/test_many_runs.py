@@ -10,8 +10,8 @@ import pytest
 
 import fencepost
 from fencepost.api import Result
-from harness.errors import WaitTimeout
-from harness.waiting import wait_for
+from harness.common.errors import WaitTimeout
+from harness.common.waiting import wait_for
 from nemeses.registry import NEMESES
 from tests.support.started_runs import started
 from workloads.defects.registry import DEFECTS

@@ -16,13 +16,13 @@ from harness.cluster.local import LocalCluster
 from harness.environment.cache import cache_folder
 from harness.environment.ports import PortBlock
 from harness.environment.prepare import prepare
-from harness.pipeline import TopicFacts
+from harness.model.pipeline import TopicSpec
 from harness.processes.spawn import Supervisor
 from tests.support.docker_engine import why_not
 from tests.support.needs import lacking
 
 BILLING = Path(__file__).resolve().parents[2] / "examples" / "billing"
-SLOT = "guests"
+ENDPOINT = "guests"
 THEIRS = "purchases"
 """A topic of the same name as in the pipeline's file, which is none of the run's business."""
 
@@ -40,9 +40,9 @@ def theirs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     with (
         Supervisor() as supervisor,
         PortBlock(ready.cache) as ports,
-        LocalCluster(ClusterSpec(slots=(SLOT,)), folder, ready, supervisor, ports.take) as cluster,
+        LocalCluster(ClusterSpec(endpoints=(ENDPOINT,)), folder, ready, supervisor, ports.take) as cluster,
     ):
-        cluster.create_topics([TopicFacts(THEIRS, 1)], 60)
+        cluster.create_topics([TopicSpec(THEIRS, 1)], 60)
         yield cluster
 
 
@@ -66,7 +66,7 @@ def test_a_right_program_is_valid_beside_a_topic_of_the_same_name(
         "pipeline.toml",
         tmp_path,
         cluster="external",
-        bootstrap=theirs.bootstrap_for(SLOT),
+        bootstrap=theirs.bootstrap_for(ENDPOINT),
         permits=permits,
         **more,
     )
@@ -81,7 +81,7 @@ def test_a_wrong_program_is_caught_on_a_cluster_that_others_use(theirs: LocalClu
         "offsets-after.toml",
         tmp_path,
         cluster="external",
-        bootstrap=theirs.bootstrap_for(SLOT),
+        bootstrap=theirs.bootstrap_for(ENDPOINT),
         nemesis="kill-instance",
     )
     assert result.valid is False, result.explain()

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from harness.common.waiting import wait_for
 from harness.processes.marks import marked
-from harness.waiting import wait_for
 
 TESTS = """
 import pathlib, pytest

@@ -12,13 +12,13 @@ from typing import Any
 import pyspark
 import pytest
 
-from bench.scale import write
+from benchmarks.scale import write
 from checkers.spark.remote import require_whole
+from harness.common.errors import EnvironmentFailure
+from harness.common.waiting import wait_for
 from harness.environment.java import java
-from harness.errors import EnvironmentFailure
 from harness.processes.child import Child
 from harness.processes.spawn import Supervisor
-from harness.waiting import wait_for
 from tests.reference.generate import random_history, to_edn
 from tests.support.needs import lacking
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from fencepost.api import COMMAND
-from harness.errors import ExitStatus
+from harness.common.errors import ExitStatus
+from harness.common.waiting import wait_for
 from harness.processes.marks import abandoned, marked
-from harness.waiting import wait_for
 
 SUITE = """
 [suite]
@@ -64,7 +64,7 @@ def test_a_suite_that_was_killed_goes_on_where_it_was(tmp_path: Path) -> None:
         os.kill(suite.pid, signal.SIGKILL)
     wait_for(lambda: not any(abandoned(mark) for _, mark in marked()), "its processes to be gone", 30.0)
     (first,) = latest.glob("runs/001-*/2*")
-    before = (first / "facts.json").stat().st_mtime_ns
+    before = (first / "metadata.json").stat().st_mtime_ns
 
     done = subprocess.run([*told, "--json", "--resume", str(latest)], stdout=subprocess.PIPE, check=False)
     made: dict[str, Any] = json.loads(done.stdout)
@@ -74,7 +74,7 @@ def test_a_suite_that_was_killed_goes_on_where_it_was(tmp_path: Path) -> None:
         "echo librdkafka drawn defect=offsets-outside-transaction": "caught",
     }
     assert done.returncode == ExitStatus.VALID == made["exit_status"]
-    assert (first / "facts.json").stat().st_mtime_ns == before
+    assert (first / "metadata.json").stat().st_mtime_ns == before
     assert len(list(latest.glob("runs/0*/2*"))) == 3
     assert len(list(latest.glob("runs/0*/2*/report.html"))) == 3
     assert {"index.html", "junit.xml", "summary.md"} <= {path.name for path in latest.iterdir()}

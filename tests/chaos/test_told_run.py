@@ -36,9 +36,9 @@ class Told:
 
     def write(self) -> None:
         self.path.write_text("".join(json.dumps(event) + "\n" for event in self.events))
-        facts = json.loads((self.folder / "facts.json").read_text())
+        facts = json.loads((self.folder / "metadata.json").read_text())
         facts["history_crc"] = zlib.crc32(self.path.read_bytes())
-        (self.folder / "facts.json").write_text(json.dumps(facts))
+        (self.folder / "metadata.json").write_text(json.dumps(facts))
 
     def committed(self) -> Iterator[Event]:
         return (event for event in self.events if event["f"] == "txn" and event["type"] == "ok")
@@ -124,8 +124,8 @@ def numbered(run: Result, folder: Path, n: int) -> Path:
     """A copy of a run with a number of its own: those are judged together."""
     shutil.copytree(run.folder, folder, ignore=shutil.ignore_patterns("brokers", "workers", "*.html"))
     copy = Copy(folder)
-    toml, old = (folder / "test.toml").read_text(), copy.rows("journals")[0]["run"]
-    (folder / "test.toml").write_text(toml.replace(f"id = {old}", f"id = {n}"))
+    toml, old = (folder / "run.toml").read_text(), copy.rows("journals")[0]["run"]
+    (folder / "run.toml").write_text(toml.replace(f"id = {old}", f"id = {n}"))
     for table in HISTORY | LOG:
         copy.renumber(table, n)
     return folder

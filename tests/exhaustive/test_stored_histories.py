@@ -11,9 +11,9 @@ from collections.abc import Mapping
 import pytest
 from pyspark.sql import SparkSession
 
-from checkers.judging.stored_runs import judge
+from checkers.checking.stored_runs import check_runs
 from checkers.registry import STORE_CHECKERS
-from harness.verdict import Judgement
+from harness.results.verdict import CheckResult
 from tests.planted import families, plants
 from tests.planted.families import FAMILIES, Small
 from tests.planted.plants import PlantedRun
@@ -39,17 +39,17 @@ def judged(
     histories: list[Small],
     planted: list[PlantedRun],
     tmp_path_factory: pytest.TempPathFactory,
-) -> Mapping[int, Judgement]:
+) -> Mapping[int, CheckResult]:
     """By number: the histories first, and then the runs with plants."""
     folder = tmp_path_factory.mktemp("store")
     runs = families.store(histories, folder / "families")
     planted_runs = plants.store(planted, folder / "planted", len(runs))
-    return judge(spark, [*runs, *planted_runs], examples=plants.EXAMPLES)
+    return check_runs(spark, [*runs, *planted_runs], examples=plants.EXAMPLES)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_history_is_judged_as_it_is_defined(
-    family: str, histories: list[Small], judged: Mapping[int, Judgement]
+    family: str, histories: list[Small], judged: Mapping[int, CheckResult]
 ) -> None:
     said = [one.differs(judged[run]) for run, one in enumerate(histories) if one.family == family]
     different = [difference for difference in said if difference]
@@ -57,7 +57,7 @@ def test_every_history_is_judged_as_it_is_defined(
 
 
 def test_what_was_planted_is_found_and_nothing_else(
-    histories: list[Small], planted: list[PlantedRun], judged: Mapping[int, Judgement]
+    histories: list[Small], planted: list[PlantedRun], judged: Mapping[int, CheckResult]
 ) -> None:
     said = [one.differs(judged[run]) for run, one in enumerate(planted, len(histories))]
     different = [difference for difference in said if difference]

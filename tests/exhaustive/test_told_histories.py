@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 from told_examples import EXAMPLES, UNPROMISED
 
-from harness.verdict import Verdict
+from harness.results.verdict import Verdict
 from tests.reference.generate import small
 from tests.reference.history import Event
 from tests.reference.jepsen import NAMES as DEFINED

@@ -15,24 +15,24 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from harness.clients import librdkafka
-from harness.clients.beginnings import beginnings
 from harness.clients.interface import ProducerSettings
-from harness.clients.records import Record, consume
+from harness.clients.records import ClientRecord, consume
 from harness.cluster import ClusterSpec
 from harness.cluster.local import LocalCluster
+from harness.common.errors import StartFailed, UsageError
+from harness.common.waiting import wait_for
 from harness.environment import Prepared
 from harness.environment.cache import cache_folder
 from harness.environment.ports import PortBlock
 from harness.environment.prepare import prepare
-from harness.errors import StartFailed, UsageError
-from harness.history import Isolation
+from harness.model.vocabulary import Isolation
 from harness.network import Cut
 from harness.network.links import around, between, client_link
 from harness.network.proxied import LinkCut, ProxiedNetwork
 from harness.processes.marks import marked, start_time
 from harness.processes.spawn import Supervisor
-from harness.waiting import wait_for
-from tests.support.conformance.means import MOVE_TIMEOUT_S, SLOT, SYNC_TIMEOUT_S, TOPIC, load
+from harness.roles.start_offsets import beginnings
+from tests.support.conformance.means import ENDPOINT, MOVE_TIMEOUT_S, SYNC_TIMEOUT_S, TOPIC, load
 from tests.support.conformance.whole import check_cluster
 
 Make = Callable[..., LocalCluster]
@@ -50,7 +50,7 @@ def make(ready: Prepared, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
         def local(next_port: Callable[[], int] = ports.take, **spec: object) -> LocalCluster:
             folder = tmp_path_factory.mktemp("cluster")
-            wanted = ClusterSpec(slots=(SLOT, "w0"), **spec)  # type: ignore[arg-type]
+            wanted = ClusterSpec(endpoints=(ENDPOINT, "w0"), **spec)  # type: ignore[arg-type]
             return LocalCluster(wanted, folder, ready, supervisor, next_port)
 
         yield local
@@ -72,7 +72,7 @@ def test_a_null_comes_back_as_a_null_and_an_empty_one_as_empty(shared: LocalClus
     assert producer.flush(SYNC_TIMEOUT_S) == 0
     with closing(Consumer(librdkafka.reader(shared.bootstrap, "nulls", Isolation.READ_COMMITTED))) as reader:
         reader.assign([TopicPartition(TOPIC, 0, 0)])
-        found: list[Record] = []
+        found: list[ClientRecord] = []
 
         def all_read() -> bool:
             found.extend(consume(reader, 1_000, 0.2))
@@ -103,7 +103,7 @@ def cut_off(cluster: LocalCluster, links: Sequence[str]) -> AbstractContextManag
 
 def test_it_keeps_to_the_interface(shared: LocalCluster) -> None:
     assert shared.out_of_sync() == []
-    with pytest.raises(UsageError, match="no client slot nobody"):
+    with pytest.raises(UsageError, match="no client endpoint nobody"):
         shared.bootstrap_for("nobody")
 
 
@@ -159,7 +159,7 @@ def test_cutting_one_client_blinds_nobody_else(shared: LocalCluster) -> None:
         if sys.platform == "linux":
             assert "client:w0->2: 7 bytes of requests and 0 bytes of answers were sent into it" in evidence
         assert shared.out_of_sync() == []
-        assert shared.network.passes(f"client:{SLOT}->2", 5)
+        assert shared.network.passes(f"client:{ENDPOINT}->2", 5)
         assert shared.network.passes("client:w0->1", 5)
     assert shared.network.passes("client:w0->2", 5)
 
@@ -170,15 +170,15 @@ def test_a_link_that_is_not_there_is_named(shared: LocalCluster) -> None:
 
 
 @contextmanager
-def connected(cluster: LocalCluster, slot: str) -> Iterator[list[socket.socket]]:
-    """One open connection on each of the slot's links."""
+def connected(cluster: LocalCluster, endpoint: str) -> Iterator[list[socket.socket]]:
+    """One open connection on each of the endpoint's links."""
     with ExitStack() as opened:
         connections = []
-        for address in cluster.bootstrap_for(slot).split(","):
+        for address in cluster.bootstrap_for(endpoint).split(","):
             host, _, port = address.rpartition(":")
             one = socket.create_connection((host, int(port)), SYNC_TIMEOUT_S)
             connections.append(opened.enter_context(one))
-        links = [f"client:{slot}->{broker.id}" for broker in cluster.brokers]
+        links = [f"client:{endpoint}->{broker.id}" for broker in cluster.brokers]
         wait_for(lambda: all(cluster.network.connections(links).values()), "the proxies to take them", 10)
         yield connections
 
@@ -222,7 +222,7 @@ def test_another_run_beside_it_is_killed_and_leaves_nothing(shared: LocalCluster
 
 
 def test_a_reader_says_where_a_log_begins_now(shared: LocalCluster) -> None:
-    bootstrap, place = shared.bootstrap_for(SLOT), ("small", 0)
+    bootstrap, place = shared.bootstrap_for(ENDPOINT), ("small", 0)
     producer = Producer(librdkafka.idempotent_producer(ProducerSettings(bootstrap)))
     for _ in range(3):
         producer.produce(place[0], b"x", partition=place[1])

@@ -12,13 +12,13 @@ from pathlib import Path
 import psutil
 import pytest
 
+from harness.common.waiting import wait_for
 from harness.environment import Prepared
 from harness.environment.cache import cache_folder
 from harness.environment.jvm import BROKER, STORAGE_TOOL, broker_command
 from harness.environment.ports import PortBlock
 from harness.environment.prepare import prepare
 from harness.processes.spawn import Supervisor
-from harness.waiting import wait_for
 
 KAFKA = "4.3.1"
 CONFIG = """\

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from bench.hostile import CASES, judge, write, write_many
+from benchmarks.hostile import CASES, judge, write, write_many
 
 SIZE = 2_000
 

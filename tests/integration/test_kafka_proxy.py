@@ -15,27 +15,27 @@ from confluent_kafka import Consumer, Producer
 from kafka.protocol.metadata import MetadataRequest
 
 from harness.clients import librdkafka
-from harness.clients.wire import ask, decoded, encoded
 from harness.cluster import ClusterSpec
 from harness.cluster.client_links import ClientLinks
 from harness.cluster.external import ExternalCluster
 from harness.cluster.local import LocalCluster
+from harness.common.errors import StartFailed, UsageError
+from harness.common.waiting import wait_for
 from harness.environment import Prepared
 from harness.environment.cache import cache_folder
 from harness.environment.ports import PortBlock
 from harness.environment.prepare import prepare
-from harness.errors import StartFailed, UsageError
-from harness.history import Isolation
-from harness.network import Cut, DropResponses, Imposed
+from harness.model.pipeline import TopicSpec
+from harness.model.vocabulary import Isolation
+from harness.network import ActiveEffect, Cut, DropResponses
 from harness.network.kafka_answers import concerns
 from harness.network.kafka_apis import DESCRIBE_QUORUM, HARMLESS, UNSPOKEN, newest
 from harness.network.links import client_link
-from harness.pipeline import TopicFacts
 from harness.processes.spawn import Supervisor
-from harness.waiting import wait_for
+from harness.wire.protocol import ask, decoded, encoded
 from tests.support.real_answers import Place, may_be_asked, one_replica, questions, raw, spoken
 
-SLOTS = ("w0", "w1")
+ENDPOINTS = ("w0", "w1")
 TAG = "fencepost-proxied"
 TOPIC = f"{TAG}-orders"
 WITHIN_S = 30
@@ -54,13 +54,13 @@ def clusters(
     """Theirs, and as a run sees it that may strike its links."""
     place = tmp_path_factory.mktemp("clusters")
     with Supervisor() as supervisor, PortBlock(ready.cache) as ports:
-        links = ClientLinks(SLOTS, place / "proxies", ready.toxiproxy, supervisor, ports.take)
+        links = ClientLinks(ENDPOINTS, place / "proxies", ready.toxiproxy, supervisor, ports.take)
         with LocalCluster(
-            ClusterSpec(slots=("any",)), place / "theirs", ready, supervisor, ports.take
+            ClusterSpec(endpoints=("any",)), place / "theirs", ready, supervisor, ports.take
         ) as theirs:
             spec = ClusterSpec(bootstrap=theirs.bootstrap, tag=TAG, permits=("links",))
             with ExternalCluster(spec, links) as ours:
-                ours.create_topics([TopicFacts(TOPIC, 3)], 60)
+                ours.create_topics([TopicSpec(TOPIC, 3)], 60)
                 yield theirs, ours
 
 
@@ -151,7 +151,9 @@ def test_a_client_goes_through_the_proxies_alone_and_a_cut_is_proven(
 ) -> None:
     theirs, ours = clusters
     assert ours.can == {Cut, DropResponses}
-    assert sorted(ours.network.links) == sorted(client_link(slot, n) for slot in SLOTS for n in (1, 2, 3))
+    assert sorted(ours.network.links) == sorted(
+        client_link(endpoint, n) for endpoint in ENDPOINTS for n in (1, 2, 3)
+    )
     producer = Producer({"bootstrap.servers": ours.bootstrap_for("w0"), "transactional.id": f"{TAG}-x"})
     consumer = Consumer(
         librdkafka.group_consumer(ours.bootstrap_for("w0"), f"{TAG}-g", "x", Isolation.READ_COMMITTED)
@@ -185,7 +187,7 @@ def test_a_client_goes_through_the_proxies_alone_and_a_cut_is_proven(
                 ]
                 cut = opened.enter_context(ours.network.impose(links, effect))
 
-                def proven(cut: Imposed = cut, own: Sequence[socket.socket] = tuple(own)) -> bool:
+                def proven(cut: ActiveEffect = cut, own: Sequence[socket.socket] = tuple(own)) -> bool:
                     for one in own:  # the client itself may wait for an answer, and send nothing
                         one.sendall(encoded(MetadataRequest(version=0), 1))
                     return cut.evidence().count("a request through it stays unanswered") == 3
@@ -216,10 +218,10 @@ def _sent(port: int, noise: bytes) -> bytes:
         return connection.recv(100)
 
 
-def test_a_slot_that_nobody_asked_for_has_no_address(
+def test_a_endpoint_that_nobody_asked_for_has_no_address(
     clusters: tuple[LocalCluster, ExternalCluster],
 ) -> None:
-    with pytest.raises(UsageError, match="no client slot w9"):
+    with pytest.raises(UsageError, match="no client endpoint w9"):
         clusters[1].bootstrap_for("w9")
 
 

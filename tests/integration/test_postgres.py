@@ -12,14 +12,21 @@ import psutil
 import psycopg
 import pytest
 
+from harness.common.errors import StartFailed
+from harness.common.waiting import wait_for
+from harness.databases import postgres_server
+from harness.databases.interface import (
+    CommitUnknown,
+    DatabaseError,
+    DatabaseParts,
+    InputTable,
+    NewTableRow,
+    Service,
+)
+from harness.databases.postgres_kind import PostgresKind
 from harness.environment.ports import PortBlock
 from harness.environment.postgres import Postgres, bundled_postgres, postgres, system_postgres
-from harness.errors import StartFailed
 from harness.processes.spawn import Supervisor
-from harness.stores import postgres_server
-from harness.stores.interface import CommitUnknown, Inputs, NewRow, Service, StoreError, StoreParts
-from harness.stores.postgres_kind import PostgresKind
-from harness.waiting import wait_for
 from tests.support.store_conformance import check_store
 
 KIND = PostgresKind()
@@ -32,7 +39,7 @@ class Up:
     service: Service
     folder: Path
 
-    def inputs(self) -> Inputs:
+    def inputs(self) -> InputTable:
         return KIND.inputs(KIND.address(self.folder))
 
 
@@ -42,7 +49,7 @@ def up(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory)
     with (
         Supervisor() as supervisor,
         PortBlock(tmp_path_factory.mktemp("cache")) as ports,
-        KIND.up(StoreParts(folder, supervisor, ports.take, postgres(request.param))) as service,
+        KIND.up(DatabaseParts(folder, supervisor, ports.take, postgres(request.param))) as service,
     ):
         yield Up(service, folder)
 
@@ -55,8 +62,8 @@ def outbox(up: Up) -> Up:
     return up
 
 
-def row(name: str, content: bytes | None = b"v") -> NewRow:
-    return NewRow(name, b"k", content)
+def row(name: str, content: bytes | None = b"v") -> NewTableRow:
+    return NewTableRow(name, b"k", content)
 
 
 def test_it_does_what_every_store_must(up: Up) -> None:
@@ -122,7 +129,7 @@ def test_what_was_committed_survives_a_kill_and_clients_come_back(outbox: Up) ->
     assert outbox.service.well
     with pytest.raises(CommitUnknown):
         writer.commit()
-    with pytest.raises(StoreError):
+    with pytest.raises(DatabaseError):
         relay.mark([1])
     assert "it answered after" in outbox.service.start()
     assert [one.value for one in relay.take(9)] == ["kept"]
@@ -138,7 +145,7 @@ def test_a_transaction_whose_client_does_nothing_is_ended_and_holds_no_row(
     with (
         Supervisor() as supervisor,
         PortBlock(tmp_path / "cache") as ports,
-        KIND.up(StoreParts(tmp_path, supervisor, ports.take, postgres("auto"))),
+        KIND.up(DatabaseParts(tmp_path, supervisor, ports.take, postgres("auto"))),
     ):
         paused, other = (KIND.inputs(KIND.address(tmp_path)) for _ in range(2))
         paused.write([row("a")])
@@ -151,7 +158,7 @@ def test_a_transaction_whose_client_does_nothing_is_ended_and_holds_no_row(
             return bool(rows)
 
         wait_for(taken, "the lock to be given up", 10)
-        with pytest.raises(StoreError):
+        with pytest.raises(DatabaseError):
             paused.mark([1])
 
 
@@ -165,7 +172,7 @@ def test_a_server_that_cannot_start_says_so_in_a_sentence_and_leaves_nothing(tmp
         if folder.is_relative_to("/tmp") and folder != Path("/tmp"):
             folder.chmod(0o755)
     with Supervisor() as supervisor, PortBlock(tmp_path / "cache") as ports:
-        parts = StoreParts(tmp_path, supervisor, ports.take, Postgres(programs, "15.0", "a test"))
+        parts = DatabaseParts(tmp_path, supervisor, ports.take, Postgres(programs, "15.0", "a test"))
         with (
             pytest.raises(StartFailed, match="could not make its data: FATAL:  no space left"),
             KIND.up(parts),
@@ -181,8 +188,8 @@ from pathlib import Path
 from harness.environment.ports import PortBlock
 from harness.environment.postgres import postgres
 from harness.processes.spawn import Supervisor
-from harness.stores.interface import StoreParts
-from harness.stores.postgres_kind import PostgresKind
+from harness.databases.interface import StoreParts
+from harness.databases.postgres_kind import PostgresKind
 folder = Path(sys.argv[1])
 with Supervisor() as supervisor, PortBlock(folder / "cache") as ports:
     with PostgresKind().up(StoreParts(folder, supervisor, ports.take, postgres("auto"))) as service:

@@ -17,8 +17,8 @@ from fencepost.sharing.spark import SparkParts, SparkRequest, shared_spark
 from harness.environment.java import java
 from harness.record.columns import null
 from harness.record.schema import HISTORY, LOG
+from harness.results.verdict import Verdict, lacking
 from harness.settings.options import Options
-from harness.verdict import Verdict, lacking
 from workloads.defects.registry import DEFECTS
 
 
@@ -41,8 +41,8 @@ def test_a_zombie_was_fenced(stored: Result) -> None:
 
 def test_a_run_leaves_what_is_needed_to_believe_and_repeat_it(stored: Result) -> None:
     for name in (
-        "test.toml",
-        "facts.json",
+        "run.toml",
+        "metadata.json",
         "verdict.json",
         "report.html",
         "junit.xml",

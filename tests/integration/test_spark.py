@@ -10,8 +10,8 @@ import psutil
 import pytest
 
 from checkers.spark.session import SparkSettings, begin
-from harness.errors import EnvironmentFailure
-from harness.waiting import wait_for
+from harness.common.errors import EnvironmentFailure
+from harness.common.waiting import wait_for
 
 CHILD = """
 import sys
@@ -31,7 +31,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from checkers.spark.interrupts import interruptible
 from checkers.spark.session import SparkSettings, begin
-from harness.waiting import wait_for
+from harness.common.waiting import wait_for
 pending = begin(SparkSettings())
 with closing(pending), interruptible(pending), ThreadPoolExecutor() as pool:
     spark = pending.session()

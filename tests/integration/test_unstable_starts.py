@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from harness.clients.interface import GroupSettings
-from harness.waiting import wait_for
+from harness.common.waiting import wait_for
 from tests.support.group_members import (
     COMMITTED,
     HELD,

@@ -77,9 +77,9 @@ def changed(mutant: Mutant | None) -> Iterator[None]:
     forget()
     try:
         for module in (
-            "checkers.judging.external_histories",
-            "checkers.judging.stored_runs",
-            "checkers.external.by_key.kernel",
+            "checkers.checking.external_histories",
+            "checkers.checking.stored_runs",
+            "checkers.external.key_kernel",
             "checkers.external.graph.make",
         ):
             import_module(module)

@@ -18,7 +18,7 @@ from tests.mutants.changed import forget
 
 EXAMPLES = 20
 """A planted run has at most so many examples of an anomaly."""
-ENTRIES = {STORES: "checkers.judging.stored_runs", HISTORIES: "checkers.judging.external_histories"}
+ENTRIES = {STORES: "checkers.checking.stored_runs", HISTORIES: "checkers.checking.external_histories"}
 """By kind of history: the module that checks it."""
 
 
@@ -51,10 +51,10 @@ class StoredHistories:
 
     def difference(self) -> str | None:
         """Check the parts one after the other."""
-        from checkers.judging.stored_runs import judge
+        from checkers.checking.stored_runs import check_runs
 
         for runs, wanted in self._parts:
-            judgements = judge(self._spark, runs, examples=EXAMPLES)
+            judgements = check_runs(self._spark, runs, examples=EXAMPLES)
             for run, one in zip(runs, wanted, strict=True):
                 if difference := one.differs(judgements[run.run]):
                     return difference
@@ -65,7 +65,7 @@ class ExternalHistories:
     """The small external histories with those that have examples, then a part of the larger and random ones."""
 
     def __init__(self, spark: SparkSession) -> None:
-        from checkers.external.table import InSpark
+        from checkers.external.table import SparkTable
         from harness.history_files.schema import NAMES
         from tests.exhaustive.told_examples import EXAMPLES as DESCRIBED
         from tests.reference.generate import small
@@ -77,20 +77,22 @@ class ExternalHistories:
             [*every[3_000::7], *random_ones(range(400))],
         ]
         self._described = [(anomaly, example) for anomaly, example, _ in DESCRIBED]
-        self._names = InSpark(spark.createDataFrame(NAMES.empty_table()))
+        self._names = SparkTable(spark.createDataFrame(NAMES.empty_table()))
         self._parts = []
         for part in parts:
-            ops, micro = (InSpark(spark.createDataFrame(table).localCheckpoint()) for table in tables(part))
+            ops, micro = (
+                SparkTable(spark.createDataFrame(table).localCheckpoint()) for table in tables(part)
+            )
             self._parts.append((ops, micro, [define(events) for events in part]))
 
     def difference(self) -> str | None:
         """Check the small histories first."""
-        from checkers.judging.external_histories import judge_external
-        from fencepost.verdict_rules import decide_external
+        from checkers.checking.external_histories import check_histories
+        from fencepost.checks.verdict_rules import decide_external
         from tests.support.within import within
 
         for number, (ops, micro, defined) in enumerate(self._parts):
-            judgements = judge_external(ops, micro, self._names, range(len(defined)), examples=1)
+            judgements = check_histories(ops, micro, self._names, range(len(defined)), examples=1)
             for run, one in enumerate(defined):
                 if difference := one.differs(decide_external(Path("history.jsonl"), judgements[run])):
                     return f"history {run}: {difference}"

@@ -32,7 +32,7 @@ IN_SQL = (
     (r"\blag\(", "lead("), (r"\blead\(", "lag("), (r"\bgreatest\(", "least("), (r"\bleast\(", "greatest("),
     (r"(?<=partition by )run, ", ""), (r"\b1 preceding\b", "current row"),
 )  # fmt: skip
-IN_SQL_ALL = ("checkers/anomalies/", "checkers/stored/", "checkers/findings/", "checkers/judging/facts.py")
+IN_SQL_ALL = ("checkers/anomalies/", "checkers/stored/", "checkers/findings/", "checkers/checking/facts.py")
 """Files of which every text is SQL, but for what stands in quotes in it, and for what is said of the code."""
 QUOTED = re.compile(r"'[^']*'")
 

@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from harness.verdict import Judgement
+from harness.results.verdict import CheckResult
 from tests.support.histories import TRANSACTIONS, History
 from tests.support.stored_tables import OFFSETS, RC, Row, home
 
@@ -55,7 +55,7 @@ Place = tuple[int, int]
 """Partition and offset."""
 
 
-def differs(history: History, judgement: Judgement, *, log: bool = True, whole: bool = False) -> str | None:
+def differs(history: History, judgement: CheckResult, *, log: bool = True, whole: bool = False) -> str | None:
     """What is said otherwise. Without `log` the brokers' tables are not there; of a `whole` run, from which
     nothing was taken away, what is broken is defined too.
     """

@@ -6,8 +6,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from checkers.judging.stored_runs import StoredRun
-from harness.verdict import STAGE, Judgement
+from checkers.checking.stored_runs import StoredRun
+from harness.results.verdict import STAGE, CheckResult
 from tests.planted import chains, counted, logs, reads, states, transactions
 from tests.planted.words import Found
 from tests.support.histories import History
@@ -26,7 +26,7 @@ class Small:
     meant: Found
     what: object
 
-    def differs(self, judgement: Judgement) -> str | None:
+    def differs(self, judgement: CheckResult) -> str | None:
         """What is said of it otherwise."""
         looked_for = ONLY.get(self.family, judgement.anomalies)
         found = {name: one for name, one in judgement.anomalies.items() if name in looked_for}

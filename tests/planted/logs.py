@@ -37,7 +37,7 @@ def draw_log(log: tuple[Entry, ...]) -> History:
     h = History()
     h.feed(1)
     h.take(0, gives="y", pid=9, worker="u")
-    h.owe(lambda row: row | {"topic": "y", "slot": "y"})
+    h.owe(lambda row: row | {"topic": "y", "output_name": "y"})
     for kind, pid in log:
         if kind != "data":
             h.mark("x", pid, kind)

@@ -6,8 +6,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from checkers.judging.stored_runs import StoredRun
-from harness.verdict import Judgement
+from checkers.checking.stored_runs import StoredRun
+from harness.results.verdict import CheckResult
 from tests.planted import counted, plant_inputs, plant_log, plant_order, plant_records, plant_transactions
 from tests.planted.gone import NEEDS_ALL
 from tests.planted.planted import Planted, differs
@@ -36,7 +36,7 @@ class PlantedRun:
     plants: Sequence[str]
     logged: bool
 
-    def differs(self, judgement: Judgement) -> str | None:
+    def differs(self, judgement: CheckResult) -> str | None:
         """What is said of it otherwise."""
         letters = {place: letter for letter, place in self.run.homes.items()}
         said = {

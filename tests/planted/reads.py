@@ -69,7 +69,7 @@ def draw(case: Reads) -> History:
     """Each observer takes its steps; at a marker it is given a record that nobody else has seen."""
     h = History(expects="xy")
     h.feed(sum(many for many, _ in case.log))
-    h.owe(lambda row: row if row["slot"] == "y" or _is_committed(case.log, row["offset"]) else None)
+    h.owe(lambda row: row if row["output_name"] == "y" or _is_committed(case.log, row["offset"]) else None)
     at = 0
     for many, committed in case.log:
         taken = range(at, at + many)

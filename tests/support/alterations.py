@@ -34,9 +34,9 @@ class Copy:
         """As if the run had written these."""
         schema = (HISTORY | LOG)[table]
         pq.write_table(pa.Table.from_pylist(rows, schema=schema), self.path(table))
-        facts = json.loads((self.folder / "facts.json").read_text())
+        facts = json.loads((self.folder / "metadata.json").read_text())
         facts["rows"][table] = len(rows)
-        (self.folder / "facts.json").write_text(json.dumps(facts))
+        (self.folder / "metadata.json").write_text(json.dumps(facts))
 
     def renumber(self, table: str, run: int) -> None:
         """Have every row bear this run."""
@@ -107,7 +107,7 @@ class Copy:
             (one, other)
             for sends in rows.values()
             for one, other in pairwise(sorted(sends, key=lambda row: (row["op"], row["n"])))
-            if (one["op"] == other["op"]) is in_one_op and one["slot"] == other["slot"]
+            if (one["op"] == other["op"]) is in_one_op and one["output_name"] == other["output_name"]
             and (not one["inputs"] or one["inputs"][0]["tp"] == other["inputs"][0]["tp"])
         )  # fmt: skip
 
@@ -267,9 +267,9 @@ def add_up_wrong(copy: Copy) -> None:
     rows[rows.index(record)] |= {"key": "sum of two", "state": 4}
     copy.write("records", rows)
     expected = copy.rows("expected")
-    due = [row for row in expected if row["slot"] == "payment"][:2]
+    due = [row for row in expected if row["output_name"] == "payment"][:2]
     added = [
-        row | {"slot": None, "digest": None, "key": "sum of two", "adds": adds}
+        row | {"output_name": None, "digest": None, "key": "sum of two", "adds": adds}
         for row, adds in zip(due, (3, 4), strict=True)
     ]
     copy.write("expected", [*expected, *added])

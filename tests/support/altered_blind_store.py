@@ -152,17 +152,19 @@ OF_LOGS: dict[Callable[[Copy], None], Expected] = {
 
 def join(copy: Copy) -> None:
     """Have each output say what it is about, where it named its input: as outputs of a user's program do."""
-    about = {place(row): f"{row['tp']}/{row['offset']}" for row in copy.rows("records")}
+    correlation_key = {place(row): f"{row['tp']}/{row['offset']}" for row in copy.rows("records")}
 
     def of(row: dict[str, object]) -> dict[str, object]:
         if not row["inputs"]:
             return row
         (at,) = row["inputs"]  # type: ignore[misc]
-        return row | {"about": about[place(at)], "inputs": [], "slot": None}
+        return row | {"correlation_key": correlation_key[place(at)], "inputs": [], "output_name": None}
 
     copy.write("records", [of(row) for row in copy.rows("records")])
-    copy.write("expected", [row | {"about": about[place(row)]} for row in copy.rows("expected")])
-    toml = copy.folder / "test.toml"
+    copy.write(
+        "expected", [row | {"correlation_key": correlation_key[place(row)]} for row in copy.rows("expected")]
+    )
+    toml = copy.folder / "run.toml"
     toml.write_text(toml.read_text().replace('identity = "journal"', 'identity = "correlation"'))
 
 

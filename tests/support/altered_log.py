@@ -145,7 +145,7 @@ def stand_still_for_two_minutes(copy: Tables) -> None:
     """All that happened in the second half of a stage's time happened two minutes later; the faults were over by
     then.
     """
-    plan = tomllib.loads((copy.folder / "test.toml").read_text())
+    plan = tomllib.loads((copy.folder / "run.toml").read_text())
     of_stage = [row for row in copy.rows("ops") if row["stage"] == "payments" and row["f"] == "txn"]
     commits = sorted(row["return_ns"] for row in of_stage if row["outcome"] == "ok")
     half = commits[len(commits) // 2]
@@ -158,7 +158,7 @@ def stand_still_for_two_minutes(copy: Tables) -> None:
 
     for table in HISTORY | LOG:
         copy.write(table, [later(row) for row in copy.rows(table)])
-    told = copy.folder / "facts.json"
+    told = copy.folder / "metadata.json"
     facts = json.loads(told.read_text())
     for fault in facts["faults"]:
         fault |= {name: min(fault[name], half / SECOND) for name in ("start_s", "end_s")}

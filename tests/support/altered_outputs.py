@@ -28,7 +28,7 @@ def holds(row: Row) -> Row:
 
 def joined(copy: Copy) -> bool:
     """Whether outputs are joined to their inputs by what they are about."""
-    return any(row["about"] is not None for row in copy.rows("records"))
+    return any(row["correlation_key"] is not None for row in copy.rows("records"))
 
 
 def two_of_one_partition(copy: Copy) -> tuple[Row, Row]:
@@ -100,13 +100,15 @@ def hide_an_output_from_every_reader(copy: Copy) -> None:
 
 def let_an_output_say_nothing_of_its_input(copy: Copy) -> None:
     """It is about something else, or names no input."""
-    changed = {"about": "nothing that is there"} if joined(copy) else {"inputs": [], "slot": None}
+    changed = (
+        {"correlation_key": "nothing that is there"} if joined(copy) else {"inputs": [], "output_name": None}
+    )
     replace_record(copy, one_of_many(copy), **changed)
 
 
 def let_an_output_name_the_input_of_another(copy: Copy) -> None:
     one, other = two_of_one_partition(copy)
-    replace_record(copy, one, about=other["about"], inputs=other["inputs"])
+    replace_record(copy, one, correlation_key=other["correlation_key"], inputs=other["inputs"])
 
 
 # records of others
@@ -123,15 +125,15 @@ def _add(copy: Copy, **more: object) -> None:
 def add_a_foreign_output(copy: Copy) -> None:
     """No input accounts for it."""
     if joined(copy):
-        _add(copy, about="a purchase that nobody made", digest=12345)
+        _add(copy, correlation_key="a purchase that nobody made", digest=12345)
     else:
-        _add(copy, inputs=[], slot=None, digest=12345)
+        _add(copy, inputs=[], output_name=None, digest=12345)
 
 
 def add_an_output_of_an_input_that_is_not_there(copy: Copy) -> None:
     """It names an input above the last of all; of outputs that name none, one of a purchase that nobody made."""
     if joined(copy):
-        _add(copy, about="", digest=12345)
+        _add(copy, correlation_key="", digest=12345)
     else:
         tp = one_of_many(copy)["inputs"][0]["tp"]
         end = next(row["log_end"] for row in copy.rows("replicas") if row["tp"] == tp and row["leader"])

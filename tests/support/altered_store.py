@@ -240,9 +240,9 @@ def copy_of(stored: Path, folder: Path, n: int) -> Copy:
     ignored = shutil.ignore_patterns("brokers", "journals", "workers", "*.html")
     shutil.copytree(stored, folder, ignore=ignored)
     copy = Copy(folder)
-    toml = (folder / "test.toml").read_text()
+    toml = (folder / "run.toml").read_text()
     old = str(copy.rows("journals")[0]["run"])
-    (folder / "test.toml").write_text(toml.replace(f"id = {old}", f"id = {n}"))
+    (folder / "run.toml").write_text(toml.replace(f"id = {old}", f"id = {n}"))
     for table in HISTORY | LOG:
         copy.renumber(table, n)
     return copy

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-ROOMS = ("harness", "workloads", "pipelines", "nemeses", "checkers", "reports")
+ROOMS = ("harness", "workloads", "nemeses", "checkers", "reports")
 SOURCES = ("pyproject.toml", "setup.py", "README.md", "LICENSE", "fencepost", *ROOMS)
 
 

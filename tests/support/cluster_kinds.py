@@ -17,11 +17,11 @@ from harness.environment.cache import cache_folder
 from harness.environment.kafka import versions
 from harness.environment.ports import PortBlock
 from harness.environment.prepare import prepare
-from harness.pipeline import TopicFacts
+from harness.model.pipeline import TopicSpec
 from harness.processes.marks import marked
 from harness.processes.spawn import Supervisor
 from tests.support import docker_engine
-from tests.support.conformance.means import GROUP, SLOT, Footing
+from tests.support.conformance.means import ENDPOINT, GROUP, Footing
 from tests.support.secured_cluster import SecuredCluster
 
 TAG = "fencepost-conformance-"
@@ -95,7 +95,7 @@ def every() -> list[Version]:
 def _of_ones_own(kind: ClusterKind, kafka: str, parts: Parts) -> Iterator[Subject]:
     aside: Callable[[], set[str]] = docker_engine.things_of_ours if kind.image else set
     before = aside()
-    spec = ClusterSpec(slots=(SLOT, "w0"), kafka=kafka)
+    spec = ClusterSpec(endpoints=(ENDPOINT, "w0"), kafka=kafka)
     opened = _opened(kind, spec, parts)
     cluster = opened.__enter__()
 
@@ -112,16 +112,16 @@ def _of_ones_own(kind: ClusterKind, kafka: str, parts: Parts) -> Iterator[Subjec
 def _as_guest(kind: ClusterKind, kafka: str, parts: Parts) -> Iterator[Subject]:
     """On a cluster with TLS, SASL and ACLs, beside a stranger's topic."""
     place = parts.folder / "theirs"
-    spec = ClusterSpec(slots=(SLOT,), kafka=kafka)
+    spec = ClusterSpec(endpoints=(ENDPOINT,), kafka=kafka)
     make = partial(SecuredCluster, spec, place, parts.prepared, parts.supervisor, parts.ports.take)
     with make() as host, ExitStack() as stack:
         host.admit(*GUEST)
-        host.create_topics([TopicFacts(STRANGER, 1)], 60)
+        host.create_topics([TopicSpec(STRANGER, 1)], 60)
         before = _things_on(host)
         config = host.client_config(parts.folder / "client.properties")
         told = ClusterSpec(
             kafka=kafka,
-            bootstrap=host.bootstrap_for(SLOT),
+            bootstrap=host.bootstrap_for(ENDPOINT),
             client_config=str(config),
             tag=TAG,
             groups=(f"{TAG}{GROUP}",),

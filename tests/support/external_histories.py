@@ -10,11 +10,11 @@ from random import Random
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from checkers.external.table import InSpark
-from checkers.judging.external_histories import judge_external
-from fencepost.verdict_rules import decide_external
+from checkers.checking.external_histories import check_histories
+from checkers.external.table import SparkTable
+from fencepost.checks.verdict_rules import decide_external
 from harness.history_files.schema import MICRO, NAMES, OPEN, OPS, OUTCOMES
-from harness.verdict import Verdict
+from harness.results.verdict import Verdict
 from tests.reference.generate import PLANTABLE, bent, random_history
 from tests.reference.history import Event, History, operations
 from tests.reference.jepsen import verdict
@@ -59,9 +59,9 @@ def tables(drawn: Drawn) -> tuple[pa.Table, pa.Table]:
 
 def judge(spark: SparkSession, drawn: Drawn) -> list[Verdict]:
     """What the checkers say of each."""
-    ops, micro = (InSpark(spark.createDataFrame(table)) for table in tables(drawn))
-    names = InSpark(spark.createDataFrame(NAMES.empty_table()))
-    found = judge_external(ops, micro, names, range(len(drawn)), examples=1)
+    ops, micro = (SparkTable(spark.createDataFrame(table)) for table in tables(drawn))
+    names = SparkTable(spark.createDataFrame(NAMES.empty_table()))
+    found = check_histories(ops, micro, names, range(len(drawn)), examples=1)
     return [decide_external(Path("history.jsonl"), found[run]) for run in range(len(drawn))]
 
 

@@ -6,17 +6,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harness.clients.interface import (
+    AssignmentListener,
     ClientError,
     ConsumerSettings,
-    Failure,
-    Moves,
+    ErrorMeaning,
     OnDelivery,
     OnError,
-    Position,
     ProducerSettings,
+    StartPosition,
 )
-from harness.clients.records import Record
-from harness.history import Isolation
+from harness.clients.records import ClientRecord
+from harness.model.vocabulary import Isolation
 from harness.record.naming import Headers
 
 
@@ -58,7 +58,7 @@ class FakeClient:
 
     given: list[FakeRecord] = field(default_factory=list)
     kept: dict[tuple[str, int], list[FakeRecord]] = field(default_factory=dict)  # for `read_whole`
-    fails: dict[str, Failure] = field(default_factory=dict)
+    fails: dict[str, ErrorMeaning] = field(default_factory=dict)
     unanswered: bool = False  # no record is ever acknowledged
     did: list[tuple[Any, ...]] = field(default_factory=list)
     records: list[tuple[Headers, int | None]] = field(default_factory=list)  # what was sent with each record
@@ -75,7 +75,7 @@ class FakeClient:
         return [rest for called, *rest in self.did if called == call]
 
     def consumer(
-        self, settings: ConsumerSettings, topics: Sequence[str], moves: Moves, on_error: OnError
+        self, settings: ConsumerSettings, topics: Sequence[str], moves: AssignmentListener, on_error: OnError
     ) -> "FakeConsumer":
         return FakeConsumer(self)
 
@@ -101,7 +101,7 @@ class FakeClient:
 
     def read_whole(
         self, bootstrap: str, name: str, place: tuple[str, int], isolation: Isolation, timeout_s: float
-    ) -> list[Record]:
+    ) -> list[ClientRecord]:
         self.do("read", place, isolation)
         return list(self.kept.get(place, ()))
 
@@ -129,7 +129,7 @@ class FakeConsumer:
 
     client: FakeClient
 
-    def poll(self, most: int, timeout_s: float) -> list[Record]:
+    def poll(self, most: int, timeout_s: float) -> list[ClientRecord]:
         given, self.client.given = self.client.given[:most], self.client.given[most:]
         return list(given)
 
@@ -139,14 +139,14 @@ class FakeConsumer:
     def assigned(self) -> set[tuple[str, int]]:
         return {("in", 0), ("in", 1)}
 
-    def committed(self, places: Sequence[tuple[str, int]], timeout_s: float) -> list[Position]:
+    def committed(self, places: Sequence[tuple[str, int]], timeout_s: float) -> list[StartPosition]:
         self.client.do("committed")
-        return [Position(*place, 0) for place in places]
+        return [StartPosition(*place, 0) for place in places]
 
-    def seek(self, position: Position) -> None:
+    def seek(self, position: StartPosition) -> None:
         self.client.do("seek", position)
 
-    def commit(self, positions: Sequence[Position]) -> None:
+    def commit(self, positions: Sequence[StartPosition]) -> None:
         self.client.do("commit-offsets", [(p.topic, p.partition, p.offset) for p in positions])
 
     def close(self) -> None:
@@ -160,12 +160,12 @@ class FakeAssigned:
     client: FakeClient
     at: dict[tuple[str, int], int] = field(default_factory=dict)
 
-    def assign(self, positions: Sequence[Position]) -> None:
+    def assign(self, positions: Sequence[StartPosition]) -> None:
         self.client.do("assign", [(p.topic, p.partition, p.offset) for p in positions])
         self.at = {(p.topic, p.partition): p.offset or 0 for p in positions}
 
-    def poll(self, most: int, timeout_s: float) -> list[Record]:
-        given: list[Record] = []
+    def poll(self, most: int, timeout_s: float) -> list[ClientRecord]:
+        given: list[ClientRecord] = []
         for place, at in self.at.items():
             new = self.client.kept.get(place, [])[at : at + most - len(given)]
             self.at[place] = at + len(new)
@@ -221,7 +221,7 @@ class FakeProducer:
     def flush(self, timeout_s: float) -> int:
         return self.sent if self.client.unanswered else 0
 
-    def send_offsets(self, positions: Sequence[Position], membership: Any, timeout_s: float) -> None:
+    def send_offsets(self, positions: Sequence[StartPosition], membership: Any, timeout_s: float) -> None:
         self.client.do("send-offsets", self.own, [(p.topic, p.partition, p.offset) for p in positions])
 
     def commit(self, timeout_s: float) -> None:

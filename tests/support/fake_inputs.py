@@ -3,19 +3,19 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from harness.stores.interface import CommitUnknown, NewRow, Range, Row, StoreError
+from harness.databases.interface import CommitUnknown, DatabaseError, NewTableRow, Range, TableRow
 
 
 @dataclass
 class FakeInputs:
     """What it did stands in `did`; `fails` orders errors by the name of the call."""
 
-    rows: list[Row] = field(default_factory=list)  # visible
+    rows: list[TableRow] = field(default_factory=list)  # visible
     fails: set[str] = field(default_factory=set)
     did: list[tuple[object, ...]] = field(default_factory=list)
     beyond: int = 0
     numbers: int = 0
-    _written: list[Row] = field(default_factory=list)
+    _written: list[TableRow] = field(default_factory=list)
     _marked: set[int] = field(default_factory=set)
     _moved: int | None = None
 
@@ -23,20 +23,20 @@ class FakeInputs:
         """Note a call, or fail as ordered."""
         self.did.append(what)
         if what[0] in self.fails:
-            raise (CommitUnknown if what[0] == "commit" else StoreError)(f"{what[0]} was to fail")
+            raise (CommitUnknown if what[0] == "commit" else DatabaseError)(f"{what[0]} was to fail")
 
-    def write(self, rows: Sequence[NewRow]) -> list[int]:
+    def write(self, rows: Sequence[NewTableRow]) -> list[int]:
         self.do("write", len(rows))
         for row in rows:
             self.numbers += 1
-            self._written.append(Row(row.value, row.key, row.content, self.numbers))
+            self._written.append(TableRow(row.value, row.key, row.content, self.numbers))
         return [row.number for row in self._written[-len(rows) :]]
 
-    def take(self, most: int) -> list[Row]:
+    def take(self, most: int) -> list[TableRow]:
         self.do("take")
         return [row for row in self.rows if not row.taken][:most]
 
-    def take_beyond(self, most: int) -> list[Row]:
+    def take_beyond(self, most: int) -> list[TableRow]:
         self.do("take-beyond")
         return [row for row in self.rows if row.number > self.beyond][:most]
 
@@ -62,7 +62,7 @@ class FakeInputs:
         self.do("pending")
         return sum(not row.taken for row in self.rows)
 
-    def whole(self) -> tuple[list[Row], int]:
+    def whole(self) -> tuple[list[TableRow], int]:
         return self.rows, self.numbers + 1
 
     def close(self) -> None:

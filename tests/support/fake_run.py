@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from harness.cluster import Cluster
-from harness.errors import StartFailed
-from harness.history import Role, Step
-from harness.pipeline import PipelineFacts, Place, StageFacts, TopicFacts
+from harness.common.errors import StartFailed
+from harness.model.pipeline import PipelineSpec, StageSpec, TopicPartition, TopicSpec
+from harness.model.vocabulary import Role, WorkerStep
 from harness.processes.program import CommandLine, Program, ProgramRules
 from harness.processes.spawn import Supervisor
 from harness.processes.specs import ProcessSpec
-from harness.runner.faults import FaultContext
-from harness.runner.processes import Clock, Processes
+from harness.runner.nemesis import FaultContext
+from harness.runner.processes import Processes, RunClock
 from harness.runner.progress import Tick
 from harness.runner.run_log import RunLog
 from harness.testing.fake_cluster import FakeCluster
@@ -132,17 +132,17 @@ class Silent:
 
 @dataclass
 class FakeEnds:
-    """`Ends` that say what they were told to."""
+    """`EndMarkers` that say what they were told to."""
 
     lefts: list[int | None] = field(default_factory=lambda: [0])
     open_at: list[str] = field(default_factory=list)
-    marked: list[Place] = field(default_factory=list)
-    until: dict[Place, int] = field(default_factory=dict)
+    marked: list[TopicPartition] = field(default_factory=list)
+    until: dict[TopicPartition, int] = field(default_factory=dict)
 
-    def left(self, stage: StageFacts, starting: bool = False) -> int | None:
+    def left(self, stage: StageSpec, starting: bool = False) -> int | None:
         return self.lefts.pop(0) if len(self.lefts) > 1 else self.lefts[0]
 
-    def written(self, stage: StageFacts) -> int:
+    def written(self, stage: StageSpec) -> int:
         return 0
 
     def open_transactions(self, topics: Any, groups: Any) -> list[str]:
@@ -173,21 +173,26 @@ class FakeService:
         return "it answered after 0.1 s"
 
 
-PIPELINE = PipelineFacts(
+PIPELINE = PipelineSpec(
     "fake",
-    (TopicFacts("in", 1), TopicFacts("out", 1)),
+    (TopicSpec("in", 1), TopicSpec("out", 1)),
     (
-        StageFacts(
-            "s", ("in",), "g", writes=("out",), transactional_ids={"s-1": "s-1"}, steps=tuple(map(str, Step))
+        StageSpec(
+            "s",
+            ("in",),
+            "g",
+            writes=("out",),
+            transactional_ids={"s-1": "s-1"},
+            steps=tuple(map(str, WorkerStep)),
         ),
     ),
 )
 
 
-USERS = PipelineFacts(
+USERS = PipelineSpec(
     "users",
     PIPELINE.topics,
-    (StageFacts("s", ("in",), "g", writes=("out",), journaled=False, transactional_ids={"s-1": "s-1"}),),
+    (StageSpec("s", ("in",), "g", writes=("out",), journaled=False, transactional_ids={"s-1": "s-1"}),),
 )
 """The same as the pipeline of a user's."""
 
@@ -203,7 +208,7 @@ class FakeRun:
     supervisor: Supervisor
     folder: Path
     service: FakeService = field(default_factory=FakeService)
-    pipeline: PipelineFacts = PIPELINE
+    pipeline: PipelineSpec = PIPELINE
 
     @property
     def context(self) -> FaultContext:
@@ -219,19 +224,19 @@ def fake_run(
     program: Program | None = None,
     cluster: FakeCluster | None = None,
     service: FakeService | None = None,
-    pipeline: PipelineFacts = PIPELINE,
+    pipeline: PipelineSpec = PIPELINE,
 ) -> Iterator[FakeRun]:
     """Processes of a program, and a cluster of which nothing is real."""
     cluster = cluster or FakeCluster()
     cluster.create_topics(pipeline.topics, 1)
-    clock = Clock(time.monotonic_ns(), time.time() * 1000)
+    clock = RunClock(time.monotonic_ns(), time.time() * 1000)
     program = program or Script()
     with Supervisor() as supervisor:
         processes = Processes(
             supervisor,
             folder,
             clock,
-            lambda slot: cluster.bootstrap,
+            lambda endpoint: cluster.bootstrap,
             ("w0", "w1", "w2"),
             pipeline.stages,
             {"s": program},

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
-from harness.errors import UnreadableInput
+from harness.common.errors import UnreadableInput
 from harness.history_files.blocks import BLOCK_ROWS, BYTE_ORDER_MARK, GZIP, SUFFIXES, blocks_of, read_block
 from harness.history_files.pairs import OTHER_SENDS
 from tests.reference.forms import numbered

@@ -13,8 +13,8 @@ from harness.clients.interface import (
     ClientError,
     ConsumerSettings,
     GroupSettings,
-    Position,
     ProducerSettings,
+    StartPosition,
     TransactionalClient,
 )
 from harness.clients.librdkafka_client import LibrdkafkaClient
@@ -23,8 +23,8 @@ from harness.cluster.local import LocalCluster
 from harness.environment.cache import cache_folder
 from harness.environment.ports import PortBlock
 from harness.environment.prepare import prepare
-from harness.history import Isolation
-from harness.pipeline import Place
+from harness.model.pipeline import TopicPartition
+from harness.model.vocabulary import Isolation
 from harness.processes.spawn import Supervisor
 
 WITHIN_S = 40.0
@@ -40,7 +40,7 @@ def brokers(folder: Path) -> Iterator[str]:
     with (
         Supervisor() as supervisor,
         PortBlock(ready.cache) as ports,
-        LocalCluster(ClusterSpec(slots=("observer",)), folder, ready, supervisor, ports.take) as cluster,
+        LocalCluster(ClusterSpec(endpoints=("observer",)), folder, ready, supervisor, ports.take) as cluster,
     ):
         yield cluster.bootstrap
 
@@ -53,10 +53,10 @@ class Member:
     topic: str
     asks: bool  # where the group stands, and begins there; otherwise the client decides
     gains: int = 0
-    read: dict[Place, list[int]] = field(default_factory=dict)
+    read: dict[TopicPartition, list[int]] = field(default_factory=dict)
     ending: threading.Event = field(default_factory=threading.Event)
 
-    def gained(self, places: Sequence[Place]) -> Sequence[Position] | None:
+    def gained(self, places: Sequence[TopicPartition]) -> Sequence[StartPosition] | None:
         self.gains += 1
         while self.asks and not self.ending.is_set():
             try:
@@ -65,7 +65,7 @@ class Member:
                 continue
         return [] if self.asks else None
 
-    def lost(self, places: Sequence[Place]) -> None:
+    def lost(self, places: Sequence[TopicPartition]) -> None:
         """What it has read stays."""
 
     def work(self) -> None:
@@ -92,7 +92,7 @@ def member(
         assert not thread.is_alive()
 
 
-def filled(bootstrap: str, topic: str) -> list[Place]:
+def filled(bootstrap: str, topic: str) -> list[TopicPartition]:
     """A topic of two partitions, with records."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     admin.create_topics([NewTopic(topic, 2, 3)])[topic].result(WITHIN_S)
@@ -103,20 +103,24 @@ def filled(bootstrap: str, topic: str) -> list[Place]:
     return [(topic, 0), (topic, 1)]
 
 
-def holding(bootstrap: str, group: str, places: Sequence[Place], *offsets: int) -> TransactionalClient:
+def holding(
+    bootstrap: str, group: str, places: Sequence[TopicPartition], *offsets: int
+) -> TransactionalClient:
     """A producer that has committed all these offsets for the group but the last, which its open transaction holds."""
     owner = CLIENT.producer(ProducerSettings(bootstrap), f"owner-{group}")
     owner.init(WITHIN_S)
     stranger = CLIENT.stranger(ConsumerSettings(bootstrap, group, "stranger", Isolation.READ_COMMITTED))
     for offset in offsets:
         owner.begin()
-        owner.send_offsets([Position(*place, offset) for place in places], stranger.membership(), WITHIN_S)
+        owner.send_offsets(
+            [StartPosition(*place, offset) for place in places], stranger.membership(), WITHIN_S
+        )
         if offset != offsets[-1]:
             owner.commit(WITHIN_S)
     return owner
 
 
-def all_read(first: Member, second: Member, places: Sequence[Place]) -> Callable[[], bool]:
+def all_read(first: Member, second: Member, places: Sequence[TopicPartition]) -> Callable[[], bool]:
     def read() -> bool:
         ends = [one.read.get(place, [-1])[-1] for place in places for one in (first, second)]
         return ends.count(RECORDS - 1) >= len(places)

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from harness.clients.wire import Target, WireError
 from harness.cluster import PartitionView, admin, group_members, topics
-from harness.cluster.admin import Refused
+from harness.cluster.admin import RequestRefused
+from harness.wire.protocol import Target, WireError
 
 NO_SUCH_TOPIC, NON_EMPTY = 3, 68
 
@@ -39,7 +39,7 @@ class GuestCluster:
 
     def view_of(
         self, at: Target, timeout_s: float = 0.0, topics: Collection[str] | None = None
-    ) -> admin.View:
+    ) -> admin.BrokerView:
         known = {
             name: {
                 n: PartitionView(-1 if name in self.leaderless else n + 1, (1, 2), (1, 2), "id")
@@ -49,7 +49,7 @@ class GuestCluster:
             if name in self.written
         }
         refused = {name: NO_SUCH_TOPIC for name in topics or () if name not in known}
-        return admin.View((1, 2), known, {}, {1: ("a", 1), 2: ("b", 2)}, 1, refused)
+        return admin.BrokerView((1, 2), known, {}, {1: ("a", 1), 2: ("b", 2)}, 1, refused)
 
     def listed_offsets(
         self, at: int, places: Collection[tuple[str, int]], timestamp: int, *_: Any
@@ -62,7 +62,7 @@ class GuestCluster:
 
     def find_coordinator(self, at: Target, key: str, kind: int, timeout_s: float = 0.0) -> int:
         if self.hidden:
-            raise Refused(f"finding the coordinator of {key}", 30)
+            raise RequestRefused(f"finding the coordinator of {key}", 30)
         return 1
 
     def groups_of(self, at: int, timeout_s: float = 0.0) -> dict[str, str]:
@@ -80,13 +80,13 @@ class GuestCluster:
     def delete_topics(self, at: Target, topics: Collection[str], timeout_s: float) -> None:
         for name in topics:
             if name in self.forbidden:
-                raise Refused(f"deleting the topic {name}", 29)
+                raise RequestRefused(f"deleting the topic {name}", 29)
             del self.written[name]
 
     def delete_group(self, at: int, group: str, timeout_s: float = 0.0) -> None:
         assert at == 1, "a group is deleted at its coordinator"
         if group in self.forbidden:
-            raise Refused(f"deleting the group {group}", 30)
+            raise RequestRefused(f"deleting the group {group}", 30)
         if group in self.joining or self.members[group]:
-            raise Refused(f"deleting the group {group}", NON_EMPTY)
+            raise RequestRefused(f"deleting the group {group}", NON_EMPTY)
         del self.members[group]

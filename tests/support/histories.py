@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from harness.history import Premise
-from harness.promises import Promises
+from harness.model.promises import Promises
+from harness.model.vocabulary import Premise
 from harness.record.schema import HISTORY, LOG
 from tests.support.stored_tables import OFFSETS, RC, Row, make_tables
 
@@ -125,7 +125,7 @@ class History:
         *,
         inputs: Sequence[int] = (),
         digest: int | None = 7,
-        slot: str | None = None,
+        output_name: str | None = None,
         value: str | None = None,
         source: str = "a",
     ) -> str:
@@ -142,7 +142,7 @@ class History:
                 "tp": None if offset is None else self.tp[topic],
                 "offset": offset,
                 "acked": offset is not None,
-                "slot": slot,
+                "output_name": output_name,
                 "digest": digest,
                 "inputs": [{"tp": self.tp[source], "offset": at} for at in inputs],
             }
@@ -184,7 +184,7 @@ class History:
                     "group": "g",
                     "tp": self.tp[source],
                     "offset": offset,
-                    "slot": topic,
+                    "output_name": topic,
                     "topic": topic,
                     "digest": digest,
                 }
@@ -221,8 +221,10 @@ class History:
         for topic in gives:
             for at in names if names is not None else offsets:
                 value = f"{op.name}:{len(op.values)}"
-                place = self.put(topic, value, pid, slot=topic, inputs=[(source, at)], digest=7, key=key)
-                self.send(op, topic, place if acked else None, inputs=[at], slot=topic, source=source)
+                place = self.put(
+                    topic, value, pid, output_name=topic, inputs=[(source, at)], digest=7, key=key
+                )
+                self.send(op, topic, place if acked else None, inputs=[at], output_name=topic, source=source)
         ends = {topic: (fates or {}).get(topic, fate) for topic in gives}
         if offsets or claim:
             first, after = claim or (min(offsets), max(offsets) + 1)

@@ -5,14 +5,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from harness.cluster import TransactionView
-from harness.pipeline import CONSUMER_OFFSETS
+from harness.model.pipeline import CONSUMER_OFFSETS
 from harness.processes.program import ProgramRules
-from harness.runner.faults import (
-    Effect,
-    Injection,
+from harness.runner.member import RunProcess
+from harness.runner.nemesis import (
+    InjectedFault,
+    PlannedFault,
     Target,
 )
-from harness.runner.member import Member
 from harness.testing.fake_cluster import FakeCluster
 from nemeses.registry import NEMESES
 from tests.support.fake_run import USERS, FakeRun, Plain, fake_run
@@ -25,17 +25,19 @@ WITH_OFFSETS = TransactionView("Ongoing", 7, 0, (*ONCE, (CONSUMER_OFFSETS, 3)))
 
 
 @contextmanager
-def running(folder: Path, cluster: FakeCluster, program: Plain = STAYS) -> Iterator[tuple[FakeRun, Member]]:
+def running(
+    folder: Path, cluster: FakeCluster, program: Plain = STAYS
+) -> Iterator[tuple[FakeRun, RunProcess]]:
     with fake_run(folder, program, cluster, pipeline=USERS) as run:
         member = run.processes.start_worker("s", "s-1")
         run.processes.await_ready([member])
         yield run, member
 
 
-def struck(run: FakeRun, fault: str, state: str | None = None, *, prefers: bool = False) -> Effect:
+def struck(run: FakeRun, fault: str, state: str | None = None, *, prefers: bool = False) -> InjectedFault:
     parameters = {"prefers": "ongoing"} if prefers else {} if state is None else {"state": state}
-    injection = Injection(fault, Target("worker", "s/s-1"), 0.0, 0.05, parameters)
-    with NEMESES[fault].strike(run.context, injection) as effect:
+    injection = PlannedFault(fault, Target("worker", "s/s-1"), 0.0, 0.05, parameters)
+    with NEMESES[fault].inject(run.context, injection) as effect:
         pass
     run.processes.replace_dead()
     assert run.processes.unexpected_ends == []  # whoever ended was expected to

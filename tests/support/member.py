@@ -13,13 +13,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fencepost.process import client_of, member_of
+from fencepost.runs.process import client_of, member_of
 from harness.clients.interface import ClientError, ConsumerSettings, ProducerSettings
-from harness.clients.offsets import Positions
-from harness.history import Isolation
-from harness.pipeline import Place
+from harness.model.pipeline import TopicPartition
+from harness.model.vocabulary import Isolation
 from harness.processes.encoding import decode
 from harness.processes.specs import ClientSpec, MembershipSpec
+from harness.roles.batch_offsets import BatchOffsets
 
 BATCH = 5
 POLL_TIMEOUT_S = 60.0
@@ -51,10 +51,10 @@ def main(spec: MemberSpec) -> None:
     met: list[str] = []
 
     class Unheeded:
-        def gained(self, places: Sequence[Place]) -> None:
+        def gained(self, places: Sequence[TopicPartition]) -> None:
             """It begins where the client says."""
 
-        def lost(self, places: Sequence[Place]) -> None:
+        def lost(self, places: Sequence[TopicPartition]) -> None:
             """Its next poll gives nothing of them."""
 
     def consumer() -> Any:
@@ -69,7 +69,7 @@ def main(spec: MemberSpec) -> None:
     member = consumer()
     producer = client.producer(ProducerSettings(spec.bootstrap), f"own-{spec.name}-{time.time_ns()}")
     producer.init(30)
-    positions = Positions.of([])
+    positions = BatchOffsets.of([])
     for command in sys.stdin:
         answer: dict[str, Any] = {}
         if command.strip() == "end":
@@ -83,7 +83,7 @@ def main(spec: MemberSpec) -> None:
                     member.close()
                     ended.clear()
                     member = consumer()
-            positions = Positions.of(batch)
+            positions = BatchOffsets.of(batch)
             producer.begin()
             answer = {"claims": positions.claims, "met": met}
         else:

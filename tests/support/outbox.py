@@ -6,8 +6,8 @@ record of `x`, and the consumer `c` of that record a row of `y`, which names the
 
 from collections.abc import Sequence
 
-from harness.history import Positions
-from harness.promises import SEGMENTS, Promises
+from harness.model.promises import SEGMENTS, Promises
+from harness.model.vocabulary import OffsetTracking
 from tests.support.histories import TRANSACTIONS, History
 from tests.support.stored_tables import OFFSETS, Row
 
@@ -22,8 +22,8 @@ def publish(h: History, *rows: int, committed: bool = True) -> None:
     op = h.op("w", outcome="ok" if committed else "fail")
     for at in rows:
         value = f"{op.name}:{len(op.values)}"
-        place = h.put("x", value, 1, slot="x", inputs=[("a", at)], digest=7)
-        h.send(op, "x", place, inputs=[at], slot="x")
+        place = h.put("x", value, 1, output_name="x", inputs=[("a", at)], digest=7)
+        h.send(op, "x", place, inputs=[at], output_name="x")
     h.mark("x", 1, "commit" if committed else "abort")
     h.complete(1, ["x"], "Commit" if committed else "Abort")
 
@@ -35,9 +35,9 @@ def apply(h: History, events: Sequence[int], *rows: int) -> None:
         h.poll(given, "x", at, h.entries["x"][at]["value"])
     op = h.op("v", "send", stage="c")
     for at in rows:
-        h.send(op, "y", None, inputs=[at], slot="y")
+        h.send(op, "y", None, inputs=[at], output_name="y")
         h.rows["sends"][-1]["acked"] = True
-        h.put("y", op.values[-1], slot="y", inputs=[("a", at)], digest=7)
+        h.put("y", op.values[-1], output_name="y", inputs=[("a", at)], digest=7)
     moved, after = h.op("v", "commit-offsets", stage="c"), max(events) + 1
     h.rows["claims"].append(
         {"op": moved.op, "group": "g", "tp": h.tp["x"], "first": min(events), "next": after}
@@ -52,12 +52,12 @@ def outbox(h: History, *, pending: Sequence[int] = (), lenient: bool = True) -> 
     def stage(row: Row) -> Row:
         if row["in_topic"] == "x":
             return row | {"stage": "c"}
-        return row | {"group": None, "positions": Positions.EACH.value, "guarantee": promised}
+        return row | {"group": None, "positions": OffsetTracking.EACH.value, "guarantee": promised}
 
     def expected(row: Row) -> Row | None:
         if row["offset"] in pending:
             return None
-        return row | ({"group": None} if row["topic"] == "x" else {"stage": "c", "via": "x"})
+        return row | ({"group": None} if row["topic"] == "x" else {"stage": "c", "intermediate_topic": "x"})
 
     h.alter("stages", stage)
     h.owe(expected)

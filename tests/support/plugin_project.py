@@ -39,7 +39,7 @@ store.mkdir(parents=True, exist_ok=True)
 told = "fencepost run --seed " + options["seed"]
 if "bootstrap" in options:
     told += " --cluster external --rate 50 --set bootstrap=" + options["bootstrap"]
-(store / "test.toml").write_text("[run]\\ncommand = '%s'" % told)
+(store / "run.toml").write_text("[run]\\ncommand = '%s'" % told)
 good = options.get("defect") is None
 found = {} if good else {"lost-input": {"count": 2, "allowed": False, "sentences": ["input a/0 offset 1 is lost"]}}
 summary = "all well" if good else "2 inputs were lost"

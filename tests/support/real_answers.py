@@ -21,7 +21,6 @@ from kafka.protocol.metadata import ApiVersionsRequest, FindCoordinatorRequest, 
 from kafka.protocol.producer.produce import ProduceRequest
 from kafka.record import MemoryRecordsBuilder
 
-from harness.clients.wire import ask, encoded
 from harness.cluster import ClusterSpec
 from harness.cluster.admin import GROUP, find_coordinator, view_of
 from harness.cluster.local import LocalCluster
@@ -31,6 +30,7 @@ from harness.environment.ports import PortBlock
 from harness.environment.prepare import prepare
 from harness.network.kafka_apis import API_VERSIONS, newest
 from harness.processes.spawn import Supervisor
+from harness.wire.protocol import ask, encoded
 
 TOPIC = "alone"
 GROUPS = ["a", "b"]
@@ -138,7 +138,7 @@ def record(kafka: str, file: Path) -> None:
     with tempfile.TemporaryDirectory() as folder, Supervisor() as supervisor:
         ready = prepare(kafka, "auto", "auto", cache_folder(), print)
         with PortBlock(ready.cache) as ports:
-            spec = ClusterSpec(slots=("any",), kafka=kafka)
+            spec = ClusterSpec(endpoints=("any",), kafka=kafka)
             with LocalCluster(spec, Path(folder), ready, supervisor, ports.take) as cluster:
                 cluster.create_topics([], 60)
                 all_ports = [int(one.rpartition(":")[2]) for one in cluster.bootstrap.split(",")]

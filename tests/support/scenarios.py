@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from fencepost.api import Result
-from harness.settings.test_toml import Plan
+from harness.settings.run_file import StoredPlan
 
 
 def found(result: Result) -> Mapping[str, bool]:
@@ -25,7 +25,7 @@ def rows(result: Result, table: str) -> list[dict[str, Any]]:
 
 def struck_ms(result: Result, fault: Mapping[str, Any]) -> float:
     """When a fault struck, by the brokers' clock."""
-    zero_ms = Plan.load(result.folder / "test.toml").run["wall_ms_at_zero"]
+    zero_ms = StoredPlan.load(result.folder / "run.toml").run["wall_ms_at_zero"]
     return float(zero_ms) + 1000 * float(fault["start_s"])
 
 

@@ -20,7 +20,7 @@ from harness.cluster.local import LocalCluster
 from harness.cluster.node import LocalBroker
 from tests.support.token_server import AUDIENCE, ISSUER, TokenServer
 
-LISTENER = "SLOT_0"
+LISTENER = "ENDPOINT_0"
 OAUTH = "org.apache.kafka.common.security.oauthbearer.OAuthBearer"
 USER, PASSWORD = "guest", "pass=wo,rd-4711"
 WITHIN_S = 30
@@ -47,7 +47,7 @@ OWN = own("fencepost-")
 
 
 class SecuredCluster(LocalCluster):
-    """Its first client slot speaks SASL_SSL alone; whoever comes over the others may do everything."""
+    """Its first client endpoint speaks SASL_SSL alone; whoever comes over the others may do everything."""
 
     authority: "Authority"
     tokens: TokenServer | None = None  # whose tokens are taken as well; set before it is started

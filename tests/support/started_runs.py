@@ -11,9 +11,9 @@ from pathlib import Path
 
 import psutil
 
+from harness.common.waiting import wait_for
 from harness.processes.guardian import SCRATCH_PREFIX
 from harness.processes.marks import VARIABLE
-from harness.waiting import wait_for
 
 COMMAND = (sys.executable, "-P", "-m", "fencepost")
 

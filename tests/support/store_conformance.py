@@ -5,16 +5,16 @@ from dataclasses import replace
 
 import pytest
 
-from harness.stores.interface import Effect, Overtaken, Store
+from harness.databases.interface import Database, Overtaken, SideEffect
 
 PLACE = ("in", 0)
 
 
-def effect(n: int, content: bytes | None = b"v", table: str = "applied") -> Effect:
-    return Effect(table, f"w:{n}:0", "applied", f"in/0/{n}", b"k", content)
+def effect(n: int, content: bytes | None = b"v", table: str = "applied") -> SideEffect:
+    return SideEffect(table, f"w:{n}:0", "applied", f"in/0/{n}", b"k", content)
 
 
-def check_store(connect: Callable[[], Store]) -> None:
+def check_store(connect: Callable[[], Database]) -> None:
     """Each check uses tables, groups and keys of its own."""
     for check in (
         check_effects_and_position_stand_together,
@@ -26,7 +26,7 @@ def check_store(connect: Callable[[], Store]) -> None:
         check(connect(), connect())
 
 
-def check_effects_and_position_stand_together(one: Store, other: Store) -> None:
+def check_effects_and_position_stand_together(one: Database, other: Database) -> None:
     with one.transaction() as work:
         work.add(effect(0))
         work.add(effect(1, None))
@@ -36,7 +36,7 @@ def check_effects_and_position_stand_together(one: Store, other: Store) -> None:
     assert other.position("g", PLACE) == 2 and other.position("h", PLACE) is None
 
 
-def check_who_was_overtaken_does_nothing(one: Store, other: Store) -> None:
+def check_who_was_overtaken_does_nothing(one: Database, other: Database) -> None:
     with one.transaction() as work:
         work.move("overtaken", PLACE, None, 1)
     for known in (None, 0, 2):
@@ -48,7 +48,7 @@ def check_who_was_overtaken_does_nothing(one: Store, other: Store) -> None:
     assert one.position("overtaken", PLACE) == 1
 
 
-def check_changes_are_counted_by_key(one: Store, other: Store) -> None:
+def check_changes_are_counted_by_key(one: Database, other: Database) -> None:
     for store, content in ((one, b"one"), (other, None), (one, b"")):
         with store.transaction() as work:
             work.change("users", b"\x00k", content)
@@ -56,23 +56,23 @@ def check_changes_are_counted_by_key(one: Store, other: Store) -> None:
     assert (state.key, state.content, state.changes) == (b"\x00k", b"", 3)
 
 
-def check_an_effect_that_is_done_once_is_there_once(one: Store, other: Store) -> None:
+def check_an_effect_that_is_done_once_is_there_once(one: Database, other: Database) -> None:
     done = []
     first = effect(7, table="once")
     for store, one_effect in (
         (one, first),
         (other, first),
         (one, effect(7, table="other")),
-        (one, replace(first, slot="second")),
-        (other, replace(first, slot="second")),
+        (one, replace(first, output_name="second")),
+        (other, replace(first, output_name="second")),
     ):
         with store.transaction() as work:
             done.append(work.add_once(one_effect))
     assert done == [True, False, True, True, False]
-    assert [found.slot for _, found in other.effects("once")] == [first.slot, "second"]
+    assert [found.output_name for _, found in other.effects("once")] == [first.output_name, "second"]
 
 
-def check_what_was_rolled_back_is_not_there(one: Store, other: Store) -> None:
+def check_what_was_rolled_back_is_not_there(one: Database, other: Database) -> None:
     class Mistake(Exception):
         pass
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from harness.history import SENTINEL_VALUE
+from harness.model.vocabulary import SENTINEL_VALUE
 from harness.record.schema import HISTORY, LOG
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ def _final_reads(history: History) -> None:
                     "tp": tp,
                     "offset": at,
                     "value": entry["value"],
-                    "slot": entry.get("slot"),
+                    "output_name": entry.get("output_name"),
                     "digest": entry.get("digest"),
                     "inputs": [
                         {"tp": history.tp[source], "offset": o} for source, o in entry.get("inputs", ())

@@ -2,23 +2,23 @@
 
 from typing import Any
 
-from harness.suite import Cell, Flake, State, Suite
+from harness.results.suite import Cell, CellState, Flake, Suite
 
 REASONS = {
-    State.VALID: "9,000 inputs of all stages took effect exactly once under 3 faults",
-    State.CAUGHT: "7 inputs were lost",
-    State.KNOWN: "12 outputs too many: their inputs took effect twice",
-    State.INVALID: "4 outputs too many: their inputs took effect twice",
-    State.MISSED: "the planted defect was not caught: expected lost-input",
-    State.UNKNOWN: "kill-broker did not act",
-    State.FAILED: "waited 60 s for broker 2 to answer; last seen: nothing",
-    State.NOT_JUDGED: "",
-    State.NOT_RUN: "the suite's --limit left no time for it",
+    CellState.VALID: "9,000 inputs of all stages took effect exactly once under 3 faults",
+    CellState.CAUGHT: "7 inputs were lost",
+    CellState.KNOWN: "12 outputs too many: their inputs took effect twice",
+    CellState.INVALID: "4 outputs too many: their inputs took effect twice",
+    CellState.MISSED: "the planted defect was not caught: expected lost-input",
+    CellState.UNKNOWN: "kill-broker did not act",
+    CellState.FAILED: "waited 60 s for broker 2 to answer; last seen: nothing",
+    CellState.NOT_JUDGED: "",
+    CellState.NOT_RUN: "the suite's --limit left no time for it",
 }
 ANOMALIES = {
-    State.CAUGHT: {"lost-input": 7},
-    State.KNOWN: {"reprocessed-input": 12},
-    State.INVALID: {"reprocessed-input": 4},
+    CellState.CAUGHT: {"lost-input": 7},
+    CellState.KNOWN: {"reprocessed-input": 12},
+    CellState.INVALID: {"reprocessed-input": 4},
 }
 
 
@@ -26,12 +26,12 @@ def cell(
     workload: str = "shop",
     client: str = "librdkafka",
     nemesis: str = "kill-broker",
-    state: State = State.VALID,
+    state: CellState = CellState.VALID,
     **more: Any,
 ) -> Cell:
     """One run, with all that belongs to its state."""
     name = " ".join([workload, client, nemesis, *(f"{k}={v}" for k, v in more.get("more", {}).items())])
-    ran = state is not State.NOT_RUN
+    ran = state is not CellState.NOT_RUN
     told = {
         "name": name,
         "seed": 7,
@@ -41,15 +41,17 @@ def cell(
         "slug": name.replace(" ", "-").replace("=", "-"),
         "reason": REASONS[state],
         "anomalies": ANOMALIES.get(state, {}),
-        "known": "retries are not idempotent (until 2027-01-31)" if state is State.KNOWN else "",
-        "expected": "planted: offsets are not rewound" if state in (State.CAUGHT, State.MISSED) else "",
+        "known": "retries are not idempotent (until 2027-01-31)" if state is CellState.KNOWN else "",
+        "expected": "planted: offsets are not rewound"
+        if state in (CellState.CAUGHT, CellState.MISSED)
+        else "",
         "run": f"runs/{name.replace(' ', '-')}/20261124T200000Z" if ran else None,
         "started": "2026-11-24T20:00:00+00:00" if ran else None,
         "duration_s": 95.0 if ran else None,
         "versions": {"kafka": "4.3.1"} if ran else {},
         "fingerprint": "0123456789abcdef",
-        "new": state is State.INVALID,
-        "before": State.VALID if state is State.INVALID else None,
+        "new": state is CellState.INVALID,
+        "before": CellState.VALID if state is CellState.INVALID else None,
         "flake": Flake(30, 2) if ran else Flake(),
         **more,
     }
@@ -67,7 +69,7 @@ def suite(*cells: Cell, **more: Any) -> Suite:
                     for w in ("shop", "orders", "txn", "cdc", "echo")
                     for n in ("kill-broker", "partition")
                 ],
-                [*State, State.VALID],
+                [*CellState, CellState.VALID],
                 strict=True,
             )
             for client in ("librdkafka", "java")

@@ -11,12 +11,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import tomli_w
 
-from checkers.judging.telling import tell
+from checkers.checking.telling import with_wording
 from checkers.registry import CHECKERS, STORE_CHECKERS
-from harness.facts import Facts, Phase
-from harness.reasons import Reason, ReasonCode
 from harness.record.schema import HISTORY
-from harness.verdict import FaultReport, Found, Validity, Verdict
+from harness.results.reasons import Reason, ReasonCode
+from harness.results.run_metadata import RunMetadata, RunPhase
+from harness.results.verdict import AnomalyFindings, FaultReport, Validity, Verdict
 from reports.summary import summary
 
 MS = 1_000_000
@@ -90,7 +90,7 @@ def record(offset: int, topic: str = "invoices", **changes: Any) -> dict[str, An
 
 REPROCESSED = {
     "input": {"topic": "purchases", "partition": 1, "offset": 812},
-    "slot": "invoice",
+    "output_name": "invoice",
     "records": [
         record(417, operation=operation(60)),
         record(
@@ -161,11 +161,11 @@ def write_journal(folder: Path, name: str, operations: int) -> None:
 
 def verdict(valid: Validity, **changes: Any) -> Verdict:
     """A verdict of the run that `write_store` writes."""
-    anomalies: dict[str, Found] = {}
+    anomalies: dict[str, AnomalyFindings] = {}
     reasons: list[Reason] = []
     if valid is Validity.INVALID:
-        anomalies["reprocessed-input"] = Found(3, [REPROCESSED] * 3)
-        anomalies["group-offset-regression"] = Found(
+        anomalies["reprocessed-input"] = AnomalyFindings(3, [REPROCESSED] * 3)
+        anomalies["group-offset-regression"] = AnomalyFindings(
             1,
             [
                 {
@@ -178,7 +178,9 @@ def verdict(valid: Validity, **changes: Any) -> Verdict:
             ],
             because="reprocessed-input",
         )
-        anomalies["contended-id"] = Found(2, [{"transactional_id": "shop-2"}], allowed=True, warning=True)
+        anomalies["contended-id"] = AnomalyFindings(
+            2, [{"transactional_id": "shop-2"}], allowed=True, warning=True
+        )
     if valid is Validity.UNKNOWN:
         reasons = [
             Reason(
@@ -217,7 +219,10 @@ def verdict(valid: Validity, **changes: Any) -> Verdict:
 def in_words(judged: Verdict) -> Verdict:
     """With the words for each anomaly that a checker knows."""
     known = {name for checker in CHECKERS for name in checker.anomalies}
-    told = {name: tell(name, found) if name in known else found for name, found in judged.anomalies.items()}
+    told = {
+        name: with_wording(name, found) if name in known else found
+        for name, found in judged.anomalies.items()
+    }
     return replace(judged, anomalies=told)
 
 
@@ -244,8 +249,8 @@ def _write_facts(folder: Path, judged: Verdict) -> None:
         "librdkafka": "2.16.0",
         "python": "3.11.2",
     }
-    Facts(
-        phases=[Phase(*span) for span in spans],
+    RunMetadata(
+        phases=[RunPhase(*span) for span in spans],
         faults=list(judged.faults),
         unscheduled={
             "kill-group-coordinator": "the schedule had no room for it: a time limit of 75 s would do"
@@ -260,7 +265,7 @@ def _write_facts(folder: Path, judged: Verdict) -> None:
         ]
         if judged.anomalies
         else [],
-    ).save(folder / "facts.json")
+    ).save(folder / "metadata.json")
 
 
 def _write_settings(folder: Path, judged: Verdict) -> None:
@@ -279,7 +284,7 @@ def _write_settings(folder: Path, judged: Verdict) -> None:
         "options": {"workload": "shop", "time_limit": 60, "workers": 3, "rate": 400, "cluster": "local"},
         "schedule": schedule,
     }
-    (folder / "test.toml").write_text(tomli_w.dumps(settings))
+    (folder / "run.toml").write_text(tomli_w.dumps(settings))
 
 
 def write_store(folder: Path, judged: Verdict) -> Path:

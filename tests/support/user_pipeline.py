@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from pipelines.description import Description
-from pipelines.read import read
+from workloads.custom.description import PipelineDescription
+from workloads.custom.read import read
 
 FUNCTIONS = """
 import json
@@ -43,7 +43,7 @@ outputs = "expect.py:outputs"
 """
 
 
-def described(folder: Path, text: str = EXPECTING, functions: str = FUNCTIONS) -> Description:
+def described(folder: Path, text: str = EXPECTING, functions: str = FUNCTIONS) -> PipelineDescription:
     """What is read of it. Raises `UsageError`."""
     return read(written(folder, text, functions))
 

@@ -1,6 +1,6 @@
 """A control line on which nobody says go."""
 
-from harness.clients.control import Control
+from harness.roles.control import Control
 
 
 class Waits(Control):

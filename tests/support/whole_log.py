@@ -8,7 +8,7 @@ from typing import Any
 from tests.support.alterations import Copy, Row
 from tests.support.altered_log import close_up
 
-HOLDS = ("value", "slot", "inputs", "digest", "key", "state", "about")
+HOLDS = ("value", "output_name", "inputs", "digest", "key", "state", "about")
 """The columns of a record that say what it holds."""
 OFFSETS = "__consumer_offsets"
 ENDS = ("sentinel_offset", "next", "log_end", "high_watermark")

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
+from harness.common.errors import EnvironmentFailure
 from harness.environment.doctor import examine
-from harness.errors import EnvironmentFailure
 from harness.extras import EXTRAS, require_extra
 
 PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]

@@ -11,21 +11,21 @@ from hypothesis import strategies as st
 
 from fencepost.command_line import command_line
 from harness.cluster.kinds.registry import require_options
-from harness.errors import UnreadableInput, UsageError
-from harness.names import check_name
-from harness.settings.kinds import Length
+from harness.common.errors import UnreadableInput, UsageError
+from harness.common.names import check_name
+from harness.settings.kinds import Duration
 from harness.settings.options import (
     FIELDS,
-    Known,
+    KnownNames,
     Options,
     from_toml,
     parse,
     parse_set,
     to_toml,
 )
-from harness.settings.test_toml import Plan
+from harness.settings.run_file import StoredPlan
 
-KNOWN = Known(
+KNOWN = KnownNames(
     workloads=["shop"],
     require_fault=lambda asked: check_name("fault", asked, ["kill-broker", "kill-worker", "none"]),
     require_cluster=require_options,
@@ -65,8 +65,8 @@ def test_the_defaults_are_valid():
 
 @pytest.mark.parametrize("options", [Options(), FULL])
 def test_a_round_trip_through_toml_is_exact(options, tmp_path: Path):
-    Plan(options).save(tmp_path / "test.toml")
-    assert Plan.load(tmp_path / "test.toml").options == options
+    StoredPlan(options).save(tmp_path / "run.toml")
+    assert StoredPlan.load(tmp_path / "run.toml").options == options
     assert from_toml(to_toml(options)) == options
 
 
@@ -94,7 +94,7 @@ ANY = st.builds(
 @given(ANY)
 def test_whatever_is_asked_can_be_stored_and_repeated(options):
     assert options.validated(KNOWN) == options
-    assert from_toml(tomllib.loads(Plan(options).text())["options"]) == options.redacted()
+    assert from_toml(tomllib.loads(StoredPlan(options).text())["options"]) == options.redacted()
     assert repeat(command_line(options)) == options.redacted()
 
 
@@ -173,8 +173,8 @@ def test_none_is_a_nemesis_and_drawn_is_another():
     ("text", "seconds"), [("90", 90), ("90s", 90), ("45m", 2700), ("2h", 7200), (" 1.5 h", 5400)]
 )
 def test_a_length_of_time_is_a_number_with_a_unit(text: str, seconds: float):
-    assert Length().parse("idle", text) == Length().accept("idle", text) == seconds
-    assert Length().accept("idle", seconds) == seconds
+    assert Duration().parse("idle", text) == Duration().accept("idle", text) == seconds
+    assert Duration().accept("idle", seconds) == seconds
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_a_length_of_time_is_a_number_with_a_unit(text: str, seconds: float):
 )
 def test_what_is_no_length_of_time_is_refused(value: object):
     with pytest.raises(UsageError, match="idle must be a length of time, as 90m or 2h"):
-        Length().accept("idle", value)
+        Duration().accept("idle", value)
 
 
 def test_broker_settings_add_up():
@@ -200,12 +200,14 @@ def test_toml_is_typed():
 
 
 def test_a_plan_keeps_its_schedule_and_leaves_out_what_is_none(tmp_path: Path):
-    plan = Plan(
+    plan = StoredPlan(
         Options(), {"id": "x", "end": None}, [{"fault": "kill-broker", "start_s": 1.5}], {"topics": ["a"]}
     )
-    plan.save(tmp_path / "test.toml")
+    plan.save(tmp_path / "run.toml")
     assert "[[schedule]]" in plan.text()
-    assert Plan.load(tmp_path / "test.toml") == Plan(Options(), {"id": "x"}, plan.schedule, plan.workload)
+    assert StoredPlan.load(tmp_path / "run.toml") == StoredPlan(
+        Options(), {"id": "x"}, plan.schedule, plan.workload
+    )
 
 
 @pytest.mark.parametrize(
@@ -213,8 +215,8 @@ def test_a_plan_keeps_its_schedule_and_leaves_out_what_is_none(tmp_path: Path):
     ["[options", "[optoins]\n", "options = 3\n", "[options]\nworkers = 99\n", "[options]\nrate = nan\n"],
 )
 def test_a_plan_that_cannot_be_read_names_its_file(text, tmp_path: Path):
-    (tmp_path / "test.toml").write_text(text)
-    with pytest.raises(UnreadableInput, match=r"test\.toml cannot be read: [^\n]*$"):
-        Plan.load(tmp_path / "test.toml")
+    (tmp_path / "run.toml").write_text(text)
+    with pytest.raises(UnreadableInput, match=r"run\.toml cannot be read: [^\n]*$"):
+        StoredPlan.load(tmp_path / "run.toml")
     with pytest.raises(UnreadableInput, match="No such file"):
-        Plan.load(tmp_path / "absent.toml")
+        StoredPlan.load(tmp_path / "absent.toml")

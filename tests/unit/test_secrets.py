@@ -5,14 +5,14 @@ from importlib import import_module
 import pytest
 
 from fencepost import registry
+from fencepost.checks.run_folders import expand
 from fencepost.command_line import command_line
 from fencepost.commands import replay
-from fencepost.stores import expand
+from harness.common.errors import FetchFailed, UnreadableInput, UsageError
+from harness.common.secrets import REDACTED, is_secret, redact_setting, redact_text
 from harness.environment import kafka
-from harness.errors import FetchFailed, UnreadableInput, UsageError
-from harness.secrets import REDACTED, is_secret, redact_setting, redact_text
 from harness.settings.options import Options, from_toml, parse_set
-from harness.settings.test_toml import Plan
+from harness.settings.run_file import StoredPlan
 
 SECRET = "hunter2"
 HELD = Options(
@@ -34,9 +34,9 @@ NAMES = (
 
 
 def test_no_secret_is_stored_and_the_rest_is(tmp_path):
-    Plan(HELD, {"command": command_line(HELD)}).save(tmp_path / "test.toml")
-    assert SECRET not in (tmp_path / "test.toml").read_text()
-    stored = Plan.load(tmp_path / "test.toml").options
+    StoredPlan(HELD, {"command": command_line(HELD)}).save(tmp_path / "run.toml")
+    assert SECRET not in (tmp_path / "run.toml").read_text()
+    stored = StoredPlan.load(tmp_path / "run.toml").options
     assert stored.withheld == NAMES
     assert (stored.spark_conf["spark.driver.memory"], stored.settings["log.segment.bytes"]) == ("2g", "1024")
     assert stored.mirror == f"https://{REDACTED}@host/maven"
@@ -58,7 +58,7 @@ def test_a_run_from_what_was_stored_names_what_is_missing():
 
 
 def test_replay_refuses_without_its_secrets_and_takes_them_again(tmp_path, monkeypatch):
-    (tmp_path / "test.toml").write_text(Plan(HELD).text())
+    (tmp_path / "run.toml").write_text(StoredPlan(HELD).text())
     with pytest.raises(UsageError, match="must be given again"):
         replay.command.main([str(tmp_path)], standalone_mode=False)
     with pytest.raises(UsageError, match="replay cannot change rate"):
@@ -69,7 +69,7 @@ def test_replay_refuses_without_its_secrets_and_takes_them_again(tmp_path, monke
         asked.append((options, command))
         raise UnreadableInput("far enough")
 
-    monkeypatch.setattr(import_module("fencepost.running"), "run", run)
+    monkeypatch.setattr(import_module("fencepost.runs.carry_out"), "run", run)
     words = [
         *("--set", f"mirror={HELD.mirror}", "--spark-conf", f"{NAMES[1]}={SECRET}"),
         *("--spark-conf", f"{NAMES[2]}={HELD.spark_conf[NAMES[2]]}", "--set", f"{NAMES[3]}={SECRET}"),

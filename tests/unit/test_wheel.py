@@ -10,7 +10,7 @@ import pytest
 from tests.support.built_wheel import ROOMS, ROOT, build_wheel
 
 INSIDE = ("fencepost", *ROOMS)
-APART = {"tests", "bench", "tools", "examples"}
+APART = {"tests", "benchmarks", "tools", "examples"}
 
 
 @pytest.fixture(scope="module")

@@ -7,8 +7,8 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from fencepost import registry
-from harness.reasons import EXTERNAL_ONLY
-from harness.verdict import Found, Validity
+from harness.results.reasons import EXTERNAL_ONLY
+from harness.results.verdict import AnomalyFindings, Validity
 from reports.html.page import draw
 from tests.support.synthetic_store import record, verdict, write_store
 
@@ -56,7 +56,7 @@ def test_many_checks_that_were_not_made_widen_no_page(opened: Opener, width: int
 
 
 def test_hostile_values_neither_run_nor_widen_the_page(opened: Opener) -> None:
-    found = Found(1, [{"record": record(1, topic=HOSTILE, value=HOSTILE), HOSTILE: HOSTILE}])
+    found = AnomalyFindings(1, [{"record": record(1, topic=HOSTILE, value=HOSTILE), HOSTILE: HOSTILE}])
     judged = verdict(Validity.INVALID, name=HOSTILE, summary=HOSTILE, anomalies={HOSTILE: found})
     page = opened(judged, 390)
     page.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")

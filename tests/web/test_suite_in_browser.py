@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from harness.suite import State, Suite
+from harness.results.suite import CellState, Suite
 from reports.html.suite import draw
 from tests.support.suites import cell, suite
 
@@ -53,7 +53,7 @@ def test_hostile_values_neither_run_nor_widen_the_page(opened: Opener) -> None:
         HOSTILE,
         HOSTILE,
         HOSTILE,
-        State.INVALID,
+        CellState.INVALID,
         reason=HOSTILE,
         command=HOSTILE,
         more={HOSTILE: HOSTILE},
@@ -80,7 +80,9 @@ def test_a_cell_of_the_grid_leads_to_its_run(opened: Opener, width: int) -> None
 
 def test_the_faults_that_acted_and_where_to_begin_are_seen(opened: Opener) -> None:
     bad = cell(
-        state=State.INVALID, first="input purchases/1 offset 812 took effect twice", faults={"kill-broker": 3}
+        state=CellState.INVALID,
+        first="input purchases/1 offset 812 took effect twice",
+        faults={"kill-broker": 3},
     )
     page = opened(suite(bad, cell("echo", faults={"partition": 0})))
     expect(page.get_by_text("Faults that acted: kill-broker 3; never struck: partition")).to_be_in_viewport()
@@ -134,7 +136,7 @@ def test_text_stands_out_from_its_ground(opened: Opener, scheme: str) -> None:
         linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
         return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
-    assert len({ground for _, ground in colours}) == len(State)
+    assert len({ground for _, ground in colours}) == len(CellState)
     for pair in colours:
         low, high = sorted(map(luminance, pair))
         assert (high + 0.05) / (low + 0.05) >= 4.5, pair

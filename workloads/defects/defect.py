@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from harness.errors import UsageError
-from harness.history import Step
-from harness.telling.words import listed
+from harness.common.errors import UsageError
+from harness.model.vocabulary import WorkerStep
+from harness.results.wording import listed
 from workloads.model.policy import Delivery, Policy
 from workloads.model.workload import Workload
 
@@ -20,12 +20,12 @@ class Defect:
     anomalies: frozenset[str]
     options: Mapping[str, object] = field(default_factory=dict)  # of the run, that it needs to show
     nemesis: tuple[str, ...] = ()  # the faults that provoke it; none: it shows by itself
-    step: Step | None = None  # where those faults must strike
+    step: WorkerStep | None = None  # where those faults must strike
     stage: int | None = None  # and in which stage, counted from 0
     stages: int = 1  # how many a record must be able to pass for the defect to show
     deliveries: frozenset[Delivery] = frozenset({Delivery.TRANSACTIONS, Delivery.PINNED})
     stateful: bool = False  # it needs a stage that restores its sums
-    slot: str | None = None  # of an output that a workload must have
+    output_name: str | None = None  # of an output that a workload must have
     shape: str | None = None  # that some of its outputs must have
     clients: frozenset[str] = frozenset({"librdkafka", "java"})  # with which it shows
 
@@ -35,7 +35,7 @@ class Defect:
             workload.depth >= self.stages
             and not self.deliveries.isdisjoint(workload.deliveries)
             and (not self.stateful or any(map(workload.restores, workload.stages)))
-            and (self.slot is None or self.slot in workload.slots)
+            and (self.output_name is None or self.output_name in workload.output_names)
             and (self.shape is None or self.shape in workload.shapes)
         )
 
@@ -60,8 +60,8 @@ class Defect:
             needed = "a workload with a stage that restores its sums"
         elif self.shape is not None:
             needed = f"a workload whose outputs have {self.shape}"
-        elif self.slot is not None:
-            needed = f"a workload that writes the output {self.slot}"
+        elif self.output_name is not None:
+            needed = f"a workload that writes the output {self.output_name}"
         else:
             needed = f"a workload that delivers by {listed(sorted(self.deliveries))}"
         able = " or ".join(f"--workload {one.name}" for one in workloads if self.fits(one))

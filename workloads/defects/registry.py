@@ -4,8 +4,8 @@ A run with a defect must find at least one anomaly of the set and nothing outsid
 `because` of another aside): this is how the harness is seen to catch something.
 """
 
-from harness.clients.transactions import Handling
-from harness.history import Isolation, Step
+from harness.model.vocabulary import Isolation, WorkerStep
+from harness.roles.transactions import ErrorHandling
 from workloads.defects.defect import Defect
 from workloads.model.policy import RIGHT, Delivery, Policy
 from workloads.model.workload import HEADERS, NULL_VALUES
@@ -33,7 +33,7 @@ _ALL = (
             {"reprocessed-input", "lost-input", "offset-output-mismatch", "stale-offset", *_SUMS}
         ),
         nemesis=("kill-worker",),
-        step=Step.AFTER_COMMIT,
+        step=WorkerStep.AFTER_COMMIT,
     ),
     Defect(
         name="no-rewind",
@@ -51,7 +51,7 @@ _ALL = (
             {"reprocessed-input", "group-offset-regression", "overlapping-commit", "stale-offset", *_SUMS}
         ),
         nemesis=("pause-worker",),
-        step=Step.AFTER_SEND,
+        step=WorkerStep.AFTER_SEND,
         stage=0,
     ),
     Defect(
@@ -76,7 +76,7 @@ _ALL = (
             {"lost-input", "offset-output-mismatch", "group-offset-regression", "stale-offset", *_SUMS}
         ),
         nemesis=("kill-worker",),
-        step=Step.AFTER_SEND,
+        step=WorkerStep.AFTER_SEND,
     ),
     Defect(
         name="auto-commit",
@@ -93,14 +93,14 @@ _ALL = (
             }
         ),
         nemesis=("kill-worker",),
-        step=Step.AFTER_COMMIT,
+        step=WorkerStep.AFTER_COMMIT,
     ),
     Defect(
         name="dead-letter-outside",
         summary="dead letters are sent by a producer of their own, outside the transaction",
         policy=Policy(outside=frozenset({DEAD_LETTER})),
         anomalies=frozenset({"reprocessed-input", "offset-output-mismatch"}),
-        slot=DEAD_LETTER,
+        output_name=DEAD_LETTER,
     ),
     Defect(
         name="state-past-commit",
@@ -108,7 +108,7 @@ _ALL = (
         policy=Policy(restored=Isolation.READ_UNCOMMITTED),
         anomalies=frozenset({"aggregate-mismatch"}),
         nemesis=("kill-worker",),
-        step=Step.AFTER_SEND,
+        step=WorkerStep.AFTER_SEND,
         stage=1,
         stages=2,
         stateful=True,
@@ -119,7 +119,7 @@ _ALL = (
         policy=Policy(side_effect="store.charges"),
         anomalies=frozenset({"reprocessed-input"}),
         nemesis=("kill-worker",),
-        step=Step.BEFORE_COMMIT,
+        step=WorkerStep.BEFORE_COMMIT,
         stage=0,
     ),
     Defect(
@@ -128,7 +128,7 @@ _ALL = (
         policy=Policy(position_kept=False),
         anomalies=frozenset({"reprocessed-input", "aggregate-mismatch"}),
         nemesis=("kill-worker",),
-        step=Step.AFTER_COMMIT,
+        step=WorkerStep.AFTER_COMMIT,
         stage=1,
         stages=2,
         deliveries=frozenset({Delivery.STORED}),
@@ -139,7 +139,7 @@ _ALL = (
         policy=Policy(marks_first=True),
         anomalies=frozenset({"lost-input"}),
         nemesis=("kill-worker",),
-        step=Step.AFTER_SEND,
+        step=WorkerStep.AFTER_SEND,
         stage=0,
         deliveries=frozenset({Delivery.RELAYED}),
     ),
@@ -168,16 +168,16 @@ _ALL = (
     Defect(
         name="ignore-unknown-commit",
         summary="the worker takes a commit that nobody answered for one that succeeded",
-        policy=Policy(handling=Handling(commit_patience_s=2.0), trusts_silence=True),
+        policy=Policy(handling=ErrorHandling(commit_patience_s=2.0), trusts_silence=True),
         anomalies=frozenset({"lost-input"}),
         nemesis=("cut-txn-coordinator",),
     ),
     Defect(
         name="swallow-send-error",
         summary="a record that the client refuses as too large is left out, and the rest is committed",
-        policy=Policy(handling=Handling(swallows=True), largest_bytes=1_000),
+        policy=Policy(handling=ErrorHandling(swallows=True), largest_bytes=1_000),
         anomalies=frozenset({"lost-input", "torn-transaction", "offset-output-mismatch"}),
-        slot=NOTIFICATION,
+        output_name=NOTIFICATION,
         clients=frozenset({"librdkafka"}),  # the Java client refuses to commit after that (KAFKA-9279)
     ),
     Defect(

@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from harness.clients.control import Control
 from harness.clients.interface import (
     TRANSACTION_TIMEOUT_MS,
     Client,
@@ -13,16 +12,17 @@ from harness.clients.interface import (
     GroupConsumer,
     ProducerSettings,
 )
-from harness.clients.offsets import Positions
-from harness.clients.records import Record
-from harness.clients.sending import Sending
-from harness.clients.transactions import STEP_TIMEOUT_S
-from harness.history import Outcome
-from harness.pipeline import Place
+from harness.clients.records import ClientRecord
+from harness.databases.interface import Database
+from harness.model.pipeline import TopicPartition
+from harness.model.vocabulary import Outcome
 from harness.record.events import Completed, Invoked
 from harness.record.journal import Journal
 from harness.record.naming import operation_name, partition_key, value_name
-from harness.stores.interface import Store
+from harness.roles.batch_offsets import BatchOffsets
+from harness.roles.control import Control
+from harness.roles.sending import Sending
+from harness.roles.transactions import STEP_TIMEOUT_S
 from workloads.model.policy import RIGHT, Policy
 from workloads.model.workload import Output
 
@@ -31,7 +31,7 @@ PROCESS_STRIDE = 1_000
 
 
 @dataclass
-class Post:
+class WorkerContext:
     """Where a worker stands: what it was given, and what changes as it goes on."""
 
     bootstrap: str
@@ -41,7 +41,7 @@ class Post:
     control: Control
     consumer_settings: ConsumerSettings
     process: int
-    store: Store | None = None  # that the pipeline writes beside Kafka
+    store: Database | None = None  # that the pipeline writes beside Kafka
     compression: str = "none"
     largest_bytes: int | None = None  # of a record, where a run has large ones
     txn_timeout_ms: int = TRANSACTION_TIMEOUT_MS
@@ -64,10 +64,10 @@ class Post:
 
 
 @dataclass(frozen=True)
-class Planned:
+class PendingOutput:
     """An output, and the inputs that it comes from."""
 
-    sources: Sequence[Record]
+    sources: Sequence[ClientRecord]
     output: Output
 
     @property
@@ -80,15 +80,15 @@ class Planned:
         out, places = self.output, self.places
         crc = out.digest(places)
         named = (cell for topic, number, offset in places for cell in (partition_key(topic, number), offset))
-        return [out.topic, out.slot, crc, *named]
+        return [out.topic, out.output_name, crc, *named]
 
 
 @dataclass(frozen=True)
-class Parcel:
+class OutputBatch:
     """A batch on its way out."""
 
-    planned: Sequence[Planned]
-    positions: Positions
+    planned: Sequence[PendingOutput]
+    positions: BatchOffsets
     asked: str  # how its transaction is to end: commit or abort
     beside: str | None = None  # an unusual transaction that goes before it: `workloads.loop.unusual.Beside`
     overruns: bool = False  # its transaction is held until its time-out has passed
@@ -104,7 +104,7 @@ class Parcel:
         """By partition, the first input and the offset to commit."""
         return self.positions.claims
 
-    def by_place(self) -> list["Parcel"]:
+    def by_place(self) -> list["OutputBatch"]:
         """A parcel for each input partition."""
         parts = []
         for key, positions in self.positions.by_key().items():
@@ -116,11 +116,11 @@ class Parcel:
             parts.append(replace(self, planned=planned, positions=positions))
         return parts
 
-    def without(self, taken: Callable[[Output], bool]) -> "Parcel":
+    def without(self, taken: Callable[[Output], bool]) -> "OutputBatch":
         """The same without some outputs."""
         return replace(self, planned=[one for one in self.planned if not taken(one.output)])
 
-    def only(self, taken: Callable[[Output], bool]) -> "Parcel":
+    def only(self, taken: Callable[[Output], bool]) -> "OutputBatch":
         """These outputs alone."""
         return self.without(lambda out: not taken(out))
 
@@ -143,20 +143,20 @@ class Deliverer(Protocol):
         """Be ready for a batch."""
         ...
 
-    def moved(self, gained: bool, places: Sequence[Place]) -> None:
+    def moved(self, gained: bool, places: Sequence[TopicPartition]) -> None:
         """Partitions came to this worker, or were taken away."""
         ...
 
-    def parcels(self, parcel: Parcel) -> Sequence[Parcel]:
+    def parcels(self, parcel: OutputBatch) -> Sequence[OutputBatch]:
         """What is delivered on its own."""
         ...
 
-    def deliver(self, parcel: Parcel) -> Outcome:
+    def deliver(self, parcel: OutputBatch) -> Outcome:
         """Send the outputs and move the group's offsets; say what became of it."""
         ...
 
 
-def commit_offsets(post: Post, positions: Positions, op: int | None = None) -> Outcome:
+def commit_offsets(post: WorkerContext, positions: BatchOffsets, op: int | None = None) -> Outcome:
     """Commit by the consumer, outside any transaction. `op`: the operation whose inputs they are."""
     outside = post.journal.number()
     post.journal.write(Invoked("commit-offsets", post.process, outside, claims=positions.claims, txn=op))
@@ -170,7 +170,7 @@ def commit_offsets(post: Post, positions: Positions, op: int | None = None) -> O
     return outcome
 
 
-def keep_offsets(post: Post, positions: Positions, why: str | None) -> None:
+def keep_offsets(post: WorkerContext, positions: BatchOffsets, why: str | None) -> None:
     """Write down that the offsets of these inputs are not committed, where a store did not take what came of them: the
     worker goes back to them.
     """

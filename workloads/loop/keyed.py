@@ -11,18 +11,18 @@ from dataclasses import dataclass
 from functools import partial
 
 from harness.clients.interface import RETRY_S
-from harness.clients.records import Record
-from harness.history import SOURCE_HEADER, Outcome, Step
-from harness.pipeline import Place
+from harness.clients.records import ClientRecord
+from harness.databases.interface import CommitUnknown, DatabaseError
+from harness.model.pipeline import TopicPartition
+from harness.model.vocabulary import SOURCE_HEADER, Outcome, WorkerStep
 from harness.record.events import REFUSED, Ack, Completed, Invoked
 from harness.record.naming import Headers, header, parse_sources
-from harness.stores.interface import CommitUnknown, StoreError
-from workloads.loop.delivery import Parcel, Planned, Post, commit_offsets, keep_offsets
+from workloads.loop.delivery import OutputBatch, PendingOutput, WorkerContext, commit_offsets, keep_offsets
 from workloads.loop.projection import effect_of, store_of
 
 
 @dataclass(frozen=True)
-class Origin:
+class InputOrigin:
     """Where an input comes from: no more is known of it than its place."""
 
     place: tuple[str, int, int]
@@ -56,24 +56,24 @@ class Origin:
         return (0, 0)
 
 
-class Keyed:
+class KeyedDelivery:
     """A `Deliverer` into a store."""
 
-    def __init__(self, post: Post) -> None:
+    def __init__(self, post: WorkerContext) -> None:
         self._post = post
         self._store = store_of(post)
 
     def open(self) -> None:
         """The store is open."""
 
-    def moved(self, gained: bool, places: Sequence[Place]) -> None:
+    def moved(self, gained: bool, places: Sequence[TopicPartition]) -> None:
         """Whoever has a partition may apply its inputs: what was applied is not applied again."""
 
-    def parcels(self, parcel: Parcel) -> Sequence[Parcel]:
+    def parcels(self, parcel: OutputBatch) -> Sequence[OutputBatch]:
         """All of it at once."""
         return (parcel,)
 
-    def deliver(self, parcel: Parcel) -> Outcome:
+    def deliver(self, parcel: OutputBatch) -> Outcome:
         """Apply what the store does not have, then commit the offsets."""
         post, planned = self._post, [_carried(one) for one in parcel.planned]
         op = post.journal.number()
@@ -85,10 +85,10 @@ class Keyed:
             with self._store.transaction() as work:
                 done = [work.add_once(effect_of(post, op, n, one)) for n, one in enumerate(planned)]
                 acks = [(0, None) if new else REFUSED for new in done]
-                reach(Step.AFTER_SEND)
+                reach(WorkerStep.AFTER_SEND)
         except CommitUnknown as error:
             outcome, told = Outcome.INFO, str(error)
-        except StoreError as error:
+        except DatabaseError as error:
             outcome, told = Outcome.FAIL, str(error)
             post.control.listen(RETRY_S)
         answers = acks if outcome is Outcome.OK else None
@@ -96,14 +96,14 @@ class Keyed:
         if outcome is not Outcome.OK:
             keep_offsets(post, parcel.positions, told)
             return outcome
-        reach(Step.AFTER_COMMIT)
+        reach(WorkerStep.AFTER_COMMIT)
         return commit_offsets(post, parcel.positions)
 
 
-def _carried(one: Planned) -> Planned:
+def _carried(one: PendingOutput) -> PendingOutput:
     """The same, of the inputs that its inputs name."""
-    return Planned([origin for record in one.sources for origin in _origins(record)], one.output)
+    return PendingOutput([origin for record in one.sources for origin in _origins(record)], one.output)
 
 
-def _origins(record: Record) -> list[Record]:
-    return [Origin(place) for place in parse_sources(header(record.headers(), SOURCE_HEADER))]
+def _origins(record: ClientRecord) -> list[ClientRecord]:
+    return [InputOrigin(place) for place in parse_sources(header(record.headers(), SOURCE_HEADER))]

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from harness.pipeline import Place
+from harness.model.pipeline import TopicPartition
 
 ACTIVE = 5
 """So many keys take sends at a time."""
@@ -21,19 +21,21 @@ class Keys:
     have retired the last ones go on.
     """
 
-    places: Sequence[Place]
-    _ends: dict[Place, int] = field(default_factory=dict)  # above the highest record that is known of
+    places: Sequence[TopicPartition]
+    _ends: dict[TopicPartition, int] = field(
+        default_factory=dict
+    )  # above the highest record that is known of
 
-    def saw(self, place: Place, offset: int) -> None:
+    def saw(self, place: TopicPartition, offset: int) -> None:
         """A record is known to stand there."""
         self._ends[place] = max(self._ends.get(place, 0), offset + 1)
 
-    def active(self) -> list[Place]:
+    def active(self) -> list[TopicPartition]:
         """Those that take sends."""
         growing = [place for place in self.places if self._ends.get(place, 0) < FULL_OFFSETS]
         return growing[:ACTIVE] if len(growing) >= ACTIVE else list(self.places[-ACTIVE:])
 
-    def window(self) -> list[Place]:
+    def window(self) -> list[TopicPartition]:
         """Those that take sends, and those that have just retired."""
         active = set(self.active())
         numbers = [n for n, place in enumerate(self.places) if place in active]

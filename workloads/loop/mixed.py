@@ -11,22 +11,22 @@ from dataclasses import dataclass
 from functools import partial
 from random import Random
 
-from harness.clients.control import Control
 from harness.clients.interface import RETRY_S, Client, ClientError, ConsumerSettings, ProducerSettings
-from harness.clients.records import Record
-from harness.clients.transactions import Transaction, TransactionalProducer
-from harness.history import VALUE_HEADER, Outcome, Step
-from harness.pipeline import Place
+from harness.clients.records import ClientRecord
+from harness.databases.interface import Database
+from harness.model.pipeline import TopicPartition
+from harness.model.vocabulary import VALUE_HEADER, Outcome, WorkerStep
 from harness.processes.control_line import Counts, Report
-from harness.record.events import Invoked, Noted
+from harness.record.events import ErrorNoted, Invoked
 from harness.record.journal import Journal
 from harness.record.naming import digest, partition_key, value_name
-from harness.stores.interface import Store
+from harness.roles.control import Control
+from harness.roles.transactions import Transaction, TransactionalProducer
 from workloads.loop.delivery import PROCESS_STRIDE
 from workloads.loop.keys import Keys
-from workloads.loop.reading import Reading
-from workloads.loop.worker import Settings
-from workloads.model.workload import Stage
+from workloads.loop.reading import InputReader
+from workloads.loop.worker import WorkerSettings
+from workloads.model.workload import WorkloadStage
 
 POLL_SHARE = 0.5
 """Of the micro-operations."""
@@ -38,14 +38,14 @@ FINAL_POLLS_S = 45.0
 
 
 @dataclass(frozen=True)
-class Drawn:
+class DrawnTransaction:
     """A transaction that is to be done."""
 
-    micro: Sequence[Place | None]  # by micro-operation, the key that it sends to; None: it polls
+    micro: Sequence[TopicPartition | None]  # by micro-operation, the key that it sends to; None: it polls
     asked: str  # how it is to end: commit or abort
 
     @property
-    def sends(self) -> list[Place]:
+    def sends(self) -> list[TopicPartition]:
         """The keys that it sends to, in order."""
         return [place for place in self.micro if place is not None]
 
@@ -55,12 +55,12 @@ class MixedWorker:
 
     def __init__(
         self,
-        stage: Stage,
-        settings: Settings,
+        stage: WorkloadStage,
+        settings: WorkerSettings,
         client: Client,
         journal: Journal,
         control: Control,
-        store: Store | None = None,
+        store: Database | None = None,
     ) -> None:
         policy = settings.policy
         self.settings = settings
@@ -76,7 +76,7 @@ class MixedWorker:
             policy.isolation(settings.place + 1, stage.promised),
             most=settings.txn_size,
         )
-        self.reading = Reading(client, consumer_settings, journal, settings.process)
+        self.reading = InputReader(client, consumer_settings, journal, settings.process)
         self._client = client
         self._rng = Random(f"{settings.seed}/{journal.name}")
         self._producer = TransactionalProducer(
@@ -125,25 +125,25 @@ class MixedWorker:
             )
         )
         reach = partial(self.control.reach, asked=drawn.asked)
-        given: list[Record] = []
+        given: list[ClientRecord] = []
         with self._producer.transaction(op, process, len(drawn.sends)) as txn:
             txn.begin()
             self._carry_out(txn, drawn, given)
             if drawn.asked == "abort":
                 txn.abort()
             else:
-                reach(Step.BEFORE_COMMIT)
-                while_committing = partial(reach, Step.WHILE_COMMITTING)
-                txn.commit(while_committing, self.control.is_armed(Step.WHILE_COMMITTING))
+                reach(WorkerStep.BEFORE_COMMIT)
+                while_committing = partial(reach, WorkerStep.WHILE_COMMITTING)
+                txn.commit(while_committing, self.control.is_armed(WorkerStep.WHILE_COMMITTING))
         if txn.outcome is Outcome.OK:
-            reach(Step.AFTER_COMMIT)
+            reach(WorkerStep.AFTER_COMMIT)
         self._after(txn, drawn, given)
 
     def finish(self) -> None:
         """Read every key to where its log ends now, by polls that are in no transaction."""
         deadline = time.monotonic() + FINAL_POLLS_S
-        ends: dict[Place, int] | None = None
-        wanted: list[Place] = list(self.keys.places)
+        ends: dict[TopicPartition, int] | None = None
+        wanted: list[TopicPartition] = list(self.keys.places)
         behind = wanted
         self.control.tell(Report(unread=len(behind)))  # what is said last stands, also where this ends badly
         while behind and time.monotonic() < deadline:
@@ -158,29 +158,29 @@ class MixedWorker:
                     self.reading.count(self.reading.poll())
                     behind = self.reading.behind(ends)
             except ClientError as error:
-                self.journal.write(Noted(error=str(error)))
+                self.journal.write(ErrorNoted(error=str(error)))
         if behind:
             words = f"{len(behind)} keys were not read to their ends within {FINAL_POLLS_S:g} s: {behind[0]} first"
-            self.journal.write(Noted(error=words))
+            self.journal.write(ErrorNoted(error=words))
         self.control.tell(Report(unread=len(behind)))
 
-    def _draw(self) -> Drawn:
+    def _draw(self) -> DrawnTransaction:
         """The next transaction."""
         rng = self._rng
         active = self.keys.active()
         many = rng.randint(1, max(1, self.settings.txn_size // SIZE_OF_MICRO))
         micro = [None if rng.random() < POLL_SHARE else rng.choice(active) for _ in range(many)]
-        return Drawn(micro, "abort" if rng.random() < self.settings.abort_share else "commit")
+        return DrawnTransaction(micro, "abort" if rng.random() < self.settings.abort_share else "commit")
 
-    def _carry_out(self, txn: Transaction, drawn: Drawn, given: list[Record]) -> None:
+    def _carry_out(self, txn: Transaction, drawn: DrawnTransaction, given: list[ClientRecord]) -> None:
         """Its micro-operations, in their order; what was sent is acknowledged before the next poll."""
         reach = partial(self.control.reach, asked=drawn.asked)
         sent = 0
         for at, place in enumerate(drawn.micro):
             if place is None:
-                reach(Step.BEFORE_POLL)
+                reach(WorkerStep.BEFORE_POLL)
                 given += self.reading.poll(txn.op, at)
-                reach(Step.AFTER_POLL)
+                reach(WorkerStep.AFTER_POLL)
                 continue
             name = value_name(self.journal.name, txn.op, sent)
             key, content = self._content(txn.op, sent)
@@ -188,7 +188,7 @@ class MixedWorker:
             sent += 1
             if at + 1 == len(drawn.micro) or drawn.micro[at + 1] is None:
                 txn.flush()
-                reach(Step.AFTER_SEND)
+                reach(WorkerStep.AFTER_SEND)
 
     def _content(self, op: int, n: int) -> tuple[bytes, bytes]:
         """Key and value of a record."""
@@ -197,7 +197,7 @@ class MixedWorker:
     def _digest(self, op: int, n: int) -> int:
         return digest(*self._content(op, n), ())
 
-    def _after(self, txn: Transaction, drawn: Drawn, given: Sequence[Record]) -> None:
+    def _after(self, txn: Transaction, drawn: DrawnTransaction, given: Sequence[ClientRecord]) -> None:
         """Count, and stand where the reads that count end."""
         for place, ack in zip(drawn.sends, txn.acks, strict=True):
             if ack is not None and ack[1] is not None:
@@ -222,11 +222,11 @@ class MixedWorker:
                 for place, end in self._ends().items():
                     self.keys.saw(place, end - 1)
             except ClientError as error:
-                self.journal.write(Noted(error=str(error)))
+                self.journal.write(ErrorNoted(error=str(error)))
                 self.control.listen(RETRY_S)
             else:
                 return
 
-    def _ends(self) -> dict[Place, int]:
+    def _ends(self) -> dict[TopicPartition, int]:
         """Where the log of each key ends."""
         return self._client.ends(self.settings.bootstrap, self.journal.name, self.keys.places, ENDS_TIMEOUT_S)

@@ -5,17 +5,17 @@ from dataclasses import replace
 from functools import partial
 
 from harness.clients.interface import ClientError, ProducerClient
-from harness.clients.sending import DeliveryFailed, Sending
-from harness.history import Outcome, Step
-from harness.pipeline import Place
+from harness.model.pipeline import TopicPartition
+from harness.model.vocabulary import Outcome, WorkerStep
 from harness.record.events import Completed, Invoked
-from workloads.loop.delivery import Parcel, Post, commit_offsets, keep_offsets
+from harness.roles.sending import DeliveryFailed, Sending
+from workloads.loop.delivery import OutputBatch, WorkerContext, commit_offsets, keep_offsets
 
 
-class Plain:
+class PlainProducer:
     """Sends records by a producer without transactions, made anew where it met an error."""
 
-    def __init__(self, post: Post, *, idempotent: bool = True, retries: bool = True) -> None:
+    def __init__(self, post: WorkerContext, *, idempotent: bool = True, retries: bool = True) -> None:
         self._post = post
         self._settings = replace(post.producer_settings, idempotent=idempotent, retries=retries)
         self._producer: ProducerClient | None = None
@@ -26,7 +26,7 @@ class Plain:
             self._producer = self._post.client.plain_producer(self._settings)
         return self._producer
 
-    def send(self, parcel: Parcel) -> Outcome:
+    def send(self, parcel: OutputBatch) -> Outcome:
         """Send every output, and wait until each is acknowledged. An error leaves open what has arrived."""
         if not parcel.planned:
             return Outcome.OK
@@ -47,29 +47,29 @@ class Plain:
         return outcome
 
 
-class _Unpinned:
+class _SharedProducer:
     """What deliveries have in common that do not care which partition an input is from."""
 
-    def moved(self, gained: bool, places: Sequence[Place]) -> None:
+    def moved(self, gained: bool, places: Sequence[TopicPartition]) -> None:
         """The producer is the same for every partition."""
 
-    def parcels(self, parcel: Parcel) -> Sequence[Parcel]:
+    def parcels(self, parcel: OutputBatch) -> Sequence[OutputBatch]:
         """All of it at once."""
         return (parcel,)
 
 
-class SendThenCommit(_Unpinned):
+class SendThenCommit(_SharedProducer):
     """A `Deliverer`: at least once."""
 
-    def __init__(self, post: Post, *, idempotent: bool) -> None:
+    def __init__(self, post: WorkerContext, *, idempotent: bool) -> None:
         self._post = post
-        self._plain = Plain(post, idempotent=idempotent and post.policy.idempotent)
+        self._plain = PlainProducer(post, idempotent=idempotent and post.policy.idempotent)
 
     def open(self) -> None:
         """Have a producer."""
         self._plain.open()
 
-    def deliver(self, parcel: Parcel) -> Outcome:
+    def deliver(self, parcel: OutputBatch) -> Outcome:
         """Send; and only once all is acknowledged move the offsets."""
         post = self._post
         reach = partial(post.control.reach, asked=parcel.asked, claims=parcel.claims)
@@ -77,31 +77,31 @@ class SendThenCommit(_Unpinned):
         if outcome is not Outcome.OK:
             keep_offsets(post, parcel.positions, "not every output was acknowledged")
             return outcome
-        reach(Step.AFTER_SEND)
+        reach(WorkerStep.AFTER_SEND)
         outcome = commit_offsets(post, parcel.positions)
         if outcome is Outcome.OK:
-            reach(Step.AFTER_COMMIT)
+            reach(WorkerStep.AFTER_COMMIT)
         return outcome
 
 
-class CommitThenSend(_Unpinned):
+class CommitThenSend(_SharedProducer):
     """A `Deliverer`: at most once."""
 
-    def __init__(self, post: Post) -> None:
+    def __init__(self, post: WorkerContext) -> None:
         self._post = post
-        self._plain = Plain(post, idempotent=False, retries=False)
+        self._plain = PlainProducer(post, idempotent=False, retries=False)
 
     def open(self) -> None:
         """Have a producer."""
         self._plain.open()
 
-    def deliver(self, parcel: Parcel) -> Outcome:
+    def deliver(self, parcel: OutputBatch) -> Outcome:
         """Move the offsets; and only if that is known to have succeeded send, without a second try."""
         post = self._post
         reach = partial(post.control.reach, asked=parcel.asked, claims=parcel.claims)
         outcome = commit_offsets(post, parcel.positions)
         if outcome is Outcome.OK:
-            reach(Step.AFTER_COMMIT)
+            reach(WorkerStep.AFTER_COMMIT)
             self._plain.send(parcel)
-            reach(Step.AFTER_SEND)
+            reach(WorkerStep.AFTER_SEND)
         return outcome

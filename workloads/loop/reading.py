@@ -3,18 +3,18 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
-from harness.clients.interface import AssignedConsumer, Client, ClientError, ConsumerSettings, Position
-from harness.clients.offsets import Positions
-from harness.clients.records import Record
-from harness.pipeline import Place
-from harness.record.events import Assigned, Noted, Polled
+from harness.clients.interface import AssignedConsumer, Client, ClientError, ConsumerSettings, StartPosition
+from harness.clients.records import ClientRecord
+from harness.model.pipeline import TopicPartition
+from harness.record.events import Assigned, ErrorNoted, Polled
 from harness.record.journal import Journal
 from harness.record.naming import partition_key
+from harness.roles.batch_offsets import BatchOffsets
 
 POLL_S = 0.1
 
 
-class Reading:
+class InputReader:
     """A consumer and its positions; what it does stands in the journal. It has a new consumer after a fatal error."""
 
     def __init__(self, client: Client, settings: ConsumerSettings, journal: Journal, process: int) -> None:
@@ -22,17 +22,17 @@ class Reading:
         self._settings = settings
         self._journal = journal
         self.process = process
-        self.assigned: tuple[Place, ...] = ()
-        self.read_to: dict[Place, int] = {}  # behind the reads that count
+        self.assigned: tuple[TopicPartition, ...] = ()
+        self.read_to: dict[TopicPartition, int] = {}  # behind the reads that count
         self._consumer = self._new_consumer()
 
-    def follow(self, wanted: Sequence[Place]) -> bool:
+    def follow(self, wanted: Sequence[TopicPartition]) -> bool:
         """Have these keys and no others; whether that went well."""
         if self._dead or set(wanted) != set(self.assigned):
             self._safely(partial(self._assign, wanted))
         return not self._dead
 
-    def poll(self, txn: int | None = None, at: int | None = None) -> list[Record]:
+    def poll(self, txn: int | None = None, at: int | None = None) -> list[ClientRecord]:
         """Some records. `txn`, `at`: the transaction, and which of its micro-operations this is; outside of one only
         a poll that gave something is written down.
         """
@@ -40,10 +40,10 @@ class Reading:
         batch = self._consumer.poll(self._settings.most, POLL_S)
         if batch or txn is not None:
             op = self._journal.number()
-            self._journal.write(Polled(self.process, op, call_ns, Positions.delivered(batch), txn, at))
+            self._journal.write(Polled(self.process, op, call_ns, BatchOffsets.delivered(batch), txn, at))
         return batch
 
-    def count(self, batch: Iterable[Record]) -> None:
+    def count(self, batch: Iterable[ClientRecord]) -> None:
         """These reads count."""
         for record in batch:
             self.read_to[record.topic(), record.partition()] = record.offset() + 1
@@ -57,7 +57,7 @@ class Reading:
         self.process = process
         self._tell(True, self.assigned)
 
-    def behind(self, ends: Mapping[Place, int]) -> list[Place]:
+    def behind(self, ends: Mapping[TopicPartition, int]) -> list[TopicPartition]:
         """The keys that are not read so far. Raises `ClientError`."""
         reached = self._consumer.reached()
         return [place for place in self.assigned if reached.get(place, 0) < ends[place]]
@@ -66,7 +66,7 @@ class Reading:
         """Read no more."""
         self._consumer.close()
 
-    def _assign(self, wanted: Sequence[Place]) -> None:
+    def _assign(self, wanted: Sequence[TopicPartition]) -> None:
         if self._dead:
             self._consumer.close()
             self._consumer = self._new_consumer()
@@ -77,10 +77,10 @@ class Reading:
         self._tell(False, gone)
         self._tell(True, come)
 
-    def _go_to(self, places: Iterable[Place]) -> None:
-        self._consumer.assign([Position(*place, self.read_to.get(place, 0)) for place in places])
+    def _go_to(self, places: Iterable[TopicPartition]) -> None:
+        self._consumer.assign([StartPosition(*place, self.read_to.get(place, 0)) for place in places])
 
-    def _tell(self, gained: bool, places: Sequence[Place]) -> None:
+    def _tell(self, gained: bool, places: Sequence[TopicPartition]) -> None:
         if places:
             starts = [self.read_to.get(place, 0) for place in places] if gained else None
             keys = [partition_key(*place) for place in places]
@@ -91,7 +91,7 @@ class Reading:
         try:
             act()
         except ClientError as error:
-            self._journal.write(Noted(error=str(error)))
+            self._journal.write(ErrorNoted(error=str(error)))
             self._dead = True
 
     def _new_consumer(self) -> AssignedConsumer:
@@ -100,5 +100,5 @@ class Reading:
 
     def _met(self, error: ClientError) -> None:
         """An error is noted; after a fatal one there is a new consumer."""
-        self._journal.write(Noted(error=str(error)))
+        self._journal.write(ErrorNoted(error=str(error)))
         self._dead = self._dead or error.ends_client

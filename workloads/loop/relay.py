@@ -9,26 +9,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
-from harness.clients.control import Control
 from harness.clients.interface import RETRY_S, Client, ConsumerSettings
-from harness.clients.offsets import Positions
 from harness.clients.records import as_input
-from harness.history import VALUE_HEADER, Isolation, Outcome, Step
+from harness.databases.interface import DatabaseError, InputTable, TableRow
+from harness.model.vocabulary import VALUE_HEADER, Isolation, Outcome, WorkerStep
 from harness.processes.control_line import Counts, Report
-from harness.record.events import Noted, Polled
+from harness.record.events import ErrorNoted, Polled
 from harness.record.journal import Journal
 from harness.record.naming import Headers, partition_key
-from harness.stores.interface import Inputs, Row, StoreError
-from workloads.loop.delivery import PROCESS_STRIDE, Parcel, Planned, Post
-from workloads.loop.transactional import Transactor
-from workloads.loop.worker import Settings
-from workloads.model.workload import Stage
+from harness.roles.batch_offsets import BatchOffsets
+from harness.roles.control import Control
+from workloads.loop.delivery import PROCESS_STRIDE, OutputBatch, PendingOutput, WorkerContext
+from workloads.loop.transactional import TransactionSender
+from workloads.loop.worker import WorkerSettings
+from workloads.model.workload import WorkloadStage
 
 IDLE_S = 0.05
 """How often a relay that found nothing looks again."""
 MOST_BEYOND = 500
 """How many rows are taken at once where one relay at a time takes any: so it is never far behind."""
-NOTHING = Positions({}, {})
+NOTHING = BatchOffsets({}, {})
 """A relay commits no offsets."""
 
 
@@ -37,7 +37,7 @@ class RowRecord:
     """A row as a `Record`: its table is its topic, its number is its offset."""
 
     table: str
-    row: Row
+    row: TableRow
 
     def topic(self) -> str:
         """Its table."""
@@ -73,12 +73,12 @@ class Relay:
 
     def __init__(
         self,
-        stage: Stage,
-        settings: Settings,
+        stage: WorkloadStage,
+        settings: WorkerSettings,
         client: Client,
         journal: Journal,
         control: Control,
-        inputs: Inputs,
+        inputs: InputTable,
     ) -> None:
         assert settings.transactional_id is not None, "a relay publishes in transactions"
         self.stage = stage
@@ -87,7 +87,7 @@ class Relay:
         self.control = control
         self.counts = Counts()
         self.rng = Random(f"{settings.seed}/{journal.name}")
-        self.post = Post(
+        self.post = WorkerContext(
             bootstrap=settings.bootstrap,
             client=client,
             policy=replace(settings.policy, offsets="none"),
@@ -104,7 +104,7 @@ class Relay:
         )
         self._inputs = inputs
         (self._table,) = stage.reads
-        self._transactor = Transactor(self.post)
+        self._transactor = TransactionSender(self.post)
         self._producer = self._transactor.producer(settings.transactional_id)
 
     def run(self) -> None:
@@ -118,11 +118,11 @@ class Relay:
 
     def turn(self) -> None:
         """One batch: take, publish, mark."""
-        self.control.reach(Step.BEFORE_POLL, asked="commit")
+        self.control.reach(WorkerStep.BEFORE_POLL, asked="commit")
         try:
             self._relay()
-        except StoreError as error:  # the rows are pending again, or another's
-            self.journal.write(Noted(error=str(error)))
+        except DatabaseError as error:  # the rows are pending again, or another's
+            self.journal.write(ErrorNoted(error=str(error)))
             self.control.listen(RETRY_S)
         finally:
             self._inputs.roll_back()
@@ -136,25 +136,25 @@ class Relay:
             return
         batch = [RowRecord(self._table, row) for row in rows]
         self.journal.write(
-            Polled(self.post.process, self.journal.number(), call_ns, Positions.delivered(batch))
+            Polled(self.post.process, self.journal.number(), call_ns, BatchOffsets.delivered(batch))
         )
         held = {partition_key(self._table, 0): (rows[0].number, rows[-1].number + 1)}
         asked = "abort" if self.rng.random() < self.settings.abort_share else "commit"
-        self.control.reach(Step.AFTER_POLL, asked=asked, claims=held)
-        planned = [Planned((one,), out) for one in batch for out in self.stage.transform(as_input(one))]
-        self.control.reach(Step.AFTER_TRANSFORM, asked=asked, claims=held)
+        self.control.reach(WorkerStep.AFTER_POLL, asked=asked, claims=held)
+        planned = [PendingOutput((one,), out) for one in batch for out in self.stage.transform(as_input(one))]
+        self.control.reach(WorkerStep.AFTER_TRANSFORM, asked=asked, claims=held)
         if policy.marks_first:
             self._mark(rows)
         shares = self.settings.shares
         beside = shares.beside(self.rng, self.stage.notes)
         overruns = asked == "commit" and shares.overruns(self.rng)
-        parcel = Parcel(planned, NOTHING, asked, beside, overruns, held)
+        parcel = OutputBatch(planned, NOTHING, asked, beside, overruns, held)
         outcome = self._transactor.transact(self._producer, parcel)
         self._count(outcome, asked, len(rows))
         if outcome is Outcome.OK and not policy.marks_first:
             self._mark(rows)
 
-    def _mark(self, rows: Sequence[Row]) -> None:
+    def _mark(self, rows: Sequence[TableRow]) -> None:
         if self.settings.policy.takes_beyond:
             self._inputs.move_beyond(rows[-1].number)
         else:

@@ -8,18 +8,18 @@ dead worker left open, for records of a later owner may stand above it.
 from collections.abc import Iterable, Sequence
 
 from harness.clients.interface import Client
-from harness.clients.records import Record, as_input
-from harness.history import Isolation, Outcome
-from harness.pipeline import Place
-from workloads.loop.delivery import Planned
+from harness.clients.records import ClientRecord, as_input
+from harness.model.pipeline import TopicPartition
+from harness.model.vocabulary import Isolation, Outcome
+from workloads.loop.delivery import PendingOutput
 from workloads.model.workload import Aggregate, Output
 
 RESTORE_TIMEOUT_S = 45.0
 """Longer than a transaction may stay open."""
-SLOT = "sum"
+OUTPUT_NAME = "sum"
 
 
-class Sums:
+class KeySums:
     """The sums of one worker's partitions."""
 
     def __init__(
@@ -30,10 +30,10 @@ class Sums:
         self._bootstrap = bootstrap
         self._name = name
         self._isolation = isolation
-        self._sums: dict[Place, dict[bytes, int]] = {}
-        self._changed: dict[Place, dict[bytes, int]] = {}
+        self._sums: dict[TopicPartition, dict[bytes, int]] = {}
+        self._changed: dict[TopicPartition, dict[bytes, int]] = {}
 
-    def restore(self, place: Place) -> None:
+    def restore(self, place: TopicPartition) -> None:
         """Have the sums of the keys of an input partition, which stand in the same partition of the sums' topic.
 
         Raises `ClientError`.
@@ -49,18 +49,18 @@ class Sums:
                 sums[key] = told
         self._sums[place] = sums
 
-    def forget(self, place: Place) -> None:
+    def forget(self, place: TopicPartition) -> None:
         """A partition is another's now."""
         self._sums.pop(place, None)
 
-    def are_here(self, places: Iterable[Place]) -> bool:
+    def are_here(self, places: Iterable[TopicPartition]) -> bool:
         """Whether the sums of these input partitions are restored."""
         return all(place in self._sums for place in places)
 
-    def plan(self, batch: Sequence[Record]) -> list[Planned]:
+    def plan(self, batch: Sequence[ClientRecord]) -> list[PendingOutput]:
         """A new sum for each key that these inputs change."""
         self._changed = {}
-        sources: dict[tuple[Place, bytes], list[Record]] = {}
+        sources: dict[tuple[TopicPartition, bytes], list[ClientRecord]] = {}
         for record in batch:
             place = (record.topic(), record.partition())
             changed = self._changed.setdefault(place, {})
@@ -68,9 +68,11 @@ class Sums:
                 changed[key] = changed.get(key, self._sums[place].get(key, 0)) + amount
                 sources.setdefault((place, key), []).append(record)
         return [
-            Planned(
+            PendingOutput(
                 tuple(records),
-                Output(self._aggregate.topic, SLOT, key, self._aggregate.value(self._changed[place][key])),
+                Output(
+                    self._aggregate.topic, OUTPUT_NAME, key, self._aggregate.value(self._changed[place][key])
+                ),
             )
             for (place, key), records in sources.items()
         ]

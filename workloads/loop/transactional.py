@@ -5,25 +5,25 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from harness.clients.transactions import TransactionalProducer
-from harness.history import Outcome, Step
-from harness.pipeline import Place
+from harness.model.pipeline import TopicPartition
+from harness.model.vocabulary import Outcome, WorkerStep
 from harness.record.events import Invoked
 from harness.record.naming import operation_name
-from workloads.loop.delivery import PROCESS_STRIDE, Parcel, Post, commit_offsets
-from workloads.loop.plain import Plain
+from harness.roles.transactions import TransactionalProducer
+from workloads.loop.delivery import PROCESS_STRIDE, OutputBatch, WorkerContext, commit_offsets
+from workloads.loop.plain import PlainProducer
 from workloads.loop.side_effect import SideEffects
-from workloads.loop.unusual import Beside, again, hold_until_aborted, note
+from workloads.loop.unusual import ExtraContents, again, hold_until_aborted, note
 from workloads.model.workload import Output, pinned_id
 
 
-class Transactor:
+class TransactionSender:
     """Puts batches into transactions of a producer. The policy makes it wrong on purpose."""
 
-    def __init__(self, post: Post) -> None:
+    def __init__(self, post: WorkerContext) -> None:
         self._post = post
         self._stranger = None if post.policy.member_metadata else post.client.stranger(post.consumer_settings)
-        self._plain = Plain(post) if post.policy.outside else None
+        self._plain = PlainProducer(post) if post.policy.outside else None
         table = post.policy.side_effect
         self._side = SideEffects(post, table) if table is not None else None
 
@@ -39,7 +39,7 @@ class Transactor:
             post.policy.handling,
         )
 
-    def transact(self, producer: TransactionalProducer, parcel: Parcel) -> Outcome:
+    def transact(self, producer: TransactionalProducer, parcel: OutputBatch) -> Outcome:
         """Send the outputs and the offsets in one transaction, and end it as asked."""
         post = self._post
         producer.open(post.process)
@@ -74,22 +74,23 @@ class Transactor:
             txn.flush()
             if self._side is not None:
                 self._side.write(parcel)
-            reach(Step.AFTER_SEND)
+            reach(WorkerStep.AFTER_SEND)
             if post.policy.offsets == "in-transaction":
                 metadata = operation_name(post.journal.name, op)
                 txn.send_offsets(parcel.positions.to_commit(metadata), self._membership())
-                reach(Step.AFTER_OFFSETS)
+                reach(WorkerStep.AFTER_OFFSETS)
             if parcel.asked == "abort":
                 txn.abort()
             else:
-                reach(Step.BEFORE_COMMIT)
+                reach(WorkerStep.BEFORE_COMMIT)
                 if parcel.overruns:
                     hold_until_aborted(post, txn, parcel)
                 txn.commit(
-                    partial(reach, Step.WHILE_COMMITTING), post.control.is_armed(Step.WHILE_COMMITTING)
+                    partial(reach, WorkerStep.WHILE_COMMITTING),
+                    post.control.is_armed(WorkerStep.WHILE_COMMITTING),
                 )
         if txn.outcome is Outcome.OK:
-            reach(Step.AFTER_COMMIT)
+            reach(WorkerStep.AFTER_COMMIT)
             if post.policy.offsets == "after-commit":
                 commit_offsets(post, parcel.positions, op)
         post.fenced += txn.fenced
@@ -98,10 +99,10 @@ class Transactor:
     def _membership(self) -> Any:
         return (self._stranger or self._post.consumer).membership()
 
-    def _beside(self, producer: TransactionalProducer, parcel: Parcel) -> None:
+    def _beside(self, producer: TransactionalProducer, parcel: OutputBatch) -> None:
         """Commit a transaction with nothing in it, or with offsets or an output alone. It claims no input."""
-        post, offsets = self._post, parcel.beside == Beside.OFFSETS
-        planned = [note(post, post.notes)] if parcel.beside == Beside.OUTPUTS and post.notes else []
+        post, offsets = self._post, parcel.beside == ExtraContents.OFFSETS
+        planned = [note(post, post.notes)] if parcel.beside == ExtraContents.OUTPUTS and post.notes else []
         alone = replace(parcel, planned=planned)
         op, own = post.journal.number(), producer.transactional_id
         post.journal.write(
@@ -119,45 +120,45 @@ class Transactor:
         post.fenced += txn.fenced
 
     def _outside(self, output: Output) -> bool:
-        return output.slot in self._post.policy.outside
+        return output.output_name in self._post.policy.outside
 
 
-class Transactional:
+class PerWorkerTransactions:
     """A `Deliverer`: one producer for each worker, whose transactional id outlives it."""
 
-    def __init__(self, post: Post, transactional_id: str) -> None:
+    def __init__(self, post: WorkerContext, transactional_id: str) -> None:
         self._post = post
-        self._transactor = Transactor(post)
+        self._transactor = TransactionSender(post)
         self._producer = self._transactor.producer(transactional_id)
 
     def open(self) -> None:
         """Initialise the transactional id, unless that is done."""
         self._producer.open(self._post.process)
 
-    def moved(self, gained: bool, places: Sequence[Place]) -> None:
+    def moved(self, gained: bool, places: Sequence[TopicPartition]) -> None:
         """The producer is the same for every partition."""
 
-    def parcels(self, parcel: Parcel) -> Sequence[Parcel]:
+    def parcels(self, parcel: OutputBatch) -> Sequence[OutputBatch]:
         """One transaction for all of it."""
         return (parcel,)
 
-    def deliver(self, parcel: Parcel) -> Outcome:
+    def deliver(self, parcel: OutputBatch) -> Outcome:
         """One transaction."""
         return self._transactor.transact(self._producer, parcel)
 
 
-class Pinned:
+class PerPartitionTransactions:
     """A `Deliverer`: one producer for each input partition, which a worker has as long as it has the partition.
 
     It is how exactly-once was done before KIP-447: the partition's next owner takes its transactional id, and so
     fences the last one, whatever the group knows.
     """
 
-    def __init__(self, post: Post, suffix: str = "") -> None:
+    def __init__(self, post: WorkerContext, suffix: str = "") -> None:
         self._post = post
         self._suffix = suffix  # of each transactional id
-        self._transactor = Transactor(post)
-        self._producers: dict[Place, TransactionalProducer] = {}
+        self._transactor = TransactionSender(post)
+        self._producers: dict[TopicPartition, TransactionalProducer] = {}
         self._kept: list[
             TransactionalProducer
         ] = []  # of partitions that went away; a right worker keeps none
@@ -165,7 +166,7 @@ class Pinned:
     def open(self) -> None:
         """There is nothing to open before the first partition comes."""
 
-    def moved(self, gained: bool, places: Sequence[Place]) -> None:
+    def moved(self, gained: bool, places: Sequence[TopicPartition]) -> None:
         """Have a producer for each partition that comes, and give up that of each that goes."""
         for place in places:
             if gained and self._kept:
@@ -178,16 +179,16 @@ class Pinned:
                 else:
                     producer.close()
 
-    def parcels(self, parcel: Parcel) -> Sequence[Parcel]:
+    def parcels(self, parcel: OutputBatch) -> Sequence[OutputBatch]:
         """One transaction for each input partition."""
         return parcel.by_place()
 
-    def deliver(self, parcel: Parcel) -> Outcome:
+    def deliver(self, parcel: OutputBatch) -> Outcome:
         """A transaction of the partition's own producer."""
         (place,) = parcel.positions.partitions.values()
         return self._transactor.transact(self._of(place), parcel)
 
-    def _of(self, place: Place) -> TransactionalProducer:
+    def _of(self, place: TopicPartition) -> TransactionalProducer:
         if place not in self._producers:
             topic, number = place
             self._producers[place] = self._transactor.producer(pinned_id(topic, number) + self._suffix)

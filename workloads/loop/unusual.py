@@ -5,22 +5,22 @@ from dataclasses import dataclass
 from enum import StrEnum
 from random import Random
 
-from harness.clients.interface import ClientError, Position
-from harness.clients.transactions import Transaction
-from harness.errors import WaitTimeout
-from harness.record.events import Noted
-from harness.waiting import wait_for
-from workloads.loop.delivery import Parcel, Planned, Post
+from harness.clients.interface import ClientError, StartPosition
+from harness.common.errors import WaitTimeout
+from harness.common.waiting import wait_for
+from harness.record.events import ErrorNoted
+from harness.roles.transactions import Transaction
+from workloads.loop.delivery import OutputBatch, PendingOutput, WorkerContext
 from workloads.model.workload import Output
 
 NOTE = "note"
-"""The slot of an output that comes of no input."""
+"""The output name of an output that comes of no input."""
 LATE_S = 20.0
 """How long after its time-out a transaction is waited for to be aborted: the coordinator looks now and then."""
 ASK_S = 5.0
 
 
-class Beside(StrEnum):
+class ExtraContents(StrEnum):
     """What is in a transaction that is committed beside those of the inputs."""
 
     NOTHING = "nothing"
@@ -29,38 +29,40 @@ class Beside(StrEnum):
 
 
 @dataclass(frozen=True)
-class Shares:
+class UnusualShares:
     """How often a batch is accompanied, or delivered, by an unusual transaction."""
 
     empty: float = 0.0
     overrun: float = 0.0
 
-    def beside(self, rng: Random, notes: str | None) -> Beside | None:
+    def beside(self, rng: Random, notes: str | None) -> ExtraContents | None:
         """What is committed before a batch. `notes`: the topic for outputs of no input, if there is one."""
         if not self.empty or rng.random() >= self.empty:
             return None
-        return rng.choice([Beside.NOTHING, Beside.OFFSETS, *([Beside.OUTPUTS] if notes else [])])
+        return rng.choice(
+            [ExtraContents.NOTHING, ExtraContents.OFFSETS, *([ExtraContents.OUTPUTS] if notes else [])]
+        )
 
     def overruns(self, rng: Random) -> bool:
         """Whether the transaction of a batch is held until it has outlived its time-out."""
         return bool(self.overrun) and rng.random() < self.overrun
 
 
-def note(post: Post, topic: str) -> Planned:
+def note(post: WorkerContext, topic: str) -> PendingOutput:
     """An output that comes of no input."""
-    return Planned((), Output(topic, NOTE, post.journal.name.encode(), b"still here"))
+    return PendingOutput((), Output(topic, NOTE, post.journal.name.encode(), b"still here"))
 
 
-def again(parcel: Parcel, metadata: str) -> Sequence[Position]:
+def again(parcel: OutputBatch, metadata: str) -> Sequence[StartPosition]:
     """The offsets at which a batch begins: the group has them already."""
     return [
-        Position(one.topic, one.partition, one.offset, metadata)
+        StartPosition(one.topic, one.partition, one.offset, metadata)
         for one in parcel.positions.firsts
         if one.offset is not None
     ]
 
 
-def hold_until_aborted(post: Post, txn: Transaction, parcel: Parcel) -> None:
+def hold_until_aborted(post: WorkerContext, txn: Transaction, parcel: OutputBatch) -> None:
     """Do nothing until the coordinator has aborted the transaction for its time-out, or the run says stop.
 
     The abort shows where the last stable offset passes a record of the transaction. One without an acknowledged
@@ -82,10 +84,10 @@ def hold_until_aborted(post: Post, txn: Transaction, parcel: Parcel) -> None:
                 aborted, f"the abort of what stands at {topic}/{partition} {offset}", bound_s, every_s=0.2
             )
     except (ClientError, WaitTimeout) as error:  # it goes on all the same, and meets what it meets
-        post.journal.write(Noted(op=txn.op, error=str(error)))
+        post.journal.write(ErrorNoted(op=txn.op, error=str(error)))
 
 
-def _acknowledged(txn: Transaction, parcel: Parcel) -> tuple[str, int, int] | None:
+def _acknowledged(txn: Transaction, parcel: OutputBatch) -> tuple[str, int, int] | None:
     """The place of a record of the transaction, if one is known."""
     for one, ack in zip(parcel.planned, txn.acks, strict=True):
         partition, offset = ack or (-1, None)

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from random import Random
 
-from harness.clients.control import Control
 from harness.clients.interface import (
     DEFAULT_GROUP,
     RETRY_S,
@@ -18,33 +17,34 @@ from harness.clients.interface import (
     Client,
     ClientError,
     ConsumerSettings,
-    Failure,
+    ErrorMeaning,
     GroupConsumer,
     GroupSettings,
-    Position,
+    StartPosition,
 )
-from harness.clients.offsets import COMMITTED_TIMEOUT_S, Positions
-from harness.clients.records import Record, as_input
-from harness.history import Outcome, Step
-from harness.pipeline import Place
+from harness.clients.records import ClientRecord, as_input
+from harness.databases.interface import Database
+from harness.model.pipeline import TopicPartition
+from harness.model.vocabulary import Outcome, WorkerStep
 from harness.processes.control_line import Counts, Report
-from harness.record.events import Assigned, Noted, Polled
+from harness.record.events import Assigned, ErrorNoted, Polled
 from harness.record.journal import Journal
 from harness.record.naming import partition_key
-from harness.stores.interface import Store
-from workloads.loop.delivery import PROCESS_STRIDE, Deliverer, Parcel, Planned, Post
-from workloads.loop.keyed import Keyed
+from harness.roles.batch_offsets import COMMITTED_TIMEOUT_S, BatchOffsets
+from harness.roles.control import Control
+from workloads.loop.delivery import PROCESS_STRIDE, Deliverer, OutputBatch, PendingOutput, WorkerContext
+from workloads.loop.keyed import KeyedDelivery
 from workloads.loop.plain import CommitThenSend, SendThenCommit
-from workloads.loop.projection import Projected
-from workloads.loop.state import Sums
-from workloads.loop.transactional import Pinned, Transactional
-from workloads.loop.unusual import Shares
+from workloads.loop.projection import ProjectionDelivery
+from workloads.loop.state import KeySums
+from workloads.loop.transactional import PerPartitionTransactions, PerWorkerTransactions
+from workloads.loop.unusual import UnusualShares
 from workloads.model.policy import Delivery, Policy
-from workloads.model.workload import Stage
+from workloads.model.workload import WorkloadStage
 
 
 @dataclass(frozen=True)
-class Settings:
+class WorkerSettings:
     """What one worker is told at its start."""
 
     bootstrap: str
@@ -61,7 +61,7 @@ class Settings:
     compression: str = "none"
     largest_bytes: int | None = None  # of a record; None: the client's own limit
     txn_timeout_ms: int = TRANSACTION_TIMEOUT_MS
-    shares: Shares = field(default_factory=Shares)  # of unusual transactions
+    shares: UnusualShares = field(default_factory=UnusualShares)  # of unusual transactions
     as_member: GroupSettings = DEFAULT_GROUP
 
 
@@ -70,12 +70,12 @@ class Worker:
 
     def __init__(
         self,
-        stage: Stage,
-        settings: Settings,
+        stage: WorkloadStage,
+        settings: WorkerSettings,
         client: Client,
         journal: Journal,
         control: Control,
-        store: Store | None = None,
+        store: Database | None = None,
     ) -> None:
         self.stage = stage
         self.settings = settings
@@ -85,7 +85,7 @@ class Worker:
         self.rng = Random(f"{settings.seed}/{journal.name}")
         policy = settings.policy
         isolation = policy.isolation(settings.place, stage.promised)
-        self.post = Post(
+        self.post = WorkerContext(
             bootstrap=settings.bootstrap,
             client=client,
             policy=policy,
@@ -110,7 +110,9 @@ class Worker:
         self.deliverer = self._deliverer()
         aggregate = None if settings.delivery.stored else stage.aggregate
         self.sums = (
-            Sums(aggregate, client, settings.bootstrap, journal.name, policy.restored) if aggregate else None
+            KeySums(aggregate, client, settings.bootstrap, journal.name, policy.restored)
+            if aggregate
+            else None
         )
         self.post.consumer = self._new_consumer()
 
@@ -125,36 +127,36 @@ class Worker:
 
     def turn(self) -> None:
         """One batch: poll, transform, deliver."""
-        self.control.reach(Step.BEFORE_POLL, asked="commit")
+        self.control.reach(WorkerStep.BEFORE_POLL, asked="commit")
         call_ns = self.journal.now_ns()
         batch = self.post.consumer.poll(self.settings.txn_size, 0.2)
         if self._dead:  # what it gave belongs to nobody: the next consumer begins where the group stands
             self._renew_consumer()
             return
-        positions = Positions.of(batch)
+        positions = BatchOffsets.of(batch)
         if not batch or (self.sums is not None and not self.sums.are_here(positions.partitions.values())):
             return  # without its sums only where it was told to stop while it restored them
         self._record_poll(call_ns, batch)
         asked = "abort" if self.rng.random() < self.settings.abort_share else "commit"
-        self.control.reach(Step.AFTER_POLL, asked=asked, claims=positions.claims)
+        self.control.reach(WorkerStep.AFTER_POLL, asked=asked, claims=positions.claims)
         planned = self._plan(batch)
-        self.control.reach(Step.AFTER_TRANSFORM, asked=asked, claims=positions.claims)
+        self.control.reach(WorkerStep.AFTER_TRANSFORM, asked=asked, claims=positions.claims)
         for parcel in self.deliverer.parcels(self._parcel(planned, positions, asked)):
             outcome = self.deliverer.deliver(parcel)
             self._after(outcome, asked, parcel.positions, parcel.positions.count(batch))
 
-    def _parcel(self, planned: Sequence[Planned], positions: Positions, asked: str) -> Parcel:
+    def _parcel(self, planned: Sequence[PendingOutput], positions: BatchOffsets, asked: str) -> OutputBatch:
         """The batch, and what it draws of unusual transactions."""
         shares = self.settings.shares
         beside = shares.beside(self.rng, self.stage.notes)
-        return Parcel(planned, positions, asked, beside, asked == "commit" and shares.overruns(self.rng))
+        return OutputBatch(planned, positions, asked, beside, asked == "commit" and shares.overruns(self.rng))
 
-    def _plan(self, batch: Sequence[Record]) -> list[Planned]:
+    def _plan(self, batch: Sequence[ClientRecord]) -> list[PendingOutput]:
         """What these inputs lead to."""
         if self.sums is not None:
             return self.sums.plan(batch)
         return [
-            Planned((record,), output)
+            PendingOutput((record,), output)
             for record in batch
             for output in self.stage.transform(as_input(record))
         ]
@@ -162,14 +164,16 @@ class Worker:
     def _deliverer(self) -> Deliverer:
         match self.settings.delivery:
             case Delivery.STORED:
-                return Projected(self.post, self.stage.aggregate.topic if self.stage.aggregate else None)
+                return ProjectionDelivery(
+                    self.post, self.stage.aggregate.topic if self.stage.aggregate else None
+                )
             case Delivery.KEYED:
-                return Keyed(self.post)
+                return KeyedDelivery(self.post)
             case Delivery.TRANSACTIONS:
-                return Transactional(self.post, self._transactional_id())
+                return PerWorkerTransactions(self.post, self._transactional_id())
             case Delivery.PINNED:
                 stable = self.settings.policy.stable_id
-                return Pinned(self.post, "" if stable else f"-{self.rng.getrandbits(64):x}")
+                return PerPartitionTransactions(self.post, "" if stable else f"-{self.rng.getrandbits(64):x}")
             case Delivery.AT_MOST_ONCE:
                 return CommitThenSend(self.post)
             case Delivery.IDEMPOTENT | Delivery.AT_LEAST_ONCE as delivery:
@@ -185,7 +189,7 @@ class Worker:
             return f"{told}.{self.journal.name.rpartition('.')[2]}-{self.rng.getrandbits(64):x}"
         return told
 
-    def _after(self, outcome: Outcome, asked: str, positions: Positions, inputs: int) -> None:
+    def _after(self, outcome: Outcome, asked: str, positions: BatchOffsets, inputs: int) -> None:
         """Count, and put the consumer where the group's offsets now stand."""
         self.counts.end(outcome, asked, inputs)
         if outcome is Outcome.INFO:
@@ -198,7 +202,7 @@ class Worker:
             try:
                 positions.rewind(self.post.consumer, known)
             except ClientError as error:
-                self.journal.write(Noted(error=str(error)))
+                self.journal.write(ErrorNoted(error=str(error)))
                 self._renew_consumer()
         if self.sums is not None:
             self._insistently(partial(self.sums.settle, outcome))
@@ -216,7 +220,7 @@ class Worker:
             self.post.consumer.close()
             self.post.consumer = self._new_consumer()
 
-    def gained(self, places: Sequence[Place]) -> Sequence[Position]:
+    def gained(self, places: Sequence[TopicPartition]) -> Sequence[StartPosition]:
         """Partitions have come: each begins where the group stands, once all that is committed there is decided.
 
         librdkafka would begin at the beginning of a partition whose offset a transaction still holds (the broker says
@@ -232,7 +236,7 @@ class Worker:
         self.journal.write(Assigned(self.post.process, True, keys, [known.get(place) for place in places]))
         return starts
 
-    def lost(self, places: Sequence[Place]) -> None:
+    def lost(self, places: Sequence[TopicPartition]) -> None:
         """Partitions were taken away."""
         keys = [partition_key(*place) for place in places]
         self.journal.write(Assigned(self.post.process, False, keys))
@@ -241,7 +245,7 @@ class Worker:
             for place in places:
                 self.sums.forget(place)
 
-    def _starts(self, places: Sequence[Place]) -> list[Position]:
+    def _starts(self, places: Sequence[TopicPartition]) -> list[StartPosition]:
         """Where the group stands; nowhere, if the consumer is of no more use or the run says stop."""
         while not self.control.stopping and not self._dead:
             try:
@@ -258,16 +262,16 @@ class Worker:
             try:
                 act()
             except ClientError as error:
-                self.journal.write(Noted(error=str(error)))
+                self.journal.write(ErrorNoted(error=str(error)))
                 self.control.listen(RETRY_S)
             else:
                 return
 
-    def _record_poll(self, call_ns: int, batch: Sequence[Record]) -> None:
+    def _record_poll(self, call_ns: int, batch: Sequence[ClientRecord]) -> None:
         op = self.journal.number()
-        self.journal.write(Polled(self.post.process, op, call_ns, Positions.delivered(batch)))
+        self.journal.write(Polled(self.post.process, op, call_ns, BatchOffsets.delivered(batch)))
 
     def _met(self, error: ClientError) -> None:
         """A consumer's error is noted; after a fatal one there is a new consumer."""
-        self.journal.write(Noted(error=str(error)))
-        self._dead = self._dead or error.failure in (Failure.FATAL, Failure.FENCED)
+        self.journal.write(ErrorNoted(error=str(error)))
+        self._dead = self._dead or error.failure in (ErrorMeaning.FATAL, ErrorMeaning.FENCED)

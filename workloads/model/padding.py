@@ -8,9 +8,9 @@ from dataclasses import replace
 from functools import cache, partial
 from random import Random
 
-from harness.expectation import Fed, Feed, Headers, Input
-from harness.history import PAD_HEADER
-from workloads.model.workload import Output, Stage, Workload
+from harness.model.expectation import Feed, FeedRecord, Headers, InputRecord
+from harness.model.vocabulary import PAD_HEADER
+from workloads.model.workload import Output, Workload, WorkloadStage
 
 OVERHEAD_BYTES = 65_536
 """Of a record's headers and of its batch, at most."""
@@ -30,11 +30,11 @@ def padded(workload: Workload, record_bytes: int) -> Workload:
     if not record_bytes:
         return workload
 
-    def fed(feed: Feed, rng: Random, n: int) -> Fed:
+    def fed(feed: Feed, rng: Random, n: int) -> FeedRecord:
         made = feed.make(rng, n)
         return made._replace(headers=(*made.headers, *_padding(made, record_bytes)))
 
-    def transform(stage: Stage, record: Input) -> Sequence[Output]:
+    def transform(stage: WorkloadStage, record: InputRecord) -> Sequence[Output]:
         return [
             out
             if out.topic in workload.tables
@@ -49,7 +49,7 @@ def padded(workload: Workload, record_bytes: int) -> Workload:
     )
 
 
-def _padding(record: Fed | Output, record_bytes: int) -> Headers:
+def _padding(record: FeedRecord | Output, record_bytes: int) -> Headers:
     lacking = record_bytes - len(record.key or b"") - len(record.value or b"")
     return ((PAD_HEADER, _pad(record_bytes)[:lacking]),) if lacking > 0 else ()
 

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from harness.clients.transactions import RIGHT as HANDLED_RIGHT
-from harness.clients.transactions import Handling
-from harness.history import Isolation, Step
+from harness.model.vocabulary import Isolation, WorkerStep
+from harness.roles.transactions import RIGHT as HANDLED_RIGHT
+from harness.roles.transactions import ErrorHandling
 
 
 class Delivery(StrEnum):
@@ -54,11 +54,11 @@ class Policy:
     stable_id: bool = True  # the transactional id outlives a restart of the worker
     member_metadata: bool = True  # send_offsets bears the metadata of the consumer that polls
     idempotent: bool = True  # of a delivery that is, producers are
-    outside: frozenset[str] = frozenset()  # slots of outputs that are sent outside the transaction
+    outside: frozenset[str] = frozenset()  # output names of outputs that are sent outside the transaction
     shared_id: bool = False  # all workers of a stage have one transactional id
     acks: str = "all"
     largest_bytes: int | None = None  # of a record that a producer takes
-    handling: Handling = HANDLED_RIGHT  # of what goes wrong in a transaction
+    handling: ErrorHandling = HANDLED_RIGHT  # of what goes wrong in a transaction
     keeps_pins: bool = False  # the producer of a partition that went away serves the next one that comes
     trusts_silence: bool = False  # goes on after an outcome that nobody knows as if it were ok
     side_effect: str | None = (
@@ -79,43 +79,45 @@ class Policy:
 
 RIGHT = Policy()
 
-_TAKING = (Step.BEFORE_POLL, Step.AFTER_POLL, Step.AFTER_TRANSFORM)
-_STEPS: Mapping[Delivery, tuple[Step, ...]] = {
-    Delivery.TRANSACTIONS: tuple(Step),
-    Delivery.PINNED: tuple(Step),
-    Delivery.MIXED: tuple(step for step in Step if step not in (Step.AFTER_TRANSFORM, Step.AFTER_OFFSETS)),
-    Delivery.IDEMPOTENT: (*_TAKING, Step.AFTER_SEND, Step.AFTER_COMMIT),
-    Delivery.AT_LEAST_ONCE: (*_TAKING, Step.AFTER_SEND, Step.AFTER_COMMIT),
-    Delivery.AT_MOST_ONCE: (*_TAKING, Step.AFTER_COMMIT, Step.AFTER_SEND),
-    Delivery.STORED: (*_TAKING, Step.AFTER_SEND, Step.AFTER_COMMIT),
-    Delivery.RELAYED: tuple(step for step in Step if step is not Step.AFTER_OFFSETS),
-    Delivery.KEYED: (*_TAKING, Step.AFTER_SEND, Step.AFTER_COMMIT),
+_TAKING = (WorkerStep.BEFORE_POLL, WorkerStep.AFTER_POLL, WorkerStep.AFTER_TRANSFORM)
+_STEPS: Mapping[Delivery, tuple[WorkerStep, ...]] = {
+    Delivery.TRANSACTIONS: tuple(WorkerStep),
+    Delivery.PINNED: tuple(WorkerStep),
+    Delivery.MIXED: tuple(
+        step for step in WorkerStep if step not in (WorkerStep.AFTER_TRANSFORM, WorkerStep.AFTER_OFFSETS)
+    ),
+    Delivery.IDEMPOTENT: (*_TAKING, WorkerStep.AFTER_SEND, WorkerStep.AFTER_COMMIT),
+    Delivery.AT_LEAST_ONCE: (*_TAKING, WorkerStep.AFTER_SEND, WorkerStep.AFTER_COMMIT),
+    Delivery.AT_MOST_ONCE: (*_TAKING, WorkerStep.AFTER_COMMIT, WorkerStep.AFTER_SEND),
+    Delivery.STORED: (*_TAKING, WorkerStep.AFTER_SEND, WorkerStep.AFTER_COMMIT),
+    Delivery.RELAYED: tuple(step for step in WorkerStep if step is not WorkerStep.AFTER_OFFSETS),
+    Delivery.KEYED: (*_TAKING, WorkerStep.AFTER_SEND, WorkerStep.AFTER_COMMIT),
 }
-_IN_TRANSACTION = (Step.AFTER_SEND, Step.AFTER_OFFSETS, Step.BEFORE_COMMIT)
-_HELD_AT: Mapping[Delivery, tuple[Step, ...]] = {
+_IN_TRANSACTION = (WorkerStep.AFTER_SEND, WorkerStep.AFTER_OFFSETS, WorkerStep.BEFORE_COMMIT)
+_HELD_AT: Mapping[Delivery, tuple[WorkerStep, ...]] = {
     Delivery.TRANSACTIONS: _IN_TRANSACTION,
     Delivery.PINNED: _IN_TRANSACTION,
-    Delivery.MIXED: (Step.AFTER_SEND, Step.BEFORE_COMMIT),
-    Delivery.IDEMPOTENT: (Step.AFTER_SEND,),
-    Delivery.AT_LEAST_ONCE: (Step.AFTER_SEND,),
-    Delivery.AT_MOST_ONCE: (Step.AFTER_POLL, Step.AFTER_TRANSFORM),
-    Delivery.STORED: (Step.AFTER_POLL, Step.AFTER_TRANSFORM),  # later it holds the store's lock
-    Delivery.RELAYED: (Step.AFTER_SEND, Step.BEFORE_COMMIT),
-    Delivery.KEYED: (Step.AFTER_POLL, Step.AFTER_TRANSFORM),
+    Delivery.MIXED: (WorkerStep.AFTER_SEND, WorkerStep.BEFORE_COMMIT),
+    Delivery.IDEMPOTENT: (WorkerStep.AFTER_SEND,),
+    Delivery.AT_LEAST_ONCE: (WorkerStep.AFTER_SEND,),
+    Delivery.AT_MOST_ONCE: (WorkerStep.AFTER_POLL, WorkerStep.AFTER_TRANSFORM),
+    Delivery.STORED: (WorkerStep.AFTER_POLL, WorkerStep.AFTER_TRANSFORM),  # later it holds the store's lock
+    Delivery.RELAYED: (WorkerStep.AFTER_SEND, WorkerStep.BEFORE_COMMIT),
+    Delivery.KEYED: (WorkerStep.AFTER_POLL, WorkerStep.AFTER_TRANSFORM),
 }
 
 
-def steps(delivery: Delivery, policy: Policy) -> tuple[Step, ...]:
+def steps(delivery: Delivery, policy: Policy) -> tuple[WorkerStep, ...]:
     """The steps that a worker comes to, in their order."""
     return _reached(_STEPS[delivery], policy)
 
 
-def held_at(delivery: Delivery, policy: Policy) -> tuple[Step, ...]:
+def zombie_steps(delivery: Delivery, policy: Policy) -> tuple[WorkerStep, ...]:
     """The steps at which it has begun what others would have to do in its place: there a pause makes a zombie."""
     return _reached(_HELD_AT[delivery], policy)
 
 
-def _reached(steps: tuple[Step, ...], policy: Policy) -> tuple[Step, ...]:
+def _reached(steps: tuple[WorkerStep, ...], policy: Policy) -> tuple[WorkerStep, ...]:
     return tuple(
-        step for step in steps if step is not Step.AFTER_OFFSETS or policy.offsets == "in-transaction"
+        step for step in steps if step is not WorkerStep.AFTER_OFFSETS or policy.offsets == "in-transaction"
     )

@@ -4,18 +4,18 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from harness.expectation import Headers, Input
-from harness.history import Guarantee, Isolation
+from harness.model.expectation import Headers, InputRecord
+from harness.model.vocabulary import Guarantee, Isolation
 from harness.record.naming import Headers as RecordHeaders
 from harness.record.naming import digest, output_headers
 from workloads.model.policy import Delivery
 
 
 class Output(NamedTuple):
-    """One record that an input leads to; `slot` says which of them, the same at each attempt."""
+    """One record that an input leads to; `output_name` says which of them, the same at each attempt."""
 
     topic: str
-    slot: str
+    output_name: str
     key: bytes | None
     value: bytes | None
     headers: Headers = ()  # in their order; a name may repeat, and a content be null
@@ -23,14 +23,14 @@ class Output(NamedTuple):
 
     def record_headers(self, name: str, sources: Iterable[tuple[str, int, int]]) -> RecordHeaders:
         """All headers of the record that it becomes. `name`: of the attempt."""
-        return output_headers(name, self.slot, sources, self.timestamp_ms, self.headers)
+        return output_headers(name, self.output_name, sources, self.timestamp_ms, self.headers)
 
     def digest(self, sources: Iterable[tuple[str, int, int]]) -> int:
         """Of the record that it becomes, where it comes from these inputs."""
         return digest(self.key, self.value, self.record_headers("", sources), self.timestamp_ms)
 
 
-Transform = Callable[[Input], Sequence[Output]]
+Transform = Callable[[InputRecord], Sequence[Output]]
 """From an input to its outputs: deterministic, and without a memory."""
 
 
@@ -39,22 +39,24 @@ class Aggregate:
     """A stage that keeps a sum for each key, and writes a key's new sum whenever inputs have changed it."""
 
     topic: str  # of the sums
-    adds: Callable[[Input], Sequence[tuple[bytes, int]]]  # what an input adds to which key
-    state: Callable[[Input], int | None]  # the sum that a record of `topic` states
+    adds: Callable[[InputRecord], Sequence[tuple[bytes, int]]]  # what an input adds to which key
+    state: Callable[[InputRecord], int | None]  # the sum that a record of `topic` states
     value: Callable[[int], bytes] = b"%d".__mod__  # of the record that states a sum
 
 
 @dataclass(frozen=True)
-class Stage:
+class WorkloadStage:
     """One consume-transform-produce loop, run by several workers in one group."""
 
     name: str
     reads: tuple[str, ...]
     writes: tuple[str, ...]
     transform: Transform
-    slots: frozenset[str] = frozenset()  # of its outputs, where a defect asks for one
+    output_names: frozenset[str] = frozenset()  # of its outputs, where a defect asks for one
     promised: Isolation = Isolation.READ_COMMITTED
-    ordered: bool = False  # outputs of one key and slot stand in the order of their inputs of one partition
+    ordered: bool = (
+        False  # outputs of one key and output name stand in the order of their inputs of one partition
+    )
     aggregate: Aggregate | None = None
     delivery: Delivery | None = None  # None: the workload's
     guarantee: Guarantee | None = None  # of what it does with each of its inputs; None: the workload's

@@ -4,23 +4,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 
-from harness.expectation import Adds, Due, Input
-from workloads.model.stage import Aggregate, Output, Stage
+from harness.model.expectation import ExpectedOutput, ExpectedSum, InputRecord
+from workloads.model.stage import Aggregate, Output, WorkloadStage
 
 
 @dataclass(frozen=True)
-class StatedByTransform:
+class TransformExpectation:
     """An `Expectation`: the stages' own transforms, run once more."""
 
-    stages: Sequence[Stage]
+    stages: Sequence[WorkloadStage]
 
     @cached_property
-    def _readers(self) -> Mapping[str, Sequence[Stage]]:
+    def _readers(self) -> Mapping[str, Sequence[WorkloadStage]]:
         topics = {topic for stage in self.stages for topic in stage.reads}
         return {topic: [stage for stage in self.stages if topic in stage.reads] for topic in topics}
 
     @cached_property
-    def _carriers(self) -> Mapping[str, Sequence[Stage]]:
+    def _carriers(self) -> Mapping[str, Sequence[WorkloadStage]]:
         carrying = {topic: [one for one in stages if one.carries] for topic, stages in self._readers.items()}
         return {topic: stages for topic, stages in carrying.items() if stages}
 
@@ -28,35 +28,43 @@ class StatedByTransform:
     def _sums(self) -> Mapping[str, Aggregate]:
         return {stage.aggregate.topic: stage.aggregate for stage in self.stages if stage.aggregate}
 
-    def due(self, record: Input) -> Iterator[Due]:
+    def due(self, record: InputRecord) -> Iterator[ExpectedOutput]:
         """The outputs that it must lead to."""
         for stage in self._readers.get(record.topic, ()):
             if stage.carries:
                 continue  # what it must do is stated of the inputs of its inputs
             for out in stage.transform(record):
-                yield Due(stage.name, out.slot, out.topic, partial(_held, record.topic, out))
+                yield ExpectedOutput(
+                    stage.name, out.output_name, out.topic, partial(_held, record.topic, out)
+                )
                 if out.topic in self._carriers:
                     yield from self._carried(record.topic, out)
 
-    def _carried(self, topic: str, out: Output) -> Iterator[Due]:
+    def _carried(self, topic: str, out: Output) -> Iterator[ExpectedOutput]:
         """What comes of an output where stages take it that carry its input on."""
         for stage in self._carriers[out.topic]:
-            for made in stage.transform(Input(out.topic, out.key, out.value)):
-                yield Due(stage.name, made.slot, made.topic, partial(_held, topic, made), via=out.topic)
+            for made in stage.transform(InputRecord(out.topic, out.key, out.value)):
+                yield ExpectedOutput(
+                    stage.name,
+                    made.output_name,
+                    made.topic,
+                    partial(_held, topic, made),
+                    intermediate_topic=out.topic,
+                )
 
-    def adds(self, record: Input) -> Iterator[Adds]:
+    def adds(self, record: InputRecord) -> Iterator[ExpectedSum]:
         """What it adds to sums."""
         for stage in self._readers.get(record.topic, ()):
             if stage.aggregate:
                 for key, amount in stage.aggregate.adds(record):
-                    yield Adds(stage.name, stage.aggregate.topic, key, amount)
+                    yield ExpectedSum(stage.name, stage.aggregate.topic, key, amount)
 
-    def state(self, record: Input) -> int | None:
+    def state(self, record: InputRecord) -> int | None:
         """The sum that it states."""
         aggregate = self._sums.get(record.topic)
         return aggregate.state(record) if aggregate else None
 
-    def about(self, record: Input) -> None:
+    def correlation_key(self, record: InputRecord) -> None:
         """Nothing: outputs of ours name their inputs."""
 
 

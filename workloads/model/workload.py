@@ -1,7 +1,7 @@
 """What a workload of ours is: its stages, its feeds, and the statement of what each input must lead to.
 
 The expectation is the transform itself, run once more by the final reader on every input that stands in the log:
-each input must lead to exactly those outputs, once. It is stated for the checkers as rows (input, slot, topic,
+each input must lead to exactly those outputs, once. It is stated for the checkers as rows (input, output name, topic,
 digest), so they know nothing of what a workload is about.
 """
 
@@ -9,15 +9,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from harness.expectation import Feed, Input
-from harness.goals import abort_seen, mixed_seen, output_seen, several_topics_seen
-from harness.history import Guarantee, Positions
-from harness.pipeline import PipelineFacts, Sizes, StageFacts, TableFacts, house_topic
-from workloads.model.policy import RIGHT, Delivery, Policy, held_at, steps
-from workloads.model.stage import Aggregate, Output, Stage, Transform
-from workloads.model.stated import StatedByTransform
+from harness.model.expectation import Feed, InputRecord
+from harness.model.goals import abort_seen, mixed_seen, output_seen, several_topics_seen
+from harness.model.pipeline import PipelineSpec, RunSizes, StageSpec, TableSpec, durable_topic
+from harness.model.vocabulary import Guarantee, OffsetTracking
+from workloads.model.policy import RIGHT, Delivery, Policy, steps, zombie_steps
+from workloads.model.stage import Aggregate, Output, Transform, WorkloadStage
+from workloads.model.stated import TransformExpectation
 
-__all__ = ["Aggregate", "Output", "Stage", "Transform", "Workload"]
+__all__ = ["Aggregate", "Output", "Transform", "Workload", "WorkloadStage"]
 
 NULL_VALUES, HEADERS = "null values", "headers of their own"
 """What outputs may have: see `Workload.shapes`."""
@@ -27,12 +27,12 @@ SIDE_STORE = "sqlite"
 
 @dataclass(frozen=True)
 class Workload:
-    """A pipeline of ours: see `harness.pipeline.Pipeline`."""
+    """A pipeline of ours: see `harness.model.pipeline.Pipeline`."""
 
     name: str
     summary: str
     feed: tuple[Feed, ...]
-    stages: tuple[Stage, ...]
+    stages: tuple[WorkloadStage, ...]
     guarantee: Guarantee = Guarantee.EXACTLY_ONCE
     delivery: Delivery = Delivery.TRANSACTIONS
     allowed: frozenset[str] = frozenset()  # anomalies that the guarantee permits
@@ -93,11 +93,11 @@ class Workload:
         return frozenset(topic for stage in self.stages for topic in stage.reads if topic in self.tables)
 
     @property
-    def slots(self) -> frozenset[str]:
+    def output_names(self) -> frozenset[str]:
         """The outputs that its stages name."""
-        return frozenset().union(*(stage.slots for stage in self.stages))
+        return frozenset().union(*(stage.output_names for stage in self.stages))
 
-    def stage(self, name: str) -> Stage:
+    def stage(self, name: str) -> WorkloadStage:
         """The stage of that name."""
         return next(stage for stage in self.stages if stage.name == name)
 
@@ -106,11 +106,11 @@ class Workload:
         """How many stages a record may pass; one that reads what it writes counts twice."""
         return len(self.stages) + any(set(stage.reads) & set(stage.writes) for stage in self.stages)
 
-    def delivery_of(self, stage: Stage) -> Delivery:
+    def delivery_of(self, stage: WorkloadStage) -> Delivery:
         """How a stage delivers."""
         return stage.delivery or self.delivery
 
-    def restores(self, stage: Stage) -> bool:
+    def restores(self, stage: WorkloadStage) -> bool:
         """Whether its workers hold sums in memory, and restore them from the topic that they write."""
         return stage.aggregate is not None and not self.delivery_of(stage).stored
 
@@ -119,7 +119,7 @@ class Workload:
         """All ways in which its stages deliver."""
         return frozenset(map(self.delivery_of, self.stages))
 
-    def partitions(self, options: Sizes) -> int:
+    def partitions(self, options: RunSizes) -> int:
         """Of each topic."""
         return self.spread * options.partitions
 
@@ -128,23 +128,23 @@ class Workload:
         return [one.name for one in self.stages].index(stage)
 
     def facts(
-        self, options: Sizes, tag: str = "", *, policy: Policy = RIGHT, txn_timeout_ms: int = 0
-    ) -> PipelineFacts:
+        self, options: RunSizes, tag: str = "", *, policy: Policy = RIGHT, txn_timeout_ms: int = 0
+    ) -> PipelineSpec:
         """What it is in a run of these options."""
         mine = self.tagged(tag)
-        topics = tuple(house_topic(name, self.partitions(options), options.brokers) for name in mine.topics)
+        topics = tuple(durable_topic(name, self.partitions(options), options.brokers) for name in mine.topics)
         transactions = {stage.name: self.delivery_of(stage).transactional for stage in mine.stages}
         workers = {
             stage.name: tuple(f"{stage.name}-{n}" for n in range(1, options.workers + 1))
             for stage in mine.stages
         }
         stages = tuple(
-            StageFacts(
+            StageSpec(
                 name=stage.name,
                 reads=stage.reads,
                 writes=stage.writes,
                 group=group_of(stage.name, tag) if self.delivery_of(stage).grouped else None,
-                positions=Positions.EACH.value if self.delivery_of(stage) is Delivery.RELAYED else None,
+                positions=OffsetTracking.EACH.value if self.delivery_of(stage) is Delivery.RELAYED else None,
                 guarantee=stage.guarantee.value if stage.guarantee else None,
                 promised=stage.promised.value,
                 ordered=stage.ordered,
@@ -152,7 +152,7 @@ class Workload:
                 transactional_ids=self._transactional_ids(stage, workers[stage.name], options, tag, policy),
                 txn_timeout_ms=txn_timeout_ms if transactions[stage.name] else 0,
                 steps=tuple(step.value for step in steps(self.delivery_of(stage), policy)),
-                held_at=tuple(step.value for step in held_at(self.delivery_of(stage), policy)),
+                zombie_steps=tuple(step.value for step in zombie_steps(self.delivery_of(stage), policy)),
                 transforms=self.delivery_of(stage).transforms,
             )
             for stage in mine.stages
@@ -168,15 +168,15 @@ class Workload:
             ),
         )
         allowed = tuple(sorted(self.allowed))
-        tables = tuple(TableFacts(name, kind) for name, kind in mine.tables_of(policy).items())
-        return PipelineFacts(self.name, topics, stages, self.guarantee, goals, allowed, tables)
+        tables = tuple(TableSpec(name, kind) for name, kind in mine.tables_of(policy).items())
+        return PipelineSpec(self.name, topics, stages, self.guarantee, goals, allowed, tables)
 
     def tables_of(self, policy: Policy) -> Mapping[str, str]:
         """The tables that it writes, also those that a defect adds, and the kind of their store."""
         return {**self.tables, **({policy.side_effect: SIDE_STORE} if policy.side_effect else {})}
 
     def _transactional_ids(
-        self, stage: Stage, workers: Sequence[str], options: Sizes, tag: str, policy: Policy
+        self, stage: WorkloadStage, workers: Sequence[str], options: RunSizes, tag: str, policy: Policy
     ) -> Mapping[str, str]:
         """By worker, or by input partition where each has a producer of its own."""
         match self.delivery_of(stage):
@@ -199,10 +199,10 @@ class Workload:
         def elsewhere(topic: str) -> str:
             return f"{tag}-{topic}"
 
-        def back(record: Input) -> Input:
+        def back(record: InputRecord) -> InputRecord:
             return record._replace(topic=record.topic.removeprefix(f"{tag}-"))
 
-        def transform(stage: Stage, record: Input) -> list[Output]:
+        def transform(stage: WorkloadStage, record: InputRecord) -> list[Output]:
             return [out._replace(topic=elsewhere(out.topic)) for out in stage.transform(back(record))]
 
         def moved(aggregate: Aggregate) -> Aggregate:
@@ -235,9 +235,9 @@ class Workload:
         """Where its inputs come from."""
         return self.feed
 
-    def expectation(self) -> "StatedByTransform":
+    def expectation(self) -> "TransformExpectation":
         """What its inputs must lead to."""
-        return StatedByTransform(self.stages)
+        return TransformExpectation(self.stages)
 
 
 def group_of(stage: str, tag: str = "") -> str:

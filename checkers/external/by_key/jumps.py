@@ -6,11 +6,11 @@ Few steps are jumps, so the checks that take them apart cost nothing.
 import numpy as np
 
 from checkers.external.by_key.arrays import begins
-from checkers.external.by_key.rows import NONE, Records, Rows
+from checkers.external.by_key.rows import NONE, OperationRows, RecordRows
 
 
 def find_jumps(
-    rows: Rows, records: Records, in_order: np.ndarray, moves: np.ndarray
+    rows: OperationRows, records: RecordRows, in_order: np.ndarray, moves: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The steps whose index is not one more than that of the step before: their rows, the rows of the steps
     before, and whether both belong to one operation.

@@ -1,6 +1,6 @@
 """The rows of a task, as arrays, and what becomes of each record in them.
 
-A *record* is a pair of key and value, a *place* one of key and offset; `Records` has a row of arrays for
+A *record* is a pair of key and value, a *place* one of key and offset; `RecordRows` has a row of arrays for
 each record, and says of each row which record it is about. The rules are those of `checkers.external.tables`.
 """
 
@@ -16,7 +16,7 @@ from harness.history_files.schema import OK, OPEN
 NONE = -1
 
 
-class Rows:
+class OperationRows:
     """Micro-operations, all of each key; `offset` is NONE where it is unknown or does not count."""
 
     def __init__(self, table: pa.Table) -> None:
@@ -64,7 +64,7 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class Records:
+class RecordRows:
     """By record (see `checkers.external.tables.make_external`); but `of_row`, `rank`, `clash` and `own` by row."""
 
     of_row: np.ndarray
@@ -87,7 +87,7 @@ class Records:
         return len(self.first)
 
 
-def make_records(rows: Rows) -> Records:
+def make_records(rows: OperationRows) -> RecordRows:
     """What the rows of each record tell together."""
     of_row = codes(rows.group, rows.value)
     count = int(of_row.max(initial=-1)) + 1
@@ -107,7 +107,7 @@ def make_records(rows: Rows) -> Records:
     group = rows.group[first]
     bound = np.zeros(int(group.max(initial=-1)) + 1, np.int64)
     np.maximum.at(bound, group[ok_read], lowest[ok_read])
-    return Records(
+    return RecordRows(
         of_row=of_row,
         rank=rank,
         clash=clash,
@@ -132,7 +132,7 @@ def _any(count: int, marked: np.ndarray) -> np.ndarray:
     return found
 
 
-def _places(rows: Rows, of_row: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _places(rows: OperationRows, of_row: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """`rank`, `clash`, and the rows with an offset, in the order of the log."""
     known = np.flatnonzero(rows.offset != NONE)
     placed = known[order_by(rows.group[known], rows.offset[known])]
@@ -151,7 +151,7 @@ def _places(rows: Rows, of_row: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.
     return rank, clash, placed
 
 
-def _writers(rows: Rows, of_row: np.ndarray, count: int) -> np.ndarray:
+def _writers(rows: OperationRows, of_row: np.ndarray, count: int) -> np.ndarray:
     """By record, the row of the last completion that sent it; of an open one only if nobody else did."""
     done = (rows.outcome[rows.sends] != OPEN).astype(np.int64)
     in_order = rows.sends[order_by(done, rows.op[rows.sends])]
@@ -160,7 +160,7 @@ def _writers(rows: Rows, of_row: np.ndarray, count: int) -> np.ndarray:
     return writer
 
 
-def _own(rows: Rows, of_row: np.ndarray, count: int) -> np.ndarray:
+def _own(rows: OperationRows, of_row: np.ndarray, count: int) -> np.ndarray:
     """Of each row, whether the record was given, as a committed one, to an operation that sent it."""
     given = rows.polled & rows.committed
     senders = np.bincount(of_row[rows.sends], minlength=count)

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from checkers.external.by_key.arrays import begins, order_by
-from checkers.external.by_key.rows import Records, Rows
+from checkers.external.by_key.rows import OperationRows, RecordRows
 
 LINES = 1 << 40
 """More than a history has lines."""
@@ -93,7 +93,7 @@ def cut(pack: Pack) -> Iterator[Pack]:
         )
 
 
-def make_pack(rows: Rows, records: Records) -> Pack:
+def make_pack(rows: OperationRows, records: RecordRows) -> Pack:
     """The pack of all rows."""
     group, index = rows.group[records.first], records.index
     # By the key itself, so that the same history gives the same pack whatever order its rows come in.

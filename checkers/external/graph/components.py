@@ -17,7 +17,7 @@ from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import connected_components
 
 from checkers.external.graph.intervals import merged
-from checkers.external.graph.names import PROCESS, REALTIME, Graph
+from checkers.external.graph.names import PROCESS, REALTIME, CycleKind
 
 _NONE = np.empty(0, np.int32)
 Ends = tuple[np.ndarray, np.ndarray]
@@ -33,7 +33,7 @@ class _Strong:
 
 
 @dataclass
-class Part:
+class GraphPart:
     """A part of the graph: edges by kind, vertices in order; from `count` upwards they are moments."""
 
     count: int
@@ -45,7 +45,7 @@ class Part:
 
 
 def add_orders(
-    part: Part, line: np.ndarray, invoked: np.ndarray, process: np.ndarray, ok: np.ndarray
+    part: GraphPart, line: np.ndarray, invoked: np.ndarray, process: np.ndarray, ok: np.ndarray
 ) -> None:
     """Add process and realtime edges among the vertices, of which these are known, sorted by `line`."""
     by_process = np.lexsort((line, process))
@@ -81,8 +81,8 @@ class Components:
 
     first: np.ndarray
     size: np.ndarray  # operations
-    part: Part
-    graph: Graph
+    part: GraphPart
+    graph: CycleKind
     label: np.ndarray
 
     def __len__(self) -> int:
@@ -107,7 +107,7 @@ class Components:
             yield Component(vertices[members[number]], edges)
 
 
-def components(part: Part, graph: Graph) -> Components:
+def components(part: GraphPart, graph: CycleKind) -> Components:
     """The components of a graph that no smaller graph has a cycle in."""
     strong = _strong(part, graph.kinds)
     labels, cyclic = strong.labels, strong.cyclic
@@ -128,7 +128,7 @@ def _by_label(labels: np.ndarray, wanted: np.ndarray) -> list[np.ndarray]:
     return [order[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
 
 
-def _strong(part: Part, kinds: frozenset[int]) -> _Strong:
+def _strong(part: GraphPart, kinds: frozenset[int]) -> _Strong:
     """The components of the graph of these kinds of edges."""
     if kinds in part.known:
         return part.known[kinds]
@@ -153,7 +153,7 @@ def _strong(part: Part, kinds: frozenset[int]) -> _Strong:
     return part.known[kinds]
 
 
-def _spans(part: Part, kinds: frozenset[int]) -> np.ndarray | None:
+def _spans(part: GraphPart, kinds: frozenset[int]) -> np.ndarray | None:
     """Of each vertex, the interval that holds it; -1: none does. None: it is not worth while to tell.
 
     `kinds`: those of the edges that may go back. A moment stands where its operation does.

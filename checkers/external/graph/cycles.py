@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from checkers.external.by_key.arrays import order_by
-from checkers.external.graph.components import Component, Part
+from checkers.external.graph.components import Component, GraphPart
 from checkers.external.graph.names import REALTIME, RW
 
 TRIES = 64
@@ -20,7 +20,7 @@ BUDGET = 500_000
 
 
 @dataclass(frozen=True)
-class Step:
+class CycleStep:
     """One edge of a cycle, between vertices; a path through moments is one realtime step."""
 
     src: int
@@ -29,7 +29,7 @@ class Step:
     at: int = -1  # where it stands among the part's edges of its kind; of a realtime step nowhere
 
 
-def shortest_cycle(part: Part, component: Component) -> list[Step]:
+def shortest_cycle(part: GraphPart, component: Component) -> list[CycleStep]:
     """A cycle in the component."""
     search = _Search(_Neighbours(part, component, component.edges))
     for start in component.vertices[:TRIES].tolist():
@@ -39,7 +39,7 @@ def shortest_cycle(part: Part, component: Component) -> list[Step]:
     return _steps(part, component, search.best)
 
 
-def cycle_with_one_rw(part: Part, component: Component) -> list[Step]:
+def cycle_with_one_rw(part: GraphPart, component: Component) -> list[CycleStep]:
     """A cycle in which exactly one edge is rw; empty if none was found before the search had to end."""
     search = _Search(_Neighbours(part, component, component.edges.keys() - {RW}))
     some = _in_order(part, RW, component.edges[RW])[: TRIES * TRIES]
@@ -52,13 +52,13 @@ def cycle_with_one_rw(part: Part, component: Component) -> list[Step]:
         if search.over(2):
             break
     best = search.best
-    return [Step(best[-1], best[0], RW, at), *_steps(part, component, best)] if best else []
+    return [CycleStep(best[-1], best[0], RW, at), *_steps(part, component, best)] if best else []
 
 
 class _Neighbours:
     """Where the edges of some kinds lead from each vertex of a component."""
 
-    def __init__(self, part: Part, component: Component, kinds: Iterable[int]) -> None:
+    def __init__(self, part: GraphPart, component: Component, kinds: Iterable[int]) -> None:
         chosen = [(part.edges[kind], component.edges[kind]) for kind in kinds if kind in part.edges]
         src = np.concatenate([ends[0][at] for ends, at in chosen]) if chosen else np.empty(0, np.int32)
         dst = np.concatenate([ends[1][at] for ends, at in chosen]) if chosen else src
@@ -114,26 +114,26 @@ def _back(came: Mapping[int, int], start: int, path: list[int]) -> list[int]:
     return path[::-1]
 
 
-def _steps(part: Part, component: Component, path: Sequence[int]) -> list[Step]:
+def _steps(part: GraphPart, component: Component, path: Sequence[int]) -> list[CycleStep]:
     """The edges along a path; of several between two operations the plainest kind."""
     hops = list(_hops(path, part.count))
     return [
-        Step(one, other, REALTIME) if through else _direct(part, component, one, other)
+        CycleStep(one, other, REALTIME) if through else _direct(part, component, one, other)
         for one, other, through in hops
     ]
 
 
-def _direct(part: Part, component: Component, one: int, other: int) -> Step:
+def _direct(part: GraphPart, component: Component, one: int, other: int) -> CycleStep:
     for kind in sorted(component.edges.keys() - {REALTIME}):
         at = component.edges[kind]
         src, dst = part.edges.get(kind, (at, at))
         found = at[np.flatnonzero((src[at] == one) & (dst[at] == other))]
         if len(found):
-            return Step(one, other, kind, int(_in_order(part, kind, found)[0]))
+            return CycleStep(one, other, kind, int(_in_order(part, kind, found)[0]))
     raise AssertionError(f"no edge leads from {one} to {other}, though a path does")
 
 
-def _in_order(part: Part, kind: int, edges: np.ndarray) -> np.ndarray:
+def _in_order(part: GraphPart, kind: int, edges: np.ndarray) -> np.ndarray:
     """Some edges, in an order that does not depend on that in which they came."""
     src, dst = part.edges[kind]
     reference = part.references[kind][edges] if kind in part.references else edges

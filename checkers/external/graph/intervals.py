@@ -34,7 +34,7 @@ def merged(low: np.ndarray, high: np.ndarray) -> Intervals:
 
 
 @dataclass(frozen=True)
-class Spans:
+class MergedIntervals:
     """Merged intervals, and the group of each: what one task looks at together."""
 
     first: np.ndarray
@@ -54,7 +54,7 @@ class Spans:
         return edges[kept], self.group[span[kept]]
 
 
-def make_spans(first: np.ndarray, last: np.ndarray, lines_a_group: int) -> Spans:
+def make_spans(first: np.ndarray, last: np.ndarray, lines_a_group: int) -> MergedIntervals:
     """Of merged intervals, as many in a group as have about so many lines."""
     before = np.cumsum(last - first + 1) - (last - first + 1)
-    return Spans(first, last, (before // lines_a_group).astype(np.int32))
+    return MergedIntervals(first, last, (before // lines_a_group).astype(np.int32))

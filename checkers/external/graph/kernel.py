@@ -14,9 +14,9 @@ import pyarrow as pa
 
 from checkers.external.by_key.arrays import codes, finder
 from checkers.external.by_key.version_log import LINES
-from checkers.external.graph.components import Component, Components, Part, add_orders, components
-from checkers.external.graph.cycles import Step, cycle_with_one_rw, shortest_cycle
-from checkers.external.graph.names import GRAPHS, RW, WORDS, WR, WW, Graph
+from checkers.external.graph.components import Component, Components, GraphPart, add_orders, components
+from checkers.external.graph.cycles import CycleStep, cycle_with_one_rw, shortest_cycle
+from checkers.external.graph.names import GRAPHS, RW, WORDS, WR, WW, CycleKind
 from checkers.findings.form import FINDING
 
 OPERATION = 9
@@ -71,7 +71,7 @@ class _Looked:
         process, ok = taken(OPERATION, "third"), taken(OPERATION, "fourth", bool)
         order = np.argsort(lines)
         self.lines = lines[order]
-        self.part = Part(len(lines), {})
+        self.part = GraphPart(len(lines), {})
         vertex = finder(self.lines)
         for kind in (WR, WW, RW):
             self.part.edges[kind] = vertices(kind, "src"), vertices(kind, "dst")
@@ -79,7 +79,7 @@ class _Looked:
         processes = codes(process[order], self.lines // LINES)
         add_orders(self.part, self.lines, invoked[order], processes, ok[order])
 
-    def told(self, step: Step) -> dict[str, Any]:
+    def told(self, step: CycleStep) -> dict[str, Any]:
         """A step, and the record that it goes by as a reference into the packs."""
         ends = {"from": step.src, "to": step.dst}
         body: dict[str, Any] = {end: {"op": int(self.lines[at] % LINES)} for end, at in ends.items()}
@@ -114,8 +114,8 @@ def _found(looked: _Looked, examples: int) -> Iterator[pa.RecordBatch]:
 
 
 def _single(
-    part: Part, graph: Graph, component: Component, *, wanted: bool
-) -> tuple[str, Component, list[Step]]:
+    part: GraphPart, graph: CycleKind, component: Component, *, wanted: bool
+) -> tuple[str, Component, list[CycleStep]]:
     """Whether one rw edge suffices for a cycle in the component, and a short cycle."""
     steps = cycle_with_one_rw(part, component)
     if steps:
@@ -124,7 +124,7 @@ def _single(
     return twin.name, component, shortest_cycle(part, component) if wanted else []
 
 
-def _row(looked: _Looked, name: str, component: Component, steps: list[Step]) -> Row:
+def _row(looked: _Looked, name: str, component: Component, steps: list[CycleStep]) -> Row:
     lines = looked.lines[component.vertices[:MEMBERS]]
     members = (lines % LINES).tolist()
     body = {"operations": len(component.vertices), "cycle": [looked.told(step) for step in steps]}

@@ -11,11 +11,11 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from checkers.external.by_key.version_log import LINES, read_packs
 from checkers.external.graph.edges import edges_of
-from checkers.external.graph.intervals import Spans, make_spans, merged, reaches
+from checkers.external.graph.intervals import MergedIntervals, make_spans, merged, reaches
 from checkers.external.graph.kernel import OPERATION, PIECE, name_components
 from checkers.external.graph.names import RW, WR, WW
 from checkers.external.operations import EFFECTIVE
-from checkers.external.table import Batches, Table
+from checkers.external.table import Batches, HistoryTable
 from checkers.findings.form import FINDING
 from harness.history_files.schema import OK
 
@@ -33,7 +33,7 @@ class Cycles:
     too_large: Mapping[int, frozenset[int]]  # by run: kinds of edges that were left out of some interval
 
 
-def make_components(ops: Table, packs: DataFrame, examples: int) -> Cycles:
+def make_components(ops: HistoryTable, packs: DataFrame, examples: int) -> Cycles:
     """All components; the first of each name and run have a cycle."""
     spans, too_large = _find_spans(packs)
     if not len(spans.first):
@@ -48,7 +48,7 @@ def make_components(ops: Table, packs: DataFrame, examples: int) -> Cycles:
     return Cycles(found, too_large)
 
 
-def _find_spans(packs: DataFrame) -> tuple[Spans, dict[int, frozenset[int]]]:
+def _find_spans(packs: DataFrame) -> tuple[MergedIntervals, dict[int, frozenset[int]]]:
     """The intervals, and the kinds of edges that one of a run was too large for.
 
     Readers that lag behind make every rw edge go back, so that all of a history is one interval, which one
@@ -66,7 +66,7 @@ def _find_spans(packs: DataFrame) -> tuple[Spans, dict[int, frozenset[int]]]:
             left_out[run] = left_out.get(run, frozenset()) | {kind}
         told = packs.mapInArrow(_intervals(frozenset(kept)), "low binary, high binary").toArrow()
         low, high = merged(_joined(told["low"]), _joined(told["high"]))
-        whole = Spans(first[large], last[large], np.zeros(int(large.sum()), np.int32))
+        whole = MergedIntervals(first[large], last[large], np.zeros(int(large.sum()), np.int32))
         inside = whole.span_of(low) >= 0
         first, last = (
             np.concatenate([first[~large], low[inside]]),
@@ -90,7 +90,7 @@ def _joined(column: pa.ChunkedArray) -> np.ndarray:
     return np.frombuffer(b"".join(column.to_pylist()), np.int64)
 
 
-def _edge_pieces(spans: Spans) -> Callable[[Batches], Batches]:
+def _edge_pieces(spans: MergedIntervals) -> Callable[[Batches], Batches]:
     def cut(batches: Batches) -> Batches:
         for number, pack in read_packs(batches):
             for kind, edges in edges_of(pack).items():
@@ -101,7 +101,7 @@ def _edge_pieces(spans: Spans) -> Callable[[Batches], Batches]:
     return cut
 
 
-def _operation_pieces(spans: Spans) -> Callable[[Batches], Batches]:
+def _operation_pieces(spans: MergedIntervals) -> Callable[[Batches], Batches]:
     def cut(batches: Batches) -> Batches:
         for batch in batches:
             ops = batch.filter(pc.is_in(batch["f"], EFFECTIVE))

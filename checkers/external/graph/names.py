@@ -12,7 +12,7 @@ WORDS = {WR: "wr", WW: "ww", RW: "rw", PROCESS: "process", REALTIME: "realtime"}
 
 
 @dataclass(frozen=True)
-class Graph:
+class CycleKind:
     """A graph with a name: the kinds of its edges."""
 
     name: str
@@ -20,7 +20,7 @@ class Graph:
     single: bool | None = None  # of cycles with rw edges: whether one of them suffices
 
     @property
-    def smaller(self) -> "Iterator[Graph]":
+    def smaller(self) -> "Iterator[CycleKind]":
         """The graphs with fewer kinds of edges."""
         return (graph for graph in GRAPHS if graph.kinds < self.kinds)
 
@@ -34,7 +34,7 @@ _BASES = (
 )
 _ORDERS = (("", None), ("-process", PROCESS), ("-realtime", REALTIME))
 GRAPHS = tuple(
-    Graph(name + suffix, frozenset(kinds | ({order} if order is not None else set())), single)
+    CycleKind(name + suffix, frozenset(kinds | ({order} if order is not None else set())), single)
     for name, kinds, single in _BASES
     for suffix, order in _ORDERS
 )

@@ -4,7 +4,7 @@ from contextlib import AbstractContextManager
 
 from harness.cluster import Cluster
 from harness.cluster.kinds.kind import ClusterKind, ClusterParts
-from harness.errors import UsageError
+from harness.common.errors import UsageError
 from harness.network.toxics import EFFECTS
 from harness.settings.options import Options
 
@@ -17,7 +17,7 @@ def _open(parts: ClusterParts) -> AbstractContextManager[Cluster]:
     from harness.cluster.external import ExternalCluster
 
     made = (parts.folder / "proxies", parts.prepared.toxiproxy, parts.supervisor, parts.next_port)
-    links = ClientLinks(parts.spec.slots, *made) if LINKS in parts.spec.permits else None
+    links = ClientLinks(parts.spec.endpoints, *made) if LINKS in parts.spec.permits else None
     return ExternalCluster(parts.spec, links)
 
 

@@ -8,8 +8,8 @@ from harness.cluster.kinds.docker import DOCKER
 from harness.cluster.kinds.external import EXTERNAL
 from harness.cluster.kinds.kind import ClusterKind
 from harness.cluster.kinds.local import LOCAL
-from harness.errors import UsageError
-from harness.names import check_name
+from harness.common.errors import UsageError
+from harness.common.names import check_name
 from harness.network.toxics import EFFECTS
 from harness.settings.options import FIELDS, Options
 

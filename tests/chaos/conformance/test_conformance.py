@@ -53,11 +53,11 @@ def test_requests_are_recorded_and_then_no_more(subject: Subject) -> None:
     told.check_requests_are_recorded_and_then_no_more(subject.cluster, subject.footing)
 
 
-def test_who_speaks_over_a_slot_is_heard(subject: Subject) -> None:
-    requests.check_who_speaks_over_a_slot_is_heard(subject.cluster, subject.footing)
+def test_who_speaks_over_a_endpoint_is_heard(subject: Subject) -> None:
+    requests.check_who_speaks_over_a_endpoint_is_heard(subject.cluster, subject.footing)
 
 
-def test_clients_are_sent_to_the_listeners_of_their_slot_alone(subject: Subject) -> None:
+def test_clients_are_sent_to_the_listeners_of_their_endpoint_alone(subject: Subject) -> None:
     told.check_clients_find_no_way_round(subject.cluster, subject.footing)
 
 

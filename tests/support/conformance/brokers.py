@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import psutil
 
 from harness.cluster import Ability, Cluster
-from harness.errors import FaultFailed
-from harness.waiting import wait_for
+from harness.common.errors import FaultFailed
+from harness.common.waiting import wait_for
 from tests.support.conformance.means import HOST, MOVE_TIMEOUT_S, TOPIC, Footing, moved_from, of
 
 

@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from harness.cluster import Broker, Cluster
-from harness.errors import FaultFailed
-from harness.network import Cut, DropResponses, Imposed
+from harness.common.errors import FaultFailed
+from harness.common.waiting import wait_for
+from harness.network import ActiveEffect, Cut, DropResponses
 from harness.network.links import around, client_link, peer_link
-from harness.waiting import wait_for
 from tests.support.conformance.means import (
+    ENDPOINT,
     HOST,
     MOVE_TIMEOUT_S,
-    SLOT,
     STILL_S,
     SYNC_TIMEOUT_S,
     TOPIC,
@@ -31,7 +31,7 @@ def check_links_are_not_to_be_struck(cluster: Cluster) -> None:
     assert not cluster.network.links
     with (
         pytest.raises(FaultFailed),
-        cluster.network.impose([client_link(SLOT, 1)], Cut()),
+        cluster.network.impose([client_link(ENDPOINT, 1)], Cut()),
     ):
         pass
     cluster.network.heal()  # nothing to heal is no error
@@ -42,7 +42,7 @@ def peer_links(cluster: Cluster) -> list[str]:
     return [link for link in cluster.network.links if link.startswith("peer:")]
 
 
-def _proof(cut: Imposed) -> str:
+def _proof(cut: ActiveEffect) -> str:
     """Return its evidence, once bytes of the load have met the cut."""
     return wait_for(cut.evidence, "a proof of the cut", WITHIN_S, last_seen=lambda: cut.lacks)
 
@@ -52,7 +52,7 @@ def check_bytes_are_counted(cluster: Cluster, footing: Footing = HOST) -> None:
     topic = footing.name(TOPIC)
     with load(cluster, footing) as last:
         broker, led, _ = _one_leader(cluster, topic)
-        link = client_link(SLOT, broker)
+        link = client_link(ENDPOINT, broker)
         meter = cluster.network.meter([link])
         _acknowledged_since(last, led, time.monotonic())
         carried = meter.carried()
@@ -64,7 +64,7 @@ def check_a_cut_client_link(cluster: Cluster, footing: Footing = HOST) -> None:
     topic = footing.name(TOPIC)
     with load(cluster, footing) as last:
         broker, led, others = _one_leader(cluster, topic)
-        link = client_link(SLOT, broker)
+        link = client_link(ENDPOINT, broker)
         wait_for(lambda: cluster.network.connections([link])[link], "a connection on the link", WITHIN_S)
         with cluster.network.impose([link], Cut()) as cut:
             assert list(cut.links) == [link]
@@ -86,7 +86,7 @@ def check_lost_answers(cluster: Cluster, footing: Footing = HOST) -> None:
     topic = footing.name(TOPIC)
     with load(cluster, footing) as last:
         broker, led, others = _one_leader(cluster, topic)
-        link = client_link(SLOT, broker)
+        link = client_link(ENDPOINT, broker)
         wait_for(lambda: cluster.network.connections([link])[link], "a connection on the link", WITHIN_S)
         with cluster.network.impose([link], DropResponses()) as cut:
             assert _proof(cut), "answers that are lost cannot be shown to be"

@@ -12,18 +12,18 @@ from confluent_kafka.admin import AdminClient
 from harness.clients import librdkafka
 from harness.clients.client_properties import of_librdkafka
 from harness.clients.interface import ProducerSettings
-from harness.clients.security import PLAINTEXT, Security
-from harness.clients.wire import Address
 from harness.cluster import Broker, Cluster, PartitionView
-from harness.errors import EnvironmentFailure
-from harness.history import Isolation
-from harness.waiting import wait_for
+from harness.common.errors import EnvironmentFailure
+from harness.common.waiting import wait_for
+from harness.model.vocabulary import Isolation
+from harness.wire.protocol import Address
+from harness.wire.security import PLAINTEXT, Security
 
 TOPIC = "orders"
 SMALL = "small"
 SEEN = "seen"
 GROUP = "group"
-SLOT = "feed"
+ENDPOINT = "feed"
 MOVE_TIMEOUT_S = 40.0  # a failover takes 6 to 9 s; a busy machine, longer
 SYNC_TIMEOUT_S = 60.0
 WITHIN_S = 30.0
@@ -60,7 +60,7 @@ def load(cluster: Cluster, footing: Footing = HOST) -> Iterator[Mapping[int, flo
     (A follower that lags behind nothing never leaves the ISR.)
     """
     producer = Producer(
-        {"bootstrap.servers": cluster.bootstrap_for(SLOT), "acks": "all", "log_level": 0,
+        {"bootstrap.servers": cluster.bootstrap_for(ENDPOINT), "acks": "all", "log_level": 0,
          "socket.timeout.ms": 10_000, "reconnect.backoff.max.ms": 500, **of_librdkafka()}
     )  # fmt: skip
     topic = footing.name(TOPIC)
@@ -89,15 +89,15 @@ def load(cluster: Cluster, footing: Footing = HOST) -> Iterator[Mapping[int, flo
 
 
 def producing(cluster: Cluster, id_: str, compression: str = "none") -> Producer:
-    """A transactional producer that has been initialised, through the slot."""
-    settings = ProducerSettings(cluster.bootstrap_for(SLOT), compression=compression)
+    """A transactional producer that has been initialised, through the endpoint."""
+    settings = ProducerSettings(cluster.bootstrap_for(ENDPOINT), compression=compression)
     producer = Producer(librdkafka.transactional_producer(settings, id_))
     producer.init_transactions(WITHIN_S)
     return producer
 
 
 def read(cluster: Cluster, topic: str, number: int, isolation: Isolation, start: int = 0) -> list[bytes]:
-    """The values that a consumer is given from an offset to the end, through the slot."""
+    """The values that a consumer is given from an offset to the end, through the endpoint."""
     return [value for _, _, value in records(cluster, topic, number, isolation, start)]
 
 
@@ -122,14 +122,14 @@ def records(
 
 
 def reader(cluster: Cluster, isolation: Isolation, group: str | None = None) -> Consumer:
-    """A consumer through the slot."""
-    settings = librdkafka.reader(cluster.bootstrap_for(SLOT), "conformance", isolation)
+    """A consumer through the endpoint."""
+    settings = librdkafka.reader(cluster.bootstrap_for(ENDPOINT), "conformance", isolation)
     return Consumer(settings | ({"group.id": group} if group else {}))
 
 
 def listed(cluster: Cluster):  # type: ignore[no-untyped-def]
-    """What a client of the slot is told of the brokers."""
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_for(SLOT), **of_librdkafka()})
+    """What a client of the endpoint is told of the brokers."""
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_for(ENDPOINT), **of_librdkafka()})
     return admin.list_topics(timeout=WITHIN_S)
 
 

@@ -6,18 +6,18 @@ from confluent_kafka import Producer, TopicPartition
 from kafka.protocol.metadata import FindCoordinatorRequest
 
 from harness.clients.client_properties import of_librdkafka
-from harness.clients.wire import ask
 from harness.cluster import Cluster
-from harness.errors import EnvironmentFailure
-from harness.history import Isolation
-from harness.pipeline import TopicFacts
-from harness.waiting import wait_for
+from harness.common.errors import EnvironmentFailure
+from harness.common.waiting import wait_for
+from harness.model.pipeline import TopicSpec
+from harness.model.vocabulary import Isolation
+from harness.wire.protocol import ask
 from tests.support.conformance.means import (
+    ENDPOINT,
     GROUP,
     HOST,
     INTERNAL,
     SEEN,
-    SLOT,
     SMALL,
     TOPIC,
     WITHIN_S,
@@ -43,7 +43,7 @@ def check_every_broker_is_registered(cluster: Cluster, footing: Footing = HOST) 
 
 def check_topics_are_in_sync_when_they_are_created(cluster: Cluster, footing: Footing = HOST) -> None:
     topic = footing.name(TOPIC)
-    wanted = [TopicFacts(topic, 6), TopicFacts(footing.name(SMALL), 1), TopicFacts(footing.name(SEEN), 3)]
+    wanted = [TopicSpec(topic, 6), TopicSpec(footing.name(SMALL), 1), TopicSpec(footing.name(SEEN), 3)]
     cluster.create_topics(wanted, 60)
     assert cluster.out_of_sync() == []
     views = cluster.describe(topic)
@@ -60,9 +60,9 @@ def check_topics_are_in_sync_when_they_are_created(cluster: Cluster, footing: Fo
     assert not cluster.describe(footing.name("no-such-topic"))
     if footing.guest:  # what is there already is somebody else's
         with pytest.raises(EnvironmentFailure, match="exists already"):
-            cluster.create_topics([TopicFacts(topic, 6)], 60)
+            cluster.create_topics([TopicSpec(topic, 6)], 60)
         return
-    cluster.create_topics([TopicFacts(topic, 6)], 60)  # again: nothing happens
+    cluster.create_topics([TopicSpec(topic, 6)], 60)  # again: nothing happens
     assert {view.topic_id for view in cluster.describe(topic).values()} == {views[0].topic_id}
 
 
@@ -137,14 +137,14 @@ def check_features_and_settings_are_told(cluster: Cluster, footing: Footing = HO
 
 def check_requests_are_recorded_and_then_no_more(cluster: Cluster, footing: Footing = HOST) -> None:
     def send() -> None:
-        producer = Producer({"bootstrap.servers": cluster.bootstrap_for(SLOT), **of_librdkafka()})
+        producer = Producer({"bootstrap.servers": cluster.bootstrap_for(ENDPOINT), **of_librdkafka()})
         producer.produce(footing.name(SMALL), b"x")
         assert producer.flush(30) == 0
 
     cluster.record_requests(True)
     send()
     cluster.record_requests(False)
-    told = cluster.spoken([SLOT])
+    told = cluster.spoken([ENDPOINT])
     if footing.guest:  # the brokers' logs are not a guest's to turn on
         assert not told.versions
         return
@@ -152,16 +152,16 @@ def check_requests_are_recorded_and_then_no_more(cluster: Cluster, footing: Foot
     assert all(len(versions) == 1 for versions in told.versions.values())
     assert len(told.software) == 1
     send()
-    assert not cluster.spoken([SLOT]).versions
+    assert not cluster.spoken([ENDPOINT]).versions
     cluster.record_requests(True)
     send()
     cluster.record_requests(False)
-    assert "Produce" in cluster.spoken([SLOT]).versions  # read or not, it can be recorded again
+    assert "Produce" in cluster.spoken([ENDPOINT]).versions  # read or not, it can be recorded again
 
 
 def check_clients_find_no_way_round(cluster: Cluster, footing: Footing = HOST) -> None:
-    """Whoever comes by a slot is sent to that slot's listeners, and to no other."""
+    """Whoever comes by a endpoint is sent to that endpoint's listeners, and to no other."""
     advertised = {f"{one.host}:{one.port}" for one in listed(cluster).brokers.values()}
-    assert advertised == set(cluster.bootstrap_for(SLOT).split(","))
+    assert advertised == set(cluster.bootstrap_for(ENDPOINT).split(","))
     if not footing.guest:
         assert advertised.isdisjoint(cluster.bootstrap.split(","))

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.cluster import Cluster
-from harness.history import Isolation
-from harness.promises import SEGMENTS
+from harness.common.waiting import wait_for
+from harness.model.promises import SEGMENTS
+from harness.model.vocabulary import Isolation
 from harness.runner.tabulate import replicas
-from harness.waiting import wait_for
-from harness.witness import Edge
+from harness.witness import LogEdge
 from harness.witness.records import read_marker, read_records
 from harness.witness.replicas import Replica, find_replicas
 from tests.support.conformance.means import (
@@ -42,7 +42,7 @@ def check_witness_of(cluster: Cluster, topic: str, told: Told, folder: Path) -> 
     assert witness is not None
     views, ends = cluster.describe(topic), cluster.last_stable([topic])
     edges = {
-        (topic, number): Edge(
+        (topic, number): LogEdge(
             view.leader, ends[topic, number][0], ends[topic, number][2], topic_id=view.topic_id
         )
         for number, view in views.items()

@@ -4,24 +4,24 @@ from dataclasses import replace
 
 import pytest
 
-from fencepost.benchmark.claims import QUOTED, Answer, Judged, judge
-from fencepost.benchmark.figures import Ratio, Spread
-from fencepost.benchmark.plan import Kind, Point
+from fencepost.bench.claims import QUOTED, AnsweredClaim, ClaimResult, judge
+from fencepost.bench.figures import Ratio, Spread
+from fencepost.bench.plan import BenchPoint, MeasurementKind
 from workloads.model.policy import Delivery
 
-POINT = Point(Kind.THROUGHPUT, Delivery.TRANSACTIONS, "java", 100, 6)
+POINT = BenchPoint(MeasurementKind.THROUGHPUT, Delivery.TRANSACTIONS, "java", 100, 6)
 
 
-def ratio(*values: float, figure: str = Kind.THROUGHPUT, **changes) -> Ratio:
+def ratio(*values: float, figure: str = MeasurementKind.THROUGHPUT, **changes) -> Ratio:
     return Ratio(replace(POINT, **changes), figure, Spread(values), own=values[0] * 5, base=5.0)
 
 
-def answers(*measured: Ratio) -> dict[str, Judged]:
+def answers(*measured: Ratio) -> dict[str, AnsweredClaim]:
     return {one.name: one for one in judge(measured)}
 
 
 def test_nothing_measured_confirms_nothing():
-    assert {one.answer for one in judge([])} == {Answer.NOT_MEASURED}
+    assert {one.answer for one in judge([])} == {ClaimResult.NOT_MEASURED}
 
 
 @pytest.mark.parametrize(
@@ -45,8 +45,12 @@ def test_a_figure_confirms_the_claims_in_whose_interval_it_lies_and_refutes_the_
     found = answers(ratio(*values, figure=figure))
     asked = {claim.name for claim in QUOTED if claim.figure == figure}
     for name in asked:
-        assert found[name].answer is (Answer.CONFIRMED if name in confirmed else Answer.REFUTED), name
-    assert all(found[claim.name].answer is Answer.NOT_MEASURED for claim in QUOTED if claim.name not in asked)
+        assert found[name].answer is (ClaimResult.CONFIRMED if name in confirmed else ClaimResult.REFUTED), (
+            name
+        )
+    assert all(
+        found[claim.name].answer is ClaimResult.NOT_MEASURED for claim in QUOTED if claim.name not in asked
+    )
 
 
 def test_a_claim_that_holds_for_some_depends_on_what_tells_them_apart():
@@ -55,7 +59,7 @@ def test_a_claim_that_holds_for_some_depends_on_what_tells_them_apart():
         ratio(0.1, 0.2, 0.1, txn_size=1),
         ratio(0.2, 0.2, 0.2, txn_size=10),
     )["cost-3-5"]
-    assert found.answer is Answer.DEPENDS
+    assert found.answer is ClaimResult.DEPENDS
     assert found.depends_on == ("transaction size",)
     assert len(found.holds) == 1
     assert len(found.fails) == 2
@@ -64,26 +68,26 @@ def test_a_claim_that_holds_for_some_depends_on_what_tells_them_apart():
 
 def test_what_differs_in_two_things_tells_neither():
     found = answers(ratio(0.97, client="java"), ratio(0.1, client="librdkafka", txn_size=1))["cost-3-5"]
-    assert (found.answer, found.depends_on) == (Answer.DEPENDS, ())
+    assert (found.answer, found.depends_on) == (ClaimResult.DEPENDS, ())
 
 
 def test_rounds_that_disagree_refute_nothing():
     found = answers(ratio(0.80, 0.97, 0.85))["cost-3-5"]
-    assert found.answer is Answer.UNCLEAR
+    assert found.answer is ClaimResult.UNCLEAR
     assert not found.fails
 
 
 def test_pipelines_without_a_journal_and_without_transactions_are_not_asked():
     found = answers(ratio(0.97, journal=False), ratio(0.97, delivery=Delivery.IDEMPOTENT))
-    assert found["cost-3-5"].answer is Answer.NOT_MEASURED
+    assert found["cost-3-5"].answer is ClaimResult.NOT_MEASURED
 
 
 @pytest.mark.parametrize(
     ("small", "large", "answer"),
     [
-        ((0.1, 0.2), (0.9, 0.95), Answer.CONFIRMED),
-        ((0.9, 0.95), (0.1, 0.2), Answer.REFUTED),
-        ((0.5, 0.9), (0.6, 0.95), Answer.UNCLEAR),
+        ((0.1, 0.2), (0.9, 0.95), ClaimResult.CONFIRMED),
+        ((0.9, 0.95), (0.1, 0.2), ClaimResult.REFUTED),
+        ((0.5, 0.9), (0.6, 0.95), ClaimResult.UNCLEAR),
     ],
 )
 def test_larger_transactions_amortise_where_no_round_says_otherwise(small, large, answer):
@@ -92,4 +96,4 @@ def test_larger_transactions_amortise_where_no_round_says_otherwise(small, large
 
 
 def test_one_size_amortises_nothing():
-    assert answers(ratio(0.5, 0.5))["amortised"].answer is Answer.NOT_MEASURED
+    assert answers(ratio(0.5, 0.5))["amortised"].answer is ClaimResult.NOT_MEASURED

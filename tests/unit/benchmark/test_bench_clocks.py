@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.benchmark.shifts import BenchSpec, Shift, what_is_there
-from fencepost.benchmark.sight import _SEEN, seen, stamp, stamped
-from fencepost.benchmark.stopwatch import WARM_UP, Stopwatch
+from fencepost.bench.shifts import BenchShift, BenchSpec, what_is_there
+from fencepost.bench.sight import _SEEN, seen, stamp, stamped
+from fencepost.bench.stopwatch import WARM_UP, Stopwatch
 from harness.processes.encoding import decode, encode
 from harness.processes.specs import ClientSpec, JvmSpec
 from workloads.model.policy import Delivery
@@ -84,7 +84,7 @@ def test_what_was_seen_is_told_by_measurement_and_a_torn_end_is_left_out(tmp_pat
 
 
 def test_a_shift_is_told_to_a_process_whole():
-    shift = Shift(3, Delivery.TRANSACTIONS, 10, "in", "out", journal=True, eager=False, workers=2)
+    shift = BenchShift(3, Delivery.TRANSACTIONS, 10, "in", "out", journal=True, eager=False, workers=2)
     spec = BenchSpec(ClientSpec("java", jvm=JvmSpec(Path("j.so"), (), Path("f"))), Path("steps"), (shift,))
     assert decode(BenchSpec, encode(spec)) == spec
 

@@ -4,16 +4,16 @@ from dataclasses import replace
 
 import pytest
 
-from fencepost.benchmark.figures import Measured, quantile, ratios, steps_of
-from fencepost.benchmark.plan import Kind, Point
+from fencepost.bench.figures import Measurement, quantile, ratios, steps_of
+from fencepost.bench.plan import BenchPoint, MeasurementKind
 from workloads.model.policy import Delivery
 
-BASE = Point(Kind.THROUGHPUT, Delivery.AT_LEAST_ONCE, "java", 10, 6)
+BASE = BenchPoint(MeasurementKind.THROUGHPUT, Delivery.AT_LEAST_ONCE, "java", 10, 6)
 TXN = replace(BASE, delivery=Delivery.TRANSACTIONS)
 
 
-def rate(point: Point, number: int, inputs_per_s: float) -> Measured:
-    return Measured(point, number, inputs_per_s=inputs_per_s, txns_per_s=inputs_per_s / 10)
+def rate(point: BenchPoint, number: int, inputs_per_s: float) -> Measurement:
+    return Measurement(point, number, inputs_per_s=inputs_per_s, txns_per_s=inputs_per_s / 10)
 
 
 def test_a_ratio_compares_within_its_round_alone():
@@ -41,10 +41,10 @@ def test_a_pipeline_without_its_journal_is_compared_with_the_same_one():
 
 
 def test_latencies_are_compared_by_quantile():
-    slow, fast = replace(TXN, kind=Kind.LATENCY), replace(BASE, kind=Kind.LATENCY)
+    slow, fast = replace(TXN, kind=MeasurementKind.LATENCY), replace(BASE, kind=MeasurementKind.LATENCY)
     measured = [
-        Measured(fast, 0, latencies_ms=[5.0] * 400),
-        Measured(slow, 0, latencies_ms=[20.0] * 390 + [100.0] * 10),
+        Measurement(fast, 0, latencies_ms=[5.0] * 400),
+        Measurement(slow, 0, latencies_ms=[20.0] * 390 + [100.0] * 10),
     ]
     found = {ratio.figure: ratio for ratio in ratios(measured)}
     assert found["p50"].spread.values == (4.0,)
@@ -65,6 +65,6 @@ def test_a_quantile_that_few_samples_support_is_not_told():
 
 
 def test_steps_are_the_median_of_the_rounds():
-    measured = [Measured(TXN, n, steps_ms={"flush": float(n), "poll": 1.0}) for n in range(3)]
+    measured = [Measurement(TXN, n, steps_ms={"flush": float(n), "poll": 1.0}) for n in range(3)]
     assert steps_of(measured, TXN) == {"flush": 1.0, "poll": 1.0}
     assert not steps_of(measured, BASE)

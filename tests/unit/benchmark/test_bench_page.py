@@ -8,15 +8,17 @@ from itertools import pairwise
 
 import pytest
 
-from fencepost.benchmark.figures import Measured
-from fencepost.benchmark.plan import Asked, Kind
-from fencepost.benchmark.told import as_json
-from reports.charts.lines import Dot, Line, lines
+from fencepost.bench.figures import Measurement
+from fencepost.bench.plan import BenchRequest, MeasurementKind
+from fencepost.bench.told import as_json
+from reports.charts.lines import ChartSeries, Dot, lines
 from reports.console import bench_lines
 from reports.html.bench import draw
 from workloads.model.policy import Delivery
 
-ASKED = Asked(clients=("librdkafka",), sizes=(1, 100, 10_000), partitions=(6, 24), workers=(1, 3), rounds=2)
+ASKED = BenchRequest(
+    clients=("librdkafka",), sizes=(1, 100, 10_000), partitions=(6, 24), workers=(1, 3), rounds=2
+)
 ABOUT = {
     "started": "2026-11-24T10:00:00+00:00",
     "seed": 7,
@@ -28,14 +30,14 @@ ABOUT = {
 SLOWER = {Delivery.AT_LEAST_ONCE: 1.0, Delivery.IDEMPOTENT: 1.1, Delivery.TRANSACTIONS: 2.0}
 
 
-def planted(asked: Asked = ASKED) -> list[Measured]:
+def planted(asked: BenchRequest = ASKED) -> list[Measurement]:
     """Transactions take twice as long, but for the largest, which cost nothing."""
     found = []
     for number in range(asked.rounds):
         for point in asked.points():
             slower = 1.0 if point.txn_size == 10_000 else SLOWER[point.delivery]
-            one = Measured(point, number, steps_ms={"poll": 0.1, "flush": 4.0, "rest": 1.0})
-            if point.kind is Kind.THROUGHPUT:
+            one = Measurement(point, number, steps_ms={"poll": 0.1, "flush": 4.0, "rest": 1.0})
+            if point.kind is MeasurementKind.THROUGHPUT:
                 inputs = 100.0 * point.txn_size / slower
                 one = replace(one, inputs_per_s=inputs, txns_per_s=inputs / point.txn_size)
             else:
@@ -44,7 +46,7 @@ def planted(asked: Asked = ASKED) -> list[Measured]:
     return found
 
 
-def figures(measured: list[Measured] | None = None, cut_short: str = ""):
+def figures(measured: list[Measurement] | None = None, cut_short: str = ""):
     return json.loads(
         json.dumps(
             as_json(ASKED, planted() if measured is None else measured, cut_short=cut_short, about=ABOUT)
@@ -105,15 +107,15 @@ def test_people_are_told_the_cost_and_the_answers(tmp_path):
 
 
 def test_a_drawing_without_points_is_none_and_one_point_is_drawn():
-    assert lines("a", 900, "t", "ms", [Line("x", "first", [])]) is None
-    drawn = lines("a", 900, "t", "ms", [Line("x", "first", [Dot(1, 5.0, 5.0, 5.0)])])
+    assert lines("a", 900, "t", "ms", [ChartSeries("x", "first", [])]) is None
+    drawn = lines("a", 900, "t", "ms", [ChartSeries("x", "first", [Dot(1, 5.0, 5.0, 5.0)])])
     assert drawn is not None
     assert "nan" not in drawn
 
 
 @pytest.mark.parametrize("width", [920, 350])
 def test_names_of_lines_do_not_lie_on_each_other(width: int):
-    series = [Line(name, "first", [Dot(1, 5.0, 4.0, 6.0), Dot(10, 5.0, 4.0, 6.0)]) for name in "abc"]
+    series = [ChartSeries(name, "first", [Dot(1, 5.0, 4.0, 6.0), Dot(10, 5.0, 4.0, 6.0)]) for name in "abc"]
     drawn = str(lines("a", width, "t", "ms", series))
     heights = [float(y) for y in re.findall(r'y="([\d.]+)" class="line-name', drawn)]
     assert all(below - above >= 14 for above, below in pairwise(heights))

@@ -5,43 +5,45 @@ from itertools import groupby
 
 import pytest
 
-from fencepost.benchmark.plan import BASELINE, QUICK, Asked, Kind, in_order
+from fencepost.bench.plan import BASELINE, QUICK, BenchRequest, MeasurementKind, in_order
 from workloads.model.policy import Delivery
 
-ASKED = pytest.mark.parametrize("asked", [Asked(), QUICK, Asked(clients=("java",), sizes=(7,), workers=(2,))])
+ASKED = pytest.mark.parametrize(
+    "asked", [BenchRequest(), QUICK, BenchRequest(clients=("java",), sizes=(7,), workers=(2,))]
+)
 
 
 @ASKED
-def test_every_round_measures_every_point_once(asked: Asked):
+def test_every_round_measures_every_point_once(asked: BenchRequest):
     for n in range(3):
         assert Counter(in_order(asked.points(), n, 5)) == Counter(asked.points())
 
 
 @ASKED
-def test_what_is_compared_is_measured_in_every_round(asked: Asked):
+def test_what_is_compared_is_measured_in_every_round(asked: BenchRequest):
     points = set(asked.points())
     assert {point.baseline for point in points} <= points
 
 
 @ASKED
-def test_points_that_are_compared_stand_side_by_side(asked: Asked):
+def test_points_that_are_compared_stand_side_by_side(asked: BenchRequest):
     groups = [group for group, _ in groupby(in_order(asked.points(), 1, 3), key=lambda point: point.group)]
     assert len(groups) == len(set(groups))
 
 
 @ASKED
-def test_the_rate_for_latency_follows_from_what_was_measured_before(asked: Asked):
+def test_the_rate_for_latency_follows_from_what_was_measured_before(asked: BenchRequest):
     for n in range(3):
         taken = set()
         for point in in_order(asked.points(), n, 1):
-            if point.kind is Kind.THROUGHPUT:
+            if point.kind is MeasurementKind.THROUGHPUT:
                 taken.add((point.client, point.txn_size, point.delivery))
             else:
                 assert (point.client, point.txn_size, Delivery.TRANSACTIONS) in taken
 
 
 def test_rounds_begin_at_different_points_and_deliveries():
-    points = Asked().points()
+    points = BenchRequest().points()
     rounds = [in_order(points, n, 0) for n in range(3)]
     assert len({order[0].group for order in rounds}) == 3
     largest = [next(one for one in order if one.txn_size == 10_000) for order in rounds]
@@ -49,12 +51,12 @@ def test_rounds_begin_at_different_points_and_deliveries():
 
 
 def test_the_same_seed_gives_the_same_order_and_another_one_another():
-    points = Asked().points()
+    points = BenchRequest().points()
     assert in_order(points, 1, 7) == in_order(points, 1, 7) != in_order(points, 1, 8)
 
 
 def test_every_size_client_and_delivery_is_there():
-    points = Asked().points()
+    points = BenchRequest().points()
     for client in ("librdkafka", "java"):
         for size in (1, 10, 100, 1_000, 10_000):
             for delivery in (Delivery.AT_LEAST_ONCE, Delivery.IDEMPOTENT, Delivery.TRANSACTIONS):
@@ -68,4 +70,4 @@ def test_every_size_client_and_delivery_is_there():
 
 def test_a_quick_bench_takes_less_than_three_minutes_and_a_default_one_some():
     assert QUICK.planned_s < 180
-    assert 300 < Asked().planned_s < 1_200
+    assert 300 < BenchRequest().planned_s < 1_200

@@ -99,8 +99,8 @@ def _in_two(h: History, *, between: bool) -> None:
     op = h.op()
     for at in (0, 1):
         h.poll(op, "a", at, f"f:{at}:0")
-        place = h.put("x", f"{op.name}:{at}", 1, slot="x", inputs=[("a", at)], digest=7)
-        h.send(op, "x", place, inputs=[at], slot="x")
+        place = h.put("x", f"{op.name}:{at}", 1, output_name="x", inputs=[("a", at)], digest=7)
+        h.send(op, "x", place, inputs=[at], output_name="x")
         if at == 0 and between:
             h.mark("x", 1, "commit")
             h.complete(1, ["x"])
@@ -126,8 +126,8 @@ def a_transaction_whose_parts_are_two_transactions_of_the_log_is_torn(h: History
     h.feed(1)
     op = h.op()
     h.poll(op, "a", 0, "f:0:0")
-    place = h.put("x", f"{op.name}:0", 1, slot="x", inputs=[("a", 0)], digest=7)
-    h.send(op, "x", place, inputs=[0], slot="x")
+    place = h.put("x", f"{op.name}:0", 1, output_name="x", inputs=[("a", 0)], digest=7)
+    h.send(op, "x", place, inputs=[0], output_name="x")
     h.mark("x", 1, "commit")
     h.complete(1, ["x"])
     h.rows["claims"].append({"op": op.op, "group": "g", "tp": h.tp["a"], "first": 0, "next": 1})
@@ -142,8 +142,8 @@ def a_transaction_of_the_log_that_holds_two_operations_is_a_gap(h: History) -> N
     for at in (0, 1):
         op = h.op()
         h.poll(op, "a", at, f"f:{at}:0")
-        place = h.put("x", f"{op.name}:0", 1, slot="x", inputs=[("a", at)], digest=7)
-        h.send(op, "x", place, inputs=[at], slot="x")
+        place = h.put("x", f"{op.name}:0", 1, output_name="x", inputs=[("a", at)], digest=7)
+        h.send(op, "x", place, inputs=[at], output_name="x")
         h.rows["claims"].append({"op": op.op, "group": "g", "tp": h.tp["a"], "first": at, "next": at + 1})
         h.offset(at + 1, op, 1)
     for topic in ("x", OFFSETS):
@@ -205,8 +205,8 @@ def _two_inputs(h: History, *committed: str) -> None:
     op = h.op()
     for source in "ab":
         h.poll(op, source, 0, h.entries[source][0]["value"])
-        place = h.put("x", f"{op.name}:{len(op.values)}", 1, slot="x", inputs=[(source, 0)], digest=7)
-        h.send(op, "x", place, inputs=[0], slot="x", source=source)
+        place = h.put("x", f"{op.name}:{len(op.values)}", 1, output_name="x", inputs=[(source, 0)], digest=7)
+        h.send(op, "x", place, inputs=[0], output_name="x", source=source)
         h.rows["claims"].append({"op": op.op, "group": "g", "tp": h.tp[source], "first": 0, "next": 1})
     for source in committed:
         h.offset(1, op, 1, source=source)

@@ -5,8 +5,8 @@ from cases import case
 from tests.support.histories import History
 
 
-@case(phantom=1, tells={"phantom": {"why": "its input must not lead to it", "slot": "y"}})
-def an_output_in_a_slot_that_is_not_due_is_a_phantom(h: History) -> None:
+@case(phantom=1, tells={"phantom": {"why": "its input must not lead to it", "output_name": "y"}})
+def an_output_in_a_output_name_that_is_not_due_is_a_phantom(h: History) -> None:
     h.feed(1)
     h.take(0, gives="xy")
 
@@ -41,7 +41,7 @@ def an_output_among_the_sums_is_not_asked_for_its_input(h: History) -> None:
     h.send(
         op,
         "y",
-        h.put("y", f"{op.name}:0", 1, slot="y", inputs=[("a", 0)], digest=7, key="k", state=1),
+        h.put("y", f"{op.name}:0", 1, output_name="y", inputs=[("a", 0)], digest=7, key="k", state=1),
         inputs=[0],
     )
     h.mark("y", 1, "commit")

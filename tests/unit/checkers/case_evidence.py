@@ -2,7 +2,7 @@
 
 from cases import case
 
-from harness.promises import SEGMENTS, Promises
+from harness.model.promises import SEGMENTS, Promises
 from tests.support.histories import TRANSACTIONS, History
 from tests.support.stored_tables import OFFSETS, RC, RU
 

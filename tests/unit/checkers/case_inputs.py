@@ -7,7 +7,7 @@ from tests.support.stored_tables import RC, RU, Row
 
 
 @case(reprocessed_input=1, overlapping_commit=1)
-def two_visible_outputs_of_one_input_and_slot_are_a_reprocessed_input(h: History) -> None:
+def two_visible_outputs_of_one_input_and_output_name_are_a_reprocessed_input(h: History) -> None:
     h.feed(1)
     h.take(0)
     h.take(0, worker="v", pid=2)
@@ -35,7 +35,7 @@ def a_second_output_of_an_info_that_was_committed_is_one(h: History) -> None:
 
 
 @case()
-def two_outputs_in_two_slots_are_none(h: History) -> None:
+def two_outputs_in_two_output_names_are_none(h: History) -> None:
     h.expects = "xy"
     h.feed(1)
     h.take(0, gives="xy")

@@ -142,8 +142,8 @@ def the_offset_of_another_partition_counts_there(h: History) -> None:
         for at in range(upto):
             h.poll(op, source, at, h.entries[source][at]["value"])
             value = f"{op.name}:{len(op.values)}"
-            place = h.put("x", value, 1, slot="x", inputs=[(source, at)], digest=7)
-            h.send(op, "x", place, inputs=[at], slot="x", source=source)
+            place = h.put("x", value, 1, output_name="x", inputs=[(source, at)], digest=7)
+            h.send(op, "x", place, inputs=[at], output_name="x", source=source)
         h.rows["claims"].append({"op": op.op, "group": "g", "tp": h.tp[source], "first": 0, "next": upto})
         h.offset(upto, op, 1, source=source)
     for topic in ("x", OFFSETS):

@@ -2,7 +2,7 @@
 
 from cases import case
 
-from harness.promises import SEGMENTS, Promises, ReaderPromise, final_readers
+from harness.model.promises import SEGMENTS, Promises, ReaderPromise, final_readers
 from tests.support.histories import TRANSACTIONS, History
 from tests.support.stored_tables import OFFSETS, RC
 

@@ -48,7 +48,7 @@ def what_is_repeated_where_no_stage_promises_less_is_not(h: History) -> None:
     outbox(h, lenient=False)
 
 
-@case(options=OPTIONS, lost_input=1, tells={"lost-input": {"slot": "x"}})
+@case(options=OPTIONS, lost_input=1, tells={"lost-input": {"output_name": "x"}})
 def a_row_that_is_done_and_was_never_published_is_lost_once(h: History) -> None:
     h.feed(2)
     publish(h, 0)
@@ -64,7 +64,7 @@ def a_row_that_is_not_done_yet_is_not_lost(h: History) -> None:
     outbox(h, pending=[1])
 
 
-@case(options=OPTIONS, lost_input=1, tells={"lost-input": {"slot": "y"}})
+@case(options=OPTIONS, lost_input=1, tells={"lost-input": {"output_name": "y"}})
 def an_event_that_the_group_went_past_and_that_was_not_applied_is_lost(h: History) -> None:
     h.feed(2)
     publish(h, 0, 1)

@@ -150,7 +150,7 @@ def without_logs_an_output_of_an_input_beyond_what_was_read_is_none(h: History) 
 def a_record_with_another_hash_than_was_sent_is_corrupt(h: History) -> None:
     h.feed(1)
     h.take(0)
-    h.alter("records", lambda row: row | {"digest": 8} if row["slot"] == "x" else row)
+    h.alter("records", lambda row: row | {"digest": 8} if row["output_name"] == "x" else row)
     h.owe(lambda row: row | {"digest": None})
 
 
@@ -182,7 +182,7 @@ def an_output_with_another_hash_than_its_input_must_lead_to_is_corrupt(h: Histor
 def hashes_that_nobody_recorded_accuse_nobody(h: History) -> None:
     h.feed(1)
     h.take(0)
-    h.alter("records", lambda row: row | {"digest": None} if row["slot"] == "x" else row)
+    h.alter("records", lambda row: row | {"digest": None} if row["output_name"] == "x" else row)
 
 
 @case()

@@ -88,14 +88,14 @@ def _of(h: History, row: dict[str, object], topic: str, isolation: str) -> bool:
 def one_value_at_two_offsets_is_a_duplicate(h: History) -> None:
     h.feed(1)
     op = h.take(0)
-    h.put("x", op.values[0], slot="x", inputs=[("a", 0)], digest=7)
+    h.put("x", op.values[0], output_name="x", inputs=[("a", 0)], digest=7)
 
 
 @case(duplicate=1)
 def a_repeat_that_was_aborted_is_a_duplicate_and_takes_nothing_from_the_commit(h: History) -> None:
     h.feed(1)
     op = h.take(0)
-    h.put("x", op.values[0], 1, slot="x", inputs=[("a", 0)], digest=7)
+    h.put("x", op.values[0], 1, output_name="x", inputs=[("a", 0)], digest=7)
     h.mark("x", 1, "abort")
     h.complete(1, ["x"], "Abort")
 

@@ -2,7 +2,7 @@
 
 from cases import case, plain
 
-from harness.promises import SEGMENTS, Promises, final_readers
+from harness.model.promises import SEGMENTS, Promises, final_readers
 from tests.support.histories import TRANSACTIONS, History
 from tests.support.stored_tables import OFFSETS, Row
 

@@ -5,7 +5,7 @@ Time-outs of 10 s in the transaction log and 2 s of the session: the bound is 27
 
 from cases import case
 
-from harness.history import Premise
+from harness.model.vocabulary import Premise
 from tests.support.histories import History
 
 SECOND = 1_000_000_000

@@ -2,7 +2,7 @@
 
 from cases import case
 
-from harness.promises import SEGMENTS, Promises
+from harness.model.promises import SEGMENTS, Promises
 from tests.support.histories import TRANSACTIONS, History
 from tests.support.stored_tables import OFFSETS
 
@@ -13,10 +13,10 @@ def apply(h: History, *inputs: int, outcome: str = "ok", acked: bool = True) -> 
     """A worker writes a row of y for each input: what a store rolls back leaves none."""
     op = h.op("w", "send", outcome)
     for at in inputs:
-        h.send(op, "y", None, inputs=[at], slot="y")
+        h.send(op, "y", None, inputs=[at], output_name="y")
         h.rows["sends"][-1]["acked"] = acked
         if outcome != "fail":
-            h.put("y", op.values[-1], slot="y", inputs=[("a", at)], digest=7)
+            h.put("y", op.values[-1], output_name="y", inputs=[("a", at)], digest=7)
 
 
 def store(h: History, *, promised: bool = True) -> None:

@@ -2,7 +2,7 @@
 
 from cases import case
 
-from harness.history import Premise
+from harness.model.vocabulary import Premise
 from tests.support.histories import WALL_MS, History
 
 # aborted-read and dirty-read

@@ -6,9 +6,9 @@ from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 
-from checkers.judging.stored_runs import StoredRun
-from harness.history import SENTINEL_VALUE
-from harness.verdict import Judgement
+from checkers.checking.stored_runs import StoredRun
+from harness.model.vocabulary import SENTINEL_VALUE
+from harness.results.verdict import CheckResult
 from tests.planted import counted
 from tests.support.histories import History
 from tests.support.stored_tables import write
@@ -47,7 +47,7 @@ class Case:
         write(folder, [(run.run, self.history)], log=self.history.log)
         return replace(run, folder=folder)
 
-    def differs(self, judgement: Judgement) -> str | None:
+    def differs(self, judgement: CheckResult) -> str | None:
         """What is said of it otherwise than it should be."""
         said = (
             self._found(judgement)
@@ -58,7 +58,7 @@ class Case:
         )
         return f"{self.name}: {said}" if said else None
 
-    def _found(self, judgement: Judgement) -> str | None:
+    def _found(self, judgement: CheckResult) -> str | None:
         """The anomalies, which of them are allowed, and from which they follow."""
         found = {name: anomaly.count for name, anomaly in judgement.anomalies.items()}
         if found != dict(self.finds):
@@ -72,7 +72,7 @@ class Case:
                 return f"{name} follows from {told}, not from {cause}"
         return None
 
-    def _broken(self, judgement: Judgement) -> str | None:
+    def _broken(self, judgement: CheckResult) -> str | None:
         """The first sentence that is missing, and the first that should be."""
         said = [reason.text for reason in judgement.broken.values()]
         for part in self.broken:
@@ -80,14 +80,14 @@ class Case:
                 return f"nothing says {part!r}: {'; '.join(said)}"
         return next((one for one in said if not any(part in one for part in self.broken)), None)
 
-    def _unanswered(self, judgement: Judgement) -> str | None:
+    def _unanswered(self, judgement: CheckResult) -> str | None:
         """What nobody can say, or has looked at."""
         if judgement.unsettled.count != self.unsettled:
             return f"{judgement.unsettled} is unsettled, not {self.unsettled}"
         unexplained = set(self.not_checked) - set(judgement.not_checked)
         return f"{unexplained} is not named as not checked" if unexplained else None
 
-    def _untold(self, judgement: Judgement) -> str | None:
+    def _untold(self, judgement: CheckResult) -> str | None:
         """The first example that does not hold what it must."""
         for name, wanted in self.tells.items():
             example = judgement.anomalies[name].examples[0]
@@ -99,7 +99,7 @@ class Case:
 CASES: list[Case] = []
 FAMILIES = (
     "clean", "torn", "ends", "offsets", "zombies", "hanging", "records", "uncommitted", "phantoms", "inputs",
-    "slots", "groups", "sums", "reads", "order", "evidence", "epochs", "states", "markers", "replicas",
+    "output_names", "groups", "sums", "reads", "order", "evidence", "epochs", "states", "markers", "replicas",
     "fencing", "undue_fencing", "stalled", "moves", "tables", "outbox", "decisions", "due", "outside", "observers",
     "contradictions",
 )  # fmt: skip

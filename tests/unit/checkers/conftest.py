@@ -6,11 +6,11 @@ import pytest
 from cases import all_cases, store
 from pyspark.sql import SparkSession
 
-from checkers.judging.stored_runs import judge
+from checkers.checking.stored_runs import check_runs
 from checkers.spark.partitions import BY_ROWS, PARTITIONS
 from checkers.stored.sources import read_sources
 from checkers.stored.tables import Tables, make_tables
-from harness.verdict import Judgement
+from harness.results.verdict import CheckResult
 
 all_cases()
 
@@ -24,13 +24,13 @@ def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Tab
 @pytest.fixture(scope="session")
 def judged(
     request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
-) -> Mapping[str, Judgement]:
+) -> Mapping[str, CheckResult]:
     """What the checkers say of each case, by its name; with `--anomaly` only of the cases that were selected."""
     cases = all_cases()
     if request.config.getoption("--anomaly"):
         selected = [getattr(item, "callspec", None) for item in request.session.items]
         cases = [case for case in cases if any(one and one.params.get("case") is case for one in selected)]
-    judgements = judge(spark, store(tmp_path_factory.mktemp("store"), cases))
+    judgements = check_runs(spark, store(tmp_path_factory.mktemp("store"), cases))
     return {case.name: judgements[run] for run, case in enumerate(cases)}
 
 

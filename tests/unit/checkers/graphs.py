@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from checkers.external.graph.components import Component, Part, add_orders, components
-from checkers.external.graph.names import GRAPHS, RW, WR, WW, Graph
+from checkers.external.graph.components import Component, GraphPart, add_orders, components
+from checkers.external.graph.names import GRAPHS, RW, WR, WW, CycleKind
 
 Pair = tuple[int, int]
 
@@ -18,13 +18,13 @@ def part(
     rw: Sequence[Pair] = (),
     processes: str = "",
     failed: str = "",
-) -> Part:
+) -> GraphPart:
     """Operations 0, 1, ..., each completed before the next one is invoked."""
 
     def ends(pairs: Sequence[Pair]) -> tuple[np.ndarray, np.ndarray]:
         return np.array([a for a, _ in pairs], np.int32), np.array([b for _, b in pairs], np.int32)
 
-    made = Part(count, {WR: ends(wr), WW: ends(ww), RW: ends(rw)})
+    made = GraphPart(count, {WR: ends(wr), WW: ends(ww), RW: ends(rw)})
     number = np.arange(count)
     process = np.array([int(letter) for letter in processes or "".join(map(str, range(count)))])
     ok = np.array([str(n) not in failed for n in range(count)])
@@ -32,13 +32,13 @@ def part(
     return made
 
 
-def in_full(made: Part, graph: Graph) -> list[Component]:
+def in_full(made: GraphPart, graph: CycleKind) -> list[Component]:
     """The components of one graph."""
     found = components(made, graph)
     return list(found.some(np.arange(len(found))))
 
 
-def named(made: Part) -> dict[str, list[list[int]]]:
+def named(made: GraphPart) -> dict[str, list[list[int]]]:
     """By name, the operations of each component; a pair of twins under the plainer name."""
     found = {}
     for graph in GRAPHS:
@@ -47,5 +47,5 @@ def named(made: Part) -> dict[str, list[list[int]]]:
     return found
 
 
-def graph_of(name: str) -> Graph:
+def graph_of(name: str) -> CycleKind:
     return next(graph for graph in GRAPHS if graph.name == name)

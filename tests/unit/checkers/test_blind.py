@@ -7,9 +7,9 @@ import pytest
 from cases import CASES, WARNINGS, Case, store
 from pyspark.sql import SparkSession
 
-from checkers.judging.stored_runs import judge
+from checkers.checking.stored_runs import check_runs
 from checkers.registry import CHECKERS
-from harness.verdict import Judgement
+from harness.results.verdict import CheckResult
 
 OF_JOURNALS = {name for checker in CHECKERS if "journals" in checker.needs for name in checker.anomalies}
 
@@ -35,15 +35,17 @@ DIFFER = {
 
 
 @pytest.fixture(scope="module")
-def blind(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Judgement]:
+def blind(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, CheckResult]:
     """What is said of each case without its journals, by its name."""
     runs = [replace(run, blind=True) for run in store(tmp_path_factory.mktemp("store"))]
-    judgements = judge(spark, runs)
+    judgements = check_runs(spark, runs)
     return {case.name: judgements[run] for run, case in enumerate(CASES)}
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
-def test_nobody_is_accused_who_is_innocent_with_journals(case: Case, blind: Mapping[str, Judgement]) -> None:
+def test_nobody_is_accused_who_is_innocent_with_journals(
+    case: Case, blind: Mapping[str, CheckResult]
+) -> None:
     found = {name for name, anomaly in blind[case.name].anomalies.items() if not anomaly.allowed}
     assert not found & OF_JOURNALS
     if not case.finds.keys() - {*WARNINGS}:

@@ -5,9 +5,9 @@ import pytest
 
 from checkers.external.by_key.arrays import codes, order_by
 from checkers.external.by_key.jumps import find_jumps
-from checkers.external.by_key.kernel import by_key
-from checkers.external.by_key.rows import NONE, Rows, make_records
+from checkers.external.by_key.rows import NONE, OperationRows, make_records
 from checkers.external.by_key.shuffle import deal
+from checkers.external.key_kernel import by_key
 from harness.history_files.schema import FAIL, INFO, OK, OPEN
 from tests.support.micro import Row, given, sent, table
 
@@ -66,39 +66,41 @@ def test_a_record_that_nobody_was_given_is() -> None:
 
 
 def test_the_offset_of_what_may_not_have_committed_does_not_count() -> None:
-    rows = Rows(table(sent(1, 5, 3, INFO), sent(2, 6, -1), sent(3, 8, 4)))
+    rows = OperationRows(table(sent(1, 5, 3, INFO), sent(2, 6, -1), sent(3, 8, 4)))
     assert rows.offset.tolist() == [NONE, NONE, 4]
     assert make_records(rows).index.tolist() == [0, 0, 1]
 
 
 def test_the_writer_is_the_last_completion_and_an_open_one_only_if_nobody_else_is() -> None:
-    records = make_records(Rows(table(sent(9, 5, None, OPEN), sent(1, 5, None, FAIL), sent(3, 5, 0))))
+    records = make_records(
+        OperationRows(table(sent(9, 5, None, OPEN), sent(1, 5, None, FAIL), sent(3, 5, 0)))
+    )
     assert (records.writer.tolist(), records.writer_outcome.tolist()) == ([3], [OK])
-    assert make_records(Rows(table(sent(9, 5, None, OPEN)))).writer.tolist() == [9]
+    assert make_records(OperationRows(table(sent(9, 5, None, OPEN)))).writer.tolist() == [9]
 
 
 def test_the_writer_is_the_last_however_many_there_are_and_whatever_their_order() -> None:
     ops = np.random.default_rng(7).permutation(np.arange(1, 200))
-    assert make_records(Rows(table(*(sent(int(op), 5) for op in ops)))).writer.tolist() == [199]
+    assert make_records(OperationRows(table(*(sent(int(op), 5) for op in ops)))).writer.tolist() == [199]
 
 
 def test_the_index_of_a_record_is_counted_in_its_own_key() -> None:
-    records = make_records(Rows(table(*(sent(op, op, op, key=op % 2) for op in (2, 3, 4, 5, 6)))))
+    records = make_records(OperationRows(table(*(sent(op, op, op, key=op % 2) for op in (2, 3, 4, 5, 6)))))
     assert records.index.tolist() == [1, 1, 2, 2, 3]
 
 
 def test_two_values_at_one_offset_have_no_index_and_what_follows_has() -> None:
-    records = make_records(Rows(table(given(1, 5, 0), given(2, 6, 0), given(3, 8, 9))))
+    records = make_records(OperationRows(table(given(1, 5, 0), given(2, 6, 0), given(3, 8, 9))))
     assert (records.clash.tolist(), records.index.tolist()) == ([True, True, False], [0, 0, 2])
 
 
 def test_an_operation_that_was_given_what_it_sent_is_remarkable_whoever_else_sent_it() -> None:
     rows = [sent(1, 5, 0), sent(4, 5, 0), given(1, 5, 0), given(2, 5, 0)]
-    assert make_records(Rows(table(*rows))).own.tolist() == [False, False, True, False]
+    assert make_records(OperationRows(table(*rows))).own.tolist() == [False, False, True, False]
 
 
 def test_a_step_of_more_than_one_is_a_jump_and_only_moves_count() -> None:
-    rows = Rows(
+    rows = OperationRows(
         table(
             *(given(op, op, op, outcome, process=1) for op, outcome in ((1, OK), (2, FAIL), (3, OK), (4, OK)))
         )
@@ -108,7 +110,7 @@ def test_a_step_of_more_than_one_is_a_jump_and_only_moves_count() -> None:
 
 
 def test_what_others_sent_between_two_operations_is_no_jump_but_a_step_back_is() -> None:
-    rows = Rows(
+    rows = OperationRows(
         table(sent(1, 1, 1, process=1), sent(2, 2, 2), sent(3, 3, 3, process=1), sent(4, 4, 0, process=1))
     )
     at, _, _ = find_jumps(rows, make_records(rows), rows.sends, rows.outcome == OK)
@@ -117,14 +119,16 @@ def test_what_others_sent_between_two_operations_is_no_jump_but_a_step_back_is()
 
 def test_a_record_that_is_sent_twice_is_a_step_back_and_one_that_is_alone_is_none() -> None:
     for rows, steps in (((1,), []), ((1, 1), [(2, 1)])):
-        sends = Rows(table(*(sent(op, value, value, process=1) for op, value in enumerate(rows, 1))))
+        sends = OperationRows(table(*(sent(op, value, value, process=1) for op, value in enumerate(rows, 1))))
         at, before, _ = find_jumps(sends, make_records(sends), sends.sends, sends.outcome == OK)
         assert list(zip(sends.op[at].tolist(), sends.op[before].tolist(), strict=True)) == steps
-    poll = Rows(table(given(1, 1, 1)))
+    poll = OperationRows(table(given(1, 1, 1)))
     assert not len(find_jumps(poll, make_records(poll), poll.polls, poll.outcome == OK)[0])
 
 
 def test_the_steps_of_another_process_come_before_nothing() -> None:
-    rows = Rows(table(given(1, 1, 1, process=1), given(2, 2, 2, process=2), given(3, 3, 3, process=2)))
+    rows = OperationRows(
+        table(given(1, 1, 1, process=1), given(2, 2, 2, process=2), given(3, 3, 3, process=2))
+    )
     at, _, _ = find_jumps(rows, make_records(rows), rows.polls, rows.outcome == OK)
     assert at.tolist() == []

@@ -5,10 +5,10 @@ from collections.abc import Mapping
 import pytest
 from cases import CASES, Case
 
-from harness.verdict import Judgement
+from harness.results.verdict import CheckResult
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
-def test_case(case: Case, judged: Mapping[str, Judgement]) -> None:
+def test_case(case: Case, judged: Mapping[str, CheckResult]) -> None:
     difference = case.differs(judged[case.name])
     assert difference is None, difference

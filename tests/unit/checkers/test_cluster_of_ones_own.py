@@ -15,8 +15,8 @@ from checkers.spark import remote as cluster
 from checkers.spark.conf import spark_conf
 from checkers.spark.jvm import SparkSettings, cause, driver_flags
 from checkers.spark.remote import lacks, prepare, reach, require_whole, send_rooms
-from fencepost.spark import NEEDED
-from harness.errors import EnvironmentFailure
+from fencepost.checks.spark import NEEDED
+from harness.common.errors import EnvironmentFailure
 
 TRACE = """An error occurred while calling o418.parquet.
 : org.apache.spark.SparkException: Job aborted

@@ -9,8 +9,8 @@ import pytest
 from graphs import Pair, graph_of, in_full, part
 
 from checkers.external.graph import cycles
-from checkers.external.graph.components import Part
-from checkers.external.graph.cycles import Step, cycle_with_one_rw, shortest_cycle
+from checkers.external.graph.components import GraphPart
+from checkers.external.graph.cycles import CycleStep, cycle_with_one_rw, shortest_cycle
 from checkers.external.graph.names import RW, WR, WW
 
 COUNT = 6
@@ -25,7 +25,7 @@ def edges_of(seed: int) -> Edges:
     return {kind: rng.sample(every, rng.choice([2, 4, 6])) for kind in (WR, WW, RW)}
 
 
-def made_of(edges: Edges) -> Part:
+def made_of(edges: Edges) -> GraphPart:
     return part(COUNT, wr=edges[WR], ww=edges[WW], rw=edges[RW])
 
 
@@ -38,7 +38,7 @@ def circles(edges: Edges, kinds: Sequence[int], vertices: Sequence[int]) -> Iter
                 yield path
 
 
-def check(made: Part, told: Sequence[Step]) -> None:
+def check(made: GraphPart, told: Sequence[CycleStep]) -> None:
     """The steps lead round in a circle, and each is an edge of its kind."""
     assert [step.dst for step in told] == [step.src for step in (*told[1:], told[0])]
     for step in told:

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from checkers.spark.errors import errors_of_ours
-from harness.errors import AnalysisFailed, UnreadableInput
+from harness.common.errors import AnalysisFailed, UnreadableInput
 from harness.record.parquet_writer import open_parquet
 from harness.record.schema import HISTORY
 

@@ -2,19 +2,19 @@
 
 from pathlib import Path
 
-from checkers.judging.completeness import completeness, missing_needs
-from checkers.judging.gathered import Facts
+from checkers.checking.completeness import completeness, missing_needs
+from checkers.checking.gathered import EvidenceCounts
 from checkers.registry import CHECKERS
 from checkers.stored.sources import StoredRun
-from harness.promises import Promises
-from harness.reasons import NO_INPUTS
+from harness.model.promises import Promises
+from harness.results.reasons import NO_INPUTS
 
 FREE = Promises(journaled=("t",), free_stages=("t",))
 BOUND = Promises(journaled=("t",))
 
 
-def facts(**numbers: int) -> Facts:
-    found = Facts(stages=[{"stage": "t", "group": None, "in_topic": "k"}])
+def facts(**numbers: int) -> EvidenceCounts:
+    found = EvidenceCounts(stages=[{"stage": "t", "group": None, "in_topic": "k"}])
     found.partitions[0] = {
         "topic": "k",
         "partition": 0,
@@ -30,7 +30,7 @@ def facts(**numbers: int) -> Facts:
     return found
 
 
-def reasons(promises: Promises, found: Facts) -> set[str]:
+def reasons(promises: Promises, found: EvidenceCounts) -> set[str]:
     return set(completeness(found, StoredRun(1, Path(), promises=promises)).reasons)
 
 

@@ -9,12 +9,12 @@ from graphs import Pair, graph_of, in_full, named, part
 from pyspark.sql import SparkSession
 
 from checkers.external.by_key.arrays import finder
-from checkers.external.graph.cycles import Step, cycle_with_one_rw, shortest_cycle
+from checkers.external.graph.cycles import CycleStep, cycle_with_one_rw, shortest_cycle
 from checkers.external.graph.edges import Edges
 from checkers.external.graph.intervals import make_spans, merged
 from checkers.external.graph.names import GRAPHS, PROCESS, REALTIME, RW, WR, WW
 from checkers.external.operations import count_operations
-from checkers.external.table import InSpark
+from checkers.external.table import SparkTable
 from checkers.external.tables import ExternalTables, make_external
 from checkers.spark.errors import SPARK_ERRORS
 from harness.history_files.schema import FAIL, INFO, OK, OPS
@@ -57,13 +57,13 @@ def test_one_rw_edge_is_told_from_two(rw: list[Pair], wr: list[Pair], single: bo
 def test_a_shortest_cycle_is_told_step_by_step() -> None:
     made = part(4, wr=[(0, 1), (1, 2), (2, 3), (3, 0), (1, 0)])
     (component,) = in_full(made, graph_of("G1c"))
-    assert shortest_cycle(made, component) == [Step(0, 1, WR, 0), Step(1, 0, WR, 4)]
+    assert shortest_cycle(made, component) == [CycleStep(0, 1, WR, 0), CycleStep(1, 0, WR, 4)]
 
 
 def test_a_path_through_moments_is_one_realtime_step() -> None:
     made = part(3, wr=[(2, 0)])
     (component,) = in_full(made, graph_of("G1c-realtime"))
-    assert shortest_cycle(made, component) == [Step(0, 2, REALTIME), Step(2, 0, WR, 0)]
+    assert shortest_cycle(made, component) == [CycleStep(0, 2, REALTIME), CycleStep(2, 0, WR, 0)]
 
 
 def test_process_order_skips_what_was_not_ok() -> None:
@@ -97,8 +97,10 @@ def test_an_edge_is_inside_only_if_both_its_ends_are_in_one_interval() -> None:
 
 
 def told_of(spark: SparkSession, ops: list[dict[str, object]], micro: pa.Table) -> ExternalTables:
-    operations = InSpark(spark.createDataFrame(pa.Table.from_pylist(ops, OPS)))
-    return make_external(operations, InSpark(spark.createDataFrame(micro)), count_operations(operations), 1)
+    operations = SparkTable(spark.createDataFrame(pa.Table.from_pylist(ops, OPS)))
+    return make_external(
+        operations, SparkTable(spark.createDataFrame(micro)), count_operations(operations), 1
+    )
 
 
 def cycles_of(spark: SparkSession, *micro: Row) -> tuple[list[str], Mapping[int, Set[int]]]:

@@ -14,14 +14,14 @@ from pyspark.sql import DataFrame, SparkSession
 from checkers.external.by_key.shuffle import collected
 from checkers.external.read_files import Histories, HistoryFile, read_histories
 from checkers.external.read_folders import read_folders
-from checkers.external.table import InFiles, InSpark
+from checkers.external.table import FileTable, SparkTable
 from checkers.external.tables import make_pieces
-from fencepost.histories import judge_histories
-from fencepost.stores import expand
-from harness.errors import UnreadableInput
+from fencepost.checks.histories import check_histories_files
+from fencepost.checks.run_folders import expand
+from harness.common.errors import UnreadableInput
 from harness.history_files.schema import FAIL, MICRO, NAMES, OK, OPS, TABLES
 from harness.history_files.url import Url, is_url
-from harness.verdict import Verdict
+from harness.results.verdict import Verdict
 from tests.reference.generate import random_history, to_jsonl
 from tests.support.micro import given, sent, table
 
@@ -130,10 +130,10 @@ def test_files_that_tasks_open_hold_the_same_rows(spark: SparkSession, tmp_path:
     given_rows = table(*(sent(n, n, n, FAIL if n % 3 == 0 else OK) for n in range(40)), given(41, 7, 7))
     micro = given_rows.drop(["committed"])
     pq.write_table(micro, tmp_path / "micro.parquet", row_group_size=7)
-    of_spark = make_pieces(InSpark(spark.createDataFrame(micro)), certain=True)
-    of_files = make_pieces(InFiles(spark, MICRO, [(0, tmp_path / "micro.parquet")]), certain=True)
+    of_spark = make_pieces(SparkTable(spark.createDataFrame(micro)), certain=True)
+    of_files = make_pieces(FileTable(spark, MICRO, [(0, tmp_path / "micro.parquet")]), certain=True)
     assert rows_of(of_files) == rows_of(of_spark) == sorted(map(str, given_rows.to_pylist()))
-    renumbered = make_pieces(InFiles(spark, MICRO, [(5, tmp_path / "micro.parquet")]), certain=True)
+    renumbered = make_pieces(FileTable(spark, MICRO, [(5, tmp_path / "micro.parquet")]), certain=True)
     assert collected(iter(renumbered.toArrow().to_batches()))["run"].unique().to_pylist() == [5]
 
 
@@ -147,7 +147,9 @@ def test_a_file_of_one_row_group_is_shared_out(spark: SparkSession, tmp_path: Pa
             yield pa.record_batch({"run": batch["op"], "task": pa.array([task] * len(batch))})
 
     form = pa.schema([("run", pa.int64()), ("task", pa.int64())])
-    shared = InFiles(spark, MICRO, [(0, tmp_path / "micro.parquet")]).in_tasks(numbered, form, ["run", "op"])
+    shared = FileTable(spark, MICRO, [(0, tmp_path / "micro.parquet")]).in_tasks(
+        numbered, form, ["run", "op"]
+    )
     told = shared.toArrow()
     assert sorted(told["run"].to_pylist()) == list(range(41))
     assert len(told["task"].unique()) == spark.sparkContext.defaultParallelism > 1
@@ -159,12 +161,12 @@ def test_a_table_whose_pages_are_damaged_is_told(spark: SparkSession, tmp_path: 
     ops = [{"run": 0, "op": op, "process": op, "f": "txn", "outcome": OK, "invoked": op - 1} for op in (2, 4)]
     for name, rows in (("ops", pa.Table.from_pylist(ops, OPS)), ("micro", micro), ("names", None)):
         pq.write_table(rows or NAMES.empty_table(), tmp_path / f"{name}.parquet")
-    (sound,) = judge_histories(spark, [tmp_path], frozenset())
+    (sound,) = check_histories_files(spark, [tmp_path], frozenset())
     assert isinstance(sound, Verdict)
     path = tmp_path / f"{damaged}.parquet"
     body = path.read_bytes()
     footer = int.from_bytes(body[-8:-4], "little") + 8
     path.write_bytes(body[:4] + b"\xff" * (len(body) - 4 - footer) + body[-footer:])
-    (answer,) = judge_histories(spark, [tmp_path], frozenset())
+    (answer,) = check_histories_files(spark, [tmp_path], frozenset())
     assert isinstance(answer, UnreadableInput)
     assert f"{damaged}.parquet is damaged" in str(answer)

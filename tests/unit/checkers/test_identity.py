@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from checkers.judging.stored_runs import StoredRun, judge
-from harness.verdict import Judgement
+from checkers.checking.stored_runs import StoredRun, check_runs
+from harness.results.verdict import CheckResult
 from tests.support.histories import OFFSETS, TRANSACTIONS, WALL_MS, History, Row
 from tests.support.stored_tables import write
 
@@ -27,19 +27,22 @@ def found(
     return register
 
 
-def join(h: History, about: Callable[[int], str] = str) -> None:
+def join(h: History, correlation_key: Callable[[int], str] = str) -> None:
     """Outputs say what they are about instead of naming their inputs. `about`: what those of an input are about."""
 
     def output(row: Row) -> Row:
         if not row["inputs"]:
             return row
         (at,) = (one["offset"] for one in row["inputs"])
-        named = {"about": about(at), "content": f"k: output of {at}"}
-        return row | {"value": None, "slot": None, "inputs": [], **named}
+        named = {"correlation_key": correlation_key(at), "content": f"k: output of {at}"}
+        return row | {"value": None, "output_name": None, "inputs": [], **named}
 
     h.alter("records", output)
     h.alter(
-        "expected", lambda row: row | {"about": about(row["offset"]), "content": f"k: due of {row['offset']}"}
+        "expected",
+        lambda row: (
+            row | {"correlation_key": correlation_key(row["offset"]), "content": f"k: due of {row['offset']}"}
+        ),
     )
     h.alter("partitions", lambda row: row | {"compacted": False})
     h.alter("stages", lambda row: row | {"journaled": False})
@@ -109,7 +112,9 @@ def an_output_that_no_input_accounts_for(h: History) -> None:
     stray = len(h.entries["x"]) - 1
     h.alter(
         "records",
-        lambda row: row | {"about": "?"} if (row["tp"], row["offset"]) == (h.tp["x"], stray) else row,
+        lambda row: (
+            row | {"correlation_key": "?"} if (row["tp"], row["offset"]) == (h.tp["x"], stray) else row
+        ),
     )
 
 
@@ -118,7 +123,7 @@ def an_output_that_holds_something_else(h: History) -> None:
     h.feed(1)
     h.take(0)
     join(h)
-    h.alter("records", lambda row: row | {"digest": 8} if row.get("about") is not None else row)
+    h.alter("records", lambda row: row | {"digest": 8} if row.get("correlation_key") is not None else row)
 
 
 @found(offset_output_mismatch=1)
@@ -151,7 +156,7 @@ def one_on_a_cluster_that_others_had_used_before(h: History) -> None:
 @found(reprocessed_input=1, lost_input=1)
 def one_output_twice_and_the_other_never(h: History) -> None:
     h.feed(1)
-    h.rows["expected"].append(h.rows["expected"][0] | {"slot": "x#2", "digest": 8})
+    h.rows["expected"].append(h.rows["expected"][0] | {"output_name": "x#2", "digest": 8})
     h.take(0, names=[0, 0])
     join(h)
 
@@ -168,10 +173,13 @@ def inputs_that_are_alike_in_two_partitions_and_outputs_crosswise(h: History) ->
 @found(corrupt=1)
 def of_several_outputs_the_one_that_holds_something_else(h: History) -> None:
     h.feed(1)
-    h.rows["expected"].append(h.rows["expected"][0] | {"slot": "x#2", "digest": 8})
+    h.rows["expected"].append(h.rows["expected"][0] | {"output_name": "x#2", "digest": 8})
     h.take(0, names=[0, 0])
     join(h)
-    h.alter("records", lambda row: row | {"digest": 9} if row.get("about") and row["offset"] == 0 else row)
+    h.alter(
+        "records",
+        lambda row: row | {"digest": 9} if row.get("correlation_key") and row["offset"] == 0 else row,
+    )
 
 
 @found()
@@ -232,7 +240,7 @@ def an_offset_above_a_marker_alone(h: History) -> None:
 
 
 @pytest.fixture(scope="module")
-def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Judgement]:
+def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, CheckResult]:
     histories = []
     for run, (draw, _, topics) in enumerate(CASES.values()):
         history = History(inputs=topics)
@@ -243,13 +251,13 @@ def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dic
         StoredRun(run, folder, WALL_MS, blind=True, unjournaled=True, joined=True, had_log=True, healed_ns=0)
         for run, _ in histories
     ]
-    told = judge(spark, runs)
+    told = check_runs(spark, runs)
     return {name: told[run] for run, name in enumerate(CASES)}
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_what_is_joined_is_judged_as_if_it_had_named_its_input(
-    name: str, judged: dict[str, Judgement]
+    name: str, judged: dict[str, CheckResult]
 ) -> None:
     told = judged[name]
     assert {anomaly: one.count for anomaly, one in told.anomalies.items()} == CASES[name][1], told.anomalies
@@ -268,13 +276,13 @@ def test_what_is_joined_is_judged_as_if_it_had_named_its_input(
     ],
 )
 def test_what_stands_there_and_what_was_due_is_told(
-    case: Callable[[History], None], anomaly: str, words: str, judged: dict[str, Judgement]
+    case: Callable[[History], None], anomaly: str, words: str, judged: dict[str, CheckResult]
 ) -> None:
     (sentence,) = judged[case.__name__].anomalies[anomaly].sentences
     assert sentence.endswith(words)
 
 
-def test_a_cause_is_told_within_one_transaction(judged: dict[str, Judgement]) -> None:
+def test_a_cause_is_told_within_one_transaction(judged: dict[str, CheckResult]) -> None:
     told = judged[a_transaction_of_which_one_record_is_aborted.__name__].anomalies
     assert told["offset-output-mismatch"].because == "torn-transaction"
     assert told["torn-transaction"].because is None
@@ -286,7 +294,7 @@ def test_without_a_word_of_what_is_due_nobody_is_accused(spark: SparkSession, tm
     history.alter("expected", lambda row: None)
     folder = write(tmp_path / "runs", [(1, history)], log=True)
     run = StoredRun(1, folder, WALL_MS, blind=True, unjournaled=True, joined=True, had_log=True)
-    told = judge(spark, [run])[1]
+    told = check_runs(spark, [run])[1]
     assert not told.anomalies
     assert any("expected is empty" in reason.text for reason in told.broken.values())
 
@@ -297,13 +305,13 @@ def ungrouped(h: History) -> None:
         h.alter(table, lambda row: row | {"group": None})
 
 
-def one(spark: SparkSession, folder: Path, draw: Callable[[History], None], **more: bool) -> Judgement:
+def one(spark: SparkSession, folder: Path, draw: Callable[[History], None], **more: bool) -> CheckResult:
     """What is said of one history."""
     history = History()
     draw(history)
     kept = write(folder / "runs", [(1, history)], log=True)
     run = StoredRun(1, kept, WALL_MS, blind=True, unjournaled=True, had_log=True, healed_ns=0, **more)
-    return judge(spark, [run])[1]
+    return check_runs(spark, [run])[1]
 
 
 @pytest.mark.parametrize("grouped", [True, False])

@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 
 from checkers.spark.interrupts import interruptible
-from checkers.spark.session import Pending
+from checkers.spark.session import StartingSpark
 
 
 class Told:
@@ -39,7 +39,7 @@ def handled() -> Iterator[None]:
 
 @pytest.mark.usefixtures("handled")
 def test_an_interrupt_kills_spark_and_comes_through(pending: Told) -> None:
-    with pytest.raises(KeyboardInterrupt), interruptible(cast(Pending, pending)):
+    with pytest.raises(KeyboardInterrupt), interruptible(cast(StartingSpark, pending)):
         signal.raise_signal(signal.SIGINT)
     assert (pending.killed, pending.closed) == (True, True)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
@@ -47,7 +47,7 @@ def test_an_interrupt_kills_spark_and_comes_through(pending: Told) -> None:
 
 @pytest.mark.usefixtures("handled")
 def test_without_one_nothing_is_killed_or_closed(pending: Told) -> None:
-    with interruptible(cast(Pending, pending)):
+    with interruptible(cast(StartingSpark, pending)):
         assert signal.getsignal(signal.SIGINT) is not signal.default_int_handler
     assert (pending.killed, pending.closed) == (False, False)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
@@ -56,7 +56,7 @@ def test_without_one_nothing_is_killed_or_closed(pending: Told) -> None:
 @pytest.mark.usefixtures("handled")
 def test_who_ignores_interrupts_goes_on_ignoring_them(pending: Told) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    with interruptible(cast(Pending, pending)):
+    with interruptible(cast(StartingSpark, pending)):
         assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
         signal.raise_signal(signal.SIGINT)
     assert not pending.killed
@@ -67,7 +67,7 @@ def test_another_thread_leaves_interrupts_alone(pending: Told) -> None:
     seen: list[object] = []
 
     def work() -> None:
-        with interruptible(cast(Pending, pending)):
+        with interruptible(cast(StartingSpark, pending)):
             seen.append(signal.getsignal(signal.SIGINT))
 
     thread = threading.Thread(target=work)

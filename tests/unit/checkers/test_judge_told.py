@@ -6,12 +6,12 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from checkers.checking.external_histories import TOO_LARGE, check_histories
 from checkers.external.graph.names import GRAPHS, RW
-from checkers.external.table import InSpark
-from checkers.judging.external_histories import TOO_LARGE, judge_external
+from checkers.external.table import SparkTable
 from harness.history_files.schema import NAMES, NAMES_FROM, OK, OPS
-from harness.reasons import ReasonCode
-from harness.verdict import Judgement
+from harness.results.reasons import ReasonCode
+from harness.results.verdict import CheckResult
 from tests.support.micro import given, sent, table
 
 # The reader of op 30 lags behind every writer; ops 5 and 6 read what the other wrote.
@@ -21,7 +21,7 @@ LAGGING = [
 ]  # fmt: skip
 
 
-def judged(spark: SparkSession, micro: list[dict[str, object]], names: dict[int, str]) -> Judgement:
+def judged(spark: SparkSession, micro: list[dict[str, object]], names: dict[int, str]) -> CheckResult:
     ops = [
         {"run": 0, "op": op, "process": op, "f": "txn", "outcome": OK, "invoked": op - 1}
         for op in sorted({row["op"] for row in micro})
@@ -32,7 +32,7 @@ def judged(spark: SparkSession, micro: list[dict[str, object]], names: dict[int,
         table(*micro).drop(["committed"]),
         pa.Table.from_pylist(texts, NAMES),
     )
-    return judge_external(*(InSpark(spark.createDataFrame(one)) for one in tables), [0])[0]
+    return check_histories(*(SparkTable(spark.createDataFrame(one)) for one in tables), [0])[0]
 
 
 def test_what_is_looked_for_in_part_stands_in_not_checked(
@@ -61,8 +61,8 @@ def without_reads(spark: SparkSession, kinds: dict[int, list[str]]) -> list[str]
         for n, f in enumerate(names)
     ]
     tables = (pa.Table.from_pylist(ops, OPS), table().drop(["committed"]), NAMES.empty_table())
-    said = judge_external(*(InSpark(spark.createDataFrame(one)) for one in tables), list(kinds))
-    return [one.broken[ReasonCode.NOTHING_READ].text for one in said.values() if isinstance(one, Judgement)]
+    said = check_histories(*(SparkTable(spark.createDataFrame(one)) for one in tables), list(kinds))
+    return [one.broken[ReasonCode.NOTHING_READ].text for one in said.values() if isinstance(one, CheckResult)]
 
 
 def test_where_nothing_was_read_the_kinds_that_were_passed_over_are_named(spark: SparkSession) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from checkers.spark.jvm import SparkSettings, find_java, java_command
-from harness.errors import EnvironmentFailure
+from harness.common.errors import EnvironmentFailure
 
 
 def _java(home: Path, version: str) -> Path:

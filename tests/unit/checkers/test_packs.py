@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from checkers.external.by_key import version_log as packs
-from checkers.external.by_key.rows import Rows, make_records
+from checkers.external.by_key.rows import OperationRows, make_records
 from checkers.external.by_key.version_log import FOLLOWED, LINES, READ, Pack, cut, make_pack
 from checkers.external.graph.edges import edges_of
 from checkers.external.graph.names import RW, WR, WW
@@ -15,7 +15,7 @@ from tests.support.micro import given, sent, table
 
 
 def test_edges_follow_from_versions_and_their_readers() -> None:
-    rows = Rows(table(sent(1, 5, 0, run=2), sent(3, 6, 4, run=2), given(4, 5, 0, run=2)))
+    rows = OperationRows(table(sent(1, 5, 0, run=2), sent(3, 6, 4, run=2), given(4, 5, 0, run=2)))
     edges = edges_of(make_pack(rows, make_records(rows)))
     pairs = {
         kind: [(a % LINES, b % LINES) for a, b in zip(e.src, e.dst, strict=True)] for kind, e in edges.items()
@@ -25,7 +25,7 @@ def test_edges_follow_from_versions_and_their_readers() -> None:
 
 
 def test_what_never_completed_wrote_the_version_that_was_read() -> None:
-    rows = Rows(
+    rows = OperationRows(
         table(sent(1, 5, 0), sent(3, 6, None, OPEN), sent(7, 9, None, OPEN), given(4, 6, 4), given(5, 5, 0))
     )
     assert {kind: len(e.src) for kind, e in edges_of(make_pack(rows, make_records(rows))).items()} == {
@@ -34,7 +34,7 @@ def test_what_never_completed_wrote_the_version_that_was_read() -> None:
 
 
 def test_a_record_has_its_lowest_offset_or_none() -> None:
-    rows = Rows(table(sent(1, 5, 7), given(3, 5, 4), sent(4, 6, None), given(6, 8, 0)))
+    rows = OperationRows(table(sent(1, 5, 7), given(3, 5, 4), sent(4, 6, None), given(6, 8, 0)))
     pack = make_pack(rows, make_records(rows))
     assert dict(zip(pack.value.tolist(), pack.offset.tolist(), strict=True)) == {5: 4, 6: -1, 8: 0}
 
@@ -52,7 +52,7 @@ def a_pack(seed: int) -> Pack:
         for n in range(20)
         for who in range(int(rng.integers(0, 4)))
     ]
-    rows = Rows(table(*sends, *polls))
+    rows = OperationRows(table(*sends, *polls))
     return make_pack(rows, make_records(rows))
 
 

@@ -8,7 +8,7 @@ import pytest
 from checkers.stored.partitions import rows_of_topics, rows_of_tps
 from checkers.stored.runs import rows_of_journals, rows_of_runs
 from checkers.stored.tally import Tally
-from harness.history import Isolation, Role
+from harness.model.vocabulary import Isolation, Role
 
 NOTHING = Tally({}, {}, {}, {})
 PARTITION = {"run": 1, "tp": 0, "topic": "x", "partition": 0, "internal": False, "compacted": False}
@@ -46,7 +46,12 @@ def one_tp(*, replicas: Any = (), ends: Any = (), stages: Any = ()) -> dict[str,
 def test_a_partition_of_which_nothing_is_known_has_no_log_and_no_reader() -> None:
     row = one_tp()
     assert (row["logged"], row["followers"], row["is_input"], row["rc_end"]) == (False, 0, False, False)
-    assert (row["log_end"], row["rc_first"], row["ru_next"], row["lenient"]) == (None, None, None, None)
+    assert (row["log_end"], row["rc_first"], row["ru_next"], row["allows_duplicates"]) == (
+        None,
+        None,
+        None,
+        None,
+    )
 
 
 def test_a_reader_began_at_the_log_start_where_that_is_higher_and_the_log_is_whole() -> None:
@@ -79,7 +84,7 @@ def test_a_topic_keeps_order_if_all_of_its_stages_promise_it() -> None:
     assert one_tp(stages=[stage(), stage()])["ordered"]
     assert not one_tp(stages=[stage(), stage(ordered=None)])["ordered"]
     row = one_tp(stages=[stage(), stage(stage="t", positions="each", guarantee="at-least-once")])
-    assert (row["each"], row["is_input"], row["lenient"]) == (True, True, ["t"])
+    assert (row["each"], row["is_input"], row["allows_duplicates"]) == (True, True, ["t"])
 
 
 def test_a_topic_is_whole_if_none_of_its_partitions_is_compacted_or_begins_late() -> None:

@@ -13,13 +13,13 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from bench.scale import write
+from benchmarks.scale import write
 from checkers.anomalies import poll_order
-from checkers.judging.bisect import Answers, each
+from checkers.checking.bisect import BatchResults, each
 from checkers.spark.errors import errors_of_ours
-from fencepost.histories import judge_histories
-from harness.errors import AnalysisFailed, EnvironmentFailure, FencepostError, UnreadableInput
-from harness.verdict import Judgement, Validity, Verdict
+from fencepost.checks.histories import check_histories_files
+from harness.common.errors import AnalysisFailed, EnvironmentFailure, FencepostError, UnreadableInput
+from harness.results.verdict import CheckResult, Validity, Verdict
 from tests.reference.generate import random_history, to_jsonl
 
 
@@ -29,19 +29,19 @@ class Run:
 
 
 RUNS = [Run(number) for number in range(8)]
-SOUND = Judgement(anomalies={}, not_checked={}, broken={}, coverage={}, stats={})
+SOUND = CheckResult(anomalies={}, not_checked={}, broken={}, coverage={}, stats={})
 
 
 def judging(*, fails: Sequence[int] = (), crashes: Sequence[int] = ()) -> tuple[Any, list[int]]:
     """A job that fails if one of `fails` is in it, and one check of which crashes on `crashes`; its sizes."""
     sizes: list[int] = []
 
-    def judge(asked: Sequence[Run]) -> Answers:
+    def judge(asked: Sequence[Run]) -> BatchResults:
         numbers = [one.run for one in asked]
         sizes.append(len(numbers))
         if bad := set(numbers) & set(fails):
             raise AnalysisFailed(f"failed on {bad}")
-        return Answers(dict.fromkeys(numbers, SOUND), bool(set(numbers) & set(crashes)))
+        return BatchResults(dict.fromkeys(numbers, SOUND), bool(set(numbers) & set(crashes)))
 
     return judge, sizes
 
@@ -67,7 +67,7 @@ def test_a_check_that_crashes_is_not_held_against_all() -> None:
 
 
 def test_where_spark_is_gone_nothing_more_is_asked_of_it() -> None:
-    def judge(asked: Sequence[Run]) -> Answers:
+    def judge(asked: Sequence[Run]) -> BatchResults:
         with errors_of_ours():
             raise ConnectionRefusedError(111, "Connection refused")
 
@@ -79,7 +79,7 @@ def test_what_an_ended_spark_says_is_held_against_no_history(monkeypatch: pytest
     stopped = Mock(**{"_jsc.sc.return_value.isStopped.return_value": True})
     monkeypatch.setattr(SparkContext, "_active_spark_context", stopped)
 
-    def judge(asked: Sequence[Run]) -> Answers:
+    def judge(asked: Sequence[Run]) -> BatchResults:
         with errors_of_ours():
             raise PySparkException('because the return value of "SparkContext.dagScheduler()" is null')
 
@@ -124,7 +124,7 @@ def test_a_history_with_a_damaged_table_is_told_alone(
     start = chunk.dictionary_page_offset or chunk.data_page_offset
     page.write_bytes(body[:start] + b"\xff" * 60 + body[start + 60 :])  # the footer stays whole
     asked = [tmp_path / "damaged", right, tmp_path / "none.jsonl"]
-    damaged, other, none = judge_histories(spark, asked, frozenset())
+    damaged, other, none = check_histories_files(spark, asked, frozenset())
     assert (
         isinstance(damaged, UnreadableInput)
         and str(damaged) == f"{page} is damaged: a part of it cannot be read"
@@ -143,7 +143,7 @@ def test_where_the_graph_cannot_be_looked_at_the_other_findings_stay(
         raise PySparkException("out of cheese")
 
     monkeypatch.setattr("checkers.external.tables.make_components", crash)
-    (verdict,) = judge_histories(spark, [wrong], frozenset())
+    (verdict,) = check_histories_files(spark, [wrong], frozenset())
     assert isinstance(verdict, Verdict) and "poll-skip" in verdict.anomalies
     assert any("out of cheese" in reason.text for reason in verdict.unknown_because)
 
@@ -163,7 +163,7 @@ def test_a_check_that_crashes_on_one_history_leaves_the_other_its_verdict(
 
         return F.raise_error(F.lit("out of cheese")).cast("string")
 
-    valid, unknown = judge_histories(spark, [right, wrong], frozenset())
+    valid, unknown = check_histories_files(spark, [right, wrong], frozenset())
     assert isinstance(valid, Verdict) and valid.valid is Validity.VALID
     assert isinstance(unknown, Verdict) and unknown.valid is Validity.UNKNOWN
     assert any("out of cheese" in reason.text for reason in unknown.unknown_because)

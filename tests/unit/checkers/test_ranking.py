@@ -6,9 +6,9 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from checkers.checking.ranking import causes_of_few, first_of_few
+from checkers.checking.run_checks import _caused, _first, _found
 from checkers.findings.form import FINDING
-from checkers.judging.ranking import causes_of_few, first_of_few
-from checkers.judging.run_checks import _caused, _first, _found
 from tests.support.micro import Row
 
 
@@ -86,6 +86,6 @@ def test_what_is_too_much_to_be_ranked_here_stays_in_spark(
 ) -> None:
     rows = [finding("unseen", number, number) for number in range(3)]
     for most, here in ((3, 3), (2, 0)):
-        monkeypatch.setattr("checkers.judging.run_checks.FEW", most)
+        monkeypatch.setattr("checkers.checking.run_checks.FEW", most)
         found = _found(frame_of(spark, rows))
         assert (len(found.few), found.many is None) == (here, here > 0)

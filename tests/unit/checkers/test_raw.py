@@ -10,19 +10,19 @@ import pytest
 from cases import store
 from pyspark.sql import SparkSession
 
-from checkers.spark.checkpoint import here
+from checkers.spark.checkpoint import local_table
 from checkers.stored import sources as reading
-from checkers.stored.raw import count_raw
+from checkers.stored.recorded_counts import count_recorded
 from checkers.stored.sources import Sources, columns, read_sources
-from checkers.stored.tally import Counted, Tally, tally
-from harness.errors import UnreadableInput
+from checkers.stored.tally import TableCounts, Tally, tally
+from harness.common.errors import UnreadableInput
 from harness.record.schema import HISTORY
 
 
 def by_spark(s: Sources) -> Tally:
     """The definition."""
     unjournaled = s["stages"].where("journaled = false")
-    due = s["expected"].where("slot is not null and about is null")
+    due = s["expected"].where("output_name is not null and about is null")
     offsets = {
         "within": "transactional",
         "unnamed": "op is null and transactional",
@@ -30,17 +30,17 @@ def by_spark(s: Sources) -> Tally:
     }
     return tally(
         [
-            Counted("ops", s["ops"], {}, text="journal"),
-            Counted("sends", s["sends"], {}, text="topic"),
-            Counted("claims", s["claims"], {}),
-            Counted("assignments", s["assignments"], {"given_up": "not gained"}),
-            Counted("expected", s["expected"], {}, text="stage", by_tp="tp"),
-            Counted("sums", s["expected"].where("adds is not null"), {}, text="topic"),
-            Counted("due", s["expected"].where("adds is null"), {}, text="topic"),
-            Counted("named", due.join(unjournaled, ["run", "stage"], "left_semi"), {}, text="topic"),
-            Counted("ended", s["records"].where("sentinel"), {}, most="timestamp_ms"),
-            Counted("transactions", s["transactions"], {}, by_tp="log_tp", most="timeout_ms"),
-            Counted("offsets", s["offsets"], offsets, text="group"),
+            TableCounts("ops", s["ops"], {}, text="journal"),
+            TableCounts("sends", s["sends"], {}, text="topic"),
+            TableCounts("claims", s["claims"], {}),
+            TableCounts("assignments", s["assignments"], {"given_up": "not gained"}),
+            TableCounts("expected", s["expected"], {}, text="stage", by_tp="tp"),
+            TableCounts("sums", s["expected"].where("adds is not null"), {}, text="topic"),
+            TableCounts("due", s["expected"].where("adds is null"), {}, text="topic"),
+            TableCounts("named", due.join(unjournaled, ["run", "stage"], "left_semi"), {}, text="topic"),
+            TableCounts("ended", s["records"].where("sentinel"), {}, most="timestamp_ms"),
+            TableCounts("transactions", s["transactions"], {}, by_tp="log_tp", most="timeout_ms"),
+            TableCounts("offsets", s["offsets"], offsets, text="group"),
         ]
     )
 
@@ -62,7 +62,7 @@ def test_of_all_cases(
 ) -> None:
     monkeypatch.setattr(reading, "HERE_ROWS", at_most)
     s = read_sources(spark, store(tmp_path))
-    counts = told(count_raw(s))
+    counts = told(count_recorded(s))
     assert counts == told(by_spark(s))
     assert {name for _, name in counts["counts"]} == {
         *("ops", "sends", "claims", "assignments", "expected", "ended", "transactions", "offsets"),
@@ -74,14 +74,14 @@ OFFSETS = [(op, transactional) for op in (None, 1) for transactional in (None, F
 
 
 def test_of_what_is_missing(spark: SparkSession) -> None:
-    empty = {name: here(spark, schema.empty_table()) for name, schema in HISTORY.items()}
+    empty = {name: local_table(spark, schema.empty_table()) for name, schema in HISTORY.items()}
     expected = pa.table(
         {
             "run": pa.array([1] * 6 + [2], pa.int64()),
             "stage": ["kept", *["blind"] * 5, "blind"],
             "topic": ["x", "x", "x", None, "y", "y", "x"],
-            "slot": ["s", "s", None, "s", "s", "s", "s"],
-            "about": [None, None, None, None, "k", None, None],
+            "output_name": ["s", "s", None, "s", "s", "s", "s"],
+            "correlation_key": [None, None, None, None, "k", None, None],
             "tp": pa.array([0, 0, 1, None, 1, 1, 0], pa.int32()),
             "adds": pa.array([None, None, 3, None, None, None, None], pa.int64()),
         }
@@ -105,8 +105,8 @@ def test_of_what_is_missing(spark: SparkSession) -> None:
         }
     )
     more = {"expected": expected, "stages": stages, "offsets": offsets, "transactions": transactions}
-    s = {**empty, **{name: here(spark, table) for name, table in more.items()}}
-    counts = count_raw(s)
+    s = {**empty, **{name: local_table(spark, table) for name, table in more.items()}}
+    counts = count_recorded(s)
     assert told(counts) == told(by_spark(s))
     assert counts.texts(1, "named") == {"x": {"rows": 1}, None: {"rows": 1}, "y": {"rows": 1}}
     assert counts.of(1, "offsets") == {"within": 2, "unnamed": 1, "outside": 1, "rows": 6}
@@ -119,7 +119,7 @@ def test_a_column_that_a_file_lacks_and_a_damaged_page_are_named(
     (run, *_) = store(tmp_path)
     path = run.folder / "history" / "expected.parquet"
     table = pq.read_table(path)
-    pq.write_table(table.drop_columns(["about"]), path)
+    pq.write_table(table.drop_columns(["correlation_key"]), path)
     with pytest.raises(UnreadableInput, match="column about is missing"):
         reading._scan(spark, [path.parent], "expected", HISTORY["expected"])
     frame = reading._scan(spark, [path.parent], "sends", HISTORY["sends"])

@@ -1,14 +1,14 @@
 """What stands in `not_checked` where a cluster does not give the logs of its internal topics."""
 
-from checkers.judging.completeness import missing_needs
-from checkers.judging.gathered import Facts
+from checkers.checking.completeness import missing_needs
+from checkers.checking.gathered import EvidenceCounts
 
 REFUSED = {"__transaction_state": "ACLs keep it", "__consumer_offsets": "ACLs keep it too"}
 
 
-def facts(*logged: str) -> Facts:
+def facts(*logged: str) -> EvidenceCounts:
     """A run with these logs."""
-    told = Facts()
+    told = EvidenceCounts()
     for tp, topic in enumerate(("in", "__transaction_state", "__consumer_offsets")):
         row = {"topic": topic, "partition": 0, "internal": topic != "in", "logged": topic in logged}
         told.partitions[tp] = {**row, "followers": 0}

@@ -7,21 +7,21 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from checkers.judging.right_run import TAKEN, X, write_right_run
-from checkers.judging.stored_runs import judge
-from checkers.judging.warm_up import INPUTS, warm_up
+from checkers.checking.right_run import TAKEN, X, write_right_run
+from checkers.checking.stored_runs import check_runs
+from checkers.checking.warm_up import INPUTS, warm_up
 from checkers.registry import STORE_CHECKERS
 from checkers.spark.partitions import BY_ROWS, PARTITIONS, in_one, in_several, partitioned
 from checkers.spark.session import _try_to_warm_up
 from checkers.stored.sources import HERE_ROWS
-from harness.errors import AnalysisFailed, EnvironmentFailure
+from harness.common.errors import AnalysisFailed, EnvironmentFailure
 
 LEFT_OUT = {"aggregate-mismatch"}
 """It states no sum; all others are checked."""
 
 
 def test_nothing_is_wrong_with_it(spark: SparkSession, tmp_path: Path) -> None:
-    judged = judge(spark, [write_right_run(tmp_path, 10)])[0]
+    judged = check_runs(spark, [write_right_run(tmp_path, 10)])[0]
     assert judged.anomalies == {}
     assert judged.broken == {}
     own = {anomaly for checker in STORE_CHECKERS for anomaly in checker.anomalies}
@@ -36,7 +36,7 @@ def test_with_another_marker_it_is_wrong(spark: SparkSession, tmp_path: Path) ->
         if (row["tp"], row["base_offset"]) == (X, TAKEN):
             row["marker"] = "abort"
     pq.write_table(pa.Table.from_pylist(rows, pq.read_schema(path)), path)
-    judged = judge(spark, [run])[0]
+    judged = check_runs(spark, [run])[0]
     assert {"lost-commit", "dirty-read", "lost-input"} <= judged.anomalies.keys()
 
 
@@ -58,7 +58,7 @@ def test_a_large_one_is_judged_in_several_partitions(
         with partitioned(spark, lambda: 0):
             seen.append((spark.conf.get(PARTITIONS), in_one(spark)))
 
-    monkeypatch.setattr("checkers.judging.warm_up.judge", judged)
+    monkeypatch.setattr("checkers.checking.warm_up.check_runs", judged)
     settings.conf.set(BY_ROWS, "yes")
     settings.conf.set(PARTITIONS, "7")
     warm_up(settings, tmp_path, large=large)

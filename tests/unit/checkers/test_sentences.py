@@ -3,9 +3,9 @@ from typing import Any
 
 import pytest
 
-from checkers.judging.telling import tell
+from checkers.checking.telling import with_wording
 from checkers.registry import STORE_CHECKERS
-from harness.verdict import Found
+from harness.results.verdict import AnomalyFindings
 from reports.told import sentence as first_sentence
 from tests.support.synthetic_store import REPROCESSED, operation, record
 
@@ -24,8 +24,8 @@ SPINE = [name for checker in STORE_CHECKERS for name in checker.anomalies]
 
 def sentence(anomaly: str, example: dict[str, Any]) -> str:
     """As the report has it."""
-    found = Found(1, [example])
-    return first_sentence(anomaly, tell(anomaly, found) if anomaly in SPINE else found)
+    found = AnomalyFindings(1, [example])
+    return first_sentence(anomaly, with_wording(anomaly, found) if anomaly in SPINE else found)
 
 
 EXAMPLES: dict[str, list[tuple[dict[str, Any], str]]] = {

@@ -6,10 +6,16 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from checkers.spark import checkpoint
-from checkers.spark.checkpoint import collected, freed_at_the_end, here, keep, keep_or_bring
+from checkers.spark import checkpoint as checkpoint_module
+from checkers.spark.checkpoint import (
+    checkpoint,
+    checkpoint_or_collect,
+    freeing_checkpoints,
+    local_rows,
+    local_table,
+)
 from checkers.spark.conf import spark_conf
-from checkers.spark.gather import beside, grouped
+from checkers.spark.joins import broadcast, group
 from checkers.spark.jvm import SparkSettings
 from checkers.spark.partitions import BY_ROWS, PARTITIONS, in_one, needed, partitioned, read_in_one
 
@@ -19,10 +25,10 @@ def kept(spark: SparkSession) -> set[int]:
 
 
 def test_what_was_kept_is_freed_and_what_was_there_before_stays(spark: SparkSession) -> None:
-    earlier = keep(spark.range(3))
+    earlier = checkpoint(spark.range(3))
     before = kept(spark)
-    with freed_at_the_end(spark):
-        assert keep(spark.range(5)).count() == 5
+    with freeing_checkpoints(spark):
+        assert checkpoint(spark.range(5)).count() == 5
         assert kept(spark) > before
     assert kept(spark) == before
     assert earlier.count() == 3
@@ -33,27 +39,27 @@ def test_what_was_kept_is_freed_and_what_was_there_before_stays(spark: SparkSess
 def test_a_table_is_the_same_whether_it_has_few_rows_or_many(
     settings: SparkSession, monkeypatch: pytest.MonkeyPatch, partitions: str, rows: int
 ) -> None:
-    monkeypatch.setattr(checkpoint, "FEW_ROWS", 3)
+    monkeypatch.setattr(checkpoint_module, "FEW_ROWS", 3)
     settings.conf.set(PARTITIONS, partitions)
     frame = settings.range(rows, numPartitions=4).selectExpr("id", "struct(id as n, array(id) as of) as it")
     before = kept(settings)
-    brought = keep_or_bring(frame)
-    assert sorted(row.id for row in brought.collect()) == list(range(rows))
+    collect_small = checkpoint_or_collect(frame)
+    assert sorted(row.id for row in collect_small.collect()) == list(range(rows))
     assert (kept(settings) == before) is (rows <= 3 and partitions == "1")
 
 
 def test_the_rows_of_a_table_that_is_here_are_those_that_spark_has(spark: SparkSession) -> None:
     rows = [{"id": 1, "it": {"n": None, "of": [1, None]}}, {"id": 2, "it": None}]
-    table = here(spark, pa.Table.from_pylist(rows))
-    assert collected(table) == rows
-    assert collected(table.where("true or id > 0")) == rows
-    assert collected(table.where("id = 2")) == rows[1:]
+    table = local_table(spark, pa.Table.from_pylist(rows))
+    assert local_rows(table) == rows
+    assert local_rows(table.where("true or id > 0")) == rows
+    assert local_rows(table.where("id = 2")) == rows[1:]
 
 
 def test_pieces_without_rows_hide_no_others(spark: SparkSession) -> None:
     some = pa.Table.from_pylist([{"id": 1}, {"id": 2}])
     none = some.schema.empty_table()
-    table = here(spark, pa.concat_tables([none, none, some, none, none, none, some]))
+    table = local_table(spark, pa.concat_tables([none, none, some, none, none, none, some]))
     assert [row.id for row in table.collect()] == [1, 2, 1, 2]
 
 
@@ -97,8 +103,8 @@ def test_in_one_partition_nothing_is_shuffled(settings: SparkSession) -> None:
     for rows, shuffled in ((10, False), (10**7, True)):
         with partitioned(settings, lambda rows=rows: rows):  # type: ignore[misc]
             numbers = read_in_one(settings.range(100)).selectExpr("id", "id % 3 as run")
-            sums = grouped(numbers.unionByName(numbers), ["run"], ["sum(id) as summed"])
-            found = numbers.join(beside(sums), on=["run"], how="left").where("id < summed")
+            sums = group(numbers.unionByName(numbers), ["run"], ["sum(id) as summed"])
+            found = numbers.join(broadcast(sums), on=["run"], how="left").where("id < summed")
             plan = found._jdf.queryExecution().executedPlan().toString()  # type: ignore[operator]
             assert ("Exchange" in plan) is shuffled
             assert found.count() == 100

@@ -7,12 +7,12 @@ from cases import CASES, store
 from pyspark.sql import SparkSession
 
 from checkers.checker import Checker
+from checkers.checking.prefilter import count
+from checkers.checking.stored_runs import check_runs
 from checkers.findings.rules import Rule, Suspect
-from checkers.judging.prefilter import count
-from checkers.judging.stored_runs import judge
 from checkers.registry import STORE_CHECKERS
 from checkers.stored.tables import Tables
-from harness.verdict import Judgement
+from harness.results.verdict import CheckResult
 
 SUSPICIOUS = [
     "undue_fencing",
@@ -68,7 +68,7 @@ def test_a_condition_over_any_table_is_asked(tables: Tables) -> None:
 
 
 def test_a_run_is_judged_alone_as_it_is_among_others(
-    spark: SparkSession, judged: dict[str, Judgement], tmp_path: Path
+    spark: SparkSession, judged: dict[str, CheckResult], tmp_path: Path
 ) -> None:
     """Alone a run has tables that are empty, of which Spark plans nothing, and checkers that are not asked."""
     names = {name: judgement for name, judgement in judged.items() if judgement.anomalies}
@@ -78,13 +78,13 @@ def test_a_run_is_judged_alone_as_it_is_among_others(
     for run, case in enumerate(CASES):
         if case.name in sorted(of_each.values())[::10]:
             folder = tmp_path / f"run-{run}"
-            alone = judge(spark, [case.alone(folder, runs[run])])[run]
+            alone = check_runs(spark, [case.alone(folder, runs[run])])[run]
             assert case.differs(alone) is None
 
 
 def test_in_several_partitions_the_same_is_said(
-    several: SparkSession, judged: dict[str, Judgement], tmp_path: Path
+    several: SparkSession, judged: dict[str, CheckResult], tmp_path: Path
 ) -> None:
-    judgements = judge(several, store(tmp_path))
+    judgements = check_runs(several, store(tmp_path))
     differences = [case.differs(judgements[run]) for run, case in enumerate(CASES)]
     assert [one for one in differences if one is not None] == []

@@ -4,12 +4,18 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from checkers.judging.stored_runs import StoredRun, judge
-from harness.history import Shape
+from checkers.checking.stored_runs import StoredRun, check_runs
+from harness.model.vocabulary import Exercise
 from tests.support.histories import WALL_MS, History
 from tests.support.stored_tables import OFFSETS, write
 
-SHAPES = (Shape.SEVERAL_TOPICS, Shape.EMPTY, Shape.OFFSETS_ONLY, Shape.OUTPUTS_ONLY, Shape.TIMED_OUT)
+SHAPES = (
+    Exercise.SEVERAL_TOPICS,
+    Exercise.EMPTY,
+    Exercise.OFFSETS_ONLY,
+    Exercise.OUTPUTS_ONLY,
+    Exercise.TIMED_OUT,
+)
 GOALS = tuple(shape.value for shape in SHAPES)
 
 
@@ -22,8 +28,8 @@ def _unusual() -> History:
         h.poll(both, source, 0, h.entries[source][0]["value"])
         h.rows["claims"].append({"op": both.op, "group": "g", "tp": h.tp[source], "first": 0, "next": 1})
         value = f"{both.name}:{len(both.values)}"
-        at = h.put("x", value, 1, slot="x", inputs=[(source, 0)], digest=7)
-        h.send(both, "x", at, inputs=[0], slot="x", source=source)
+        at = h.put("x", value, 1, output_name="x", inputs=[(source, 0)], digest=7)
+        h.send(both, "x", at, inputs=[0], output_name="x", source=source)
         h.offset(1, both, 1, source=source)
     for topic in ("x", OFFSETS):
         h.mark(topic, 1, "commit")
@@ -66,8 +72,8 @@ def test_unusual_transactions_are_counted_by_run_and_accuse_nobody(
     histories = [(3, _unusual()), (4, _plain())]
     folder = write(tmp_path / "runs", histories, log=True)
     runs = [StoredRun(run, folder, wall_ms_at_zero=WALL_MS, goals=GOALS) for run, _ in histories]
-    judged = judge(spark, runs)
+    judged = check_runs(spark, runs)
     assert {run: one.anomalies for run, one in judged.items()} == {3: {}, 4: {}}
     counted = {run: [one.coverage[goal] for goal in GOALS] for run, one in judged.items()}
     assert counted == {3: [1, 1, 1, 1, 1], 4: [0] * 5}
-    assert not {*GOALS} & judge(spark, [StoredRun(3, folder), StoredRun(4, folder)])[3].coverage.keys()
+    assert not {*GOALS} & check_runs(spark, [StoredRun(3, folder), StoredRun(4, folder)])[3].coverage.keys()

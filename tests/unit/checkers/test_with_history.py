@@ -2,21 +2,21 @@
 
 from dataclasses import replace
 
-from checkers.judging.with_history import damaged, with_history
-from harness.promises import HISTORY_FILE
-from harness.reasons import EXTERNAL_ONLY, Reason, ReasonCode
-from harness.verdict import Found, Judgement
+from checkers.checking.with_history import damaged, with_history
+from harness.model.promises import HISTORY_FILE
+from harness.results.reasons import EXTERNAL_ONLY, Reason, ReasonCode
+from harness.results.verdict import AnomalyFindings, CheckResult
 
 PREMISE = Reason(ReasonCode.PREMISE_BROKEN, "the faults may destroy what brokers had written")
-STORED = Judgement(
+STORED = CheckResult(
     anomalies={},
     not_checked={"G1c": EXTERNAL_ONLY, "int-send-skip": EXTERNAL_ONLY, "aborted-read": PREMISE},
     broken={},
     checked=["lost-write", "unseen", "precommitted-read", "poll-skip", "int-poll-skip"],
     coverage={"committed": 7},
 )
-ONE = Found(1, [{"told": "by the history"}])
-TOLD = Judgement(
+ONE = AnomalyFindings(1, [{"told": "by the history"}])
+TOLD = CheckResult(
     anomalies={},
     not_checked={"corrupt": Reason(ReasonCode.EXTERNAL_HISTORY, "names no digests")},
     broken={},
@@ -34,7 +34,7 @@ TOLD = Judgement(
 )
 
 
-def told(**anomalies: Found) -> Judgement:
+def told(**anomalies: AnomalyFindings) -> CheckResult:
     return replace(TOLD, anomalies={name.replace("_", "-"): found for name, found in anomalies.items()})
 
 
@@ -52,7 +52,7 @@ def test_where_both_look_the_tables_decide():
 
 
 def test_of_the_order_of_polls_each_tells_what_it_has_seen():
-    own = Found(3, [{"told": "by the tables"}])
+    own = AnomalyFindings(3, [{"told": "by the tables"}])
     both = with_history(
         replace(STORED, anomalies={"poll-skip": own}), told(poll_skip=ONE, int_poll_skip=ONE), {}
     )
@@ -66,7 +66,7 @@ def test_that_a_transaction_was_given_its_own_record_the_history_alone_has_seen(
 
 def test_its_examples_have_the_names_that_those_of_a_run_have():
     reader = {"op": 7, "invoke_ns": 1, "complete_ns": 2}
-    one = Found(1, [{"record": {"key": "k/3", "offset": 4}, "operations": [reader], "skipped": 1}])
+    one = AnomalyFindings(1, [{"record": {"key": "k/3", "offset": 4}, "operations": [reader], "skipped": 1}])
     (example,) = with_history(STORED, told(int_poll_skip=one), {}).anomalies["int-poll-skip"].examples
     assert example["record"] == {"topic": "k", "partition": 3, "key": "k/3", "offset": 4}
     assert example["operations"] == [{**reader, "call_ns": 1, "return_ns": 2}] and example["skipped"] == 1

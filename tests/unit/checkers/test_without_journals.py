@@ -9,10 +9,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from checkers.anomalies.offset_output_mismatch import IN_NO_TRANSACTION, OUTSIDE
-from checkers.judging.silent import BY_MARKERS, BY_OFFSETS, CONTENTS
-from checkers.judging.stored_runs import StoredRun, judge
-from checkers.judging.telling import tell
-from harness.verdict import Found, Judgement
+from checkers.checking.silent import BY_MARKERS, BY_OFFSETS, CONTENTS
+from checkers.checking.stored_runs import StoredRun, check_runs
+from checkers.checking.telling import with_wording
+from harness.results.verdict import AnomalyFindings, CheckResult
 from reports.told import sentence
 from tests.support.histories import WALL_MS, History
 from tests.support.stored_tables import OFFSETS, write
@@ -84,7 +84,7 @@ CASES: tuple[tuple[Draw, set[str], set[str]], ...] = (
 
 
 @pytest.fixture(scope="module")
-def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Judgement]:
+def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, CheckResult]:
     histories = []
     for run, (draw, _, _) in enumerate(CASES):
         history = History()
@@ -94,13 +94,13 @@ def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dic
     runs = [
         StoredRun(run, folder, WALL_MS, blind=True, had_log=True, healed_ns=0) for run in range(len(CASES))
     ]
-    told = judge(spark, runs)
+    told = check_runs(spark, runs)
     return {draw.__name__: told[run] for run, (draw, _, _) in enumerate(CASES)}
 
 
 @pytest.mark.parametrize(("draw", "anomalies", "unknown"), CASES, ids=[draw.__name__ for draw, _, _ in CASES])
 def test_nobody_is_accused_on_the_strength_of_what_is_not_there(
-    draw: Draw, anomalies: set[str], unknown: set[str], judged: dict[str, Judgement]
+    draw: Draw, anomalies: set[str], unknown: set[str], judged: dict[str, CheckResult]
 ) -> None:
     told = judged[draw.__name__]
     assert told.anomalies.keys() == anomalies, told.anomalies
@@ -120,7 +120,7 @@ def test_a_topic_that_a_program_made_for_itself_is_told(spark: SparkSession, tmp
         )
         for run, topics in ((1, frozenset({"a", "x"})), (2, frozenset(history.topics)))
     ]
-    told = judge(spark, runs)
+    told = check_runs(spark, runs)
     assert "does not name y:" in told[1].not_checked[CONTENTS].text
     assert CONTENTS not in told[2].not_checked
 
@@ -159,13 +159,15 @@ def test_an_offset_outside_a_transaction_is_told_where_it_goes_past_what_a_last_
     runs = [
         StoredRun(run, folder, WALL_MS, blind=True, had_log=True, healed_ns=0) for run in range(len(drawn))
     ]
-    told = judge(spark, runs)
+    told = check_runs(spark, runs)
     counts = [{name: one.count for name, one in told[run].anomalies.items()} for run in range(len(drawn))]
     outside = {"offset-output-mismatch": 1}
     assert counts == [{}, outside, outside, {}, {}]
     (example,) = told[2].anomalies["offset-output-mismatch"].examples
     assert (example["input"]["offset"], example["why"]) == (1, OUTSIDE)
-    assert sentence("offset-output-mismatch", tell("offset-output-mismatch", Found(1, [example]))) == (
+    assert sentence(
+        "offset-output-mismatch", with_wording("offset-output-mismatch", AnomalyFindings(1, [example]))
+    ) == (
         "group g committed a/0 up to 2 outside any transaction, past input a/0 offset 1, whose output is written in one"
     )
 
@@ -181,7 +183,7 @@ def test_offsets_are_compared_where_last_records_alone_are_judged(
     runs = [
         StoredRun(run, folder, WALL_MS, blind=True, had_log=True, healed_ns=0) for run in range(len(drawn))
     ]
-    told = judge(spark, runs)
+    told = check_runs(spark, runs)
     assert [BY_OFFSETS in told[run].not_checked for run in range(len(drawn))] == [False, True]
 
 
@@ -207,13 +209,13 @@ def test_a_plain_record_where_stages_write_in_transactions_is_a_mismatch(
         StoredRun(run, folder, WALL_MS, unjournaled=True, blind=True, had_log=True, transactional_topics=of)
         for run, of in enumerate(topics)
     ]
-    told = judge(spark, runs)
+    told = check_runs(spark, runs)
     found = [told[run.run].anomalies.get("offset-output-mismatch") for run in runs]
     assert found[0] is not None and found[1:] == [None, None]
     (example,) = found[0].examples
     assert (example["record"]["topic"], example["why"]) == ("y", IN_NO_TRANSACTION)
 
 
-def test_transactions_whose_markers_cannot_be_paired_are_counted(judged: dict[str, Judgement]) -> None:
+def test_transactions_whose_markers_cannot_be_paired_are_counted(judged: dict[str, CheckResult]) -> None:
     unpaired = judged[a_marker_that_the_transaction_log_does_not_account_for.__name__]
     assert unpaired.coverage["committed"] == 2

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.clients.call_watch import LONG_LOOKS, CallWatch
-from harness.clients.calls import Calls
-from harness.clients.control import Control
 from harness.processes.control_line import Report
-from harness.record.events import Begun
+from harness.record.events import JournalBegan
 from harness.record.journal import Journal
+from harness.roles.call_watch import LONG_LOOKS, CallWatch
+from harness.roles.calls import Calls
+from harness.roles.control import Control
 
 
 class Told(Control):
@@ -27,7 +27,7 @@ class Told(Control):
 
 @pytest.fixture
 def journal(tmp_path: Path) -> Journal:
-    return Journal(tmp_path / "w.jsonl", 0, Begun("w"))
+    return Journal(tmp_path / "w.jsonl", 0, JournalBegan("w"))
 
 
 def notes(journal: Journal, folder: Path) -> list[dict[str, object]]:
@@ -73,7 +73,7 @@ def test_a_call_is_over_however_it_ends() -> None:
 
 
 def test_it_looks_beside_the_call(monkeypatch: pytest.MonkeyPatch, journal: Journal) -> None:
-    monkeypatch.setattr("harness.clients.call_watch.LOOK_S", 0.001)
+    monkeypatch.setattr("harness.roles.call_watch.LOOK_S", 0.001)
     control, told = Told(), threading.Event()
     monkeypatch.setattr(control, "tell", lambda report: told.set())
     with CallWatch(control, journal).watching():

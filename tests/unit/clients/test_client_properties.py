@@ -10,8 +10,8 @@ from harness.clients.client_properties import (
     of_librdkafka,
     parse,
 )
-from harness.clients.tokens import Credentials
-from harness.errors import UsageError
+from harness.common.errors import UsageError
+from harness.wire.tokens import Credentials
 
 OAUTH = (
     "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required "

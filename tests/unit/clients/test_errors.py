@@ -6,8 +6,8 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from harness.clients import error_table, librdkafka_client, page
-from harness.clients.error_table import OF_JAVA, ROWS, Row
-from harness.clients.interface import Failure
+from harness.clients.error_table import OF_JAVA, ROWS, ErrorEntry
+from harness.clients.interface import ErrorMeaning
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "clients.md"
 KNOWN = [row for row in ROWS if row.librdkafka and row.code is not None]
@@ -35,29 +35,29 @@ NEEDED = {
     "REBALANCE_IN_PROGRESS",
 }
 FLAGS = {
-    Failure.FATAL: {"fatal": True},
-    Failure.ABORTABLE: {"txn_requires_abort": True},
-    Failure.RETRIABLE: {"retriable": True},
+    ErrorMeaning.FATAL: {"fatal": True},
+    ErrorMeaning.ABORTABLE: {"txn_requires_abort": True},
+    ErrorMeaning.RETRIABLE: {"retriable": True},
 }
 
 
-def told(code: int, **flags: bool) -> Failure:
+def told(code: int, **flags: bool) -> ErrorMeaning:
     error = librdkafka_client.classify(KafkaException(KafkaError(code, "words", **flags)))
     assert error is not None
     return error.failure
 
 
 @pytest.mark.parametrize("row", KNOWN, ids=lambda row: row.name)
-def test_librdkafka_means_what_its_row_says(row: Row) -> None:
+def test_librdkafka_means_what_its_row_says(row: ErrorEntry) -> None:
     assert row.code is not None
     assert told(row.code) is row.librdkafka[0]
     for failure, flags in FLAGS.items():
-        fenced = row.librdkafka == (Failure.FENCED,)
-        assert told(row.code, **flags) is (Failure.FENCED if fenced else failure)
+        fenced = row.librdkafka == (ErrorMeaning.FENCED,)
+        assert told(row.code, **flags) is (ErrorMeaning.FENCED if fenced else failure)
 
 
 @pytest.mark.parametrize("row", KNOWN, ids=lambda row: row.name)
-def test_a_code_has_the_name_that_librdkafka_gives_it(row: Row) -> None:
+def test_a_code_has_the_name_that_librdkafka_gives_it(row: ErrorEntry) -> None:
     named = getattr(KafkaError, row.name, None)
     if named is None:  # newer than this librdkafka, or named otherwise by it
         assert row.name in {"TRANSACTION_ABORTABLE", "NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE"} or (
@@ -68,10 +68,10 @@ def test_a_code_has_the_name_that_librdkafka_gives_it(row: Row) -> None:
 
 
 @pytest.mark.parametrize(
-    ("flags", "meaning"), [*((flags, one) for one, flags in FLAGS.items()), ({}, Failure.UNKNOWN)]
+    ("flags", "meaning"), [*((flags, one) for one, flags in FLAGS.items()), ({}, ErrorMeaning.UNKNOWN)]
 )
 def test_an_error_in_no_row_is_what_its_flags_say_and_else_unknown(
-    flags: dict[str, bool], meaning: Failure
+    flags: dict[str, bool], meaning: ErrorMeaning
 ) -> None:
     assert told(9_999, **flags) is meaning
 
@@ -80,7 +80,7 @@ def test_a_fatal_error_inside_a_call_is_found_behind_the_system_error() -> None:
     error = SystemError("returned a result with an exception set")
     error.__cause__ = KafkaException(KafkaError(KafkaError._FENCED, "words", fatal=True))
     found = librdkafka_client.classify(error)
-    assert found is not None and found.failure is Failure.FENCED and found.ends_client
+    assert found is not None and found.failure is ErrorMeaning.FENCED and found.ends_client
 
 
 def test_what_is_fatal_in_java_stands_before_what_the_client_wraps_it_in() -> None:

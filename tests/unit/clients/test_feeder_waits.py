@@ -3,20 +3,20 @@
 from pathlib import Path
 from random import Random
 
-from harness.clients.feeder import Feeder
 from harness.clients.interface import ProducerSettings
-from harness.expectation import Fed, Feed
-from harness.record.events import Begun
+from harness.model.expectation import Feed, FeedRecord
+from harness.record.events import JournalBegan
 from harness.record.journal import Journal
+from harness.roles.feeder import Feeder
 from tests.support.waits import Waits
 
 
-def make(rng: Random, n: int) -> Fed:
-    return Fed(b"k", b"%d" % n)
+def make(rng: Random, n: int) -> FeedRecord:
+    return FeedRecord(b"k", b"%d" % n)
 
 
 def test_it_waits_to_be_told_to_go(tmp_path: Path) -> None:
     control = Waits(None)
-    with Journal(tmp_path / "feeder.jsonl", 0, Begun("feeder", role="feeder")) as journal:
+    with Journal(tmp_path / "feeder.jsonl", 0, JournalBegan("feeder", role="feeder")) as journal:
         Feeder(ProducerSettings("127.0.0.1:1"), [Feed("in", make)], 0.0, 1, journal, control).run()
         assert control.waited

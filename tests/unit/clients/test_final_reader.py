@@ -10,18 +10,24 @@ import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, TopicPartition
 
-from harness.clients import final_reader
-from harness.clients.control import Control
-from harness.clients.final_reader import FinalReader, Foreign
-from harness.expectation import About, Adds, Due, Expectation, Input
-from harness.history import SENTINEL_VALUE, SLOT_HEADER, SOURCE_HEADER, VALUE_HEADER, Isolation
-from harness.pipeline import StageFacts
-from harness.record.events import Begun
+from harness.model.expectation import CorrelationKey, Expectation, ExpectedOutput, ExpectedSum, InputRecord
+from harness.model.pipeline import StageSpec
+from harness.model.vocabulary import (
+    OUTPUT_NAME_HEADER,
+    SENTINEL_VALUE,
+    SOURCE_HEADER,
+    VALUE_HEADER,
+    Isolation,
+)
+from harness.record.events import JournalBegan
 from harness.record.journal import Journal
 from harness.record.naming import Headers, digest
 from harness.record.partitions import UNPLANNED, PartitionIds
 from harness.record.parts import PartWriter, folder_of
 from harness.record.tables import Tabulator
+from harness.roles import final_reader
+from harness.roles.control import Control
+from harness.roles.final_reader import FinalReader, ProgramTopics
 
 PLACES = (("x", 0), ("y", 0), ("z", 0))
 PLANNED = {"other": 3, "x": 1, "y": 1, "z": 1}
@@ -32,7 +38,7 @@ class Message:
     place: tuple[str, int]
     at: int
     name: str = ""
-    slot: str | None = None
+    output_name: str | None = None
     sources: str | None = None
 
     def error(self) -> KafkaError | None:
@@ -57,7 +63,7 @@ class Message:
         return 1, 99
 
     def headers(self) -> Headers:
-        own = {VALUE_HEADER: self.name, SLOT_HEADER: self.slot, SOURCE_HEADER: self.sources}
+        own = {VALUE_HEADER: self.name, OUTPUT_NAME_HEADER: self.output_name, SOURCE_HEADER: self.sources}
         return [(name, text.encode()) for name, text in own.items() if text is not None]
 
 
@@ -106,17 +112,17 @@ class Cluster:
 class Stated:
     """Each record of x leads to one output, adds 2 to a sum, and states 5; nobody asks of others."""
 
-    def due(self, record: Input) -> list[Due]:
+    def due(self, record: InputRecord) -> list[ExpectedOutput]:
         assert record.topic == "x"
-        return [Due("s", "slot", "out", lambda partition, offset: 100 + offset)]
+        return [ExpectedOutput("s", "output_name", "out", lambda partition, offset: 100 + offset)]
 
-    def adds(self, record: Input) -> list[Adds]:
-        return [Adds("s", "sums", b"sum", 2)]
+    def adds(self, record: InputRecord) -> list[ExpectedSum]:
+        return [ExpectedSum("s", "sums", b"sum", 2)]
 
-    def about(self, record: Input) -> None:
+    def correlation_key(self, record: InputRecord) -> None:
         pass
 
-    def state(self, record: Input) -> int:
+    def state(self, record: InputRecord) -> int:
         return 5
 
 
@@ -128,7 +134,7 @@ def read(
     monkeypatch: pytest.MonkeyPatch,
     isolation: Isolation,
     *batches: Batch,
-    foreign: Foreign | None = None,
+    foreign: ProgramTopics | None = None,
     expect: Expectation | None = None,
 ) -> tuple[list[dict[str, Any]], dict[str, list[dict[str, Any]]]]:
     """The events of the reader's journal, and the rows that it leaves, by table."""
@@ -141,7 +147,7 @@ def read(
 
     monkeypatch.setattr(final_reader, "Consumer", consumer)
     path = tmp_path / "final.jsonl"
-    with Journal(path, 0, Begun("final", role="final")) as journal:
+    with Journal(path, 0, JournalBegan("final", role="final")) as journal:
         parts = PartWriter(journal, folder_of(path))
         told = (
             "nowhere:9092",
@@ -157,7 +163,7 @@ def read(
         )
         FinalReader(*told).run()
     assert cluster.tells_ends is bool(foreign and foreign.until)
-    tables = Tabulator(1, (StageFacts("s", ("x",), "g"),), PartitionIds(PLANNED))
+    tables = Tabulator(1, (StageSpec("s", ("x",), "g"),), PartitionIds(PLANNED))
     tables.write([path], tmp_path / "history")
     rows = {file.stem: pq.read_table(file).to_pylist() for file in (tmp_path / "history").iterdir()}
     return [orjson.loads(line) for line in path.read_bytes().splitlines()], rows
@@ -205,7 +211,7 @@ def test_the_read_uncommitted_one_says_what_records_hold_and_lead_to(
     (ends,) = (event["ends"] for event in events if event["type"] == "ends")
     assert ends["x/0"]["expected"] == len(rows["expected"]) == 2
     x, z, end = rows["records"]
-    assert (x["value"], x["slot"], x["key"], x["timestamp_ms"], x["state"]) == (
+    assert (x["value"], x["output_name"], x["key"], x["timestamp_ms"], x["state"]) == (
         "w:0:0",
         "invoice",
         "k",
@@ -219,33 +225,35 @@ def test_the_read_uncommitted_one_says_what_records_hold_and_lead_to(
     assert [row["sentinel"] for row in rows["records"]] == [False, False, True]
     assert (end["state"], rows["polls"]) == (None, [])
     output, added = rows["expected"]
-    assert (output["offset"], output["slot"], output["topic"], output["digest"], output["group"]) == (
+    assert (output["offset"], output["output_name"], output["topic"], output["digest"], output["group"]) == (
         5,
-        "slot",
+        "output_name",
         "out",
         105,
         "g",
     )
-    assert (added["topic"], added["key"], added["adds"], added["slot"]) == ("sums", "sum", 2, None)
+    assert (added["topic"], added["key"], added["adds"], added["output_name"]) == ("sums", "sum", 2, None)
 
 
 class Joined(Stated):
-    """What is due is about the value of its input; what stands in z says the same of itself, if it has a slot."""
+    """What is due is about the value of its input; what stands in z says the same of itself, if it has a output name."""
 
-    def due(self, record: Input) -> list[Due]:
-        return [Due("s", "z", "z", lambda partition, offset: 77, about=str(record.value))]
+    def due(self, record: InputRecord) -> list[ExpectedOutput]:
+        return [
+            ExpectedOutput("s", "z", "z", lambda partition, offset: 77, correlation_key=str(record.value))
+        ]
 
-    def adds(self, record: Input) -> list[Adds]:
+    def adds(self, record: InputRecord) -> list[ExpectedSum]:
         return []
 
-    def about(self, record: Input) -> About | None:
-        return About(str(record.value), 77) if record.offset < 6 else None
+    def correlation_key(self, record: InputRecord) -> CorrelationKey | None:
+        return CorrelationKey(str(record.value), 77) if record.offset < 6 else None
 
 
-USERS = Foreign(frozenset({"z"}))
+USERS = ProgramTopics(frozenset({"z"}))
 FORWARDED = [
     Message(("x", 0), 5, "feeder:0:0"),
-    Message(("z", 0), 5, "feeder:0:0", "slot", "x/0/5"),
+    Message(("z", 0), 5, "feeder:0:0", "output_name", "x/0/5"),
     Message(("z", 0), 6, SENTINEL.name),
 ]
 
@@ -255,11 +263,14 @@ def test_of_what_a_program_writes_our_own_headers_mean_nothing(
 ) -> None:
     isolation = Isolation.READ_UNCOMMITTED
     _, rows = read(tmp_path, monkeypatch, isolation, FORWARDED, foreign=USERS, expect=Joined())
-    own = [(row["value"], row["slot"], row["inputs"], row["sentinel"]) for row in rows["records"]]
+    own = [(row["value"], row["output_name"], row["inputs"], row["sentinel"]) for row in rows["records"]]
     assert own == [("feeder:0:0", None, [], False), *[(None, None, [], False)] * 2]
     x, z, nothing = rows["records"]
-    assert x["about"] is None and (z["about"], z["digest"]) == ("b'v'", 77)
-    assert (nothing["about"], nothing["digest"]) == (None, digest(b"k", b"v", FORWARDED[2].headers()))
+    assert x["correlation_key"] is None and (z["correlation_key"], z["digest"]) == ("b'v'", 77)
+    assert (nothing["correlation_key"], nothing["digest"]) == (
+        None,
+        digest(b"k", b"v", FORWARDED[2].headers()),
+    )
     assert rows["expected"] == []
 
 
@@ -269,7 +280,7 @@ def test_of_a_users_inputs_the_read_committed_one_says_what_they_lead_to(
     _, rows = read(tmp_path, monkeypatch, Isolation.READ_COMMITTED, FORWARDED, foreign=USERS, expect=Joined())
     assert [row["value"] for row in rows["polls"]] == ["feeder:0:0", None, None]
     (due,) = rows["expected"]
-    assert (due["offset"], due["topic"], due["digest"], due["about"]) == (5, "z", 77, "b'v'")
+    assert (due["offset"], due["topic"], due["digest"], due["correlation_key"]) == (5, "z", 77, "b'v'")
 
 
 def test_a_partition_without_a_sentinel_is_read_up_to_its_end(
@@ -282,7 +293,7 @@ def test_a_partition_without_a_sentinel_is_read_up_to_its_end(
         [Message(("x", 0), 6, "c"), End(("x", 0), 8)],
         [Message(("x", 0), 9, "nobody asks for it any more")],
     ]
-    foreign = Foreign(frozenset({"z"}), until)
+    foreign = ProgramTopics(frozenset({"z"}), until)
     events, rows = read(
         tmp_path, monkeypatch, Isolation.READ_COMMITTED, *batches, foreign=foreign, expect=Joined()
     )
@@ -296,7 +307,7 @@ def test_a_partition_without_a_sentinel_is_read_up_to_its_end(
 def test_a_partition_that_was_not_read_to_its_end_is_told_to_have_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    foreign = Foreign(frozenset({"z"}), {("x", 0): 8})
+    foreign = ProgramTopics(frozenset({"z"}), {("x", 0): 8})
     batch = [Message(("x", 0), 6, "a"), End(("x", 0), 7)]
     events, rows = read(
         tmp_path, monkeypatch, Isolation.READ_COMMITTED, batch, foreign=foreign, expect=Joined()

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from harness.common.errors import EnvironmentFailure
 from harness.environment.cache import cache_folder
 from harness.environment.java import java, jvm_library
 from harness.environment.kafka import kafka
-from harness.errors import EnvironmentFailure
 
 # A JVM lives as long as its process, so it gets one of its own.
 SCRIPT = """
@@ -18,7 +18,7 @@ from pathlib import Path
 import jpype
 from harness.clients import java_errors, jvm
 from harness.clients.error_table import OF_JAVA
-from harness.clients.interface import Failure
+from harness.clients.interface import ErrorMeaning
 from harness.processes.specs import JvmSpec
 library, folder, *jars = sys.argv[1:]
 jvm.start(JvmSpec(Path(library), tuple(map(Path, jars)), Path(folder)))
@@ -35,12 +35,12 @@ for row in OF_JAVA:
     wrapped = jvm.java_class("org.apache.kafka.common.KafkaException")("wrapped", error)
     assert java_errors.classify(wrapped).failure is row.java, row
 assert made > 25, made
-OF_JAVA.insert(0, type(OF_JAVA[0])("NEW", "", "", exception="org.apache.kafka.Newer", java=Failure.FATAL))
+OF_JAVA.insert(0, type(OF_JAVA[0])("NEW", "", "", exception="org.apache.kafka.Newer", java=ErrorMeaning.FATAL))
 java_errors._meanings.cache_clear()
 error = jvm.java_class("org.apache.kafka.common.errors.TimeoutException")("an older client lacks a class")
-assert java_errors.classify(error).failure is Failure.RETRIABLE
+assert java_errors.classify(error).failure is ErrorMeaning.RETRIABLE
 other = jvm.java_class("java.io.IOException")("words")
-assert java_errors.classify(other).failure is Failure.UNKNOWN
+assert java_errors.classify(other).failure is ErrorMeaning.UNKNOWN
 assert java_errors.classify(ValueError()) is None
 """
 

@@ -5,21 +5,21 @@ from dataclasses import replace
 import pytest
 from confluent_kafka import KafkaError
 
-from fencepost.planning import session_timeout_ms
-from fencepost.process import member_of
+from fencepost.runs.planning import session_timeout_ms
+from fencepost.runs.process import member_of
 from harness.clients import java_consumer, librdkafka
 from harness.clients.interface import (
     DEFAULT_GROUP,
     SESSION_TIMEOUT_MS,
     ClientError,
     ConsumerSettings,
-    Failure,
+    ErrorMeaning,
     GroupSettings,
 )
 from harness.clients.librdkafka_client import LibrdkafkaConsumer
 from harness.cluster.config import SETTINGS
-from harness.errors import UsageError
-from harness.history import Isolation
+from harness.common.errors import UsageError
+from harness.model.vocabulary import Isolation
 from harness.processes.specs import MembershipSpec
 from harness.settings.options import Options, parse_set
 from tests.unit.test_options import KNOWN
@@ -93,4 +93,4 @@ def test_an_error_of_one_partition_is_no_sign_that_nothing_is_committed() -> Non
     member._consumer = Asked()
     with pytest.raises(ClientError) as met:
         member.committed([("in", 0)], 1.0)
-    assert met.value.failure is Failure.RETRIABLE
+    assert met.value.failure is ErrorMeaning.RETRIABLE

@@ -7,12 +7,12 @@ import orjson
 import pytest
 from confluent_kafka import KafkaError, TopicPartition
 
-from harness.clients import readers
-from harness.clients.control import Control
-from harness.clients.readers import Observer
-from harness.record.events import Begun
+from harness.record.events import JournalBegan
 from harness.record.journal import Journal
 from harness.record.naming import Headers
+from harness.roles import observer as readers
+from harness.roles.control import Control
+from harness.roles.observer import Observer
 
 
 class Message:
@@ -54,7 +54,7 @@ def ends_of(
 ) -> dict[str, object]:
     control = Control(None)
     monkeypatch.setattr(readers, "Consumer", lambda _: Consumer(control, batches))
-    journal = Journal(tmp_path / "o.jsonl", 0, Begun("o"))
+    journal = Journal(tmp_path / "o.jsonl", 0, JournalBegan("o"))
     Observer("nowhere:1", [("x", 0), ("y", 0)], journal, control).run()
     *_, told = map(orjson.loads, (tmp_path / "o.jsonl").read_bytes().splitlines())
     found: dict[str, object] = told

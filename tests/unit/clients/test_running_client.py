@@ -7,7 +7,7 @@ from pathlib import Path
 import confluent_kafka
 import pytest
 
-from harness.clients.running import RunningClient, running_librdkafka
+from harness.roles.running_client import RunningClient, running_librdkafka
 
 NEW = RunningClient("librdkafka", "2.16.1", "2.16.0")
 
@@ -41,7 +41,7 @@ def test_who_comes_first_on_the_path_is_the_one_that_runs(tmp_path: Path) -> Non
     (tmp_path / "confluent_kafka").mkdir()
     planted = "version = lambda: ('9.9.9', 0)\nlibversion = lambda: ('9.9.8', 0)\n"
     (tmp_path / "confluent_kafka" / "__init__.py").write_text(planted)
-    code = "from harness.clients.running import running_librdkafka; print(running_librdkafka())"
+    code = "from harness.roles.running_client import running_librdkafka; print(running_librdkafka())"
     root = Path(__file__).parents[3]
     told = subprocess.run(
         [sys.executable, "-P", "-c", code],

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
 
-from harness.clients.security import Security, Unwelcome
-from harness.clients.wire import Address, WireError, ask
+from harness.wire.protocol import Address, WireError, ask
+from harness.wire.security import NotTrusted, Security
 from tests.support.secured_cluster import Authority
 
 CLIENTS = r"has expired|this client's certificate"
@@ -76,21 +76,21 @@ def test_a_client_shows_its_certificate(authority: Authority) -> None:
 def test_a_client_without_a_certificate_is_told_what_to_set(authority: Authority) -> None:
     with (
         server(authority.issue("right"), authority) as port,
-        pytest.raises(Unwelcome, match=r"ssl\.keystore"),
+        pytest.raises(NotTrusted, match=r"ssl\.keystore"),
     ):
         dial(port, trusting(authority))
 
 
 def test_a_clients_certificate_that_has_expired_is_told(authority: Authority) -> None:
     client = authority.issue("old-client", days=-1)
-    with server(authority.issue("right"), authority) as port, pytest.raises(Unwelcome, match=CLIENTS):
+    with server(authority.issue("right"), authority) as port, pytest.raises(NotTrusted, match=CLIENTS):
         dial(port, trusting(authority, client))
 
 
 def test_a_servers_certificate_that_has_expired_is_told(authority: Authority) -> None:
     with (
         server(authority.issue("old", days=-1)) as port,
-        pytest.raises(Unwelcome, match="certificate has expired; have it renewed"),
+        pytest.raises(NotTrusted, match="certificate has expired; have it renewed"),
     ):
         dial(port, trusting(authority))
 
@@ -98,7 +98,7 @@ def test_a_servers_certificate_that_has_expired_is_told(authority: Authority) ->
 def test_an_unknown_authority_is_told_with_what_to_set(authority: Authority) -> None:
     with (
         server(authority.issue("right")) as port,
-        pytest.raises(Unwelcome, match=r"set ssl\.truststore\.location"),
+        pytest.raises(NotTrusted, match=r"set ssl\.truststore\.location"),
     ):
         dial(port, Security("SSL"))
 
@@ -108,7 +108,7 @@ def test_a_certificate_for_another_host_is_refused_unless_the_user_says_otherwis
 ) -> None:
     store = Authority(tmp_path).issue("other", host="DNS:elsewhere.example")
     ca = str(tmp_path / "ca.pem")
-    with server(store) as port, pytest.raises(Unwelcome, match="dial a name that it has"):
+    with server(store) as port, pytest.raises(NotTrusted, match="dial a name that it has"):
         dial(port, Security("SSL", ca_file=ca))
     with server(store) as port:
         assert dial(port, Security("SSL", ca_file=ca, check_name=False)) == 0
@@ -117,7 +117,7 @@ def test_a_certificate_for_another_host_is_refused_unless_the_user_says_otherwis
 def test_a_file_that_is_no_certificate_is_told(tmp_path: Path, authority: Authority) -> None:
     nothing = tmp_path / "nothing.pem"
     nothing.write_text("not a certificate")
-    with pytest.raises(Unwelcome, match=r"nothing\.pem cannot be used"):
+    with pytest.raises(NotTrusted, match=r"nothing\.pem cannot be used"):
         Security("SSL", ca_file=str(nothing)).context()
 
 

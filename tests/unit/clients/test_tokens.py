@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.clients.tokens import Credentials, NoToken, Tokens, fetch, provider_of
+from harness.wire.tokens import Credentials, Tokens, TokenUnavailable, fetch, provider_of
 from tests.support.token_server import TokenServer
 
 ID, SECRET = "ann:lee", "schlüssel/+="
@@ -34,7 +34,7 @@ def test_a_token_is_kept_while_it_lasts(
     right: Credentials, server: TokenServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now_s = 1_000.0
-    monkeypatch.setattr("harness.clients.tokens.time.monotonic", lambda: now_s)
+    monkeypatch.setattr("harness.wire.tokens.time.monotonic", lambda: now_s)
     tokens, before = Tokens(right), len(server.asked)
     assert tokens.token() == tokens.token()
     now_s += 95
@@ -53,7 +53,9 @@ def test_one_process_asks_once_for_the_same_credentials(right: Credentials) -> N
 
 def test_a_wrong_secret_is_told_and_not_shown(right: Credentials) -> None:
     wrong = replace(right, secret="unknown client")  # which is what the server says
-    with pytest.raises(NoToken, match=r"gives the client ann:lee no token \(<redacted>\): look at") as failed:
+    with pytest.raises(
+        TokenUnavailable, match=r"gives the client ann:lee no token \(<redacted>\): look at"
+    ) as failed:
         fetch(wrong)
     assert "unknown client" not in str(failed.value)
     assert SECRET not in repr(right)
@@ -72,6 +74,6 @@ def test_an_endpoint_that_gives_none_is_told(
     with closing(TokenServer(tmp_path, ID, SECRET)) as server:
         server.token = lambda: ""  # type: ignore[method-assign]
         port = server.url.rpartition(":")[2]
-        with pytest.raises(NoToken, match=words) as failed:
+        with pytest.raises(TokenUnavailable, match=words) as failed:
             fetch(replace(right, url=url.format(port=port)))
     assert "hidden" not in str(failed.value)

@@ -6,8 +6,8 @@ from contextlib import contextmanager
 import pytest
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse, MetadataRequest
 
-from harness.clients.wire import WireError, answers, ask
 from harness.network.toxiproxy import Toxiproxy, ToxiproxyError
+from harness.wire.protocol import WireError, answers, ask
 
 
 @contextmanager

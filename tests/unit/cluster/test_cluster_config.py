@@ -5,18 +5,18 @@ from pathlib import Path
 import pytest
 
 from harness.cluster.broker_settings import check_settings
-from harness.cluster.config import FIXED, Layout, lay_out, ports_of, properties
+from harness.cluster.config import FIXED, PortLayout, lay_out, ports_of, properties
 from harness.cluster.storage import format_node, new_id
-from harness.errors import UsageError
+from harness.common.errors import UsageError
 from harness.network.links import client_link, peer_link
 
 
 @pytest.fixture
-def layout() -> Layout:
+def layout() -> PortLayout:
     return lay_out(3, ("w0", "feed"), count(20000).__next__)
 
 
-def said(layout: Layout, broker: int, settings: Mapping[str, str] | None = None) -> dict[str, str]:
+def said(layout: PortLayout, broker: int, settings: Mapping[str, str] | None = None) -> dict[str, str]:
     lines = properties(layout, broker, Path("/data"), settings or {}).splitlines()
     return dict(line.split("=", 1) for line in lines)
 
@@ -28,18 +28,18 @@ def addresses(text: str) -> dict[str, int]:
     }
 
 
-def test_no_port_is_given_twice(layout: Layout) -> None:
+def test_no_port_is_given_twice(layout: PortLayout) -> None:
     ports = [*layout.listeners.values(), *(proxy.listen_port for proxy in layout.links.values())]
     assert len({*ports, layout.toxiproxy}) == len(ports) + 1
 
 
-def test_every_ordered_pair_and_every_slot_has_links_of_its_own(layout: Layout) -> None:
+def test_every_ordered_pair_and_every_endpoint_has_links_of_its_own(layout: PortLayout) -> None:
     assert len(layout.links) == 6 * 2 + 2 * 3
     assert len({proxy.upstream_port for proxy in layout.links.values()}) == len(layout.links)
 
 
 @pytest.mark.parametrize("broker", [1, 2, 3])
-def test_a_broker_advertises_every_listener_at_its_proxy(layout: Layout, broker: int) -> None:
+def test_a_broker_advertises_every_listener_at_its_proxy(layout: PortLayout, broker: int) -> None:
     own = addresses(said(layout, broker)["listeners"])
     advertised = addresses(said(layout, broker)["advertised.listeners"])
     assert own.keys() == advertised.keys()
@@ -51,7 +51,7 @@ def test_a_broker_advertises_every_listener_at_its_proxy(layout: Layout, broker:
         assert own[f"CTL_{peer}"] == proxy.upstream_port
 
 
-def test_a_broker_dials_its_peers_through_proxies_and_itself_directly(layout: Layout) -> None:
+def test_a_broker_dials_its_peers_through_proxies_and_itself_directly(layout: PortLayout) -> None:
     config = said(layout, 2)
     assert config["inter.broker.listener.name"] == "INT_2"
     assert config["controller.listener.names"].startswith("CTL_2,")
@@ -61,20 +61,20 @@ def test_a_broker_dials_its_peers_through_proxies_and_itself_directly(layout: La
     assert list(voters) == ["1", "2", "3"]
 
 
-def test_a_slot_comes_in_by_its_own_proxies(layout: Layout) -> None:
+def test_a_endpoint_comes_in_by_its_own_proxies(layout: PortLayout) -> None:
     ports = [int(address.rpartition(":")[2]) for address in layout.bootstrap_for("feed").split(",")]
     assert ports == [layout.links[client_link("feed", broker)].listen_port for broker in (1, 2, 3)]
     assert layout.bootstrap_for("w0") != layout.bootstrap_for("feed")
 
 
-def test_a_users_setting_wins_over_ours_but_not_over_the_structure(layout: Layout) -> None:
+def test_a_users_setting_wins_over_ours_but_not_over_the_structure(layout: PortLayout) -> None:
     config = said(layout, 1, {"min.insync.replicas": "1", "node.id": "9", "log.flush.interval.ms": "5"})
     assert config["min.insync.replicas"] == "1"
     assert config["log.flush.interval.ms"] == "5"
     assert config["node.id"] == "1"
 
 
-def test_a_path_that_properties_would_misread_is_escaped(layout: Layout) -> None:
+def test_a_path_that_properties_would_misread_is_escaped(layout: PortLayout) -> None:
     text = properties(layout, 1, Path("/tmp/run\\é😀"), {})
     assert "log.dirs=/tmp/run\\\\\\u00e9\\ud83d\\ude00\n" in text
     assert text.isascii()
@@ -104,7 +104,7 @@ def test_what_the_cluster_needs_for_itself_is_refused() -> None:
     assert check_settings({"num.partitions": "2"}, {"num.partitions"}) == []
 
 
-def test_whatever_each_broker_has_of_its_own_is_refused(layout: Layout) -> None:
+def test_whatever_each_broker_has_of_its_own_is_refused(layout: PortLayout) -> None:
     plain, asked = said(layout, 1), said(layout, 1, dict.fromkeys(said(layout, 1), "x"))
     assert {name for name in plain if asked[name] != "x"} <= FIXED
 

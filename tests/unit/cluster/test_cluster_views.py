@@ -1,16 +1,18 @@
-from harness.clients.wire import WireError
 from harness.cluster import PartitionView
-from harness.cluster.admin import View, complaints
+from harness.cluster.admin import BrokerView, complaints
 from harness.cluster.questions import java_hash, partition_for
+from harness.wire.protocol import WireError
 
 ALL = (1, 2, 3)
 
 
-def view(leader: int = 1, isr: tuple[int, ...] = ALL, brokers: tuple[int, ...] = ALL, epoch: int = 5) -> View:
-    return View(brokers, {"orders": {3: PartitionView(leader, ALL, isr, "id")}}, {("orders", 3): epoch})
+def view(
+    leader: int = 1, isr: tuple[int, ...] = ALL, brokers: tuple[int, ...] = ALL, epoch: int = 5
+) -> BrokerView:
+    return BrokerView(brokers, {"orders": {3: PartitionView(leader, ALL, isr, "id")}}, {("orders", 3): epoch})
 
 
-def said(*views: View | WireError) -> list[str]:
+def said(*views: BrokerView | WireError) -> list[str]:
     return list(complaints(dict(enumerate(views, 1)), ALL))
 
 

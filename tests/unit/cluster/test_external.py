@@ -2,15 +2,15 @@ from collections.abc import Collection
 
 import pytest
 
-from harness.clients.security import Security
-from harness.clients.wire import Address, Target
 from harness.cluster import ClusterSpec, PartitionView, admin
-from harness.cluster.admin import Refused
+from harness.cluster.admin import RequestRefused
 from harness.cluster.connecting import addresses_of
 from harness.cluster.external import ExternalCluster
 from harness.cluster.forbidden import explained
-from harness.errors import FaultFailed, UsageError
+from harness.common.errors import FaultFailed, UsageError
 from harness.network import Cut
+from harness.wire.protocol import Address, Target
+from harness.wire.security import Security
 
 
 def test_servers_are_read_with_their_ports() -> None:
@@ -32,16 +32,16 @@ def test_what_names_no_server_is_refused(text: str) -> None:
     ("code", "kind"), [(29, "topic"), (30, "group"), (53, "transactional-id"), (31, "topic")]
 )
 def test_what_acls_forbid_is_told_with_what_allows_it(code: int, kind: str) -> None:
-    told = str(explained(Refused("asking", code), "Create", "team.x-1", "team.x"))
+    told = str(explained(RequestRefused("asking", code), "Create", "team.x-1", "team.x"))
     assert f"--{kind} team.x- --resource-pattern-type prefixed" in told
 
 
 def test_a_cluster_that_deletes_no_topics_is_not_asked_again() -> None:
-    assert "delete.topic.enable=false" in str(explained(Refused("deleting", 73), "Delete", "x", "x"))
+    assert "delete.topic.enable=false" in str(explained(RequestRefused("deleting", 73), "Delete", "x", "x"))
 
 
 def test_an_error_that_may_pass_is_no_refusal() -> None:
-    assert explained(Refused("asking", 15), "Describe", "x", "x") is None
+    assert explained(RequestRefused("asking", 15), "Describe", "x", "x") is None
 
 
 @pytest.fixture
@@ -55,9 +55,9 @@ def guest(monkeypatch: pytest.MonkeyPatch) -> ExternalCluster:
         "__consumer_offsets": {0: well},
     }
 
-    def view_of(at: object, timeout_s: float, topics: Collection[str]) -> admin.View:
+    def view_of(at: object, timeout_s: float, topics: Collection[str]) -> admin.BrokerView:
         known = {topic: all_topics[topic] for topic in topics if topic in all_topics}
-        return admin.View((1, 2), known, {}, {1: ("kafka", 9092)}, 1)
+        return admin.BrokerView((1, 2), known, {}, {1: ("kafka", 9092)}, 1)
 
     def list_offsets(
         at: object, places: Collection[tuple[str, int]], timestamp: int, isolation: int
@@ -95,7 +95,7 @@ def test_what_is_the_controllers_is_asked_of_the_next_broker_where_one_is_not(gu
     def create(at: Target) -> str:
         asked.append(at)
         if len(asked) == 1:
-            raise Refused("creating t", admin.NOT_CONTROLLER)
+            raise RequestRefused("creating t", admin.NOT_CONTROLLER)
         return "done"
 
     with guest:

@@ -15,8 +15,7 @@ from kafka.protocol.admin.groups import (
 )
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
 
-from harness.clients.wire import WireError
-from harness.cluster.admin import Refused
+from harness.cluster.admin import RequestRefused
 from harness.cluster.group_members import groups_of, members_of
 from harness.cluster.messages import (
     ConsumerGroupDescribeRequest,
@@ -24,6 +23,7 @@ from harness.cluster.messages import (
     StreamsGroupDescribeRequest,
     StreamsGroupDescribeResponse,
 )
+from harness.wire.protocol import WireError
 
 CLASSIC, CONSUMER = DescribeGroupsRequest.API_KEY, ConsumerGroupDescribeRequest.API_KEY
 STREAMS, VERSIONS = StreamsGroupDescribeRequest.API_KEY, ApiVersionsRequest.API_KEY
@@ -144,19 +144,22 @@ def test_a_broker_lists_its_groups_with_their_states() -> None:
     with coordinator({LIST: ListGroupsResponse(error_code=0, groups=told, version=4)}) as (port, _):
         assert groups_of(port) == {"g": "Stable", "h": "Empty"}
     loading = ListGroupsResponse(error_code=NOT_COORDINATOR, groups=[], version=4)
-    with coordinator({LIST: loading}) as (port, _), pytest.raises(Refused):
+    with coordinator({LIST: loading}) as (port, _), pytest.raises(RequestRefused):
         groups_of(port)
 
 
 def test_a_refusal_is_an_error() -> None:
-    with coordinator({CLASSIC: classic("", error=NOT_COORDINATOR)}) as (port, _), pytest.raises(Refused):
+    with (
+        coordinator({CLASSIC: classic("", error=NOT_COORDINATOR)}) as (port, _),
+        pytest.raises(RequestRefused),
+    ):
         members_of(port, "g")
     newer = {
         CLASSIC: classic("Dead"),
         VERSIONS: knows(CONSUMER),
         CONSUMER: consumer("", error=NOT_COORDINATOR),
     }
-    with coordinator(newer) as (port, _), pytest.raises(Refused):
+    with coordinator(newer) as (port, _), pytest.raises(RequestRefused):
         members_of(port, "g")
     with coordinator({}) as (port, _), pytest.raises(WireError):
         members_of(port, "g")

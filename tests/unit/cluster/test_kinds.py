@@ -10,12 +10,12 @@ import pytest
 from harness.cluster import Ability
 from harness.cluster.kinds import registry
 from harness.cluster.kinds.registry import CLUSTERS, can, require_given, require_options, where
-from harness.errors import UsageError
+from harness.common.errors import UsageError
 from harness.network import Cut
 from harness.settings.options import Options
 
 HOUSE = Path(__file__).resolve().parents[3]
-ROOMS = ("fencepost", "harness", "workloads", "pipelines", "nemeses", "checkers", "reports")
+ROOMS = ("fencepost", "harness", "workloads", "nemeses", "checkers", "reports")
 EXTERNAL = Options(cluster="external", bootstrap="a:1")
 
 

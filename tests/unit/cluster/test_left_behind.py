@@ -2,10 +2,10 @@
 
 import pytest
 
-from harness.clients.wire import WireError
 from harness.cluster import left_behind
-from harness.cluster.left_behind import Group, Idle, LeftBehind, found, remove
+from harness.cluster.left_behind import IdleTime, LeftGroup, Leftovers, found, remove
 from harness.settings.tags import longest_prefix, new_tag, prefix_of, tag_of
+from harness.wire.protocol import WireError
 from tests.support.guest_cluster import GuestCluster
 
 TAG, OTHER = "fencepost-3fa91c", "fencepost-0b1c2d"
@@ -59,8 +59,8 @@ def test_what_is_of_no_run_is_not_found(cluster: GuestCluster) -> None:
     cluster.written |= dict.fromkeys(others, NOW_MS)
     cluster.members |= dict.fromkeys(others, 0)
     (left,) = found(cluster.brokers, "fencepost")
-    assert left == LeftBehind(
-        TAG, (f"{TAG}-in", f"{TAG}-out"), (Group(f"{TAG}-shop", 0),), NOW_MS - 60 * MINUTE_MS
+    assert left == Leftovers(
+        TAG, (f"{TAG}-in", f"{TAG}-out"), (LeftGroup(f"{TAG}-shop", 0),), NOW_MS - 60 * MINUTE_MS
     )
     assert [one.tag for one in found(cluster.brokers, "team.fencepost")] == [f"team.{TAG}"]
     remove(cluster.brokers, left)
@@ -72,25 +72,25 @@ def test_each_tag_is_for_itself_and_one_can_ask_for_some(cluster: GuestCluster) 
     cluster.members[f"{OTHER}-shop"] = 2
     assert [one.tag for one in found(cluster.brokers, "fencepost")] == [OTHER, TAG]
     (left,) = found(cluster.brokers, "fencepost", [OTHER])
-    assert (left.topics, left.groups, left.written_ms) == ((), (Group(f"{OTHER}-shop", 2),), None)
+    assert (left.topics, left.groups, left.written_ms) == ((), (LeftGroup(f"{OTHER}-shop", 2),), None)
 
 
-def kept(left: LeftBehind) -> str | None:
-    return left.kept_because(NOW_MS, Idle(600, "10m"))
+def kept(left: Leftovers) -> str | None:
+    return left.kept_because(NOW_MS, IdleTime(600, "10m"))
 
 
-LEFT = LeftBehind(TAG, (f"{TAG}-in",), (Group(f"{TAG}-shop", 0),), NOW_MS - 11 * MINUTE_MS)
+LEFT = Leftovers(TAG, (f"{TAG}-in",), (LeftGroup(f"{TAG}-shop", 0),), NOW_MS - 11 * MINUTE_MS)
 
 
 def test_what_is_old_and_without_members_is_idle() -> None:
     assert kept(LEFT) is None
-    assert kept(LeftBehind(TAG, (), LEFT.groups)) is None
+    assert kept(Leftovers(TAG, (), LEFT.groups)) is None
 
 
 def test_topics_without_records_are_kept_unless_the_tag_is_named() -> None:
-    blank = LeftBehind(TAG, (f"{TAG}-in",), ())
+    blank = Leftovers(TAG, (f"{TAG}-in",), ())
     assert "a run may only be starting" in str(kept(blank))
-    assert blank.kept_because(NOW_MS, Idle(600, "10m"), named=True) is None
+    assert blank.kept_because(NOW_MS, IdleTime(600, "10m"), named=True) is None
 
 
 def test_groups_that_the_user_may_not_see_keep_all(cluster: GuestCluster) -> None:
@@ -113,17 +113,17 @@ def test_what_a_run_left_on_purpose_is_of_another_prefix(cluster: GuestCluster) 
 
 @pytest.mark.parametrize("written_ms", [NOW_MS - 40_000, NOW_MS - 10 * MINUTE_MS + 1, NOW_MS + MINUTE_MS])
 def test_what_was_written_a_short_time_ago_is_kept(written_ms: int) -> None:
-    assert kept(LeftBehind(TAG, LEFT.topics, LEFT.groups, written_ms)) == "less than --idle 10m"
+    assert kept(Leftovers(TAG, LEFT.topics, LEFT.groups, written_ms)) == "less than --idle 10m"
 
 
 @pytest.mark.parametrize(("members", "told"), [(1, "1 member"), (3, "3 members"), (None, "members")])
 def test_what_has_members_is_kept_however_old_it_is(members: int | None, told: str) -> None:
-    left = LeftBehind(TAG, LEFT.topics, (*LEFT.groups, Group(f"{TAG}-b", members)), LEFT.written_ms)
+    left = Leftovers(TAG, LEFT.topics, (*LEFT.groups, LeftGroup(f"{TAG}-b", members)), LEFT.written_ms)
     assert kept(left) == f"still in use: the group {TAG}-b has {told}"
 
 
 def test_what_may_be_of_another_prefix_is_kept_with_all_of_its_tag() -> None:
-    left = LeftBehind(TAG, (*LEFT.topics, f"{TAG}-0b1c2d-in"), (), LEFT.written_ms)
+    left = Leftovers(TAG, (*LEFT.topics, f"{TAG}-0b1c2d-in"), (), LEFT.written_ms)
     assert f"--set prefix={TAG}" in str(kept(left))
 
 
@@ -131,7 +131,7 @@ def test_a_group_of_a_protocol_that_nobody_asks_in_has_members(cluster: GuestClu
     cluster.members[f"{TAG}-shared"] = 2
     cluster.foreign = {f"{TAG}-shared"}
     (left,) = found(cluster.brokers, "fencepost")
-    assert left.groups == (Group(f"{TAG}-shared", None), Group(f"{TAG}-shop", 0))
+    assert left.groups == (LeftGroup(f"{TAG}-shared", None), LeftGroup(f"{TAG}-shop", 0))
 
 
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from harness.cluster import questions
-from harness.cluster.questions import Questions
+from harness.cluster.questions import ClusterQueries
 
 
 def test_requests_are_recorded_until_nobody_wants_them(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -11,7 +11,7 @@ def test_requests_are_recorded_until_nobody_wants_them(monkeypatch: pytest.Monke
     monkeypatch.setattr(
         questions.admin, "set_log_level", lambda port, broker, logger, level: levels.append(level)
     )
-    asked = Questions({1: 9092}, {}, lambda broker: True)
+    asked = ClusterQueries({1: 9092}, {}, lambda broker: True)
     for on, whose in ((True, "a"), (True, "b"), (False, "a"), (False, "b"), (False, "b")):
         asked.record_requests(on, whose)
     assert levels == ["DEBUG", "DEBUG", "DEBUG", "ERROR", "ERROR"]  # asked again: a broker may have refused

@@ -6,11 +6,11 @@ import pytest
 from kafka.protocol.admin import CreateTopicsResponse
 
 from harness.cluster import topics
-from harness.cluster.admin import Refused
+from harness.cluster.admin import RequestRefused
 from harness.cluster.questions import persist
 from harness.cluster.topics import create_topics
-from harness.errors import UsageError
-from harness.pipeline import TopicFacts
+from harness.common.errors import UsageError
+from harness.model.pipeline import TopicSpec
 
 INVALID_CONFIG, TOO_FEW_BROKERS, EXISTS = 40, 38, 36
 
@@ -34,7 +34,7 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> Any:
     return to_answer
 
 
-WANTED = [TopicFacts("out", 3, 3, {"retention.ms": "soon"})]
+WANTED = [TopicSpec("out", 3, 3, {"retention.ms": "soon"})]
 
 
 def test_a_setting_that_no_broker_takes_is_the_users_mistake_and_is_not_tried_again(answers: Any) -> None:
@@ -48,7 +48,7 @@ def test_a_setting_that_no_broker_takes_is_the_users_mistake_and_is_not_tried_ag
 
 def test_what_may_pass_is_refused_for_now(answers: Any) -> None:
     answers(TOO_FEW_BROKERS, "only 2 brokers are registered")
-    with pytest.raises(Refused, match="only 2 brokers"):
+    with pytest.raises(RequestRefused, match="only 2 brokers"):
         create_topics(1, WANTED, 5.0)
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from harness.common.errors import EnvironmentFailure, FaultFailed
 from harness.containers.daemon import NoDocker, another_machine, connect, said, shortened
-from harness.errors import EnvironmentFailure, FaultFailed
 
 
 def test_without_a_daemon_one_is_told_to_start_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from harness.common.errors import EnvironmentFailure
 from harness.containers import leftovers
 from harness.containers.daemon import LABEL
-from harness.errors import EnvironmentFailure
 from harness.processes.marks import new_mark
 
 DEAD = "4194000.1.{}.00000000"

@@ -7,8 +7,8 @@ from typing import Any, cast
 
 import pytest
 
+from harness.common.errors import EnvironmentFailure
 from harness.containers.container import Container
-from harness.errors import EnvironmentFailure
 
 
 class Engine:

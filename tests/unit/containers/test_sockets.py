@@ -1,6 +1,6 @@
 """What a container's kernel tells of its connections."""
 
-from harness.containers.sockets import Connection, established
+from harness.containers.sockets import DockerStream, established
 
 TABLES = """\
   sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
@@ -13,7 +13,7 @@ TABLES = """\
 
 
 def test_only_connections_that_stand_are_told_with_their_ports() -> None:
-    assert list(established(TABLES)) == [Connection(20000, 54321), Connection(20002, 20003)]
+    assert list(established(TABLES)) == [DockerStream(20000, 54321), DockerStream(20002, 20003)]
 
 
 def test_empty_tables_tell_none() -> None:

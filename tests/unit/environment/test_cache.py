@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from harness.common.errors import EnvironmentFailure
 from harness.environment.cache import VARIABLE, cache_folder, provide
-from harness.errors import EnvironmentFailure
 
 ASK = """
 import sys

@@ -5,12 +5,12 @@ from typing import Any, cast
 
 import pytest
 
+from harness.common.errors import EnvironmentFailure, UsageError
 from harness.environment.builder import Builder
 from harness.environment.container_image import container_image
 from harness.environment.kafka import KafkaDistribution
 from harness.environment.platforms import Platform
 from harness.environment.toxiproxy import built_for, built_toxiproxy, toxiproxy_for
-from harness.errors import EnvironmentFailure, UsageError
 
 FOREIGN = Platform("linux", "riscv64")
 KAFKA = KafkaDistribution("4.3.1", (Path("/jars/one.jar"),))

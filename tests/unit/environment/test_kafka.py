@@ -3,10 +3,10 @@ from pathlib import Path
 
 import pytest
 
+from harness.common.errors import FetchFailed, UsageError
 from harness.environment.jvm import LOGGING
 from harness.environment.kafka import Jar, fetch, kafka, pinned, versions
 from harness.environment.kafka_versions import kafka_version
-from harness.errors import FetchFailed, UsageError
 
 GOOD = b"the jar"
 JAR = Jar("org.example", "thing", "1.0", hashlib.sha256(GOOD).hexdigest())

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from harness.common.errors import EnvironmentFailure, ExitStatus, FetchFailed, UsageError
 from harness.environment import client_parts as parts
 from harness.environment.client_parts import client_parts, fits, wheels_here
 from harness.environment.client_versions import ClientVersion, client_version, client_versions
 from harness.environment.kafka import versions
-from harness.errors import EnvironmentFailure, ExitStatus, FetchFailed, UsageError
 
 ALL = client_versions()
 PINNED = pytest.mark.parametrize("one", ALL, ids=lambda one: one.name)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from harness.common.errors import EnvironmentFailure
 from harness.environment.ports import BEYOND, FIRST, HOST, SIZE, PortBlock
-from harness.errors import EnvironmentFailure
 
 HOLD = """
 import sys

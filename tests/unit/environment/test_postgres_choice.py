@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from harness.common.errors import UsageError
 from harness.environment.postgres import bundled_postgres, postgres, system_postgres
-from harness.errors import UsageError
 
 
 def server(folder: Path, version: str, programs: tuple[str, ...] = ("initdb", "postgres")) -> Path:

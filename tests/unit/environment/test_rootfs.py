@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from harness.common.errors import EnvironmentFailure
 from harness.environment import rootfs
 from harness.environment.java import Java
 from harness.environment.kafka import KafkaDistribution
-from harness.errors import EnvironmentFailure
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.common.errors import EnvironmentFailure, UsageError
 from harness.environment.archive import archive_place
 from harness.environment.doctor import examine
 from harness.environment.java import Java, bundled_java, java
@@ -11,7 +12,6 @@ from harness.environment.jvm import BROKER, broker_command
 from harness.environment.kafka import KafkaDistribution, located
 from harness.environment.resources import require
 from harness.environment.toxiproxy import system_toxiproxy, toxiproxy
-from harness.errors import EnvironmentFailure, UsageError
 
 KAFKA = KafkaDistribution("4.3.1", (Path("/jars/one.jar"), Path("/jars/two.jar")))
 

@@ -7,18 +7,22 @@ import pytest
 
 from fencepost import registry
 from fencepost.aims import aimed, expand, key_of, require_known
-from harness.errors import UsageError
-from harness.pipeline import PipelineFacts, StageFacts
-from harness.runner.faults import Injection
+from harness.common.errors import UsageError
+from harness.model.pipeline import PipelineSpec, StageSpec
+from harness.runner.nemesis import PlannedFault
 from harness.runner.schedule import draw
 from harness.settings.options import Options
 from nemeses.registry import NEMESES
 from tests.unit.harness.test_schedule import GROUNDS
 
-PIPELINE = PipelineFacts(
+PIPELINE = PipelineSpec(
     "p",
     (),
-    (StageFacts("s", ("in",), steps=("after-poll", "after-send", "after-commit"), held_at=("after-send",)),),
+    (
+        StageSpec(
+            "s", ("in",), steps=("after-poll", "after-send", "after-commit"), zombie_steps=("after-send",)
+        ),
+    ),
 )
 
 
@@ -116,7 +120,7 @@ def test_a_broker_is_struck_for_the_workers_of_the_stage_that_was_asked_for(aske
         schedule = draw([aimed(asked, NEMESES)], GROUNDS, 60, Random(seed), named=True)
         assert {str(one.target) for one in schedule.injections} == {target}
         assert {key_of(one.as_table(), [asked]) for one in schedule.injections} == {asked}
-        assert Injection.from_table(schedule.injections[0].as_table()).stage == "payments"
+        assert PlannedFault.from_table(schedule.injections[0].as_table()).stage == "payments"
 
 
 def test_a_broker_is_struck_for_a_stage_whose_loop_comes_to_the_step() -> None:

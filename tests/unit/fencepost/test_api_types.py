@@ -16,11 +16,11 @@ import pytest
 from fencepost.api import Result
 from fencepost.api_types import CheckOptions, RunOptions, VerdictDocument
 from fencepost.commands import check
-from harness.moves import Moved
-from harness.reasons import Reason, ReasonCode
+from harness.results.membership_changes import MembershipChange
+from harness.results.reasons import Reason, ReasonCode
+from harness.results.verdict import Validity, Verdict
 from harness.settings.kinds import OneOf
 from harness.settings.options import FIELDS, Options
-from harness.verdict import Validity, Verdict
 from tests.support.synthetic_store import verdict
 
 HOUSE = Path(__file__).parents[3]
@@ -55,7 +55,7 @@ def test_a_check_takes_its_options() -> None:
     assert set(CheckOptions.__annotations__) == flags
 
 
-MOVED = Moved("shop", "shop-4.0", None, 1.0, 2.0, to=("a/0",))
+MOVED = MembershipChange("shop", "shop-4.0", None, 1.0, 2.0, to=("a/0",))
 WARNING = Reason(ReasonCode.UNEXPECTED_END, "shop-1.0 ended by itself")
 
 

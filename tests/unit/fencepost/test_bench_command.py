@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from fencepost.cli import run_command_line
-from harness.errors import ExitStatus
+from harness.common.errors import ExitStatus
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.checking import Asked, _keep, _kept
-from harness.errors import EnvironmentFailure, UnreadableInput
-from harness.verdict import Validity, Verdict
+from fencepost.checks.check import CheckRequest, _keep, _kept
+from harness.common.errors import EnvironmentFailure, UnreadableInput
+from harness.results.verdict import Validity, Verdict
 
 VALID = Verdict("h", "h", 1, Validity.VALID, "nothing was found")
 UNKNOWN = Verdict("h", "h", 1, Validity.UNKNOWN, "a table is gone")
@@ -21,7 +21,7 @@ def judged(tmp_path: Path) -> Path:
 
 def kept(folder: Path, verdict: Verdict, *allow: str, update: bool = False) -> Validity:
     """What is stored afterwards."""
-    _keep(folder, verdict, Asked([], [], frozenset(allow), update))
+    _keep(folder, verdict, CheckRequest([], [], frozenset(allow), update))
     return Verdict.load(folder / "verdict.json").valid
 
 
@@ -42,7 +42,7 @@ def test_of_the_same_verdict_and_of_what_the_caller_allows_nothing_is_said(
 
 def test_a_stored_verdict_that_cannot_be_read_is_said(judged: Path, caplog: pytest.LogCaptureFixture) -> None:
     (judged / "verdict.json").write_text("{")
-    _keep(judged, UNKNOWN, Asked([], [], frozenset()))
+    _keep(judged, UNKNOWN, CheckRequest([], [], frozenset()))
     assert "say nothing that can be read" in caplog.text
 
 
@@ -81,7 +81,7 @@ def test_what_cannot_be_written_is_a_sentence(tmp_path: Path) -> None:
 
 
 def test_one_that_cannot_be_kept_is_the_answer_and_stops_no_other(judged: Path) -> None:
-    asked = Asked([], [], frozenset(), update=True)
+    asked = CheckRequest([], [], frozenset(), update=True)
     (judged / "other" / "verdict.json").mkdir(parents=True)
     answers = [_kept(folder, UNKNOWN, asked) for folder in (judged / "other", judged)]
     assert isinstance(answers[0], EnvironmentFailure) and answers[1] is UNKNOWN

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.chunks import ahead, in_chunks
-from harness.waiting import wait_for
+from fencepost.checks.chunks import ahead, in_chunks
+from harness.common.waiting import wait_for
 
 
 def stored(tmp_path: Path, *sizes: int) -> list[Path]:

@@ -9,7 +9,7 @@ import pytest
 
 from fencepost import cleaning
 from fencepost.cli import run_command_line
-from harness.errors import EnvironmentFailure
+from harness.common.errors import EnvironmentFailure
 from tests.support.guest_cluster import GuestCluster
 
 TAG, USED = "fencepost-3fa91c", "fencepost-0b1c2d"

@@ -20,7 +20,7 @@ def specs(folder: Path, asked: ClientSpec) -> list[str]:
 def ended(folder: Path, asked: ClientSpec) -> "subprocess.CompletedProcess[str]":
     """A process without a control line, which therefore ends as soon as it is ready."""
     return subprocess.run(
-        [sys.executable, "-P", "-m", "fencepost.process", *specs(folder, asked)],
+        [sys.executable, "-P", "-m", "fencepost.runs.process", *specs(folder, asked)],
         capture_output=True,
         text=True,
         timeout=120,
@@ -41,7 +41,7 @@ def test_another_version_ends_the_process_with_a_sentence_and_leaves_no_journal(
 def test_who_reads_by_librdkafka_runs_the_installed_one(asked: ClientSpec) -> None:
     """A version of Java's client is the workers' alone: nobody else runs it."""
     code = (
-        "from fencepost import process; from harness.history import Role; "
+        "from fencepost.runs import process; from harness.model.vocabulary import Role; "
         "from harness.processes.specs import ClientSpec; "
         f"asked = {asked!r}; running = process.running_client(Role.OBSERVER, asked); "
         "process.require_client(asked, running); print(running)"

@@ -3,21 +3,21 @@
 import time
 from pathlib import Path
 
-from fencepost.running import digest_of, note_edit
-from harness.runner.processes import Clock
+from fencepost.runs.carry_out import digest_of, note_edit
+from harness.runner.processes import RunClock
 from harness.runner.run_log import RunLog
-from pipelines.pipeline import UserPipeline
 from tests.support.fake_run import Silent
 from tests.support.user_pipeline import EXPECTING, FUNCTIONS, described
+from workloads.custom.pipeline import CustomPipeline
 from workloads.registry import WORKLOADS
 
 
 def log() -> RunLog:
-    return RunLog(Silent(), Clock(time.monotonic_ns(), 0.0))
+    return RunLog(Silent(), RunClock(time.monotonic_ns(), 0.0))
 
 
 def test_a_function_that_was_changed_is_told(tmp_path: Path) -> None:
-    pipeline, run_log = UserPipeline(described(tmp_path, EXPECTING, FUNCTIONS)), log()
+    pipeline, run_log = CustomPipeline(described(tmp_path, EXPECTING, FUNCTIONS)), log()
     digest = digest_of(pipeline)
     note_edit(pipeline, digest, run_log)
     assert run_log.evidence_problems == []

@@ -7,8 +7,8 @@ import pytest
 
 from checkers.catalogue import catalogue
 from fencepost.cli import run_command_line
-from harness.errors import ExitStatus
-from harness.reasons import ReasonCode
+from harness.common.errors import ExitStatus
+from harness.results.reasons import ReasonCode
 
 ROOT = Path(__file__).parents[3]
 

@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
-from fencepost import checking, spark
-from fencepost.checking import Answers, check
-from fencepost.evidence import Evidence
-from fencepost.progress import LineProgress
-from fencepost.stores import Given
-from harness.errors import EnvironmentFailure, FencepostError, UnreadableInput
-from harness.verdict import Validity, Verdict
+from fencepost.checks import check as checking
+from fencepost.checks import spark
+from fencepost.checks.check import Answers, check
+from fencepost.checks.evidence import Evidence
+from fencepost.checks.run_folders import NamedHistory
+from fencepost.runs.progress import LineProgress
+from harness.common.errors import EnvironmentFailure, FencepostError, UnreadableInput
+from harness.results.verdict import Validity, Verdict
 
 
 class Machine:
@@ -50,7 +51,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
         return Evidence(history, folder, SimpleNamespace(), None, ())  # type: ignore[arg-type]
 
     monkeypatch.setattr(checking, "open_evidence", opened)
-    monkeypatch.setattr(checking, "judge", made.judge)
+    monkeypatch.setattr(checking, "decide_runs", made.judge)
     monkeypatch.setattr(checking, "in_chunks", lambda folders: [[n] for n in range(len(folders))])
     monkeypatch.setattr(spark, "starting", made.starting)
     return made
@@ -64,7 +65,9 @@ def checked(tmp_path: Path, *names: str) -> tuple[Answers, list[tuple[int, str]]
     for name in names:
         folder = tmp_path / name
         folder.mkdir()
-        given.append(Given(name, folder) if name != "no-run" else Given(name, error="there is no no-run"))
+        given.append(
+            NamedHistory(name, folder) if name != "no-run" else NamedHistory(name, error="there is no no-run")
+        )
     check(
         given,
         allow=frozenset(),

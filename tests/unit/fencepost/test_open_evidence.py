@@ -10,20 +10,20 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from fencepost.checking import _open
-from fencepost.evidence import Evidence
-from fencepost.judging import open_evidence, why_not
-from fencepost.stores import expand
-from harness.errors import AnalysisFailed, UnreadableInput
-from harness.facts import Facts
-from harness.history import Premise
-from harness.pipeline import PipelineFacts, StageFacts, TopicFacts
-from harness.promises import SEGMENTS, Promises, ReaderPromise
-from harness.record.store import goes_on, going_on
+from fencepost.checks.check import _open
+from fencepost.checks.decide import open_evidence, why_not
+from fencepost.checks.evidence import Evidence
+from fencepost.checks.run_folders import expand
+from harness.common.errors import AnalysisFailed, UnreadableInput
+from harness.model.pipeline import PipelineSpec, StageSpec, TopicSpec
+from harness.model.promises import SEGMENTS, Promises, ReaderPromise
+from harness.model.vocabulary import Premise
+from harness.record.run_tables import goes_on, going_on
+from harness.results.run_metadata import RunMetadata
+from harness.results.verdict import FaultReport
 from harness.runner.tabulate import rows_of
 from harness.settings.options import Options
-from harness.settings.test_toml import Plan
-from harness.verdict import FaultReport
+from harness.settings.run_file import StoredPlan
 from tests.support.histories import History
 from tests.support.stored_tables import write
 
@@ -35,8 +35,8 @@ def promises(**told: Any) -> dict[str, Any]:
 
 def promise(store: Path, **told: Any) -> None:
     """Let the run have promised this."""
-    plan = Plan.load(store / "test.toml")
-    replace(plan, run={**plan.run, "promises": promises(**told)}).save(store / "test.toml")
+    plan = StoredPlan.load(store / "run.toml")
+    replace(plan, run={**plan.run, "promises": promises(**told)}).save(store / "run.toml")
 
 
 @pytest.fixture
@@ -46,13 +46,13 @@ def store(tmp_path: Path) -> Path:
     history.feed(2)
     history.take(0, 1)
     write(tmp_path, [(7, history)], log=True)
-    pipeline = PipelineFacts("w", (), (StageFacts("s", ("a",), "g"),))
+    pipeline = PipelineSpec("w", (), (StageSpec("s", ("a",), "g"),))
     run = {"id": 7, "promises": promises(witness=SEGMENTS)}
-    Plan(Options(seed=1), run, [], pipeline.as_table()).save(tmp_path / "test.toml")
+    StoredPlan(Options(seed=1), run, [], pipeline.as_table()).save(tmp_path / "run.toml")
     fault = FaultReport(
         "kill-broker", "broker 2", 1.0, 9.0, True, "process 7 ended by SIGKILL", "broker 2 was killed"
     )
-    Facts(faults=[fault], rows=rows_of(tmp_path)).save(tmp_path / "facts.json")
+    RunMetadata(faults=[fault], rows=rows_of(tmp_path)).save(tmp_path / "metadata.json")
     return tmp_path
 
 
@@ -116,18 +116,18 @@ def test_a_table_that_is_not_the_run_s_is_named(
     ],
 )
 def test_a_test_toml_that_is_damaged_is_said(store: Path, old: str, new: str) -> None:
-    text = (store / "test.toml").read_text()
+    text = (store / "run.toml").read_text()
     assert old in text
-    (store / "test.toml").write_text(text.replace(old, new))
-    with pytest.raises(UnreadableInput, match=r"test\.toml"):
+    (store / "run.toml").write_text(text.replace(old, new))
+    with pytest.raises(UnreadableInput, match=r"run\.toml"):
         open_evidence("it", store)
 
 
-@pytest.mark.parametrize("key", [one.name for one in fields(Facts)])
+@pytest.mark.parametrize("key", [one.name for one in fields(RunMetadata)])
 def test_all_that_a_run_says_of_itself_must_be_there(key: str, store: Path) -> None:
-    facts = json.loads((store / "facts.json").read_text())
+    facts = json.loads((store / "metadata.json").read_text())
     del facts[key]
-    (store / "facts.json").write_text(json.dumps(facts))
+    (store / "metadata.json").write_text(json.dumps(facts))
     with pytest.raises(UnreadableInput, match=f"the run wrote {key} there, and it is gone"):
         open_evidence("it", store)
 
@@ -151,30 +151,30 @@ def test_all_that_a_run_says_of_itself_must_be_there(key: str, store: Path) -> N
 def test_a_facts_json_that_is_damaged_is_said(
     store: Path, change: Callable[[dict[str, object]], None]
 ) -> None:
-    facts = json.loads((store / "facts.json").read_text())
+    facts = json.loads((store / "metadata.json").read_text())
     change(facts)
-    (store / "facts.json").write_text(json.dumps(facts))
-    with pytest.raises(UnreadableInput, match=r"facts\.json"):
+    (store / "metadata.json").write_text(json.dumps(facts))
+    with pytest.raises(UnreadableInput, match=r"metadata\.json"):
         open_evidence("it", store)
 
 
 def test_logs_that_the_run_counted_were_there_whatever_it_is_made_to_promise(store: Path) -> None:
     promise(store, witness="none")
-    facts = json.loads((store / "facts.json").read_text())
+    facts = json.loads((store / "metadata.json").read_text())
     counted = {"batches": pq.read_metadata(store / "log" / "batches.parquet").num_rows}
     for rows, had in ((counted, True), ({}, False)):
-        (store / "facts.json").write_text(json.dumps(facts | {"rows": rows}))
+        (store / "metadata.json").write_text(json.dumps(facts | {"rows": rows}))
         assert open_evidence("it", store).had_log is had
 
 
 def test_the_logs_of_all_replicas_are_asked_for_if_the_run_had_them(store: Path) -> None:
-    plan = Plan.load(store / "test.toml")
-    facts = json.loads((store / "facts.json").read_text())
-    (store / "facts.json").write_text(json.dumps(facts | {"rows": {}}))
+    plan = StoredPlan.load(store / "run.toml")
+    facts = json.loads((store / "metadata.json").read_text())
+    (store / "metadata.json").write_text(json.dumps(facts | {"rows": {}}))
     there = pq.read_table(store / "log" / "replicas.parquet")["tp"].to_pylist().count(0)
     for replication, promised, said in ((there, True, 0), (there + 1, True, 1), (there + 1, False, 0)):
-        pipeline = replace(plan.pipeline, topics=(TopicFacts("a", 1, replication),))
-        replace(plan, workload=pipeline.as_table()).save(store / "test.toml")
+        pipeline = replace(plan.pipeline, topics=(TopicSpec("a", 1, replication),))
+        replace(plan, workload=pipeline.as_table()).save(store / "run.toml")
         promise(store, witness="segments", replicas=promised)
         why = [words for words in open_evidence("it", store).incomplete if "replicas" in words]
         assert len(why) == said, why
@@ -182,8 +182,8 @@ def test_the_logs_of_all_replicas_are_asked_for_if_the_run_had_them(store: Path)
 
 
 def test_facts_as_deep_as_a_well_are_said(store: Path) -> None:
-    (store / "facts.json").write_text("[" * 100_000)
-    with pytest.raises(UnreadableInput, match=r"facts\.json cannot be read"):
+    (store / "metadata.json").write_text("[" * 100_000)
+    with pytest.raises(UnreadableInput, match=r"metadata\.json cannot be read"):
         open_evidence("it", store)
 
 
@@ -233,14 +233,14 @@ def test_a_reader_that_was_promised_and_left_nothing_makes_a_run_unknown(store: 
 
 
 def test_a_stage_that_stands_twice_makes_a_run_unknown(store: Path) -> None:
-    facts = json.loads((store / "facts.json").read_text())
-    (store / "facts.json").write_text(json.dumps(facts | {"rows": {}}))  # nobody counted them
+    facts = json.loads((store / "metadata.json").read_text())
+    (store / "metadata.json").write_text(json.dumps(facts | {"rows": {}}))  # nobody counted them
     rewrite(store / "history" / "stages.parquet", lambda rows: pa.concat_tables([rows, rows]))
     assert open_evidence("it", store).incomplete == ("the table stages has a stage twice",)
 
 
 def test_a_run_that_was_killed_lacks_its_end(store: Path) -> None:
-    (store / "facts.json").unlink()
+    (store / "metadata.json").unlink()
     (why,) = open_evidence("it", store).incomplete
     assert "killed" in why
 
@@ -306,11 +306,11 @@ def test_a_replica_of_an_internal_topic_that_is_missing_is_a_contradiction(store
     history.feed(2)
     history.take(0, 1)
     write(store, [(7, history)], log=True)
-    Facts(rows=rows_of(store)).save(store / "facts.json")
+    RunMetadata(rows=rows_of(store)).save(store / "metadata.json")
     said = "replicas of __consumer_offsets"
     assert not [one for one in open_evidence("it", store).incomplete if said in one]
     gone = (history.tp["o"], 3)
     path = store / "log" / "replicas.parquet"
     _bend(path, lambda row: None if (row["tp"], row["broker"]) == gone else row)
-    Facts(rows=rows_of(store)).save(store / "facts.json")
+    RunMetadata(rows=rows_of(store)).save(store / "metadata.json")
     assert [one for one in open_evidence("it", store).incomplete if said in one]

@@ -8,25 +8,26 @@ from typing import Any
 
 import pytest
 
-from fencepost import planning, registry
+from fencepost import registry
 from fencepost.command_line import command_line
 from fencepost.commands.options import options_from
-from fencepost.shapes import shaped
+from fencepost.runs import planning
+from fencepost.runs.shapes import shaped
 from harness.cluster.kinds.registry import CLUSTERS
+from harness.common.errors import UsageError
 from harness.environment.client_parts import ClientParts
 from harness.environment.client_versions import client_version
-from harness.errors import UsageError
-from harness.pipeline import PipelineFacts
+from harness.model.pipeline import PipelineSpec
+from harness.model.promises import Promises
 from harness.processes.encoding import decode
 from harness.processes.specs import ClientSpec, RunSpec
-from harness.promises import Promises
 from harness.record.partitions import PartitionIds
 from harness.runner.schedule import Schedule
 from harness.settings.options import Options
-from harness.settings.test_toml import Plan
-from pipelines.pipeline import UserPipeline
+from harness.settings.run_file import StoredPlan
 from tests.support.specs import process_spec, worker_spec
 from tests.support.user_pipeline import MINIMAL, described
+from workloads.custom.pipeline import CustomPipeline
 from workloads.registry import WORKLOADS
 
 
@@ -60,7 +61,7 @@ def test_a_run_whose_stages_send_and_read_as_they_like_promises_its_clients_hist
         assert promises.history is promised and promises.free_stages == (("txn",) if promised else ())
         assert Promises.from_table(asdict(promises)) == promises
         facts = test.pipeline
-        assert PipelineFacts.from_table(facts.as_table()) == facts
+        assert PipelineSpec.from_table(facts.as_table()) == facts
 
 
 @pytest.mark.parametrize(
@@ -102,8 +103,8 @@ def test_every_process_numbers_partitions_as_the_stored_plan_does(name: str, tmp
     test = planning.plan_test(options, WORKLOADS[name], Schedule(()), tmp_path, tag="run-7")
     command_line = test.own.command_line(process_spec(tmp_path, worker_spec()))
     spec = decode(RunSpec, command_line.argv[-1])
-    Plan(options, workload=test.pipeline.as_table()).save(tmp_path / "test.toml")
-    facts = Plan.load(tmp_path / "test.toml").pipeline
+    StoredPlan(options, workload=test.pipeline.as_table()).save(tmp_path / "run.toml")
+    facts = StoredPlan.load(tmp_path / "run.toml").pipeline
     numbers = list(PartitionIds(spec.partition_counts))
     assert numbers == list(PartitionIds(facts.partition_counts))
     tables = [(table.name, 0) for table in facts.tables]
@@ -210,7 +211,7 @@ def test_behind_proxies_a_worker_is_told_that_it_speaks_plaintext(tmp_path: Path
 
 def test_how_many_brokers_an_external_cluster_has_is_not_asked_for(tmp_path: Path) -> None:
     external = ["cluster=external", "bootstrap=kafka:9092"]
-    config = tmp_path / "test.toml"
+    config = tmp_path / "run.toml"
     config.write_text('[options]\ncluster = "external"\nbootstrap = "kafka:9092"\nbrokers = 5\n')
     for given, sets, file in (
         ({"brokers": "3"}, external, None),
@@ -220,7 +221,7 @@ def test_how_many_brokers_an_external_cluster_has_is_not_asked_for(tmp_path: Pat
         with pytest.raises(UsageError, match="leave out --brokers"):
             options_from(given, sets, file)
     stored = Options(cluster="external", bootstrap="kafka:9092", brokers=5)
-    config.write_text(Plan(stored, {"id": 1}).text())
+    config.write_text(StoredPlan(stored, {"id": 1}).text())
     assert options_from({}, [], str(config)).brokers == 5
     assert "--brokers" not in command_line(stored)
 
@@ -228,7 +229,7 @@ def test_how_many_brokers_an_external_cluster_has_is_not_asked_for(tmp_path: Pat
 def test_a_fault_is_aimed_at_transactions_whose_ids_nobody_named_where_brokers_record_what_they_are_asked(
     tmp_path: Path,
 ) -> None:
-    programs = UserPipeline(described(tmp_path, MINIMAL.replace('"true"', '"true", "{prefix}"')))
+    programs = CustomPipeline(described(tmp_path, MINIMAL.replace('"true"', '"true", "{prefix}"')))
     options = Options(nemesis=("kill-instance@ongoing",), seed=1)
     (first, *_) = planning.draw(options, programs).injections
     assert first.state == "ongoing"

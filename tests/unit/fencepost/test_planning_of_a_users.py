@@ -6,25 +6,25 @@ from typing import Any
 
 import pytest
 
-from fencepost import planning
-from harness.errors import UsageError
+from fencepost.runs import planning
+from harness.common.errors import UsageError
+from harness.model.promises import OFFSETS
 from harness.processes.encoding import decode
 from harness.processes.specs import CustomPipelineSpec, FeederSpec, ObserverSpec, RunSpec
-from harness.promises import OFFSETS
 from harness.runner.schedule import Schedule
 from harness.settings.options import Options
-from pipelines.command import ExternalProgram
-from pipelines.pipeline import UserPipeline
 from tests.support.specs import process_spec, worker_spec
 from tests.support.user_pipeline import EXPECTING, FUNCTIONS, described
+from workloads.custom.command import ExternalProgram
+from workloads.custom.pipeline import CustomPipeline
 from workloads.registry import WORKLOADS
 
 OPTIONS = Options(seed=1, time_limit_s=300)
 GROUPED = EXPECTING.replace('["true"]', '["true"]\ngroup = "g"\ntransactional_id = "b-{instance}"')
 
 
-def pipeline(folder: Path, text: str = GROUPED, functions: str = FUNCTIONS) -> UserPipeline:
-    return UserPipeline(described(folder, text, functions))
+def pipeline(folder: Path, text: str = GROUPED, functions: str = FUNCTIONS) -> CustomPipeline:
+    return CustomPipeline(described(folder, text, functions))
 
 
 @pytest.mark.parametrize(

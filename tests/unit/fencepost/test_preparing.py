@@ -3,7 +3,7 @@
 import pytest
 
 from fencepost.commands.options import settled
-from fencepost.preparing import image_choice
+from fencepost.runs.preparing import image_choice
 from harness.settings.options import Options
 
 

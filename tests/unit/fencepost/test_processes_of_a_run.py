@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from fencepost import planning
-from fencepost.process import build, build_for_users
-from harness.clients.control import Control
-from harness.history import Isolation
+from fencepost.runs import planning
+from fencepost.runs.process import build, build_for_users
+from harness.databases.interface import DatabaseParts
+from harness.databases.registry import STORES
+from harness.model.vocabulary import Isolation
 from harness.processes.encoding import decode
 from harness.processes.spawn import Supervisor
 from harness.processes.specs import (
@@ -23,22 +24,21 @@ from harness.processes.specs import (
     WorkerSpec,
     WorkloadSpec,
 )
-from harness.record.events import Begun
+from harness.record.events import JournalBegan
 from harness.record.journal import Journal
+from harness.roles.control import Control
 from harness.runner import run
 from harness.runner.schedule import Schedule
 from harness.settings.options import Options
-from harness.stores.interface import StoreParts
-from harness.stores.registry import STORES
-from pipelines.pipeline import UserPipeline
 from tests.support.specs import process_spec
 from tests.support.user_pipeline import described
+from workloads.custom.pipeline import CustomPipeline
 from workloads.registry import WORKLOADS
 
 WITHOUT_A_SERVER = sorted(name for name, one in WORKLOADS.items() if "postgres" not in one.tables.values())
 
 
-def tasks(test: run.Test) -> Iterator[TaskSpec]:
+def tasks(test: run.RunPlan) -> Iterator[TaskSpec]:
     for stage in test.pipeline.stages:
         for worker in test.workers[stage.name][:1]:
             yield WorkerSpec(
@@ -56,14 +56,14 @@ def tasks_beside() -> Iterator[TaskSpec]:
         yield FinalReaderSpec(level, (), None)
 
 
-def made(test: run.Test, task: TaskSpec, folder: Path) -> object:
+def made(test: run.RunPlan, task: TaskSpec, folder: Path) -> object:
     """What does the task, made from the words of the command line alone."""
     folder.mkdir()
     program = test.programs[task.stage] if isinstance(task, WorkerSpec) else test.own
     *_, process_text, run_text = program.command_line(process_spec(folder, task, "p")).argv
     process, common = decode(ProcessSpec, process_text), decode(RunSpec, run_text)
     assert process.task == task
-    with Journal(process.journal.path, 0, Begun("p")) as journal:
+    with Journal(process.journal.path, 0, JournalBegan("p")) as journal:
         if isinstance(common.pipeline, WorkloadSpec):
             return build(process, common, common.pipeline, journal, Control(None))
         return build_for_users(process, common, common.pipeline, journal, Control(None))
@@ -74,13 +74,13 @@ def test_every_process_of_a_workload_can_be_made(name: str, tmp_path: Path) -> N
     test = planning.plan_test(Options(workload=name, seed=1), WORKLOADS[name], Schedule(()), tmp_path)
     with Supervisor() as supervisor, ExitStack() as stack:
         for kind in test.pipeline.stores:
-            stack.enter_context(STORES[kind].up(StoreParts(tmp_path, supervisor, lambda: 0)))
+            stack.enter_context(STORES[kind].up(DatabaseParts(tmp_path, supervisor, lambda: 0)))
         for n, task in enumerate(tasks(test)):
             assert made(test, task, tmp_path / str(n))
 
 
 def test_every_process_of_ours_around_a_users_pipeline_can_be_made(tmp_path: Path) -> None:
-    users = UserPipeline(described(tmp_path))
+    users = CustomPipeline(described(tmp_path))
     test = planning.plan_test(Options(seed=1), users, Schedule(()), tmp_path / "run")
     for n, task in enumerate([*tasks_beside(), FinalReaderSpec(Isolation.READ_COMMITTED, (), ())]):
         assert made(test, task, tmp_path / str(n))

@@ -4,8 +4,8 @@ import io
 import itertools
 from dataclasses import replace
 
-from fencepost.live import LiveProgress
-from fencepost.progress import LineProgress, progress_for, words
+from fencepost.runs.live_progress import LiveProgress
+from fencepost.runs.progress import LineProgress, progress_for, words
 from harness.runner.progress import Tick
 
 TICK = Tick(10.0, 50.0, 2000, 190, 5, 1, 2, 21.4, 12, ("kill-broker: broker 2",))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fencepost import api, registry
-from fencepost.cli import COMMANDS, House
+from fencepost.cli import COMMANDS, CommandGroup
 from fencepost.commands import options as asking
 from fencepost.commands.list import KINDS
 
@@ -27,14 +27,14 @@ def commands() -> Iterator[str]:
             ):
                 yield match[1]
     for name in COMMANDS:
-        help_text = House().get_command(None, name).help
+        help_text = CommandGroup().get_command(None, name).help
         yield from re.findall(r"^ *(fencepost .*)$", help_text, re.MULTILINE)
 
 
 @pytest.mark.parametrize("command", sorted(set(commands())))
 def test_a_command_that_is_told_exists_with_these_options(command: str):
     _, name, *arguments = shlex.split(command, comments=True)
-    known = House().get_command(None, name)
+    known = CommandGroup().get_command(None, name)
     assert known, f"no command {name}"
     if name == "run":
         arguments = [word for word in arguments if word != "--help"]
@@ -96,7 +96,7 @@ def test_options_in_python_are_options():
         for node in ast.walk(ast.parse(block)):
             if isinstance(node, ast.Call) and ast.unparse(node.func) in ("fencepost", "fencepost.run"):
                 given = {word.arg: ast.literal_eval(word.value) for word in node.keywords}
-                command = House().get_command(None, "run").make_context("run", api.option_words(given))
+                command = CommandGroup().get_command(None, "run").make_context("run", api.option_words(given))
                 asking.options_from({}, command.params["sets"], None).validated(registry.known())
                 calls += 1
     assert calls == 2

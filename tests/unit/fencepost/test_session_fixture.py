@@ -2,8 +2,8 @@
 
 import pytest
 
+from fencepost.shared_server import repeated_words
 from fencepost.sharing.cluster import SharedCluster, own_cluster
-from fencepost.sharing.server import repeated_words
 from harness.settings.options import Options
 from tests.support.plugin_project import Project
 

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 import fencepost
+from fencepost import shared_server as server
 from fencepost.api import OTHER_COMMAND, FencepostFailed
-from fencepost.sharing import server
 from fencepost.sharing.client import Refused, answers, ask, short_name
 from fencepost.sharing.cluster import SharedCluster, shared_cluster
 from fencepost.sharing.process import VARIABLE, SharedServer
@@ -28,10 +28,10 @@ from fencepost.sharing.spark import (
     result_from_json,
     shared_spark,
 )
-from harness.errors import EnvironmentFailure, ExitStatus, UnreadableInput, WaitTimeout
+from harness.common.errors import EnvironmentFailure, ExitStatus, UnreadableInput, WaitTimeout
+from harness.common.waiting import wait_for
+from harness.results.verdict import Validity, Verdict
 from harness.settings.options import Options
-from harness.verdict import Validity, Verdict
-from harness.waiting import wait_for
 
 PARTS = SparkParts("/java", "local[2]", {"spark.x": "y"})
 RUN = SparkRequest(PARTS, ["/store/a"], ["unseen"])
@@ -118,7 +118,7 @@ def test_without_the_variable_there_is_no_shared_spark(monkeypatch: pytest.Monke
 
 
 class FakeSpark:
-    """In place of `Pending`."""
+    """In place of `StartingSpark`."""
 
     closed = False
 
@@ -142,7 +142,7 @@ class Fakes:
         monkeypatch.setattr(server, "begin_early", self._begin)
         monkeypatch.setattr(server, "java", lambda home: home)
         monkeypatch.setattr(server, "open_evidence", lambda name, folder: name)
-        monkeypatch.setattr(server, "judge", self._judge)
+        monkeypatch.setattr(server, "decide_runs", self._judge)
         monkeypatch.setattr(server, "started_cluster", self._cluster)
 
     def _begin(self, *_: object, inputs: float) -> FakeSpark:

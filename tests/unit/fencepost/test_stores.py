@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.stores import expand, one_run
-from harness.errors import UnreadableInput
+from fencepost.checks.run_folders import expand, one_run
+from harness.common.errors import UnreadableInput
 from harness.history_files.schema import TABLES
 
 EVENT = "{:process 0, :type :invoke, :f :txn, :value []}\n"
@@ -15,7 +15,7 @@ EVENT = "{:process 0, :type :invoke, :f :txn, :value []}\n"
 def store(tmp_path: Path, monkeypatch) -> Path:
     for run in ("a/20260101T000002Z", "b/20260101T000001Z", "a/20260101T000003Z"):
         (tmp_path / "store" / run).mkdir(parents=True)
-        (tmp_path / "store" / run / "test.toml").touch()
+        (tmp_path / "store" / run / "run.toml").touch()
     (tmp_path / "store" / "latest").symlink_to("a/20260101T000003Z")
     (tmp_path / "store" / "stray").mkdir()
     monkeypatch.chdir(tmp_path)
@@ -86,7 +86,7 @@ def test_one_run_of_several_must_be_named(store):
 def test_a_suites_folder_is_all_its_runs(tmp_path):
     run = tmp_path / "runs" / "001-shop" / "20261124T200000Z"
     run.mkdir(parents=True)
-    (run / "test.toml").touch()
+    (run / "run.toml").touch()
     (tmp_path / "suite.json").touch()
     (tmp_path / "logs").mkdir()
     assert [one.folder for one in expand(str(tmp_path))] == [run]

@@ -9,9 +9,9 @@ from fencepost.cli import run_command_line
 from fencepost.suites import record as records
 from fencepost.suites import run
 from fencepost.suites.record import KEPT_FILES, SuiteRecord, remove_good_evidence
-from harness.errors import ExitStatus
-from harness.suite import Cell, State
-from harness.verdict import Validity, Verdict
+from harness.common.errors import ExitStatus
+from harness.results.suite import Cell, CellState
+from harness.results.verdict import Validity, Verdict
 from tests.support.suites import cell, suite
 
 EVIDENCE = ("journals/feeder.jsonl", "history/ops.parquet", "log/batches.parquet", "toxiproxy.log")
@@ -22,7 +22,7 @@ def left(record: SuiteRecord, one: Cell) -> set[str]:
     return {str(path.relative_to(run)) for path in run.rglob("*") if not path.is_dir()}
 
 
-def record_of(tmp_path: Path, *cells: Cell, unjudged: tuple[State, ...] = ()) -> SuiteRecord:
+def record_of(tmp_path: Path, *cells: Cell, unjudged: tuple[CellState, ...] = ()) -> SuiteRecord:
     """A suite whose runs have all files; no verdict where the state is one of `unjudged`."""
     for one in cells:
         run = tmp_path / str(one.run)
@@ -35,13 +35,15 @@ def record_of(tmp_path: Path, *cells: Cell, unjudged: tuple[State, ...] = ()) ->
     return SuiteRecord(tmp_path, suite(*cells))
 
 
-@pytest.mark.parametrize("state", [state for state in State if state is not State.NOT_RUN])
-def test_only_runs_that_are_good_lose_their_evidence(tmp_path: Path, state: State) -> None:
+@pytest.mark.parametrize("state", [state for state in CellState if state is not CellState.NOT_RUN])
+def test_only_runs_that_are_good_lose_their_evidence(tmp_path: Path, state: CellState) -> None:
     one = cell(state=state)
     record = record_of(tmp_path, one)
     remove_good_evidence(record)
     all_of_it = {*EVIDENCE, *KEPT_FILES}
-    assert left(record, one) == (set(KEPT_FILES) if state in (State.VALID, State.CAUGHT) else all_of_it)
+    assert left(record, one) == (
+        set(KEPT_FILES) if state in (CellState.VALID, CellState.CAUGHT) else all_of_it
+    )
     remove_good_evidence(record)  # again, as where the suite is resumed
     assert "verdict.json" in left(record, one)
 
@@ -59,7 +61,7 @@ def test_the_report_of_a_run_whose_evidence_is_gone_says_so_once(tmp_path: Path)
 
 def test_a_run_without_a_verdict_keeps_all(tmp_path: Path) -> None:
     one = cell()
-    record = record_of(tmp_path, one, unjudged=(State.VALID,))
+    record = record_of(tmp_path, one, unjudged=(CellState.VALID,))
     remove_good_evidence(record)
     assert set(EVIDENCE) <= left(record, one)
 
@@ -104,7 +106,7 @@ def test_check_and_trace_say_that_the_evidence_of_a_run_was_removed(
     one = cell()
     record = record_of(tmp_path, one)
     run = tmp_path / str(one.run)
-    (run / "test.toml").write_text("[run]\nid = 1\nwall_ms_at_zero = 0\n")
+    (run / "run.toml").write_text("[run]\nid = 1\nwall_ms_at_zero = 0\n")
     remove_good_evidence(record)
     before = (run / "verdict.json").read_bytes()
     for words in (["check"], ["check", "--update"], ["trace", "--fault", "1"]):

@@ -9,10 +9,10 @@ import pytest
 
 from fencepost.suites.failures import ListedFailures, read
 from fencepost.suites.outcome import MISSED_REMEDY, ended, judged
-from harness.errors import UnreadableInput
-from harness.facts import Facts
-from harness.suite import Cell, State, Suite
-from harness.verdict import Found, Validity, Verdict
+from harness.common.errors import UnreadableInput
+from harness.results.run_metadata import RunMetadata
+from harness.results.suite import Cell, CellState, Suite
+from harness.results.verdict import AnomalyFindings, Validity, Verdict
 from reports.console import last_lines
 from tests.support import synthetic_store
 from tests.support.suites import cell, suite
@@ -23,7 +23,7 @@ NO_ROOM = "did not fit into 30 s; --time-limit 88 has room for every fault"
 
 
 def entered(verdict: Verdict, listed: ListedFailures = ListedFailures()) -> Cell:  # noqa: B008
-    return judged(cell(state=State.NOT_JUDGED), verdict, listed, TODAY)
+    return judged(cell(state=CellState.NOT_JUDGED), verdict, listed, TODAY)
 
 
 def test_the_first_example_is_the_one_that_the_console_shows() -> None:
@@ -34,11 +34,11 @@ def test_the_first_example_is_the_one_that_the_console_shows() -> None:
 
 def test_an_anomaly_that_nobody_foresaw_has_the_example() -> None:
     verdict = synthetic_store.verdict(Validity.INVALID)
-    cycle = Found(1, [{"transactions": 2}], sentences=["a cycle of T1 and T2"])
+    cycle = AnomalyFindings(1, [{"transactions": 2}], sentences=["a cycle of T1 and T2"])
     verdict = replace(verdict, anomalies={**verdict.anomalies, "G1c": cycle})
     table = {"workload": "shop", "anomaly": "reprocessed-input", "why": "planted"}
     caught = entered(verdict, read([], [table]))
-    assert (caught.state, caught.first) == (State.INVALID, "a cycle of T1 and T2")
+    assert (caught.state, caught.first) == (CellState.INVALID, "a cycle of T1 and T2")
 
 
 def test_an_unknown_run_has_the_remedy_of_its_first_reason_and_the_codes_of_all() -> None:
@@ -70,13 +70,13 @@ def test_the_faults_that_acted_are_counted_and_those_that_did_not_are_there() ->
 
 def test_a_run_that_is_not_judged_yet_has_the_faults_of_its_facts(tmp_path: Path) -> None:
     (run := tmp_path / "runs" / "001" / "1").mkdir(parents=True)
-    Facts(faults=FAULTS, unscheduled={"kill-group-coordinator": NO_ROOM}).save(run / "facts.json")
+    RunMetadata(faults=FAULTS, unscheduled={"kill-group-coordinator": NO_ROOM}).save(run / "metadata.json")
     told = ended(cell(), tmp_path, run)
     assert told.faults["kill-broker"] == 1 and told.faults["kill-group-coordinator"] == 0
 
 
 def test_an_example_of_any_length_is_kept_short_and_on_one_line() -> None:
-    hostile = Found(1, [{"transactions": 2}], sentences=["\n\x1b" + "k" * 100_000])
+    hostile = AnomalyFindings(1, [{"transactions": 2}], sentences=["\n\x1b" + "k" * 100_000])
     told = entered(replace(synthetic_store.verdict(Validity.INVALID), anomalies={"G1c": hostile}))
     assert told.first.startswith("\\n\\x1bkkk")
     assert len(told.first) < 1_200 and told.first.isprintable()

@@ -9,7 +9,7 @@ from fencepost.cli import run_command_line
 from fencepost.commands.options import settled
 from fencepost.suites import plan
 from fencepost.suites.plan import SuitePlan, SuiteRequest
-from harness.errors import ExitStatus, UsageError
+from harness.common.errors import ExitStatus, UsageError
 from tests.support.user_pipeline import written
 
 KNOWN = '[[known]]\nworkload = "shop"\nanomaly = "reprocessed-input"\nwhy = "a bug"\nuntil = 2027-01-31\n'

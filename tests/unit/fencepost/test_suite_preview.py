@@ -11,8 +11,8 @@ from fencepost.commands.options import settled
 from fencepost.suites import plan, record
 from fencepost.suites.forecast import NO_TIME, preview
 from fencepost.suites.plan import SuitePlan, SuiteRequest
-from harness.errors import ExitStatus
-from harness.suite import State, Suite
+from harness.common.errors import ExitStatus
+from harness.results.suite import CellState, Suite
 
 TEXT = '[suite]\nseed = 5\n[matrix]\nworkload = ["shop", "echo", "orders"]\n'
 
@@ -38,7 +38,7 @@ def planned(tmp_path: Path) -> SuitePlan:
 def last_night(planned: SuitePlan, seconds: float, **more: object) -> Suite:
     """An earlier suite, of which all but the first cell were run."""
     cells = [
-        replace(cell, state=State.VALID, duration_s=seconds, run="runs/x", started=f"2026-11-2{n}")
+        replace(cell, state=CellState.VALID, duration_s=seconds, run="runs/x", started=f"2026-11-2{n}")
         for n, cell in enumerate(planned.suite.cells)
         if n
     ]
@@ -77,12 +77,12 @@ def test_a_limit_leaves_out_what_was_run_last(planned: SuitePlan) -> None:
 
 def test_of_a_suite_that_goes_on_only_what_is_left_takes_time(planned: SuitePlan) -> None:
     first, second, third = planned.suite.cells
-    over = [replace(first, state=State.VALID), replace(second, state=State.NOT_JUDGED), third]
+    over = [replace(first, state=CellState.VALID), replace(second, state=CellState.NOT_JUDGED), third]
     going_on = replace(planned, suite=replace(planned.suite, cells=over))
     told = said(going_on)
     assert "1 run: about 2 min one at a time" in told and "shop librdkafka drawn: valid" in told
     done = replace(
-        going_on, suite=replace(planned.suite, cells=[replace(c, state=State.VALID) for c in over])
+        going_on, suite=replace(planned.suite, cells=[replace(c, state=CellState.VALID) for c in over])
     )
     assert "all runs are over" in said(done)
 
@@ -112,20 +112,20 @@ def test_no_more_run_side_by_side_than_memory_permits_or_there_are(planned: Suit
 def test_a_run_that_failed_says_nothing_of_how_long_it_takes(planned: SuitePlan) -> None:
     good = last_night(planned, 90.0, judging_s=12.0)
     for seconds in (3.0, 1260.0):
-        cells = [replace(cell, state=State.FAILED, duration_s=seconds) for cell in good.cells]
+        cells = [replace(cell, state=CellState.FAILED, duration_s=seconds) for cell in good.cells]
         failed = replace(good, cells=cells, started="2026-11-21", judging_s=9.0)
         assert said(planned, past=(failed, good)) == said(planned, past=(good,))
 
 
 def test_a_suite_that_goes_on_has_learned_from_its_own_runs(planned: SuitePlan) -> None:
     first, *others = planned.suite.cells
-    over = replace(first, state=State.VALID, duration_s=900.0)
+    over = replace(first, state=CellState.VALID, duration_s=900.0)
     going_on = replace(planned, suite=replace(planned.suite, cells=[over, *others]))
     assert "2 runs: about 30 min one at a time" in said(going_on)
 
 
 def test_what_is_over_and_not_judged_is_still_to_be_judged(planned: SuitePlan) -> None:
-    over = [replace(cell, state=State.NOT_JUDGED) for cell in planned.suite.cells]
+    over = [replace(cell, state=CellState.NOT_JUDGED) for cell in planned.suite.cells]
     told = said(replace(planned, suite=replace(planned.suite, cells=over)))
     assert "all runs are over; judging comes after them\n" in told
 

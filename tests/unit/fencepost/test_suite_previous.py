@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from fencepost.suites.previous import compare, fingerprint, oldest_run_first, previous_suites
-from harness.suite import Cell, Flake, State, Suite
+from harness.results.suite import Cell, CellState, Flake, Suite
 from tests.support.suites import cell, suite
 
 
@@ -19,39 +19,41 @@ def compared(now: Cell, *before: Cell) -> Cell:
 
 
 def test_bad_after_good_is_new_and_bad_after_bad_is_not() -> None:
-    bad = cell(state=State.INVALID)
+    bad = cell(state=CellState.INVALID)
     assert compared(bad, cell(), bad).new
     assert not compared(bad, bad, cell()).new
-    assert compared(bad, cell(state=State.KNOWN)).new
+    assert compared(bad, cell(state=CellState.KNOWN)).new
     assert compared(bad).new
     assert not compared(cell(), bad).new
-    assert compared(cell(), bad).before is State.INVALID
+    assert compared(cell(), bad).before is CellState.INVALID
 
 
 def test_what_is_wrong_by_evidence_is_new_after_a_night_that_had_none() -> None:
-    lost = cell(state=State.INVALID, anomalies={"lost-input": 12})
-    assert compared(lost, cell(state=State.UNKNOWN)).new
-    assert compared(lost, cell(state=State.FAILED)).new
-    assert compared(lost, cell(state=State.INVALID, anomalies={"duplicate": 1})).new
-    assert not compared(lost, cell(state=State.INVALID, anomalies={"duplicate": 1, "lost-input": 1})).new
-    assert not compared(lost, cell(state=State.MISSED, anomalies={"lost-input": 1})).new
-    assert not compared(cell(state=State.UNKNOWN), lost).new
-    assert not compared(cell(state=State.UNKNOWN), cell(state=State.FAILED)).new
+    lost = cell(state=CellState.INVALID, anomalies={"lost-input": 12})
+    assert compared(lost, cell(state=CellState.UNKNOWN)).new
+    assert compared(lost, cell(state=CellState.FAILED)).new
+    assert compared(lost, cell(state=CellState.INVALID, anomalies={"duplicate": 1})).new
+    assert not compared(lost, cell(state=CellState.INVALID, anomalies={"duplicate": 1, "lost-input": 1})).new
+    assert not compared(lost, cell(state=CellState.MISSED, anomalies={"lost-input": 1})).new
+    assert not compared(cell(state=CellState.UNKNOWN), lost).new
+    assert not compared(cell(state=CellState.UNKNOWN), cell(state=CellState.FAILED)).new
 
 
 def test_a_night_in_which_it_did_not_run_says_nothing() -> None:
-    told = compared(cell(state=State.INVALID), cell(state=State.NOT_RUN), cell(state=State.INVALID))
-    assert (told.new, told.before, told.flake) == (False, State.INVALID, Flake(2, 2))
+    told = compared(
+        cell(state=CellState.INVALID), cell(state=CellState.NOT_RUN), cell(state=CellState.INVALID)
+    )
+    assert (told.new, told.before, told.flake) == (False, CellState.INVALID, Flake(2, 2))
 
 
 def test_a_rate_counts_what_compared_the_same_and_this_night_with_it() -> None:
-    other = cell(state=State.FAILED, fingerprint="ffff")
-    told = compared(cell(), cell(state=State.UNKNOWN), other, cell(), cell(state=State.KNOWN))
+    other = cell(state=CellState.FAILED, fingerprint="ffff")
+    told = compared(cell(), cell(state=CellState.UNKNOWN), other, cell(), cell(state=CellState.KNOWN))
     assert told.flake == Flake(4, 1)
 
 
 def test_a_night_that_failed_before_its_versions_were_known_counts_by_its_options() -> None:
-    early = cell(state=State.FAILED, versions={}, fingerprint="ffff")
+    early = cell(state=CellState.FAILED, versions={}, fingerprint="ffff")
     assert compared(cell(), early).flake == Flake(2, 1)
     assert compared(early, cell()).flake == Flake(2, 1)
     assert compared(cell(), replace(early, options={"workload": "shop", "time-limit": 5.0})).flake == Flake(
@@ -60,7 +62,7 @@ def test_a_night_that_failed_before_its_versions_were_known_counts_by_its_option
 
 
 def test_a_rate_is_of_thirty_nights_at_most() -> None:
-    assert compared(cell(), *[cell(state=State.INVALID)] * 40).flake == Flake(30, 29)
+    assert compared(cell(), *[cell(state=CellState.INVALID)] * 40).flake == Flake(30, 29)
 
 
 def test_a_fingerprint_is_of_what_a_run_is_about() -> None:
@@ -75,7 +77,9 @@ def test_what_never_ran_goes_before_what_ran_longest_ago() -> None:
     cells = [cell(nemesis=name) for name in ("lately", "long-ago", "never")]
     nights = [
         night(
-            23, replace(cells[0], started="2026-11-23T20:00:00+00:00"), replace(cells[1], state=State.NOT_RUN)
+            23,
+            replace(cells[0], started="2026-11-23T20:00:00+00:00"),
+            replace(cells[1], state=CellState.NOT_RUN),
         ),
         night(20, replace(cells[1], started="2026-11-20T20:00:00+00:00")),
     ]

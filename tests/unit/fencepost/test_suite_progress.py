@@ -7,7 +7,7 @@ import pytest
 
 from fencepost.commands.suite import _print_result
 from fencepost.suites.progress import RunningCell, SuiteLines, SuiteStatus, TerminalProgress, progress_for
-from harness.suite import State
+from harness.results.suite import CellState
 from tests.support.suites import cell, suite
 
 
@@ -25,7 +25,7 @@ def test_a_terminal_has_one_block_and_lines_for_what_needs_a_look() -> None:
     stream = Terminal()
     progress = progress_for(stream)
     assert isinstance(progress, TerminalProgress)
-    good, bad = cell(), cell("orders", state=State.INVALID)
+    good, bad = cell(), cell("orders", state=CellState.INVALID)
     for one in (good, bad):
         progress.started(one)
         progress.ended(one)
@@ -62,7 +62,7 @@ def test_elsewhere_a_line_for_each_run_and_every_twenty_seconds_one_for_the_whol
     progress.started(cell())
     for times[0] in (1.0, 2.0, 20.0, 22.0):
         progress.status(status)
-    progress.ended(cell(state=State.NOT_JUDGED))
+    progress.ended(cell(state=CellState.NOT_JUDGED))
     progress.status(status)
     said = stream.getvalue()
     assert "started: shop librdkafka kill-broker, seed 7" in said
@@ -71,7 +71,7 @@ def test_elsewhere_a_line_for_each_run_and_every_twenty_seconds_one_for_the_whol
 
 
 def test_the_last_lines_say_where_to_begin_and_what_is_new(capfd: pytest.CaptureFixture[str]) -> None:
-    bad = cell("orders", state=State.INVALID, first="input purchases/1 offset 812 took effect twice")
+    bad = cell("orders", state=CellState.INVALID, first="input purchases/1 offset 812 took effect twice")
     _print_result(suite(cell(), bad), Path("store/nightly/1"), "fencepost suite --resume", as_json=False)
     said = capfd.readouterr().out.splitlines()
     assert said[0].startswith("  invalid (new): orders librdkafka kill-broker: ")

@@ -13,8 +13,8 @@ from fencepost.suites import plan, run
 from fencepost.suites.plan import SuitePlan, SuiteRequest, resume
 from fencepost.suites.record import lock
 from fencepost.suites.run import SuiteSettings
-from harness.errors import ExitStatus, UsageError
-from harness.suite import Suite
+from harness.common.errors import ExitStatus, UsageError
+from harness.results.suite import Suite
 
 HIDDEN = "spark.hadoop.fs.s3a.secret.key=abracadabra"
 

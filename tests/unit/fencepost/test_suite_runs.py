@@ -16,10 +16,10 @@ from fencepost.suites.plan import SuitePlan, SuiteRequest
 from fencepost.suites.progress import SuiteLines
 from fencepost.suites.record import SuiteRecord
 from fencepost.suites.run import SuiteRun, SuiteSettings
-from harness.errors import ExitStatus, UsageError
-from harness.runner.interrupt import Interrupt, Stage
-from harness.suite import Cell, State, Suite
-from harness.verdict import Validity, Verdict
+from harness.common.errors import ExitStatus, UsageError
+from harness.results.suite import Cell, CellState, Suite
+from harness.results.verdict import Validity, Verdict
+from harness.runner.interrupt import Interrupt, InterruptPhase
 
 ACTOR = """
 import json, os, pathlib, sys, time
@@ -27,8 +27,8 @@ asked = json.load(sys.stdin)
 options = asked["options"]
 run = pathlib.Path(options["store"], options["name"], "20261124T200000Z")
 (run / "journals").mkdir(parents=True)
-from harness.facts import Facts
-Facts(versions={"kafka": "4.3.1"}).save(run / "facts.json")
+from harness.results.run_metadata import RunMetadata
+RunMetadata(versions={"kafka": "4.3.1"}).save(run / "metadata.json")
 part = {"echo": "ends", "orders": "fails", "txn": "dies", "cdc": "hangs"}[options["workload"]]
 ended = {"status": 0, "error": ""}
 if part == "fails":
@@ -67,7 +67,7 @@ def played(
 def measured(made: SuitePlan, **seconds: float) -> Suite:
     """A previous suite whose runs took so many seconds, by workload."""
     cells = [
-        replace(cell, state=State.VALID, duration_s=seconds[cell.workload])
+        replace(cell, state=CellState.VALID, duration_s=seconds[cell.workload])
         for cell in made.suite.cells
         if cell.workload in seconds
     ]
@@ -78,14 +78,14 @@ def test_each_run_leaves_what_came_of_it(tmp_path: Path) -> None:
     record, made = record_of(tmp_path, "echo", "orders", "txn")
     cells = played(record, made)
     assert {name: cell.state for name, cell in cells.items()} == {
-        "echo": State.NOT_JUDGED,
-        "orders": State.FAILED,
-        "txn": State.FAILED,
+        "echo": CellState.NOT_JUDGED,
+        "orders": CellState.FAILED,
+        "txn": CellState.FAILED,
     }
     assert cells["orders"].reason == "the disk is full"
     assert "ended by SIGKILL" in cells["txn"].reason and "logs/003-txn" in cells["txn"].reason
     echo = cells["echo"]
-    assert (record.folder / str(echo.run) / "facts.json").exists()
+    assert (record.folder / str(echo.run) / "metadata.json").exists()
     assert echo.versions == {"kafka": "4.3.1"} and echo.fingerprint
     assert echo.duration_s is not None  # a fake run may well take 0.0 s
     assert record.log_of(echo).read_text() == "played\n"
@@ -100,21 +100,21 @@ class Later(Interrupt):
 
     @property
     def came(self) -> bool:
-        return sum(cell.state is not State.NOT_RUN for cell in self._record.suite.cells) >= self._over
+        return sum(cell.state is not CellState.NOT_RUN for cell in self._record.suite.cells) >= self._over
 
 
 def test_an_interruption_ends_what_runs_and_keeps_what_is_over(tmp_path: Path) -> None:
     record, made = record_of(tmp_path, "cdc", "echo", "orders")
     cells = played(record, made, Later(record, 2))
-    assert cells["cdc"].state is State.NOT_RUN
-    assert cells["echo"].state is State.NOT_JUDGED
+    assert cells["cdc"].state is CellState.NOT_RUN
+    assert cells["echo"].state is CellState.NOT_JUDGED
 
 
 def test_a_limit_leaves_out_what_would_not_be_over_by_then(tmp_path: Path) -> None:
     record, made = record_of(tmp_path, "echo", "orders")
     record.previous = [measured(made, orders=3660.0)]
     cells = played(record, made, limit_s=600.0)
-    assert [cells["echo"].state, cells["orders"].state] == [State.NOT_JUDGED, State.NOT_RUN]
+    assert [cells["echo"].state, cells["orders"].state] == [CellState.NOT_JUDGED, CellState.NOT_RUN]
     assert "--limit" in cells["orders"].reason
 
 
@@ -139,7 +139,7 @@ def test_without_memory_for_another_one_runs_at_a_time(
 def test_a_run_that_never_ends_is_ended(tmp_path: Path) -> None:
     record, made = record_of(tmp_path, "cdc")
     cell = played(record, made, most_overhead_s=-59.0)["cdc"]
-    assert cell.state is State.FAILED
+    assert cell.state is CellState.FAILED
     assert "longer than its time limit" in cell.reason and "logs/001-cdc" in cell.reason
 
 
@@ -188,7 +188,7 @@ def test_all_runs_are_judged_in_one_job_and_told_in_one_folder(tmp_path: Path, j
     record = records.create(tmp_path / "store", planned.suite)
     made = suite_run(record, planned).run()
     assert judge == [3]
-    assert [cell.state for cell in made.cells] == [State.VALID] * 3
+    assert [cell.state for cell in made.cells] == [CellState.VALID] * 3
     left = {path.name for path in record.folder.iterdir()}
     assert {"index.html", "junit.xml", "summary.md", "suite.json", "runs", "logs"} <= left
     assert Suite.load(record.folder).ended
@@ -200,15 +200,15 @@ def test_what_is_done_is_not_done_again(tmp_path: Path, judge: list[int]) -> Non
     killed = Suite.load(record.folder)
     echo = next(cell for cell in killed.cells if cell.workload == "echo")
     (record.folder / str(echo.run) / "mark").touch()
-    orders = replace(killed.cells[1], state=State.NOT_RUN, run=None, reason="")
+    orders = replace(killed.cells[1], state=CellState.NOT_RUN, run=None, reason="")
     SuiteRecord(record.folder, killed).update(orders)
     again = Suite.load(record.folder)
     rest = plan.resume(again, None, SuiteRequest(settled))
     ended = suite_run(SuiteRecord(record.folder, again), rest).run()
     assert (record.folder / str(echo.run) / "mark").exists()
     assert {cell.workload: cell.state for cell in ended.cells} == {
-        "echo": State.VALID,
-        "orders": State.FAILED,
+        "echo": CellState.VALID,
+        "orders": CellState.FAILED,
     }
     assert ended.took_s >= again.took_s
 
@@ -222,11 +222,11 @@ def test_a_planted_defect_that_is_not_caught_fails_the_suite_also_after_it_is_re
     planned = plan.load(file, SuiteRequest(settled))
     record = records.create(tmp_path / "store", planned.suite)
     made = suite_run(record, planned).run()
-    assert (made.cells[0].state, made.exit_status) == (State.MISSED, ExitStatus.INVALID)
+    assert (made.cells[0].state, made.exit_status) == (CellState.MISSED, ExitStatus.INVALID)
     stored = Suite.load(record.folder)
     again = plan.resume(stored, None, SuiteRequest(settled))
     made = suite_run(SuiteRecord(record.folder, again.suite), again).run()
-    assert (made.cells[0].state, made.exit_status) == (State.MISSED, ExitStatus.INVALID)
+    assert (made.cells[0].state, made.exit_status) == (CellState.MISSED, ExitStatus.INVALID)
     assert made.expected == [{"workload": "echo", "anomaly": ["lost-input"], "why": "planted"}]
     assert judge == [1]
 
@@ -245,7 +245,7 @@ def test_two_do_not_carry_out_one_suite(tmp_path: Path) -> None:
 
 def test_a_signal_while_runs_go_on_asks_the_suite_to_end() -> None:
     with Interrupt() as interrupt:
-        interrupt.stage = Stage.SUITE
+        interrupt.stage = InterruptPhase.SUITE
         interrupt._on_signal(2, None)
         assert interrupt.came
 
@@ -259,7 +259,7 @@ def test_a_page_is_drawn_while_the_suite_goes_on(tmp_path: Path) -> None:
     record.update(replace(echo, started="2026-11-24T20:00:00+00:00"))
     record.refresh_page()
     assert "running" in page.read_text() and "It goes on" in page.read_text()
-    record.update(replace(echo, state=State.INVALID, reason="2 inputs were lost"))
+    record.update(replace(echo, state=CellState.INVALID, reason="2 inputs were lost"))
     record.refresh_page()  # too soon
     assert "2 inputs were lost" not in page.read_text()
     record.refresh_page()

@@ -9,9 +9,9 @@ from fencepost.cli import run_command_line
 from fencepost.commands.options import settled
 from fencepost.suites import plan, run
 from fencepost.suites.plan import SuitePlan, SuiteRequest
-from harness.errors import ExitStatus, UsageError
+from harness.common.errors import ExitStatus, UsageError
+from harness.results.suite import Suite
 from harness.settings.options import parse_set
-from harness.suite import Suite
 
 BROKER = 'broker = {"a.b" = "1", "c.d" = "2"}'
 FILE = f'[suite]\nseed = 1\n[defaults]\ntime_limit = 40\n{BROKER}\n[matrix]\nworkload = ["echo"]\n'

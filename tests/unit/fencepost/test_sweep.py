@@ -7,14 +7,23 @@ from typing import Any
 
 import pytest
 
-from fencepost import sweeping
 from fencepost.api import FencepostFailed, Result
 from fencepost.cli import run_command_line
-from fencepost.sweeping import Outcome, Point, outcome_of, points, remarks, status_of, sweep, table
-from harness.errors import ExitStatus
+from fencepost.runs import sweep as sweeping
+from fencepost.runs.sweep import (
+    SweepOutcome,
+    SweepPoint,
+    outcome_of,
+    points,
+    remarks,
+    status_of,
+    sweep,
+    table,
+)
+from harness.common.errors import ExitStatus
 from harness.settings.options import Options
 
-KILL = Point("echo", "kill-worker@after-send", 12.0)
+KILL = SweepPoint("echo", "kill-worker@after-send", 12.0)
 
 
 def verdict(valid: bool | None, **more: Any) -> Result:
@@ -75,9 +84,13 @@ def test_an_unknown_run_that_found_something_permitted_is_unknown_all_the_same()
 
 
 OUTCOMES = [
-    Outcome("at-most-once", "at-most-once", "kill-worker@after-commit", 0, 1, {"lost-input": found(9, True)}),
-    Outcome("echo", "exactly-once", "kill-worker@before-commit", 0, 1),
-    Outcome("echo", "exactly-once", "kill-worker@after-commit", 3, reason="it did not act", store="runs/7"),
+    SweepOutcome(
+        "at-most-once", "at-most-once", "kill-worker@after-commit", 0, 1, {"lost-input": found(9, True)}
+    ),
+    SweepOutcome("echo", "exactly-once", "kill-worker@before-commit", 0, 1),
+    SweepOutcome(
+        "echo", "exactly-once", "kill-worker@after-commit", 3, reason="it did not act", store="runs/7"
+    ),
 ]
 
 
@@ -104,7 +117,7 @@ def test_a_run_that_fails_is_told_and_the_others_go_on(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(sweeping, "run", run)
     said: list[str] = []
-    told = list(sweep([KILL, Point("echo", "kill-worker@after-poll", 12.0)], {"seed": 7}, said.append))
+    told = list(sweep([KILL, SweepPoint("echo", "kill-worker@after-poll", 12.0)], {"seed": 7}, said.append))
     assert [one.cell for one in told] == ["failed", "nothing"]
     assert status_of(told) == ExitStatus.FAILURE and "there is no Java" in next(remarks(told))
     assert said == ["1 of 2: echo, kill-worker@after-send", "2 of 2: echo, kill-worker@after-poll"]

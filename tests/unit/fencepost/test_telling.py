@@ -5,22 +5,25 @@ from dataclasses import replace
 
 import pytest
 
+from checkers.checking.telling import with_wording
 from checkers.external.lines import line
-from checkers.judging.telling import tell
 from fencepost.commands.output import tell_history
-from harness.errors import FencepostError, UnreadableInput
-from harness.reasons import Reason, ReasonCode
-from harness.verdict import Found, Validity, Verdict
+from harness.common.errors import FencepostError, UnreadableInput
+from harness.results.reasons import Reason, ReasonCode
+from harness.results.verdict import AnomalyFindings, Validity, Verdict
 
-CYCLE = tell("G1c", Found(2, [{"cycle": [], "steps": ["T4 read 1 from x, which T3 wrote"]}]), line)
-ALLOWED = Found(1, [{"cycle": []}], allowed=True, allowed_by="Kafka")
-WARNING = Found(3, [{}], allowed=True, warning=True)
-TWICE = tell(
-    "reprocessed-input", Found(2, [{"input": {"topic": "a", "partition": 0, "offset": 5}, "records": []}])
+CYCLE = with_wording(
+    "G1c", AnomalyFindings(2, [{"cycle": [], "steps": ["T4 read 1 from x, which T3 wrote"]}]), line
+)
+ALLOWED = AnomalyFindings(1, [{"cycle": []}], allowed=True, allowed_by="Kafka")
+WARNING = AnomalyFindings(3, [{}], allowed=True, warning=True)
+TWICE = with_wording(
+    "reprocessed-input",
+    AnomalyFindings(2, [{"input": {"topic": "a", "partition": 0, "offset": 5}, "records": []}]),
 )
 
 
-def judged(**anomalies: Found) -> Verdict:
+def judged(**anomalies: AnomalyFindings) -> Verdict:
     found = {name.replace("_", "-"): one for name, one in anomalies.items()}
     return Verdict("h", "h", None, Validity.INVALID, "this was found", found)
 

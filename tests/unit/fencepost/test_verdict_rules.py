@@ -6,43 +6,43 @@ from pathlib import Path
 import pytest
 
 from checkers.needs import NEEDS
-from fencepost.evidence import KILLED, Evidence
-from fencepost.verdict_rules import decide, healed_ns
-from harness.facts import Facts, Phase
-from harness.goals import abort_seen
-from harness.history import Guarantee
-from harness.pipeline import PipelineFacts, StageFacts, TopicFacts
-from harness.promises import Promises
-from harness.reasons import Reason, ReasonCode
+from fencepost.checks.evidence import KILLED, Evidence
+from fencepost.checks.verdict_rules import decide, healed_ns
+from harness.model.goals import abort_seen
+from harness.model.pipeline import PipelineSpec, StageSpec, TopicSpec
+from harness.model.promises import Promises
+from harness.model.vocabulary import Guarantee
+from harness.results.reasons import Reason, ReasonCode
+from harness.results.run_metadata import RunMetadata, RunPhase
+from harness.results.verdict import AnomalyFindings, CheckResult, FaultReport, Validity, Verdict
 from harness.runner.processes import unexpected_end
 from harness.settings.options import Options
-from harness.settings.test_toml import Plan
-from harness.verdict import FaultReport, Found, Judgement, Validity, Verdict
+from harness.settings.run_file import StoredPlan
 
-HEAL = Phase("heal", 10.0, 12.0)
+HEAL = RunPhase("heal", 10.0, 12.0)
 STRUCK = FaultReport(
     "kill-broker", "broker 2", 1.0, 9.0, True, "process 7 ended by SIGKILL", "broker 2 was killed"
 )
 STRIKE = {"fault": "kill-broker", "target": "leader:a/0", "start_s": 3.0, "hold_s": 8.0}
-CLEAN = Judgement({}, {}, {}, coverage={"inputs": 10, "aborted": 1})
-STAGE = StageFacts("s", ("a",), "g")
-WORKLOAD = PipelineFacts("w", (TopicFacts("a", 3),), (STAGE,))
+CLEAN = CheckResult({}, {}, {}, coverage={"inputs": 10, "aborted": 1})
+STAGE = StageSpec("s", ("a",), "g")
+WORKLOAD = PipelineSpec("w", (TopicSpec("a", 3),), (STAGE,))
 RUN = {"id": 5, "promises": asdict(Promises())}
 CRASHED = Reason(ReasonCode.CHECK_CRASHED, "it crashed")
 
 
 def judged(
-    facts: Facts | None = None,
-    judgement: Judgement = CLEAN,
-    strikes: int = 1,
+    facts: RunMetadata | None = None,
+    judgement: CheckResult = CLEAN,
+    mark_injected: int = 1,
     *,
     killed: bool = False,
     options: Options | None = None,
 ) -> Verdict:
     asked = options or Options(seed=1)
     workload = replace(WORKLOAD, goals=(abort_seen(asked.abort_share),))
-    plan = Plan(asked, RUN, [STRIKE] * strikes, workload.as_table())
-    told = None if killed else facts or Facts(faults=[STRUCK])
+    plan = StoredPlan(asked, RUN, [STRIKE] * mark_injected, workload.as_table())
+    told = None if killed else facts or RunMetadata(faults=[STRUCK])
     return decide(Evidence("h", Path("h"), plan, told, incomplete=()), judgement)
 
 
@@ -53,17 +53,20 @@ def test_a_clean_run_whose_faults_acted_is_valid() -> None:
 @pytest.mark.parametrize(
     ("facts", "code"),
     [
-        (Facts(faults=[replace(STRUCK, acted=False)]), "fault-did-not-act"),
-        (Facts(faults=[replace(STRUCK, evidence="")]), "fault-not-proven"),
-        (Facts(faults=[replace(STRUCK, start_s=9.0, end_s=8.0)]), "fault-not-proven"),
-        (Facts(faults=[replace(STRUCK, end_s=None)]), "fault-not-healed"),
-        (Facts(faults=[]), "faults-not-carried-out"),
-        (Facts(faults=[STRUCK], interrupted=True), "interrupted"),
-        (Facts(faults=[STRUCK], evidence_problems=[Reason(ReasonCode.INPUTS_LEFT, "3")]), "inputs-left"),
-        (Facts(faults=[STRUCK], unmet_goals={"zombie": "nobody came back"}), "goal-not-met"),
+        (RunMetadata(faults=[replace(STRUCK, acted=False)]), "fault-did-not-act"),
+        (RunMetadata(faults=[replace(STRUCK, evidence="")]), "fault-not-proven"),
+        (RunMetadata(faults=[replace(STRUCK, start_s=9.0, end_s=8.0)]), "fault-not-proven"),
+        (RunMetadata(faults=[replace(STRUCK, end_s=None)]), "fault-not-healed"),
+        (RunMetadata(faults=[]), "faults-not-carried-out"),
+        (RunMetadata(faults=[STRUCK], interrupted=True), "interrupted"),
+        (
+            RunMetadata(faults=[STRUCK], evidence_problems=[Reason(ReasonCode.INPUTS_LEFT, "3")]),
+            "inputs-left",
+        ),
+        (RunMetadata(faults=[STRUCK], unmet_goals={"zombie": "nobody came back"}), "goal-not-met"),
     ],
 )
-def test_whatever_the_run_lacks_makes_it_unknown(facts: Facts, code: str) -> None:
+def test_whatever_the_run_lacks_makes_it_unknown(facts: RunMetadata, code: str) -> None:
     verdict = judged(facts)
     assert verdict.valid is Validity.UNKNOWN
     assert [told.code for told in verdict.unknown_because] == [code]
@@ -71,7 +74,7 @@ def test_whatever_the_run_lacks_makes_it_unknown(facts: Facts, code: str) -> Non
 
 def test_a_killed_run_is_unknown_at_best_and_invalid_where_the_proof_is_there() -> None:
     assert judged(killed=True).valid is Validity.UNKNOWN
-    found = replace(CLEAN, anomalies={"duplicate": Found(1, [])})
+    found = replace(CLEAN, anomalies={"duplicate": AnomalyFindings(1, [])})
     assert judged(judgement=found, killed=True).valid is Validity.INVALID
 
 
@@ -87,9 +90,9 @@ def test_a_check_that_did_not_run_makes_a_run_unknown_and_one_without_evidence_d
 
 
 def test_an_allowed_anomaly_decides_nothing_and_another_outweighs_every_lack() -> None:
-    allowed = replace(CLEAN, anomalies={"duplicate": Found(1, [], allowed=True)})
+    allowed = replace(CLEAN, anomalies={"duplicate": AnomalyFindings(1, [], allowed=True)})
     assert judged(judgement=allowed).valid is Validity.VALID
-    both = replace(CLEAN, anomalies={"duplicate": Found(1, [])}, broken={"unseen": CRASHED})
+    both = replace(CLEAN, anomalies={"duplicate": AnomalyFindings(1, [])}, broken={"unseen": CRASHED})
     assert judged(judgement=both).valid is Validity.INVALID
 
 
@@ -108,13 +111,13 @@ def test_a_run_that_was_to_abort_nothing_says_so_and_is_valid() -> None:
 
 def test_workers_that_ended_by_themselves_stand_in_the_verdict() -> None:
     ended = unexpected_end("shop-1.0", "shop-1.0 ended by itself: Segmentation fault")
-    verdict = judged(Facts(faults=[STRUCK], unexpected_errors=[ended]))
+    verdict = judged(RunMetadata(faults=[STRUCK], unexpected_errors=[ended]))
     assert verdict.valid is Validity.VALID
     assert verdict.warnings == [ended]
 
 
 def test_faults_without_room_are_told_and_change_nothing() -> None:
-    verdict = judged(Facts(faults=[STRUCK], unscheduled={"partition": "no room"}))
+    verdict = judged(RunMetadata(faults=[STRUCK], unscheduled={"partition": "no room"}))
     assert verdict.valid is Validity.VALID
     assert verdict.not_exercised == {"partition": "no room"}
 
@@ -122,24 +125,26 @@ def test_faults_without_room_are_told_and_change_nothing() -> None:
 @pytest.mark.parametrize(
     ("facts", "expected_ns"),
     [
-        (Facts(), 0),
+        (RunMetadata(), 0),
         (
-            Facts(faults=[STRUCK, replace(STRUCK, end_s=4.0), replace(STRUCK, end_s=20.0, acted=False)]),
+            RunMetadata(
+                faults=[STRUCK, replace(STRUCK, end_s=4.0), replace(STRUCK, end_s=20.0, acted=False)]
+            ),
             9_000_000_000,
         ),
-        (Facts(faults=[STRUCK, replace(STRUCK, end_s=None)]), None),
-        (Facts(faults=[replace(STRUCK, end_s=None)], phases=[HEAL]), 12_000_000_000),
+        (RunMetadata(faults=[STRUCK, replace(STRUCK, end_s=None)]), None),
+        (RunMetadata(faults=[replace(STRUCK, end_s=None)], phases=[HEAL]), 12_000_000_000),
     ],
 )
 def test_the_last_fault_was_healed_at_its_end_or_with_the_cluster(
-    facts: Facts, expected_ns: int | None
+    facts: RunMetadata, expected_ns: int | None
 ) -> None:
     assert healed_ns(facts) == expected_ns
 
 
 def test_a_fault_that_was_asked_for_and_never_planned_makes_a_run_unknown() -> None:
     named = Options(seed=1, nemesis=("pause-worker", "partition"))
-    verdict = judged(Facts(faults=[STRUCK]), options=named)
+    verdict = judged(RunMetadata(faults=[STRUCK]), options=named)
     assert verdict.valid is Validity.UNKNOWN
     assert "partition was asked for, and the schedule has none" in {r.text for r in verdict.unknown_because}
 
@@ -161,23 +166,27 @@ ONCE_OR_MORE = replace(WORKLOAD, guarantee=Guarantee.AT_LEAST_ONCE, allowed=("re
     ],
 )
 def test_a_weaker_guarantee_says_how_often_it_was_needed(count: int, words: str) -> None:
-    found = {"reprocessed-input": Found(count, [], allowed=True, allowed_by="the workload")} if count else {}
+    found = (
+        {"reprocessed-input": AnomalyFindings(count, [], allowed=True, allowed_by="the workload")}
+        if count
+        else {}
+    )
     judgement = replace(CLEAN, anomalies=found, checked=["reprocessed-input", "lost-input"])
-    plan = Plan(Options(seed=1), RUN, [STRIKE], ONCE_OR_MORE.as_table())
-    verdict = decide(Evidence("h", Path("h"), plan, Facts(faults=[STRUCK]), incomplete=()), judgement)
+    plan = StoredPlan(Options(seed=1), RUN, [STRIKE], ONCE_OR_MORE.as_table())
+    verdict = decide(Evidence("h", Path("h"), plan, RunMetadata(faults=[STRUCK]), incomplete=()), judgement)
     assert (verdict.valid, verdict.summary) == (Validity.VALID, words)
     assert ("reprocessed-input" in verdict.not_exercised) is (count == 0)
 
 
 def test_what_a_weaker_guarantee_permits_beside_is_counted_apart() -> None:
     found = {
-        name: Found(count, [], allowed=True, allowed_by="the workload", words=words)
+        name: AnomalyFindings(count, [], allowed=True, allowed_by="the workload", words=words)
         for name, count, words in (("reprocessed-input", 3, ""), ("duplicate", 2, "2 values stand twice"))
     }
     judgement = replace(CLEAN, anomalies=found, checked=[*found, "lost-input"])
     permitting = replace(ONCE_OR_MORE, allowed=tuple(found))
-    plan = Plan(Options(seed=1), RUN, [STRIKE], permitting.as_table())
-    verdict = decide(Evidence("h", Path("h"), plan, Facts(faults=[STRUCK]), incomplete=()), judgement)
+    plan = StoredPlan(Options(seed=1), RUN, [STRIKE], permitting.as_table())
+    verdict = decide(Evidence("h", Path("h"), plan, RunMetadata(faults=[STRUCK]), incomplete=()), judgement)
     assert verdict.summary == (
         "at least once held under 1 fault: 3 inputs took effect more than once, 2 values stand twice, "
         "and none of 10 inputs was lost"
@@ -189,9 +198,9 @@ def test_of_exactly_once_nothing_is_said_to_be_permitted() -> None:
 
 
 def test_a_sweep_that_was_asked_for_must_have_all_its_steps() -> None:
-    stage = replace(STAGE, workers=("s-1",), steps=("after-poll", "after-send"), held_at=("after-send",))
+    stage = replace(STAGE, workers=("s-1",), steps=("after-poll", "after-send"), zombie_steps=("after-send",))
     workload = replace(WORKLOAD, stages=(stage,))
-    strikes = [
+    mark_injected = [
         {"fault": fault, "target": "worker:s/s-1", "start_s": 3.0, "hold_s": 1.0, "step": step}
         for fault, step in (
             ("kill-worker", "after-poll"),
@@ -199,7 +208,7 @@ def test_a_sweep_that_was_asked_for_must_have_all_its_steps() -> None:
             ("pause-worker", "after-poll"),
         )
     ]
-    acted = [FaultReport(one["fault"], "w", 1.0, 2.0, True, "seen", "w was struck") for one in strikes]  # type: ignore[arg-type]
-    plan = Plan(Options(seed=1, nemesis=("crash-points",)), RUN, strikes, workload.as_table())
-    verdict = decide(Evidence("h", Path("h"), plan, Facts(faults=acted), incomplete=()), CLEAN)
+    acted = [FaultReport(one["fault"], "w", 1.0, 2.0, True, "seen", "w was struck") for one in mark_injected]  # type: ignore[arg-type]
+    plan = StoredPlan(Options(seed=1, nemesis=("crash-points",)), RUN, mark_injected, workload.as_table())
+    verdict = decide(Evidence("h", Path("h"), plan, RunMetadata(faults=acted), incomplete=()), CLEAN)
     assert [reason.subject for reason in verdict.unknown_because] == ["pause-worker@after-send"]

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from fencepost import Pipeline, Stage
-from pipelines.read import read
+from workloads.custom.read import read
 
 
 def purchase(rng: Random, n: int) -> tuple[str, str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.reasons import CODES, Consequence, Reason, ReasonCode, page
+from harness.results.reasons import CODES, Consequence, Reason, ReasonCode, page
 
 HOUSE = Path(__file__).parents[3]
 PRODUCT = ("fencepost", "harness", "workloads", "pipelines", "nemeses", "checkers", "reports")

@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.cluster import Ability
-from harness.errors import UnreadableInput, UsageError
-from harness.history import Step
+from harness.common.errors import UnreadableInput, UsageError
+from harness.model.vocabulary import WorkerStep
 from harness.network import Cut, LinkEffect
-from harness.runner.churn import Turn
-from harness.runner.faults import FaultTargets, Injection, Resource, Target
+from harness.runner.churn import PlannedChange
+from harness.runner.nemesis import FaultTargets, PlannedFault, Resource, Target
 from harness.runner.schedule import LEAD_S, Schedule, draw, sequences, too_short
 from nemeses.registry import NEMESES
 
@@ -20,12 +20,12 @@ GROUNDS = FaultTargets(
     brokers=(1, 2, 3),
     places=(("in", 0), ("out", 0), ("paid", 0)),
     workers={"shop": ("shop-1", "shop-2"), "payments": ("payments-1",), "own": ("own-1",)},
-    steps={"shop": tuple(Step), "payments": tuple(Step), "own": ()},
-    held_at={"shop": ("after-send",), "payments": ("before-commit",), "own": ()},
+    steps={"shop": tuple(WorkerStep), "payments": tuple(WorkerStep), "own": ()},
+    zombie_steps={"shop": ("after-send",), "payments": ("before-commit",), "own": ()},
     groups={"shop": "g1", "payments": "g2", "own": "g3"},
     transactional_ids={"shop": ("shop-1", "shop-2"), "payments": ("payments-1",)},
     writes={"shop": ("out",), "payments": ("paid",)},
-    slots=("w0", "w1", "w2"),
+    endpoints=("w0", "w1", "w2"),
     services=("postgres",),
 )
 SEEDS = st.integers(min_value=0, max_value=2**63 - 1)
@@ -104,11 +104,11 @@ NOTHING = {
     "brokers": (1,),
     "places": (),
     "workers": {"shop": (), "payments": ()},
-    "steps": {"shop": tuple(Step), "payments": ()},
-    "held_at": {"shop": tuple(Step), "payments": ()},
+    "steps": {"shop": tuple(WorkerStep), "payments": ()},
+    "zombie_steps": {"shop": tuple(WorkerStep), "payments": ()},
     "groups": {},
     "transactional_ids": {},
-    "slots": (),
+    "endpoints": (),
     "services": (),
 }
 
@@ -186,8 +186,8 @@ def test_a_step_that_the_loop_never_comes_to_is_not_drawn(seed: int) -> None:
 
 
 def test_a_schedule_survives_its_tables() -> None:
-    strike = Injection("kill-worker", Target("worker", "shop/shop-1"), 3.25, 1.0, {"step": "after-send"})
-    turn = Turn(4.5, "shop", joins="shop-4", leaves="shop-2")
+    strike = PlannedFault("kill-worker", Target("worker", "shop/shop-1"), 3.25, 1.0, {"step": "after-send"})
+    turn = PlannedChange(4.5, "shop", joins="shop-4", leaves="shop-2")
     stored = Schedule.from_tables([strike.as_table()], [turn.as_table()])
     assert stored == Schedule((strike,), churn=(turn,))
 

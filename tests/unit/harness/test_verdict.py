@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import ExitStatus, UnreadableInput
-from harness.moves import Moved
-from harness.reasons import EXTERNAL_ONLY, Reason, ReasonCode
-from harness.verdict import FaultReport, Found, Validity, Verdict, lacking, worst_status
+from harness.common.errors import ExitStatus, UnreadableInput
+from harness.results.membership_changes import MembershipChange
+from harness.results.reasons import EXTERNAL_ONLY, Reason, ReasonCode
+from harness.results.verdict import AnomalyFindings, FaultReport, Validity, Verdict, lacking, worst_status
 
 VALID, INVALID, UNKNOWN = ExitStatus.VALID, ExitStatus.INVALID, ExitStatus.UNKNOWN
 USAGE, FAILURE = ExitStatus.USAGE, ExitStatus.FAILURE
@@ -39,13 +39,13 @@ def test_a_verdict_survives_its_document() -> None:
         seed=4,
         valid=Validity.INVALID,
         summary="s",
-        anomalies={"duplicate": Found(3, [{"value": "x"}], because="lost-commit")},
+        anomalies={"duplicate": AnomalyFindings(3, [{"value": "x"}], because="lost-commit")},
         faults=[FaultReport("kill-broker", "broker 2", 1.0, None, True, "proof", "broker 2 was killed")],
         unknown_because=[Reason(ReasonCode.INPUTS_LEFT, "why", "subject", "remedy")],
         not_checked={"G1c": EXTERNAL_ONLY},
         warnings=[Reason(ReasonCode.UNEXPECTED_END, "it ended")],
         checked=["duplicate"],
-        churn=[Moved("shop", "shop-4.0", "shop-2.0", 3.0, 4.5, ("in/0",), ("in/1", "in/2"))],
+        churn=[MembershipChange("shop", "shop-4.0", "shop-2.0", 3.0, 4.5, ("in/0",), ("in/1", "in/2"))],
     )
     assert Verdict.from_json(verdict.as_json()) == verdict
 

@@ -4,12 +4,12 @@ from dataclasses import dataclass
 
 import pytest
 
-from harness import waiting
 from harness.cluster import TransactionView
-from harness.containers.container import State
-from harness.errors import WaitTimeout, in_words
-from harness.processes.control_line import Counts, Heard
-from harness.waiting import wait_for, wait_while_progressing
+from harness.common import waiting
+from harness.common.errors import WaitTimeout, in_words
+from harness.common.waiting import wait_for, wait_while_progressing
+from harness.containers.container import ContainerState
+from harness.processes.control_line import Counts, ProcessReports
 
 
 class Clock:
@@ -79,11 +79,11 @@ def test_a_time_out_shows_no_repr_of_an_object(monkeypatch: pytest.MonkeyPatch) 
         (WaitTimeout("a sign", 2, None), "waited 2 s for a sign; last seen: nothing"),
         (TransactionView("Ongoing", 7, 0, (("out", 0), ("out", 2))), "Ongoing with out/0, out/2"),
         (TransactionView("Empty", 7, 0, ()), "Empty with no partition"),
-        (State("exited", 0, 137, True), "exited with status 137, out of memory"),
-        (State("running", 7, 0, False), "running"),
-        (Heard(), "it is not ready yet, waits at no step"),
+        (ContainerState("exited", 0, 137, True), "exited with status 137, out of memory"),
+        (ContainerState("running", 7, 0, False), "running"),
+        (ProcessReports(), "it is not ready yet, waits at no step"),
         (
-            Heard(ready=True, at="after-send", counts=Counts(inputs=10, failed=0)),
+            ProcessReports(ready=True, at="after-send", counts=Counts(inputs=10, failed=0)),
             "it is ready, waits at the step after-send, has counted 10 inputs",
         ),
     ],

@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from harness.telling.words import length, listed, milliseconds, number, printable, several, size
+from harness.results.wording import length, listed, milliseconds, number, printable, several, size
 
 
 @pytest.mark.parametrize(

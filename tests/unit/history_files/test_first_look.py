@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.stores import expand
-from harness.errors import UnreadableInput
+from fencepost.checks.run_folders import expand
+from harness.common.errors import UnreadableInput
 from harness.history_files.first_look import LOOK_BYTES, require_readable
 
 EVENT = b'{"process":0,"type":"invoke","f":"txn","value":[]}\n'

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.errors import UnreadableInput
+from harness.common.errors import UnreadableInput
 from harness.history_files import blocks as under_test
 from harness.history_files.blocks import BLOCK_ROWS, BYTE_ORDER_MARK, blocks_of, read_block
 from harness.history_files.pairs import OTHER_SENDS

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from harness.history_files import edn_fast_path as usual
 from harness.history_files.edn import MapKey, read, read_all
 from harness.history_files.edn_tokens import EdnError
-from harness.history_files.names import NoName, canonical
+from harness.history_files.names import UnnameableValue, canonical
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def canonical_or_none(value: object) -> str | None:
     """Tells 1 from True and 1.0, as == does not."""
     try:
         return canonical(value)
-    except NoName:
+    except UnnameableValue:
         return None
 
 

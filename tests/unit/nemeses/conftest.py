@@ -2,7 +2,9 @@
 
 import pytest
 
-from nemeses import instances, membership, overhearing, pause_instance, stopped
+from nemeses import pause_instance
+from nemeses.aiming import observed_ids as overhearing
+from nemeses.effects import instances, membership, stopped
 
 
 @pytest.fixture

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.history import Step
+from harness.model.vocabulary import WorkerStep
 from harness.network import Cut
 from harness.network.links import client_link
 from harness.processes.control_line import Claims
-from harness.runner.faults import Effect, Injection, Target
-from harness.runner.member import Member
+from harness.runner.member import RunProcess
+from harness.runner.nemesis import InjectedFault, PlannedFault, Target
 from harness.testing.fake_cluster import FakeCluster
 from nemeses import cut_txn_coordinator
 from nemeses.registry import NEMESES
@@ -23,19 +23,21 @@ class Moves(FakeCluster):
         self._leader["txn s-1"] = broker
 
 
-def struck(run: FakeRun, cluster: Moves, later: int, monkeypatch: pytest.MonkeyPatch) -> Effect:
+def struck(run: FakeRun, cluster: Moves, later: int, monkeypatch: pytest.MonkeyPatch) -> InjectedFault:
     """Strike; while the worker is on its way to the step, the coordinator moves."""
     arrive = run.processes.wait_at_step
 
-    def wait_at_step(member: Member, step: Step, timeout_s: float, asked: str | None = None) -> Claims:
+    def wait_at_step(
+        member: RunProcess, step: WorkerStep, timeout_s: float, asked: str | None = None
+    ) -> Claims:
         claims = arrive(member, step, timeout_s, asked)
         cluster.moved_to(later)
         return claims
 
     monkeypatch.setattr(run.processes, "wait_at_step", wait_at_step)
     run.processes.await_ready([run.processes.start_worker("s", "s-1")])
-    injection = Injection("cut-txn-coordinator", Target("txn-coordinator", "s-1"), 0.0, 0.05)
-    with NEMESES["cut-txn-coordinator"].strike(run.context, injection) as effect:
+    injection = PlannedFault("cut-txn-coordinator", Target("txn-coordinator", "s-1"), 0.0, 0.05)
+    with NEMESES["cut-txn-coordinator"].inject(run.context, injection) as effect:
         pass
     return effect
 
@@ -63,7 +65,7 @@ def test_where_nobody_coordinates_any_more_nothing_is_cut(
     cluster = Moves()
     with fake_run(tmp_path, cluster=cluster) as run:
         effect = struck(run, cluster, -1, monkeypatch)
-    assert cluster.network.imposed == [] and not effect.acted and effect.struck_ns is None
+    assert cluster.network.imposed == [] and not effect.acted and effect.injected_ns is None
     assert effect.lacking == {
         "txn-coordinator": "waited 0.3 s for a broker to coordinate s-1; last seen: nothing"
     }

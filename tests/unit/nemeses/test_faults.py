@@ -8,41 +8,45 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import FaultFailed, WaitTimeout
-from harness.history import Step
-from harness.network import Carried, Cut
+from harness.common.errors import FaultFailed, WaitTimeout
+from harness.common.waiting import wait_for
+from harness.model.pipeline import TopicSpec
+from harness.model.vocabulary import WorkerStep
+from harness.network import Cut, LinkTraffic
 from harness.network.links import client_link
-from harness.pipeline import TopicFacts
-from harness.record.events import Begun
+from harness.record.events import JournalBegan
 from harness.record.journal import Journal
-from harness.runner.carry_out import CarryingOut, Injected
-from harness.runner.faults import Injection, Target
+from harness.runner.inject import FaultInjector, InjectionState
+from harness.runner.nemesis import PlannedFault, Target
 from harness.testing.fake_cluster import FakeCluster
 from harness.testing.fake_network import FakeMeter, FakeNetwork
-from harness.waiting import wait_for
-from harness.witness.request_log import Heard
-from nemeses import brokers, cuts, failover, instances, kill_worker, pause_instance, pause_worker, targets
+from harness.witness.request_log import ObservedClientIds
+from nemeses import kill_worker, pause_instance, pause_worker
+from nemeses.aiming import failover, targets
+from nemeses.effects import brokers, cuts, instances
 from nemeses.registry import NEMESES
 from tests.support.fake_run import FENCED_ZOMBIE, IDLE, WORKS, FakeRun, FakeService, Script, fake_run
 
 AIMED = {
-    "kill-broker": Injection("kill-broker", Target("leader", "in/0"), 0.0, 0.05),
-    "pause-broker": Injection("pause-broker", Target("leader", "in/0"), 0.0, 0.05),
-    "kill-txn-coordinator": Injection("kill-txn-coordinator", Target("txn-coordinator", "s-1"), 0.0, 0.05),
-    "kill-group-coordinator": Injection(
+    "kill-broker": PlannedFault("kill-broker", Target("leader", "in/0"), 0.0, 0.05),
+    "pause-broker": PlannedFault("pause-broker", Target("leader", "in/0"), 0.0, 0.05),
+    "kill-txn-coordinator": PlannedFault("kill-txn-coordinator", Target("txn-coordinator", "s-1"), 0.0, 0.05),
+    "kill-group-coordinator": PlannedFault(
         "kill-group-coordinator", Target("group-coordinator", "g"), 0.0, 0.05
     ),
-    "partition": Injection("partition", Target("isolate", "1"), 0.0, 0.05),
-    "kill-worker": Injection("kill-worker", Target("worker", "s/s-1"), 0.0, 0.05, {"step": "after-send"}),
-    "pause-worker": Injection("pause-worker", Target("worker", "s/s-1"), 0.0, 0.05, {"step": "after-send"}),
-    "kill-instance": Injection("kill-instance", Target("worker", "s/s-1"), 0.0, 0.05),
-    "pause-instance": Injection("pause-instance", Target("worker", "s/s-1"), 0.0, 0.05),
-    "cut-txn-coordinator": Injection("cut-txn-coordinator", Target("txn-coordinator", "s-1"), 0.0, 0.05),
-    "kill-leader-ahead": Injection("kill-leader-ahead", Target("leader", "in/0"), 0.0, 0.05),
-    "lose-answers": Injection("lose-answers", Target("client", "w0-1"), 0.0, 0.05),
-    "drop-packets": Injection("drop-packets", Target("leader", "in/0"), 0.0, 0.05),
-    "disconnect-broker": Injection("disconnect-broker", Target("leader", "in/0"), 0.0, 0.05),
-    "kill-postgres": Injection("kill-postgres", Target("server", "postgres"), 0.0, 0.05),
+    "partition": PlannedFault("partition", Target("isolate", "1"), 0.0, 0.05),
+    "kill-worker": PlannedFault("kill-worker", Target("worker", "s/s-1"), 0.0, 0.05, {"step": "after-send"}),
+    "pause-worker": PlannedFault(
+        "pause-worker", Target("worker", "s/s-1"), 0.0, 0.05, {"step": "after-send"}
+    ),
+    "kill-instance": PlannedFault("kill-instance", Target("worker", "s/s-1"), 0.0, 0.05),
+    "pause-instance": PlannedFault("pause-instance", Target("worker", "s/s-1"), 0.0, 0.05),
+    "cut-txn-coordinator": PlannedFault("cut-txn-coordinator", Target("txn-coordinator", "s-1"), 0.0, 0.05),
+    "kill-leader-ahead": PlannedFault("kill-leader-ahead", Target("leader", "in/0"), 0.0, 0.05),
+    "lose-answers": PlannedFault("lose-answers", Target("client", "w0-1"), 0.0, 0.05),
+    "drop-packets": PlannedFault("drop-packets", Target("leader", "in/0"), 0.0, 0.05),
+    "disconnect-broker": PlannedFault("disconnect-broker", Target("leader", "in/0"), 0.0, 0.05),
+    "kill-postgres": PlannedFault("kill-postgres", Target("server", "postgres"), 0.0, 0.05),
 }
 NEVER_GOES_ON = FENCED_ZOMBIE.replace('"committed": 1', '"committed": 0')
 OF_BROKERS = ("kill-broker", "pause-broker", "kill-txn-coordinator", "kill-group-coordinator")
@@ -61,13 +65,13 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(instances, "AT_WORK_TIMEOUT_S", 0.5)
 
 
-def carried_out(run: FakeRun, *faults: str) -> Injected:
+def carried_out(run: FakeRun, *faults: str) -> InjectionState:
     run.processes.await_ready([run.processes.start_worker("s", "s-1")])
     run.cluster.groups["g"] = [("s-1.0",)] * 3 + [("s-1.1",)]
-    run.cluster.asked["w0"] = Heard(frozenset({("g", "s-1.0")}))
+    run.cluster.asked["w0"] = ObservedClientIds(frozenset({("g", "s-1.0")}))
     run.cluster.soon["g"] = {("in", 0): 10}  # others have committed what a zombie would hold
-    with Journal(run.folder / "journals" / "nemesis.jsonl", 0, Begun("nemesis")) as journal:
-        carrying = CarryingOut([AIMED[fault] for fault in faults], NEMESES, run.context, journal, 0.0)
+    with Journal(run.folder / "journals" / "nemesis.jsonl", 0, JournalBegan("nemesis")) as journal:
+        carrying = FaultInjector([AIMED[fault] for fault in faults], NEMESES, run.context, journal, 0.0)
         carrying.start()
         for thread in carrying._threads:
             thread.join(30)
@@ -178,7 +182,7 @@ def test_a_worker_is_cut_from_the_broker_to_which_it_sends_and_not_from_one_that
     sent = {client_link("w0", 1): 60, client_link("w0", 2): 20, client_link("w0", 3): 700}
     with fake_run(tmp_path) as run:
         monkeypatch.setattr(
-            FakeMeter, "carried", lambda meter: {link: Carried(sent[link], 0) for link in meter.links}
+            FakeMeter, "carried", lambda meter: {link: LinkTraffic(sent[link], 0) for link in meter.links}
         )
         carried_out(run, "partition")
         assert run.cluster.network.imposed == [(client_link("w0", 3), Cut())]
@@ -224,7 +228,7 @@ def test_what_a_zombie_had_committed_itself_is_no_proof_that_others_went_on(tmp_
     with fake_run(tmp_path, Script(FENCED_ZOMBIE)) as run:
         run.cluster.offsets["g"] = {("in", 0): 10}
         run.processes.await_ready([run.processes.start_worker("s", "s-1")])
-        with NEMESES["pause-worker"].strike(run.context, AIMED["pause-worker"]) as effect:
+        with NEMESES["pause-worker"].inject(run.context, AIMED["pause-worker"]) as effect:
             pass
         assert not effect.acted
         assert "nobody went on in its place" in effect.lacking["zombie"]
@@ -233,7 +237,7 @@ def test_what_a_zombie_had_committed_itself_is_no_proof_that_others_went_on(tmp_
 def test_a_zombie_in_whose_place_nobody_goes_on_is_none(tmp_path: Path) -> None:
     with fake_run(tmp_path, Script(FENCED_ZOMBIE)) as run:
         run.processes.await_ready([run.processes.start_worker("s", "s-1")])
-        with NEMESES["pause-worker"].strike(run.context, AIMED["pause-worker"]) as effect:
+        with NEMESES["pause-worker"].inject(run.context, AIMED["pause-worker"]) as effect:
             pass
         assert not effect.acted
         assert "nobody went on in its place" in effect.lacking["zombie"]
@@ -248,7 +252,7 @@ def test_where_no_group_tells_who_has_what_the_one_in_its_place_must_commit(
         assert worker.task is not None
         worker.task = replace(worker.task, group=None)
         run.processes.await_ready([worker])
-        with NEMESES["pause-worker"].strike(run.context, AIMED["pause-worker"]) as effect:
+        with NEMESES["pause-worker"].inject(run.context, AIMED["pause-worker"]) as effect:
             pass
         assert effect.acted is acted
         assert acted or "nobody went on in its place" in effect.lacking["zombie"]
@@ -295,7 +299,9 @@ def test_faults_of_brokers_and_of_workers_go_on_side_by_side(tmp_path: Path) -> 
         injected = carried_out(run, "kill-broker", "kill-worker", "partition")
         assert {report.fault for report in injected.reports} == {"kill-broker", "kill-worker", "partition"}
         assert all(report.acted for report in injected.reports)
-        assert Step.AFTER_SEND.value in next(r.target for r in injected.reports if r.fault == "kill-worker")
+        assert WorkerStep.AFTER_SEND.value in next(
+            r.target for r in injected.reports if r.fault == "kill-worker"
+        )
 
 
 @pytest.mark.parametrize(("coordinator", "struck"), [(1, 2), (3, 1)])
@@ -306,7 +312,7 @@ def test_a_leader_that_takes_no_commit_of_its_writers_is_not_cut_off(
     target = Target("leader", "out/0")
     monkeypatch.setitem(AIMED, "kill-leader-ahead", replace(AIMED["kill-leader-ahead"], target=target))
     cluster = FakeCluster()
-    cluster.create_topics([TopicFacts("out", 2)], 1.0)
+    cluster.create_topics([TopicSpec("out", 2)], 1.0)
     cluster._leader |= {"group g": coordinator, "out/0": 1, "out/1": 2}
     with fake_run(tmp_path, cluster=cluster) as run:
         (report,) = carried_out(run, "kill-leader-ahead").reports
@@ -323,9 +329,9 @@ def test_who_gives_up_while_a_fault_is_on_hears_nothing_more_of_it(
         injections = [replace(AIMED["kill-broker"], hold_s=30.0), replace(AIMED["kill-broker"], start_s=31.0)]
         with (
             pytest.raises(KeyboardInterrupt),
-            Journal(run.folder / "journals" / "nemesis.jsonl", 0, Begun("nemesis")) as journal,
+            Journal(run.folder / "journals" / "nemesis.jsonl", 0, JournalBegan("nemesis")) as journal,
         ):
-            carrying = CarryingOut(injections, NEMESES, run.context, journal, time.monotonic())
+            carrying = FaultInjector(injections, NEMESES, run.context, journal, time.monotonic())
             carrying.start()
             wait_for(lambda: bool(carrying.injected.on), "the fault to be on", 10.0)
             raise KeyboardInterrupt

@@ -8,15 +8,15 @@ import pytest
 
 from harness.cluster import TransactionView
 from harness.processes.program import ProgramRules
-from harness.runner.faults import (
-    Injection,
+from harness.runner.member import RunProcess
+from harness.runner.nemesis import (
+    PlannedFault,
     Target,
 )
-from harness.runner.member import Member
 from harness.testing.fake_cluster import FakeCluster
-from harness.witness.request_log import Heard
-from nemeses import instances
-from nemeses.in_transaction import GOAL as STATE
+from harness.witness.request_log import ObservedClientIds
+from nemeses.aiming.in_transaction import GOAL as STATE
+from nemeses.effects import instances
 from nemeses.registry import NEMESES
 from tests.support.fake_run import USERS, FakeRun, Plain, fake_run
 from tests.support.instances import DONE, FAULTS, OPEN, STAYS, journals, running, struck
@@ -28,7 +28,7 @@ def test_one_is_killed_with_all_that_it_has_started_and_started_again(tmp_path: 
     launcher = Plain("echo up; sleep 600; true", ProgramRules("up"))
     with running(tmp_path, FakeCluster(), launcher) as (run, member):
         effect = struck(run, "kill-instance")
-        assert effect.acted and effect.lacking == {} and effect.struck_ns is not None
+        assert effect.acted and effect.lacking == {} and effect.injected_ns is not None
         assert member.child.ending().endswith("ended by SIGKILL") and member.child.ending() in effect.proof
         assert journals(run) == ["s-1.0", "s-1.1"] and run.processes.members[1].alive
         assert effect.target == "instance s-1.0"
@@ -81,7 +81,7 @@ class Writes(FakeCluster):
         return {("out", 0): (0, self.looks, self.looks)}
 
 
-def ends_before(run: FakeRun, member: Member, monkeypatch: pytest.MonkeyPatch) -> None:
+def ends_before(run: FakeRun, member: RunProcess, monkeypatch: pytest.MonkeyPatch) -> None:
     """Have an instance end by itself right before it is stopped, and another one take its place."""
     stop = member.child.pause
 
@@ -102,7 +102,7 @@ def test_of_one_that_ends_right_before_it_is_stopped_the_replacement_is_struck(
     cluster = Writes(
         transactions={"s-1": [OPEN]},
         groups={"g": [*[("a",)] * 4, ("b",)]},
-        asked={"w0": Heard(frozenset({("g", "a")}))},
+        asked={"w0": ObservedClientIds(frozenset({("g", "a")}))},
     )
     with running(tmp_path, cluster) as (run, member):
         ends_before(run, member, monkeypatch)
@@ -118,7 +118,7 @@ def test_only_a_few_replacements_are_tried(tmp_path: Path, monkeypatch: pytest.M
     with running(tmp_path, Writes()) as (run, member):
         start = run.processes.start_worker
 
-        def start_worker(stage: str, worker: str) -> Member:
+        def start_worker(stage: str, worker: str) -> RunProcess:
             started = start(stage, worker)
             ends_before(run, started, monkeypatch)
             return started
@@ -168,7 +168,7 @@ def test_one_that_ends_meanwhile_is_told_with_its_last_words(
 ) -> None:
     with running(tmp_path, FakeCluster()) as (run, member):
         monkeypatch.setattr(run.cluster, "transaction", lambda own: member.child.kill() and None)
-        injection = Injection("kill-instance", Target("worker", "s/s-1"), 0.0, 0.05, {"state": "ongoing"})
-        with NEMESES["kill-instance"].strike(run.context, injection) as effect:
+        injection = PlannedFault("kill-instance", Target("worker", "s/s-1"), 0.0, 0.05, {"state": "ongoing"})
+        with NEMESES["kill-instance"].inject(run.context, injection) as effect:
             pass
         assert not effect.acted and "it ended: up" in effect.lacking[STATE]

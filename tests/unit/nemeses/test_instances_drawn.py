@@ -5,15 +5,15 @@ from random import Random
 
 import pytest
 
-from harness.runner.faults import (
+from harness.runner.nemesis import (
     FaultTargets,
-    Injection,
-    NothingToStrike,
-    OfAnotherPipeline,
+    NoTarget,
+    NotForThisPipeline,
+    PlannedFault,
     Resource,
     Target,
 )
-from nemeses import stopped
+from nemeses.effects import stopped
 from nemeses.registry import NEMESES
 from tests.support.fake_run import USERS
 from tests.support.instances import FAULTS
@@ -23,10 +23,10 @@ OURS = FaultTargets(
     places=(("in", 0), ("out", 0)),
     workers={"ours": ("ours-1",)},
     steps={"ours": ("after-send",)},
-    held_at={},
+    zombie_steps={},
     groups={"ours": "g"},
     transactional_ids={"ours": ("ours-1",)},
-    slots=("w0",),
+    endpoints=("w0",),
 )
 MIXED = replace(
     OURS,
@@ -45,14 +45,14 @@ def drawn(fault: str, targets: FaultTargets, at: str | None = None) -> set[str]:
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_workers_that_tell_of_their_steps_are_none_of_theirs(fault: str) -> None:
-    with pytest.raises(OfAnotherPipeline, match="a pipeline of your own"):
+    with pytest.raises(NotForThisPipeline, match="a pipeline of your own"):
         drawn(fault, OURS)
     grouped = {"bill/bill-1", "bill/bill-2", "count/count-1"}
     assert drawn(fault, MIXED) == grouped | ({"log/log-1"} if fault == "kill-instance" else set())
 
 
 def test_who_has_no_group_is_not_paused() -> None:
-    with pytest.raises(OfAnotherPipeline, match="with a group"):
+    with pytest.raises(NotForThisPipeline, match="with a group"):
         drawn("pause-instance", replace(MIXED, groups={}))
 
 
@@ -61,9 +61,9 @@ def test_in_a_state_of_a_transaction_those_are_struck_that_have_an_id(fault: str
     assert drawn(fault, MIXED, "ongoing") == {"bill/bill-1", "bill/bill-2"}
     two = replace(MIXED, transactional_ids={**MIXED.transactional_ids, "count": ("c-1",)})
     assert drawn(fault, two, "count:offsets-added") == {"count/count-1"}
-    with pytest.raises(NothingToStrike, match="a stage log with a transactional id"):
+    with pytest.raises(NoTarget, match="a stage log with a transactional id"):
         drawn(fault, MIXED, "log:ongoing")
-    with pytest.raises(OfAnotherPipeline):
+    with pytest.raises(NotForThisPipeline):
         drawn(fault, OURS, "ongoing")
 
 
@@ -87,7 +87,7 @@ def test_what_holds_markers_back_takes_longer() -> None:
 def test_what_holds_markers_back_leaves_the_brokers_to_nobody_else() -> None:
     for fault in FAULTS:
         at = [
-            NEMESES[fault].occupies(Injection(fault, Target("worker", "s/s-1"), 0.0, 1.0, parameters))
+            NEMESES[fault].occupies(PlannedFault(fault, Target("worker", "s/s-1"), 0.0, 1.0, parameters))
             for parameters in ({"state": "ongoing"}, {"state": "prepare-commit"})
         ]
         assert at == [{Resource.WORKERS}, {Resource.WORKERS, Resource.BROKERS}]
@@ -95,7 +95,7 @@ def test_what_holds_markers_back_leaves_the_brokers_to_nobody_else() -> None:
 
 def test_a_stage_whose_ids_nobody_named_is_aimed_at_where_they_can_be_found_out() -> None:
     for fault in FAULTS:
-        with pytest.raises(NothingToStrike, match="with a transactional id"):
+        with pytest.raises(NoTarget, match="with a transactional id"):
             drawn(fault, replace(MIXED, transactional_ids={}), "ongoing")
         unnamed = replace(MIXED, transactional_ids={}, unnamed=("count",))
         assert drawn(fault, unnamed, "ongoing") == {"count/count-1"}

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from harness.cluster import TransactionView
-from harness.errors import FaultFailed, WaitTimeout
+from harness.common.errors import FaultFailed, WaitTimeout
 from harness.network import Cut
 from harness.network.links import peer_link
 from harness.testing.fake_cluster import FakeCluster
-from harness.witness.request_log import Heard
-from nemeses import stopped
-from nemeses.in_transaction import GOAL as STATE
+from harness.witness.request_log import ObservedClientIds
+from nemeses.aiming.in_transaction import GOAL as STATE
+from nemeses.effects import stopped
 from tests.support.fake_run import USERS, fake_run
 from tests.support.instances import (
     DONE,
@@ -59,7 +59,7 @@ def test_one_that_waits_for_an_open_transaction_is_struck_in_it(fault: str, tmp_
     cluster = FakeCluster(transactions={"s-1": [DONE, OPEN, OPEN]}, groups={"g": [("a",), ("a",), ("b",)]})
     with running(tmp_path, cluster) as (run, _):
         effect = struck(run, fault, prefers=True)
-        assert effect.acted and effect.struck_ns is not None
+        assert effect.acted and effect.injected_ns is not None
         assert "s-1.0 was stopped while s-1 was Ongoing with out" in effect.proof
         assert effect.details == {"worker": "s-1.0", "transactional_id": "s-1"}
 
@@ -124,7 +124,7 @@ def test_one_that_is_not_seen_in_prepare_commit_goes_on(
     made = cluster()
     with running(tmp_path, made) as (run, member):
         effect = struck(run, fault, "prepare-commit")
-        assert not effect.acted and why in effect.lacking[STATE] and effect.struck_ns is None
+        assert not effect.acted and why in effect.lacking[STATE] and effect.injected_ns is None
         assert member.child.running and made.network.on == [] and journals(run) == ["s-1.0"]
 
 
@@ -155,7 +155,7 @@ def test_one_that_does_not_come_to_the_state_goes_on(
     with running(tmp_path, cluster) as (run, member):
         effect = struck(run, fault, state)
         assert not effect.acted and f"in a transaction of s-1 that is {state}" in effect.lacking[STATE]
-        assert effect.struck_ns is None and member.child.running and journals(run) == ["s-1.0"]
+        assert effect.injected_ns is None and member.child.running and journals(run) == ["s-1.0"]
 
 
 def test_one_goes_on_where_nobody_says_how_its_transaction_stands(
@@ -190,7 +190,9 @@ def test_the_transactional_id_of_one_that_nobody_named_is_the_one_that_it_speaks
     looks = [before, before, before | {"s-1": "10:00:03,000", "thread-2": "10:00:02,999"}]
     cluster = FakeCluster(transactions={"s-1": [OPEN], "thread-2": [OPEN], "of-another": [OPEN]})
     monkeypatch.setattr(
-        cluster, "heard", lambda slot: Heard(transactional_ids=looks.pop(0) if len(looks) > 1 else looks[0])
+        cluster,
+        "heard",
+        lambda endpoint: ObservedClientIds(transactional_ids=looks.pop(0) if len(looks) > 1 else looks[0]),
     )
     with fake_run(tmp_path, STAYS, cluster, pipeline=NAMELESS) as run:
         run.processes.await_ready([run.processes.start_worker("s", "s-1")])

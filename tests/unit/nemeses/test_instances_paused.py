@@ -5,16 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import WaitTimeout
+from harness.common.errors import WaitTimeout
 from harness.network.links import client_link
 from harness.processes.child import Child
 from harness.processes.program import ProgramRules
-from harness.runner.faults import (
-    Injection,
+from harness.runner.nemesis import (
+    PlannedFault,
     Target,
 )
 from harness.testing.fake_cluster import FakeCluster
-from harness.witness.request_log import Heard
+from harness.witness.request_log import ObservedClientIds
 from nemeses import pause_instance
 from nemeses.pause_worker import GOAL as ZOMBIE
 from nemeses.registry import NEMESES
@@ -28,7 +28,8 @@ def group_of(*looks: Sequence[str] | None, own: str | None = None) -> FakeCluste
     """What is said of the group at each look; `own`: the id by which the first instance speaks."""
     told = [None if look is None else tuple(look) for look in looks]
     return FakeCluster(
-        groups={"g": told}, asked={"w0": Heard(frozenset({("g", own), ("another", "b")}))} if own else {}
+        groups={"g": told},
+        asked={"w0": ObservedClientIds(frozenset({("g", own), ("another", "b")}))} if own else {},
     )
 
 
@@ -76,7 +77,7 @@ def test_where_bytes_cannot_be_counted_one_that_rejoins_its_group_was_a_zombie(
     paused = Child.resume
 
     def resume(child: Child) -> str:
-        cluster.asked["w0"] = Heard(frozenset({("g", own)}))
+        cluster.asked["w0"] = ObservedClientIds(frozenset({("g", own)}))
         return paused(child)
 
     monkeypatch.setattr(Child, "resume", resume)
@@ -101,8 +102,8 @@ def test_a_replacement_that_ends_by_itself_is_no_failure_of_the_fault(tmp_path: 
         run,
         member,
     ):
-        injection = Injection("pause-instance", Target("worker", "s/s-1"), 0.0, 0.05, {})
-        with NEMESES["pause-instance"].strike(run.context, injection) as effect:
+        injection = PlannedFault("pause-instance", Target("worker", "s/s-1"), 0.0, 0.05, {})
+        with NEMESES["pause-instance"].inject(run.context, injection) as effect:
             pass
         assert effect.acted and "went on without it (a)" in effect.proof[-1]
         assert "s-1.1 ended at its start: the folder is locked" in effect.proof[-2]
@@ -173,4 +174,4 @@ def test_one_whose_group_never_is_stable_is_not_paused(tmp_path: Path) -> None:
     with running(tmp_path, FakeCluster(groups={"g": [None]})) as (run, member):
         effect = struck(run, "pause-instance")
         assert not effect.acted and "the group g to be stable" in effect.lacking[ZOMBIE]
-        assert effect.struck_ns is None and member.child.running and journals(run) == ["s-1.0"]
+        assert effect.injected_ns is None and member.child.running and journals(run) == ["s-1.0"]

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from harness.cluster import TransactionView
+from harness.model.pipeline import StageSpec
 from harness.network import Cut
 from harness.network.links import peer_link
-from harness.pipeline import StageFacts
-from harness.runner.faults import Effect, Injection, Target
+from harness.runner.nemesis import InjectedFault, PlannedFault, Target
 from harness.testing.fake_cluster import FakeCluster
-from nemeses import around_markers, failover, in_transaction, transaction_states
+from nemeses.aiming import around_markers, failover, in_transaction, transaction_states
 from nemeses.registry import NEMESES
 from tests.support.fake_run import IDLE, PIPELINE, FakeRun, Script, fake_run
 
@@ -47,12 +47,12 @@ def struck(
     run: FakeRun,
     state: str,
     fault: str = "kill-txn-coordinator",
-    stages: Sequence[StageFacts] = PIPELINE.stages,
-) -> Effect:
+    stages: Sequence[StageSpec] = PIPELINE.stages,
+) -> InjectedFault:
     run.processes.await_ready([run.processes.start_worker("s", "s-1")])
     target = Target("leader", "out/0") if fault == "kill-broker" else Target("txn-coordinator", "s-1")
-    injection = Injection(fault, target, 0.0, 0.05, {"state": state})
-    with NEMESES[fault].strike(replace(run.context, stages=stages), injection) as effect:
+    injection = PlannedFault(fault, target, 0.0, 0.05, {"state": state})
+    with NEMESES[fault].inject(replace(run.context, stages=stages), injection) as effect:
         pass
     assert all(broker.running for broker in run.cluster.brokers)
     assert run.cluster.network.on == []

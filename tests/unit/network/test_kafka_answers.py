@@ -11,7 +11,7 @@ from kafka.protocol.consumer.fetch import FetchResponse
 from kafka.protocol.metadata import ApiVersionsResponse, FindCoordinatorResponse, MetadataResponse
 from kafka.protocol.producer.produce import ProduceResponse
 
-from harness.network.kafka_answers import NOBODY, Addresses, Unreadable, concerns, rewritten
+from harness.network.kafka_answers import NOBODY, AddressMap, UnreadableResponse, concerns, rewritten
 from harness.network.kafka_apis import (
     API_VERSIONS,
     DESCRIBE_CLUSTER,
@@ -35,7 +35,7 @@ def encoded(answer: Any, number: int = 77) -> bytes:
 
 
 def rewriting(key: int, version: int, answer: bytes, ours: dict[int, tuple[str, int]] = OURS) -> bytes:
-    return rewritten(key, version, answer, Addresses(ours))
+    return rewritten(key, version, answer, AddressMap(ours))
 
 
 def metadata(version: int, at: dict[int, tuple[str, int]]) -> bytes:
@@ -145,7 +145,7 @@ def test_an_answer_without_addresses_stays_as_it_is(written: Any) -> None:
 
 def test_a_broker_that_has_no_address_here_is_nowhere() -> None:
     ours = {id_: OURS[id_] for id_ in (0, 1)}
-    addresses = Addresses(ours)
+    addresses = AddressMap(ours)
     assert rewritten(METADATA, 12, metadata(12, THEIRS), addresses) == metadata(12, {**ours, 2: NOBODY})
     assert addresses.strangers == {2}
 
@@ -156,13 +156,13 @@ def test_an_answer_that_ends_too_early_is_not_passed_on(key: int, version: int, 
     for size in range(4, min(len(answer), 60)):
         try:
             told = rewriting(key, version, answer[:size])
-        except Unreadable:
+        except UnreadableResponse:
             continue
         assert not any(host.encode() in told for host, _ in THEIRS.values() if len(host) > 1), size
 
 
 def test_a_version_that_nobody_knows_is_not_passed_on() -> None:
-    with pytest.raises(Unreadable, match="version 14 of API 3 is not known"):
+    with pytest.raises(UnreadableResponse, match="version 14 of API 3 is not known"):
         rewriting(METADATA, 14, metadata(13, THEIRS))
 
 

@@ -8,11 +8,14 @@ import pytest
 from harness.network import Cut, DropResponses, LinkEffect
 from harness.network.proxied import LinkCut
 from harness.network.toxics import toxics_of
-from harness.network.traffic import Connection, Ports, Received, SocketMeter
+from harness.network.traffic import LocalConnection, Ports, Received, SocketMeter
 
 SILENT, ANSWERS_LOST = Cut(), DropResponses()
 PORTS = {"a": Ports(1001, 2001), "b": Ports(1002, 2002)}
-CLIENT, BROKER = Connection(1001, 5001), Connection(6001, 2001)  # the two connections of the proxy of link a
+CLIENT, BROKER = (
+    LocalConnection(1001, 5001),
+    LocalConnection(6001, 2001),
+)  # the two connections of the proxy of link a
 
 
 @dataclass
@@ -20,8 +23,8 @@ class Links:
     passing: set[str] = field(default_factory=set)
     answering: set[str] = field(default_factory=set)
     stands: dict[str, int] = field(default_factory=dict)
-    sockets: dict[Connection, int] | None = None
-    probes: dict[Connection, int] = field(
+    sockets: dict[LocalConnection, int] | None = None
+    probes: dict[LocalConnection, int] = field(
         default_factory=dict
     )  # what the harness's own requests leave behind
 
@@ -79,12 +82,12 @@ def test_it_says_when_the_link_was_used() -> None:
     [
         (SILENT, {CLIENT: 740}, 40, 0),
         (SILENT, {BROKER: 950}, 0, 50),  # what was asked before the cut is answered into it
-        (SILENT, {CLIENT: 0, Connection(1001, 5002): 30}, 30, 0),  # the client made another connection
+        (SILENT, {CLIENT: 0, LocalConnection(1001, 5002): 30}, 30, 0),  # the client made another connection
         (ANSWERS_LOST, {CLIENT: 740, BROKER: 950}, 40, 50),
     ],
 )
 def test_bytes_that_were_sent_into_a_link_while_it_was_cut_prove_the_cut(
-    effect: LinkEffect, later: dict[Connection, int], requests: int, answers: int
+    effect: LinkEffect, later: dict[LocalConnection, int], requests: int, answers: int
 ) -> None:
     links = Links(answering={"a", "b"}, stands={"a": 1, "b": 1}, sockets={CLIENT: 700, BROKER: 900})
     one = cut(links, {"a": 1, "b": 1}, effect)
@@ -104,7 +107,7 @@ def test_bytes_that_were_sent_into_a_link_while_it_was_cut_prove_the_cut(
     ],
 )
 def test_connections_on_a_link_that_carried_nothing_prove_no_cut(
-    effect: LinkEffect, later: dict[Connection, int], lacks: str
+    effect: LinkEffect, later: dict[LocalConnection, int], lacks: str
 ) -> None:
     links = Links(answering={"a", "b"}, stands={"a": 1, "b": 1}, sockets={CLIENT: 700, BROKER: 900})
     one = cut(links, {"a": 1, "b": 1}, effect)
@@ -122,10 +125,12 @@ def test_a_cut_that_is_not_proven_says_what_was_seen_instead() -> None:
 
 
 def test_what_the_harness_itself_sends_through_a_link_is_not_counted() -> None:
-    links = Links(answering={"a"}, sockets={}, probes={Connection(1002, 5009): 20, Connection(6009, 2002): 9})
+    links = Links(
+        answering={"a"}, sockets={}, probes={LocalConnection(1002, 5009): 20, LocalConnection(6009, 2002): 9}
+    )
     meter = SocketMeter(links.received, PORTS)
     one = LinkCut(links, ["a", "b"], {"a": 0, "b": 0}, meter, toxics_of(SILENT))
     links.sockets = {CLIENT: 10}
     assert one.evidence()
-    links.sockets |= {Connection(6009, 2002): 400}  # its answer comes late
+    links.sockets |= {LocalConnection(6009, 2002): 400}  # its answer comes late
     assert meter.carried() == {"a": (10, 0), "b": (0, 0)}

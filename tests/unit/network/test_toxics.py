@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import pytest
 
-from harness.errors import UsageError
+from harness.common.errors import UsageError
 from harness.network import Cut, DropResponses, LinkEffect
 from harness.network.proxied import ProxiedNetwork
 from harness.network.toxics import TOXICS, Toxic, toxics_of

@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from harness.network.traffic import Connection, Ports, Received, SocketMeter, received
-from harness.waiting import wait_for
+from harness.common.waiting import wait_for
+from harness.network.traffic import LocalConnection, Ports, Received, SocketMeter, received
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux says how many bytes a socket has received")
@@ -33,8 +33,8 @@ def test_both_directions_of_a_link_are_counted_and_its_end_is_not() -> None:
             assert meter.carried() == {"link": (100, 30)}
 
 
-def _of(one: socket.socket) -> Connection:
-    return Connection(one.getsockname()[1], one.getpeername()[1])
+def _of(one: socket.socket) -> LocalConnection:
+    return LocalConnection(one.getsockname()[1], one.getpeername()[1])
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux says how many bytes a socket has received")

@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 
-import pipelines
-from harness.errors import UsageError
+import workloads
+from harness.common.errors import UsageError
 from harness.processes.program import CommandLine, ProgramRules
-from pipelines.command import ExternalProgram, instance_of, require_executable, worker_name
-from pipelines.description import Stage
-from pipelines.placeholders import NAMES
-from pipelines.tagged import names_told
 from tests.support.specs import process_spec, worker_spec
 from tests.support.user_pipeline import described
+from workloads.custom.command import ExternalProgram, instance_of, require_executable, worker_name
+from workloads.custom.description import CustomStage
+from workloads.custom.placeholders import NAMES
+from workloads.custom.tagged import names_told
 
-STAGE = Stage("bill", ("in",), ("out",), ("./billing",), rules=ProgramRules("up", 9.0))
+STAGE = CustomStage("bill", ("in",), ("out",), ("./billing",), rules=ProgramRules("up", 9.0))
 
 
 @pytest.fixture(autouse=True)
@@ -46,7 +46,7 @@ def test_every_placeholder_has_something_to_stand_for(tmp_path: Path) -> None:
     assert (values["group"], values["transactional_id"]) == ("run-7-g", "run-7-b-2")
 
 
-def started_as(folder: Path, stage: Stage, worker: str = "bill-2", incarnation: int = 0) -> CommandLine:
+def started_as(folder: Path, stage: CustomStage, worker: str = "bill-2", incarnation: int = 0) -> CommandLine:
     spec = process_spec(folder, worker_spec(worker, "bill"), f"{worker}.{incarnation}")
     return ExternalProgram(stage, folder, folder / "run-7").command_line(spec)
 
@@ -180,6 +180,6 @@ def test_the_name_of_an_instance_gives_its_number_back() -> None:
 def test_our_own_folder_is_no_place_for_a_user_to_import_from(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    house = Path(pipelines.__file__).parents[1]
+    house = Path(workloads.__file__).parents[1]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(house), "/their/own"]))
     assert started_as(tmp_path, STAGE).env["PYTHONPATH"] == "/their/own"

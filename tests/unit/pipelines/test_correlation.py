@@ -4,15 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from harness.expectation import Input
-from pipelines.correlation import Correlation
-from pipelines.description import CONTENT, Expect, Function
-from pipelines.functions import UserError
+from harness.model.expectation import InputRecord
 from tests.support.user_pipeline import written
+from workloads.custom.correlation import Correlation
+from workloads.custom.description import CONTENT, ExpectedOutputs, UserFunction
+from workloads.custom.functions import UserError
 
 
-def record(value: bytes | None = None, key: bytes | None = None, **headers: bytes | None) -> Input:
-    return Input("purchases", key, value, 2, 7, list(headers.items()))
+def record(value: bytes | None = None, key: bytes | None = None, **headers: bytes | None) -> InputRecord:
+    return InputRecord("purchases", key, value, 2, 7, list(headers.items()))
 
 
 @pytest.mark.parametrize(
@@ -36,16 +36,19 @@ def record(value: bytes | None = None, key: bytes | None = None, **headers: byte
     ],
 )
 def test_a_pointer_leads_into_the_value(pointer: str, value: bytes | None, found: str | None) -> None:
-    assert Correlation(Expect(correlate=f"json:{pointer}")).of_output(record(value)) == found
+    assert Correlation(ExpectedOutputs(correlate=f"json:{pointer}")).of_output(record(value)) == found
 
 
 def test_a_number_joins_what_is_written_as_the_same_number() -> None:
-    by = Correlation(Expect(correlate="json:/id"))
+    by = Correlation(ExpectedOutputs(correlate="json:/id"))
     assert by.of_input(record(b'{"id": 12, "x": 1}')) == by.of_output(record(b'{ "id" : 12 }'))
 
 
 def test_a_header_or_the_key_joins_them_as_text() -> None:
-    by_header, by_key = Correlation(Expect(correlate="header:id")), Correlation(Expect(correlate="key"))
+    by_header, by_key = (
+        Correlation(ExpectedOutputs(correlate="header:id")),
+        Correlation(ExpectedOutputs(correlate="key")),
+    )
     assert by_header.of_output(record(id=b"a", other=b"b")) == "a"
     assert by_header.of_output(record(other=b"b")) is None
     assert by_header.of_output(record(id=None)) is None
@@ -56,7 +59,9 @@ def test_a_header_or_the_key_joins_them_as_text() -> None:
 
 
 def test_a_function_joins_them_and_may_find_nothing(tmp_path: Path) -> None:
-    by = Correlation(Expect(correlate=Function(written(tmp_path).with_name("expect.py"), "about")))
+    by = Correlation(
+        ExpectedOutputs(correlate=UserFunction(written(tmp_path).with_name("expect.py"), "about"))
+    )
     assert by.of_output(record(b'{"id": 7}')) == by.of_input(record(b'{"id": 7}')) == "7"
     assert by.of_output(record(b"{}")) is None
     with pytest.raises(UserError, match=r"expect\.py:about raised JSONDecodeError"):
@@ -65,7 +70,7 @@ def test_a_function_joins_them_and_may_find_nothing(tmp_path: Path) -> None:
 
 def test_an_input_in_which_nothing_is_found_is_an_error_that_says_where_it_stands() -> None:
     for correlate in ("json:/id", "header:id", "key"):
-        by = Correlation(Expect(correlate=correlate))
+        by = Correlation(ExpectedOutputs(correlate=correlate))
         assert by.of_output(record(b"{}")) is None
         with pytest.raises(
             UserError, match=r"the input at purchases/2 offset 7 .* `correlate` finds nothing"
@@ -74,18 +79,18 @@ def test_an_input_in_which_nothing_is_found_is_an_error_that_says_where_it_stand
 
 
 def test_by_content_an_output_is_about_what_it_holds_and_an_input_about_nothing() -> None:
-    by = Correlation(Expect(correlate=CONTENT))
+    by = Correlation(ExpectedOutputs(correlate=CONTENT))
     assert by.of_input(record(b"v", b"k")) is None
     assert by.of_output(record(b"v", b"k")) == by.content(b"k", b"v") != by.content(b"k", b"w")
 
 
 def test_null_is_not_empty_and_a_byte_of_the_key_is_none_of_the_value() -> None:
-    by = Correlation(Expect())
+    by = Correlation(ExpectedOutputs())
     parts = [(b"", b""), (None, b""), (b"", None), (None, None), (b"ab", b"c"), (b"a", b"bc")]
     assert len({by.content(*one) for one in parts}) == len({by.digest(*one) for one in parts}) == len(parts)
 
 
-IGNORING = Correlation(Expect(ignore=("/at", "/meta/host", "/lines/0/at", "/pair/1")))
+IGNORING = Correlation(ExpectedOutputs(ignore=("/at", "/meta/host", "/lines/0/at", "/pair/1")))
 
 
 @pytest.mark.parametrize(
@@ -141,5 +146,5 @@ def test_what_is_ignored_is_left_out_whatever_the_order_of_keys(
 def test_json_is_judged_by_what_it_means_and_anything_else_by_every_byte(
     one: bytes, other: bytes, same: bool
 ) -> None:
-    by = Correlation(Expect())
+    by = Correlation(ExpectedOutputs())
     assert (by.digest(b"k", one) == by.digest(b"k", other)) is same

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.expectation import Due, Input
-from pipelines.correlation import Correlation
-from pipelines.expectation import NothingExpected, UserExpectation
-from pipelines.functions import UserError
+from harness.model.expectation import ExpectedOutput, InputRecord
 from tests.support.user_pipeline import EXPECTING, FUNCTIONS, MINIMAL, described
+from workloads.custom.correlation import Correlation
+from workloads.custom.expectation import CustomExpectation, NothingExpected
+from workloads.custom.functions import UserError
 
 COUNTING = f"""
 {MINIMAL}
@@ -23,17 +23,17 @@ command = ["true"]
 """
 
 
-def expectation(folder: Path, text: str = EXPECTING, functions: str = FUNCTIONS) -> UserExpectation:
+def expectation(folder: Path, text: str = EXPECTING, functions: str = FUNCTIONS) -> CustomExpectation:
     found = described(folder, text, functions)
     assert found.expect is not None
-    return UserExpectation(found, found.expect)
+    return CustomExpectation(found, found.expect)
 
 
-def bought(value: bytes = b'{"id": 7}', key: bytes | None = b"k", topic: str = "purchases") -> Input:
-    return Input(topic, key, value)
+def bought(value: bytes = b'{"id": 7}', key: bytes | None = b"k", topic: str = "purchases") -> InputRecord:
+    return InputRecord(topic, key, value)
 
 
-def digests(dues: Sequence[Due]) -> list[int]:
+def digests(dues: Sequence[ExpectedOutput]) -> list[int]:
     """Of an output it is the same wherever its input stands."""
     for due in dues:
         assert due.digest(0, 0) == due.digest(3, 99)
@@ -50,7 +50,7 @@ def outputs(topic, key, value, headers):
     text = f'{COUNTING}outputs = "expect.py:outputs"\ncorrelate = "json:/id"'
     asked = expectation(tmp_path, text, functions + "purchase = None\n")
     dues = list(asked.due(bought()))
-    assert [(due.stage, due.slot, due.topic, due.about) for due in dues] == [
+    assert [(due.stage, due.output_name, due.topic, due.correlation_key) for due in dues] == [
         ("bill", "invoices", "invoices", "7"),
         ("bill", "invoices#2", "invoices", "7"),
     ]
@@ -65,18 +65,18 @@ def test_what_a_program_wrote_and_nothing_joins_to_an_input_must_lead_to_nothing
     value: bytes | None, tmp_path: Path
 ) -> None:
     asked = expectation(tmp_path, f'{COUNTING}outputs = "expect.py:outputs"\ncorrelate = "json:/id"')
-    assert list(asked.due(Input("invoices", b"k", value))) == []
+    assert list(asked.due(InputRecord("invoices", b"k", value))) == []
     with pytest.raises(UserError, match="nothing joins the input"):
-        list(asked.due(Input("purchases", b"k", value)))
+        list(asked.due(InputRecord("purchases", b"k", value)))
 
 
 def test_what_is_due_meets_the_output_that_holds_it(tmp_path: Path) -> None:
     for text in (EXPECTING, f'{EXPECTING}correlate = "json:/id"', f'{EXPECTING}correlate = "key"'):
         asked = expectation(tmp_path, text)
         (due,) = asked.due(bought())
-        about = asked.about(bought(topic="invoices"))
-        assert (due.about, due.digest(0, 0)) == (about.by, about.digest)
-        assert asked.about(bought(b'{"id": 8}', b"l")) != about
+        correlation_key = asked.correlation_key(bought(topic="invoices"))
+        assert (due.correlation_key, due.digest(0, 0)) == (correlation_key.by, correlation_key.digest)
+        assert asked.correlation_key(bought(b'{"id": 8}', b"l")) != correlation_key
 
 
 def test_what_is_folded_depends_on_what_came_before_of_its_key(tmp_path: Path) -> None:
@@ -117,12 +117,12 @@ def test_where_the_last_record_of_a_key_is_judged_what_is_added_comes_to_the_las
         (add,) = asked.adds(record)
         assert (add.stage, add.topic, add.key) == ("count", "totals", key)
         sums[key] = sums.get(key, 0) + add.amount
-        held = Input("totals", key, add.content.partition(": ")[2].encode() if add.content else None)
-        assert asked.state(held) == sums[key] and asked.about(held) is None
+        held = InputRecord("totals", key, add.content.partition(": ")[2].encode() if add.content else None)
+        assert asked.state(held) == sums[key] and asked.correlation_key(held) is None
     assert add.content == "a: 3"
-    assert asked.state(Input("totals", b"a", None)) == 0, "no value is as no record"
+    assert asked.state(InputRecord("totals", b"a", None)) == 0, "no value is as no record"
     other = bought(b"1", b"a", "invoices")
-    assert asked.state(other) is None and asked.about(other) is not None
+    assert asked.state(other) is None and asked.correlation_key(other) is not None
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_a_last_record_of_which_nobody_knows_whose_it_is_is_an_error(
     asked = expectation(tmp_path, text, functions)
     with pytest.raises(UserError, match=words):
         for partition, key in enumerate((b"a", b"b")):
-            list(asked.adds(Input("invoices", key, b"1", partition)))
+            list(asked.adds(InputRecord("invoices", key, b"1", partition)))
 
 
 def test_a_null_value_that_is_due_comes_to_nothing(tmp_path: Path) -> None:
@@ -221,4 +221,4 @@ def test_a_function_may_use_a_file_beside_its_own(tmp_path: Path) -> None:
 def test_where_nothing_is_expected_nothing_is_due() -> None:
     nothing = NothingExpected()
     assert (nothing.due(bought()), nothing.adds(bought())) == ((), ())
-    assert nothing.state(bought()) is nothing.about(bought()) is None
+    assert nothing.state(bought()) is nothing.correlation_key(bought()) is None

@@ -5,27 +5,27 @@ from random import Random
 
 import pytest
 
-from harness.expectation import Fed
-from pipelines.description import Function, Inputs
-from pipelines.feeds import feed_of
-from pipelines.functions import UserError
+from harness.model.expectation import FeedRecord
+from workloads.custom.description import InputSource, UserFunction
+from workloads.custom.feeds import feed_of
+from workloads.custom.functions import UserError
 
 
-def made(folder: Path, body: str) -> Fed:
+def made(folder: Path, body: str) -> FeedRecord:
     (folder / "make.py").write_text(f"def make(rng, n):\n    {body}\n")
-    return feed_of("in", Inputs(Function(folder / "make.py", "make"))).make(Random(1), 7)
+    return feed_of("in", InputSource(UserFunction(folder / "make.py", "make"))).make(Random(1), 7)
 
 
-def read(folder: Path, text: str) -> list[Fed]:
+def read(folder: Path, text: str) -> list[FeedRecord]:
     (folder / "in.jsonl").write_text(text)
-    feed = feed_of("in", Inputs(file=folder / "in.jsonl"))
+    feed = feed_of("in", InputSource(file=folder / "in.jsonl"))
     assert feed.count is not None
     return [feed.make(Random(1), n) for n in range(feed.count)]
 
 
 def test_a_function_makes_as_many_as_are_asked_for(tmp_path: Path) -> None:
     (tmp_path / "make.py").write_text("def make(rng, n):\n    return str(n), str(rng.random())\n")
-    feed = feed_of("in", Inputs(Function(tmp_path / "make.py", "make"), share=2.5))
+    feed = feed_of("in", InputSource(UserFunction(tmp_path / "make.py", "make"), share=2.5))
     assert (feed.topic, feed.share, feed.count) == ("in", 2.5, None)
     one, same, other = feed.make(Random(1), 0), feed.make(Random(1), 0), feed.make(Random(2), 1)
     assert one == same and one.value != other.value
@@ -35,14 +35,20 @@ def test_a_function_makes_as_many_as_are_asked_for(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("body", "fed"),
     [
-        ("return 'k', b'v'", Fed(b"k", b"v")),
-        ("return None, None", Fed(None, None)),
-        ("return 'ü', ''", Fed("ü".encode(), b"")),
-        ("return 'k', 'v', {'id': '7', 'none': None}", Fed(b"k", b"v", (("id", b"7"), ("none", None)))),
-        ("return 'k', 'v', [('id', b'1'), ('id', b'2')]", Fed(b"k", b"v", (("id", b"1"), ("id", b"2")))),
+        ("return 'k', b'v'", FeedRecord(b"k", b"v")),
+        ("return None, None", FeedRecord(None, None)),
+        ("return 'ü', ''", FeedRecord("ü".encode(), b"")),
+        (
+            "return 'k', 'v', {'id': '7', 'none': None}",
+            FeedRecord(b"k", b"v", (("id", b"7"), ("none", None))),
+        ),
+        (
+            "return 'k', 'v', [('id', b'1'), ('id', b'2')]",
+            FeedRecord(b"k", b"v", (("id", b"1"), ("id", b"2"))),
+        ),
     ],
 )
-def test_what_a_function_gives_is_fed_as_bytes(body: str, fed: Fed, tmp_path: Path) -> None:
+def test_what_a_function_gives_is_fed_as_bytes(body: str, fed: FeedRecord, tmp_path: Path) -> None:
     assert made(tmp_path, body) == fed
 
 
@@ -76,10 +82,10 @@ def test_a_file_gives_each_line_once_and_in_its_order(tmp_path: Path) -> None:
         '{"key": "\\u2028", "value": ""}'
     )
     assert read(tmp_path, text) == [
-        Fed(b"k", b"v", (("id", b"7"),)),
-        Fed(None, b'{"b":1,"a":[2]}'),
-        Fed(None, None),
-        Fed("\u2028".encode(), b""),
+        FeedRecord(b"k", b"v", (("id", b"7"),)),
+        FeedRecord(None, b'{"b":1,"a":[2]}'),
+        FeedRecord(None, None),
+        FeedRecord("\u2028".encode(), b""),
     ]
     assert read(tmp_path, "") == []
 

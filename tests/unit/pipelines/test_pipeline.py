@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from harness.goals import abort_wanted, transactions_seen
-from harness.history import Guarantee
-from harness.pipeline import TOPIC_CONFIG, Identity, PipelineFacts
+from harness.model.goals import abort_wanted, transactions_seen
+from harness.model.pipeline import TOPIC_CONFIG, PipelineSpec, RecordIdentity
+from harness.model.vocabulary import Guarantee
 from harness.settings.options import Options
-from pipelines.expectation import NothingExpected, UserExpectation
-from pipelines.pipeline import UserPipeline
 from tests.support.user_pipeline import EXPECTING, MINIMAL, described
+from workloads.custom.expectation import CustomExpectation, NothingExpected
+from workloads.custom.pipeline import CustomPipeline
 
 OPTIONS = Options(partitions=4, brokers=3)
 TWO = """
@@ -51,17 +51,17 @@ outputs = "expect.py:outputs"
 """
 
 
-def pipeline(folder: Path, text: str) -> UserPipeline:
-    return UserPipeline(described(folder, text))
+def pipeline(folder: Path, text: str) -> CustomPipeline:
+    return CustomPipeline(described(folder, text))
 
 
-def facts(folder: Path, text: str = TWO, guarantee: Guarantee = Guarantee.EXACTLY_ONCE) -> PipelineFacts:
+def facts(folder: Path, text: str = TWO, guarantee: Guarantee = Guarantee.EXACTLY_ONCE) -> PipelineSpec:
     return pipeline(folder, text.replace("GUARANTEE", f'guarantee = "{guarantee}"')).facts(OPTIONS)
 
 
 def test_it_is_loaded_from_its_file(tmp_path: Path) -> None:
     file = described(tmp_path, TWO.replace("GUARANTEE", "")).file
-    loaded = UserPipeline.load(str(file))
+    loaded = CustomPipeline.load(str(file))
     assert loaded.name == "billing"
     assert loaded.summary == "purchases + refunds -> invoices; invoices -> totals"
     assert (loaded.written, loaded.read) == ({"invoices", "totals"}, {"purchases", "refunds", "invoices"})
@@ -70,10 +70,10 @@ def test_it_is_loaded_from_its_file(tmp_path: Path) -> None:
 def test_its_topics_are_those_of_its_inputs_first_with_what_is_their_own(tmp_path: Path) -> None:
     topics = facts(tmp_path).topics
     assert [(one.name, one.partitions, one.identity) for one in topics] == [
-        ("refunds", 4, Identity.JOURNAL),
-        ("purchases", 4, Identity.JOURNAL),
-        ("invoices", 6, Identity.CONTENT),
-        ("totals", 4, Identity.CONTENT),
+        ("refunds", 4, RecordIdentity.JOURNAL),
+        ("purchases", 4, RecordIdentity.JOURNAL),
+        ("invoices", 6, RecordIdentity.CONTENT),
+        ("totals", 4, RecordIdentity.CONTENT),
     ]
     plain = {**TOPIC_CONFIG, "min.insync.replicas": "2"}
     assert [one.config for one in topics] == [
@@ -88,16 +88,16 @@ def test_its_topics_are_those_of_its_inputs_first_with_what_is_their_own(tmp_pat
 @pytest.mark.parametrize(
     ("text", "identity"),
     [
-        (MINIMAL, Identity.NONE),
-        (EXPECTING, Identity.CONTENT),
-        (f'{EXPECTING}correlate = "key"', Identity.CORRELATION),
-        (f'{EXPECTING}correlate = "expect.py:about"', Identity.CORRELATION),
+        (MINIMAL, RecordIdentity.NONE),
+        (EXPECTING, RecordIdentity.CONTENT),
+        (f'{EXPECTING}correlate = "key"', RecordIdentity.CORRELATION),
+        (f'{EXPECTING}correlate = "expect.py:about"', RecordIdentity.CORRELATION),
     ],
 )
 def test_how_an_output_is_known_follows_from_how_it_is_joined(
-    text: str, identity: Identity, tmp_path: Path
+    text: str, identity: RecordIdentity, tmp_path: Path
 ) -> None:
-    assert [one.identity for one in facts(tmp_path, text).topics] == [Identity.JOURNAL, identity]
+    assert [one.identity for one in facts(tmp_path, text).topics] == [RecordIdentity.JOURNAL, identity]
 
 
 def test_where_the_last_record_of_a_key_is_judged_no_other_is_joined_to_an_input(tmp_path: Path) -> None:
@@ -105,16 +105,16 @@ def test_where_the_last_record_of_a_key_is_judged_no_other_is_joined_to_an_input
         TWO.replace("GUARANTEE", "").replace("transactions = false", 'group = "c"') + 'final = ["totals"]\n'
     )
     told = {topic.name: topic.identity for topic in pipeline(tmp_path, text).facts(OPTIONS).topics}
-    assert (told["invoices"], told["totals"]) == (Identity.CONTENT, Identity.FINAL)
+    assert (told["invoices"], told["totals"]) == (RecordIdentity.CONTENT, RecordIdentity.FINAL)
     tagged = {topic.name: topic.identity for topic in pipeline(tmp_path, text).facts(OPTIONS, "t-1").topics}
-    assert tagged["t-1-totals"] is Identity.FINAL
+    assert tagged["t-1-totals"] is RecordIdentity.FINAL
 
 
 def test_its_stages_keep_no_journal_and_come_to_no_steps(tmp_path: Path) -> None:
     found = facts(tmp_path)
     bill, count = found.stages
     assert not found.journaled and not bill.journaled and not count.journaled
-    assert (bill.steps, bill.held_at) == ((), ())
+    assert (bill.steps, bill.zombie_steps) == ((), ())
     assert (bill.reads, bill.writes, bill.group, bill.ordered) == (
         ("purchases", "refunds"),
         ("invoices",),
@@ -162,11 +162,11 @@ def test_a_pipeline_that_needs_no_transactions_need_not_commit_one(tmp_path: Pat
 
 def test_its_facts_are_the_same_when_they_are_read_from_a_store(tmp_path: Path) -> None:
     found = facts(tmp_path)
-    assert PipelineFacts.from_table(found.as_table()) == found
+    assert PipelineSpec.from_table(found.as_table()) == found
 
 
 def test_it_feeds_its_inputs_and_expects_what_it_says(tmp_path: Path) -> None:
     two = pipeline(tmp_path, TWO.replace("GUARANTEE", ""))
     assert [(feed.topic, feed.share) for feed in two.feeds()] == [("refunds", 2.0), ("purchases", 1.0)]
-    assert isinstance(two.expectation(), UserExpectation)
+    assert isinstance(two.expectation(), CustomExpectation)
     assert isinstance(pipeline(tmp_path, MINIMAL).expectation(), NothingExpected)

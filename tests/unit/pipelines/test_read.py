@@ -5,12 +5,20 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import UsageError
-from harness.history import Guarantee
+from harness.common.errors import UsageError
+from harness.model.vocabulary import Guarantee
 from harness.processes.program import ProgramRules
-from pipelines.description import CONTENT, Description, Expect, Function, Inputs, Stage, Topic
-from pipelines.read import read
 from tests.support.user_pipeline import EXPECTING, MINIMAL, described, written
+from workloads.custom.description import (
+    CONTENT,
+    CustomStage,
+    CustomTopic,
+    ExpectedOutputs,
+    InputSource,
+    PipelineDescription,
+    UserFunction,
+)
+from workloads.custom.read import read
 
 WHOLE = """
 name = "billing"
@@ -62,7 +70,7 @@ def test_a_file_that_says_everything_is_read_whole(tmp_path: Path) -> None:
     (tmp_path / "refunds.jsonl").write_text("")
     found = described(tmp_path, WHOLE)
     functions = tmp_path / "expect.py"
-    bill = Stage(
+    bill = CustomStage(
         name="bill",
         reads=("purchases", "refunds"),
         writes=("invoices",),
@@ -76,17 +84,19 @@ def test_a_file_that_says_everything_is_read_whole(tmp_path: Path) -> None:
         env={"RUN": "{run}", "LEVEL": "3", "TRACE": "true"},
         rules=ProgramRules("started in [0-9]+ ms", 90.0, "SIGINT", 5.0),
     )
-    assert found == Description(
+    assert found == PipelineDescription(
         file=tmp_path / "pipeline.toml",
         name="billing",
-        stages=(bill, Stage("count", ("invoices",), ("totals",), ("count",), transactions=False)),
+        stages=(bill, CustomStage("count", ("invoices",), ("totals",), ("count",), transactions=False)),
         inputs={
-            "purchases": Inputs(make=Function(functions, "purchase"), share=2.5),
-            "refunds": Inputs(file=tmp_path / "refunds.jsonl"),
+            "purchases": InputSource(make=UserFunction(functions, "purchase"), share=2.5),
+            "refunds": InputSource(file=tmp_path / "refunds.jsonl"),
         },
         guarantee=Guarantee.AT_LEAST_ONCE,
-        expect=Expect(outputs=Function(functions, "outputs"), correlate="header:id", ignore=("/created_at",)),
-        topics={"invoices": Topic(6, {"cleanup.policy": "compact"})},
+        expect=ExpectedOutputs(
+            outputs=UserFunction(functions, "outputs"), correlate="header:id", ignore=("/created_at",)
+        ),
+        topics={"invoices": CustomTopic(6, {"cleanup.policy": "compact"})},
     )
     assert list(map(str, found.functions)) == ["expect.py:purchase", "expect.py:outputs"]
 
@@ -102,7 +112,7 @@ def test_outputs_are_joined_by_all_that_they_hold_or_by_a_function_that_is_named
     for line, wanted in (
         ("", CONTENT),
         ('correlate = "key"', "key"),
-        ('correlate = "expect.py:about"', Function(tmp_path / "expect.py", "about")),
+        ('correlate = "expect.py:about"', UserFunction(tmp_path / "expect.py", "about")),
     ):
         expect = described(tmp_path, f"{EXPECTING}{line}").expect
         assert expect is not None and expect.correlate == wanted

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import UsageError
-from harness.expectation import Input
+from harness.common.errors import UsageError
+from harness.model.expectation import InputRecord
 from harness.settings.options import Options
-from pipelines.pipeline import UserPipeline
-from pipelines.tagged import names_told, require_told, tagged
 from tests.support.user_pipeline import FUNCTIONS, MINIMAL, described
+from workloads.custom.pipeline import CustomPipeline
+from workloads.custom.tagged import names_told, require_told, tagged
 
 NAMED = MINIMAL.replace('["true"]', '["true", "{topic:purchases}", "{topic:invoices}"]\ntransactions = false')
 GROUPED = MINIMAL.replace(
@@ -36,28 +36,28 @@ def about(topic, key, value, headers):
 
 
 def test_every_name_of_a_run_begins_with_its_tag(tmp_path: Path) -> None:
-    facts = UserPipeline(described(tmp_path, GROUPED)).facts(Options(), "run-7")
+    facts = CustomPipeline(described(tmp_path, GROUPED)).facts(Options(), "run-7")
     (stage,) = facts.stages
     assert [topic.name for topic in facts.topics] == ["run-7-purchases", "run-7-invoices"]
     assert (stage.reads, stage.writes, stage.group) == (("run-7-purchases",), ("run-7-invoices",), "run-7-g")
     assert set(stage.transactional_ids.values()) == {"run-7-b-1", "run-7-b-2", "run-7-b-3"}
-    (untagged,) = UserPipeline(described(tmp_path, GROUPED)).facts(Options()).stages
+    (untagged,) = CustomPipeline(described(tmp_path, GROUPED)).facts(Options()).stages
     assert (untagged.reads, untagged.group) == (("purchases",), "g")
 
 
 def test_settings_of_a_topic_go_with_it(tmp_path: Path) -> None:
     text = f"{NAMED}\n[topics.invoices]\npartitions = 7\n"
-    facts = UserPipeline(described(tmp_path, text)).facts(Options(), "run-7")
+    facts = CustomPipeline(described(tmp_path, text)).facts(Options(), "run-7")
     assert {topic.name: topic.partitions for topic in facts.topics}["run-7-invoices"] == 7
 
 
 def test_a_users_functions_know_the_names_in_the_file_alone(tmp_path: Path) -> None:
-    pipeline = UserPipeline(described(tmp_path, NAMED + EXPECT, TOLD_TOPICS)).tagged("run-7")
+    pipeline = CustomPipeline(described(tmp_path, NAMED + EXPECT, TOLD_TOPICS)).tagged("run-7")
     asked = pipeline.expectation()
-    record = Input("run-7-purchases", b"c", b'{"id": 3}')
+    record = InputRecord("run-7-purchases", b"c", b'{"id": 3}')
     (due,) = asked.due(record)
-    assert (due.topic, due.stage, due.about) == ("run-7-invoices", "bill", "3")
-    found = asked.about(Input("run-7-invoices", b"c", b'{"id": 3}'))
+    assert (due.topic, due.stage, due.correlation_key) == ("run-7-invoices", "bill", "3")
+    found = asked.correlation_key(InputRecord("run-7-invoices", b"c", b'{"id": 3}'))
     assert found is not None and found.by == "3"
     assert [feed.topic for feed in pipeline.feeds()] == ["run-7-purchases"]
 

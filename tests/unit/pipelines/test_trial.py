@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import UsageError
-from pipelines import trial
-from pipelines.trial import require_working
+from harness.common.errors import UsageError
 from tests.support.user_pipeline import EXPECTING, FUNCTIONS, MINIMAL, described
+from workloads.custom import trial
+from workloads.custom.trial import require_working
 
 TWO = f"""
 {MINIMAL}

@@ -6,10 +6,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from harness.errors import EnvironmentFailure, StartFailed, WaitTimeout
+from harness.common.errors import EnvironmentFailure, StartFailed, WaitTimeout
+from harness.common.waiting import wait_for
 from harness.processes.marks import VARIABLE
 from harness.processes.spawn import Supervisor
-from harness.waiting import wait_for
 
 SLEEP = ["sleep", "600"]
 

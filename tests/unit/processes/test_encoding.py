@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import pytest
 
-from harness.history import Isolation, Role
+from harness.model.vocabulary import Isolation, Role
 from harness.processes.control_line import Command, Counts, Report
 from harness.processes.encoding import DecodeError, decode, encode
 from harness.processes.specs import (

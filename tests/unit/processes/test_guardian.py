@@ -10,12 +10,12 @@ from pathlib import Path
 import psutil
 import pytest
 
+from harness.common.waiting import wait_for
 from harness.processes import marks
 from harness.processes.bounded_log import BoundedLog
 from harness.processes.guardian import SCRATCH_PREFIX, UNMARKED, sweep_leftovers
 from harness.processes.marks import abandoned, new_mark, start_time
 from harness.processes.spawn import Supervisor
-from harness.waiting import wait_for
 
 RUN = """
 import sys, subprocess

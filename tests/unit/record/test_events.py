@@ -8,32 +8,32 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from harness.history import Outcome
-from harness.pipeline import StageFacts
+from harness.model.pipeline import StageSpec
+from harness.model.vocabulary import Outcome
 from harness.record.event_forms import FITS
 from harness.record.events import (
     Assigned,
-    Begun,
     Completed,
-    Ended,
     EndInvoked,
     EndsRead,
+    ErrorNoted,
     Event,
     Invoked,
-    NoEvent,
-    Noted,
+    JournalBegan,
+    JournalEnded,
+    NotAnEvent,
     PartWritten,
     Polled,
     ReadEnd,
     parse,
 )
 from harness.record.journal import Journal
-from harness.record.journal_lines import Journaled, lines
+from harness.record.journal_lines import JournalContents, lines
 from harness.record.partitions import PartitionIds
 from harness.record.tables import Tabulator
 
 EVENTS: tuple[Event, ...] = (
-    Ended(3),
+    JournalEnded(3),
     Invoked("txn", 1, 0, asked="commit", sends=[["out", "s", 9, "in/0", 7]], claims={"in/0": [7, 8]}),
     Invoked("kill-broker", -1, 0, target="broker 1", parameters={"hold": 2}),
     EndInvoked("abort", 0, [[2, 41], None]),
@@ -43,13 +43,13 @@ EVENTS: tuple[Event, ...] = (
     Assigned(1, True, ["in/0", "in/1"], [7, None]),
     EndsRead("read_committed", {"in/0": ReadEnd(0, 8, 8, None)}, errors=2),
     PartWritten("polls", "0-polls.arrow", 5, 7),
-    Noted(op=1, retried="no leader"),
+    ErrorNoted(op=1, retried="no leader"),
 )
 
 
 def test_every_field_of_an_event_has_its_form() -> None:
     """A type is chosen by what it is, not by a form."""
-    named = {one.name for kind in {*map(type, EVENTS), Begun} for one in fields(kind)}
+    named = {one.name for kind in {*map(type, EVENTS), JournalBegan} for one in fields(kind)}
     assert named - FITS.keys() == {"type"}
 
 
@@ -61,17 +61,17 @@ def test_only_a_poll_that_was_answered_is_a_delivery() -> None:
 
 def test_every_kind_of_event_is_read_as_it_was_written(tmp_path: Path) -> None:
     path = tmp_path / "shop-1.0.jsonl"
-    with Journal(path, 5, Begun("shop-1.0", role="worker", stage="shop")) as journal:
+    with Journal(path, 5, JournalBegan("shop-1.0", role="worker", stage="shop")) as journal:
         for event in EVENTS:
             journal.write(event)
-    read = Journaled("shop-1.0", 0)
+    read = JournalContents("shop-1.0", 0)
     begun, *found, ended = [line.event for line in lines(path, read)]
     assert found == list(EVENTS)
-    assert isinstance(begun, Begun)
+    assert isinstance(begun, JournalBegan)
     assert (begun.role, begun.stage, begun.pid is not None) == ("worker", "shop", True)
-    assert ended == Ended(0)
+    assert ended == JournalEnded(0)
     assert (read.torn, read.missing) == (0, 0)
-    assert {type(event) for event in EVENTS} | {Begun} == set(Event.__subclasses__())
+    assert {type(event) for event in EVENTS} | {JournalBegan} == set(Event.__subclasses__())
 
 
 def test_a_line_says_nothing_that_is_not_the_case() -> None:
@@ -86,7 +86,7 @@ def test_a_line_without_a_field_that_it_needs_is_no_event(event: Event) -> None:
     needed = [one.name for one in fields(event) if one.default is MISSING]
     for name in needed:
         without = {key: value for key, value in line.items() if key != name}
-        with pytest.raises(NoEvent):
+        with pytest.raises(NotAnEvent):
             parse(without)
 
 
@@ -96,7 +96,7 @@ def test_a_line_without_a_field_that_it_needs_is_no_event(event: Event) -> None:
 def test_what_is_no_event_is_evidence_that_is_missing(line: dict[str, Any], tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text("".join(json.dumps({"index": n, "time": 0, **line}) + "\n" for n in range(2)))
-    read = Journaled("a", 0)
+    read = JournalContents("a", 0)
     assert list(lines(path, read)) == []
     assert read.missing == 2
 
@@ -120,7 +120,7 @@ def missing(folder: Path, *written: dict[str, object]) -> int:
     """How much of a journal of these lines is missing."""
     path = folder / "w.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in written))
-    Tabulator(7, (StageFacts("s", ("in",), "g"),), PartitionIds()).write([path], folder / "history")
+    Tabulator(7, (StageSpec("s", ("in",), "g"),), PartitionIds()).write([path], folder / "history")
     (row,) = pq.read_table(folder / "history" / "journals.parquet").to_pylist()
     return int(row["missing_lines"])
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.history import SOURCE_HEADER, TIME_HEADER, VALUE_HEADER
+from harness.model.vocabulary import SOURCE_HEADER, TIME_HEADER, VALUE_HEADER
 from harness.record.naming import (
     Headers,
     digest,
@@ -58,16 +58,16 @@ def test_a_time_stamp_counts_where_a_header_says_that_it_is_the_producers_own() 
 
 def test_what_a_record_carries_on_stands_behind_its_own_headers() -> None:
     carried = [(VALUE_HEADER, b"of another"), ("trace", b"a")]
-    headers = output_headers("mine", "slot", [("in", 0, 7)], 5, carried)
-    assert own_headers(headers) == ("mine", "slot", "in/0/7")
+    headers = output_headers("mine", "output_name", [("in", 0, 7)], 5, carried)
+    assert own_headers(headers) == ("mine", "output_name", "in/0/7")
     assert headers[-2:] == carried
     assert input_headers("mine", 5, carried) == [(VALUE_HEADER, b"mine"), (TIME_HEADER, b"5"), *carried]
 
 
-def test_another_slot_or_another_source_is_another_digest() -> None:
+def test_another_output_name_or_another_source_is_another_digest() -> None:
     digests = {
-        digest(b"k", b"v", output_headers("x", slot, [("in", 0, offset)]))
-        for slot in ("a", "b")
+        digest(b"k", b"v", output_headers("x", output_name, [("in", 0, offset)]))
+        for output_name in ("a", "b")
         for offset in (1, 2)
     }
     assert len(digests) == 4

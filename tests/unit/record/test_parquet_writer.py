@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from harness.record import parquet_writer
-from harness.record.parquet_writer import Columns, open_parquet
+from harness.record.parquet_writer import RowBuffer, open_parquet
 
 SCHEMA = pa.schema(
     [
@@ -45,7 +45,7 @@ PIECES = {
 }
 
 
-def give(columns: Columns, kind: str) -> None:
+def give(columns: RowBuffer, kind: str) -> None:
     rows = PIECES[kind]
     if kind == "one by one":
         columns.append(rows[0])
@@ -59,7 +59,7 @@ def give(columns: Columns, kind: str) -> None:
 
 @pytest.mark.parametrize("kinds", list(product(PIECES, repeat=3)))
 def test_however_they_come_they_are_the_same(kinds: tuple[str, ...]) -> None:
-    columns = Columns(SCHEMA)
+    columns = RowBuffer(SCHEMA)
     for _ in range(2):  # the second time after all was taken
         for kind in kinds:
             give(columns, kind)
@@ -76,7 +76,7 @@ def test_however_they_come_they_are_the_same(kinds: tuple[str, ...]) -> None:
 
 def test_a_column_with_too_few_cells_is_refused() -> None:
     with pytest.raises(ValueError, match="of 2 rows"):
-        Columns(SCHEMA).extend(2, [1], "a", None)
+        RowBuffer(SCHEMA).extend(2, [1], "a", None)
 
 
 def test_rows_that_cannot_be_encoded_leave_no_table(tmp_path: Path) -> None:

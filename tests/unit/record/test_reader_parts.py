@@ -8,21 +8,22 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from harness.model.pipeline import StageSpec
 from harness.record import parts as parts_module
-from harness.record.events import Begun, Polled
+from harness.record.events import JournalBegan, Polled
 from harness.record.journal import Journal
 from harness.record.partitions import PartitionIds, write_partitions
 from harness.record.parts import PartWriter, folder_of, start_over
-from harness.record.tables import StageFacts, Tabulator
+from harness.record.tables import Tabulator
 
-STAGES = (StageFacts("shop", ("in",), "g", "read_committed"),)
+STAGES = (StageSpec("shop", ("in",), "g", "read_committed"),)
 RECORD = ("a", "s", ((1, 3),), 9, 1, False, "k", None, None, None)
 
 
 def reader(folder: Path, name: str = "final-read_uncommitted") -> tuple[Journal, PartWriter]:
     """The journal and the parts of a final reader."""
     path = folder / f"{name}.jsonl"
-    journal = Journal(path, 0, Begun(name, role="final"))
+    journal = Journal(path, 0, JournalBegan(name, role="final"))
     return journal, PartWriter(journal, folder_of(path))
 
 
@@ -40,7 +41,7 @@ def poll(journal: Journal) -> int:
 
 
 def test_what_a_reader_wrote_has_the_numbers_of_the_plan(tmp_path: Path) -> None:
-    with Journal(tmp_path / "a.jsonl", 0, Begun("a", role="observer")) as other:
+    with Journal(tmp_path / "a.jsonl", 0, JournalBegan("a", role="observer")) as other:
         other.write(Polled(0, other.number(), 0, {"x/9": []}))
     journal, parts = reader(tmp_path, "final-read_committed")
     with journal:
@@ -157,11 +158,11 @@ def without(*names: str) -> Callable[[pa.Schema], pa.Schema]:
 @pytest.mark.parametrize(
     "change",
     [
-        without("about"),
+        without("correlation_key"),
         without("offset"),
-        lambda schema: without("about")(schema).append(pa.field("abuot", pa.string())),
+        lambda schema: without("correlation_key")(schema).append(pa.field("abuot", pa.string())),
         lambda schema: schema.append(pa.field("more", pa.string())),
-        lambda schema: without("about")(schema).append(pa.field("about", pa.int64())),
+        lambda schema: without("correlation_key")(schema).append(pa.field("correlation_key", pa.int64())),
     ],
 )
 def test_a_part_that_has_other_columns_is_missed(

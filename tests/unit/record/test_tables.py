@@ -7,19 +7,20 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from harness.clients.tally import Tally
-from harness.history import Outcome
-from harness.record.events import Assigned, Begun, Completed, EndInvoked, EndsRead, Invoked, Polled
+from harness.model.pipeline import StageSpec
+from harness.model.vocabulary import Outcome
+from harness.record.events import Assigned, Completed, EndInvoked, EndsRead, Invoked, JournalBegan, Polled
 from harness.record.journal import Journal
 from harness.record.partitions import PartitionIds
 from harness.record.schema import HISTORY, LOG, unfit
-from harness.record.tables import StageFacts, Tabulator
+from harness.record.tables import Tabulator
+from harness.roles.record_counts import RecordCounts
 
-STAGES = (StageFacts("shop", ("in",), "g", "read_committed"),)
+STAGES = (StageSpec("shop", ("in",), "g", "read_committed"),)
 
 
-def begun(name: str, role: str = "worker") -> Begun:
-    return Begun(name, role=role, stage="shop" if role == "worker" else None, process=1)
+def begun(name: str, role: str = "worker") -> JournalBegan:
+    return JournalBegan(name, role=role, stage="shop" if role == "worker" else None, process=1)
 
 
 class Desk:
@@ -203,5 +204,5 @@ def test_a_transaction_bears_its_own_transactional_id_where_it_says_so(desk: Des
 
 def test_an_observer_says_what_it_was_given_and_is_no_final_reader(desk: Desk) -> None:
     with Journal(desk.folder / "observer-1.jsonl", 0, begun("observer-1", "observer")) as journal:
-        journal.write(EndsRead("read_committed", Tally([("out", 0), ("out", 1)]).ends))
+        journal.write(EndsRead("read_committed", RecordCounts([("out", 0), ("out", 1)]).ends))
     assert [(row["role"], row["read"]) for row in desk.table("ends")] == [("observer", 0), ("observer", 0)]

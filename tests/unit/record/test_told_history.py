@@ -6,14 +6,14 @@ from typing import Any
 
 import orjson
 
-from harness.history import Outcome, Role
-from harness.pipeline import StageFacts
-from harness.record.events import Assigned, Begun, Completed, EndInvoked, Event, Invoked, Polled
+from harness.model.pipeline import StageSpec
+from harness.model.vocabulary import Outcome, Role
+from harness.record.client_history import OBSERVER_PROCESS, crc_of, write_client_history
+from harness.record.events import Assigned, Completed, EndInvoked, Event, Invoked, JournalBegan, Polled
 from harness.record.journal import Journal
-from harness.record.told_history import OBSERVER_PROCESS, crc_of, write_told
 
-STAGE = StageFacts("txn", ("k",), writes=("k",), transforms=False)
-DIRTY = StageFacts("txn", ("k",), writes=("k",), transforms=False, promised="read_uncommitted")
+STAGE = StageSpec("txn", ("k",), writes=("k",), transforms=False)
+DIRTY = StageSpec("txn", ("k",), writes=("k",), transforms=False, promised="read_uncommitted")
 Line = dict[str, Any]
 
 
@@ -23,16 +23,16 @@ def begin(op: int, *micro: str | None, process: int = 0) -> Invoked:
 
 
 def told(
-    tmp_path: Path, *events: Event, ended: bool = True, name: str = "txn-1.0", stage: StageFacts = STAGE
+    tmp_path: Path, *events: Event, ended: bool = True, name: str = "txn-1.0", stage: StageSpec = STAGE
 ) -> list[Line]:
     """The history of one worker that wrote these."""
     path = tmp_path / f"{name}.jsonl"
-    journal = Journal(path, 0, Begun(name, role="worker", stage="txn", process=0))
+    journal = Journal(path, 0, JournalBegan(name, role="worker", stage="txn", process=0))
     for event in events:
         journal.write(event)
     if ended:
         journal.close()
-    write_told([path], [stage], tmp_path / "history.jsonl")
+    write_client_history([path], [stage], tmp_path / "history.jsonl")
     return lines(tmp_path)
 
 
@@ -126,9 +126,9 @@ def test_the_isolation_that_the_stage_promises_is_told_where_it_is_not_the_usual
 
 def test_journals_are_merged_by_time_and_faults_stand_among_them(tmp_path: Path):
     begun = {
-        "txn-1.0": Begun("txn-1.0", role="worker", stage="txn", process=0),
-        "observer-1": Begun("observer-1", role=Role.OBSERVER.value),
-        "nemesis": Begun("nemesis", role="nemesis"),
+        "txn-1.0": JournalBegan("txn-1.0", role="worker", stage="txn", process=0),
+        "observer-1": JournalBegan("observer-1", role=Role.OBSERVER.value),
+        "nemesis": JournalBegan("nemesis", role="nemesis"),
     }
     journals = {name: Journal(tmp_path / f"{name}.jsonl", 0, head) for name, head in begun.items()}
     journals["txn-1.0"].write(begin(0, "k/1"))
@@ -138,7 +138,7 @@ def test_journals_are_merged_by_time_and_faults_stand_among_them(tmp_path: Path)
     journals["observer-1"].write(Polled(0, 0, call, {"k/1": [[0, "txn-1.0:0:0"]]}))
     for journal in journals.values():
         journal.close()
-    write_told([tmp_path / f"{name}.jsonl" for name in begun], [STAGE], tmp_path / "history.jsonl")
+    write_client_history([tmp_path / f"{name}.jsonl" for name in begun], [STAGE], tmp_path / "history.jsonl")
     found = lines(tmp_path)
     assert [(line["process"], line["type"]) for line in found] == [
         (0, "invoke"),

@@ -27,7 +27,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     history.send(op, "x", 50, inputs=[1])
     folder = tmp_path_factory.mktemp("a store")
     write(folder, [(1, history)], log=True)
-    (folder / "test.toml").write_text("[run]\nid = 1\nwall_ms_at_zero = 0\n")
+    (folder / "run.toml").write_text("[run]\nid = 1\nwall_ms_at_zero = 0\n")
     return folder
 
 

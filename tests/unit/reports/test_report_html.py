@@ -10,9 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from checkers.needs import NEEDS
-from harness.moves import Moved
-from harness.reasons import EXTERNAL_ONLY, Reason, ReasonCode
-from harness.verdict import FaultReport, Found, Unsettled, Validity, Verdict
+from harness.results.membership_changes import MembershipChange
+from harness.results.reasons import EXTERNAL_ONLY, Reason, ReasonCode
+from harness.results.verdict import AnomalyFindings, FaultReport, IndeterminateOperations, Validity, Verdict
 from reports.html.page import _moment, draw
 from tests.support.synthetic_store import (
     FAULTS,
@@ -60,21 +60,24 @@ def hostile_verdict() -> Verdict:
         name=HOSTILE,
         history=HOSTILE,
         summary=HOSTILE,
-        anomalies={HOSTILE: Found(1, [example]), "duplicate": Found(1, [example], because=HOSTILE)},
+        anomalies={
+            HOSTILE: AnomalyFindings(1, [example]),
+            "duplicate": AnomalyFindings(1, [example], because=HOSTILE),
+        },
         not_checked={HOSTILE: Reason(ReasonCode.INPUTS_LEFT, HOSTILE)},
         not_exercised={HOSTILE: HOSTILE},
         unknown_because=[Reason(ReasonCode.INPUTS_LEFT, HOSTILE, HOSTILE, HOSTILE)],
         coverage={HOSTILE: 1},
         stats={HOSTILE: HOSTILE},
         faults=[FaultReport(HOSTILE, HOSTILE, 1.0, None, False, HOSTILE, HOSTILE)],
-        churn=[Moved(HOSTILE, HOSTILE, HOSTILE, 1.0, 2.0, (HOSTILE,), (HOSTILE,), HOSTILE)],
+        churn=[MembershipChange(HOSTILE, HOSTILE, HOSTILE, 1.0, 2.0, (HOSTILE,), (HOSTILE,), HOSTILE)],
     )
 
 
 def test_workers_that_joined_and_left_stand_beside_the_faults_with_what_moved(tmp_path: Path) -> None:
     churn = [
-        Moved("shop", "shop-4.0", None, 5.0, 6.0, ("purchases/3",)),
-        Moved("shop", None, "shop-2.0", 9.0, 10.0, why="it was held"),
+        MembershipChange("shop", "shop-4.0", None, 5.0, 6.0, ("purchases/3",)),
+        MembershipChange("shop", None, "shop-2.0", 9.0, 10.0, why="it was held"),
     ]
     judged = verdict(Validity.VALID, churn=churn)
     text = Page(draw(write_store(tmp_path, judged), judged)).text
@@ -102,7 +105,7 @@ def test_a_folder_with_nothing_in_it_is_drawn_all_the_same(tmp_path: Path, valid
     judged = verdict(valid)
     page = Page(draw(tmp_path, judged))
     assert judged.summary in page.text
-    for name in ("test.toml", "facts.json", "history/ops.parquet", "the folder journals"):
+    for name in ("run.toml", "metadata.json", "history/ops.parquet", "the folder journals"):
         assert f"{name} is not there" in page.text
     assert "fencepost replay store/shop/20261121T100000Z" in page.text
 
@@ -111,7 +114,9 @@ def test_a_verdict_that_says_nothing_is_drawn(tmp_path: Path) -> None:
     assert "Unknown" in Page(draw(tmp_path, Verdict("h", "n", None, Validity.UNKNOWN, ""))).text
 
 
-@pytest.mark.parametrize("name", ["test.toml", "facts.json", "history/ops.parquet", "history/sends.parquet"])
+@pytest.mark.parametrize(
+    "name", ["run.toml", "metadata.json", "history/ops.parquet", "history/sends.parquet"]
+)
 def test_a_damaged_file_is_named_and_the_rest_is_drawn(tmp_path: Path, name: str) -> None:
     judged = verdict(Validity.VALID)
     folder = write_store(tmp_path, judged)
@@ -170,7 +175,7 @@ def test_a_journal_outside_the_folder_is_never_read(tmp_path: Path, name: str) -
     (tmp_path / "secret.jsonl").write_text("the secret\n")
     folder = tmp_path / "a" / "b"
     folder.mkdir(parents=True)
-    found = {"lost-commit": Found(1, [{"operation": operation(1, name, line=1)}])}
+    found = {"lost-commit": AnomalyFindings(1, [{"operation": operation(1, name, line=1)}])}
     assert "the secret" not in draw(folder, verdict(Validity.INVALID, anomalies=found))
 
 
@@ -182,7 +187,7 @@ def test_a_journal_line_of_a_megabyte_is_shortened_and_a_line_that_is_gone_is_sa
         {"operation": operation(1, line=5, end_line=6)},
         {"operation": operation(2, line=99)},
     ]
-    html = draw(tmp_path, verdict(Validity.INVALID, anomalies={"lost-commit": Found(2, examples)}))
+    html = draw(tmp_path, verdict(Validity.INVALID, anomalies={"lost-commit": AnomalyFindings(2, examples)}))
     assert '{"after":1}' in Page(html).text
     assert "line 99 (not in the folder)" in " ".join(Page(html).text.split())
     assert len(html) < 200_000
@@ -195,14 +200,17 @@ def test_a_line_that_a_finding_names_is_whole_or_its_cut_is_marked(
     write_journal(tmp_path, "shop-2.0", 2)
     with (tmp_path / "journals" / "shop-2.0.jsonl").open("a") as file:
         file.write('{"k":"' + "x" * length + '"}\n')
-    found = {"lost-commit": Found(1, [{"operation": operation(1, line=5)}])}
+    found = {"lost-commit": AnomalyFindings(1, [{"operation": operation(1, line=5)}])}
     text = Page(draw(tmp_path, verdict(Validity.INVALID, anomalies=found))).text
     assert ("x" * length in text) is whole
     assert ("characters left out" in text) is not whole
 
 
 def test_bad_findings_stand_apart_from_allowed_ones(tmp_path: Path) -> None:
-    anomalies = {"G0": Found(1, [{}], allowed=True), "reprocessed-input": Found(1, [REPROCESSED])}
+    anomalies = {
+        "G0": AnomalyFindings(1, [{}], allowed=True),
+        "reprocessed-input": AnomalyFindings(1, [REPROCESSED]),
+    }
     text = Page(draw(tmp_path, verdict(Validity.INVALID, anomalies=anomalies))).text
     assert (
         text.index("reprocessed-input") < text.index("what the guarantee allows") < text.rindex("1 G0 cycle")
@@ -210,24 +218,26 @@ def test_bad_findings_stand_apart_from_allowed_ones(tmp_path: Path) -> None:
 
 
 def test_what_is_permitted_beside_what_counts_is_told(tmp_path: Path) -> None:
-    anomalies = {"reprocessed-input": Found(1, [REPROCESSED], permitted=41)}
+    anomalies = {"reprocessed-input": AnomalyFindings(1, [REPROCESSED], permitted=41)}
     text = Page(draw(tmp_path, verdict(Validity.INVALID, anomalies=anomalies))).text
     assert "41 more are permitted by the guarantee of their stage, and not counted here." in text
 
 
 def test_what_a_record_holds_and_what_its_input_must_lead_to_stand_beside_each_other(tmp_path: Path) -> None:
-    due = [{"topic": "invoices", "slot": "a", "content": "k: 70"}, "not a mapping"]
+    due = [{"topic": "invoices", "output_name": "a", "content": "k: 70"}, "not a mapping"]
     example = {"record": record(1, content="k: 35"), "input": {"topic": "in", "offset": 3, "due": due}}
-    text = Page(draw(tmp_path, verdict(Validity.INVALID, anomalies={"corrupt": Found(1, [example])}))).text
+    text = Page(
+        draw(tmp_path, verdict(Validity.INVALID, anomalies={"corrupt": AnomalyFindings(1, [example])}))
+    ).text
     assert re.search(r"holds\s*k: 35", text) and re.search(r"must lead to\s*invoices: k: 70", text)
     for hollow in ("k: 70", {"content": HOSTILE}, [HOSTILE], None):
         example["input"]["due"] = hollow
-        found = {"corrupt": Found(1, [example])}
+        found = {"corrupt": AnomalyFindings(1, [example])}
         assert "<dt>must lead to" not in draw(tmp_path, verdict(Validity.INVALID, anomalies=found))
 
 
 def test_what_has_no_answer_comes_with_what_to_change(tmp_path: Path) -> None:
-    unsettled = Unsettled(7, [{"op": 3, "name": "w1:2"}, {"op": 9}])
+    unsettled = IndeterminateOperations(7, [{"op": 3, "name": "w1:2"}, {"op": 9}])
     told = replace(verdict(Validity.UNKNOWN), not_checked={"unseen": NEEDS["log"]}, unsettled=unsettled)
     page = Page(draw(tmp_path, told))
     text = " ".join(page.text.split())
@@ -293,15 +303,15 @@ def test_what_was_not_checked_has_the_advice_of_its_reason_and_no_other(tmp_path
 def test_an_example_says_which_command_tells_its_story(tmp_path: Path) -> None:
     """Where its run has tables that know it; no other has the words."""
     known = {"operation": operation(60, name="payments-1.0:0")}
-    found = {"lost-commit": Found(2, [{"operation": operation(60)}, known])}
+    found = {"lost-commit": AnomalyFindings(2, [{"operation": operation(60)}, known])}
     judged = verdict(Validity.INVALID, anomalies=found)
     folder = write_store(tmp_path / "run", judged)
     assert re.findall(r'Step by step: <code dir="ltr">([^<]*)<', draw(folder, judged)) == [
         f"fencepost trace {folder} --op payments-1.0:0"
     ]
     assert "Step by step" not in draw(tmp_path / "nothing", judged)
-    settings = (folder / "test.toml").read_text()
-    (folder / "test.toml").write_text(settings.replace("wall_ms_at_zero", "wall_ms"))
+    settings = (folder / "run.toml").read_text()
+    (folder / "run.toml").write_text(settings.replace("wall_ms_at_zero", "wall_ms"))
     assert "Step by step" not in draw(folder, judged)  # `trace` would refuse it
 
 

@@ -1,8 +1,8 @@
 from dataclasses import replace
 from xml.etree import ElementTree
 
-from harness.reasons import Reason, ReasonCode
-from harness.verdict import Found, Validity
+from harness.results.reasons import Reason, ReasonCode
+from harness.results.verdict import AnomalyFindings, Validity
 from reports.junit import junit
 from tests.support.synthetic_store import CHECKED, FAULTS, verdict
 
@@ -59,7 +59,10 @@ def test_whatever_a_run_holds_the_xml_is_valid_and_short() -> None:
         name=HOSTILE,
         history=HOSTILE,
         summary=HOSTILE,
-        anomalies={HOSTILE: Found(1, [{HOSTILE: HOSTILE}]), "duplicate": Found(1, [{"value": HOSTILE}])},
+        anomalies={
+            HOSTILE: AnomalyFindings(1, [{HOSTILE: HOSTILE}]),
+            "duplicate": AnomalyFindings(1, [{"value": HOSTILE}]),
+        },
         not_checked={HOSTILE + "2": Reason(ReasonCode.INPUTS_LEFT, HOSTILE)},
         not_exercised={HOSTILE: HOSTILE},
         unknown_because=[Reason(ReasonCode.INPUTS_LEFT, HOSTILE)],

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from checkers.judging.telling import tell
+from checkers.checking.telling import with_wording
 from checkers.registry import CHECKERS
-from harness.reasons import Reason, ReasonCode
-from harness.verdict import Found, Validity
+from harness.results.reasons import Reason, ReasonCode
+from harness.results.verdict import AnomalyFindings, Validity
 from reports.html.page import draw
 from reports.junit import junit
 from reports.told import sentence
@@ -22,7 +22,7 @@ NAMES = """
 record records operation operations reader input offset offsets claims topic partition value fate epoch
 producer_id marker_offset op name journal line end_line call_ns commit_ns return_ns outcome asked error
 committed first next fates why told other_init gone_records aborted_offsets early_ms log_holds epoch_before
-slot group role
+output_name group role
 """
 KEYS = st.sampled_from(NAMES.split()) | st.text(max_size=8)
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=12)
@@ -38,8 +38,8 @@ EXAMPLES = st.dictionaries(KEYS, ANYTHING, max_size=6)
 @settings(deadline=None, max_examples=150)
 @given(st.sampled_from([*SPINE, "of-another-day"]), EXAMPLES)
 def test_anything_has_a_sentence(anomaly: str, example: dict[str, Any]) -> None:
-    found = Found(1, [example])
-    words = sentence(anomaly, tell(anomaly, found) if anomaly in SPINE else found)
+    found = AnomalyFindings(1, [example])
+    words = sentence(anomaly, with_wording(anomaly, found) if anomaly in SPINE else found)
     assert words.isprintable()
     assert len(words) < 5000
 
@@ -62,7 +62,10 @@ def test_anything_is_drawn(
     judged = verdict(
         Validity.INVALID,
         name=text,
-        anomalies={name: Found(len(examples), examples), "duplicate": Found(1, examples, because=text)},
+        anomalies={
+            name: AnomalyFindings(len(examples), examples),
+            "duplicate": AnomalyFindings(1, examples, because=text),
+        },
         not_checked={text: Reason(ReasonCode.INPUTS_LEFT, text)},
         stats={text: numbers},
     )

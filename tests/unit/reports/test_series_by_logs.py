@@ -10,13 +10,13 @@ import pytest
 
 from harness.record.schema import LOG
 from reports.charts import by_logs
-from reports.charts.by_logs import ABORTED, CATEGORIES, COMMITTED, LEFT_OPEN, UNNAMED, Clock, Writer
+from reports.charts.by_logs import ABORTED, CATEGORIES, COMMITTED, LEFT_OPEN, UNNAMED, LogClock, StageTopics
 from reports.charts.over_time import over_time
 from tests.support.synthetic_store import write_table
 
 ZERO_MS = 1_000_000.0
-CLOCK = Clock(ZERO_MS)
-BILL = Writer("bill", frozenset({"out"}), frozenset({"b-1"}))
+CLOCK = LogClock(ZERO_MS)
+BILL = StageTopics("bill", frozenset({"out"}), frozenset({"b-1"}))
 
 
 def log_table(folder: Path, name: str, rows: Sequence[dict[str, Any]]) -> None:
@@ -102,7 +102,7 @@ def test_where_logs_are_kept_from_the_run_the_rest_is_drawn(tmp_path: Path) -> N
 def test_what_does_not_fit_into_the_run_is_noted_and_not_drawn(tmp_path: Path) -> None:
     """A record may have any time stamp: that of an input of long ago, or of a wrong clock."""
     rows = [batch(1, n, at_s, transactional=False) for n, at_s in enumerate((-3600.0, 5.0, 59.0, 1e8))]
-    read = by_logs.read(stored(tmp_path, [], rows), [BILL], Clock(ZERO_MS, 60.0))
+    read = by_logs.read(stored(tmp_path, [], rows), [BILL], LogClock(ZERO_MS, 60.0))
     assert read.records == {5: 1, 59: 1} and read.end_s == 60.0
     assert read.missing == ["the time stamps of 2 records lie outside the run: not drawn"]
 
@@ -133,6 +133,6 @@ def test_the_stages_of_a_run_whose_programs_keep_no_journals() -> None:
     told = {"name": "bill", "writes": ["out"], "journaled": False, "transactional_ids": {"bill-1": "b-1"}}
     assert by_logs.silent({"workload": {"stages": [told]}}) == [BILL]
     unnamed = {"name": "count", "journaled": False}
-    assert by_logs.silent({"workload": {"stages": [told, unnamed]}}) == [BILL, Writer("count")]
+    assert by_logs.silent({"workload": {"stages": [told, unnamed]}}) == [BILL, StageTopics("count")]
     for other in ({"workload": {"stages": [told, {"name": "shop"}]}}, {"workload": {"stages": 7}}, {}):
         assert by_logs.silent(other) == []

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from harness.suite import State
+from harness.results.suite import CellState
 from reports.html.suite import draw
 from reports.suites.junit import junit
 from reports.suites.markdown import summary
@@ -18,7 +18,7 @@ HOSTILE = "<script>alert(1)</script> | `x` [a](b) \u202e\x00 \"'& ]]>"
 
 
 def test_each_cell_is_one_test_and_a_known_failure_fails_none() -> None:
-    made = suite(*(cell(nemesis=str(n), state=state) for n, state in enumerate(State)))
+    made = suite(*(cell(nemesis=str(n), state=state) for n, state in enumerate(CellState)))
     (whole,) = ElementTree.fromstring(junit(made))
     cases = {
         case.get("name"): [one.tag for one in case if one.tag != "properties"]
@@ -51,7 +51,9 @@ def test_each_cell_is_one_test_and_a_known_failure_fails_none() -> None:
 
 def test_the_summary_has_a_row_for_each_run_that_needs_a_look_the_new_ones_first() -> None:
     made = suite(
-        cell(nemesis="a", state=State.FAILED), cell(nemesis="b", state=State.INVALID), cell(nemesis="c")
+        cell(nemesis="a", state=CellState.FAILED),
+        cell(nemesis="b", state=CellState.INVALID),
+        cell(nemesis="c"),
     )
     text = summary(made)
     assert headline(made) == "1 valid, 1 invalid, 1 failed"
@@ -67,8 +69,8 @@ def test_the_summary_of_a_good_night_has_no_table() -> None:
     assert "|" not in summary(suite(cell(), remarks=()))
 
 
-@pytest.mark.parametrize("state", State)
-def test_nothing_that_a_suite_says_becomes_markup(state: State) -> None:
+@pytest.mark.parametrize("state", CellState)
+def test_nothing_that_a_suite_says_becomes_markup(state: CellState) -> None:
     hostile = cell(
         state=state,
         workload=HOSTILE,
@@ -104,7 +106,7 @@ def test_the_page_loads_nothing(tmp_path: Path) -> None:
 def test_the_page_links_to_reports_that_there_are() -> None:
     made = suite()
     links = re.findall(r'href="(runs/[^"]+)"', draw(made))
-    none = (State.FAILED, State.NOT_JUDGED, State.NOT_RUN)
+    none = (CellState.FAILED, CellState.NOT_JUDGED, CellState.NOT_RUN)
     judged = [one for one in made.cells if one.state not in none]
     assert len(links) == len(judged)
     assert all(link.endswith("/report.html") for link in links)
@@ -128,12 +130,12 @@ def test_a_thousand_cells_are_drawn_in_seconds() -> None:
 @pytest.mark.parametrize(
     ("states", "title"),
     [
-        ((State.UNKNOWN, State.VALID), "? 1 of 2 runs needs a look"),
-        ((State.INVALID, State.UNKNOWN, State.VALID), "✕ 2 of 3 runs need a look"),
-        ((State.VALID,), "✓ No run needs a look"),
-        ((State.NOT_RUN,), "? Not all runs have a verdict"),
+        ((CellState.UNKNOWN, CellState.VALID), "? 1 of 2 runs needs a look"),
+        ((CellState.INVALID, CellState.UNKNOWN, CellState.VALID), "✕ 2 of 3 runs need a look"),
+        ((CellState.VALID,), "✓ No run needs a look"),
+        ((CellState.NOT_RUN,), "? Not all runs have a verdict"),
     ],
 )
-def test_the_head_says_how_many_runs_need_a_look(states: Sequence[State], title: str) -> None:
+def test_the_head_says_how_many_runs_need_a_look(states: Sequence[CellState], title: str) -> None:
     made = draw(suite(*(cell(f"w{n}", state=state) for n, state in enumerate(states))))
     assert f">{title}</h1>" in made

@@ -4,7 +4,7 @@ import re
 from dataclasses import replace
 from xml.etree import ElementTree
 
-from harness.suite import Cell, Flake, State, Suite
+from harness.results.suite import Cell, CellState, Flake, Suite
 from reports.html.suite import draw
 from reports.suites.junit import junit
 from reports.suites.markdown import summary
@@ -13,15 +13,15 @@ from tests.support.suites import cell, suite
 
 NO_ROOM = "did not fit into 30 s; --time-limit 88 has room for every fault"
 EXAMPLE = "input purchases/1 offset 812 took effect twice: invoices/3 offset 417 by shop-2.0:60"
-INVALID = cell("orders", state=State.INVALID, first=EXAMPLE)
+INVALID = cell("orders", state=CellState.INVALID, first=EXAMPLE)
 UNKNOWN = cell(
-    "txn", state=State.UNKNOWN, remedy="repeat it with another `--seed`", codes=("fault-did-not-act",)
+    "txn", state=CellState.UNKNOWN, remedy="repeat it with another `--seed`", codes=("fault-did-not-act",)
 )
 
 
 def seeds(states: str, **more: object) -> list[Cell]:
     """Cells that differ by their seed alone: `v`alid, `i`nvalid, `u`nknown, `-` not run."""
-    names = {"v": State.VALID, "i": State.INVALID, "u": State.UNKNOWN, "-": State.NOT_RUN}
+    names = {"v": CellState.VALID, "i": CellState.INVALID, "u": CellState.UNKNOWN, "-": CellState.NOT_RUN}
     made = []
     for n, letter in enumerate(states, 1):
         name = f"shop librdkafka drawn #{n}"
@@ -78,8 +78,8 @@ def test_what_is_new_is_told_with_its_reason() -> None:
 def test_a_bad_run_has_its_first_example_or_what_to_do() -> None:
     assert lead(INVALID) == f"First: {EXAMPLE}"
     assert lead(UNKNOWN) == "What to do: repeat it with another `--seed`"
-    assert lead(cell(state=State.KNOWN, first=EXAMPLE)) == ""
-    assert lead(cell(state=State.FAILED)) == ""
+    assert lead(cell(state=CellState.KNOWN, first=EXAMPLE)) == ""
+    assert lead(cell(state=CellState.FAILED)) == ""
     made = suite(INVALID, UNKNOWN)
     for words in (EXAMPLE, "What to do: repeat it with another"):
         assert words in draw(made) and words in summary(made)
@@ -89,12 +89,12 @@ def test_a_row_has_anomalies_version_and_the_path_of_the_report() -> None:
     (row,) = rows(suite(INVALID))
     for words in ("reprocessed-input 4<br>4 outputs", "| 4.3.1 |", f"`{INVALID.run}/report.html`"):
         assert words in row
-    (row,) = rows(suite(cell(state=State.FAILED)))
+    (row,) = rows(suite(cell(state=CellState.FAILED)))
     assert "`logs/shop-librdkafka-kill-broker.log`" in row
 
 
 def test_a_failure_in_junit_has_a_body_and_names_its_anomalies() -> None:
-    root = ElementTree.fromstring(junit(suite(INVALID, UNKNOWN, cell(state=State.FAILED))))
+    root = ElementTree.fromstring(junit(suite(INVALID, UNKNOWN, cell(state=CellState.FAILED))))
     (failure,) = root.iter("failure")
     assert failure.get("message", "").startswith("reprocessed-input: 4 outputs too many")
     assert failure.get("type") == "invalid"
@@ -105,7 +105,9 @@ def test_a_failure_in_junit_has_a_body_and_names_its_anomalies() -> None:
 
 
 def test_a_caught_defect_passes_in_junit_and_a_missed_one_fails() -> None:
-    root = ElementTree.fromstring(junit(suite(cell(state=State.CAUGHT), cell("txn", state=State.MISSED))))
+    root = ElementTree.fromstring(
+        junit(suite(cell(state=CellState.CAUGHT), cell("txn", state=CellState.MISSED)))
+    )
     caught, missed = root.iter("testcase")
     assert [one.tag for one in caught] == ["properties", "system-out"]
     failure = missed.find("failure")
@@ -122,7 +124,12 @@ def test_runs_that_differ_by_their_seed_alone_are_one_row() -> None:
 def test_a_row_tells_the_fewest_and_the_most_of_each_anomaly_and_whose_example_it_has() -> None:
     few, many = (
         cell(
-            state=State.INVALID, name=f"shop #{n}", more={"repeat": n}, seed=n, anomalies=found, reason="why"
+            state=CellState.INVALID,
+            name=f"shop #{n}",
+            more={"repeat": n},
+            seed=n,
+            anomalies=found,
+            reason="why",
         )
         for n, found in ((1, {"G0": 3, "G1c": 2}), (2, {"G0": 1_700, "G1c": 2}))
     )
@@ -142,7 +149,7 @@ def test_a_row_counts_those_that_ran() -> None:
 
 def test_seeds_that_a_suite_file_gives_are_one_row_as_well() -> None:
     cells = [
-        cell(state=State.INVALID, name=f"shop drawn seed={n} rate=5", more={"seed": n, "rate": "5"})
+        cell(state=CellState.INVALID, name=f"shop drawn seed={n} rate=5", more={"seed": n, "rate": "5"})
         for n in "34"
     ]
     assert groups(*cells) == [("invalid (new)", "shop drawn rate=5 (2 of 2 seeds)")]
@@ -154,9 +161,14 @@ def test_another_cause_is_another_row() -> None:
         suite(one),
         [
             one,
-            cell(state=State.INVALID, name=other.name, more=other.more, anomalies={"G0": 7, "G1c": 1}),
+            cell(state=CellState.INVALID, name=other.name, more=other.more, anomalies={"G0": 7, "G1c": 1}),
             unknown,
-            cell(state=State.UNKNOWN, name=not_the_same.name, more=not_the_same.more, codes=("not-drained",)),
+            cell(
+                state=CellState.UNKNOWN,
+                name=not_the_same.name,
+                more=not_the_same.more,
+                codes=("not-drained",),
+            ),
         ],
     )
     assert [len(group.cells) for group in made] == [1, 1, 1, 1]
@@ -166,7 +178,7 @@ def test_another_cause_is_another_row() -> None:
 
 def test_a_failure_that_names_its_log_is_the_same_for_each_seed() -> None:
     cells = [
-        cell(state=State.FAILED, name=f"shop #{n}", more={"repeat": str(n)}, slug=f"{n:03}-shop-{n}")
+        cell(state=CellState.FAILED, name=f"shop #{n}", more={"repeat": str(n)}, slug=f"{n:03}-shop-{n}")
         for n in range(1, 4)
     ]
     told = [

@@ -2,9 +2,9 @@
 
 import pytest
 
+from checkers.checking.telling import with_wording
 from checkers.external.lines import line
-from checkers.judging.telling import tell
-from harness.verdict import Found, Validity, Verdict
+from harness.results.verdict import AnomalyFindings, Validity, Verdict
 from reports.console import examples_of_history
 
 T6 = {"op": 6, "process": 0, "f": "txn", "outcome": "ok", "invoked": 5, "invoke_ns": 2, "complete_ns": 3}
@@ -12,7 +12,7 @@ T12 = T6 | {"op": 12, "process": 3}
 
 
 def told(name: str, example: dict[str, object], **more: bool) -> list[str]:
-    found = tell(name, Found(3, [example], **more), line)
+    found = with_wording(name, AnomalyFindings(3, [example], **more), line)
     return list(examples_of_history(Verdict("h", "h", None, Validity.INVALID, "", {name: found})))
 
 

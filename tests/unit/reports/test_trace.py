@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import UnreadableInput, UsageError
-from harness.facts import Facts
-from harness.verdict import FaultReport
+from harness.common.errors import UnreadableInput, UsageError
+from harness.results.run_metadata import RunMetadata
+from harness.results.verdict import FaultReport
 from reports.trace.faults import of_fault
-from reports.trace.step import Step
+from reports.trace.step import TraceStep
 from reports.trace.steps import of_id, of_operation, of_record
 from reports.trace.stored import StoredTables, spans
 from tests.support.histories import WALL_MS, History
@@ -20,7 +20,7 @@ def stored(folder: Path, history: History, *, log: bool = True) -> StoredTables:
     return StoredTables(folder, WALL_MS)
 
 
-def told(steps: list[Step]) -> list[str]:
+def told(steps: list[TraceStep]) -> list[str]:
     return [f"{step.who}: {step.what}" for step in steps]
 
 
@@ -135,10 +135,10 @@ def test_a_state_is_told_when_it_was_written_and_not_when_it_was_decided(tmp_pat
     assert ends == [(times[-1] - WALL_MS) * 1_000_000]
 
 
-def struck(history: History, at_s: float, **details: str) -> Facts:
+def struck(history: History, at_s: float, **details: str) -> RunMetadata:
     """A fault that struck then."""
     told = FaultReport("kill-worker", "worker w", at_s, at_s + 1, True, "SIGKILL", "w was killed", details)
-    return Facts(faults=[told])
+    return RunMetadata(faults=[told])
 
 
 def test_a_fault_is_told_with_the_operations_that_it_names(tmp_path: Path) -> None:

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import UsageError
-from harness.facts import Facts
-from harness.verdict import FaultReport
+from harness.common.errors import UsageError
+from harness.results.run_metadata import RunMetadata
+from harness.results.verdict import FaultReport
 from reports.trace.by_logs import of_fault, of_id, of_record
 from reports.trace.stored import StoredTables
 from tests.support.histories import History
@@ -20,12 +20,17 @@ def silent(history: History) -> History:
         "records",
         lambda row: (
             row
-            | {"value": None, "inputs": [], "about": f"n-{row['offset']}", "content": f"held {row['offset']}"}
+            | {
+                "value": None,
+                "inputs": [],
+                "correlation_key": f"n-{row['offset']}",
+                "content": f"held {row['offset']}",
+            }
             if row["tp"] == history.tp["x"]
             else row
         ),
     )
-    history.alter("expected", lambda row: row | {"about": f"n-{row['offset']}"})
+    history.alter("expected", lambda row: row | {"correlation_key": f"n-{row['offset']}"})
     return history
 
 
@@ -101,7 +106,7 @@ def test_an_id_and_a_fault_are_told_by_the_transaction_log(tmp_path: Path) -> No
     struck = FaultReport(
         "kill-instance", "worker s/s-1", 0.0, 1.0, True, "killed", "s/s-1 was killed", details
     )
-    t.facts = Facts(faults=[struck])
+    t.facts = RunMetadata(faults=[struck])
     words = told(of_fault(t, 1))
     assert {"fault 1: s/s-1 was killed (killed)", "fault 1: kill-instance is over"} <= set(words)
     with pytest.raises(UsageError, match="has no fault 2"):

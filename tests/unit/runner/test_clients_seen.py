@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.record.events import Begun
+from harness.record.events import JournalBegan
 from harness.record.journal import Journal
 from harness.runner.clients_seen import note_clients
 from harness.settings.client_choice import ClientChoice
@@ -17,7 +17,7 @@ OLD = {"client": "librdkafka", "client_version": "2.9.0", "library_version": "2.
 def noted(run: FakeRun, asked: str, **journals: dict[str, str]) -> list[tuple[str, str]]:
     for name, client in journals.items():
         role = "worker" if name.startswith("w") else "feeder"
-        with Journal(run.folder / "journals" / f"{name}.jsonl", 0, Begun(name, role=role, **client)):
+        with Journal(run.folder / "journals" / f"{name}.jsonl", 0, JournalBegan(name, role=role, **client)):
             pass
     note_clients(run.folder, ClientChoice.of(asked), run.run_log)
     return [(one.code, one.subject) for one in run.run_log.evidence_problems]

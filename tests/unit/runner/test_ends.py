@@ -2,14 +2,14 @@
 
 import pytest
 
-from harness.errors import WaitTimeout
-from harness.pipeline import Place, StageFacts
-from harness.runner import ends as ends_module
-from harness.runner.ends import OffsetEnds
+from harness.common.errors import WaitTimeout
+from harness.model.pipeline import StageSpec, TopicPartition
+from harness.runner import end_markers as ends_module
+from harness.runner.end_markers import OffsetEndMarkers
 from harness.testing.fake_cluster import FakeCluster
 
-ALONE = StageFacts("s", ("in",), None, writes=("out",), journaled=False, idle_s=4.0)
-GROUPED = StageFacts("s", ("in",), "g", writes=("out",), journaled=False)
+ALONE = StageSpec("s", ("in",), None, writes=("out",), journaled=False, idle_s=4.0)
+GROUPED = StageSpec("s", ("in",), "g", writes=("out",), journaled=False)
 
 
 class Clock:
@@ -32,7 +32,7 @@ def test_a_stage_without_a_group_is_done_once_it_has_written_nothing_for_long(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     clock, asked = Clock(monkeypatch), cluster(out=5)
-    ends = OffsetEnds(asked)
+    ends = OffsetEndMarkers(asked)
     assert ends.left(ALONE) is None  # for all that is known it is just writing
     clock.now_s += 3
     assert ends.left(ALONE) is None
@@ -48,7 +48,7 @@ def test_a_stage_without_a_group_is_done_once_it_has_written_nothing_for_long(
 
 
 def test_who_starts_is_not_idle(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock, ends = Clock(monkeypatch), OffsetEnds(cluster(out=5))
+    clock, ends = Clock(monkeypatch), OffsetEndMarkers(cluster(out=5))
     assert ends.left(ALONE) is None
     clock.now_s += 10
     assert ends.left(ALONE, starting=True) is None
@@ -60,19 +60,19 @@ def test_who_starts_is_not_idle(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_a_stage_without_a_group_writes_is_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     Clock(monkeypatch)
     asked = cluster(out=5)
-    ends = OffsetEnds(asked)
+    ends = OffsetEndMarkers(asked)
     assert ends.written(ALONE) == 0  # nobody has looked
     ends.left(ALONE)
     asked.ends["out", 0] = (0, 9, 9)
     assert ends.written(ALONE) == 5
     ends.left(ALONE)
     assert ends.written(ALONE) == 9
-    assert OffsetEnds(asked).written(GROUPED) == 0
+    assert OffsetEndMarkers(asked).written(GROUPED) == 0
 
 
 def test_each_stage_is_still_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock, ends = Clock(monkeypatch), OffsetEnds(cluster(out=5, more=5))
-    other = StageFacts("t", ("out",), None, writes=("more",), journaled=False)
+    clock, ends = Clock(monkeypatch), OffsetEndMarkers(cluster(out=5, more=5))
+    other = StageSpec("t", ("out",), None, writes=("more",), journaled=False)
     assert ends.left(ALONE) is None
     clock.now_s += ALONE.idle_s
     assert (ends.left(ALONE), ends.left(other)) == (0, None)
@@ -81,17 +81,17 @@ def test_each_stage_is_still_for_itself(monkeypatch: pytest.MonkeyPatch) -> None
 def test_a_cluster_that_does_not_answer_leaves_it_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = cluster(out=5)
 
-    def silent(topics: object) -> dict[Place, tuple[int, int, int]]:
+    def silent(topics: object) -> dict[TopicPartition, tuple[int, int, int]]:
         raise WaitTimeout("the ends of out", 1.0, "nothing")
 
     monkeypatch.setattr(asked, "last_stable", silent)
-    assert OffsetEnds(asked).left(ALONE) is None
+    assert OffsetEndMarkers(asked).left(ALONE) is None
 
 
 def test_a_stage_with_a_group_is_asked_what_it_has_committed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ends_module, "unread", lambda bootstrap, behind: len(behind) * 100)
     asked = cluster(**{"in": 10, "out": 5})
-    ends = OffsetEnds(asked)
+    ends = OffsetEndMarkers(asked)
     assert ends.left(GROUPED) == 100
     asked.offsets["g"] = {("in", 0): 10}
     assert ends.left(GROUPED) == 0
@@ -102,7 +102,7 @@ def test_a_stage_with_a_group_is_asked_what_it_has_committed(monkeypatch: pytest
 def test_where_each_partition_ends_is_asked_before_anybody_reads() -> None:
     asked = cluster(**{"in": 10, "out": 5})
     asked.ends["out", 0] = (2, 5, 7)
-    ends = OffsetEnds(asked)
+    ends = OffsetEndMarkers(asked)
     assert ends.until == {}
     ends.settle([("in", 0), ("out", 0)])
     asked.ends["in", 0] = (0, 99, 99)
@@ -113,6 +113,6 @@ def test_what_a_program_hands_on_to_itself_is_left_as_well(monkeypatch: pytest.M
     asked = cluster(**{"in": 5, "between": 9})
     asked.offsets["g"] = {("in", 0): 5}
     monkeypatch.setattr(ends_module, "unread", lambda bootstrap, positions: len(positions))
-    assert OffsetEnds(asked).left(GROUPED) == 0
+    assert OffsetEndMarkers(asked).left(GROUPED) == 0
     asked.offsets["g"] = {("in", 0): 5, ("between", 0): 7}
-    assert OffsetEnds(asked).left(GROUPED) == 1
+    assert OffsetEndMarkers(asked).left(GROUPED) == 1

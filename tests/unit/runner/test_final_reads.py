@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from harness.errors import EnvironmentFailure, StartFailed
-from harness.history import Isolation, Role
+from harness.common.errors import EnvironmentFailure, StartFailed
+from harness.common.waiting import wait_for
+from harness.model.vocabulary import Isolation, Role
 from harness.processes.specs import FinalReaderSpec, ReaderSpec
 from harness.runner.final_reads import MANY_RECORDS, MOST_STARTS, dealt_out, read_all
-from harness.runner.member import Member
+from harness.runner.member import RunProcess
 from harness.runner.processes import Processes
-from harness.waiting import wait_for
 from tests.support.fake_run import DIES_LATER, READS, Script, fake_run
 
 PLACES = [(topic, partition) for topic in ("in", "out") for partition in range(3)]
@@ -81,7 +81,7 @@ def full_after(processes: Processes, starts: int, monkeypatch: pytest.MonkeyPatc
     """No more readers than so many can be started."""
     start, left = processes.start_other, iter(range(starts))
 
-    def start_few(*args: Any, **more: Any) -> Member:
+    def start_few(*args: Any, **more: Any) -> RunProcess:
         if next(left, None) is None:
             raise StartFailed("the machine is full")
         return start(*args, **more)

@@ -5,12 +5,12 @@ import signal
 
 import pytest
 
-from harness.runner.interrupt import Interrupt, Stage
+from harness.runner.interrupt import Interrupt, InterruptPhase
 
 
 def test_the_first_signal_under_faults_ends_the_run_early_and_the_second_gives_up() -> None:
     with pytest.raises(KeyboardInterrupt), Interrupt() as interrupt:
-        interrupt.stage = Stage.UNDER_FAULTS
+        interrupt.stage = InterruptPhase.UNDER_FAULTS
         os.kill(os.getpid(), signal.SIGINT)
         assert interrupt.came
         os.kill(os.getpid(), signal.SIGINT)

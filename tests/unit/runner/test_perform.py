@@ -11,15 +11,15 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from harness.errors import EnvironmentFailure, FaultFailed, UsageError
-from harness.history import Role
+from harness.common.errors import EnvironmentFailure, FaultFailed, UsageError
+from harness.model.vocabulary import Role
 from harness.processes.spawn import Supervisor
-from harness.runner.faults import FaultContext, Injection, Target
+from harness.runner.final_state import DrainTimeouts, FinalState
 from harness.runner.interrupt import Interrupt
-from harness.runner.processes import Clock
-from harness.runner.quiescence import Patience, Quiet
-from harness.runner.run import Ahead, Running, perform
-from harness.runner.run import Test as Planned
+from harness.runner.nemesis import FaultContext, PlannedFault, Target
+from harness.runner.processes import RunClock
+from harness.runner.run import Ahead, RunResources, perform
+from harness.runner.run import RunPlan as Planned
 from harness.runner.run_log import RunLog
 from harness.settings.options import Options
 from harness.testing.fake_cluster import FakeCluster
@@ -27,9 +27,9 @@ from harness.testing.fake_network import FakeNetwork
 from nemeses.registry import NEMESES
 from tests.support.fake_run import DIES, DIES_LATER, PIPELINE, WORKS, FakeEnds, Script, Silent
 
-SOON = Patience(in_sync_s=0.2, drain_s=0.4, clean_up_s=0.2, reads_s=3.0, every_s=0.01)
-KILL = Injection("kill-broker", Target("leader", "in/0"), 0.1, 0.05)
-CUT = Injection("partition", Target("isolate", "1"), 0.4, 0.05)
+SOON = DrainTimeouts(in_sync_s=0.2, drain_s=0.4, clean_up_s=0.2, reads_s=3.0, every_s=0.01)
+KILL = PlannedFault("kill-broker", Target("leader", "in/0"), 0.1, 0.05)
+CUT = PlannedFault("partition", Target("isolate", "1"), 0.4, 0.05)
 
 
 @dataclass
@@ -39,7 +39,7 @@ class Whole:
     folder: Path
     cluster: FakeCluster = field(default_factory=FakeCluster)
     program: Script = field(default_factory=Script)
-    faults: tuple[Injection, ...] = ()
+    faults: tuple[PlannedFault, ...] = ()
     limit_s: float = 1.0
     by_s: float = 0.5
     interrupt: Interrupt = field(default_factory=Interrupt)
@@ -50,9 +50,9 @@ class Whole:
     def __post_init__(self) -> None:
         (self.folder / "journals").mkdir()
         self.progress = Silent()
-        self.log = RunLog(self.progress, Clock(time.monotonic_ns(), time.time() * 1000))
+        self.log = RunLog(self.progress, RunClock(time.monotonic_ns(), time.time() * 1000))
 
-    def perform(self) -> Quiet:
+    def perform(self) -> FinalState:
         test = Planned(
             Options(time_limit_s=self.limit_s, rate=10),
             self.folder,
@@ -74,7 +74,7 @@ class Whole:
         ahead = Ahead(begin, self.by_s)
         try:
             with Supervisor() as supervisor:
-                running: Any = Running(self.cluster, supervisor, self.interrupt, FakeEnds())
+                running: Any = RunResources(self.cluster, supervisor, self.interrupt, FakeEnds())
                 return perform(test, running, self.log, ahead)
         finally:
             self.took_s = time.monotonic() - begun_s
@@ -126,7 +126,7 @@ def test_a_run_that_is_interrupted_ends_early_and_is_brought_to_rest(tmp_path: P
     [(FakeCluster(heal_fails=True), KILL), (FakeCluster(network=FakeNetwork(heal_fails=True)), CUT)],
 )
 def test_a_heal_that_fails_ends_the_run_at_once(
-    cluster: FakeCluster, fault: Injection, tmp_path: Path
+    cluster: FakeCluster, fault: PlannedFault, tmp_path: Path
 ) -> None:
     run = Whole(tmp_path, cluster, faults=(fault,), limit_s=600.0)
     with pytest.raises(FaultFailed):
@@ -184,9 +184,9 @@ class AnyOrder(RuleBasedStateMachine):
         fault=st.sampled_from(["kill-broker", "pause-broker", "kill-group-coordinator"]),
         partition=st.sampled_from(["in/0", "out/0"]),
     )
-    def strike(self, fault: str, partition: str) -> None:
+    def inject(self, fault: str, partition: str) -> None:
         role = Target("group-coordinator", "g") if "group" in fault else Target("leader", partition)
-        entered = NEMESES[fault].strike(self.context, Injection(fault, role, 0.0, 0.0))
+        entered = NEMESES[fault].inject(self.context, PlannedFault(fault, role, 0.0, 0.0))
         effect = entered.__enter__()
         assert effect.acted and effect.who in effect.told("was struck")
         self.on[fault] = entered
@@ -194,8 +194,8 @@ class AnyOrder(RuleBasedStateMachine):
     @precondition(lambda self: "partition" not in self.on)
     @rule(broker=st.sampled_from(["1", "2", "3"]))
     def cut(self, broker: str) -> None:
-        entered = NEMESES["partition"].strike(
-            self.context, Injection("partition", Target("isolate", broker), 0.0, 0.0)
+        entered = NEMESES["partition"].inject(
+            self.context, PlannedFault("partition", Target("isolate", broker), 0.0, 0.0)
         )
         entered.__enter__()
         self.on["partition"] = entered

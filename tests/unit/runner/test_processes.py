@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import StartFailed, WaitTimeout
-from harness.history import Role, Step
+from harness.common.errors import StartFailed, WaitTimeout
+from harness.common.waiting import wait_for
+from harness.model.vocabulary import Role, WorkerStep
 from harness.processes.control_line import Counts, Report
 from harness.processes.specs import ObserverSpec
-from harness.runner.member import Member
-from harness.waiting import wait_for
+from harness.runner.member import RunProcess
 from tests.support.fake_run import DIES, DIES_LATER, IDLE, Script, fake_run
 
 
@@ -17,7 +17,7 @@ def test_a_worker_waits_at_the_step_and_tells_what_it_has_in_hand(tmp_path: Path
     with fake_run(tmp_path) as run:
         worker = run.processes.start_worker("s", "s-1")
         run.processes.await_ready([worker])
-        assert run.processes.wait_at_step(worker, Step.AFTER_SEND, 5) == {"in/0": (0, 10)}
+        assert run.processes.wait_at_step(worker, WorkerStep.AFTER_SEND, 5) == {"in/0": (0, 10)}
         assert run.processes.counts() == Counts(inputs=10, committed=1)
 
 
@@ -26,7 +26,7 @@ def test_a_worker_that_has_nothing_to_do_comes_to_no_step(tmp_path: Path) -> Non
         worker = run.processes.start_worker("s", "s-1")
         run.processes.await_ready([worker])
         with pytest.raises(WaitTimeout, match=r"after-send; last seen: it is ready, waits at no step$"):
-            run.processes.wait_at_step(worker, Step.AFTER_SEND, 0.2)
+            run.processes.wait_at_step(worker, WorkerStep.AFTER_SEND, 0.2)
 
 
 def test_one_that_ends_at_its_start_is_named_with_its_last_words(tmp_path: Path) -> None:
@@ -39,7 +39,7 @@ def test_what_is_heard_while_one_looks_is_not_forgotten(
 ) -> None:
     """Each says once that it is ready, in a thread of its own: a run waited for 60 s for a worker that was at work."""
 
-    def meanwhile(member: Member, *_: object) -> bool:
+    def meanwhile(member: RunProcess, *_: object) -> bool:
         member.heard.take(Report(ready=True))
         return False
 

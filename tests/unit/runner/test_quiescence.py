@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.history import Role
+from harness.model.vocabulary import Role
 from harness.processes.control_line import Command
 from harness.processes.specs import ObserverSpec
-from harness.runner.quiescence import Patience, Quiet, quiesce
+from harness.runner.final_state import DrainTimeouts, FinalState, quiesce
 from harness.testing.fake_cluster import FakeCluster
 from harness.testing.fake_network import FakeNetwork
 from tests.support.fake_run import (
@@ -24,10 +24,10 @@ from tests.support.fake_run import (
     fake_run,
 )
 
-SOON = Patience(in_sync_s=0.2, drain_s=0.4, clean_up_s=0.2, reads_s=3.0, every_s=0.01)
+SOON = DrainTimeouts(in_sync_s=0.2, drain_s=0.4, clean_up_s=0.2, reads_s=3.0, every_s=0.01)
 
 
-def brought_to_rest(run: FakeRun, ends: FakeEnds | None = None) -> tuple[Quiet, list[str]]:
+def brought_to_rest(run: FakeRun, ends: FakeEnds | None = None) -> tuple[FinalState, list[str]]:
     quiet = quiesce(PIPELINE, run.context, ends or FakeEnds(), run.run_log, SOON)
     return quiet, [problem.code for problem in run.run_log.evidence_problems]
 

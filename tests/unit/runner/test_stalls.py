@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import EnvironmentFailure
-from harness.history import Step
-from harness.runner.quiescence import Patience, quiesce
+from harness.common.errors import EnvironmentFailure
+from harness.common.waiting import wait_for
+from harness.model.vocabulary import WorkerStep
+from harness.runner.final_state import DrainTimeouts, quiesce
 from harness.runner.stalls import note_stalls
-from harness.waiting import wait_for
 from tests.support.fake_run import PIPELINE, FakeEnds, FakeRun, Script, fake_run
 
-SOON = Patience(in_sync_s=0.2, drain_s=0.4, clean_up_s=0.2, reads_s=3.0, every_s=0.01)
+SOON = DrainTimeouts(in_sync_s=0.2, drain_s=0.4, clean_up_s=0.2, reads_s=3.0, every_s=0.01)
 WAITS = 'report(ready=True)\nreport(waits="{call}", since_ns=1)\n{back}\nwhile True: time.sleep(600)'
 
 
@@ -81,7 +81,7 @@ def test_a_call_that_comes_back_late_is_a_warning(tmp_path: Path) -> None:
             note_stalls(run.context, run.run_log)
         (told,) = run.progress.said
         assert "worker s-1.0 waits in init_transactions since" in told
-        run.processes.wait_at_step(worker, Step.AFTER_POLL, 5)
+        run.processes.wait_at_step(worker, WorkerStep.AFTER_POLL, 5)
         quiesce(PIPELINE, run.context, FakeEnds(), run.run_log, SOON)
         facts = run.run_log.facts(False, {}, {})
     assert facts.evidence_problems == []

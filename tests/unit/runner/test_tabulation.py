@@ -7,22 +7,22 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from harness.errors import UnreadableInput
-from harness.history import Isolation, Outcome
-from harness.pipeline import PipelineFacts, StageFacts, TableFacts, TopicFacts
-from harness.promises import NO_WITNESS
-from harness.record.events import Begun, Completed, EndsRead, Invoked, Polled, ReadEnd
+from harness.common.errors import UnreadableInput
+from harness.model.pipeline import PipelineSpec, StageSpec, TableSpec, TopicSpec
+from harness.model.promises import NO_WITNESS
+from harness.model.vocabulary import Isolation, Outcome
+from harness.record.events import Completed, EndsRead, Invoked, JournalBegan, Polled, ReadEnd
 from harness.record.journal import Journal
 from harness.record.parts import PartWriter, folder_of
 from harness.runner.tabulate import tabulate
 
 PLAN: Any = SimpleNamespace(
     run={"id": 7},
-    pipeline=PipelineFacts(
+    pipeline=PipelineSpec(
         "p",
-        (TopicFacts("out", 2), TopicFacts("in", 1)),
-        (StageFacts("s", ("in",), "g"),),
-        tables=(TableFacts("t", "sqlite"),),
+        (TopicSpec("out", 2), TopicSpec("in", 1)),
+        (StageSpec("s", ("in",), "g"),),
+        tables=(TableSpec("t", "sqlite"),),
     ),
     promises=SimpleNamespace(witness=NO_WITNESS, history=False),
 )
@@ -34,7 +34,7 @@ def journal_of(folder: Path, name: str) -> None:
     role = {"feeder": "feeder", "observer-1": "observer"}.get(
         name, "final" if name.startswith("final") else "worker"
     )
-    begun = Begun(name, role=role, stage="s" if role == "worker" else None, process=1)
+    begun = JournalBegan(name, role=role, stage="s" if role == "worker" else None, process=1)
     (folder / "journals").mkdir(exist_ok=True)
     with Journal(folder / "journals" / f"{name}.jsonl", 0, begun) as journal:
         op = journal.number()
@@ -42,7 +42,7 @@ def journal_of(folder: Path, name: str) -> None:
             journal.write(Polled(1, op, 1, {"other/5": [[3, None]]}))
             journal.write(EndsRead(Isolation.READ_COMMITTED.value, {"in/0": ReadEnd(0, 4, 1, 3)}))
         else:
-            journal.write(Invoked("txn", 1, op, asked="commit", sends=[["in", "slot", 9, "in/0", 7]]))
+            journal.write(Invoked("txn", 1, op, asked="commit", sends=[["in", "endpoint", 9, "in/0", 7]]))
             journal.write(Completed(Outcome.OK, "txn", 1, op, acks=[(0, 3)]))
 
 
@@ -84,9 +84,9 @@ def test_each_operation_has_the_number_of_its_name(tmp_path: Path) -> None:
 def test_what_goes_wrong_leaves_no_tables(tmp_path: Path) -> None:
     path = tmp_path / "journals" / "final-read_committed.jsonl"
     path.parent.mkdir()
-    with Journal(path, 0, Begun(path.stem, role="final")) as journal:
+    with Journal(path, 0, JournalBegan(path.stem, role="final")) as journal:
         parts = PartWriter(journal, folder_of(path))
-        parts.extend("expected", 1, "nobody's", 0, 5, "slot", "out", 7, None, None, None, None, None)
+        parts.extend("expected", 1, "nobody's", 0, 5, "endpoint", "out", 7, None, None, None, None, None)
         parts.finish()
     with pytest.raises(UnreadableInput, match="nobody's"):
         tabulate(tmp_path, PLAN)

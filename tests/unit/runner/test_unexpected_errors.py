@@ -2,16 +2,18 @@
 
 from pathlib import Path
 
-from harness.facts import Facts
-from harness.history import Outcome
-from harness.record.events import Begun, Completed, Invoked
+from harness.model.vocabulary import Outcome
+from harness.record.events import Completed, Invoked, JournalBegan
 from harness.record.journal import Journal
+from harness.results.run_metadata import RunMetadata
 from harness.runner.tabulate import unexpected_errors
 
 
 def test_an_error_that_nobody_foresaw_is_told_of_its_operation(tmp_path: Path) -> None:
     (tmp_path / "journals").mkdir()
-    with Journal(tmp_path / "journals" / "shop-1.0.jsonl", 0, Begun("shop-1.0", role="worker")) as journal:
+    with Journal(
+        tmp_path / "journals" / "shop-1.0.jsonl", 0, JournalBegan("shop-1.0", role="worker")
+    ) as journal:
         for surprise in (False, True):
             op = journal.number()
             journal.write(Invoked("txn", 1, op, asked="commit"))
@@ -21,5 +23,5 @@ def test_an_error_that_nobody_foresaw_is_told_of_its_operation(tmp_path: Path) -
     (found,) = unexpected_errors(tmp_path)
     assert (found.code, found.subject) == ("unexpected-error", "shop-1.0:1")
     assert "KeyError(3)" in found.text
-    Facts(unexpected_errors=[found]).save(tmp_path / "facts.json")
-    assert Facts.load(tmp_path / "facts.json").unexpected_errors == [found]
+    RunMetadata(unexpected_errors=[found]).save(tmp_path / "metadata.json")
+    assert RunMetadata.load(tmp_path / "metadata.json").unexpected_errors == [found]

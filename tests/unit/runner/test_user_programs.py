@@ -9,39 +9,39 @@ from typing import Any
 
 import pytest
 
-from harness.errors import PipelineFailed, StartFailed, WaitTimeout
+from harness.common.errors import PipelineFailed, StartFailed, WaitTimeout
+from harness.common.waiting import wait_for
 from harness.processes.program import ProgramRules
 from harness.processes.spawn import Supervisor
-from harness.reasons import Reason
+from harness.results.reasons import Reason
 from harness.runner import processes as processes_module
+from harness.runner.final_state import DrainTimeouts, quiesce
 from harness.runner.interrupt import Interrupt
-from harness.runner.member import Member
-from harness.runner.processes import Clock
-from harness.runner.quiescence import Patience, quiesce
-from harness.runner.run import Ahead, Running, perform
-from harness.runner.run import Test as Planned
+from harness.runner.member import RunProcess
+from harness.runner.processes import RunClock
+from harness.runner.run import Ahead, RunResources, perform
+from harness.runner.run import RunPlan as Planned
 from harness.runner.run_log import RunLog
 from harness.settings.options import Options
 from harness.testing.fake_cluster import FakeCluster
-from harness.waiting import wait_for
 from tests.support.fake_run import USERS, FakeEnds, FakeRun, Plain, Silent, fake_run
 
-SOON = Patience(in_sync_s=0.2, drain_s=0.4, clean_up_s=0.2, reads_s=3.0, every_s=0.01)
+SOON = DrainTimeouts(in_sync_s=0.2, drain_s=0.4, clean_up_s=0.2, reads_s=3.0, every_s=0.01)
 BY_LINE = ProgramRules(ready="^started in [0-9]+ ms$")
 STAYS = "exec sleep 600"
 
 
-def started(run: FakeRun, worker: str = "s-1") -> Member:
+def started(run: FakeRun, worker: str = "s-1") -> RunProcess:
     return run.processes.start_worker("s", worker)
 
 
-def ready(run: FakeRun, worker: str = "s-1") -> Member:
+def ready(run: FakeRun, worker: str = "s-1") -> RunProcess:
     member = started(run, worker)
     run.processes.await_ready([member])
     return member
 
 
-def ended(member: Member) -> None:
+def ended(member: RunProcess) -> None:
     wait_for(lambda: not member.alive, "its end", 10)
 
 
@@ -182,13 +182,13 @@ def performed(folder: Path, program: Plain) -> tuple[Sequence[Reason], Sequence[
     """The evidence problems of a whole run, and its phases."""
     (folder / "journals").mkdir()
     progress = FollowingSilent(folder / "faults-began")
-    log = RunLog(progress, Clock(time.monotonic_ns(), time.time() * 1000))
-    options, slots = Options(time_limit_s=600, rate=10), ("w0", "w1", "w2")
+    log = RunLog(progress, RunClock(time.monotonic_ns(), time.time() * 1000))
+    options, endpoints = Options(time_limit_s=600, rate=10), ("w0", "w1", "w2")
     test = Planned(
-        options, folder, USERS, {"s": ("s-1",)}, slots, (), {}, {"s": program}, program, patience=SOON
+        options, folder, USERS, {"s": ("s-1",)}, endpoints, (), {}, {"s": program}, program, patience=SOON
     )
     with Supervisor() as supervisor:
-        running: Any = Running(FakeCluster(), supervisor, Interrupt(), FakeEnds())
+        running: Any = RunResources(FakeCluster(), supervisor, Interrupt(), FakeEnds())
         begun: list[bool] = []
         quiet = perform(test, running, log, Ahead(lambda: begun.append(True), 0.0))
     assert begun == [True]  # whatever came of it, it will be judged

@@ -6,36 +6,43 @@ from typing import Any
 
 import pytest
 
-from harness.clients.control import Control
-from harness.expectation import Input
-from harness.history import Isolation
-from harness.pipeline import StageFacts
-from harness.record.events import Begun
+from harness.databases.interface import (
+    CommitUnknown,
+    Database,
+    DatabaseError,
+    DatabaseParts,
+    Overtaken,
+    SideEffect,
+)
+from harness.databases.reader import DatabaseReader
+from harness.databases.sqlite import Sqlite, SqliteStore
+from harness.model.expectation import InputRecord
+from harness.model.pipeline import StageSpec
+from harness.model.vocabulary import Isolation
+from harness.record.events import JournalBegan
 from harness.record.journal import Journal
 from harness.record.naming import digest, output_headers
 from harness.record.partitions import PartitionIds
 from harness.record.parts import PartWriter, folder_of
 from harness.record.tables import Tabulator
-from harness.stores.interface import CommitUnknown, Effect, Overtaken, Store, StoreError, StoreParts
-from harness.stores.reader import StoreReader
-from harness.stores.sqlite import Sqlite, SqliteStore
+from harness.roles.control import Control
 from tests.support.store_conformance import check_store
 
 PLACE = ("in", 0)
 
 
-def effect(n: int, content: bytes | None = b"v") -> Effect:
-    return Effect("applied", f"w:{n}:0", "applied", f"in/0/{n}", b"k", content)
+def effect(n: int, content: bytes | None = b"v") -> SideEffect:
+    return SideEffect("applied", f"w:{n}:0", "applied", f"in/0/{n}", b"k", content)
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
+def store(tmp_path: Path) -> Database:
     kind = Sqlite()
-    with kind.up(StoreParts(tmp_path, None, lambda: 0)):
+    with kind.up(DatabaseParts(tmp_path, None, lambda: 0)):
         return kind.connect(kind.address(tmp_path))
 
 
-def test_effects_and_position_stand_together(store: Store) -> None:
+def test_effects_and_position_stand_together(store: Database) -> None:
     with store.transaction() as work:
         work.add(effect(0))
         work.change("users", b"k", b"one")
@@ -46,7 +53,7 @@ def test_effects_and_position_stand_together(store: Store) -> None:
 
 
 @pytest.mark.parametrize("known", [None, 0, 2])
-def test_who_was_overtaken_does_nothing(store: Store, known: int | None) -> None:
+def test_who_was_overtaken_does_nothing(store: Database, known: int | None) -> None:
     with store.transaction() as work:
         work.move("g", PLACE, None, 1)
     with pytest.raises(Overtaken, match="another process has gone on"), store.transaction() as work:
@@ -57,7 +64,7 @@ def test_who_was_overtaken_does_nothing(store: Store, known: int | None) -> None
     assert store.position("g", PLACE) == 1
 
 
-def test_two_processes_see_each_others_transactions(store: Store, tmp_path: Path) -> None:
+def test_two_processes_see_each_others_transactions(store: Database, tmp_path: Path) -> None:
     other = Sqlite().connect(Sqlite().address(tmp_path))
     with store.transaction() as work:
         work.change("users", b"k", b"one")
@@ -67,27 +74,27 @@ def test_two_processes_see_each_others_transactions(store: Store, tmp_path: Path
 
 
 def test_a_store_that_nobody_made_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(StoreError):
+    with pytest.raises(DatabaseError):
         Sqlite().connect(str(tmp_path / "none.sqlite"))
 
 
-def test_it_does_what_every_store_must(store: Store, tmp_path: Path) -> None:
+def test_it_does_what_every_store_must(store: Database, tmp_path: Path) -> None:
     check_store(lambda: Sqlite().connect(Sqlite().address(tmp_path)))
 
 
 class Expect:
-    def due(self, record: Input) -> tuple[()]:
+    def due(self, record: InputRecord) -> tuple[()]:
         return ()
 
-    def adds(self, record: Input) -> tuple[()]:
+    def adds(self, record: InputRecord) -> tuple[()]:
         return ()
 
-    def state(self, record: Input) -> int | None:
+    def state(self, record: InputRecord) -> int | None:
         return int(record.value or b"0")
 
 
 def test_the_reader_writes_rows_as_records_and_says_that_it_came_to_the_end(
-    store: Store, tmp_path: Path
+    store: Database, tmp_path: Path
 ) -> None:
     with store.transaction() as work:
         work.add(effect(4))
@@ -95,13 +102,13 @@ def test_the_reader_writes_rows_as_records_and_says_that_it_came_to_the_end(
         work.change("users", b"k", b"one")
         work.change("users", b"k", b"two")
     path = tmp_path / "final-store.jsonl"
-    with Journal(path, 0, Begun("final-store", role="final")) as journal:
+    with Journal(path, 0, JournalBegan("final-store", role="final")) as journal:
         parts = PartWriter(journal, folder_of(path))
         names = PartitionIds(dict.fromkeys(("in", "applied", "users", "none"), 1))
-        StoreReader(
+        DatabaseReader(
             store, ["applied", "users", "none"], names, journal, parts, Control(None), Expect(), ["users"]
         ).run()
-    Tabulator(1, (StageFacts("s", ("in",)),), names).write([path], tmp_path / "history")
+    Tabulator(1, (StageSpec("s", ("in",)),), names).write([path], tmp_path / "history")
     tps = {topic: tp for tp, topic, _ in names}
     import pyarrow.parquet as pq
 
@@ -145,7 +152,7 @@ class FullDisk:
 
 def test_a_commit_that_failed_is_undone_and_the_store_goes_on(store: SqliteStore) -> None:
     store._connection = FullDisk(store._connection)  # type: ignore[assignment]
-    with pytest.raises(StoreError, match="disk is full") as met, store.transaction() as work:
+    with pytest.raises(DatabaseError, match="disk is full") as met, store.transaction() as work:
         work.add(effect(0))
     assert not isinstance(met.value, CommitUnknown)
     with store.transaction() as work:

@@ -5,17 +5,17 @@ from random import Random
 
 import orjson
 
-from harness.clients.control import Control
-from harness.expectation import Fed, Feed
-from harness.record.events import Begun
+from harness.databases.feeder import CONNECTIONS, TableFeeder
+from harness.model.expectation import Feed, FeedRecord
+from harness.record.events import JournalBegan
 from harness.record.journal import Journal
-from harness.stores.feeder import CONNECTIONS, TableFeeder
+from harness.roles.control import Control
 from tests.support.fake_inputs import FakeInputs
 from tests.support.waits import Waits
 
 
-def make(rng: Random, n: int) -> Fed:
-    return Fed(b"k", b"%d" % n)
+def make(rng: Random, n: int) -> FeedRecord:
+    return FeedRecord(b"k", b"%d" % n)
 
 
 def completed(path: Path) -> list[tuple[str, object]]:
@@ -27,7 +27,7 @@ def feeder(
     path: Path, fakes: list[FakeInputs], abort_share: float = 0.0, late_share: float = 0.0
 ) -> TableFeeder:
     given = iter(fakes)
-    journal = Journal(path / "feeder.jsonl", 0, Begun("feeder", role="feeder"))
+    journal = Journal(path / "feeder.jsonl", 0, JournalBegan("feeder", role="feeder"))
     one = TableFeeder(lambda: next(given), Feed("rows", make), 100.0, abort_share, 1, journal, Control(None))
     one._fates = Fates(abort_share, late_share)
     return one

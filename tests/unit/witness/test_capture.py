@@ -18,7 +18,7 @@ from witness_logs import (
     write_log,
 )
 
-from harness.errors import EnvironmentFailure
+from harness.common.errors import EnvironmentFailure
 from harness.record import parquet_writer as sheet
 from harness.record.partitions import PartitionIds
 from harness.record.schema import LOG

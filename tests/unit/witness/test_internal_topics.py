@@ -4,7 +4,7 @@ import pytest
 from witness_logs import commit_key, commit_value, state_key, state_value
 
 from harness.witness import offsets_log, transaction_log
-from harness.witness.fields import Undecodable
+from harness.witness.fields import UndecodableField
 from harness.witness.offsets_log import OffsetCommit
 from harness.witness.transaction_log import STATES, TransactionState
 
@@ -57,16 +57,16 @@ def test_a_transaction_without_a_value_is_a_tombstone() -> None:
 
 @pytest.mark.parametrize("short", range(1, 30))
 def test_a_value_that_was_cut_is_never_read_as_less(short: int) -> None:
-    with pytest.raises(Undecodable):
+    with pytest.raises(UndecodableField):
         offsets_log.decode(commit_key("g", "in", 3), commit_value(4, 42, "shop-1.0:8")[:-short])
-    with pytest.raises(Undecodable):
+    with pytest.raises(UndecodableField):
         transaction_log.decode(state_key("shop-1"), state_value(1, 1)[:-short])
 
 
 def test_a_version_or_state_that_nobody_knows_is_not_guessed() -> None:
-    with pytest.raises(Undecodable, match="version 5"):
+    with pytest.raises(UndecodableField, match="version 5"):
         offsets_log.decode(commit_key("g", "in", 3), commit_value(5, 42, "m"))
-    with pytest.raises(Undecodable, match="version 2"):
+    with pytest.raises(UndecodableField, match="version 2"):
         transaction_log.decode(state_key("shop-1"), state_value(2, 1))
-    with pytest.raises(Undecodable, match="no state"):
+    with pytest.raises(UndecodableField, match="no state"):
         transaction_log.decode(state_key("shop-1"), state_value(1, max(STATES) + 1))

@@ -7,21 +7,21 @@ import pyarrow as pa
 import pytest
 from witness_logs import ABORT, COMMIT, LEADER_CHANGE, batch, marker, record, write_log
 
-from harness.witness.fields import Undecodable
-from harness.witness.records import Marker, Record, read_marker, read_records
-from harness.witness.segments import Damage, read_log
+from harness.witness.fields import UndecodableField
+from harness.witness.records import LogMarker, LogRecord, read_marker, read_records
+from harness.witness.segments import ReplicaDamage, read_log
 
 PLAIN = record(0, b"key", b"value" * 9)
 
 
-def first(tmp_path: Path, packed: bytes) -> list[Record]:
+def first(tmp_path: Path, packed: bytes) -> list[LogRecord]:
     path = write_log(tmp_path, "t-0", packed, batch(100))
-    return next(list(read_records(b)) for b in read_log(path.parent, Damage()))
+    return next(list(read_records(b)) for b in read_log(path.parent, ReplicaDamage()))
 
 
-def marker_in(tmp_path: Path, packed: bytes) -> Marker | None:
+def marker_in(tmp_path: Path, packed: bytes) -> LogMarker | None:
     path = write_log(tmp_path, "t-0", packed)
-    return next(read_marker(b) for b in read_log(path.parent, Damage()))
+    return next(read_marker(b) for b in read_log(path.parent, ReplicaDamage()))
 
 
 def compressed(codec: str) -> bytes:
@@ -49,25 +49,27 @@ def xerial() -> bytes:
     ],
 )
 def test_a_record_is_the_same_under_every_compression(tmp_path: Path, codec: int, payload: bytes) -> None:
-    assert first(tmp_path, batch(7, codec=codec, payload=payload)) == [Record(7, 1000, b"key", b"value" * 9)]
+    assert first(tmp_path, batch(7, codec=codec, payload=payload)) == [
+        LogRecord(7, 1000, b"key", b"value" * 9)
+    ]
 
 
 def test_a_payload_with_a_wrong_crc_is_not_used(tmp_path: Path) -> None:
     packed = bytearray(batch(7))
     packed[-3] ^= 1
-    with pytest.raises(Undecodable, match="CRC"):
+    with pytest.raises(UndecodableField, match="CRC"):
         first(tmp_path, bytes(packed))
 
 
 @pytest.mark.parametrize("codec", [1, 2, 3, 4, 7])
 def test_a_payload_that_does_not_unpack_is_told(tmp_path: Path, codec: int) -> None:
-    with pytest.raises(Undecodable):
+    with pytest.raises(UndecodableField):
         first(tmp_path, batch(7, codec=codec, payload=b"\x82SNAPPY\x00 rubbish"))
 
 
 def test_a_marker_has_a_type_and_its_coordinators_epoch(tmp_path: Path) -> None:
-    assert marker_in(tmp_path, marker(0, COMMIT, pid=9)) == Marker("commit", 5)
-    assert marker_in(tmp_path, marker(0, ABORT, pid=9, coordinator_epoch=6)) == Marker("abort", 6)
+    assert marker_in(tmp_path, marker(0, COMMIT, pid=9)) == LogMarker("commit", 5)
+    assert marker_in(tmp_path, marker(0, ABORT, pid=9, coordinator_epoch=6)) == LogMarker("abort", 6)
 
 
 def test_a_leaders_change_is_no_marker(tmp_path: Path) -> None:
@@ -75,5 +77,5 @@ def test_a_leaders_change_is_no_marker(tmp_path: Path) -> None:
 
 
 def test_a_control_record_cut_short_is_told(tmp_path: Path) -> None:
-    with pytest.raises(Undecodable):
+    with pytest.raises(UndecodableField):
         marker_in(tmp_path, batch(0, [(b"\x00", b"")], control=True))

@@ -2,8 +2,8 @@
 
 import orjson
 
-from harness.telling import requests
-from harness.witness.request_log import Heard, Spoken, heard, spoken
+from harness.results import requests
+from harness.witness.request_log import ObservedClientIds, SpokenVersions, heard, spoken
 
 
 def line(key: str, version: int, listener: str, name: str = "lib", kind: str = "2.8") -> bytes:
@@ -17,20 +17,20 @@ def line(key: str, version: int, listener: str, name: str = "lib", kind: str = "
 
 def test_versions_are_told_of_the_listeners_that_are_asked_for() -> None:
     lines = [
-        line("END_TXN", 1, "SLOT_1"),
-        line("END_TXN", 5, "SLOT_2"),
+        line("END_TXN", 1, "OUTPUT_NAME_1"),
+        line("END_TXN", 5, "OUTPUT_NAME_2"),
         line("END_TXN", 4, "INT_1"),
-        line("TXN_OFFSET_COMMIT", 3, "SLOT_1"),
-        line("API_VERSIONS", 3, "SLOT_1", "unknown", "unknown"),
+        line("TXN_OFFSET_COMMIT", 3, "OUTPUT_NAME_1"),
+        line("API_VERSIONS", 3, "OUTPUT_NAME_1", "unknown", "unknown"),
     ]
     versions = {"ApiVersions": [3], "EndTxn": [1, 5], "TxnOffsetCommit": [3]}
-    assert spoken(lines, {"SLOT_1", "SLOT_2"}) == Spoken(versions, ("lib 2.8",))
+    assert spoken(lines, {"OUTPUT_NAME_1", "OUTPUT_NAME_2"}) == SpokenVersions(versions, ("lib 2.8",))
 
 
 def test_a_line_that_is_cut_or_strange_says_nothing() -> None:
     whole = line("END_TXN", 1, "S")
     strange = [b"Completed request:[1]\n", b"Completed request:{}\n", b'Completed request:{"listener":"S"}\n']
-    assert spoken([whole[:-9], *strange, b"INFO\n", b""], {"S"}) == Spoken()
+    assert spoken([whole[:-9], *strange, b"INFO\n", b""], {"S"}) == SpokenVersions()
 
 
 def member_line(listener: str, group: str, member: str | None) -> bytes:
@@ -44,18 +44,18 @@ def member_line(listener: str, group: str, member: str | None) -> bytes:
 
 def test_members_are_known_by_what_they_ask_over_their_listener() -> None:
     lines = [
-        member_line("SLOT_1", "g", ""),  # it joins
-        member_line("SLOT_1", "g", "a"),
-        member_line("SLOT_1", "g", "a"),
-        member_line("SLOT_1", "h", "b"),
-        member_line("SLOT_2", "g", "c"),
-        member_line("SLOT_1", "g", None),
-        member_line("SLOT_1", "g", "d")[:-9],
-        b'Completed request:{"listener":"SLOT_1","request":["memberId"]}\n',
+        member_line("OUTPUT_NAME_1", "g", ""),  # it joins
+        member_line("OUTPUT_NAME_1", "g", "a"),
+        member_line("OUTPUT_NAME_1", "g", "a"),
+        member_line("OUTPUT_NAME_1", "h", "b"),
+        member_line("OUTPUT_NAME_2", "g", "c"),
+        member_line("OUTPUT_NAME_1", "g", None),
+        member_line("OUTPUT_NAME_1", "g", "d")[:-9],
+        b'Completed request:{"listener":"OUTPUT_NAME_1","request":["memberId"]}\n',
         b'Completed request:["memberId"]\n',
     ]
-    assert heard(lines, "SLOT_1") == Heard(frozenset({("g", "a"), ("h", "b")}))
-    assert heard(lines, "SLOT_3") == Heard()
+    assert heard(lines, "OUTPUT_NAME_1") == ObservedClientIds(frozenset({("g", "a"), ("h", "b")}))
+    assert heard(lines, "OUTPUT_NAME_3") == ObservedClientIds()
 
 
 def transaction_line(listener: str, at: str, **asked: str | None) -> bytes:
@@ -65,16 +65,16 @@ def transaction_line(listener: str, at: str, **asked: str | None) -> bytes:
 
 def test_transactional_ids_are_known_with_when_they_were_last_spoken() -> None:
     lines = [
-        transaction_line("SLOT_1", "07.250", transactionalId="a"),
-        transaction_line("SLOT_1", "07.150", transactionalId="a"),  # another broker's log
-        transaction_line("SLOT_1", "08.000", v3AndBelowTransactionalId="b", transactionalId=None),
-        transaction_line("SLOT_2", "08.000", transactionalId="c"),
-        transaction_line("SLOT_1", "09.000", transactionalId=None),  # a producer without transactions
-        transaction_line("SLOT_1", "10.000", v3AndBelowTransactionalId=""),  # sent by a broker
-        transaction_line("SLOT_1", "09.000", transactionalId="d")[:-9],
+        transaction_line("OUTPUT_NAME_1", "07.250", transactionalId="a"),
+        transaction_line("OUTPUT_NAME_1", "07.150", transactionalId="a"),  # another broker's log
+        transaction_line("OUTPUT_NAME_1", "08.000", v3AndBelowTransactionalId="b", transactionalId=None),
+        transaction_line("OUTPUT_NAME_2", "08.000", transactionalId="c"),
+        transaction_line("OUTPUT_NAME_1", "09.000", transactionalId=None),  # a producer without transactions
+        transaction_line("OUTPUT_NAME_1", "10.000", v3AndBelowTransactionalId=""),  # sent by a broker
+        transaction_line("OUTPUT_NAME_1", "09.000", transactionalId="d")[:-9],
     ]
     times = {"a": "2026-11-25T10:00:07.250Z", "b": "2026-11-25T10:00:08.000Z"}
-    assert heard(lines, "SLOT_1").transactional_ids == times
+    assert heard(lines, "OUTPUT_NAME_1").transactional_ids == times
 
 
 def test_what_a_version_means_stands_first() -> None:

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 from witness_logs import batch, write_log
 
-from harness.witness.segments import Damage, read_log, segment_files
+from harness.witness.segments import ReplicaDamage, read_log, segment_files
 
 
 def offsets(folder: Path) -> tuple[list[int], str]:
-    damage = Damage()
+    damage = ReplicaDamage()
     return [b.base_offset for b in read_log(folder, damage)], str(damage)
 
 
@@ -17,7 +17,7 @@ def test_a_header_is_read_field_by_field(tmp_path: Path) -> None:
     path = write_log(
         tmp_path, "t-0", batch(7, [(b"a", b"b")] * 3, pid=9, epoch=2, seq=5, txn=True, leader_epoch=4)
     )
-    (read,) = [b._replace(source=None) for b in read_log(path.parent, Damage())]
+    (read,) = [b._replace(source=None) for b in read_log(path.parent, ReplicaDamage())]
     assert (read.base_offset, read.last_offset, read.records) == (7, 9, 3)
     assert (read.producer_id, read.epoch, read.base_sequence, read.leader_epoch) == (9, 2, 5, 4)
     assert (read.transactional, read.control, read.codec, read.max_timestamp_ms) == (True, False, 0, 1000)

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.clients.interface import Failure
-from harness.errors import UsageError
+from harness.clients.interface import ErrorMeaning
+from harness.common.errors import UsageError
 from tests.support.fake_client import FakeClient, FakeRecord
 from tests.unit.workloads.test_loop import TWO, calls, lines, worker
 from workloads.defects.registry import DEFECTS
@@ -59,7 +59,7 @@ def test_ignore_unknown_commit_goes_on_without_asking_where_the_group_stands(tmp
     for name, sought in ((None, 2), ("ignore-unknown-commit", 0)):
         folder = tmp_path / str(name)
         folder.mkdir()
-        client = FakeClient(given=list(TWO), fails={"commit": Failure.FATAL})
+        client = FakeClient(given=list(TWO), fails={"commit": ErrorMeaning.FATAL})
         policy = DEFECTS[name].policy if name else DEFECTS["wrong-pin"].policy  # of no matter here
         with worker(client, folder, Delivery.TRANSACTIONS, policy) as one:
             one.turn()
@@ -69,7 +69,7 @@ def test_ignore_unknown_commit_goes_on_without_asking_where_the_group_stands(tmp
 
 def test_swallow_send_error_commits_what_is_left(tmp_path: Path) -> None:
     policy = DEFECTS["swallow-send-error"].policy
-    client = FakeClient(given=list(TWO), fails={"send": Failure.ABORTABLE})
+    client = FakeClient(given=list(TWO), fails={"send": ErrorMeaning.ABORTABLE})
     with worker(client, tmp_path, Delivery.TRANSACTIONS, policy) as one:
         one.turn()
     assert calls(client)[-2:] == ["send-offsets", "commit"]

@@ -8,17 +8,17 @@ from pathlib import Path
 import orjson
 import pytest
 
-from harness.clients.control import Control
-from harness.clients.interface import ClientError, Failure, Position
-from harness.history import Isolation, Step
-from harness.record.events import Begun
+from harness.clients.interface import ClientError, ErrorMeaning, StartPosition
+from harness.model.vocabulary import Isolation, WorkerStep
+from harness.record.events import JournalBegan
 from harness.record.journal import Journal
+from harness.roles.control import Control
 from tests.support.fake_client import FakeClient, FakeRecord
-from workloads.loop.worker import Settings, Worker
-from workloads.model.policy import RIGHT, Delivery, Policy, held_at, steps
-from workloads.model.workload import Aggregate, Output, Stage
+from workloads.loop.worker import Worker, WorkerSettings
+from workloads.model.policy import RIGHT, Delivery, Policy, steps, zombie_steps
+from workloads.model.workload import Aggregate, Output, WorkloadStage
 
-ECHO = Stage("s", ("in",), ("out",), lambda one: (Output("out", "echo", one.key, one.value),))
+ECHO = WorkloadStage("s", ("in",), ("out",), lambda one: (Output("out", "echo", one.key, one.value),))
 SUMS = replace(
     ECHO,
     transform=lambda one: (),
@@ -29,10 +29,10 @@ TWO = [FakeRecord(("in", 0), 4), FakeRecord(("in", 1), 7)]
 
 @contextmanager
 def worker(
-    client: FakeClient, path: Path, delivery: Delivery, policy: Policy = RIGHT, stage: Stage = ECHO
+    client: FakeClient, path: Path, delivery: Delivery, policy: Policy = RIGHT, stage: WorkloadStage = ECHO
 ) -> Iterator[Worker]:
-    with Journal(path / "w.jsonl", 0, Begun("w")) as journal:
-        settings = Settings("b", "g", "id-1", 0, 10, 0.0, 1, policy, delivery)
+    with Journal(path / "w.jsonl", 0, JournalBegan("w")) as journal:
+        settings = WorkerSettings("b", "g", "id-1", 0, 10, 0.0, 1, policy, delivery)
         yield Worker(stage, settings, client, journal, Control(None))
 
 
@@ -67,9 +67,9 @@ def test_a_transaction_holds_outputs_and_offsets(tmp_path: Path) -> None:
     assert one.counts.committed == 1 and one.counts.inputs == 2
 
 
-@pytest.mark.parametrize("failure", [Failure.FATAL, Failure.FENCED, Failure.ABORTABLE])
+@pytest.mark.parametrize("failure", [ErrorMeaning.FATAL, ErrorMeaning.FENCED, ErrorMeaning.ABORTABLE])
 def test_a_transaction_that_cannot_begin_has_failed_and_another_producer_takes_over(
-    failure: Failure, tmp_path: Path
+    failure: ErrorMeaning, tmp_path: Path
 ) -> None:
     client = FakeClient(given=list(TWO), fails={"begin": failure})
     with worker(client, tmp_path, Delivery.TRANSACTIONS) as one:
@@ -78,11 +78,11 @@ def test_a_transaction_that_cannot_begin_has_failed_and_another_producer_takes_o
         client.fails, client.given = {}, list(TWO)
         one.turn()
     assert (one.counts.failed, one.counts.committed) == (1, 1)
-    assert len(client.named("init")) == (1 if failure is Failure.ABORTABLE else 2)
+    assert len(client.named("init")) == (1 if failure is ErrorMeaning.ABORTABLE else 2)
 
 
 def test_a_producer_whose_initialisation_failed_is_given_up_before_the_next_one_asks(tmp_path: Path) -> None:
-    client = FakeClient(given=list(TWO), fails={"init": Failure.FATAL})
+    client = FakeClient(given=list(TWO), fails={"init": ErrorMeaning.FATAL})
     with worker(client, tmp_path, Delivery.TRANSACTIONS) as one:
         mended_after(1, "init", one, client)
         one.turn()
@@ -123,7 +123,7 @@ def test_at_least_once_moves_the_offsets_only_behind_what_was_acknowledged(tmp_p
 
 
 def test_at_most_once_sends_nothing_unless_the_offsets_are_known_to_have_moved(tmp_path: Path) -> None:
-    client = FakeClient(given=list(TWO), fails={"commit-offsets": Failure.RETRIABLE})
+    client = FakeClient(given=list(TWO), fails={"commit-offsets": ErrorMeaning.RETRIABLE})
     with worker(client, tmp_path, Delivery.AT_MOST_ONCE) as one:
         one.turn()
         assert calls(client) == ["commit-offsets", "seek", "seek"]
@@ -170,7 +170,7 @@ def test_sums_are_restored_with_their_partition_and_change_with_the_transaction(
     with worker(client, tmp_path, Delivery.TRANSACTIONS, stage=SUMS) as one:
         one.gained([("in", 0)])
         assert client.named("read") == [[("sums", 0), Isolation.READ_COMMITTED]]
-        for fails in ({}, {"commit": Failure.ABORTABLE}, {}):
+        for fails in ({}, {"commit": ErrorMeaning.ABORTABLE}, {}):
             client.fails, client.given = fails, [FakeRecord(("in", 0), 4), FakeRecord(("in", 0), 5)]
             one.turn()
     # The commit that failed is info: what stands in the topic is read again, and it is 41 there.
@@ -182,7 +182,7 @@ def test_sums_that_an_abort_undid_are_as_they_were(tmp_path: Path) -> None:
     client = FakeClient()
     with worker(client, tmp_path, Delivery.TRANSACTIONS, stage=SUMS) as one:
         one.gained([("in", 0)])
-        for fails in ({"send-offsets": Failure.ABORTABLE}, {}):
+        for fails in ({"send-offsets": ErrorMeaning.ABORTABLE}, {}):
             client.fails, client.given = fails, [FakeRecord(("in", 0), 4)]
             one.turn()
     assert [value for _, _, value in client.named("send")] == [b"1", b"1"]
@@ -192,16 +192,16 @@ def test_sums_that_an_abort_undid_are_as_they_were(tmp_path: Path) -> None:
 @pytest.mark.parametrize("delivery", list(Delivery))
 def test_a_zombie_is_made_where_something_is_begun_and_not_yet_committed(delivery: Delivery) -> None:
     reached = steps(delivery, RIGHT)
-    held = held_at(delivery, RIGHT)
+    held = zombie_steps(delivery, RIGHT)
     assert held and set(held) <= set(reached)
-    assert reached.index(held[-1]) < reached.index(Step.AFTER_COMMIT)
+    assert reached.index(held[-1]) < reached.index(WorkerStep.AFTER_COMMIT)
 
 
 def test_a_worker_that_was_replaced_takes_no_new_consumer(tmp_path: Path) -> None:
     client = FakeClient()
     with worker(client, tmp_path, Delivery.TRANSACTIONS) as one:
         first = one.post.consumer
-        one._met(ClientError(Failure.FENCED, "another has its group.instance.id"))
+        one._met(ClientError(ErrorMeaning.FENCED, "another has its group.instance.id"))
         one.control.replaced = True
         one.turn()
         assert one.post.consumer is first
@@ -211,15 +211,15 @@ def test_a_worker_that_was_replaced_takes_no_new_consumer(tmp_path: Path) -> Non
 
 
 def test_a_partition_begins_where_the_group_stands_once_that_is_known(tmp_path: Path) -> None:
-    client = FakeClient(fails={"committed": Failure.RETRIABLE})
+    client = FakeClient(fails={"committed": ErrorMeaning.RETRIABLE})
     with worker(client, tmp_path, Delivery.TRANSACTIONS) as one:
         mended_after(2, "committed", one, client)
-        assert one.gained([("in", 1)]) == [Position("in", 1, 0)]
+        assert one.gained([("in", 1)]) == [StartPosition("in", 1, 0)]
     assert len(client.named("committed")) == 3
 
 
 def test_a_consumer_of_no_more_use_begins_nowhere_and_what_it_gave_is_dropped(tmp_path: Path) -> None:
-    client = FakeClient(given=list(TWO), fails={"committed": Failure.FENCED})
+    client = FakeClient(given=list(TWO), fails={"committed": ErrorMeaning.FENCED})
     with worker(client, tmp_path, Delivery.TRANSACTIONS) as one:
         first = one.post.consumer
         assert one.gained([("in", 0)]) == []

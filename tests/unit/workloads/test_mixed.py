@@ -9,17 +9,17 @@ from typing import Any
 import orjson
 import pytest
 
-from harness.clients.control import Control
-from harness.clients.interface import Failure
-from harness.history import Isolation
+from harness.clients.interface import ErrorMeaning
+from harness.model.vocabulary import Isolation
 from harness.processes.control_line import Report
-from harness.record.events import Begun
+from harness.record.events import JournalBegan
 from harness.record.journal import Journal
+from harness.roles.control import Control
 from tests.support.fake_client import FakeClient
 from workloads.loop.delivery import PROCESS_STRIDE
 from workloads.loop.keys import ACTIVE, BEHIND, FULL_OFFSETS, Keys
 from workloads.loop.mixed import MixedWorker
-from workloads.loop.worker import Settings
+from workloads.loop.worker import WorkerSettings
 from workloads.model.policy import RIGHT, Delivery, Policy
 from workloads.txn import TXN
 
@@ -35,9 +35,11 @@ def worker(
     control: Control | None = None,
 ) -> Iterator[MixedWorker]:
     with Journal(
-        path / "txn-1.0.jsonl", 0, Begun("txn-1.0", role="worker", stage="txn", process=0)
+        path / "txn-1.0.jsonl", 0, JournalBegan("txn-1.0", role="worker", stage="txn", process=0)
     ) as journal:
-        settings = Settings("b", None, "txn-1", 0, 20, abort_share, 1, policy, Delivery.MIXED, partitions=3)
+        settings = WorkerSettings(
+            "b", None, "txn-1", 0, 20, abort_share, 1, policy, Delivery.MIXED, partitions=3
+        )
         yield MixedWorker(TXN.stages[0], settings, client, journal, control or Control(None))
 
 
@@ -85,7 +87,7 @@ def test_a_read_counts_once_its_transaction_has_committed(tmp_path: Path):
             one.turn()
         read = dict(one.reading.read_to)
         assert read
-        client.fails = {"commit": Failure.ABORTABLE}
+        client.fails = {"commit": ErrorMeaning.ABORTABLE}
         one.turn()
         assert one.reading.read_to == read and one.reading.process == PROCESS_STRIDE
         client.fails = {}

@@ -8,17 +8,17 @@ from pathlib import Path
 import orjson
 import pytest
 
-from harness.clients.control import Control
-from harness.record.events import Begun
+from harness.databases.interface import Database, DatabaseParts
+from harness.databases.sqlite import Sqlite
+from harness.record.events import JournalBegan
 from harness.record.journal import Journal
-from harness.stores.interface import Store, StoreParts
-from harness.stores.sqlite import Sqlite
+from harness.roles.control import Control
 from tests.support.fake_client import FakeClient, FakeRecord
-from workloads.loop.worker import Settings, Worker
+from workloads.loop.worker import Worker, WorkerSettings
 from workloads.model.policy import RIGHT, Delivery, Policy
-from workloads.model.workload import Aggregate, Output, Stage
+from workloads.model.workload import Aggregate, Output, WorkloadStage
 
-STAGE = Stage(
+STAGE = WorkloadStage(
     "s",
     ("in",),
     ("applied", "users"),
@@ -29,8 +29,8 @@ BATCH = [FakeRecord(("in", 0), 4), FakeRecord(("in", 1), 7)]
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
-    with Sqlite().up(StoreParts(tmp_path, None, lambda: 0)):
+def store(tmp_path: Path) -> Database:
+    with Sqlite().up(DatabaseParts(tmp_path, None, lambda: 0)):
         return Sqlite().connect(Sqlite().address(tmp_path))
 
 
@@ -38,19 +38,19 @@ def store(tmp_path: Path) -> Store:
 def worker(
     client: FakeClient,
     path: Path,
-    store: Store,
+    store: Database,
     *,
     name: str = "w",
     delivery: Delivery = Delivery.STORED,
     policy: Policy = RIGHT,
-    stage: Stage = STAGE,
+    stage: WorkloadStage = STAGE,
 ) -> Iterator[Worker]:
-    with Journal(path / f"{name}.jsonl", 0, Begun(name)) as journal:
-        settings = Settings("b", "g", "id-1", 0, 10, 0.0, 1, policy, delivery)
+    with Journal(path / f"{name}.jsonl", 0, JournalBegan(name)) as journal:
+        settings = WorkerSettings("b", "g", "id-1", 0, 10, 0.0, 1, policy, delivery)
         yield Worker(stage, settings, client, journal, Control(None), store)
 
 
-def sources(store: Store, table: str = "applied") -> list[str]:
+def sources(store: Database, table: str = "applied") -> list[str]:
     return [effect.sources for _, effect in store.effects(table)]
 
 
@@ -61,7 +61,7 @@ def outcomes(path: Path, name: str = "w") -> list[tuple[str, str]]:
     ]
 
 
-def test_inputs_are_applied_once_and_the_position_moves_with_them(tmp_path: Path, store: Store) -> None:
+def test_inputs_are_applied_once_and_the_position_moves_with_them(tmp_path: Path, store: Database) -> None:
     client = FakeClient(given=list(BATCH))
     with worker(client, tmp_path, store) as one:
         one.turn()
@@ -71,7 +71,7 @@ def test_inputs_are_applied_once_and_the_position_moves_with_them(tmp_path: Path
     assert one.counts.committed == 1
 
 
-def test_what_the_store_has_already_is_left_out(tmp_path: Path, store: Store) -> None:
+def test_what_the_store_has_already_is_left_out(tmp_path: Path, store: Database) -> None:
     for name in ("w", "v"):  # the second: after a crash before the group's commit
         with worker(FakeClient(given=list(BATCH)), tmp_path, store, name=name) as one:
             one.turn()
@@ -79,7 +79,7 @@ def test_what_the_store_has_already_is_left_out(tmp_path: Path, store: Store) ->
     assert one.counts.committed == 1  # the group's offsets follow
 
 
-def test_a_zombie_is_refused_by_the_store(tmp_path: Path, store: Store) -> None:
+def test_a_zombie_is_refused_by_the_store(tmp_path: Path, store: Database) -> None:
     late = [*BATCH, FakeRecord(("in", 0), 5)]
     zombie = FakeClient(given=list(BATCH))
     with worker(zombie, tmp_path, store) as one:
@@ -92,7 +92,7 @@ def test_a_zombie_is_refused_by_the_store(tmp_path: Path, store: Store) -> None:
     assert ("send", "fail") in outcomes(tmp_path)
 
 
-def test_a_position_that_is_kept_apart_repeats_effects(tmp_path: Path, store: Store) -> None:
+def test_a_position_that_is_kept_apart_repeats_effects(tmp_path: Path, store: Database) -> None:
     for name in ("w", "v"):
         client = FakeClient(given=list(BATCH))
         with worker(client, tmp_path, store, name=name, policy=Policy(position_kept=False)) as one:
@@ -101,7 +101,7 @@ def test_a_position_that_is_kept_apart_repeats_effects(tmp_path: Path, store: St
     assert store.position("g", ("in", 0)) is None
 
 
-def test_a_side_effect_stands_though_its_transaction_is_aborted(tmp_path: Path, store: Store) -> None:
+def test_a_side_effect_stands_though_its_transaction_is_aborted(tmp_path: Path, store: Database) -> None:
     client = FakeClient(given=list(BATCH))
     policy, plain = Policy(side_effect="charges"), replace(STAGE, aggregate=None)
     with worker(client, tmp_path, store, delivery=Delivery.TRANSACTIONS, policy=policy, stage=plain) as one:

@@ -9,33 +9,33 @@ from random import Random
 import orjson
 import pytest
 
-from harness.clients.control import Control
-from harness.clients.interface import Failure
-from harness.expectation import Input
-from harness.history import SOURCE_HEADER, Guarantee, Positions
-from harness.record.events import Begun
+from harness.clients.interface import ErrorMeaning
+from harness.databases.interface import DatabaseParts, TableRow
+from harness.databases.sqlite import Sqlite
+from harness.model.expectation import InputRecord
+from harness.model.vocabulary import SOURCE_HEADER, Guarantee, OffsetTracking
+from harness.record.events import JournalBegan
 from harness.record.journal import Journal
 from harness.record.naming import Headers, digest, output_headers
+from harness.roles.control import Control
 from harness.settings.options import Options
-from harness.stores.interface import Row, StoreParts
-from harness.stores.sqlite import Sqlite
 from tests.support.fake_client import FakeClient, FakeRecord
 from tests.support.fake_inputs import FakeInputs
-from workloads.loop.keyed import Keyed
+from workloads.loop.keyed import KeyedDelivery
 from workloads.loop.relay import Relay
-from workloads.loop.worker import Settings, Worker
+from workloads.loop.worker import Worker, WorkerSettings
 from workloads.model.policy import RIGHT, Delivery, Policy
-from workloads.model.workload import Output, Stage
+from workloads.model.workload import Output, WorkloadStage
 from workloads.outbox import APPLIED, EVENTS, OUTBOX, OUTBOX_WORKLOAD, order
 
-STAGE = Stage("relay", ("rows",), ("out",), lambda one: (Output("out", "event", one.key, one.value),))
-ROWS = [Row("f:0:0", b"k", b"one", 4), Row("f:0:1", b"k", b"two", 7)]
+STAGE = WorkloadStage("relay", ("rows",), ("out",), lambda one: (Output("out", "event", one.key, one.value),))
+ROWS = [TableRow("f:0:0", b"k", b"one", 4), TableRow("f:0:1", b"k", b"two", 7)]
 
 
 @contextmanager
 def relay(client: FakeClient, inputs: FakeInputs, path: Path, policy: Policy = RIGHT) -> Iterator[Relay]:
-    with Journal(path / "w.jsonl", 0, Begun("w")) as journal:
-        settings = Settings("b", "", "id-1", 0, 10, 0.0, 1, policy, Delivery.RELAYED)
+    with Journal(path / "w.jsonl", 0, JournalBegan("w")) as journal:
+        settings = WorkerSettings("b", "", "id-1", 0, 10, 0.0, 1, policy, Delivery.RELAYED)
         one = Relay(STAGE, settings, client, journal, Control(None), inputs)
         yield one
 
@@ -65,7 +65,7 @@ def test_what_a_relay_was_given_and_sends_stands_in_its_journal_and_no_range(tmp
 
 
 def test_rows_whose_transaction_failed_are_pending_again(tmp_path: Path) -> None:
-    client, inputs = FakeClient(fails={"send": Failure.ABORTABLE}), FakeInputs(list(ROWS))
+    client, inputs = FakeClient(fails={"send": ErrorMeaning.ABORTABLE}), FakeInputs(list(ROWS))
     with relay(client, inputs, tmp_path) as one:
         one.turn()
     assert not any(row.taken for row in inputs.rows) and ("mark", 4, 7) not in inputs.did
@@ -90,7 +90,7 @@ def test_a_relay_outlives_a_database_that_does_not_answer(tmp_path: Path) -> Non
 
 
 def test_a_relay_that_marks_first_loses_what_it_does_not_publish(tmp_path: Path) -> None:
-    client, inputs = FakeClient(fails={"send": Failure.ABORTABLE}), FakeInputs(list(ROWS))
+    client, inputs = FakeClient(fails={"send": ErrorMeaning.ABORTABLE}), FakeInputs(list(ROWS))
     with relay(client, inputs, tmp_path, Policy(marks_first=True)) as one:
         one.turn()
     assert all(row.taken for row in inputs.rows) and not client.named("commit")
@@ -118,20 +118,20 @@ class Event(FakeRecord):
 def consume(tmp_path: Path, *batches: Sequence[FakeRecord]) -> list[str]:
     """The sources of what stands in the table after these polls."""
     kind = Sqlite()
-    stage = Stage(
+    stage = WorkloadStage(
         "consumer",
         ("out",),
         ("applied",),
         lambda one: (Output("applied", "applied", one.key, one.value),),
         delivery=Delivery.KEYED,
     )
-    with kind.up(StoreParts(tmp_path, None, lambda: 0)):  # type: ignore[arg-type]
+    with kind.up(DatabaseParts(tmp_path, None, lambda: 0)):  # type: ignore[arg-type]
         store = kind.connect(kind.address(tmp_path))
     client = FakeClient()
-    with Journal(tmp_path / "w.jsonl", 0, Begun("w")) as journal:
-        settings = Settings("b", "g", None, 0, 10, 0.0, 1, RIGHT, Delivery.KEYED)
+    with Journal(tmp_path / "w.jsonl", 0, JournalBegan("w")) as journal:
+        settings = WorkerSettings("b", "g", None, 0, 10, 0.0, 1, RIGHT, Delivery.KEYED)
         one = Worker(stage, settings, client, journal, Control(None), store)
-        assert isinstance(one.deliverer, Keyed)
+        assert isinstance(one.deliverer, KeyedDelivery)
         for batch in batches:
             client.given = list(batch)
             one.turn()
@@ -149,10 +149,10 @@ def test_a_row_is_applied_once_however_often_it_is_told_of(tmp_path: Path) -> No
 def test_what_a_row_must_lead_to_is_stated_of_the_row_alone() -> None:
     expectation = OUTBOX_WORKLOAD.expectation()
     fed = order(Random(1), 0)
-    row = Input(OUTBOX, fed.key, fed.value, 0, 7)
+    row = InputRecord(OUTBOX, fed.key, fed.value, 0, 7)
     event, applied = expectation.due(row)
-    assert (event.stage, event.topic, event.via) == ("relay", EVENTS, None)
-    assert (applied.stage, applied.topic, applied.via) == ("consumer", APPLIED, EVENTS)
+    assert (event.stage, event.topic, event.intermediate_topic) == ("relay", EVENTS, None)
+    assert (applied.stage, applied.topic, applied.intermediate_topic) == ("consumer", APPLIED, EVENTS)
     (out,) = OUTBOX_WORKLOAD.stages[0].transform(row)
     held = digest(out.key, out.value, output_headers("", "applied", [(OUTBOX, 0, 7)]))
     assert applied.digest(0, 7) == held
@@ -163,7 +163,9 @@ def test_the_relay_promises_less_than_the_pipeline_and_leaves_no_row() -> None:
     facts = OUTBOX_WORKLOAD.facts(Options())
     relays, consumer = facts.stages
     assert facts.guarantee is Guarantee.EXACTLY_ONCE and relays.guarantee == Guarantee.AT_LEAST_ONCE.value
-    assert relays.group is None and relays.kept is Positions.EACH and consumer.kept is Positions.GROUP
+    assert (
+        relays.group is None and relays.kept is OffsetTracking.EACH and consumer.kept is OffsetTracking.GROUP
+    )
     assert [topic.name for topic in facts.topics] == [EVENTS]
     assert [table.name for table in facts.stored_inputs] == [OUTBOX]
     assert set(relays.transactional_ids) == set(relays.workers)
@@ -183,7 +185,9 @@ def test_the_relay_promises_less_than_the_pipeline_and_leaves_no_row() -> None:
         ),
     ],
 )
-def test_a_stage_promises_what_can_be_judged(change: Callable[..., tuple[Stage, Stage]], words: str) -> None:
+def test_a_stage_promises_what_can_be_judged(
+    change: Callable[..., tuple[WorkloadStage, WorkloadStage]], words: str
+) -> None:
     with pytest.raises(ValueError, match=words):
         replace(OUTBOX_WORKLOAD, stages=change(*OUTBOX_WORKLOAD.stages))
 

@@ -8,27 +8,27 @@ from random import Random
 import orjson
 import pytest
 
-from harness.clients.control import Control
-from harness.clients.interface import Failure
+from harness.clients.interface import ErrorMeaning
 from harness.clients.records import as_input
-from harness.expectation import Input
-from harness.history import PAD_HEADER, TIME_HEADER, VALUE_HEADER
-from harness.record.events import Begun
+from harness.model.expectation import InputRecord
+from harness.model.vocabulary import PAD_HEADER, TIME_HEADER, VALUE_HEADER
+from harness.record.events import JournalBegan
 from harness.record.journal import Journal
 from harness.record.naming import Headers, digest
+from harness.roles.control import Control
 from tests.support.fake_client import FakeClient, FakeRecord
 from workloads.envelope import ENVELOPE, deliver, letter
-from workloads.loop.unusual import Beside, Shares
-from workloads.loop.worker import Settings, Worker
+from workloads.loop.unusual import ExtraContents, UnusualShares
+from workloads.loop.worker import Worker, WorkerSettings
 from workloads.merge import MERGE
 from workloads.model.padding import largest_bytes, padded
 from workloads.model.policy import RIGHT, Delivery, Policy
-from workloads.model.workload import Output, Stage
+from workloads.model.workload import Output, WorkloadStage
 from workloads.shop import SHOP
 from workloads.sparse import SPARSE
 
 TWO = [FakeRecord(("in", 0), 4), FakeRecord(("in", 1), 7)]
-ECHO = Stage("s", ("in",), ("out",), lambda one: (Output("out", "echo", one.key, one.value),))
+ECHO = WorkloadStage("s", ("in",), ("out",), lambda one: (Output("out", "echo", one.key, one.value),))
 CARRIES = replace(
     ECHO,
     transform=lambda one: (Output("out", "echo", None, None, (("trace", b"a"), ("trace", None)), 1_000),),
@@ -50,16 +50,16 @@ def work(
     client: FakeClient,
     path: Path,
     *,
-    stage: Stage = ECHO,
+    stage: WorkloadStage = ECHO,
     policy: Policy = RIGHT,
-    shares: Shares | None = None,
+    shares: UnusualShares | None = None,
     turns: int = 1,
     seed: int = 1,
 ) -> list[dict[str, object]]:
     """The journal of a worker after some turns."""
-    with Journal(path / "w.jsonl", 0, Begun("w")) as journal:
-        told = Settings("b", "g", "id-1", 0, 10, 0.0, seed, policy, Delivery.TRANSACTIONS)
-        settings = replace(told, shares=shares or Shares(), txn_timeout_ms=100)
+    with Journal(path / "w.jsonl", 0, JournalBegan("w")) as journal:
+        told = WorkerSettings("b", "g", "id-1", 0, 10, 0.0, seed, policy, Delivery.TRANSACTIONS)
+        settings = replace(told, shares=shares or UnusualShares(), txn_timeout_ms=100)
         worker = Worker(stage, settings, client, journal, Control(None))
         for _ in range(turns):
             client.given = client.given or list(TWO)
@@ -114,7 +114,7 @@ def test_letters_have_every_shape_and_are_carried_on_whole() -> None:
     contents = [content for one in letters for _, content in one.headers]
     assert {None, b""} <= set(contents) and len(named) > len(set(named))
     for one in letters:
-        given = Input("letters", one.key, one.value, 1, 7, one.headers, one.timestamp_ms or 0)
+        given = InputRecord("letters", one.key, one.value, 1, 7, one.headers, one.timestamp_ms or 0)
         delivered, receipt = deliver(given)
         assert (delivered.key, delivered.value) == (one.key, one.value)
         assert delivered.headers == (*one.headers, ("stamped", b"1/7"))
@@ -128,7 +128,7 @@ def test_padding_makes_inputs_and_outputs_as_large_as_asked_and_nothing_else() -
     ((name, pad),) = fed.headers
     assert name == PAD_HEADER and pad is not None
     assert len(fed.key or b"") + len(fed.value or b"") + len(pad) == 5_000
-    given = Input("purchases", fed.key, fed.value)
+    given = InputRecord("purchases", fed.key, fed.value)
     outputs = large.stages[0].transform(given)
     assert [one._replace(headers=()) for one in outputs] == list(SHOP.stages[0].transform(given))
     assert all(PAD_HEADER in dict(one.headers) for one in outputs)
@@ -163,7 +163,9 @@ def test_unusual_transactions_claim_no_input_and_stand_before_those_of_the_batch
     tmp_path: Path, seed: int
 ) -> None:
     client = FakeClient()
-    done = transactions(work(client, tmp_path, stage=CARRIES, shares=Shares(empty=1.0), turns=12, seed=seed))
+    done = transactions(
+        work(client, tmp_path, stage=CARRIES, shares=UnusualShares(empty=1.0), turns=12, seed=seed)
+    )
     beside, batches = done[::2], done[1::2]
     assert all("claims" in one for one in batches) and not any("claims" in one for one in beside)
     kinds = {tuple(send[0] for send in one.get("sends", ())) for one in beside}  # type: ignore[attr-defined]
@@ -176,15 +178,15 @@ def test_unusual_transactions_claim_no_input_and_stand_before_those_of_the_batch
 
 
 def test_without_a_topic_for_notes_there_is_no_output_that_comes_of_no_input() -> None:
-    rng, shares = Random(1), Shares(empty=1.0)
-    assert {shares.beside(rng, None) for _ in range(50)} == {Beside.NOTHING, Beside.OFFSETS}
-    assert {shares.beside(rng, "notes") for _ in range(50)} == set(Beside)
-    assert Shares().beside(rng, "notes") is None and not Shares().overruns(rng)
+    rng, shares = Random(1), UnusualShares(empty=1.0)
+    assert {shares.beside(rng, None) for _ in range(50)} == {ExtraContents.NOTHING, ExtraContents.OFFSETS}
+    assert {shares.beside(rng, "notes") for _ in range(50)} == set(ExtraContents)
+    assert UnusualShares().beside(rng, "notes") is None and not UnusualShares().overruns(rng)
 
 
 def test_what_fails_beside_a_batch_takes_nothing_from_it(tmp_path: Path) -> None:
-    client = FakeClient(fails={"commit": Failure.FATAL})
-    journal = work(client, tmp_path, shares=Shares(empty=1.0))
+    client = FakeClient(fails={"commit": ErrorMeaning.FATAL})
+    journal = work(client, tmp_path, shares=UnusualShares(empty=1.0))
     done = [one for one in journal if one.get("f") == "txn"]
     assert [one["type"] for one in done] == ["invoke", "info"] * 2
     assert [one["process"] for one in done] == [0, 0, 1_000, 1_000]
@@ -193,16 +195,16 @@ def test_what_fails_beside_a_batch_takes_nothing_from_it(tmp_path: Path) -> None
 
 def test_a_transaction_that_overruns_is_held_until_what_it_sent_is_decided(tmp_path: Path) -> None:
     client = FakeClient(given=TWO[:1])
-    client.fails = {"commit": Failure.FENCED}
-    journal = work(client, tmp_path, shares=Shares(overrun=1.0))
+    client.fails = {"commit": ErrorMeaning.FENCED}
+    journal = work(client, tmp_path, shares=UnusualShares(overrun=1.0))
     assert calls(client)[:6] == ["init", "begin", "send", "send-offsets", "stable", "commit"]
     (end,) = [one for one in journal if one.get("f") == "txn" and one["type"] != "invoke"]
     assert (end["type"], end["fenced"]) == ("info", True)
 
 
 def test_a_worker_that_cannot_ask_goes_on_all_the_same(tmp_path: Path) -> None:
-    client = FakeClient(given=TWO[:1], fails={"stable": Failure.RETRIABLE})
-    journal = work(client, tmp_path, shares=Shares(overrun=1.0))
+    client = FakeClient(given=TWO[:1], fails={"stable": ErrorMeaning.RETRIABLE})
+    journal = work(client, tmp_path, shares=UnusualShares(overrun=1.0))
     assert calls(client)[-1] == "commit"
     assert any("stable was to fail" in str(one.get("error")) for one in journal if one["type"] == "note")
 

@@ -1,0 +1,205 @@
+"""What judging hostile histories costs: `python -m benchmarks.hostile [CASE ...] [--size 1000000]`.
+
+Asserts nothing. Each case is the worst of its kind: everything in one key, one process, one operation, one
+value, one offset; a million keys; hundreds of histories, some of them damaged. Prints of each the wall time,
+the CPU seconds and the peak memory of all processes, and what was found.
+"""
+
+import argparse
+import gzip
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from benchmarks.scale import told
+
+Event = dict[str, object]
+SIZE = 1_000_000
+IN_ONE = 4  # records in an operation, where that is not what makes the history hostile
+
+
+@dataclass(frozen=True)
+class Case:
+    """A history of about `share * size` records, and what must be found in it."""
+
+    events: Callable[[int], Iterator[Event]]
+    share: float = 1.0
+    valid: bool = True
+    counts: tuple[tuple[str, int], ...] = ()  # of the anomalies that are not allowed
+
+
+def pair(process: int, value: list[object], time_ns: int) -> Iterator[Event]:
+    """A transaction that completes ok; its invocation names what it sends."""
+    sent = [[*step[:2], step[2][1]] if step[0] == "send" else ["poll"] for step in value]  # type: ignore[index]
+    yield {"process": process, "type": "invoke", "f": "txn", "value": sent, "time": time_ns}
+    yield {"process": process, "type": "ok", "f": "txn", "value": value, "time": time_ns + 1}
+
+
+def many_keys(size: int) -> Iterator[Event]:
+    """Each key has one record."""
+    for first in range(0, size, IN_ONE):
+        numbers = range(first, min(first + IN_ONE, size))
+        yield from pair(first // IN_ONE % 8, [["send", f"k{n}", [0, n]] for n in numbers], 4 * first)
+        yield from pair(9, [["poll", {f"k{n}": [[0, n]] for n in numbers}]], 4 * first + 2)
+
+
+def one_key(size: int) -> Iterator[Event]:
+    """Everything is in one key."""
+    for first in range(0, size, IN_ONE):
+        numbers = range(first, min(first + IN_ONE, size))
+        yield from pair(first // IN_ONE % 8, [["send", "x", [n, n]] for n in numbers], 4 * first)
+        yield from pair(9, [["poll", {"x": [[n, n] for n in numbers]}]], 4 * first + 2)
+
+
+def one_process(size: int) -> Iterator[Event]:
+    """One process does everything, a record at a time."""
+    for n in range(size // 2):
+        yield from pair(0, [["send", n % 16, [n // 16, n]]], 4 * n)
+        yield from pair(0, [["poll", {str(n % 16): [[n // 16, n]]}]], 4 * n + 2)
+
+
+def one_operation(size: int) -> Iterator[Event]:
+    """One operation sends everything, and another is given it."""
+    yield from pair(0, [["send", "x", [n, n]] for n in range(size)], 0)
+    yield from pair(1, [["poll", {"x": [[n, n] for n in range(size)]}]], 2)
+
+
+def one_value(size: int) -> Iterator[Event]:
+    """One value stands at every offset."""
+    for n in range(size):
+        yield from pair(n % 8, [["send", "x", [n, 7]]], 4 * n)
+        yield from pair(9, [["poll", {"x": [[n, 7]]}]], 4 * n + 2)
+
+
+def one_offset(size: int) -> Iterator[Event]:
+    """Every value stands at one offset."""
+    for n in range(size):
+        yield from pair(n % 8, [["send", "x", [0, n]]], 4 * n)
+        yield from pair(9, [["poll", {"x": [[0, n]]}]], 4 * n + 2)
+
+
+CASES = {
+    "many-keys": Case(many_keys),
+    "one-key": Case(one_key),
+    "one-process": Case(one_process),
+    "one-operation": Case(one_operation),
+    "one-value": Case(
+        one_value,
+        0.1,
+        False,
+        (("duplicate", 1), ("G1c-realtime", 1)),  # its writer is the last
+    ),
+    "one-offset": Case(one_offset, 0.1, False, (("inconsistent-offsets", 1),)),
+}
+MANY = "many-histories"
+DAMAGES: tuple[Callable[[bytes], bytes], ...] = (
+    lambda data: data[: data.index(b"\n", len(data) // 2) - 5],
+    lambda data: data + b'{"process": 0, "type": "ok", "f": "txn", "value": NaN}\n',
+    lambda data: data.replace(b'"send"', b'"\xff"', 1),
+    lambda data: b'{"process": 0, "type": "ok"}\n' + data,
+    lambda data: data[:100] + b"[" * 5000 + data[100:],
+)
+
+
+def write(case: Case, path: Path, size: int) -> None:
+    """The history as JSON Lines."""
+    with path.open("w") as file:
+        for event in case.events(round(case.share * size)):
+            file.write(json.dumps(event, separators=(",", ":")) + "\n")
+
+
+def write_many(folder: Path, histories: int) -> dict[Path, bool]:
+    """Small histories, each tenth damaged; whether each can be read."""
+    made = {}
+    for number in range(histories):
+        lines = (json.dumps(event) + "\n" for event in one_key(20 + number % 7))
+        data = "".join(lines).encode()
+        damaged = number % 10 == 9
+        if damaged and number % 20 == 19:
+            path, data = folder / f"h{number:04}.jsonl.gz", gzip.compress(data)[: -9 - number % 40]
+        else:
+            path = folder / f"h{number:04}.jsonl"
+            data = DAMAGES[number // 10 % len(DAMAGES)](data) if damaged else data
+        path.write_bytes(data)
+        made[path] = not damaged
+    return made
+
+
+@dataclass
+class Cost:
+    """Of all processes together."""
+
+    wall_s: float = 0.0
+    cpu_s: float = 0.0
+    peak_mb: float = 0.0
+
+
+def judge(paths: list[Path], *arguments: str) -> tuple[int, list[dict[str, object]], str, Cost]:
+    """Status, verdicts, words and cost of one call of `fencepost check`."""
+    began_s = time.monotonic()
+    command = [sys.executable, "-P", "-m", "fencepost", "check", "--json", *arguments, *map(str, paths)]
+    cost, cpu_s = Cost(), dict[tuple[int, float], float]()
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+        child = subprocess.Popen(command, stdout=out, stderr=err)
+        watched = psutil.Process(child.pid)
+        while child.poll() is None:
+            cost.peak_mb = max(cost.peak_mb, _sample(watched, cpu_s))
+            try:
+                child.wait(0.2)
+            except subprocess.TimeoutExpired:
+                continue
+        cost.wall_s, cost.cpu_s = time.monotonic() - began_s, sum(cpu_s.values())
+        out.seek(0)
+        err.seek(0)
+        return child.returncode, [json.loads(line) for line in out], err.read(), cost
+
+
+def _sample(process: psutil.Process, cpu_s: dict[tuple[int, float], float]) -> float:
+    """The memory, in MB, of the process and all below it; notes what each has worked so far."""
+    total = 0
+    try:
+        for one in [process, *process.children(recursive=True)]:
+            times = one.cpu_times()
+            cpu_s[one.pid, one.create_time()] = times.user + times.system
+            total += one.memory_info().rss
+    except (psutil.NoSuchProcess, psutil.ZombieProcess):
+        pass
+    return total / 1e6
+
+
+def main() -> None:
+    """Write, judge and print, case by case."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("case", nargs="*", default=[*CASES, MANY])
+    parser.add_argument("--size", type=int, default=SIZE)
+    asked = parser.parse_args()
+    for name in asked.case:
+        with tempfile.TemporaryDirectory(prefix="fencepost-hostile-") as scratch:
+            place = Path(scratch)
+            if name == MANY:
+                paths = list(write_many(place, asked.size // 2000))
+            else:
+                paths = [place / f"{name}.jsonl"]
+                write(CASES[name], paths[0], asked.size)
+            status, verdicts, said, cost = judge(paths)
+            print(
+                f"{name}: status {status}, {cost.wall_s:.1f} s wall, {cost.cpu_s:.1f} s CPU, peak "
+                f"{cost.peak_mb:.0f} MB",
+                flush=True,
+            )
+            if len(paths) == 1 and verdicts:
+                print(f"  {told(verdicts[0])}")
+            else:
+                errors = sum("error" in one for one in verdicts)
+                print(f"  {errors} of {len(verdicts)} have an error; {said[-300:]}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,128 @@
+"""What judging many runs costs: `python -m benchmarks.many [--runs N] [--one-by-one K] [--master URL] RUN...`.
+
+Prints; asserts nothing. Makes N stored runs out of those given, each a copy in a folder of its own with an id of its
+own, and judges all of them by one `fencepost check`; K of them are judged one by one, each by a cold `fencepost
+check`, for what N would take. The goal of both together: a tenth of the time. Of the one call it prints the time to
+the last verdict, the peak memory of the process and all below it, and the progress that it told.
+"""
+
+import argparse
+import json
+import os
+import re
+import shutil
+import statistics
+import sys
+import tempfile
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import tomli_w
+
+from benchmarks.scale import ProcessCost, run_cold
+from harness.model.promises import HISTORY_FILE
+from harness.record.parquet_writer import WRITTEN
+from harness.record.run_tables import PLAN
+
+GOAL = 0.1
+COPIED = ("metadata.json", "verdict.json", HISTORY_FILE)
+"""Of a run's folder, what a verdict rests on, beside its plan and its tables."""
+
+
+def main() -> None:
+    """Copy, judge and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("run", nargs="+", type=Path, help="a stored run")
+    parser.add_argument("--runs", type=int, default=1000, help="how many are judged together")
+    parser.add_argument("--one-by-one", type=int, default=5, help="how many are judged one by one")
+    parser.add_argument("--master", help="where Spark runs, if not on this machine")
+    parser.add_argument("--keep", type=Path, help="leave the copies in this folder, and use those there")
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="fencepost-bench-") as scratch:
+        store = asked.keep or Path(scratch) / "store"
+        if not store.exists():
+            copies(asked.run, store, asked.runs)
+        runs = sorted((store / "night").iterdir())
+        size_mb = sum(path.stat().st_size for path in store.rglob("*.parquet")) / 1e6
+        say(f"{len(runs)} runs of {len(asked.run)} kinds, {size_mb:.0f} MB of tables")
+        where = ["--master", asked.master] if asked.master else []
+        alone = [judged([one], where) for one in runs[: asked.one_by_one]]
+        each_s = statistics.median(cost.took_s for cost in alone)
+        say(f"one by one, cold: {each_s:.1f} s each (of {len(alone)}), {each_s * len(runs):.0f} s for all")
+        cost = judged([store], where)
+        say(f"together: {cost}; {cost.took_s / len(runs):.2f} s each")
+        say(f"  answers: {cost.answer.count(chr(10))}; progress: {progress(cost)}")
+        told = found(cost)
+        same = all(told[name] == answer for one in alone for name, answer in found(one).items())
+        say("  the same verdicts as one by one" if same else "  DIFFERENT verdicts from those one by one")
+        ratio = cost.took_s / (each_s * len(runs))
+        say(f"together / one by one: {ratio:.3f}; goal {GOAL:g}: {'met' if ratio <= GOAL else 'missed'}")
+
+
+def copies(originals: Sequence[Path], store: Path, count: int) -> None:
+    """So many stored runs, in turn of each of the originals."""
+    for n in range(count):
+        copy(originals[n % len(originals)], store / "night" / f"20261124T{n:06}Z", 1_000_000 + n)
+
+
+def copy(original: Path, folder: Path, run: int) -> None:
+    """One run once more, with another id in its plan and in every row of its tables."""
+    folder.mkdir(parents=True)
+    plan = tomllib.loads((original / PLAN).read_text())
+    plan["run"]["id"] = run
+    (folder / PLAN).write_text(tomli_w.dumps(plan))
+    for name in COPIED:
+        if (original / name).exists():
+            shutil.copy(original / name, folder / name)
+    shutil.copytree(original / "journals", folder / "journals", copy_function=linked)
+    for source in original.glob("*/*.parquet"):
+        table = pq.read_table(source)
+        at = table.schema.get_field_index("run")
+        ids = pa.array([run] * table.num_rows, table.schema.field(at).type)
+        (folder / source.parent.name).mkdir(exist_ok=True)
+        numbered = table.set_column(at, table.schema.field(at), ids)
+        pq.write_table(numbered, folder / source.parent.name / source.name, **WRITTEN)
+
+
+def linked(source: str, target: str) -> None:
+    """The same file once more, without its bytes where the disk permits: a thousand runs have many."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy(source, target)
+
+
+def judged(paths: Sequence[Path], where: Sequence[str]) -> ProcessCost:
+    """One cold `fencepost check`."""
+    cost = run_cold(["-P", "-m", "fencepost", "check", "--json", *where, *map(str, paths)])
+    if not cost.answer:
+        sys.exit(f"no answer: {cost.said.strip()[-500:]}")
+    return cost
+
+
+def found(cost: ProcessCost) -> dict[str, tuple[object, dict[str, int]]]:
+    """By history, whether it is valid, and how many there are of each anomaly."""
+    told = map(json.loads, cost.answer.splitlines())
+    return {
+        one["history"]: (one["valid"], {name: of["count"] for name, of in one.get("anomalies", {}).items()})
+        for one in told
+    }
+
+
+def progress(cost: ProcessCost) -> str:
+    """How often it said how far it was, and the longest silence."""
+    times = [float(at) for at in re.findall(r"^\[ *([\d.]+) s\]", cost.said, re.MULTILINE)]
+    silences = [after - before for before, after in zip(times, [*times[1:], cost.took_s], strict=True)]
+    return f"{len(times)} lines, the longest silence {max(silences, default=0):.0f} s"
+
+
+def say(text: str) -> None:
+    """Print a line at once."""
+    print(text, flush=True)
+
+
+if __name__ == "__main__":
+    main()

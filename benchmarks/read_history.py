@@ -1,0 +1,90 @@
+"""What reading an external history costs: `python -m benchmarks.read_history [TRANSACTIONS]`.
+
+Asserts nothing. Parses the same history as JSON Lines and as EDN on one core, in turn, and prints
+micro-operations a second of processor time
+(records sent or given, invocations aside) and the ratio of the two; with `--spark` also the whole of
+`checkers.external.read_files.read_histories`.
+"""
+
+import argparse
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pyarrow.compute as pc
+
+from benchmarks.histories import write_edn, write_jsonl
+from harness.history_files.blocks import blocks_of, read_block
+
+ROUNDS = 3
+
+
+def main() -> None:
+    """Measure, and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("transactions", nargs="?", type=int, default=25_000)
+    parser.add_argument("--spark", action="store_true", help="also the whole reading, on Spark")
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="fencepost-bench-") as folder:
+        jsonl, edn = Path(folder) / "history.jsonl", Path(folder) / "history.edn"
+        write_jsonl(jsonl, asked.transactions)
+        write_edn(edn, asked.transactions)
+        count = micro_operations(jsonl)
+        print(f"{asked.transactions} transactions, {count} micro-operations")
+        took: dict[Path, list[float]] = {jsonl: [], edn: []}
+        for _ in range(ROUNDS):
+            for path, times in took.items():
+                times.append(seconds(partial(parse, path), time.process_time))
+        for path, times in took.items():
+            told("one core", path, statistics.median(times), count)
+        print(f"edn : jsonl = {statistics.median(took[edn]) / statistics.median(took[jsonl]):.2f}")
+        if asked.spark:
+            on_spark([jsonl, edn], count)
+
+
+def parse(path: Path) -> int:
+    """Parse a file, block by block; the rows."""
+    return sum(len(batch) for block in blocks_of(0, path) for batch in read_block(block))
+
+
+def micro_operations(path: Path) -> int:
+    """Records sent or given in the completions of a file without open operations."""
+    count = 0
+    for block in blocks_of(0, path):
+        for batch in read_block(block):
+            done = batch.filter(pc.not_equal(batch["type"], "invoke"))
+            count += len(done["sends"].flatten()) + len(done["polls"].flatten())
+    return count
+
+
+def on_spark(paths: list[Path], count: int) -> None:
+    """Everything up to the tables, counted; wall time, the first time with Spark still cold."""
+    from checkers.external.read_files import HistoryFile, read_histories
+    from checkers.spark.session import SparkSettings, session
+
+    def read(path: Path) -> int:
+        return read_histories(spark, [HistoryFile(0, path)]).micro.frame().count()
+
+    with session(SparkSettings()) as spark:
+        for path in [paths[0], *paths]:
+            told("Spark", path, seconds(partial(read, path), time.perf_counter), count)
+
+
+def seconds(act: Callable[[], object], clock: Callable[[], float]) -> float:
+    """What the clock says of a call."""
+    begun = clock()
+    act()
+    return clock() - begun
+
+
+def told(where: str, path: Path, took_s: float, count: int) -> None:
+    """A line of the answer."""
+    rate = f"{count / took_s / 1e6:.2f} million micro-operations a second"
+    print(f"{where}: {path.suffix[1:]:5} {took_s:6.2f} s, {rate}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

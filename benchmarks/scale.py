@@ -1,0 +1,225 @@
+"""What judging a large history costs: `python -m benchmarks.scale [SIZE ...]`, sizes as 1m, 10m, 50m, 100m.
+
+Asserts nothing. Writes a history of so many micro-operations (a record sent or given) straight to Parquet,
+with anomalies planted, and judges it cold: from the start of `fencepost check` to its verdict. Prints wall
+time, phase by phase, processor time, the peak memory of all its processes, and what was found of what was
+planted; and the same for seven checks alone, beside DuckDB's.
+"""
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from benchmarks.histories import write_edn
+from harness.history_files.schema import FAIL, MICRO, NAMES, OK, OPS
+from harness.record.parquet_writer import WRITTEN
+
+PROCESSES, KEYS, SENDS, PLANTED = 16, 64, 4, 10
+GOALS_S = {"1m": 10.0, "10m": 60.0}
+TEXT = "1m"
+"""The size that is judged as Jepsen writes it, too: its own checker takes 21.6 s for that on two cores,
+parsing included, and does not hold ten times as much.
+"""
+
+
+def main() -> None:
+    """Write, judge and print, size by size."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("size", nargs="*", default=["1m", "10m"])
+    parser.add_argument("--keep", type=Path, help="leave the histories in this folder, and use those there")
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="fencepost-bench-") as scratch:
+        for size in asked.size:
+            folder = (asked.keep or Path(scratch)) / f"history-{size}"
+            if not folder.exists():
+                began_s = time.monotonic()
+                write(folder, transactions_of(size))
+                print(f"{size}: written in {time.monotonic() - began_s:.1f} s", flush=True)
+            print_judgement(size, folder, GOALS_S.get(size))
+            if size == TEXT:
+                text = Path(scratch) / "history.edn"
+                write_edn(text, transactions_of(size))
+                print_judgement(f"{size} as edn", text, 21.6)
+            print_neighbour(size, folder)
+
+
+def transactions_of(size: str) -> int:
+    """How many have so many micro-operations."""
+    return int(size.rstrip("m")) * 1_000_000 // (2 * SENDS)
+
+
+def print_judgement(size: str, path: Path, goal_s: float | None) -> None:
+    """What the whole verdict costs, cold, phase by phase."""
+    cost = run_cold(["-P", "-m", "fencepost", "check", "--json", str(path)])
+    goal = f"; goal {goal_s:g} s" if goal_s else ""
+    print(f"{size}: cold, to the verdict: {cost}{goal}", flush=True)
+    begins = [(float(at), name) for at, name in re.findall(r"\[ *([\d.]+) s\] (.+)", cost.said)]
+    ends = [*(at for at, _ in begins[1:]), cost.took_s]
+    print("  " + ", ".join(f"{name} {end - at:.1f} s" for (at, name), end in zip(begins, ends, strict=True)))
+    last = cost.said.strip().rpartition("\n")[2]
+    print(f"  {told(json.loads(cost.answer)) if cost.answer else f'no answer: {last}'}", flush=True)
+
+
+def print_neighbour(size: str, folder: Path) -> None:
+    """Seven checks, cold: on Spark, and on DuckDB."""
+    ours, theirs = (
+        run_cold(["-m", "benchmarks.seven", engine, str(folder)]) for engine in ("spark", "duckdb")
+    )
+    for one in (ours, theirs):
+        if not one.answer:
+            sys.exit(f"{size}: seven checks: no answer: {one.said.strip().rpartition(chr(10))[2]}")
+    same = "the same counts" if ours.answer == theirs.answer else f"DIFFERENT: {ours.answer} {theirs.answer}"
+    print(
+        f"{size}: seven checks, cold: Spark {ours}; DuckDB {theirs}: {same}, "
+        f"ratio {ours.took_s / theirs.took_s:.1f}; goal 6",
+        flush=True,
+    )
+
+
+def write(folder: Path, transactions: int, seed: int = 1) -> None:
+    """The tables of a history of so many transactions, and what reads them to the end."""
+    rng = np.random.default_rng(seed)
+    total = transactions + 4 * PROCESSES
+    number = np.arange(total, dtype=np.int64)
+    outcome = np.full(total, OK, np.int8)
+    process = number % PROCESSES
+    op = 1 + PROCESSES + 2 * number
+    invoked = np.where(number < PROCESSES, number + 1, 2 + PROCESSES + 2 * (number - PROCESSES))
+    sender = np.repeat(number[:transactions], SENDS)
+    key = rng.integers(0, KEYS, len(sender))
+    value = np.arange(len(sender), dtype=np.int64)
+    # Records of transactions that overlap stand in the log in another order than these completed in.
+    place = np.lexsort((value, sender + rng.integers(0, PROCESSES // 2, transactions)[sender], key))
+    offset = np.empty(len(sender), np.int64)
+    first = np.searchsorted(key[place], np.arange(KEYS))
+    offset[place] = 2 * (np.arange(len(sender)) - first[key[place]])  # each second one is a marker's
+    reader_process = key % PROCESSES
+    ready = sender + 2 * PROCESSES
+    reader = ready + (reader_process - ready) % PROCESSES
+    latest = np.empty(len(sender), np.int64)
+    # A reader comes to a record no earlier than to those before it in the log.
+    for one in range(KEYS):
+        here = place[key[place] == one]
+        latest[here] = np.maximum.accumulate(reader[here])
+    reader = latest
+    kept = np.ones(len(sender), bool)
+    planted = rng.choice(len(sender) // 2, 3 * PLANTED, replace=False)
+    kept[planted[:PLANTED]] = False  # lost: passed by, and never given
+    outcome[sender[planted[PLANTED : 2 * PLANTED]]] = FAIL  # their records are given all the same
+    sends = _rows(op[sender], key, value, offset, process[sender], outcome[sender], polled=False)
+    order = np.lexsort((offset, key, reader))
+    order = order[kept[order]]
+    polls = _rows(
+        op[reader[order]], key[order], value[order], offset[order], process[reader[order]],
+        outcome[reader[order]], polled=True,
+    )  # fmt: skip
+    twice = planted[2 * PLANTED :]
+    again = _rows(
+        op[reader[twice]], key[twice], value[twice], offset[twice] + 1, process[reader[twice]],
+        outcome[reader[twice]], polled=True, n_from=1000,
+    )  # fmt: skip
+    folder.mkdir(parents=True)
+    micro = pa.concat_tables([sends, polls, again])
+    pq.write_table(micro, folder / "micro.parquet", **WRITTEN, row_group_size=1 << 20)
+    many = pa.array([None] * total, pa.list_(pa.int64()))
+    ops = {
+        "run": np.zeros(total, np.int64), "op": op, "process": process, "f": pa.array(["txn"] * total),
+        "outcome": outcome, "invoked": invoked, "invoke_ns": invoked * 1_000_000,
+        "complete_ns": op * 1_000_000, "isolation": pa.nulls(total, pa.string()), "keys": many,
+        "rebalanced": many,
+    }  # fmt: skip
+    pq.write_table(pa.table(ops, schema=OPS), folder / "ops.parquet", **WRITTEN)
+    pq.write_table(NAMES.empty_table(), folder / "names.parquet")
+
+
+def _rows(
+    op: np.ndarray, key: np.ndarray, value: np.ndarray, offset: np.ndarray, process: np.ndarray,
+    outcome: np.ndarray, *, polled: bool, n_from: int = 0,
+) -> pa.Table:  # fmt: skip
+    """MICRO; `n` counts from `n_from` within each operation, whose rows come together."""
+    starts = np.flatnonzero(np.diff(op, prepend=-1))
+    n = np.arange(len(op)) - np.repeat(starts, np.diff(starts, append=len(op)))
+    columns = {
+        "run": np.zeros(len(op), np.int64), "key": key, "value": value, "offset": offset, "op": op,
+        "n": (n + n_from).astype(np.int32), "process": process,
+        "polled": np.full(len(op), polled), "outcome": outcome,
+    }  # fmt: skip
+    return pa.table(columns, schema=MICRO)
+
+
+@dataclass(frozen=True)
+class ProcessCost:
+    """What a process, and all below it, took, and what it said."""
+
+    took_s: float  # until it had answered
+    ended_s: float
+    processor_s: float
+    peak_mb: float
+    answer: str
+    said: str
+
+    def __str__(self) -> str:
+        spent = f"ended after {self.ended_s:.1f} s, of processors {self.processor_s:.1f} s"
+        return f"{self.took_s:.1f} s ({spent}), peak {self.peak_mb:.0f} MB"
+
+
+def run_cold(arguments: list[str]) -> ProcessCost:
+    """Run Python with these arguments to its end."""
+    began_s = time.monotonic()
+    with tempfile.TemporaryFile("w+") as said, tempfile.TemporaryFile("w+") as answer:
+        child = subprocess.Popen([sys.executable, *arguments], stdout=answer, stderr=said)
+        peak, used_s, answered_s = 0.0, dict[int, float](), 0.0
+        watched = psutil.Process(child.pid)
+        while child.poll() is None:
+            peak = max(peak, _look(watched, used_s))
+            if not answered_s and os.fstat(answer.fileno()).st_size:
+                answered_s = time.monotonic() - began_s
+            try:
+                child.wait(0.1)
+            except subprocess.TimeoutExpired:
+                continue
+        ended_s = time.monotonic() - began_s
+        answer.seek(0)
+        said.seek(0)
+        took_s = answered_s or ended_s
+        return ProcessCost(took_s, ended_s, sum(used_s.values()), peak, answer.read(), said.read())
+
+
+def _look(process: psutil.Process, used_s: dict[int, float]) -> float:
+    """MB of the process and all below it; and by id, the processor time of each so far.
+
+    Not what the system sums up: Spark's Python workers are nobody's children any more when they end.
+    """
+    total = 0
+    try:
+        for one in [process, *process.children(recursive=True)]:
+            total += one.memory_info().rss
+            used_s[one.pid] = one.cpu_times().user + one.cpu_times().system
+    except psutil.NoSuchProcess:
+        return 0.0
+    return total / 1e6
+
+
+def told(verdict: dict[str, object]) -> str:
+    """What was found."""
+    if "error" in verdict:
+        return f"no verdict: {verdict['error']}"
+    anomalies: dict[str, dict[str, object]] = verdict["anomalies"]  # type: ignore[assignment]
+    counts = ", ".join(f"{name} {found['count']}" for name, found in sorted(anomalies.items()))
+    return f"valid {verdict['valid']}: {counts}"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,121 @@
+"""Seven checks of a large history, on Spark and on DuckDB: `python -m benchmarks.seven spark|duckdb FOLDER`.
+
+What `benchmarks.scale` runs, each in a process of its own. Prints a JSON object: what each check counted.
+
+duplicates (values at several places), inconsistent (places of several values), lost (committed, passed by
+and not read), torn (transactions with a lost record and one that was read), jumps (steps of a process
+through a key that are not one by one), fused (aborted, unseen, phantom: what one pass by value tells
+besides), and the wr and ww edges of the dependency graph.
+"""
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+
+VIEWS = """
+create view micro as select *, case when "offset" >= 0 and (polled or outcome = 0) then "offset" end as place
+  from read_parquet('{folder}/micro.parquet');
+create table by_value as select key, value, min(place) as low, max(place) as high,
+    bool_or(polled and outcome = 0) as ok_read, bool_or(not polled and outcome = 0) as due,
+    max(case when not polled then op end) as writer, bool_or(not polled and outcome = 2) as failed
+  from micro group by key, value;
+create table by_place as select key, place, min(value) as low, max(value) as high
+  from micro where place is not null group by key, place;
+create table lost as select * from by_value
+  join (select key, max(low) as bound from by_value where ok_read group by key) using (key)
+  where due and not ok_read and high <= bound;
+create table versions as select key, value, writer, rank from by_value
+  join (select key, place, low <> high as clash, row_number() over (partition by key order by place) as rank
+        from by_place) as ranked using (key)
+  where by_value.low = by_value.high and ranked.place = by_value.low and not clash;
+"""
+CHECKS = {
+    "duplicates": "select count(*) from by_value where low < high",
+    "inconsistent": "select count(*) from by_place where low <> high",
+    "lost": "select count(*) from lost",
+    "torn": """select count(distinct writer) from by_value
+        where ok_read and writer in (select writer from lost)""",
+    "jumps": """select count(*) from (
+        select rank, case when lag(op) over steps = op then lag(rank) over steps
+            else struct_extract(last_value(case when outcome = 0 then {'rank': rank} end ignore nulls)
+                over (steps rows between unbounded preceding and 1 preceding), 'rank') end as before
+          from micro left join versions using (key, value) where polled
+          window steps as (partition by process, key order by op, n))
+        where rank <> before + 1""",
+    "fused": """select count(*) filter (failed and ok_read), count(*) filter (due and not ok_read),
+        count(*) filter (writer is null) from by_value""",
+    "wr": """select count(*) from micro join by_value using (key, value)
+        where polled and writer is not null and writer <> op""",
+    "ww": """select count(*) from (select writer, lead(writer) over w as following,
+            lead(rank) over w = rank + 1 as next from versions window w as (partition by key order by rank))
+        where next and writer <> following""",
+}
+
+
+def with_duckdb(folder: Path) -> dict[str, object]:
+    """By check, what DuckDB counts, with two threads."""
+    import duckdb
+
+    base = duckdb.connect(config={"threads": 2})
+    base.execute(VIEWS.format(folder=str(folder).replace("'", "''")))
+    counts: dict[str, object] = {}
+    for name, query in CHECKS.items():
+        row = base.execute(query).fetchone()
+        assert row is not None
+        counts[name] = row[0] if len(row) == 1 else list(row)
+    return counts
+
+
+def with_spark(folder: Path) -> dict[str, object]:
+    """By check, what the tables count of which the checkers make their findings."""
+    from pyspark.sql import functions as F
+
+    from checkers.external.graph.names import WR, WW
+    from checkers.external.read_files import HistoryFile
+    from checkers.external.read_folders import read_folders
+    from checkers.external.records import LOST, make_siblings
+    from checkers.external.tables import make_keyed, make_pieces
+    from fencepost.checks.spark import starting
+
+    with starting("local[*]", {}, large=True) as spark:
+        keyed = make_keyed(make_pieces(read_folders(spark, [HistoryFile(0, folder)]).micro, certain=True))
+        values = keyed.steps.where("first")
+        of_values = {
+            "duplicates": F.col("lowest") < F.col("highest"),
+            "lost": F.expr(LOST),
+            "aborted": (F.col("writer_outcome") == 2) & F.col("ok_read"),
+            "unseen": F.col("ok_sent") & ~F.col("ok_read"),
+            "phantom": F.col("writer").isNull(),
+        }
+        counted = values.select(*(F.count_if(test).alias(name) for name, test in of_values.items())).first()
+        assert counted is not None
+        edges = keyed.packs.mapInArrow(_counted, "kind bigint, edges bigint").groupBy("kind").sum("edges")
+        of_kind = {row["kind"]: row["sum(edges)"] for row in edges.collect()}
+        return {
+            "duplicates": counted.duplicates,
+            "inconsistent": keyed.steps.where("clash").select("key", "offset").distinct().count(),
+            "lost": counted.lost,
+            "torn": make_siblings(keyed.steps, keyed.packs).select("op").distinct().count(),
+            "jumps": keyed.jumps.where("polled").count(),
+            "fused": [counted.aborted, counted.unseen, counted.phantom],
+            "wr": of_kind[WR],
+            "ww": of_kind[WW],
+        }
+
+
+def _counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """In a task: how many edges of each kind its packs have."""
+    from checkers.external.by_key.version_log import read_packs
+    from checkers.external.graph.edges import edges_of
+
+    for _, pack in read_packs(batches):
+        made = {kind: len(edges.src) for kind, edges in edges_of(pack).items()}
+        yield pa.RecordBatch.from_pydict({"kind": list(made), "edges": list(made.values())})
+
+
+if __name__ == "__main__":
+    engine, history = sys.argv[1:]
+    print(json.dumps((with_spark if engine == "spark" else with_duckdb)(Path(history))))

@@ -1,0 +1,110 @@
+"""What a verdict costs: `python -m benchmarks.verdicts [STORE]`. Prints; asserts nothing.
+
+A run of a minute with all seven faults (or the run in STORE) is judged by the run itself, by `fencepost check` in a
+process of its own, and again and again by a shared judge. Everything is a ratio to a bare PySpark session with
+one trivial job, measured in between.
+"""
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import fencepost
+from harness.environment.java import java
+from harness.results.run_metadata import RunMetadata
+
+ROUNDS = 3
+WARM_ROUNDS = 4
+TIME_LIMIT_S = 60.0
+GOAL_VERDICT_S, GOAL_BEYOND_S, GOAL_WARM_S, GOAL_COLD = 10.0, 20.0, 4.0, 1.6
+JUDGING = ("tables", "wait for Spark", "shared tables", "checks", "examples")
+BARE = """
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.master("local[*]").config("spark.ui.enabled", "false").getOrCreate()
+assert spark.range(10).count() == 10
+spark.stop()
+"""
+
+
+def main() -> None:
+    """Print them."""
+    if len(sys.argv) > 1 and not (Path(sys.argv[1]) / "verdict.json").is_file():  # its time would say nothing
+        raise SystemExit(f"{sys.argv[1]} is no stored run with a verdict: name one, or none to make one")
+    with tempfile.TemporaryDirectory(prefix="fencepost-bench-") as folder:
+        store = Path(sys.argv[1]) if len(sys.argv) > 1 else lone_run(Path(folder))
+        bare, cold = [], []
+        for _ in range(ROUNDS):
+            bare.append(taken_s([sys.executable, "-c", BARE]))
+            cold.append(taken_s([sys.executable, "-P", "-m", "fencepost", "check", str(store)]))
+        unit_s = statistics.median(bare)
+        say(f"a bare PySpark session with one trivial job: {spread(bare)} s")
+        told(
+            f"fencepost check, cold: {spread(cold)} s, in bare sessions",
+            statistics.median(cold) / unit_s,
+            GOAL_COLD,
+        )
+        with fencepost.shared_judge():
+            first_s = judged_s(store)
+            warm = [judged_s(store) for _ in range(WARM_ROUNDS)]
+        say(f"a shared judge that has just started: {first_s:.1f} s, {first_s / unit_s:.1f} bare sessions")
+        told(f"a warm judge: {spread(warm)} s, seconds", min(warm), GOAL_WARM_S)
+
+
+def lone_run(folder: Path) -> Path:
+    """A run of a minute, and what it took beyond its limit; returns its folder."""
+    began_s = time.monotonic()
+    result = fencepost.run(time_limit=TIME_LIMIT_S, seed=1, store=str(folder / "store"))
+    beyond_s = time.monotonic() - began_s - TIME_LIMIT_S
+    took_s = {
+        phase.name: phase.end_s - phase.start_s
+        for phase in RunMetadata.load(result.folder / "metadata.json").phases
+    }
+    for name, seconds in took_s.items():
+        say(f"  {name:15s} {seconds:6.2f} s")
+    told(f"a run of {TIME_LIMIT_S:g} s ({result.valid}), seconds beyond its limit", beyond_s, GOAL_BEYOND_S)
+    told(
+        "its verdict, seconds after its final reads",
+        sum(took_s.get(name, 0) for name in JUDGING),
+        GOAL_VERDICT_S,
+    )
+    return result.folder
+
+
+def judged_s(store: Path) -> float:
+    """Seconds that one check takes."""
+    began_s = time.monotonic()
+    fencepost.check([store])
+    return time.monotonic() - began_s
+
+
+def taken_s(command: list[str]) -> float:
+    """Seconds that a process takes, with the Java that Fencepost takes."""
+    began_s = time.monotonic()
+    environment = {**os.environ, "JAVA_HOME": str(java("auto").home)}
+    done = subprocess.run(command, check=False, capture_output=True, text=True, env=environment)
+    if done.returncode not in (0, 1, 3):  # no verdict: its time would say nothing
+        raise SystemExit(f"{' '.join(command)[:100]} ended with {done.returncode}: {done.stderr[-300:]}")
+    return time.monotonic() - began_s
+
+
+def spread(values: list[float]) -> str:
+    """Minimum, median and maximum."""
+    return f"{min(values):.1f} / {statistics.median(values):.1f} / {max(values):.1f}"
+
+
+def told(text: str, value: float, goal: float) -> None:
+    """A figure beside its goal."""
+    say(f"{text}: {value:.1f}; goal {goal:g}: {'met' if value <= goal else f'missed by {value - goal:.1f}'}")
+
+
+def say(text: str) -> None:
+    """Print a line at once."""
+    print(text, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,350 @@
+"""Small facts of each run, that say whether the evidence is whole.
+
+`checkers.checking.completeness` holds them against each other. Most are counted in the one pass of
+`checkers.stored.tally`; what needs a join is asked only where the counts say that there is something to find.
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from checkers.checking.gathered import Fact
+from checkers.spark.checkpoint import local_rows
+from checkers.spark.joins import broadcast
+from checkers.stored.attempts import CUT, JOURNAL_OF, OPERATION_OF
+from checkers.stored.inputs import OFFSETS_TOPIC
+from checkers.stored.log_transactions import (
+    FROM_THE_START,
+    doubtful_producers,
+    marker_counts,
+    merged,
+    shared_producers,
+)
+from checkers.stored.producers import COMPLETE
+from checkers.stored.sources import Sources
+from checkers.stored.tables import Tables
+from checkers.stored.tally import Row, TableCounts, Tally
+from harness.model.vocabulary import Fate, Role
+
+ENDS = ("committed", "aborted", "open")
+"""What may have become of a transaction whose client was not told; else nobody knows."""
+
+
+TIMED_OUT = "state = 'PrepareAbort' and update_ms >= start_ms + timeout_ms"
+"""A transaction that its coordinator has aborted because it had been open for too long."""
+_IN_REACH = "offset >= ru_first and offset < ru_next and not compacted"
+POSITIONS = {
+    "found": "found",
+    "held": "held",
+    "given": "given",
+    "read": "given and not sentinel",
+    "consumed": "consumed",
+    "visible": "visible and not sentinel",
+    "unread": f"held and not found and {_IN_REACH}",
+    "beyond": "held and ru_end and offset >= ru_next",
+    "read_not_in_log": "found and not held and covered",
+    "commits": "commit is not null",
+    "untold_offsets": f"held and covered and topic = '{OFFSETS_TOPIC}' and fate != '{Fate.PLAIN.value}' "
+    "and commit is null",
+    "stable": "visible and not sentinel and coalesce(offset < first_open, true)",
+    "stable_inputs": "visible and is_input and not sentinel and coalesce(offset < first_open, true)",
+    **{f"{what}_twice": f"{what}_twice" for what in ("log", "record", "commit")},
+    "named_by_some": "named_by_some",
+    "inputs": "visible and is_input and not sentinel",
+    "outputs": "visible and size(inputs) > 0",
+}
+"""What is counted of each partition."""
+_TXN = "operation.f = 'txn'"
+_WHOLE = f"{_TXN} and settled = 'committed'"
+_WRITES = "operation.f != 'poll' and settled = 'committed'"
+_NO_RECORDS, _NO_OFFSETS = "size(records) = 0", "(size(claims) = 0 and size(commits) = 0)"
+OPERATIONS = {
+    "ops": "true",
+    **{outcome: f"operation.outcome = '{outcome}'" for outcome in ("ok", "fail", "info")},
+    "committed": _WHOLE,
+    "aborted": f"{_TXN} and settled = 'aborted'",
+    **{f"info_{end}": f"operation.outcome = 'info' and {_TXN} and settled = '{end}'" for end in ENDS},
+    "empty": f"{_WHOLE} and {_NO_RECORDS} and {_NO_OFFSETS}",
+    "offsets_only": f"{_WHOLE} and {_NO_RECORDS} and not {_NO_OFFSETS}",
+    "outputs_only": f"{_WHOLE} and not {_NO_RECORDS} and {_NO_OFFSETS}",
+    "effective": _WRITES,
+    "effective_of_stages": f"{_WRITES} and operation.stage is not null",
+    "acknowledged": f"{_TXN} and told = 'committed'",
+    "claiming": "told = 'committed' and exists(claims, c -> c.group is not null)",
+    "claiming_outside": "transactional and told = 'committed' and exists(claims, "
+    "c -> array_contains(outside_groups, c.group))",
+    "fenced": "operation.fenced",
+    "polls_within": "operation.txn is not null",
+    "of_several": f"{_WHOLE} and size(claims) > 1",
+    "ops_twice": "twice",
+}
+"""What is counted of the operations, but for initialisations."""
+VALUES = {
+    "sent": "send is not null",
+    "stray": "send is null and value is not null",
+    "sent_twice": "twice",
+}
+"""What is counted of the values: those that were announced, those that nobody had, and those that were twice."""
+
+
+SPANS = {
+    "spans_committed": "decided = 'commit'",
+    "spans_whole": "whole",
+    "spans_compared": "size(reads) > 0 and exists(records, r -> size(r.inputs) > 0)",
+}
+"""Conditions on the rows of `log_transactions`, each counted. spans_whole: all markers of the transaction are known;
+spans_compared: one of its outputs is joined to an input."""
+_ENDED = "size(before.tps) > 0 and state"
+STATES = {
+    "timed_out": TIMED_OUT,
+    "spans_ended": f"{_ENDED} in {COMPLETE}",
+    "log_committed": f"{_ENDED} = 'CompleteCommit'",
+    "log_aborted": f"{_ENDED} = 'CompleteAbort'",
+}
+"""Conditions on the rows of `states`, each counted: transactions that timed out or are complete."""
+
+
+FACT_TABLES = ("log_entries", "operations", "attempts", "inputs", "log_transactions", "states")
+"""The shared tables of which facts are counted."""
+
+
+def counted(t: Tables, table: str) -> TableCounts | None:
+    """Return what is counted of a shared table. None: no fact rests on it."""
+    if table == "log_entries":
+        ends = t.tps.select("run", "tp", "ru_first", "ru_next", "ru_end", "compacted")
+        placed = t.log_entries.join(broadcast(ends), on=["run", "tp"], how="inner")
+        return TableCounts(table, placed, POSITIONS, by_tp="tp", sums={"observed": "observed"}, edge="offset")
+    if table == "operations":
+        held = {name: f"operation.f != 'init' and ({held})" for name, held in OPERATIONS.items()}
+        return TableCounts(table, t.operations, held)
+    if table == "attempts":
+        return TableCounts(table, t.attempts, VALUES)
+    if table == "inputs":
+        return TableCounts(table, t.inputs, {}, sums={"expected": "size(expected)", "sums": "size(adds)"})
+    if table == "log_transactions":
+        return TableCounts(table, t.log_transactions, SPANS)
+    return TableCounts(table, t.states, STATES) if table == "states" else None
+
+
+def told(s: Sources, t: Tables, counts: Tally) -> dict[int, list[Fact]]:
+    """By run: pairs of kind and body. What is null is left out of a body."""
+    facts: dict[int, list[Fact]] = defaultdict(list)
+    groups = local_rows(t.groups)
+    for kind, rows in {**t.facts, "group": _groups(t, groups), "progress": groups}.items():
+        for row in rows:
+            more = _of_partition(row, t.raw, counts) if kind == "partition" else {}
+            facts[row["run"]].append((kind, _without_nulls({**row, **more})))
+    for run in {run for run, _ in (*t.raw.counts, *counts.counts)}:
+        facts[run].append(("numbers", _numbers(run, t.raw, counts)))
+        facts[run] += [("due", {"stage": stage}) for stage in sorted(t.raw.texts(run, "expected"))]
+    if joined := _joined(s, t, counts):
+        for found in reduce(DataFrame.unionByName, joined).collect():
+            facts[found["run"]].append((found["kind"], json.loads(found["detail"])))
+    return dict(facts)
+
+
+def _without_nulls(thing: Any) -> Any:
+    if isinstance(thing, Mapping):
+        return {name: _without_nulls(value) for name, value in thing.items() if value is not None}
+    return [_without_nulls(one) for one in thing] if isinstance(thing, list) else thing
+
+
+def _of_partition(row: Mapping[str, Any], raw: Tally, counts: Tally) -> dict[str, int]:
+    """What is counted of one partition."""
+    run, tp = row["run"], row["tp"]
+    here, states = counts.in_tp(run, "log_entries", tp), raw.in_tp(run, "transactions", tp)
+    due = raw.in_tp(run, "expected", tp)
+    found = {} if here is None else {name: here[name] for name in (*POSITIONS, "observed")}
+    if (stable := counts.edge(run, "log_entries", tp, "stable")) is not None:
+        found |= {"first_stable": stable[0], "last_stable": stable[1]}
+    found["expected"] = 0 if due is None else due["rows"]
+    return found if states is None else {**found, "states": states["rows"]}
+
+
+def _numbers(run: int, raw: Tally, counts: Tally) -> dict[str, int]:
+    """What is counted of the whole run."""
+    operations, values = counts.of(run, "operations"), counts.of(run, "attempts")
+    inputs, assignments = counts.of(run, "inputs"), raw.of(run, "assignments")
+    return {
+        **{name: operations[name] for name in OPERATIONS},
+        "sent": values["sent"],
+        "values": values["rows"],
+        "expected": inputs["expected"],
+        "sums": inputs["sums"],
+        "sent_twice": values["sent_twice"],
+        **{name: counts.of(run, "states")[name] for name in STATES},
+        **{name: counts.of(run, "log_transactions")[name] for name in SPANS},
+        "assignments": assignments["rows"],
+        "given_up": assignments["given_up"],
+        "within": raw.of(run, "offsets")["within"],
+        **{table: raw.of(run, table)["rows"] for table in ("transactions", "claims")},
+        "sends_here": raw.of(run, "sends")["rows"],
+    }
+
+
+def _joined(s: Sources, t: Tables, counts: Tally) -> list[DataFrame]:
+    """What needs a join, where there is something to find: run, kind, detail (JSON)."""
+    parts = []
+    if counts.there("operations", "polls_within"):
+        parts.append(_rows(_read_within(s, t), "within"))
+    if counts.there("operations", "of_several") and _reads_several(t):
+        parts.append(_rows(_several_topics(t), "shapes"))
+    if counts.there("attempts", "stray"):
+        parts += [_rows(_unknown_journals(t), "values"), _rows(_cut_journals(t), "cut")]
+    parts += [_rows(_unknown_markers(s, t), "markers"), _rows(merged(t.operations, t.markers), "merged")]
+    parts += [
+        _rows(shared_producers(t.states), "producers"),
+        _rows(doubtful_producers(t.markers), "doubtful"),
+    ]
+    parts.append(_rows(_disorder(s), "disorder"))
+    if any(row["journaled"] is False for row in t.facts["stage"]):
+        parts += [_rows(_here(t), "spans"), _rows(_left(s, t), "left")]
+    return parts
+
+
+def _unknown_markers(s: Sources, t: Tables) -> DataFrame:
+    """By partition: how many producers have more markers there than the transaction log has transactions, and how many
+    markers are too many. Markers of a cluster's other users are left out: see `checkers.checking.completeness`.
+    """
+    return (
+        marker_counts(s, t.tps, t.states)
+        .where("markers > ended")
+        .groupBy("run", "tp")
+        .agg(
+            F.expr("count(1) as producers"),
+            F.expr("min(producer_id) as producer_id"),
+            F.expr("sum(markers - ended) as markers"),
+        )
+    )
+
+
+def _disorder(s: Sources) -> DataFrame:
+    """By partition: how many records the final read-committed reader was given out of order."""
+    before = "lag(offset) over (partition by run, tp order by op, n)"
+    return (
+        s["polls"]
+        .where(f"role = '{Role.FINAL.value}'")
+        .selectExpr("run", "tp", f"offset <= {before} as backwards")
+        .where("backwards")
+        .groupBy("run", "tp")
+        .agg(F.expr("count(1) as backwards"))
+    )
+
+
+def _rows(frame: DataFrame, kind: str) -> DataFrame:
+    body = ", ".join(column for column in frame.columns if column != "run")
+    return frame.selectExpr("run", f"'{kind}' as kind", f"to_json(struct({body})) as detail")
+
+
+def _groups(t: Tables, groups: Sequence[Row]) -> list[Row]:
+    """Groups of stages that have committed offsets of a partition, and of which nobody saw where they began: run,
+    group, tp, final.
+    """
+    topics = {(row["run"], row["tp"]): row["topic"] for row in t.facts["partition"]}
+    read = {
+        (row["run"], row["group"], row["in_topic"]) for row in t.facts["stage"] if row["group"] is not None
+    }
+    return [
+        {name: row[name] for name in ("run", "group", "tp", "final")}
+        for row in groups
+        if row["first"] is None
+        and (row["final"] or 0) > 0
+        and (row["run"], row["group"], topics.get((row["run"], row["tp"]))) in read
+    ]
+
+
+def _read_within(s: Sources, t: Tables) -> DataFrame:
+    """read_within: records of others that transactions were given by polls of theirs, and have committed."""
+    committed = t.operations.where("settled = 'committed'").selectExpr("run", "op as txn")
+    named = s["ops"].selectExpr("run", "op as txn", "name as own")
+    return (
+        s["ops"]
+        .where("txn is not null")
+        .select("run", "op", "txn")
+        .join(committed, on=["run", "txn"], how="inner")
+        .join(named, on=["run", "txn"], how="inner")
+        .join(s["polls"].select("run", "op", "value"), on=["run", "op"], how="inner")
+        .where("substring_index(value, ':', 2) != own")
+        .groupBy("run")
+        .agg(F.expr("count(1) as read_within"))
+    )
+
+
+def _here(t: Tables) -> DataFrame:
+    """spans_here: the number of completed transactions whose partitions all have their whole logs here."""
+    here = t.tps.where(f"logged and {FROM_THE_START}").groupBy("run").agg(F.expr("collect_set(tp) as here"))
+    ended = t.states.where(STATES["spans_ended"]).join(broadcast(here), on="run", how="left")
+    return ended.groupBy("run").agg(*_counts({"spans_here": "size(array_except(before.tps, here)) = 0"}))
+
+
+NOT_THERE = """filter(expected, e -> not exists(outputs,
+    o -> o.visible and coalesce(o.output_name = e.output_name and o.topic = e.topic, false)))"""
+
+
+def _left(s: Sources, t: Tables) -> DataFrame:
+    """By stage without journals: the inputs that led to nothing, and that it is not known to have gone past."""
+    stages = s["stages"].where("journaled = false").select("run", "stage").distinct()
+    return (
+        t.inputs.where(f"visible and size({NOT_THERE}) > 0")
+        .selectExpr("run", "tp", "offset", f"explode({NOT_THERE}) as e")
+        .selectExpr("run", "tp", "offset", "e.stage", "e.group")
+        .join(broadcast(stages), on=["run", "stage"], how="left_semi")
+        .join(broadcast(t.groups), on=["run", "group", "tp"], how="left")
+        .where("final is null or offset >= final")
+        .groupBy("run", "stage")
+        .agg(F.expr("count(distinct tp, offset) as inputs"))
+    )
+
+
+def _reads_several(t: Tables) -> bool:
+    """Whether any stage reads several topics."""
+    read = {(row["run"], row["stage"], row["in_topic"]) for row in t.facts["stage"]}
+    return len(read) > len({(run, stage) for run, stage, _ in read})
+
+
+def _several_topics(t: Tables) -> DataFrame:
+    """Committed transactions with inputs of several topics."""
+    inputs = (
+        t.operations.where("operation.f = 'txn' and settled = 'committed' and size(claims) > 1")
+        .selectExpr("run", "op", "explode(claims) as claim")
+        .selectExpr("run", "op", "claim.tp")
+        .join(broadcast(t.tps.select("run", "tp", "topic")), on=["run", "tp"], how="inner")
+    )
+    each = inputs.groupBy("run", "op").agg(F.expr("count(distinct topic) as topics"))
+    return each.groupBy("run").agg(*_counts({"several_topics": "topics > 1"}))
+
+
+def _unknown_journals(t: Tables) -> DataFrame:
+    """Journals by which records are named, and of which nothing is here."""
+    stray = t.attempts.where("send is null").selectExpr("run", f"{JOURNAL_OF} as journal")
+    return (
+        stray.where("journal != ''")
+        .join(broadcast(t.journals.select("run", "journal")), on=["run", "journal"], how="left_anti")
+        .groupBy("run")
+        .agg(F.expr("slice(array_sort(collect_set(journal)), 1, 5) as unknown_journals"))
+    )
+
+
+def _cut_journals(t: Tables) -> DataFrame:
+    """Journals of killed processes that lost their last lines.
+
+    A visible record names the last operation of the journal, or a later one, and the journal does not announce it.
+    """
+    return (
+        t.attempts.where("send is null and exists(places, p -> p.visible)")
+        .selectExpr("run", f"{JOURNAL_OF} as journal", f"{OPERATION_OF} as number")
+        .join(broadcast(t.journals), on=["run", "journal"])
+        .where(f"{CUT} and unbroken")
+        .groupBy("run")
+        .agg(F.expr("slice(array_sort(collect_set(journal)), 1, 5) as cut_journals"))
+    )
+
+
+def _counts(of: Mapping[str, str]) -> list[Column]:
+    """How many rows each condition holds for, under its name."""
+    return [F.expr(f"count(if({condition}, 1, null)) as {name}") for name, condition in of.items()]

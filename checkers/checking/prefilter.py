@@ -1,0 +1,95 @@
+"""Select the queries that can find anything, in the pass that counts the facts of the runs.
+
+A run without anomalies has no row that matches a rule, and few that match a suspect. So one query counts, for each
+shared table, the rows that match any of its rules and those that match a suspect of each checker. Only tables and
+checkers with such rows are asked for findings. This saves nine queries of a run without anomalies: 0.5 to 1 s of a
+verdict of 5 s on a warm Spark, and 3 s of a cold `fencepost check` of 18 s (measured by turns with and without, on two
+cores, with a run of 30 s).
+"""
+
+import logging
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from checkers.checker import Checker
+from checkers.checking.facts import FACT_TABLES, counted
+from checkers.spark.errors import SPARK_ERRORS, has_ended
+from checkers.stored.tables import Tables
+from checkers.stored.tally import TableCounts, Tally, tally
+
+log = logging.getLogger(__name__)
+
+RULES = "a rule matches"
+"""The name of the condition that counts the rows of a table for which any rule holds."""
+SUSPECT_OF = "suspect of "
+"""Prefix of the names of the conditions that count the suspects of a checker."""
+PER_QUERY = 5
+"""Tables counted in one query. Spark takes more than twice as long to plan a union of twice as many."""
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The tables with a row that matches a rule, and the modules of the checkers with a suspect."""
+
+    tables: frozenset[str]
+    modules: frozenset[str]
+
+
+def count(t: Tables, checkers: Sequence[Checker]) -> tuple[Tally, Selection | None]:
+    """Count the facts, and select the queries that can find anything.
+
+    Returns:
+        The counts and the selection. The selection is None if a condition of a checker crashed: then every checker is
+        asked, so that the crash is reported for that checker.
+    """
+    wanted = _conditions(t, checkers)
+    try:
+        counts = _tallied(t, wanted)
+    except SPARK_ERRORS as error:
+        if has_ended():
+            raise
+        log.warning("a condition crashed: every checker is asked", exc_info=error)
+        return _tallied(t, {}), None
+    modules = {
+        name.removeprefix(SUSPECT_OF)
+        for table, conditions in wanted.items()
+        for name in conditions
+        if name != RULES and counts.there(table, name)
+    }
+    tables = {table for table in wanted if counts.there(table, RULES)}
+    return counts, Selection(frozenset(tables), frozenset(modules))
+
+
+def _tallied(t: Tables, wanted: Mapping[str, Mapping[str, str]]) -> Tally:
+    """Count the facts and the rows for which each of the wanted conditions holds."""
+    parts = [_counted(t, table, wanted.get(table, {})) for table in sorted({*FACT_TABLES, *wanted})]
+    found = tally(parts[:PER_QUERY])
+    for first in range(PER_QUERY, len(parts), PER_QUERY):
+        found |= tally(parts[first : first + PER_QUERY])
+    return found
+
+
+def _counted(t: Tables, table: str, conditions: Mapping[str, str]) -> TableCounts:
+    facts = counted(t, table)
+    if facts is None:
+        return TableCounts(table, getattr(t, table), conditions)
+    return replace(facts, conditions={**facts.conditions, **conditions})
+
+
+def _conditions(t: Tables, checkers: Sequence[Checker]) -> dict[str, dict[str, str]]:
+    """By table and name: the conditions that select queries."""
+    matches: dict[str, list[str]] = defaultdict(list)
+    suspects: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for checker in checkers:
+        for rule in checker.rules(t):
+            matches[rule.table].append(rule.holds)
+        for suspect in checker.suspects(t):
+            suspects[suspect.table][checker.module].append(f"({suspect.where})")
+    return {
+        table: {
+            **({RULES: " or ".join(matches[table])} if table in matches else {}),
+            **{SUSPECT_OF + module: " or ".join(of) for module, of in suspects[table].items()},
+        }
+        for table in {*matches, *suspects}
+    }

@@ -1,0 +1,55 @@
+"""Check that every replica that the run promised is here up to the high watermark, so that they can be compared."""
+
+from collections import defaultdict
+from collections.abc import Mapping
+
+from checkers.checking.gathered import EvidenceCounts, MissingEvidence
+from checkers.stored.tally import Row
+from harness.results.wording import several
+
+
+def replicas(facts: EvidenceCounts, found: MissingEvidence) -> None:
+    """Note the replicas whose logs are not whole, by broker and kind of gap.
+
+    A damaged replica is noted by `checkers.checking.completeness`.
+    """
+    marks: dict[int, int] = {}
+    starts = {row["tp"]: row.get("log_start", 0) for row in facts.replicas if row["leader"]}
+    topics: dict[int, set[str]] = defaultdict(set)
+    for row in facts.replicas:
+        marks[row["tp"]] = max(row.get("high_watermark", 0), marks.get(row["tp"], 0))
+        topics[row["tp"]].add(str(row.get("topic_id")))
+    gaps: dict[tuple[str, int], list[str]] = defaultdict(list)
+    for row in sorted(facts.replicas, key=lambda one: (one["tp"], one["broker"])):
+        if row.get("damaged") is None and (gap := _gap(facts.name(row["tp"]), row, marks, starts)):
+            kind, words = gap
+            gaps[kind, row["broker"]].append(words)
+    for (kind, broker), all_words in gaps.items():
+        more = (
+            f", and so do {several(len(all_words) - 1, 'other replica')} there" if len(all_words) > 1 else ""
+        )
+        found.add(f"{kind} on broker {broker}", f"on broker {broker} {all_words[0]}{more}", "replicas")
+    for tp, ids in sorted(topics.items()):
+        if len(ids) > 1:
+            words = f"the replicas of {facts.name(tp)} bear {several(len(ids), 'topic id')}, so one is of another topic"
+            found.add(f"topic id of {facts.name(tp)}", words, "replicas")
+
+
+def _gap(name: str, row: Row, marks: Mapping[int, int], starts: Mapping[int, int]) -> tuple[str, str] | None:
+    """The kind of gap in one replica, and a sentence on it; None: it is whole."""
+    start, end, reached = row.get("log_start", 0), row.get("log_end"), row.get("reached", 0)
+    if row.get("high_watermark") is None:
+        return "high watermarks", f"the replica of {name} has no high watermark"
+    if end is None or (end > start and reached != end):
+        return (
+            "batches",
+            f"the replica of {name} has batches up to offset {reached}, and its log ends at {end}",
+        )
+    if start > (leaders := starts.get(row["tp"], start)):
+        return "log starts", f"the replica of {name} begins at offset {start}, and its leader's at {leaders}"
+    if end < marks[row["tp"]]:
+        return (
+            "log ends",
+            f"the replica of {name} ends at offset {end}, below the high watermark {marks[row['tp']]}",
+        )
+    return None

@@ -1,0 +1,245 @@
+"""From stored runs to what the checkers say of them: one Spark job for all of them."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+
+from pyspark.sql import SparkSession
+
+from checkers.checker import HISTORIES, Checker
+from checkers.checking.bisect import BatchResults, each
+from checkers.checking.completeness import completeness, missing_needs
+from checkers.checking.facts import ENDS
+from checkers.checking.gathered import EvidenceCounts, MissingEvidence
+from checkers.checking.observers import observe
+from checkers.checking.run_checks import CheckOutput, Phase, no_progress, run_checkers
+from checkers.checking.silent import not_looked_into
+from checkers.checking.telling import with_wording
+from checkers.findings.form import PERMITTED, Findings
+from checkers.needs import PREMISES
+from checkers.registry import CHECKERS, STORE_CHECKERS, UNSETTLED, checker_of
+from checkers.spark.checkpoint import freeing_checkpoints
+from checkers.spark.errors import errors_of_ours
+from checkers.spark.partitions import partitioned
+from checkers.stored.blind import blinded
+from checkers.stored.identity import identified
+from checkers.stored.sources import StoredRun, count_rows, read_sources
+from checkers.stored.tables import make_tables
+from harness.common.errors import FencepostError
+from harness.model.vocabulary import Premise
+from harness.results.reasons import EXTERNAL_ONLY, Reason, ReasonCode
+from harness.results.verdict import STAGE, AnomalyFindings, CheckResult, IndeterminateOperations
+from harness.results.wording import listed
+
+__all__ = ["StoredRun", "check_each_run", "check_runs"]
+
+BY_TIME = "dirty-read by time"
+"""The clause of dirty-read that rests on one clock, as `not_checked` names it."""
+BY_COMMITS = "lost-commit by offsets"
+"""The clause of lost-commit that asks for each offset commit, as `not_checked` names it."""
+
+
+def check_runs(
+    spark: SparkSession, runs: Sequence[StoredRun], *, examples: int = 10, phase: Phase = no_progress
+) -> dict[int, CheckResult]:
+    """What the checkers say of each run, by its number; at most `examples` of each anomaly are kept. `phase` is
+    told what begins.
+    Raises `UnreadableInput` where a table is missing or damaged, `EnvironmentFailure` where Spark is gone.
+    A checker that crashes does not stop the others.
+    """
+    brought = _bring(spark, runs, examples, phase)
+    return {run.run: _judgement(run, brought, examples) for run in runs}
+
+
+def check_each_run(
+    spark: SparkSession, runs: Sequence[StoredRun], *, examples: int = 10, phase: Phase = no_progress
+) -> dict[int, CheckResult | FencepostError]:
+    """As `judge`, but a run on which the job fails spoils no other: it alone has the error."""
+
+    def together(part: Sequence[StoredRun]) -> BatchResults:
+        brought = _bring(spark, part, examples, phase)
+        return BatchResults(
+            {run.run: _judgement(run, brought, examples) for run in part}, bool(brought.crashed)
+        )
+
+    return each(runs, together)
+
+
+def _bring(spark: SparkSession, runs: Sequence[StoredRun], examples: int, phase: Phase) -> CheckOutput:
+    """All checks of these runs, in one job; raises only errors of ours."""
+    with errors_of_ours(), freeing_checkpoints(spark):
+        phase("shared tables")
+        contents = frozenset(run.run for run in runs if run.unjournaled)
+        with partitioned(spark, lambda: count_rows(runs)):
+            sources = identified(blinded(read_sources(spark, runs), runs), runs)
+            tables = make_tables(sources)
+            return run_checkers(sources, tables, (*STORE_CHECKERS, UNSETTLED), examples, phase, contents)
+
+
+def _judgement(run: StoredRun, brought: CheckOutput, examples: int) -> CheckResult:
+    facts = EvidenceCounts.gather(brought.facts.get(run.run, ()))
+    lacking = missing_needs(
+        facts,
+        healed=run.healed_ns is not None,
+        transactions=run.promises is None or run.promises.transactions,
+        offsets_within=run.promises is None or run.promises.offsets_within,
+        free_stages=run.promises.free_stages if run.promises else (),
+        refused_logs=run.refused_logs,
+    )
+    found = completeness(facts, run)
+    observe(facts, run, found)
+    if run.incomplete:
+        found.add("run", "; ".join(run.incomplete))
+    not_checked = {
+        name: EXTERNAL_ONLY
+        for checker in CHECKERS
+        if checker.judges == HISTORIES
+        for name in checker.anomalies
+    }
+    anomalies: dict[str, AnomalyFindings] = {}
+    # Where nobody looked for what became of the inputs a run is not valid.
+    undecided = {lacking[need].text: lacking[need] for need in ("group-offsets",) if need in lacking}
+    for checker in STORE_CHECKERS:
+        for name in checker.anomalies:
+            broken = [PREMISES[premise] for premise in checker.premises if premise in run.broken_premises]
+            if broken and checker.family == "inputs":
+                undecided |= {premise.text: premise for premise in broken}
+            broken += [lacking[need] for need in checker.needs if need in lacking]
+            if found.contradiction:
+                broken.append(found.contradiction)
+            if broken:
+                not_checked[name] = broken[0]
+                continue
+            finding, permitted = (
+                _weigh(run, checker, told, brought, found, examples) for told in (name, name + PERMITTED)
+            )
+            if finding or permitted:
+                anomalies[name] = with_wording(name, _found(run, checker, name, finding, permitted))
+    not_checked |= _clauses_not_checked(run, facts, not_checked)
+    not_checked |= not_looked_into(facts, run, not_checked)
+    return CheckResult(
+        anomalies={name: with_cause(run.run, name, anomalies, brought.caused) for name in anomalies},
+        not_checked=not_checked,
+        broken={**brought.crashed, **found.reasons, **undecided},
+        checked=[name for checker in STORE_CHECKERS for name in checker.anomalies if name not in not_checked],
+        coverage=_coverage(run, facts, lacking),
+        stats={
+            name: facts.numbers[name]
+            for name in ("ops", "ok", "fail", "info", *(f"info_{end}" for end in ENDS))
+        },
+        unsettled=unsettled(run.run, brought.findings),
+    )
+
+
+def _clauses_not_checked(
+    run: StoredRun, facts: EvidenceCounts, not_checked: Collection[str]
+) -> dict[str, Reason]:
+    """Return the clauses that had no evidence, with reasons. The other clauses of those checks were checked."""
+    found: dict[str, Reason] = {}
+    if run.one_clock_ms is None and "dirty-read" not in not_checked:
+        apart = Premise.ONE_CLOCK in run.broken_premises
+        found[BY_TIME] = (
+            PREMISES[Premise.ONE_CLOCK] if apart else Reason(ReasonCode.CLOCK_DRIFT, _no_clock(run), BY_TIME)
+        )
+    if "lost-commit" not in not_checked and (reason := _offsets_not_judged(facts, run)):
+        found[BY_COMMITS] = reason
+    return found
+
+
+def _coverage(run: StoredRun, facts: EvidenceCounts, lacking: Collection[str]) -> dict[str, int]:
+    """Count what the run exercised. Without journals the transaction log says which transactions were committed."""
+    numbers = facts.numbers
+    ended = {name: numbers[name] for name in ("committed", "aborted")}
+    if not run.journaled:
+        ended = {name: count + numbers[f"log_{name}"] for name, count in ended.items()}
+    return {
+        "inputs": 0 if "inputs" in lacking else facts.total("inputs"),
+        "outputs": facts.total("outputs"),
+        **ended,
+        "fenced": numbers["fenced"],
+        **{key: count for key, count in facts.counted_for_goals().items() if key in run.goals},
+    }
+
+
+def _offsets_not_judged(facts: EvidenceCounts, run: StoredRun) -> Reason | None:
+    """Why an offset commit that is gone would not be noticed; None: it would."""
+    promised = run.promises is None or run.promises.offsets_within
+    groups = {stage["group"] for stage in facts.stages if stage.get("group") is not None}
+    unnamed = sorted(groups.difference(facts.numbers["named_groups"] or ()))
+    if not (run.journaled and promised and unnamed and facts.numbers["claiming"]):
+        return None
+    if facts.numbers["offsets_whole"]:
+        words = f"of {listed(unnamed)} no transactional offset commit is here, or one names no operation"
+    else:
+        words = "the log of offset commits is compacted, or not here: an absent offset commit proves nothing"
+    return Reason(ReasonCode.OFFSET_COMMITS_NOT_NAMED, words, BY_COMMITS)
+
+
+def _no_clock(run: StoredRun) -> str:
+    """Why the times of brokers and of clients cannot be compared."""
+    if run.drifted:
+        moved = (
+            f"the wall clock moved by {run.clock_drift_ms:.0f} ms against the monotonic one during the run"
+        )
+    elif not run.drift_known:
+        moved = "the run does not say by how much the wall clock moved against the monotonic one"
+    else:
+        moved = "the run does not say when it began by the wall clock"
+    return f"{moved}, so no time was compared with the time of a commit marker"
+
+
+def _found(
+    run: StoredRun, checker: Checker, name: str, finding: Findings | None, permitted: Findings | None
+) -> AnomalyFindings:
+    """What was found of an anomaly: what counts, or what is permitted where nothing else was found."""
+    by = "Kafka" if name in checker.always_allowed else run.allowed.get(name)
+    if finding is None and by is None:
+        by = STAGE
+    told = finding or permitted or Findings()
+    return AnomalyFindings(
+        count=told.count,
+        examples=told.examples,
+        allowed=checker.warning or by is not None,
+        warning=checker.warning,
+        allowed_by=by,
+        permitted=permitted.count if finding and permitted else 0,
+    )
+
+
+def unsettled(run: int, findings: Mapping[tuple[int, str, bool], Findings]) -> IndeterminateOperations:
+    """What has no answer in one run."""
+    found = findings.get((run, UNSETTLED.anomalies[0], False))
+    return (
+        IndeterminateOperations(found.count, [example["operation"] for example in found.examples])
+        if found
+        else IndeterminateOperations()
+    )
+
+
+def _weigh(
+    run: StoredRun, checker: Checker, name: str, brought: CheckOutput, found: MissingEvidence, examples: int
+) -> Findings | None:
+    """The findings that count: those that rest on absence only where the evidence is whole."""
+    blind = bool(run.incomplete) or bool(found.tables.intersection(checker.rests_on))
+    parts = [
+        brought.findings.get((run.run, name, absence)) for absence in ((False,) if blind else (False, True))
+    ]
+    there = [part for part in parts if part is not None]
+    if not there:
+        return None
+    pairs = [pair for part in there for pair in zip(part.positions, part.examples, strict=True)]
+    pairs.sort(key=lambda pair: pair[0])
+    return Findings(sum(part.count for part in there), [example for _, example in pairs[:examples]])
+
+
+def with_cause(
+    run: int, name: str, anomalies: Mapping[str, AnomalyFindings], caused: set[tuple[int, str, str]]
+) -> AnomalyFindings:
+    """With its cause, if it follows from another anomaly that was found and is not allowed."""
+    found = anomalies[name]
+    for because in checker_of(name).because:
+        cause = anomalies.get(because.cause)
+        if cause is None or cause.allowed:
+            continue
+        if not because.by_operation or (run, name, because.cause) in caused:
+            return replace(found, because=because.cause)
+    return found

@@ -1,0 +1,21 @@
+"""Findings in words, as `verdict.json` has them."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from checkers.registry import checker_of
+from harness.results.verdict import AnomalyFindings
+
+
+def with_wording(
+    anomaly: str, found: AnomalyFindings, line: Callable[[Mapping[str, Any]], str] | None = None
+) -> AnomalyFindings:
+    """With what it lacks of words. `line` tells an example, where it is not for the anomaly's own sentence."""
+    told = checker_of(anomaly).told(anomaly)
+    return replace(
+        found,
+        words=found.words or told.counted(found.count),
+        meaning=found.meaning or told.meaning,
+        sentences=found.sentences or [(line or told.tell)(example) for example in found.examples],
+    )

@@ -1,0 +1,172 @@
+"""What a task makes of the rows of its keys: what is remarkable about them, and a pack of them all."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+from pyspark import TaskContext
+
+from checkers.external.by_key.jumps import find_jumps
+from checkers.external.by_key.rows import NONE, OperationRows, RecordRows, make_records
+from checkers.external.by_key.shuffle import collected
+from checkers.external.by_key.version_log import PACK, PARTS, cut, make_pack
+from checkers.external.graph.edges import edges_of
+from checkers.external.graph.intervals import merged, reaches
+from harness.history_files.schema import INFO, OK, OPEN
+
+_i8, _i32, _i64, _bool = pa.int8(), pa.int32(), pa.int64(), pa.bool_()
+STEP = pa.struct(
+    [
+        *((name, _i64) for name in ("run", "key", "value", "offset", "op", "process", "rank")),
+        *((name, _i64) for name in ("lowest", "highest", "index", "writer", "bound")),
+        *((name, _i64) for name in ("lowest_offset", "passer", "passer_value", "passer_offset")),
+        ("n", _i32),
+        ("outcome", _i8),
+        ("writer_outcome", _i8),
+        *((name, _bool) for name in ("polled", "clash", "own", "first", "due", "ok_read", "ok_sent")),
+    ]
+)
+JUMP = pa.struct(
+    [
+        *((name, _i64) for name in ("run", "key", "process", "op", "value", "index")),
+        *((name, _i64) for name in ("offset", "op_before", "value_before", "offset_before", "before")),
+        ("n", _i32),
+        ("outcome", _i8),
+        ("inside", _bool),  # both belong to one operation
+        ("polled", _bool),
+    ]
+)
+COUNTED = pa.struct([(name, _i64) for name in ("run", "records", "read", "in_place_of_another")])
+FOUND = pa.schema([("step", STEP), ("jump", JUMP), ("counted", COUNTED), ("pack", PACK)])
+"""One of them in each row."""
+
+
+def by_key(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """FOUND of the pieces of a partition, which hold all rows of each of its keys."""
+    table = collected(batches)
+    if table is None:
+        return
+    rows = OperationRows(table)
+    del table
+    records = make_records(rows)
+    yield _batch("step", _steps(rows, records))
+    done = rows.sends[rows.outcome[rows.sends] != OPEN]
+    ok = rows.outcome == OK
+    yield _batch("jump", _jumps(rows, records, rows.polls, ok))
+    yield _batch("jump", _jumps(rows, records, done, ok | (rows.outcome == INFO)))
+    yield _batch("counted", _counted(rows, records))
+    for pack in _packs(rows, records):
+        yield _batch("pack", pack)
+
+
+def _batch(name: str, array: pa.StructArray) -> pa.RecordBatch:
+    arrays = [array if field.name == name else pa.nulls(len(array), field.type) for field in FOUND]
+    return pa.RecordBatch.from_arrays(arrays, schema=FOUND)
+
+
+def _struct(kind: pa.StructType, columns: dict[str, np.ndarray | pa.Array]) -> pa.StructArray:
+    arrays = [pa.array(columns[field.name], field.type) for field in kind]
+    return pa.StructArray.from_arrays(arrays, fields=list(kind))
+
+
+def _or_null(numbers: np.ndarray, nothing: int) -> pa.Array:
+    return pa.array(numbers, mask=numbers == nothing)
+
+
+def _steps(rows: OperationRows, records: RecordRows) -> pa.StructArray:
+    """The rows of every record that is not ordinary, and those in which an operation was given its own.
+
+    An ordinary record was sent by an operation that must have committed, was given to an ok one, and has
+    one place, which it shares with no other, or none that is known.
+    """
+    ordinary = records.due & records.ok_read & ((records.index > 0) | (records.highest == 0))
+    chosen = np.flatnonzero(~ordinary[records.of_row] | records.own)
+    record = records.of_row[chosen]
+    of_record = ("due", "ok_read", "ok_sent")
+    passer = _passers(rows, records)[record]
+    nobody = passer == NONE
+    return _struct(
+        STEP,
+        {
+            **{name: getattr(rows, name)[chosen] for name in ("run", "key", "value", "op", "process")},
+            **{name: getattr(rows, name)[chosen] for name in ("n", "outcome", "polled")},
+            **{name: getattr(records, name)[chosen] for name in ("clash", "own")},
+            **{name: getattr(records, name)[record] for name in of_record},
+            **{
+                name: _or_null(getattr(records, name)[record], 0)
+                for name in ("lowest", "highest", "index", "bound")
+            },
+            **{
+                name: _or_null(getattr(records, name)[record], NONE)
+                for name in ("writer", "writer_outcome", "lowest_offset")
+            },
+            "passer": pa.array(rows.op[passer], mask=nobody),
+            "passer_value": pa.array(rows.value[passer], mask=nobody),
+            "passer_offset": _or_null(np.where(nobody, NONE, rows.offset[passer]), NONE),
+            "offset": _or_null(rows.offset[chosen], NONE),
+            "rank": _or_null(records.rank[chosen], 0),
+            "first": records.first[record] == chosen,
+        },
+    )
+
+
+def _passers(rows: OperationRows, records: RecordRows) -> np.ndarray:
+    """By record that may be lost, the row in which an ok read went farthest in its key."""
+    found = np.full(len(records), NONE)
+    wanted = np.flatnonzero(records.due & ~records.ok_read & (records.bound > 0))
+    if len(wanted):
+        reads = rows.polls[rows.outcome[rows.polls] == OK]
+        record = records.of_row[reads]
+        farthest = reads[records.lowest[record] == records.bound[record]]
+        by_key = np.full(int(rows.group.max()) + 1, NONE)
+        by_key[rows.group[farthest]] = farthest
+        found[wanted] = by_key[rows.group[records.first[wanted]]]
+    return found
+
+
+def _jumps(
+    rows: OperationRows, records: RecordRows, in_order: np.ndarray, moves: np.ndarray
+) -> pa.StructArray:
+    at, before, inside = find_jumps(rows, records, in_order, moves)
+    index = records.index[records.of_row]
+    return _struct(
+        JUMP,
+        {
+            **{name: getattr(rows, name)[at] for name in ("run", "key", "process", "op", "value")},
+            **{name: getattr(rows, name)[at] for name in ("n", "outcome")},
+            "index": index[at],
+            "offset": _or_null(rows.offset[at], NONE),
+            "op_before": rows.op[before],
+            "value_before": rows.value[before],
+            "offset_before": _or_null(rows.offset[before], NONE),
+            "before": index[before],
+            "inside": inside,
+            "polled": rows.polled[at],
+        },
+    )
+
+
+def _counted(rows: OperationRows, records: RecordRows) -> pa.StructArray:
+    """By run: records, how many of them were ok-read, and rows that stand in the place of another."""
+    runs, at = np.unique(rows.run[records.first], return_inverse=True)
+    by_run = at[records.of_row]
+    counted = {
+        "records": np.bincount(at),
+        "read": np.bincount(at[records.ok_read], minlength=len(runs)),
+        "in_place_of_another": sum(
+            np.bincount(by_run[rows.in_place_of_another(steps)], minlength=len(runs))
+            for steps in (rows.sends, rows.polls)
+        ),
+    }
+    return _struct(COUNTED, {"run": runs, **counted})
+
+
+def _packs(rows: OperationRows, records: RecordRows) -> Iterator[pa.StructArray]:
+    """PACK; the first has the intervals of them all."""
+    whole = make_pack(rows, records)
+    low, high = merged(*reaches(edges_of(whole)))
+    context = TaskContext.get()
+    first = (context.partitionId() if context else 0) * PARTS
+    for n, pack in enumerate(cut(whole)):
+        intervals = {"low": low.tobytes(), "high": high.tobytes()} if n == 0 else {"low": b"", "high": b""}
+        yield pa.array([{"id": first + n, **pack.blobs(), **intervals}], PACK)

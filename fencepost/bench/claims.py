@@ -1,0 +1,186 @@
+"""Figures that are commonly quoted for what transactions cost, each held against what this bench has measured.
+
+Nothing here knows an answer: a claim is an interval, and what was measured lies in it or not. Latencies are quoted in
+milliseconds of some other machine; they are judged by the factor between the two numbers.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from fencepost.bench.figures import Ratio, Spread
+from fencepost.bench.plan import BenchPoint, MeasurementKind, place
+from workloads.model.policy import Delivery
+
+
+class ClaimResult(StrEnum):
+    """What became of a claim."""
+
+    CONFIRMED = "confirmed"  # wherever it was measured
+    DEPENDS = "depends"  # here confirmed, there refuted
+    REFUTED = "refuted"  # wherever it was measured
+    UNCLEAR = "unclear"  # confirmed nowhere, and the spread is too wide to refute it
+    NOT_MEASURED = "not measured"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A quoted figure: what is asked of, and the interval in which the answer must lie."""
+
+    name: str
+    text: str
+    figure: str  # throughput: the cost in per cent; a quantile: the factor by which it grows
+    low: float
+    high: float
+
+    def shown(self, spread: Spread) -> Spread:
+        """A ratio as the claim speaks of it."""
+        if self.figure == MeasurementKind.THROUGHPUT:
+            return Spread(tuple(100 * (1 - value) for value in spread.values))
+        return spread
+
+    def holds(self, spread: Spread) -> bool | None:
+        """Whether the median lies in the interval; None: it does not, and the rounds reach into it."""
+        shown = self.shown(spread)
+        if self.low <= shown.median <= self.high:
+            return True
+        return False if shown.high < self.low or shown.low > self.high else None
+
+
+QUOTED = (
+    Claim(
+        "cost-3-5", "transactions cost 3 to 5 % of throughput", MeasurementKind.THROUGHPUT, float("-inf"), 5.0
+    ),
+    Claim("cost-30-50", "transactions cost 30 to 50 % of throughput", MeasurementKind.THROUGHPUT, 30.0, 50.0),
+    Claim("cost-40", "transactions cost 40 % of throughput", MeasurementKind.THROUGHPUT, 35.0, 45.0),
+    Claim("p50-5-25", "the median latency grows from 5 ms to 15 to 25 ms", "p50", 3.0, 5.0),
+    Claim("p99-20-100", "the 99th percentile grows from 20 ms to 50 to 100 ms", "p99", 2.5, 5.0),
+    Claim("p99-2-8", "the 99th percentile grows from 2 ms to 8 ms", "p99", 3.0, 5.0),
+)
+INTERVALS = {
+    "cost-3-5": "a cost of at most 5 %",
+    "cost-30-50": "a cost from 30 to 50 %",
+    "cost-40": "a cost from 35 to 45 %",
+    "p50-5-25": "a factor from 3 to 5",
+    "p99-20-100": "a factor from 2.5 to 5",
+    "p99-2-8": "a factor from 3 to 5",
+    "amortised": "the ratio at the largest size above that at the smallest, in every round",
+}
+"""How each is judged, in words."""
+AMORTISED = "larger transactions amortise the cost"
+
+
+@dataclass(frozen=True)
+class AnsweredClaim:
+    """A claim with its answer, and where it holds."""
+
+    name: str
+    text: str
+    judged_by: str
+    answer: ClaimResult
+    holds: tuple[str, ...]  # where: in words
+    fails: tuple[str, ...]
+    unclear: tuple[str, ...]
+    depends_on: tuple[str, ...]  # what differs between where it holds and where it fails
+
+    def as_table(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            **{name: value for name, value in vars(self).items() if name != "answer"},
+            "answer": self.answer.value,
+        }
+
+
+def judge(measured: Sequence[Ratio]) -> list[AnsweredClaim]:
+    """Every quoted figure, in the order in which they are quoted."""
+    transactions = [
+        one for one in measured if one.point.delivery is Delivery.TRANSACTIONS and one.point.journal
+    ]
+    return [*(_judged(claim, transactions) for claim in QUOTED), _amortised(transactions)]
+
+
+def _judged(claim: Claim, measured: Sequence[Ratio]) -> AnsweredClaim:
+    asked = [one for one in measured if one.figure == claim.figure]
+    found = [(one, claim.holds(one.spread)) for one in asked]
+
+    def where(answer: bool | None) -> list[Ratio]:
+        return [one for one, holds in found if holds is answer]
+
+    holds, fails, unclear = (
+        tuple(_in_words(claim, one) for one in where(answer)) for answer in (True, False, None)
+    )
+    answer = _answer(len(holds), len(fails), len(unclear))
+    judged_by, depends_on = INTERVALS[claim.name], _depends_on(where(True), where(False))
+    return AnsweredClaim(claim.name, claim.text, judged_by, answer, holds, fails, unclear, depends_on)
+
+
+def _answer(holds: int, fails: int, unclear: int) -> ClaimResult:
+    if not holds + fails + unclear:
+        return ClaimResult.NOT_MEASURED
+    if not holds:
+        return ClaimResult.UNCLEAR if unclear else ClaimResult.REFUTED
+    return ClaimResult.DEPENDS if fails or unclear else ClaimResult.CONFIRMED
+
+
+def _in_words(claim: Claim, ratio: Ratio) -> str:
+    """`librdkafka, 100 inputs: 41 % (38 to 44)`."""
+    shown = claim.shown(ratio.spread)
+    if claim.figure == MeasurementKind.THROUGHPUT:
+        return f"{place(ratio.point)}: costs {shown.median:.0f} % ({shown.low:.0f} to {shown.high:.0f})"
+    return (
+        f"{place(ratio.point)}: x {shown.median:.1f} ({shown.low:.1f} to {shown.high:.1f}), "
+        f"from {ratio.base:.3g} to {ratio.own:.3g} ms"
+    )
+
+
+_DIMENSIONS: dict[str, Callable[[BenchPoint], object]] = {
+    "client": lambda point: point.client,
+    "transaction size": lambda point: point.txn_size,
+    "partitions": lambda point: point.partitions,
+    "workers": lambda point: point.workers,
+}
+
+
+def _depends_on(holds: Sequence[Ratio], fails: Sequence[Ratio]) -> tuple[str, ...]:
+    """The dimensions in which alone a place where it holds differs from one where it fails."""
+    found = []
+    for one in holds:
+        for other in fails:
+            differing = [name for name, of in _DIMENSIONS.items() if of(one.point) != of(other.point)]
+            if len(differing) == 1:
+                found += differing
+    return tuple(name for name in _DIMENSIONS if name in found)
+
+
+def _amortised(measured: Sequence[Ratio]) -> AnsweredClaim:
+    """By client: is the ratio at the largest size above that at the smallest, whatever the round?"""
+    throughput = [one for one in measured if one.figure == MeasurementKind.THROUGHPUT]
+    series: dict[tuple[str, int, int], list[Ratio]] = {}
+    for one in throughput:
+        series.setdefault((one.point.client, one.point.partitions, one.point.workers), []).append(one)
+    told: dict[bool | None, list[str]] = {True: [], False: [], None: []}
+    for ratios in series.values():
+        smallest, *_, largest = sorted(ratios, key=lambda one: one.point.txn_size) * (
+            1 if len(ratios) > 1 else 2
+        )
+        if smallest.point == largest.point:
+            continue
+        if largest.spread.low > smallest.spread.high:
+            above: bool | None = True
+        else:
+            above = False if largest.spread.high < smallest.spread.low else None
+        told[above].append(
+            f"{smallest.point.client}: {_share(smallest)} of the baseline at {smallest.point.txn_size:,}, "
+            f"{_share(largest)} at {largest.point.txn_size:,}"
+        )
+    holds, fails, unclear = (tuple(told[above]) for above in (True, False, None))
+    answer = _answer(len(holds), len(fails), len(unclear))
+    depends_on = ("client",) if holds and fails else ()
+    return AnsweredClaim(
+        "amortised", AMORTISED, INTERVALS["amortised"], answer, holds, fails, unclear, depends_on
+    )
+
+
+def _share(ratio: Ratio) -> str:
+    return f"{100 * ratio.spread.median:.0f} %"

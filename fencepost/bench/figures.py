@@ -1,0 +1,135 @@
+"""What was measured, as ratios to a baseline of the same round with their spread. Pure: no clock, no cluster."""
+
+import math
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from fencepost.bench.plan import BenchPoint, MeasurementKind
+
+QUANTILES: Mapping[str, float] = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999}
+SAMPLES_BEYOND = 1
+"""A quantile is told where at least so many measured values lie above it."""
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One measurement of one point. Rates are per second, times as their names say."""
+
+    point: BenchPoint
+    round: int
+    inputs_per_s: float = 0.0
+    txns_per_s: float = 0.0  # or batches, where there are no transactions
+    failed: int = 0  # transactions or batches that were aborted, or of which nobody knows
+    rate: float = 0.0  # at which inputs were created, where latency is measured
+    latencies_ms: Sequence[float] = ()
+    steps_ms: Mapping[str, float] = field(default_factory=dict)  # of one worker's transaction, mean
+
+    @property
+    def mean_size(self) -> float:
+        """Inputs a transaction, as it came out."""
+        return self.inputs_per_s / self.txns_per_s if self.txns_per_s else 0.0
+
+    def quantile_ms(self, name: str) -> float | None:
+        """A quantile of the latencies; None where there are too few."""
+        return quantile(self.latencies_ms, name)
+
+    def figure(self, name: str) -> float | None:
+        """What is compared: `throughput`, or a quantile's name."""
+        return self.inputs_per_s or None if name == MeasurementKind.THROUGHPUT else self.quantile_ms(name)
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Smallest, middle and largest of what the rounds gave."""
+
+    values: tuple[float, ...]
+
+    @property
+    def low(self) -> float:
+        """The smallest."""
+        return min(self.values)
+
+    @property
+    def median(self) -> float:
+        """The middle."""
+        return statistics.median(self.values)
+
+    @property
+    def high(self) -> float:
+        """The largest."""
+        return max(self.values)
+
+    def as_table(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "min": round(self.low, 4),
+            "median": round(self.median, 4),
+            "max": round(self.high, 4),
+            "rounds": [round(value, 4) for value in self.values],
+        }
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """A figure of a point, divided by that of its baseline in the same round."""
+
+    point: BenchPoint
+    figure: str  # throughput, or a quantile
+    spread: Spread
+    own: float  # median of the figure itself: inputs a second, or milliseconds
+    base: float  # that of the baseline
+
+
+def quantile(values: Sequence[float], name: str) -> float | None:
+    """The quantile `p50`, `p99` or `p99.9`; None where too few values lie above it to tell."""
+    share = QUANTILES[name]
+    if len(values) * (1 - share) < SAMPLES_BEYOND * (share > 0.5) - 1e-9 or not values:
+        return None
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, math.ceil(share * len(ordered)) - 1)]
+
+
+def pooled(measured: Sequence[Measurement], point: BenchPoint) -> list[float]:
+    """The latencies of a point from all rounds, in milliseconds."""
+    return [value for one in measured if one.point == point for value in one.latencies_ms]
+
+
+def ratios(measured: Sequence[Measurement]) -> list[Ratio]:
+    """Every ratio for which both sides were measured in one round."""
+    points = dict.fromkeys(one.point for one in measured)
+    return [
+        ratio
+        for point in points
+        if point != point.baseline
+        for figure in (
+            (MeasurementKind.THROUGHPUT,) if point.kind is MeasurementKind.THROUGHPUT else QUANTILES
+        )
+        if (ratio := _ratio(measured, point, figure)) is not None
+    ]
+
+
+def _ratio(measured: Sequence[Measurement], point: BenchPoint, figure: str) -> Ratio | None:
+    pairs = list(_pairs(measured, point, figure))
+    if not pairs:
+        return None
+    own, base = (statistics.median(side) for side in zip(*pairs, strict=True))
+    return Ratio(point, figure, Spread(tuple(one / other for one, other in pairs)), own, base)
+
+
+def _pairs(measured: Sequence[Measurement], point: BenchPoint, figure: str) -> Iterator[tuple[float, float]]:
+    by_round = {(one.point, one.round): one for one in measured}
+    for (found, number), one in by_round.items():
+        other = by_round.get((point.baseline, number))
+        if found == point and other is not None:
+            values = one.figure(figure), other.figure(figure)
+            if values[0] and values[1]:
+                yield values[0], values[1]
+
+
+def steps_of(measured: Sequence[Measurement], point: BenchPoint) -> dict[str, float]:
+    """Milliseconds that each step of a batch takes: the median of the rounds."""
+    found = [one.steps_ms for one in measured if one.point == point and one.steps_ms]
+    names = dict.fromkeys(name for steps in found for name in steps)
+    return {name: statistics.median(steps.get(name, 0.0) for steps in found) for name in names}

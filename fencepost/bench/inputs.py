@@ -1,0 +1,92 @@
+"""The inputs of a bench: a topic that is filled beforehand, and one that is fed evenly."""
+
+import os
+import time
+from collections.abc import Callable
+
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+
+from fencepost.bench.sight import stamped
+from harness.clients import librdkafka
+from harness.clients.interface import ProducerSettings
+from harness.common.errors import EnvironmentFailure
+from harness.model.vocabulary import Isolation
+
+FILL_TIMEOUT_S = 120.0
+FEED_TIMEOUT_S = 30.0
+QUESTION_TIMEOUT_S = 10.0
+VALUE_BYTES = 100
+PARTITIONS = 12
+
+
+def filler() -> bytes:
+    """What a value holds: nothing that compresses well."""
+    return os.urandom(VALUE_BYTES // 2).hex().encode()
+
+
+def fill(bootstrap: str, topic: str, count: int, check: Callable[[], None]) -> None:
+    """Write so many inputs as fast as it goes; `check` may raise now and then. Raises `EnvironmentFailure`."""
+    producer = Producer(
+        librdkafka.idempotent_producer(ProducerSettings(bootstrap))
+        | {"linger.ms": 20, "queue.buffering.max.messages": 200_000}
+    )
+    value = filler()
+    for n in range(count):
+        while True:
+            try:
+                producer.produce(topic, value, b"%d" % n)
+            except BufferError:
+                producer.poll(0.1)
+            else:
+                break
+        producer.poll(0)
+        if n % 1_000 == 0:
+            check()
+    left = producer.flush(FILL_TIMEOUT_S)
+    if left:
+        raise EnvironmentFailure(f"{left:,} inputs could not be written within {FILL_TIMEOUT_S:g} s")
+
+
+def begin_at_end(bootstrap: str, group: str, topic: str, partitions: int) -> None:
+    """Have a group begin where a topic ends now. Raises `EnvironmentFailure`."""
+    consumer = Consumer(librdkafka.group_consumer(bootstrap, group, "bench", Isolation.READ_COMMITTED))
+    try:
+        ends = []
+        for n in range(partitions):
+            _, end = consumer.get_watermark_offsets(TopicPartition(topic, n), timeout=QUESTION_TIMEOUT_S)
+            ends.append(TopicPartition(topic, n, end))
+        consumer.commit(offsets=ends, asynchronous=False)
+    except KafkaException as error:
+        words = librdkafka.words(librdkafka.error_of(error))
+        raise EnvironmentFailure(f"the offsets of {group} could not be set: {words}") from error
+    finally:
+        consumer.close()
+
+
+class EvenFeed:
+    """Creates inputs at a rate, each with the time of its creation."""
+
+    def __init__(self, bootstrap: str, topic: str, check: Callable[[], None]) -> None:
+        self._producer = Producer(
+            librdkafka.idempotent_producer(ProducerSettings(bootstrap)) | {"linger.ms": 0}
+        )
+        self._topic = topic
+        self._check = check
+        self._fed = 0
+
+    def feed(self, count: int, rate: float, measurement: int) -> None:
+        """Create so many, evenly, and wait until the brokers have them; raises what `check` raises."""
+        value = filler()
+        begun_s = time.monotonic()
+        sent = 0
+        while sent < count:
+            due = min(count, 1 + int((time.monotonic() - begun_s) * rate))
+            for n in range(sent, due):
+                self._producer.produce(self._topic, stamped(measurement, value), b"%d" % (self._fed + n))
+            sent = due
+            self._producer.poll(max(0.0, min(0.05, begun_s + sent / rate - time.monotonic())))
+            self._check()
+        self._fed += sent
+        left = self._producer.flush(FEED_TIMEOUT_S)
+        if left:
+            raise EnvironmentFailure(f"{left:,} inputs could not be written within {FEED_TIMEOUT_S:g} s")

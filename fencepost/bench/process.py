@@ -1,0 +1,35 @@
+"""The entry of every process of a bench; the bench hands it a `ProcessSpec` and a `BenchSpec`."""
+
+import signal
+import socket
+import sys
+from collections.abc import Sequence
+
+from fencepost.bench.shifts import BenchSpec, Shifts
+from fencepost.bench.sight import OutputReader
+from fencepost.runs.process import client_of
+from harness.processes.encoding import decode
+from harness.processes.specs import ObserverSpec, ProcessSpec
+from harness.record.events import JournalBegan
+from harness.record.journal import Journal
+from harness.roles.control import Control
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Be a worker or the reader until told to stop."""
+    process_text, bench_text = argv or sys.argv[1:]
+    process, bench = decode(ProcessSpec, process_text), decode(BenchSpec, bench_text)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the bench, which then says stop
+    control = Control(socket.socket(fileno=process.control_fd))
+    path = process.journal.path
+    if isinstance(process.task, ObserverSpec):
+        OutputReader(process.bootstrap, process.task.partitions, path, control).run()
+        return
+    assert process.worker is not None, "a bench has workers and an observer"
+    begun = JournalBegan(process.journal.name, role=process.role.value, bootstrap=process.bootstrap)
+    with Journal(path, process.journal.zero_ns, begun) as journal:
+        Shifts(process, bench, client_of(bench.client), journal, control).run()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,214 @@
+"""A whole bench: a cluster, rounds of measurements, and what is left of them: a page and its figures."""
+
+import json
+import os
+import platform
+import shutil
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psutil
+
+from fencepost.bench.figures import Measurement, quantile
+from fencepost.bench.inputs import PARTITIONS, VALUE_BYTES
+from fencepost.bench.measure import LATENCY_SHARE, Bench, BenchInterrupted, BenchSite
+from fencepost.bench.plan import BenchRequest, MeasurementKind, in_order, place
+from fencepost.bench.told import as_json
+from fencepost.runs.preparing import prepare_cluster
+from fencepost.runs.programs import jvm_spec
+from harness.cluster import ClusterSpec
+from harness.cluster.config import SETTINGS, replication
+from harness.cluster.kinds.kind import ClusterParts
+from harness.cluster.kinds.registry import CLUSTERS
+from harness.common.secrets import redact_text
+from harness.processes.spawn import Supervisor
+from harness.processes.specs import JvmSpec
+from harness.record import run_tables as store
+from harness.runner.interrupt import Interrupt, InterruptPhase
+from harness.runner.processes import OBSERVER_ENDPOINT
+from harness.runner.progress import Progress
+from harness.settings.options import Options
+from reports.html.bench import draw
+
+if TYPE_CHECKING:
+    from harness.environment import Prepared
+
+NAME = "bench"
+"""The folder in the store."""
+FIGURES, PAGE = "bench.json", "bench.html"
+RETENTION: Mapping[str, str] = {"log.retention.check.interval.ms": "5000"}
+TOLD = (
+    *("min.insync.replicas", "replica.fetch.wait.max.ms", "num.io.threads", "num.network.threads"),
+    *("transaction.state.log.num.partitions", "offsets.topic.num.partitions"),
+)
+"""The broker settings that a page shows, beside those that the user has given."""
+
+
+@dataclass(frozen=True)
+class BenchResult:
+    """What a bench leaves."""
+
+    figures: Mapping[str, Any]
+    folder: Path
+
+    @property
+    def page(self) -> Path:
+        """The page with its plots."""
+        return self.folder / PAGE
+
+
+def bench(options: Options, asked: BenchRequest, progress: Progress, command: str) -> BenchResult:
+    """Measure, and leave a page. Raises KeyboardInterrupt where it was interrupted before anything was measured."""
+    from harness.environment.cache import cache_folder
+
+    progress.phase("preparing")
+    cache = cache_folder()
+    prepared = prepare_cluster(options, cache, progress.say, clients=asked.clients)
+    started = datetime.now(UTC)
+    folder = store.create(Path(options.store), NAME, started)
+    measured: list[Measurement] = []
+
+    def left(cut_short: str) -> BenchResult:
+        about = _about(options, prepared, started, command)
+        figures = as_json(asked, measured, cut_short=cut_short, about=about)
+        (folder / "journals").rmdir()
+        (folder / FIGURES).write_text(json.dumps(figures, indent=1) + "\n")
+        (folder / PAGE).write_text(draw(figures), encoding="utf-8")
+        return BenchResult(figures, folder)
+
+    try:
+        cut = _measured(options, asked, prepared, cache, folder, measured, progress)
+        if not measured:
+            raise KeyboardInterrupt
+    except BaseException as error:
+        if measured:
+            left(redact_text(str(error)) or "interrupted")
+            progress.say(f"what was measured until then: {folder / PAGE}")
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
+    progress.phase("drawing")
+    return left("interrupted" if cut else "")
+
+
+def _measured(
+    options: Options,
+    asked: BenchRequest,
+    prepared: "Prepared",
+    cache: Path,
+    folder: Path,
+    measured: list[Measurement],
+    progress: Progress,
+) -> bool:
+    """Bring a cluster up, and put every measurement into `measured`; whether the user has cut it short."""
+    from harness.environment.doctor import DISK_MB, memory_mb
+    from harness.environment.ports import PortBlock
+    from harness.environment.resources import require
+    from harness.processes.guardian import sweep_leftovers
+
+    require(memory_mb(options.brokers), DISK_MB, folder)
+    for what in sweep_leftovers():
+        progress.say(f"ended what an earlier run had left: {what}")
+    assert options.seed is not None
+    rounds = (in_order(asked.points(), n, options.seed) for n in range(asked.rounds))
+    order = [*asked.warm_up(), *chain.from_iterable(rounds)]
+    with Interrupt() as interrupt, ExitStack() as stack:
+        supervisor = stack.enter_context(Supervisor())
+        ports = stack.enter_context(PortBlock(cache, first_port=options.first_port))
+        scratch = supervisor.scratch_folder(NAME)
+        progress.phase("cluster")
+        parts = ClusterParts(_spec(options), scratch, prepared, supervisor, ports.take)
+        cluster = stack.enter_context(CLUSTERS[options.cluster].open(parts))
+        interrupt.stage = InterruptPhase.MEASURING
+        site = BenchSite(cluster, supervisor, interrupt, scratch, _jvm(asked, scratch, prepared))
+        try:
+            _rounds(Bench(asked, order, site), asked, measured, progress)
+        except BenchInterrupted:
+            return True
+    return False
+
+
+def _rounds(work: Bench, asked: BenchRequest, measured: list[Measurement], progress: Progress) -> None:
+    """Every measurement, round by round."""
+    progress.phase("input")
+    work.open()
+    progress.phase("warm-up")
+    for _ in asked.warm_up():
+        work.measure(None)
+    count = len(asked.points())
+    begun_s = time.monotonic()
+    for n in range(asked.rounds):
+        progress.phase(f"round {n + 1} of {asked.rounds}")
+        for _ in range(count):
+            one = work.measure(n)
+            measured.append(one)
+            left_s = (time.monotonic() - begun_s) / len(measured) * (asked.rounds * count - len(measured))
+            progress.say(f"{len(measured)}/{asked.rounds * count}  {_line(one)}  ({left_s:.0f} s left)")
+
+
+def _line(one: Measurement) -> str:
+    """A measurement in a line of the progress."""
+    point = one.point
+    name = f"{point.delivery.value}, {place(point)}" + ("" if point.journal else ", without journal")
+    if point.kind is MeasurementKind.THROUGHPUT:
+        return f"{name}: {one.inputs_per_s:,.0f} inputs/s"
+    told = quantile(one.latencies_ms, "p50")
+    return f"{name}: median {told:.1f} ms at {one.rate:.0f}/s" if told else f"{name}: nothing seen"
+
+
+def _spec(options: Options) -> ClusterSpec:
+    return ClusterSpec(
+        brokers=options.brokers,
+        endpoints=(OBSERVER_ENDPOINT,),
+        kafka=options.kafka,
+        settings={**RETENTION, **options.settings},
+        heap_mb=options.heap_mb,
+        transaction_version=options.transaction_version,
+    )
+
+
+def _jvm(asked: BenchRequest, folder: Path, prepared: "Prepared") -> JvmSpec | None:
+    return jvm_spec("java", folder, prepared) if "java" in asked.clients else None
+
+
+def _about(options: Options, prepared: "Prepared", started: datetime, command: str) -> dict[str, Any]:
+    """How it was measured."""
+    from confluent_kafka import libversion
+
+    redacted = options.redacted()
+    house = {**SETTINGS, **replication(options.brokers)}
+    return {
+        "started": started.isoformat(timespec="seconds"),
+        "seed": options.seed,
+        "command": command,
+        "machine": {
+            "cores": os.cpu_count(),
+            "memory_gb": round(psutil.virtual_memory().total / 1e9, 1),
+            "system": f"{platform.system()} {platform.machine()}",
+            "load": [round(load, 2) for load in os.getloadavg()],
+        },
+        "versions": {
+            "fencepost": version("fencepost"),
+            "kafka": options.kafka,
+            "java": prepared.java.version,
+            "librdkafka": libversion()[0],
+            "confluent-kafka": version("confluent-kafka"),
+            "python": platform.python_version(),
+        },
+        "cluster": {
+            "brokers": options.brokers,
+            "heap_mb": options.heap_mb,
+            "replication": int(replication(options.brokers)["default.replication.factor"]),
+            "input_partitions": PARTITIONS,
+            "record_bytes": VALUE_BYTES,
+            "latency_share": LATENCY_SHARE,
+            "settings": {**{name: house[name] for name in TOLD}, **redacted.settings},
+        },
+    }

@@ -1,0 +1,78 @@
+"""The reader of a bench: a read-committed consumer that says when it was given each output.
+
+An input's value begins with the number of its measurement and the time of its creation, on the clock that all
+processes of a machine share; the pipeline repeats it, so that an output tells how old it is.
+"""
+
+import struct
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+from confluent_kafka import OFFSET_END, Consumer, TopicPartition
+
+from harness.clients import librdkafka
+from harness.clients.records import consume
+from harness.model.vocabulary import Isolation
+from harness.processes.control_line import Report
+from harness.roles.control import Control
+
+BATCH = 2_000
+_SEEN = struct.Struct("<qqq")  # measurement, creation, sight: nanoseconds of the monotonic clock
+
+
+def stamped(measurement: int, filler: bytes) -> bytes:
+    """The value of an input that is created now."""
+    return b"%d %d " % (measurement, time.monotonic_ns()) + filler
+
+
+def stamp(value: bytes | None) -> tuple[int, int]:
+    """Measurement and creation of a value; (0, 0) where it bears none."""
+    words = (value or b"").split(b" ", 2)
+    if len(words) < 3 or not (words[0].isdigit() and words[1].isdigit()):
+        return 0, 0
+    return int(words[0]), int(words[1])
+
+
+class OutputReader:
+    """Reads a topic at read_committed from its end on, and writes down what it is given."""
+
+    def __init__(
+        self, bootstrap: str, places: Sequence[tuple[str, int]], path: Path, control: Control
+    ) -> None:
+        self._control = control
+        self._path = path
+        self._consumer = Consumer(
+            librdkafka.reader(bootstrap, "bench-reader", Isolation.READ_COMMITTED)
+            | {"fetch.wait.max.ms": 500}
+        )
+        self._consumer.assign([TopicPartition(*place, OFFSET_END) for place in places])
+
+    def run(self) -> None:
+        """Read until told to stop; say how much was given."""
+        self._control.tell(Report(ready=True))
+        given = 0
+        with self._path.open("wb", buffering=0) as file:
+            while not self._control.stopping:
+                self._control.listen()
+                given += self._take(file)
+                self._control.tell(Report(given=given))
+        self._consumer.close()
+
+    def _take(self, file: BinaryIO) -> int:
+        first = consume(self._consumer, 1, 0.1)
+        if not first:
+            return 0
+        batch = first + consume(self._consumer, BATCH, 0.0)
+        now_ns = time.monotonic_ns()
+        file.write(b"".join(_SEEN.pack(*stamp(record.value()), now_ns) for record in batch))
+        return len(batch)
+
+
+def seen(path: Path, measurement: int) -> Iterator[tuple[int, int]]:
+    """Creation and sight of every output of a measurement, in nanoseconds; a torn last one is left out."""
+    body = path.read_bytes()
+    for number, created_ns, seen_ns in _SEEN.iter_unpack(body[: len(body) - len(body) % _SEEN.size]):
+        if number == measurement:
+            yield created_ns, seen_ns

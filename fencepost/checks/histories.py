@@ -1,0 +1,79 @@
+"""From history files to verdicts: what their clients told, and nothing else, decides."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial, reduce
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fencepost.checks.verdict_rules import decide_external
+from harness.common.errors import FencepostError, UnreadableInput
+from harness.history_files.url import Url
+from harness.results.reasons import ReasonCode
+from harness.results.verdict import CheckResult, Verdict
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from checkers.checking.bisect import BatchResults
+    from checkers.external.read_files import HistoryFile
+
+
+def check_histories_files(
+    spark: "SparkSession",
+    files: Sequence[Path | Url],
+    allow: frozenset[str],
+    phase: Callable[[str], None] = lambda name: None,
+) -> list[Verdict | FencepostError]:
+    """A verdict for each file or folder of tables, all in one job, or why there is none.
+
+    `phase` is told what begins.
+    """
+    told = check_each_run(spark, dict(enumerate(files)), allow, phase)
+    return [
+        decide_external(path, answer) if isinstance(answer, CheckResult) else answer
+        for run, path in enumerate(files)
+        for answer in (told[run],)
+    ]
+
+
+def check_each_run(
+    spark: "SparkSession",
+    files: Mapping[int, Path | Url],
+    allow: frozenset[str],
+    phase: Callable[[str], None] = lambda name: None,
+) -> Mapping[int, CheckResult | FencepostError]:
+    """What the checkers say of each file or folder of tables, by its number, or why nothing can be said."""
+    from checkers.checking.bisect import each
+    from checkers.external.read_files import HistoryFile
+
+    asked = [HistoryFile(run, path) for run, path in files.items()]
+    return each(asked, partial(_judge_together, spark, allow, phase)) if asked else {}
+
+
+def _judge_together(
+    spark: "SparkSession",
+    allow: frozenset[str],
+    phase: Callable[[str], None],
+    asked: "Sequence[HistoryFile]",
+) -> "BatchResults":
+    """What one job says of all of them; raises only errors of ours."""
+    from checkers.checking.bisect import BatchResults
+    from checkers.checking.external_histories import check_histories
+    from checkers.external.read_files import Histories, read_histories
+    from checkers.external.read_folders import read_folders
+    from checkers.spark.errors import errors_of_ours
+
+    phase("reading")
+    with errors_of_ours():
+        folders = [history for history in asked if history.is_folder]
+        texts = [history for history in asked if not history.is_folder]
+        readers = ((read_histories, texts), (read_folders, folders))
+        read = reduce(Histories.with_more, [reader(spark, some) for reader, some in readers if some])
+        sound = [history.run for history in asked if history.run not in read.errors]
+        judged = {}
+        if sound:
+            judged = check_histories(read.ops, read.micro, read.names, sound, allowed=allow, phase=phase)
+    unread = {run: UnreadableInput(str(error)) for run, error in read.errors.items()}
+    told = (answer for answer in judged.values() if isinstance(answer, CheckResult))
+    crashed = any(set(judgement.broken) - {ReasonCode.NOTHING_READ} for judgement in told)
+    return BatchResults({**judged, **unread}, crashed)

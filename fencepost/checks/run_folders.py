@@ -1,0 +1,104 @@
+"""Which runs or histories a path on the command line stands for."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.common.errors import UnreadableInput
+from harness.common.secrets import redact_text
+from harness.history_files.url import Url, is_url
+from harness.record.run_tables import PLAN
+from harness.results.suite import SUITE_FILE
+
+TABLES_MARK = "micro.parquet"
+"""A folder with it is a history that was written straight to Parquet."""
+
+
+@dataclass(frozen=True)
+class NamedHistory:
+    """A history that was asked for: its name as given, and its folder, its file, or why there is neither."""
+
+    history: str
+    folder: Path | None = None
+    file: Path | Url | None = None  # an external history
+    error: str | None = None
+
+
+def expand(path: str) -> list[NamedHistory]:
+    """The run at `path`, or the runs in it, newest last."""
+    if not path:  # an unset variable, perhaps, and not the folder where we are
+        return [
+            NamedHistory(path, error="a path is empty: name a stored run, a store, or a file of a history")
+        ]
+    if is_url(path):
+        return [NamedHistory(redact_text(path), file=Url(path))]
+    try:
+        return _expand(path)
+    except OSError as trouble:
+        return [NamedHistory(path, error=f"{trouble.filename or path} cannot be read: {trouble.strerror}")]
+
+
+def one_run(path: str) -> Path:
+    """The folder of the one run at `path`; raises `UnreadableInput`."""
+    found = expand(path)
+    if found[0].folder is None:
+        raise UnreadableInput(
+            found[0].error or f"{path} is an external history; this command needs a stored run"
+        )
+    if Path(path) != found[0].folder:
+        raise UnreadableInput(f"{path} holds several runs; say which, for instance {found[-1].history}")
+    return found[0].folder
+
+
+def _expand(path: str) -> list[NamedHistory]:
+    place = Path(path)
+    if (place / PLAN).is_file():
+        return [NamedHistory(path, place)]
+    if (place / TABLES_MARK).exists():
+        return [_tables(path)]
+    if place.is_dir():
+        beneath = place / "runs" if (place / SUITE_FILE).is_file() and (place / "runs").is_dir() else place
+        runs = sorted(_runs(beneath), key=lambda run: (run.name, str(run)))
+        if runs:
+            return [NamedHistory(str(run), run) for run in runs]
+        none = (
+            f"{path} is no stored run and holds none (there is no {PLAN}), and is no folder of tables "
+            f"(there is no {TABLES_MARK}); files of histories are named one by one, as {path}/*.jsonl"
+        )
+        return [NamedHistory(path, error=none)]
+    if place.exists():
+        return [_file(path)]
+    return [NamedHistory(path, error=f"there is no {path}")]
+
+
+def _tables(path: str) -> NamedHistory:
+    """A folder of tables, unless one of them is missing."""
+    from harness.history_files.schema import TABLES
+
+    missing = [f"{name}.parquet" for name in TABLES if not (Path(path) / f"{name}.parquet").exists()]
+    if missing:
+        are = "is" if len(missing) == 1 else "are"
+        return NamedHistory(path, error=f"{path} is no folder of tables: {', '.join(missing)} {are} missing")
+    return NamedHistory(path, file=Path(path))
+
+
+def _file(path: str) -> NamedHistory:
+    """A history, unless its name or its first bytes say that it is none: Spark is not started for that."""
+    from harness.history_files.first_look import require_readable
+
+    try:
+        require_readable(Path(path))
+    except UnreadableInput as error:
+        return NamedHistory(path, error=str(error))
+    return NamedHistory(path, file=Path(path))
+
+
+def _runs(place: Path) -> Iterator[Path]:
+    """Runs in a store (`NAME/TIME`) or in one of its names; links, such as `latest`, are not followed."""
+    for child in place.iterdir():
+        if child.is_symlink() or not child.is_dir():
+            continue
+        if (child / PLAN).is_file():
+            yield child
+        else:
+            yield from (run for run in child.iterdir() if not run.is_symlink() and (run / PLAN).is_file())

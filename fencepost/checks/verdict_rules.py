@@ -1,0 +1,273 @@
+"""The rules that decide whether a run or an external history is valid, unknown or invalid.
+
+- **invalid**: a check found an anomaly that is not allowed.
+- **unknown**: no such anomaly, and at least one rule gives a reason.
+- **valid**: neither.
+
+Each rule in `RULES` is one function from a run to reasons. The codes of the reasons are explained in docs/reasons.md.
+An external history has no faults and no goals: it is unknown only if a check crashed, or if nothing was read in it.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from fencepost.aims import expand, key_of
+from fencepost.checks.evidence import KILLED, Evidence
+from harness.history_files.url import Url
+from harness.model.pipeline import PipelineSpec
+from harness.model.vocabulary import Guarantee
+from harness.results.reasons import Reason, ReasonCode
+from harness.results.run_metadata import RunMetadata
+from harness.results.verdict import CheckResult, FaultReport, Validity, Verdict
+from harness.results.wording import several
+from harness.settings.run_file import StoredPlan
+
+
+@dataclass(frozen=True)
+class CheckedRun:
+    """All that the rules look at: what the run says of itself, and what its checks found."""
+
+    plan: StoredPlan
+    facts: RunMetadata | None  # None: the run was killed before its end
+    judgement: CheckResult
+
+    @property
+    def faults(self) -> Iterable[FaultReport]:
+        """The faults that the run reports; none if it was killed."""
+        return self.facts.faults if self.facts else ()
+
+
+def was_interrupted(run: CheckedRun) -> Iterator[Reason]:
+    """A run that was interrupted is unknown."""
+    if run.facts is not None and run.facts.interrupted:
+        yield Reason(ReasonCode.INTERRUPTED, "the run was interrupted")
+
+
+def was_killed(run: CheckedRun) -> Iterator[Reason]:
+    """A run without metadata.json is unknown, because it does not say what its faults did."""
+    if run.facts is None:
+        yield KILLED
+
+
+def has_problems(run: CheckedRun) -> Iterator[Reason]:
+    """A run that reports a problem is unknown: a stage that was not drained, a reader that did not come to the end."""
+    if run.facts is not None:
+        yield from run.facts.evidence_problems
+
+
+def has_broken_checks(run: CheckedRun) -> Iterator[Reason]:
+    """A run is unknown if a check crashed, or if its evidence is not whole."""
+    yield from run.judgement.broken.values()
+
+
+def fault_did_not_act(run: CheckedRun) -> Iterator[Reason]:
+    """A run is unknown if one of its faults did not act."""
+    for fault in run.faults:
+        if not fault.acted:
+            text = f"{fault.fault} did not act: {fault.evidence}"
+            yield Reason(ReasonCode.FAULT_DID_NOT_ACT, text, fault.fault)
+
+
+def fault_has_no_evidence(run: CheckedRun) -> Iterator[Reason]:
+    """A run is unknown if a fault is said to have acted without evidence."""
+    for fault in run.faults:
+        if fault.acted and not fault.evidence:
+            yield Reason(ReasonCode.FAULT_NOT_PROVEN, f"nothing proves that {fault.fault} acted", fault.fault)
+
+
+def fault_ended_before_it_began(run: CheckedRun) -> Iterator[Reason]:
+    """A run is unknown if the times of a fault make no sense."""
+    for fault in run.faults:
+        if fault.acted and fault.end_s is not None and fault.end_s < fault.start_s:
+            yield Reason(ReasonCode.FAULT_NOT_PROVEN, f"{fault.fault} ended before it began", fault.fault)
+
+
+def fault_was_not_healed(run: CheckedRun) -> Iterator[Reason]:
+    """A run is unknown if a fault has no end."""
+    for fault in run.faults:
+        if fault.acted and fault.end_s is None:
+            yield Reason(ReasonCode.FAULT_NOT_HEALED, f"{fault.fault} was not healed", fault.fault)
+
+
+def fault_was_not_planned(run: CheckedRun) -> Iterator[Reason]:
+    """A run is unknown if a fault that `--nemesis` names is not in its schedule."""
+    if run.facts is None:
+        return
+    asked = expand(run.plan.options.nemesis or (), run.plan.pipeline)
+    planned = {key_of(injection, asked) for injection in run.plan.schedule}
+    for name in asked:
+        if name not in planned:
+            text = f"{name} was asked for, and the schedule has none"
+            yield Reason(ReasonCode.FAULT_NOT_PLANNED, text, name)
+
+
+def faults_were_not_carried_out(run: CheckedRun) -> Iterator[Reason]:
+    """A run is unknown if it reports fewer faults than were planned."""
+    if run.facts is None:
+        return
+    planned = Counter(str(injection.get("fault")) for injection in run.plan.schedule)
+    missing = (planned - Counter(fault.fault for fault in run.faults)).total()
+    if missing > 0:
+        text = f"the run ended before {several(missing, 'planned fault')} could be carried out"
+        yield Reason(ReasonCode.FAULTS_NOT_CARRIED_OUT, text)
+
+
+def goal_was_not_met(run: CheckedRun) -> Iterator[Reason]:
+    """A run is unknown if it did not reach a goal that was not waived."""
+    for goal, why in unmet_goals(run).items():
+        yield Reason(ReasonCode.GOAL_NOT_MET, f"{goal} was not exercised: {why}", goal)
+
+
+RULES: tuple[Callable[[CheckedRun], Iterator[Reason]], ...] = (
+    was_interrupted,
+    was_killed,
+    has_problems,
+    has_broken_checks,
+    fault_did_not_act,
+    fault_has_no_evidence,
+    fault_ended_before_it_began,
+    fault_was_not_healed,
+    fault_was_not_planned,
+    faults_were_not_carried_out,
+    goal_was_not_met,
+)
+"""Each rule gives the reasons for which a run cannot be valid. The first reason is the one in the summary."""
+
+
+def decide(evidence: Evidence, judgement: CheckResult) -> Verdict:
+    """Decide on a stored run by the rules, and write down why."""
+    from reports.summary import summary
+
+    run = CheckedRun(evidence.plan, evidence.facts, judgement)
+    facts = evidence.facts or RunMetadata()
+    reasons = reasons_against(run)
+    valid = Validity.UNKNOWN if reasons else Validity.VALID
+    if any(not found.allowed for found in judgement.anomalies.values()):
+        valid = Validity.INVALID
+    pipeline = evidence.plan.pipeline
+    return Verdict(
+        history=evidence.history,
+        name=evidence.plan.options.name or pipeline.name or evidence.plan.options.run_name,
+        seed=evidence.plan.options.seed,
+        valid=valid,
+        summary=summary(
+            valid,
+            judgement.anomalies,
+            facts.faults,
+            unknown_because=reasons,
+            coverage=judgement.coverage,
+            not_checked=judgement.not_checked,
+            guarantee=pipeline.guarantee,
+        ),
+        anomalies=judgement.anomalies,
+        not_checked=judgement.not_checked,
+        not_exercised={
+            **facts.unscheduled,
+            **waived_goals(run),
+            **permitted_and_not_needed(pipeline, judgement),
+            **unmet_goals(run),
+        },
+        unknown_because=reasons,
+        warnings=list(facts.unexpected_errors),
+        checked=judgement.checked,
+        faults=facts.faults,
+        churn=facts.churn,
+        coverage=judgement.coverage,
+        stats=judgement.stats,
+        unsettled=judgement.unsettled,
+        requests=facts.requests,
+    )
+
+
+def decide_external(path: Path | Url, judgement: CheckResult) -> Verdict:
+    """Decide on an external history, and write down why.
+
+    `unseen` alone makes no history invalid in which nothing was read: a record that nobody was to read is not lost.
+    """
+    from reports.summary import summary
+
+    reasons = list(judgement.broken.values())
+    bad = {name for name, found in judgement.anomalies.items() if not found.allowed}
+    if ReasonCode.NOTHING_READ in judgement.broken:
+        bad -= {"unseen"}
+    valid = Validity.INVALID if bad else Validity.UNKNOWN if reasons else Validity.VALID
+    return Verdict(
+        history=str(path),
+        name=path.name.split(".")[0],
+        seed=None,
+        valid=valid,
+        summary=summary(
+            valid,
+            judgement.anomalies,
+            unknown_because=reasons,
+            coverage=judgement.coverage,
+            not_checked=judgement.not_checked,
+            committed="ok operation",
+        ),
+        anomalies=judgement.anomalies,
+        not_checked=judgement.not_checked,
+        unknown_because=reasons,
+        checked=judgement.checked,
+        coverage=judgement.coverage,
+        stats=judgement.stats,
+        unsettled=judgement.unsettled,
+    )
+
+
+def reasons_against(run: CheckedRun) -> list[Reason]:
+    """Return the reasons of all rules, in their order. The run and its tables may say the same: that is one reason."""
+    reasons: dict[str, Reason] = {}
+    for rule in RULES:
+        for reason in rule(run):
+            reasons.setdefault(reason.text, reason)
+    return list(reasons.values())
+
+
+def unmet_goals(run: CheckedRun) -> dict[str, str]:
+    """Return the goals that the run did not reach, and why: those that it reports, and those that were not counted."""
+    counted = {
+        goal.name: f"{goal.text}; {goal.remedy}"
+        for goal in run.plan.pipeline.goals
+        if not goal.waived and not run.judgement.coverage.get(goal.counted)
+    }
+    return {**(run.facts.unmet_goals if run.facts else {}), **counted}
+
+
+def waived_goals(run: CheckedRun) -> dict[str, str]:
+    """Return the goals that the run did not reach and did not have to reach, and why not."""
+    return {
+        goal.name: goal.waived
+        for goal in run.plan.pipeline.goals
+        if goal.waived and not run.judgement.coverage.get(goal.counted)
+    }
+
+
+def permitted_and_not_needed(pipeline: PipelineSpec, judgement: CheckResult) -> dict[str, str]:
+    """Return the anomalies that a weaker guarantee permits and that did not occur.
+
+    The run has not shown that the pipeline keeps this guarantee and no better one. It changes nothing.
+    """
+    stages = {f" of {one.name}": Guarantee(one.guarantee) for one in pipeline.stages if one.guarantee}
+    missed = {}
+    for whose, guarantee in {"": pipeline.guarantee, **stages}.items():
+        permitted = guarantee.permits
+        if permitted is None or permitted not in judgement.checked:
+            continue
+        found = judgement.anomalies.get(permitted)
+        if found is None or (whose and not found.allowed and not found.permitted):
+            missed[permitted] = (
+                f"{guarantee.value}{whose} permits it, and it did not occur; kill-worker provokes it"
+            )
+    return missed
+
+
+def healed_ns(facts: RunMetadata) -> int | None:
+    """When the last fault was healed, in nanoseconds of run time; 0: there was no fault; None: not known."""
+    ends = [fault.end_s for fault in facts.faults if fault.acted]
+    if None in ends:
+        ends = [phase.end_s for phase in facts.phases if phase.name == "heal"]
+        if not ends:
+            return None
+    return round(1e9 * max((end for end in ends if end is not None), default=0.0))

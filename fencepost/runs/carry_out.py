@@ -1,0 +1,308 @@
+"""`fencepost run`: from options to a verdict. The one place where all rooms meet."""
+
+import shutil
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fencepost import registry
+from fencepost.runs.planning import draw, facts_of, plan_run, plan_test, require_ready, tag_for, witness_of
+from fencepost.runs.preparing import end_what_is_left, planned_mb, prepare_cluster
+from fencepost.runs.run_spark import RunSpark
+from harness.cluster import ClusterSpec
+from harness.cluster.kinds.kind import ClusterParts
+from harness.cluster.kinds.registry import CLUSTERS, kafka_of, sized
+from harness.common.errors import FencepostError
+from harness.common.secrets import redact_text
+from harness.databases.backlog import DatabaseBacklog
+from harness.databases.interface import DatabaseParts, Service
+from harness.databases.registry import STORES
+from harness.model.promises import HISTORY_FILE
+from harness.processes.spawn import Supervisor
+from harness.record import run_tables as store
+from harness.record.client_history import crc_of
+from harness.results.reasons import ReasonCode
+from harness.results.run_metadata import RunMetadata
+from harness.results.verdict import Verdict
+from harness.runner import schedule as schedules
+from harness.runner.clients_seen import note_clients
+from harness.runner.end_markers import OffsetEndMarkers, SentinelEndMarkers
+from harness.runner.final_state import FinalState
+from harness.runner.interrupt import Interrupt, InterruptPhase
+from harness.runner.processes import OBSERVER_ENDPOINT, RunClock
+from harness.runner.progress import Progress
+from harness.runner.run import Ahead, RunPlan, RunResources, perform
+from harness.runner.run_log import RunLog
+from harness.runner.schedule import Schedule
+from harness.runner.tabulate import Ends, rows_of, tabulate, unexpected_errors
+from harness.settings.client_choice import ClientChoice
+from harness.settings.options import Options
+from harness.settings.run_file import StoredPlan
+from harness.witness import FETCHED
+from workloads.custom.pipeline import CustomPipeline
+from workloads.model.workload import Workload
+
+if TYPE_CHECKING:
+    from fencepost.runs.planning import Planned
+    from harness.environment import Prepared
+
+
+def run(
+    options: Options,
+    progress: Progress,
+    *,
+    command: str,
+    schedule: Schedule | None = None,
+) -> tuple[Verdict, Path]:
+    """Break a cluster under a pipeline and judge it; returns the verdict and the run's folder.
+
+    Args:
+        schedule: the faults and the churn of a stored run; None: the seed draws them.
+    """
+    workload = registry.pipeline_of(options)
+    options = sized(options)
+    require_ready(workload)
+    drawn = draw(options, workload) if schedule is None else schedule
+    _tell_plan(options, drawn, progress)
+    if options.master.startswith("spark://"):  # before a run for which nobody could give a verdict
+        from checkers.spark.remote import reach
+
+        reach(options.master)
+    with Interrupt() as interrupt, ExitStack() as stack:
+        spark = RunSpark(options, stack)
+        performed = perform_run(options, progress, command, workload, drawn, interrupt, stack, spark)
+        try:
+            with performed.run_log.steps() as begin:
+                verdict = spark.decide(performed.folder, begin)
+        except FencepostError:
+            progress.say(f"the run is kept: `fencepost check {performed.folder}` judges it")
+            raise
+        performed.facts().save(performed.folder / "metadata.json")
+        _leave(performed.folder, verdict, performed.run_log)
+        return verdict, performed.folder
+
+
+def perform_alone(options: Options, progress: Progress, *, command: str) -> Path:
+    """Break a cluster under a pipeline, and leave in the run's folder what `fencepost check` judges.
+
+    Raises KeyboardInterrupt where the run was asked to end early: it would be one of another length.
+    """
+    workload = registry.pipeline_of(options)
+    options = sized(options)
+    require_ready(workload)
+    drawn = draw(options, workload)
+    _tell_plan(options, drawn, progress)
+    with Interrupt() as interrupt, ExitStack() as stack:
+        performed = perform_run(options, progress, command, workload, drawn, interrupt, stack, None)
+        if interrupt.came:
+            raise KeyboardInterrupt
+        return performed.folder
+
+
+def _tell_plan(options: Options, drawn: Schedule, progress: Progress) -> None:
+    """The schedule, as it was drawn."""
+    progress.say("planned, in seconds after the first input:" if drawn.injections else _no_faults(options))
+    for injection in drawn.injections:
+        progress.say(f"  {injection}")
+    for turn in drawn.churn:
+        progress.say(f"  {turn}")
+
+
+def _no_faults(options: Options) -> str:
+    """Why none are planned."""
+    if options.defect and options.nemesis is None:
+        return f"no faults are planned: {options.defect} does harm without any"
+    return "no faults are planned"
+
+
+@dataclass(frozen=True)
+class FinishedRun:
+    """A run that is over, with its tables: it can be judged now, or with others."""
+
+    folder: Path
+    plan: StoredPlan
+    run_log: RunLog
+    facts: Callable[[], RunMetadata]
+
+
+def perform_run(
+    options: Options,
+    progress: Progress,
+    command: str,
+    workload: "Planned",
+    drawn: Schedule,
+    interrupt: Interrupt,
+    stack: ExitStack,
+    spark: RunSpark | None,
+) -> FinishedRun:
+    """Run the pipeline under faults, and turn what it left into tables. Nothing is judged.
+
+    `spark` starts before the run is over. None: the run is judged later, with others.
+    """
+    from harness.environment.cache import cache_folder
+    from harness.environment.doctor import DISK_MB, memory_mb
+    from harness.environment.ports import PortBlock
+    from harness.environment.resources import require
+
+    root = Path(options.store)
+    progress.phase("preparing")
+    cache = cache_folder()
+    prepared = _prepare(options, workload, cache, progress.say)
+    started = datetime.now(UTC)
+    folder = store.create(root, options.name or workload.name, started)
+    require(memory_mb(options.brokers), DISK_MB + planned_mb(options), folder)
+    end_what_is_left(cache, progress.say)
+    digest = digest_of(workload)
+    tag = tag_for(options)
+    test = plan_test(options, workload, drawn, folder, prepared, tag)
+    clock = RunClock(time.monotonic_ns(), time.time() * 1000)
+    plan = plan_run(options, test, drawn, command, started, clock)
+    plan.save(folder / store.PLAN)
+    stack.enter_context(store.going_on(folder))
+    run_log = RunLog(progress, clock)
+    if options.nemesis is None and not drawn.injections and not options.defect:
+        nemeses = registry.nemeses().values()
+        run_log.unmet_goals["faults"] = schedules.too_short(nemeses, options.time_limit_s)
+    supervisor = stack.enter_context(Supervisor())
+    ports = stack.enter_context(PortBlock(cache, first_port=options.first_port))
+
+    def facts() -> RunMetadata:
+        return run_log.facts(interrupt.came, drawn.unscheduled, _versions(options, prepared))
+
+    with ExitStack() as up:
+        with run_log.phase("stores"):
+            made = DatabaseParts(folder, supervisor, ports.take, prepared.postgres)
+            services, backlog = _stores_up(test, made, up)
+        with run_log.phase("cluster"):
+            parts = ClusterParts(_cluster_of(options, test, tag), folder, prepared, supervisor, ports.take)
+            cluster = up.enter_context(CLUSTERS[options.cluster].open(parts))
+            run_log.features = cluster.finalized()
+        store.point_latest(root, folder)  # not before: a run that was ended early has no evidence to look at
+        try:
+            ends = (
+                SentinelEndMarkers(cluster, backlog) if test.pipeline.journaled else OffsetEndMarkers(cluster)
+            )
+            running = RunResources(cluster, supervisor, interrupt, ends, services, backlog)
+            ahead = Ahead(
+                (lambda: spark.start(prepared.java)) if spark else lambda: None,
+                spark.lead_s() if spark else 0.0,
+            )
+            quiet = perform(test, running, run_log, ahead)
+            note_edit(workload, digest, run_log)
+        except FencepostError as error:
+            run_log.problem(ReasonCode.RUN_FAILED, f"the run failed: {redact_text(str(error))}")
+            facts().save(folder / "metadata.json")
+            raise
+    interrupt.stage = InterruptPhase.JUDGING
+    _tabulate(folder, plan, run_log, quiet)
+    facts().save(folder / "metadata.json")
+    return FinishedRun(folder, plan, run_log, facts)
+
+
+def _stores_up(
+    test: RunPlan, parts: DatabaseParts, up: ExitStack
+) -> tuple[dict[str, Service], DatabaseBacklog]:
+    """The servers of the pipeline's stores, by kind, and what asks its tables how many inputs are left."""
+    ups = {kind: up.enter_context(STORES[kind].up(parts)) for kind in test.pipeline.stores}
+    inputs = {
+        table.name: STORES[table.store].inputs(STORES[table.store].address(parts.folder))
+        for table in test.pipeline.stored_inputs
+    }
+    backlog = DatabaseBacklog(inputs)
+    up.callback(backlog.close)
+    return {kind: service for kind, service in ups.items() if service is not None}, backlog
+
+
+def _cluster_of(options: Options, test: RunPlan, tag: str) -> ClusterSpec:
+    """The cluster that these options ask for, with a listener for each client endpoint."""
+    return ClusterSpec(
+        brokers=options.brokers,
+        endpoints=(OBSERVER_ENDPOINT, *test.worker_endpoints),
+        kafka=options.kafka,
+        settings=options.settings,
+        heap_mb=options.heap_mb,
+        witness=witness_of(options),
+        bootstrap=options.bootstrap,
+        client_config=options.client_config,
+        tag=tag,
+        groups=tuple(stage.group for stage in test.pipeline.stages if stage.group is not None),
+        keep_topics=options.keep == "topics",
+        permits=options.permits or (),
+        transaction_version=options.transaction_version,
+    )
+
+
+def _prepare(options: Options, workload: "Planned", cache: Path, say: Callable[[str], None]) -> "Prepared":
+    """Find or fetch what a run needs."""
+    from fencepost.checks.spark import prepare_archive
+
+    stores = facts_of(options, workload).stores
+    ready = prepare_cluster(
+        options, cache, say, clients=(ClientChoice.of(options.client).name,), stores=stores
+    )
+    prepare_archive(ready.java, say)
+    return ready
+
+
+def digest_of(pipeline: Workload | CustomPipeline) -> str | None:
+    """A digest of the files that describe a user's pipeline; None for a workload."""
+    return pipeline.digest() if isinstance(pipeline, CustomPipeline) else None
+
+
+def note_edit(pipeline: Workload | CustomPipeline, digest: str | None, run_log: RunLog) -> None:
+    """Note a problem if the description of a pipeline was edited during the run: its final readers read it again."""
+    if isinstance(pipeline, CustomPipeline) and pipeline.digest() != digest:
+        file = str(pipeline.described.file)
+        words = f"{file}, or a file that its functions stand in, was changed while the run went on"
+        run_log.problem(ReasonCode.DESCRIPTION_CHANGED, words, file)
+
+
+def _leave(folder: Path, verdict: Verdict, run_log: RunLog) -> None:
+    """Write the verdict and its report."""
+    from reports.html.page import write_report
+
+    verdict.save(folder / "verdict.json")
+    with run_log.phase("report"):
+        write_report(folder, verdict, run_log.now_s())
+
+
+def _tabulate(folder: Path, plan: StoredPlan, run_log: RunLog, quiet: FinalState) -> None:
+    """Turn what the run left into tables; the segment files go unless they are to be kept."""
+    with run_log.phase("tables"):
+        tabulate(folder, plan, Ends(quiet.leaders, quiet.high_watermarks, quiet.compacted))
+        run_log.rows, run_log.compacted = rows_of(folder), quiet.compacted
+        run_log.refused_logs = quiet.refused
+        if plan.promises.history:
+            run_log.history_crc = crc_of(folder / HISTORY_FILE)
+        run_log.unexpected_errors += unexpected_errors(folder)
+        note_clients(folder, ClientChoice.of(plan.options.client), run_log)
+        if plan.options.keep != "logs":
+            _drop_segments(folder)
+
+
+def _drop_segments(folder: Path) -> None:
+    """The segment files stand in `log/` now; the brokers' own logs stay."""
+    for room in ("brokers", FETCHED):
+        for data in (folder / room).glob("*/data"):
+            shutil.rmtree(data)
+    shutil.rmtree(folder / FETCHED, ignore_errors=True)
+
+
+def _versions(options: Options, prepared: "Prepared") -> dict[str, str]:
+    from confluent_kafka import libversion
+
+    database = prepared.postgres
+    return {
+        "fencepost": version("fencepost"),
+        "kafka": kafka_of(options),
+        "java": f"{prepared.java.version} ({prepared.java.origin})",
+        "librdkafka": libversion()[0],
+        "confluent-kafka": version("confluent-kafka"),
+        "pyspark": version("pyspark"),
+        **({"postgres": f"{database.version} ({database.origin})"} if database else {}),
+    }

@@ -1,0 +1,260 @@
+"""From options to a plan: the schedule of faults, what is fixed before a run begins, and what repeats it."""
+
+import secrets
+from dataclasses import asdict, replace
+from datetime import datetime
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING
+
+from fencepost import registry
+from fencepost.aims import aimed, expand
+from fencepost.runs.programs import programs_of
+from fencepost.runs.shapes import draw_churn, shaped, txn_timeout_ms
+from harness.clients.interface import SESSION_TIMEOUT_MS
+from harness.cluster import Ability
+from harness.cluster.config import ports_of
+from harness.cluster.kinds.registry import CLUSTERS, can
+from harness.common.errors import UsageError
+from harness.databases.registry import STORES
+from harness.environment.ports import SIZE
+from harness.model.pipeline import PipelineSpec
+from harness.model.promises import (
+    FETCH,
+    OFFSETS,
+    SEGMENTS,
+    SENTINELS,
+    Promises,
+    final_readers,
+    observer,
+    store_reader,
+)
+from harness.runner import schedule as schedules
+from harness.runner.churn import endpoints_more, joining
+from harness.runner.nemesis import FaultTargets, Nemesis
+from harness.runner.processes import RunClock
+from harness.runner.run import RunPlan
+from harness.runner.schedule import Schedule
+from harness.settings.client_choice import ClientChoice
+from harness.settings.options import Options
+from harness.settings.run_file import StoredPlan
+from harness.settings.tags import new_tag
+from workloads.custom.command import require_executable
+from workloads.custom.pipeline import CustomPipeline
+from workloads.custom.tagged import require_told
+from workloads.custom.trial import require_working
+from workloads.defects.defect import Defect
+from workloads.defects.registry import policy_of
+from workloads.model.workload import Workload
+
+if TYPE_CHECKING:
+    from harness.environment import Prepared
+
+OF_OUR_LOOP = (
+    "defect", "churn_s", "overrun_share", "workers", "client", "txn_size", "abort_share", "empty_share", "record_bytes",
+    "group_protocol", "assignor", "static_membership", "txn_timeout_s",
+)  # fmt: skip
+"""Options that say what our own programs do."""
+Planned = Workload | CustomPipeline
+"""What a run can be of."""
+SPARE_ENDPOINTS = 2
+"""Client endpoints beyond one a worker and those that faults keep: for workers that end by themselves."""
+
+
+def user_facts(options: Options, pipeline: CustomPipeline, tag: str) -> PipelineSpec:
+    """The facts of a user's pipeline. Raises `UsageError` where the options ask for what only ours can have."""
+    usual = Options()
+    if asked := [key for key in OF_OUR_LOOP if getattr(options, key) != getattr(usual, key)]:
+        key = asked[0].removesuffix("_s").replace("_", "-")
+        instead = (
+            "set `instances` in the file" if key == "workers" else "leave it out of a run with --pipeline"
+        )
+        raise UsageError(f"{key} is for the workloads of Fencepost: {instead}")
+    if CLUSTERS[options.cluster].shared:
+        require_told(pipeline.described)
+    return pipeline.facts(options, tag)
+
+
+def require_ready(pipeline: Planned) -> None:
+    """Raise `UsageError` where a user's pipeline cannot be run: before anything is started."""
+    if isinstance(pipeline, CustomPipeline):
+        for stage in pipeline.described.stages:
+            require_executable(stage, pipeline.described.folder)
+        require_working(pipeline.described)
+
+
+def defect_of(options: Options) -> Defect | None:
+    """The defect that these options ask for."""
+    return registry.defects()[options.defect] if options.defect else None
+
+
+def facts_of(options: Options, workload: Planned, tag: str = "") -> PipelineSpec:
+    """What the pipeline is in a run of these options. Raises `UsageError` where it cannot have what they ask for."""
+    if isinstance(workload, CustomPipeline):
+        return user_facts(options, workload, tag)
+    if options.defect:
+        client = ClientChoice.of(options.client).name
+        registry.defects()[options.defect].require(workload, client, registry.workloads().values())
+    policy, timeout_ms = policy_of(options.defect), txn_timeout_ms(options)
+    return shaped(workload.facts(options, tag, policy=policy, txn_timeout_ms=timeout_ms), options, workload)
+
+
+def draw(options: Options, workload: Planned) -> Schedule:
+    """The schedule of these options: the same for the same seed. Raises `UsageError`."""
+    nemeses = registry.nemeses()
+    defect = defect_of(options)
+    named = options.nemesis is not None
+    facts = facts_of(options, workload)
+    if options.nemesis is not None:
+        names = expand(options.nemesis, facts)
+    elif defect is not None:
+        names = list(defect.nemesis)
+    else:
+        names = [name for name, nemesis in nemeses.items() if nemesis.by_default]
+    workers = workers_of(facts)
+    targets = FaultTargets(
+        brokers=tuple(range(1, options.brokers + 1)),
+        places=tuple(facts.places),
+        workers=workers,
+        steps={stage.name: stage.steps for stage in facts.stages},
+        zombie_steps={stage.name: stage.zombie_steps for stage in facts.stages},
+        groups={stage.name: stage.group for stage in facts.stages if stage.group is not None},
+        transactional_ids={stage.name: tuple(stage.transactional_ids.values()) for stage in facts.stages},
+        writes={stage.name: stage.writes for stage in facts.stages},
+        endpoints=tuple(f"w{n}" for n in range(sum(map(len, workers.values())))),
+        can=can(options),
+        unnamed=tuple(
+            stage.name for stage in facts.stages if stage.unnamed and Ability.REQUESTS in can(options)
+        ),
+        stage=defect.stage_of(workload) if defect and isinstance(workload, Workload) and not named else None,
+        step=defect.step.value if defect and defect.step and not named else None,
+        services=tuple(kind for kind in facts.stores if STORES[kind].served),
+    )
+    witness_of(options)  # which may be one that cannot be had
+    rng = Random(f"{options.seed}/schedule")
+    chosen: list[Nemesis] = [aimed(name, nemeses) for name in names]
+    drawn = schedules.draw(chosen, targets, options.time_limit_s, rng, named=named or defect is not None)
+    return replace(drawn, churn=draw_churn(options, facts, drawn.injections))
+
+
+def tag_for(options: Options) -> str:
+    """What a run's own topics, groups and ids begin with; nothing on a cluster of its own."""
+    return new_tag(options.prefix, kept=options.keep == "topics") if CLUSTERS[options.cluster].shared else ""
+
+
+def workers_of(facts: PipelineSpec) -> dict[str, tuple[str, ...]]:
+    """The workers of each stage, by name."""
+    return {stage.name: stage.workers for stage in facts.stages}
+
+
+def plan_test(
+    options: Options,
+    workload: Planned,
+    drawn: Schedule,
+    folder: Path,
+    prepared: "Prepared | None" = None,
+    tag: str = "",
+) -> RunPlan:
+    """Everything that is fixed before the run begins. `prepared`: for a client that runs on Java; `tag`: what the run's
+    topics, groups and ids begin with on a cluster that others use.
+    """
+    facts = facts_of(options, workload, tag)
+    workers = workers_of(facts)
+    facts = facts.with_workers(joining(drawn.churn), shared=policy_of(options.defect).shared_id)
+    nemeses = registry.nemeses()
+    kept = sum(nemeses[injection.fault].keeps_endpoint for injection in drawn.injections)
+    endpoints = sum(map(len, workers.values())) + kept + endpoints_more(drawn.churn) + SPARE_ENDPOINTS
+    require_ports(options, endpoints + 1)
+    programs, own = programs_of(options, workload, facts, folder, prepared, tag)
+    return RunPlan(
+        options=options,
+        folder=folder,
+        pipeline=facts,
+        workers=workers,
+        worker_endpoints=tuple(f"w{n}" for n in range(endpoints)),
+        injections=drawn.injections,
+        churn=drawn.churn,
+        nemeses=nemeses,
+        programs=programs,
+        own=own,
+    )
+
+
+def require_ports(options: Options, endpoints: int) -> None:
+    """Raise `UsageError` for more brokers and client endpoints than one block of ports has room for."""
+    needed = ports_of(options.brokers, endpoints)
+    if needed > SIZE:
+        raise UsageError(
+            f"{options.brokers} brokers and {endpoints} client endpoints take {needed} ports, and a run has {SIZE}: "
+            "choose fewer --brokers, fewer --workers, or fewer faults that replace workers"
+        )
+
+
+def session_timeout_ms(options: Options) -> int:
+    """How long a group member may send no heartbeat. In the consumer protocol, the brokers' settings decide."""
+    setting = options.settings.get("group.consumer.session.timeout.ms", "")
+    return (
+        int(setting) if options.group_protocol == "consumer" and setting.isdecimal() else SESSION_TIMEOUT_MS
+    )
+
+
+def plan_run(
+    options: Options, test: RunPlan, drawn: Schedule, command: str, started: datetime, clock: RunClock
+) -> StoredPlan:
+    """All that is needed to repeat the run, and the one wall-clock time."""
+    return StoredPlan(
+        options,
+        {
+            "id": secrets.randbits(62),
+            "started": started.isoformat(timespec="seconds"),
+            "seed": options.seed,
+            "command": command,
+            "wall_ms_at_zero": clock.wall_ms_at_zero,
+            "session_timeout_ms": session_timeout_ms(options),
+            "promises": asdict(promises_of(options, test)),
+            **({"churn": [turn.as_table() for turn in drawn.churn]} if drawn.churn else {}),
+        },
+        [injection.as_table() for injection in drawn.injections],
+        test.pipeline.as_table(),
+    )
+
+
+def witness_of(options: Options) -> str:
+    """How the brokers' logs are read: as asked, or every replica's where that can be."""
+    segments = Ability.SEGMENTS in CLUSTERS[options.cluster].can
+    if options.witness == SEGMENTS and not segments:
+        raise UsageError(
+            f"the segment files of a cluster of kind {options.cluster} cannot be read: leave out witness=segments"
+        )
+    return options.witness or (SEGMENTS if segments else FETCH)
+
+
+def promises_of(options: Options, test: RunPlan) -> Promises:
+    """The evidence that the run will leave."""
+    kind = CLUSTERS[options.cluster]
+    topics = [topic.name for topic in test.pipeline.topics]
+    tables = tuple(table.name for table in test.pipeline.tables)
+    witness = witness_of(options)
+    broken = {premise for one in test.injections for premise in test.nemeses[one.fault].breaks}
+    return Promises(
+        journaled=tuple(stage.name for stage in test.pipeline.stages if stage.journaled),
+        witness=witness,
+        internal_logs=test.pipeline.internal_topics,
+        transactions=test.pipeline.transactional,
+        offsets_within=any(
+            stage.group and (stage.transactional_ids or (not stage.journaled and stage.txn_timeout_ms))
+            for stage in test.pipeline.stages
+        ),
+        ends=SENTINELS if test.pipeline.journaled else OFFSETS,
+        replicas=witness == SEGMENTS,
+        readers=(
+            *final_readers(topics),
+            *((store_reader(tables),) if tables else ()),
+            observer(test.pipeline.written),
+        ),
+        tables=tables,
+        free_stages=test.pipeline.free_stages,
+        history=bool(test.pipeline.free_stages),
+        broken_premises=tuple(sorted(broken)),
+        one_clock=kind.one_clock,
+    )

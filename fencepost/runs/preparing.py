@@ -1,0 +1,101 @@
+"""What a cluster is started from, held ready: found or fetched, with the user's broker settings looked at."""
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness.cluster import Ability
+from harness.cluster.kinds.registry import CLUSTERS
+from harness.common.errors import EnvironmentFailure
+from harness.extras import require_extra
+from harness.settings.client_choice import ClientChoice
+from harness.settings.options import Options
+
+if TYPE_CHECKING:
+    from harness.environment import Prepared
+
+
+def prepare_cluster(
+    options: Options,
+    cache: Path,
+    say: Callable[[str], None],
+    *,
+    clients: Sequence[str],
+    stores: Collection[str] = (),
+) -> "Prepared":
+    """Find or fetch it, and hold the broker settings against those that Kafka knows. Raises `FencepostError`.
+
+    `clients`: those that the workers use; `stores`: the kinds of store that the pipeline has.
+    """
+    from harness.cluster.broker_settings import TOOL, check_settings, documented_settings
+    from harness.environment.client_parts import client_parts
+    from harness.environment.container_image import PACKET_FILTER
+    from harness.environment.java import java, require_in_process
+    from harness.environment.jvm import broker_command
+    from harness.environment.prepare import prepare
+
+    if "postgres" in stores:
+        require_extra("a workload with tables in PostgreSQL", "psycopg")
+    if "java" in clients:  # before anything is made for a Java that will not do
+        require_in_process(java(options.java))
+    pinned = ClientChoice.of(options.client).pinned
+    client = client_parts(pinned, cache, say, mirror=options.mirror) if pinned else None
+    ready = prepare(
+        *(options.kafka, options.java, options.toxiproxy, cache, say),
+        mirror=options.mirror,
+        postgres_choice=options.postgres if "postgres" in stores else None,
+        image_choice=image_choice(options, say) if CLUSTERS[options.cluster].image else None,
+    )
+    if ready.image and not ready.image.drops_packets and _drops_packets(options):
+        raise EnvironmentFailure(
+            f"the image {ready.image.name} does not say that it has iptables (label {PACKET_FILTER}=yes), which "
+            "drop-packets needs: choose --set image=bundled, or another fault"
+        )
+
+    def tool(folder: Path) -> Sequence[str]:
+        return broker_command(ready.java, ready.kafka, main=TOOL, args=[], folder=folder)
+
+    if options.settings:
+        known = documented_settings(cache, ready.kafka.version, tool)
+        for name in check_settings(options.settings, known):
+            say(f"Kafka {ready.kafka.version} does not document the broker setting {name}")
+    return replace(ready, client=client)
+
+
+def _drops_packets(options: Options) -> bool:
+    from nemeses.registry import NEMESES
+
+    asked = (NEMESES.get(name.partition("@")[0]) for name in options.nemesis or ())
+    return any(fault is not None and Ability.PACKETS in fault.needs for fault in asked)
+
+
+def image_choice(options: Options, say: Callable[[str], None]) -> str:
+    """Which image to look for: the official one has no iptables."""
+    if options.image == "auto" and _drops_packets(options):
+        say(
+            "drop-packets needs iptables, which the official image has not: an image of this machine's parts is used"
+        )
+        return "bundled"
+    return options.image
+
+
+def end_what_is_left(cache: Path, say: Callable[[str], None]) -> None:
+    """End what earlier runs have left, and say so."""
+    from harness.containers.leftovers import sweep
+    from harness.processes.guardian import sweep_leftovers
+
+    for left in [*sweep_leftovers(), *sweep(cache)]:
+        say(f"ended what an earlier run had left: {left}")
+
+
+BYTES_AN_INPUT = 6_000
+"""Of all that a run leaves, for each input: three replicas of each record, journals and tables. Measured."""
+
+COPIES = 12
+"""Of a padded record: an input and up to three outputs of it, on three replicas."""
+
+
+def planned_mb(options: Options) -> int:
+    """About what the run will leave on the disk."""
+    return round(options.rate * options.time_limit_s * (BYTES_AN_INPUT + COPIES * options.record_bytes) / 1e6)

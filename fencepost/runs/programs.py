@@ -1,0 +1,126 @@
+"""What runs in the processes of a run: our own loop on either client, or a user's commands; and what is ours anyway."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fencepost.runs.shapes import empty_share, txn_timeout_ms
+from harness.cluster.kinds.registry import clients_are_proxied
+from harness.databases.registry import STORES
+from harness.model.pipeline import PipelineSpec
+from harness.processes.program import Program
+from harness.processes.specs import (
+    ClientSpec,
+    ConnectionSpec,
+    CustomPipelineSpec,
+    JvmSpec,
+    MembershipSpec,
+    RunSpec,
+    TransactionsSpec,
+    WorkloadSpec,
+)
+from harness.settings.client_choice import ClientChoice
+from harness.settings.options import Options
+from workloads.custom.command import ExternalProgram
+from workloads.custom.pipeline import CustomPipeline
+from workloads.custom.tagged import names_told
+from workloads.loop.program import PythonProgram
+from workloads.model.workload import Workload
+
+if TYPE_CHECKING:
+    from harness.environment import Prepared
+
+PROCESS = "fencepost.runs.process"
+"""The module that every process of ours runs."""
+
+
+def programs_of(
+    options: Options,
+    pipeline: Workload | CustomPipeline,
+    facts: PipelineSpec,
+    folder: Path,
+    prepared: "Prepared | None",
+    tag: str,
+) -> tuple[Mapping[str, Program], Program]:
+    """The programs of the stages, by stage, and that of feeder, observer and readers."""
+    if isinstance(pipeline, CustomPipeline):
+        described = pipeline.tagged(tag).described
+        own = PythonProgram(PROCESS, _run_spec(options, facts, CustomPipelineSpec(described.file, tag)))
+        told = {**names_told(described), "client_config": _told_config(options)}
+        commands = {
+            stage.name: ExternalProgram(stage, described.folder, folder, told) for stage in described.stages
+        }
+        return commands, own
+    ours = PythonProgram(
+        PROCESS,
+        _run_spec(options, facts, _workload_spec(options, pipeline, facts, folder, prepared, tag)),
+        prepared.client.environment() if prepared and prepared.client else {},
+    )
+    return {stage.name: ours for stage in facts.stages}, ours
+
+
+def _run_spec(options: Options, facts: PipelineSpec, pipeline: WorkloadSpec | CustomPipelineSpec) -> RunSpec:
+    """What every process of ours is told."""
+    assert options.seed is not None, "a run is planned with a seed"
+    return RunSpec(
+        seed=options.seed,
+        compression=options.compression,
+        record_bytes=options.record_bytes,
+        journaled=True,
+        connection=_connection(options),
+        partition_counts=facts.partition_counts,
+        pipeline=pipeline,
+    )
+
+
+def _connection(options: Options) -> ConnectionSpec:
+    config = Path(options.client_config).expanduser().resolve() if options.client_config else None
+    return ConnectionSpec(config, proxied=clients_are_proxied(options))
+
+
+def _told_config(options: Options) -> str:
+    """The file of client properties that a user's program needs; empty: it connects without any."""
+    connection = _connection(options)
+    return "" if connection.proxied or connection.client_config is None else str(connection.client_config)
+
+
+def _workload_spec(
+    options: Options,
+    workload: Workload,
+    facts: PipelineSpec,
+    folder: Path,
+    prepared: "Prepared | None",
+    tag: str,
+) -> WorkloadSpec:
+    client = ClientChoice.of(options.client)
+    return WorkloadSpec(
+        name=workload.name,
+        tag=tag,
+        defect=options.defect,
+        topic_partitions=workload.partitions(options),
+        stores={kind: STORES[kind].address(folder) for kind in facts.stores},
+        client=ClientSpec(client.name, client.version, jvm_spec(client.name, folder, prepared)),
+        membership=MembershipSpec(options.group_protocol, options.assignor, options.static_membership),
+        transactions=TransactionsSpec(
+            txn_size=options.txn_size,
+            abort_share=options.abort_share,
+            timeout_ms=txn_timeout_ms(options),
+            empty_share=empty_share(options, workload),
+            overrun_share=options.overrun_share,
+        ),
+    )
+
+
+def jvm_spec(client: str, folder: Path, prepared: "Prepared | None") -> JvmSpec | None:
+    """What the JVM in a worker is started from; None: there is none in it."""
+    if client != "java" or prepared is None:
+        return None
+    from harness.environment.java import jvm_library
+    from harness.environment.jvm import jvm_flags
+
+    return JvmSpec(
+        jvm_library(prepared.java),
+        tuple((prepared.client and prepared.client.class_path) or prepared.kafka.class_path),
+        folder / "workers",
+        tuple(jvm_flags(prepared.java)),
+    )

@@ -1,0 +1,91 @@
+"""The Spark that decides one run: the shared one, or one of the run's own that starts while its last seconds pass."""
+
+import logging
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from checkers.spark.interrupts import interruptible
+from fencepost.checks.decide import decide_run, open_evidence
+from fencepost.checks.spark import LARGE_INPUTS, LARGE_WARM_UP_S, WARM_UP_S, begin_early
+from fencepost.sharing.client import Refused
+from fencepost.sharing.spark import SparkParts, SparkRequest, shared_spark
+from harness.common.errors import FencepostError
+from harness.environment.java import Java
+from harness.results.verdict import Verdict
+from harness.settings.options import Options
+
+if TYPE_CHECKING:
+    from checkers.spark.session import StartingSpark
+
+log = logging.getLogger(__name__)
+
+LEAST_S = 12.0
+"""Spark starts this long before the time limit at the latest."""
+WAIT = "wait for Spark"
+
+
+class RunSpark:
+    """The shared Spark, if the environment names one and the run is small. If it refuses, the run starts its own."""
+
+    def __init__(self, options: Options, stack: ExitStack) -> None:
+        self._options, self._stack = options, stack
+        self._shared = None if is_large(options) else shared_spark()
+        self._java: Java | None = None
+        self._own: StartingSpark | None = None
+
+    def lead_s(self) -> float:
+        """Seconds before the time limit at which to call `start`: half a run at most."""
+        warm_up_s = LARGE_WARM_UP_S if is_large(self._options) else WARM_UP_S
+        return min(warm_up_s, max(self._options.time_limit_s / 2, LEAST_S))
+
+    def start(self, java: Java) -> None:
+        """Let Spark come up in the background. A Spark of the run's own ends with the stack."""
+        self._java = java
+        if self._shared is not None:
+            try:
+                self._shared.start(self._parts(java))
+                return
+            except Refused as error:
+                log.info("this run starts a Spark of its own: %s", error)
+                self._shared = None
+        self._own = self._started(java)
+
+    def decide(self, folder: Path, phase: Callable[[str], None]) -> Verdict:
+        """The verdict on what the run left; `phase` receives the name of each step. Raises `FencepostError`."""
+        assert self._java is not None, "no run comes to its end without `start`"
+        phase(WAIT)
+        if self._shared is not None:
+            request = SparkRequest(self._parts(self._java), [str(folder.absolute())])
+            try:
+                (result,) = self._shared.decide(request, phase)
+            except Refused as error:
+                log.warning("this run starts a Spark of its own after all: %s", error)
+            else:
+                if isinstance(result, FencepostError):
+                    raise result
+                return replace(result, history=str(folder))
+        own = self._own or self._started(self._java)
+        with interruptible(own):
+            return decide_run(own.session(), open_evidence(str(folder), folder), phase)
+
+    def _started(self, java: Java) -> "StartingSpark":
+        options = self._options
+        pending = begin_early(java, options.master, options.spark_conf, _inputs(options))
+        self._stack.callback(pending.close)
+        return pending
+
+    def _parts(self, java: Java) -> SparkParts:
+        return SparkParts(str(java.home), self._options.master, self._options.spark_conf)
+
+
+def is_large(options: Options) -> bool:
+    """Whether a run with these options leaves a large history."""
+    return _inputs(options) > LARGE_INPUTS
+
+
+def _inputs(options: Options) -> float:
+    """How many inputs the run is fed."""
+    return options.rate * options.time_limit_s

@@ -1,0 +1,87 @@
+"""What a run's options make of its pipeline: sizes of records, time-outs, the goals of unusual transactions, and
+workers that come and go.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from random import Random
+from typing import TYPE_CHECKING
+
+from harness.common.errors import UsageError
+from harness.model.goals import Goal
+from harness.model.pipeline import PipelineSpec
+from harness.model.vocabulary import Exercise
+from harness.runner import churn
+from harness.runner.churn import PlannedChange
+from harness.runner.nemesis import PlannedFault
+from harness.settings.options import Options
+
+if TYPE_CHECKING:
+    from workloads.model.workload import Workload
+
+LONGER = "a longer --time-limit or a higher --rate helps"
+
+
+def txn_timeout_ms(options: Options) -> int:
+    """The time-out of the pipeline's transactions."""
+    return round(1000 * options.txn_timeout_s)
+
+
+def empty_share(options: Options, workload: "Workload") -> float:
+    """The share of batches that an empty transaction goes before."""
+    return workload.empty_share if options.empty_share is None else options.empty_share
+
+
+def draw_churn(
+    options: Options, facts: PipelineSpec, injections: Sequence[PlannedFault]
+) -> tuple[PlannedChange, ...]:
+    """Who joins and leaves, and when: the same for the same seed. Whom a fault is to strike stays. Raises
+    `UsageError` for a pipeline without groups.
+    """
+    if not options.churn_s:
+        return ()
+    workers = {stage.name: stage.workers for stage in facts.stages if stage.group is not None}
+    if not workers:
+        raise UsageError(
+            f"churn needs a workload with a consumer group, and {facts.name} has none: choose another --workload"
+        )
+    struck = {one.target.name.rpartition("/")[2] for one in injections if one.target.role == "worker"}
+    rng = Random(f"{options.seed}/churn")
+    return churn.draw(rng, options.churn_s, options.time_limit_s, workers, struck)
+
+
+def shaped(facts: PipelineSpec, options: Options, workload: "Workload") -> PipelineSpec:
+    """The facts of a workload with what these options add. Raises `UsageError` where it cannot have that."""
+    from workloads.model.padding import largest_bytes
+
+    if options.record_bytes and not any(one.transforms for one in workload.deliveries):
+        raise UsageError(
+            f"record-bytes needs a workload that makes outputs of inputs, and {workload.name} does not: "
+            "choose another --workload"
+        )
+    limit = largest_bytes(options.record_bytes)
+    if limit is not None:
+        facts = facts.with_topics({"max.message.bytes": str(limit)})
+    delivers = any(one.transactional and one.transforms for one in workload.deliveries)
+    for key, share in (("empty-share", options.empty_share), ("overrun-share", options.overrun_share)):
+        if share and not delivers:
+            raise UsageError(
+                f"{key} needs a workload that delivers its outputs in transactions, and {workload.name} does not: "
+                "choose another --workload"
+            )
+    return replace(facts, goals=(*facts.goals, *_goals(options, workload)))
+
+
+def _goals(options: Options, workload: "Workload") -> list[Goal]:
+    """That what the run asks for has happened."""
+    asked: list[tuple[Exercise, str]] = []
+    if empty_share(options, workload) > 0:
+        asked += [
+            (Exercise.EMPTY, "no transaction was committed with nothing in it"),
+            (Exercise.OFFSETS_ONLY, "no transaction was committed with offsets alone"),
+        ]
+        if any(stage.notes for stage in workload.stages):
+            asked.append((Exercise.OUTPUTS_ONLY, "no transaction was committed with outputs alone"))
+    if options.overrun_share > 0:
+        asked.append((Exercise.TIMED_OUT, "no transaction outlived its time-out"))
+    return [Goal(shape.value, shape.value, text, LONGER) for shape, text in asked]

@@ -1,0 +1,284 @@
+"""The process of the shared server. A thread for each request; Spark and the cluster start with the first one."""
+
+import json
+import logging
+import os
+import select
+import shlex
+import socket
+import socketserver
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fencepost import registry
+from fencepost.checks.decide import decide_runs, open_evidence
+from fencepost.checks.evidence import Evidence
+from fencepost.checks.spark import begin_early
+from fencepost.command_line import command_line
+from fencepost.runs.preparing import prepare_cluster
+from fencepost.sharing.client import LAST_WORDS_FILE
+from fencepost.sharing.cluster import SharedCluster
+from fencepost.sharing.spark import SparkParts, SparkRequest, result_as_json
+from harness.cluster import ClusterSpec
+from harness.cluster.kinds.kind import ClusterParts
+from harness.cluster.kinds.registry import CLUSTERS, require_given
+from harness.common.errors import EnvironmentFailure, FencepostError, UsageError
+from harness.environment.cache import cache_folder
+from harness.environment.doctor import DISK_MB, memory_mb
+from harness.environment.java import java
+from harness.environment.ports import PortBlock
+from harness.environment.resources import require
+from harness.processes.guardian import sweep_leftovers
+from harness.processes.spawn import Supervisor
+from harness.results.verdict import Verdict
+from harness.settings.options import FIELDS, Options, parse_set
+
+if TYPE_CHECKING:
+    from checkers.spark.session import StartingSpark
+
+log = logging.getLogger(__name__)
+
+Tell = Callable[[dict[str, Any]], None]
+"""Sends a line to a client. It never raises: other clients wait for what a request has begun."""
+LOOK_S = 1.0
+"""How often the server looks whether the process that started it is there."""
+CLUSTER_KEYS = (
+    *("cluster", "image", "kafka", "brokers", "broker", "heap-mb", "transaction-version"),
+    *("java", "toxiproxy", "mirror", "first-port"),
+)
+"""The options that describe a cluster; all others belong to a run."""
+REPEATED_KEYS = ("cluster", "image", "brokers", "broker", "heap-mb", "transaction-version")
+"""Of these, what the command of a run on a cluster of its own names too."""
+READY_TIMEOUT_S = 60.0
+
+
+class OneSpark:
+    """One Spark for all clients that need the same. It decides for one client after the other."""
+
+    def __init__(self) -> None:
+        self._state = threading.Lock()
+        self._at_work = threading.Lock()
+        self._parts: SparkParts | None = None
+        self._pending: StartingSpark | None = None
+
+    def answer(self, request: SparkRequest, tell: Tell) -> None:
+        """Carry out a request."""
+        with self._at_work if request.runs else nullcontext():
+            try:
+                pending = self._started(request.parts)
+                if pending is None:
+                    why = "the shared Spark has another Java, other settings, or is another installation's"
+                    tell({"refused": why})
+                    return
+                results = self._decide(pending, request, tell) if request.runs else []
+            except EnvironmentFailure as error:  # this client uses its own Spark; the next one gets a new one
+                self._forget()
+                tell({"refused": f"the shared Spark is gone: {error}"})
+            except FencepostError as error:
+                tell({"refused": str(error)})
+            else:
+                tell({"results": [result_as_json(one) for one in results]})
+
+    def close(self) -> None:
+        """End Spark, in the middle of whatever it does."""
+        with self._state:
+            pending, self._pending = self._pending, None
+        if pending is not None:
+            pending.kill()
+            pending.close()
+
+    def _started(self, parts: SparkParts) -> "StartingSpark | None":
+        """The Spark, which may still be coming up. None if it has other parts."""
+        with self._state:
+            if self._pending is None and parts.installation == SparkParts.installation:
+                self._pending = begin_early(java(parts.java_home), parts.master, parts.conf, inputs=0)
+                self._parts = parts
+            return self._pending if self._parts == parts else None
+
+    def _forget(self) -> None:
+        with self._state:
+            pending, self._pending = self._pending, None
+        if pending is not None:
+            pending.close()
+
+    def _decide(
+        self, pending: "StartingSpark", request: SparkRequest, tell: Tell
+    ) -> list[Verdict | FencepostError]:
+        """A result for each run. Raises `EnvironmentFailure` if Spark is gone."""
+        opened = [_open(Path(folder)) for folder in request.runs]
+        runs = [one for one in opened if not isinstance(one, FencepostError)]
+        allow = frozenset(request.allow)
+        decided = decide_runs(pending.session(), runs, allow, lambda name: tell({"progress": name}))
+        if gone := next((one for one in decided if isinstance(one, EnvironmentFailure)), None):
+            raise gone
+        results = iter(decided)
+        return [one if isinstance(one, FencepostError) else next(results) for one in opened]
+
+
+def _open(folder: Path) -> Evidence | FencepostError:
+    try:
+        return open_evidence(str(folder), folder)
+    except FencepostError as error:
+        return error
+
+
+class OneCluster:
+    """One cluster for all clients. All must name the same options."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._stack = ExitStack()
+        self._words: Sequence[str] | None = None
+        self._answer: dict[str, Any] = {}
+
+    def answer(self, words: Sequence[str], tell: Tell) -> None:
+        """Tell where the cluster is, or why there is none: every other client would fail as the first one does."""
+        with self._lock:
+            if self._words is None:
+                self._answer, self._words = self._start(words, tell), words
+            answer, first = self._answer, self._words
+        if words != first:
+            why = (
+                "the tests of a session share one cluster, and fencepost_cluster_options says two things: "
+                f"{shlex.join(first)} and {shlex.join(words)}"
+            )
+            answer = {"refused": why, "status": int(UsageError.exit_status)}
+        tell(answer)
+
+    def close(self) -> None:
+        """End the cluster. One that is starting is waited for."""
+        with self._lock:
+            self._stack.close()
+
+    def _start(self, words: Sequence[str], tell: Tell) -> dict[str, Any]:
+        try:
+            options = cluster_options(words)
+            starting = started_cluster(options, lambda text: tell({"progress": text}))
+            return {"cluster": asdict(self._stack.enter_context(starting))}
+        except FencepostError as error:
+            why = f"the session's cluster did not start: {error}"
+            return {"refused": why, "status": int(error.exit_status)}
+
+
+def cluster_options(words: Sequence[str]) -> Options:
+    """The options that a client sends. Raises `UsageError` for options of a run, and for an external cluster."""
+    options = Options()
+    given: list[str] = []
+    for flag, assignment in zip(words[::2], words[1::2], strict=False):
+        if flag != "--set":  # an option of `check`
+            raise UsageError(f"a session's cluster takes {', '.join(CLUSTER_KEYS)}; give {flag} to the run")
+        values = parse_set(assignment)
+        options = options.updated(values)
+        given += values
+    require_given(options.cluster, given)
+    options = options.validated(registry.known())
+    default = Options()
+    for key, field in FIELDS.items():
+        if key not in CLUSTER_KEYS and getattr(options, field.name) != getattr(default, field.name):
+            raise UsageError(f"a session's cluster takes {', '.join(CLUSTER_KEYS)}; give {key} to the run")
+    if CLUSTERS[options.cluster].shared:
+        raise UsageError(
+            f"a session's cluster is one that is started, and --cluster {options.cluster} is there already: "
+            "give cluster and bootstrap to the run"
+        )
+    return options
+
+
+@contextmanager
+def started_cluster(options: Options, say: Callable[[str], None]) -> Iterator[SharedCluster]:
+    """A cluster for the length of a `with`. Raises `FencepostError`."""
+    cache = cache_folder()
+    for left in sweep_leftovers():
+        say(f"ended what an earlier run had left: {left}")
+    prepared = prepare_cluster(options, cache, say, clients=())
+    with Supervisor() as supervisor, PortBlock(cache, first_port=options.first_port) as ports:
+        folder = supervisor.scratch_folder("session")
+        require(memory_mb(options.brokers), DISK_MB, folder)
+        spec = ClusterSpec(
+            brokers=options.brokers,
+            kafka=options.kafka,
+            settings=options.settings,
+            heap_mb=options.heap_mb,
+            transaction_version=options.transaction_version,
+        )
+        parts = ClusterParts(spec, folder, prepared, supervisor, ports.take)
+        with CLUSTERS[options.cluster].open(parts) as cluster:
+            cluster.create_topics([], READY_TIMEOUT_S)  # its coordinators are up before the first run comes
+            yield SharedCluster(cluster.bootstrap, options.cluster, options.kafka, repeated_words(options))
+
+
+def repeated_words(options: Options) -> list[str]:
+    """All that describes the cluster, but for its version, as words of a command; without secrets."""
+    default = Options()
+    names = (FIELDS[key].name for key in REPEATED_KEYS)
+    kept = replace(default, **{name: getattr(options, name) for name in names})
+    return shlex.split(command_line(kept.redacted()))[2:]
+
+
+class Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
+    """Serves on a socket that is bound and listens."""
+
+    daemon_threads = True
+    block_on_close = False
+
+    def __init__(self, listener: socket.socket) -> None:
+        self.spark, self.cluster = OneSpark(), OneCluster()
+        super().__init__("", Handler, bind_and_activate=False)
+        self.socket.close()
+        self.socket = listener
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Log a mistake of ours. The next request is served."""
+        log.exception("a request could not be carried out")
+
+
+class Handler(socketserver.StreamRequestHandler):
+    """One request."""
+
+    def handle(self) -> None:
+        """Read it, and write the answer line by line."""
+        assert isinstance(self.server, Server)
+        try:
+            line = self.rfile.readline()
+            if not line:
+                return  # it connected only to have the server start
+            body = json.loads(line)
+            words = [str(word) for word in body.get("cluster", ())]
+            request = SparkRequest.from_json(body["spark"]) if "cluster" not in body else None
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            self._tell({"refused": f"this is no request: {type(error).__name__}: {error}"})
+            return
+        if request is None:
+            self.server.cluster.answer(words, self._tell)
+        else:
+            self.server.spark.answer(request, self._tell)
+
+    def _tell(self, body: dict[str, Any]) -> None:
+        try:
+            self.wfile.write(json.dumps(body, ensure_ascii=False).encode() + b"\n")
+        except OSError as error:
+            log.info("the client is gone: %s", error)
+
+
+def serve(path: Path, listener: socket.socket) -> None:
+    """Serve until standard input ends or says so, or until the process that started this one is gone: a child that it
+    has forked may hold the other end of the pipe.
+    """
+    parent = os.getppid()
+    listener.set_inheritable(False)
+    server = Server(listener)
+    threading.Thread(target=server.serve_forever, name="server", daemon=True).start()
+    while os.getppid() == parent:
+        if select.select([sys.stdin.buffer], [], [], LOOK_S)[0]:
+            break
+    server.spark.close()
+    server.cluster.close()
+    with suppress(OSError):  # the process that started this one removes the folder, unless it was killed
+        path.with_name(LAST_WORDS_FILE).unlink(missing_ok=True)
+        path.unlink()
+        path.parent.rmdir()

@@ -1,0 +1,26 @@
+"""Read dataclasses from the tables of `run.toml`."""
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+    T = TypeVar("T", bound=DataclassInstance)
+else:
+    T = TypeVar("T")
+
+
+def read_table(kind: type[T], table: Mapping[str, Any], **other: Any) -> T:
+    """Read a dataclass from its table. Raises KeyError for a field that is missing, TypeError for one that is unknown.
+
+    TOML has no null, so the table may lack fields whose default is None.
+
+    Args:
+        other: values of fields that have another type in the file.
+    """
+    for one in fields(kind):
+        if one.name not in table and one.default is not None:
+            raise KeyError(one.name)
+    return kind(**{**table, **other})

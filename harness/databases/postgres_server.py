@@ -1,0 +1,192 @@
+"""A PostgreSQL server as a child of the run: started, killed as a whole, started again on its data.
+
+It listens on a loopback port of the run's own. Its data lie in a scratch folder, which goes when the run ends, however
+it ends. Each of its processes leads a session of its own, so that a signal to a group reaches one of them alone.
+"""
+
+import os
+import shutil
+import signal
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+import psycopg
+
+from harness.common.errors import EnvironmentFailure, StartFailed, WaitTimeout
+from harness.common.waiting import wait_for
+from harness.environment.ports import HOST
+from harness.environment.postgres import Postgres
+from harness.processes.child import Child
+from harness.processes.spawn import Supervisor
+from harness.processes.users import unprivileged
+
+USER = "fencepost"
+MAKE_TIMEOUT_S = 60.0
+START_TIMEOUT_S = 60.0
+END_TIMEOUT_S = 15.0
+IDLE_TIMEOUT_MS = 4_000
+"""A transaction whose client does nothing for so long is ended, and its row locks with it: a zombie holds none."""
+_SETTINGS = {
+    "listen_addresses": HOST,
+    "unix_socket_directories": "",
+    "fsync": "on",
+    "synchronous_commit": "on",
+    "shared_buffers": "32MB",
+    "max_connections": "200",
+    "idle_in_transaction_session_timeout": f"{IDLE_TIMEOUT_MS}ms",
+    "dynamic_shared_memory_type": "mmap",  # files of its own folder, which go with it
+    "max_wal_size": "512MB",
+    "timezone": "UTC",
+}
+_SEGMENT_LINE = 6
+"""Of `postmaster.pid`: the key and the number of the System V segment that its processes share."""
+
+
+class PostgresServer:
+    """A `Service`."""
+
+    name = "postgres"
+
+    def __init__(self, postgres: Postgres, folder: Path, supervisor: Supervisor, port: int) -> None:
+        """`folder`: the run's, in which its log stands. Raises `EnvironmentFailure`."""
+        self._supervisor = supervisor
+        self._log = folder / "postgres.log"
+        self._port = port
+        self._user = unprivileged()
+        scratch = supervisor.scratch_folder("postgres")
+        self._data = scratch / "data"
+        self._programs = self._reachable(postgres, scratch)
+        if self._user is not None:
+            self._user.own(scratch)
+        self._child: Child | None = None
+        self._killed = False
+
+    @property
+    def conninfo(self) -> str:
+        """How a client reaches it."""
+        return f"host={HOST} port={self._port} user={USER} dbname=postgres connect_timeout=5"
+
+    @property
+    def well(self) -> bool:
+        """Whether it runs, or was killed on purpose."""
+        return self._killed or (self._child is not None and self._child.poll() is None)
+
+    def make(self) -> None:
+        """Make its data. Raises `EnvironmentFailure`."""
+        made = self._spawn(
+            "initdb",
+            *("--pgdata", str(self._data), "--username", USER, "--auth", "trust"),
+            *("--encoding", "UTF8", "--no-locale", "--no-sync"),
+        )
+        if made.wait(MAKE_TIMEOUT_S) != 0:
+            raise StartFailed(f"PostgreSQL could not make its data: {self._last_words()}")
+
+    def start(self) -> str:
+        """Start it on its data, and wait until it answers."""
+        if self._child is not None and self._child.poll() is None:
+            return "it had not ended"
+        begun_s = time.monotonic()
+        settings = [word for name, value in _SETTINGS.items() for word in ("-c", f"{name}={value}")]
+        child = self._child = self._spawn("postgres", "-D", str(self._data), "-p", str(self._port), *settings)
+
+        def answers() -> bool:
+            if child.poll() is not None:
+                raise StartFailed(f"PostgreSQL ended at its start: {self._last_words()}")
+            return self._answers()
+
+        wait_for(answers, "PostgreSQL to answer", START_TIMEOUT_S, last_seen=self._last_words)
+        self._killed = False
+        self._guard_segment()
+        return f"it answered after {time.monotonic() - begun_s:.1f} s"
+
+    def kill(self) -> str:
+        """SIGKILL to all of its processes."""
+        assert self._child is not None
+        self._killed = True
+        pid = self._child.pid
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGSTOP)  # else it would see the others end, and start more
+        others = self._others()
+        for other in others:
+            with suppress(psutil.NoSuchProcess):
+                other.kill()
+        ending = self._child.kill()
+        wait_for(
+            lambda: not any(map(_alive, others)),
+            "the end of PostgreSQL's processes",
+            END_TIMEOUT_S,
+            every_s=0.005,
+            last_seen=lambda: [other.pid for other in others if _alive(other)],
+        )
+        return f"{ending}, and {len(others)} that it had started with it"
+
+    def stop(self) -> None:
+        """End it in order, so that it leaves nothing; kill it if it does not end."""
+        if self._child is None or self._child.poll() is not None:
+            return
+        try:
+            self._child.signal(signal.SIGINT)  # a fast shutdown: clients are disconnected
+            self._child.wait(END_TIMEOUT_S)
+        except WaitTimeout:
+            self.kill()
+
+    def _others(self) -> list[psutil.Process]:
+        assert self._child is not None
+        try:
+            return psutil.Process(self._child.pid).children(recursive=True)
+        except psutil.NoSuchProcess:
+            return []
+
+    def _answers(self) -> bool:
+        try:
+            with psycopg.connect(self.conninfo) as connection:
+                return connection.execute("SELECT 1").fetchone() == (1,)
+        except psycopg.Error:
+            return False
+
+    def _spawn(self, program: str, *arguments: str) -> Child:
+        return self._supervisor.spawn(
+            [self._programs / program, *arguments],
+            name=program,
+            log_file=self._log,
+            cwd=self._data.parent,
+            user=self._user,
+            env={"LC_ALL": "C"},
+        )
+
+    def _reachable(self, postgres: Postgres, scratch: Path) -> Path:
+        """The folder of its programs, where who it runs as may read them: a bundled one is copied if need be."""
+        folder = postgres.folder
+        if self._user is None or self._user.reaches(folder):
+            return folder
+        if not postgres.bundled:
+            raise EnvironmentFailure(
+                f"PostgreSQL does not run as root, and the user {self._user.name} cannot reach {folder}: name another "
+                "folder, or say postgres=bundled"
+            )
+        copy = scratch / postgres.root.parent.name / postgres.root.name
+        for part in ("bin", "lib", "share"):
+            shutil.copytree(postgres.root / part, copy / part, symlinks=True)
+        libraries = postgres.root.parent.with_suffix(".libs")
+        if libraries.is_dir():
+            shutil.copytree(libraries, copy.parent.with_suffix(".libs"))
+        return copy / folder.name
+
+    def _guard_segment(self) -> None:
+        lines = (self._data / "postmaster.pid").read_text().splitlines()
+        words = lines[_SEGMENT_LINE].split() if len(lines) > _SEGMENT_LINE else []
+        if words and words[-1].isdecimal():
+            self._supervisor.guard_shared_memory(int(words[-1]))
+
+    def _last_words(self) -> str:
+        text = self._log.read_text(errors="replace").strip() if self._log.exists() else ""
+        return text.splitlines()[-1] if text else "it said nothing"
+
+
+def _alive(process: psutil.Process) -> bool:
+    try:
+        return process.status() not in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
+    except psutil.NoSuchProcess:
+        return False

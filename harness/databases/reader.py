@@ -1,0 +1,119 @@
+"""The final reader of a store: at the end of a run it reads every table whole, and writes its rows as columns.
+
+To the checkers a table of a store is a topic with one partition, of which everything is committed.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+
+from harness.databases.interface import Database, InputTable, KeyState, SideEffect, TableRow
+from harness.model.expectation import Expectation, InputRecord
+from harness.model.vocabulary import Isolation
+from harness.processes.control_line import Report
+from harness.record.events import EndsRead, Polled, ReadEnd
+from harness.record.expected_rows import due_row
+from harness.record.journal import Journal
+from harness.record.naming import digest, key_name, output_headers, parse_sources, partition_key
+from harness.record.partitions import PartitionIds
+from harness.record.parts import PartWriter
+from harness.roles.control import Control
+
+
+class DatabaseReader:
+    """Reads the tables of a store. `stated`: those of whose rows the expectation says anything; `inputs`: the one
+    whose rows are inputs, by its name; `partitions`: the numbers of the run's partitions.
+    """
+
+    def __init__(
+        self,
+        store: Database,
+        tables: Sequence[str],
+        partitions: PartitionIds,
+        journal: Journal,
+        parts: PartWriter,
+        control: Control,
+        expect: Expectation,
+        stated: Collection[str],
+        inputs: Mapping[str, InputTable] | None = None,
+    ) -> None:
+        self._store = store
+        self._inputs = inputs or {}
+        self._tables = tables
+        self._partitions = partitions
+        self._journal = journal
+        self._parts = parts
+        self._control = control
+        self._expect = expect
+        self._stated = frozenset(stated)
+
+    def run(self) -> None:
+        """Read every table, and say how many rows each has."""
+        self._control.tell(Report(ready=True))
+        ends = {partition_key(table, 0): self._read(table) for table in self._tables}
+        self._parts.finish()
+        # A store has no aborted rows, so both levels read the same. One of them states what is expected.
+        for level in Isolation:
+            said = ends if level is Isolation.READ_UNCOMMITTED else _without_expected(ends)
+            self._journal.write(EndsRead(level.value, said))
+        self._control.tell(Report(reached=len(ends)))
+        self._store.close()
+
+    def _read(self, table: str) -> ReadEnd:
+        tp = self._partitions.planned(table, 0)
+        call_ns = self._journal.now_ns()
+        rows: list[tuple[object, ...]] = [
+            (tp, number, *self._effect(effect)) for number, effect in self._store.effects(table)
+        ]
+        rows += [
+            (tp, number, *self._state(table, number, state)) for number, state in self._store.states(table)
+        ]
+        end = len(rows)
+        due = 0
+        if table in self._inputs:
+            found, end = self._inputs[table].whole()
+            due = sum(self._expected(table, tp, row) for row in found)
+            rows = [(tp, row.number, *self._input(row)) for row in found]
+        op, count = self._journal.number(), len(rows)
+        return_ns = self._journal.write(Polled(0, op, call_ns))
+        if rows:
+            columns = list(map(list, zip(*rows, strict=True)))
+            self._parts.extend("records", count, *columns)
+            tps, offsets, values = columns[:3]
+            self._parts.extend("polls", count, op, list(range(count)), tps, offsets, values, return_ns)
+        self._control.tell(Report(given=count))
+        # The end of a table is known without a mark: it is as if one stood behind the last row.
+        return ReadEnd(0, end + 1, count, end, due)
+
+    def _expected(self, table: str, tp: int, row: TableRow) -> int:
+        """Write down what an input must lead to, and return how many rows that makes; none if nobody has taken it."""
+        if not row.taken:
+            return 0
+        record = InputRecord(table, row.key, row.content, 0, row.number)
+        expected = [due_row(due, tp, 0, row.number) for due in self._expect.due(record)]
+        if expected:
+            self._parts.extend("expected", len(expected), *map(list, zip(*expected, strict=True)))
+        return len(expected)
+
+    def _input(self, row: TableRow) -> tuple[object, ...]:
+        """A row of the table `records`."""
+        crc = digest(row.key, row.content, ())
+        return (row.value, None, (), crc, None, False, key_name(row.key), None, None, None)
+
+    def _effect(self, one: SideEffect) -> tuple[object, ...]:
+        """A row of the table `records`, from the third column on."""
+        sources = parse_sources(one.sources)
+        headers = output_headers(one.value, one.output_name, sources)
+        inputs = [(self._partitions.planned(topic, number), offset) for topic, number, offset in sources]
+        crc = digest(one.key, one.content, headers)
+        return (one.value, one.output_name, inputs, crc, None, False, key_name(one.key), None, None, None)
+
+    def _state(self, table: str, number: int, one: KeyState) -> tuple[object, ...]:
+        crc = digest(one.key, one.content, ())
+        stated = None
+        if table in self._stated:
+            stated = self._expect.state(InputRecord(table, one.key, b"%d" % one.changes, 0, number))
+        return (None, None, (), crc, None, False, key_name(one.key), stated, None, None)
+
+
+def _without_expected(ends: Mapping[str, ReadEnd]) -> dict[str, ReadEnd]:
+    return {place: replace(end, expected=None) for place, end in ends.items()}

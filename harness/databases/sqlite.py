@@ -1,0 +1,177 @@
+"""SQLite in a file of the run's folder, as a store: transactions and locks are real, and nothing needs installing."""
+
+import sqlite3
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from harness.databases.interface import (
+    CommitUnknown,
+    DatabaseError,
+    DatabaseParts,
+    InputTable,
+    KeyState,
+    Overtaken,
+    Place,
+    SideEffect,
+)
+
+BUSY_TIMEOUT_S = 30.0
+"""How long a writer waits for another one's transaction."""
+_SCHEMA = """
+CREATE TABLE effects (id INTEGER PRIMARY KEY, tab TEXT NOT NULL, value TEXT NOT NULL, output_name TEXT NOT NULL,
+                      sources TEXT NOT NULL, key BLOB, content BLOB);
+CREATE TABLE states (id INTEGER PRIMARY KEY, tab TEXT NOT NULL, key BLOB NOT NULL, content BLOB,
+                     changes INTEGER NOT NULL, UNIQUE (tab, key));
+CREATE TABLE positions (grp TEXT, topic TEXT, number INTEGER, next INTEGER NOT NULL,
+                        PRIMARY KEY (grp, topic, number));
+"""
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise DatabaseError(f"{type(error).__name__}: {error}") from error
+
+
+class SqliteTransaction:
+    """A `DatabaseTransaction`."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def add(self, effect: SideEffect) -> None:
+        """Do something."""
+        row = (effect.table, effect.value, effect.output_name, effect.sources, effect.key, effect.content)
+        with _told():
+            self._connection.execute(
+                "INSERT INTO effects (tab, value, output_name, sources, key, content) VALUES (?, ?, ?, ?, ?, ?)",
+                row,
+            )
+
+    def add_once(self, effect: SideEffect) -> bool:
+        """Do something, unless it was done for the same inputs before."""
+        with _told():
+            there = self._connection.execute(
+                "SELECT 1 FROM effects WHERE tab = ? AND output_name = ? AND sources = ?",
+                (effect.table, effect.output_name, effect.sources),
+            ).fetchone()
+        if there is None:
+            self.add(effect)
+        return there is None
+
+    def change(self, table: str, key: bytes, content: bytes | None) -> None:
+        """Set the state of a key, and count the change."""
+        with _told():
+            self._connection.execute(
+                "INSERT INTO states (tab, key, content, changes) VALUES (?, ?, ?, 1) "
+                "ON CONFLICT (tab, key) DO UPDATE SET content = excluded.content, changes = changes + 1",
+                (table, key, content),
+            )
+
+    def move(self, group: str, place: Place, known: int | None, following: int) -> None:
+        """Say how far the inputs are applied."""
+        with _told():
+            if known is None:
+                done = self._connection.execute(
+                    "INSERT INTO positions VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
+                    (group, *place, following),
+                )
+            else:
+                done = self._connection.execute(
+                    "UPDATE positions SET next = ? WHERE grp = ? AND topic = ? AND number = ? AND next = ?",
+                    (following, group, *place, known),
+                )
+        if done.rowcount != 1:
+            raise Overtaken(
+                f"the inputs of {place[0]}/{place[1]} were not applied up to {0 if known is None else known}: "
+                "another process has gone on"
+            )
+
+
+class SqliteStore:
+    """A `Database`."""
+
+    def __init__(self, path: Path) -> None:
+        with _told():  # the run has made it: one that is not there is not made anew
+            self._connection = sqlite3.connect(
+                f"{path.resolve().as_uri()}?mode=rw", BUSY_TIMEOUT_S, isolation_level=None, uri=True
+            )
+
+    def position(self, group: str, place: Place) -> int | None:
+        """How far the inputs of a partition are applied."""
+        with _told():
+            row = self._connection.execute(
+                "SELECT next FROM positions WHERE grp = ? AND topic = ? AND number = ?", (group, *place)
+            ).fetchone()
+        return None if row is None else int(row[0])
+
+    @contextmanager
+    def transaction(self) -> Iterator[SqliteTransaction]:
+        """Leaving the `with` commits; an exception rolls back."""
+        with _told():
+            self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield SqliteTransaction(self._connection)
+        except BaseException:
+            self._connection.execute("ROLLBACK")
+            raise
+        try:
+            self._connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            if self._connection.in_transaction:  # as when a reader held it too long: it can be undone
+                self._connection.execute("ROLLBACK")
+                raise DatabaseError(f"{type(error).__name__}: {error}") from error
+            raise CommitUnknown(f"{type(error).__name__}: {error}") from error
+
+    def effects(self, table: str) -> Iterable[tuple[int, SideEffect]]:
+        """The rows of a table of effects."""
+        with _told():
+            rows = self._connection.execute(
+                "SELECT tab, value, output_name, sources, key, content FROM effects WHERE tab = ? ORDER BY id",
+                (table,),
+            )
+            yield from ((number, SideEffect(*row)) for number, row in enumerate(rows))
+
+    def states(self, table: str) -> Iterable[tuple[int, KeyState]]:
+        """The rows of a table of state."""
+        with _told():
+            rows = self._connection.execute(
+                "SELECT key, content, changes FROM states WHERE tab = ? ORDER BY id", (table,)
+            )
+            yield from ((number, KeyState(*row)) for number, row in enumerate(rows))
+
+    def close(self) -> None:
+        """Be done with it."""
+        self._connection.close()
+
+
+class Sqlite:
+    """A `DatabaseKind`."""
+
+    name = "sqlite"
+    served = False
+
+    def address(self, folder: Path) -> str:
+        """The file."""
+        return str(folder / "store.sqlite")
+
+    @contextmanager
+    def up(self, parts: DatabaseParts) -> Iterator[None]:
+        """Make the file. It stays: whoever reads the run can look into it."""
+        with _told():
+            connection = sqlite3.connect(self.address(parts.folder))
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.executescript(_SCHEMA)
+            connection.close()
+        yield
+
+    def connect(self, address: str) -> SqliteStore:
+        """The store, for one process."""
+        return SqliteStore(Path(address))
+
+    def inputs(self, address: str) -> InputTable:
+        """There is none: writers of SQLite wait for each other, and no two transactions of them are open at once."""
+        raise DatabaseError("SQLite has no table of inputs")

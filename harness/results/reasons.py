@@ -1,0 +1,653 @@
+"""All reasons that a verdict may give: why a run is unknown, and why a check was left out.
+
+`ReasonCode` is the table of all codes. `docs/reasons.md` is made of it, and `fencepost explain CODE` prints one entry.
+A `Reason` is one use of a code, with a sentence about this run. Programs read `code` and `subject`, which do not
+change. The wording of `text` and `remedy` may change at any time.
+
+python -m harness.results.reasons FILE writes the page.
+"""
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum, StrEnum
+from pathlib import Path
+from typing import Any, Self
+
+
+class Consequence(Enum):
+    """What a reason does to a verdict, and the key of `verdict.json` under which it is listed."""
+
+    UNKNOWN = "The run is unknown", "unknown_because", "A run with one of these reasons is at best `unknown`."
+    NOT_CHECKED = (
+        "A check was left out",
+        "not_checked_because",
+        "The evidence for a check was missing. This alone changes no verdict, but nothing is claimed of the anomaly.",
+    )
+    NOT_APPLICABLE = (
+        "A check does not apply",
+        "not_checked_because",
+        "Nothing is missing: the check is not for this kind of run.",
+    )
+    WARNING = "A warning", "warnings", "These change no verdict, and are worth a look."
+
+    def __init__(self, heading: str, key: str, meaning: str) -> None:
+        self.heading = heading
+        self.key = key
+        self.meaning = meaning
+
+
+_UNKNOWN = (Consequence.UNKNOWN,)
+_NOT_CHECKED = (Consequence.NOT_CHECKED,)
+_EITHER = (Consequence.UNKNOWN, Consequence.NOT_CHECKED)
+_NOT_APPLICABLE = (Consequence.NOT_APPLICABLE,)
+_WARNING = (Consequence.WARNING,)
+
+_LET_IT_END = "let the run come to its end: `fencepost replay STORE` repeats it from its seed"
+_OTHER_SEED = (
+    "repeat it with another `--seed`, or name the fault with `--nemesis` and a longer `--time-limit`"
+)
+_CLUSTER_LOGS = "read the logs of the brokers, in brokers/ of the run's folder, and repeat the run"
+_WORKER_LOGS = "read its log, in workers/ of the run's folder"
+_PROGRAM_LOGS = f"{_WORKER_LOGS}; `fencepost doctor --pipeline FILE` tries it before anything is broken"
+_REPEAT = "repeat the run; if evidence is missing again, report it"
+_LOCAL = "run it on a local cluster, of which all logs are read"
+
+
+class ReasonCode(StrEnum):
+    """The codes of all reasons. A reason cannot have a code that is not here.
+
+    Each entry is the code, its consequences, its meaning, when it is said, and what the user can do. `remedy` holds for
+    each use of the code, unless a `Reason` has one of its own. It is empty only where nothing has to be done.
+    """
+
+    consequences: tuple[Consequence, ...]
+    meaning: str
+    when: str
+    remedy: str
+
+    def __new__(
+        cls, code: str, consequences: tuple[Consequence, ...], meaning: str, when: str, remedy: str = ""
+    ) -> Self:
+        """Make a member of a row of the table."""
+        member = str.__new__(cls, code)
+        member._value_ = code
+        member.consequences = consequences
+        member.meaning = meaning
+        member.when = when
+        member.remedy = remedy
+        return member
+
+    @property
+    def applicable(self) -> bool:
+        """Whether evidence is missing. False: the check is not for this kind of run."""
+        return Consequence.NOT_APPLICABLE not in self.consequences
+
+    # How the run went.
+    INTERRUPTED = (
+        "interrupted",
+        _UNKNOWN,
+        "The run was interrupted. It was healed and checked, but it did not do all that it had planned.",
+        "The run got Ctrl-C or SIGTERM before its time limit.",
+        _LET_IT_END,
+    )
+    RUN_KILLED = (
+        "run-killed",
+        _UNKNOWN,
+        "The run left no metadata.json, so it does not say which faults acted and whether it came to rest.",
+        "The run was killed before its end, or metadata.json was removed.",
+        _LET_IT_END,
+    )
+    RUN_FAILED = (
+        "run-failed",
+        _UNKNOWN,
+        (
+            "The environment of the run failed: a broker, a proxy, a container or a tool. This says nothing "
+            "about the pipeline."
+        ),
+        "The run ended with exit status 4, and what it had left was checked later.",
+        "mend what the text names; `fencepost doctor` checks the environment",
+    )
+    NEVER_CAME_UP = (
+        "never-came-up",
+        _UNKNOWN,
+        "A program of your pipeline did not start, so nothing was put to the test.",
+        "A program ended, or was not ready within `ready_within_s`, before the first input.",
+        _PROGRAM_LOGS,
+    )
+    PIPELINE_FAILED = (
+        "pipeline-failed",
+        _UNKNOWN,
+        "A program of your pipeline ended by itself so often that the run was given up.",
+        "One instance ended by itself eight times. A few ends are right, for instance after it was fenced.",
+        _PROGRAM_LOGS,
+    )
+    DESCRIPTION_CHANGED = (
+        "description-changed",
+        _UNKNOWN,
+        (
+            "The description of your pipeline, or a file with its functions, was changed during the run. "
+            "What the inputs must lead to is not known any more."
+        ),
+        "The files differ between the start of the run and its final readers.",
+        "leave the files alone until the run is over",
+    )
+    OTHER_CLIENT = (
+        "other-client",
+        _UNKNOWN,
+        (
+            "A worker ran another client, or another version of it, than `--client` asked for. So the run "
+            "says nothing of the client that was asked for."
+        ),
+        "The first line of a worker's journal names another client, or none.",
+        "look at the first line of that journal, in journals/, and at what stands in PYTHONPATH",
+    )
+
+    # The faults and goals.
+    FAULT_DID_NOT_ACT = (
+        "fault-did-not-act",
+        _UNKNOWN,
+        "A fault was injected and had no effect, so the pipeline was not put to this test.",
+        "The evidence of the fault says that it did not act, for instance because its target was not there.",
+        _OTHER_SEED,
+    )
+    FAULT_NOT_PROVEN = (
+        "fault-not-proven",
+        _UNKNOWN,
+        "A fault is said to have acted, and nothing proves it.",
+        "The report of the fault has no evidence, or an end that comes before its start.",
+        _OTHER_SEED,
+    )
+    FAULT_NOT_HEALED = (
+        "fault-not-healed",
+        _UNKNOWN,
+        "A fault acted and was never healed, so the pipeline may have been checked while it was still broken.",
+        "The report of the fault has no end.",
+        "repeat the run; if the fault is not healed again, report it",
+    )
+    FAULT_NOT_PLANNED = (
+        "fault-not-planned",
+        _UNKNOWN,
+        "A fault that was asked for is not in the schedule of the run.",
+        "`--nemesis` named a fault for which the time limit had no room, or which the run cannot inject.",
+        _OTHER_SEED,
+    )
+    FAULTS_NOT_CARRIED_OUT = (
+        "faults-not-carried-out",
+        _UNKNOWN,
+        "The run ended before it had injected all faults of its schedule.",
+        "There are fewer reports of faults than planned faults.",
+        "let the run come to its end: `fencepost replay STORE` repeats it; or use a longer `--time-limit`",
+    )
+    FAULTS_LATE = (
+        "faults-late",
+        _UNKNOWN,
+        "A fault was not over long after the time limit, and the run gave up waiting for it.",
+        "A fault waited for its moment, or took too long to heal.",
+        _OTHER_SEED,
+    )
+    GOAL_NOT_MET = (
+        "goal-not-met",
+        _UNKNOWN,
+        (
+            "The run did not reach a goal, such as an aborted transaction or a zombie that came back. "
+            "Without it the run is no evidence of what the goal is for."
+        ),
+        "Nothing in the history or in the reports of the faults shows the goal.",
+        "repeat the run with a longer `--time-limit` or another `--seed`",
+    )
+
+    # How the run came to rest.
+    NOT_HEALED = (
+        "not-healed",
+        _UNKNOWN,
+        "The network could not be healed at the end of the faults.",
+        "A proxy refused to remove a fault, or did not answer.",
+        "read the logs of the proxies in the run's folder, and repeat the run",
+    )
+    NOT_IN_SYNC = (
+        "not-in-sync",
+        _UNKNOWN,
+        "The cluster did not recover after the faults: some replicas did not become in sync.",
+        "After the network was healed, replicas stayed out of sync for too long.",
+        _CLUSTER_LOGS,
+    )
+    NOT_DRAINED = (
+        "not-drained",
+        _UNKNOWN,
+        "A stage did not process all of its inputs after the faults. What is missing at the end may only be late.",
+        "After the faults were healed, the stage made no progress for too long.",
+        "look whether its workers hang (their logs are in workers/); a lower `--rate` leaves less to process",
+    )
+    INPUTS_LEFT = (
+        "inputs-left",
+        _UNKNOWN,
+        "A stage stopped, and there are inputs that none of its commits has reached.",
+        "The committed offsets of the stage, after its workers have ended, are before the end of its inputs.",
+        "look whether its workers hang (their logs are in workers/); a lower `--rate` leaves less to process",
+    )
+    TRANSACTION_OPEN = (
+        "transaction-open",
+        _UNKNOWN,
+        "A transaction was still open after the longest transaction time-out. Readers cannot go beyond it.",
+        "The last stable offset of a partition is below its high watermark when all workers have ended.",
+        (
+            "look for hanging-transaction among the anomalies; if there is none, read the logs of the "
+            "brokers and repeat the run"
+        ),
+    )
+    DID_NOT_END = (
+        "did-not-end",
+        _UNKNOWN,
+        "A process of the run did not end when it was told to, and was killed. What it had begun was not finished.",
+        "A worker, an observer or the feeder was alive too long after it had been told to end.",
+        _WORKER_LOGS,
+    )
+    STALLED = (
+        "stalled",
+        (Consequence.UNKNOWN, Consequence.WARNING),
+        (
+            "A worker waited in one call of its client for longer than the call may take. The run is unknown "
+            "if the worker had to be killed in the call. If the call returned, this is a warning."
+        ),
+        "The worker's own watch reports the call, and names who should have answered.",
+        (
+            "`fencepost list clients` says what is known of this version of the client, and --client "
+            "NAME:VERSION chooses another; the worker's journal has a note with the time at which the call "
+            "began"
+        ),
+    )
+
+    # The final reads.
+    READER_SHORT = (
+        "reader-short",
+        _UNKNOWN,
+        "A reader did not come to the end of its partitions. Records that it did not read cannot be called lost.",
+        "A final reader, or a worker that must read to the end, stopped before the end of a partition.",
+        _CLUSTER_LOGS,
+    )
+    NO_SENTINELS = (
+        "no-sentinels",
+        _UNKNOWN,
+        "The ends of the partitions could not be marked. So it is not known whether the final readers read everything.",
+        "The record that marks the end of a partition could not be written.",
+        _CLUSTER_LOGS,
+    )
+    ENDS_UNKNOWN = (
+        "ends-unknown",
+        _UNKNOWN,
+        "The cluster did not say where its partitions end and who leads them.",
+        "The cluster refused the question, or did not answer, after the final reads.",
+        _CLUSTER_LOGS,
+    )
+    NOT_IN_SYNC_AT_THE_END = (
+        "not-in-sync-at-the-end",
+        _UNKNOWN,
+        "Replicas were out of sync after the final reads, so they cannot be compared.",
+        "The cluster lists replicas out of sync when the run is over.",
+        _CLUSTER_LOGS,
+    )
+    LOGS_NOT_READ = (
+        "logs-not-read",
+        _UNKNOWN,
+        "The logs of the brokers could not be read. They are the evidence for most checks.",
+        "A broker's segment files, or what was fetched from it, could not be read.",
+        _CLUSTER_LOGS,
+    )
+
+    # The evidence.
+    INCOMPLETE_EVIDENCE = (
+        "incomplete-evidence",
+        _UNKNOWN,
+        (
+            "A part of the evidence is missing, or the parts do not agree. Where a table is not whole, no "
+            "anomaly is derived from a row that is missing in it."
+        ),
+        "Before the checks, the tables are compared with what the run promised and with each other.",
+        _REPEAT,
+    )
+    CONTRADICTORY_EVIDENCE = (
+        "contradictory-evidence",
+        _EITHER,
+        (
+            "The tables contain what no run can leave: one row twice, or a partition with two leaders. No "
+            "finding in them would be proof, so nothing is checked."
+        ),
+        "Before the checks, the tables are compared with themselves and with each other.",
+        _REPEAT,
+    )
+    HISTORY_DAMAGED = (
+        "history-damaged",
+        _UNKNOWN,
+        "The clients' own history (history.jsonl) is missing, or is not as the run wrote it.",
+        "The run promised the file, and it is missing, changed or not readable.",
+        "repeat the run, or take the file from where it was kept",
+    )
+    NOTHING_READ = (
+        "nothing-read",
+        _UNKNOWN,
+        "No operation of an external history was given a record, so there is nothing to check.",
+        "The history has no operation of a numbered process, or none that is `ok` and read a record.",
+        "record what clients sent and polled as operations send, poll and txn (docs/histories.md)",
+    )
+    CHECK_CRASHED = (
+        "check-crashed",
+        _UNKNOWN,
+        "A check had its evidence and crashed. This is a mistake in Fencepost.",
+        "A checker raised an error in Spark. The other checks are not affected.",
+        "hand it over as a bug report: the check had its evidence and broke",
+    )
+
+    # Checks that were left out.
+    PREMISE_BROKEN = (
+        "premise-broken",
+        (Consequence.NOT_CHECKED, Consequence.UNKNOWN),
+        (
+            "The check relies on something that the faults of this run, or its cluster, may break: for "
+            "instance that brokers and clients have one clock. If the check is about inputs, such as "
+            "lost-input, the run is unknown."
+        ),
+        "The run was planned with faults, or on a cluster, that break what the check relies on.",
+        "judge it by a run without the faults that break this",
+    )
+    NO_GROUP_OFFSETS = (
+        "no-group-offsets",
+        (Consequence.NOT_CHECKED, Consequence.UNKNOWN),
+        "A stage keeps its offsets outside Kafka, so it is not known what became of its inputs. The run is unknown.",
+        "A stage has no consumer group that commits offsets, and no journal says what it processed.",
+        "run a pipeline that commits the offsets of its group to Kafka",
+    )
+    NO_LOGS = (
+        "no-logs",
+        _NOT_CHECKED,
+        "The check needs the logs of the brokers, and this history has none.",
+        "The run read no broker logs, because its cluster gives none.",
+        _LOCAL,
+    )
+    NO_OFFSETS_LOG = (
+        "no-offsets-log",
+        _NOT_CHECKED,
+        "The check needs the log of __consumer_offsets, and this history has none.",
+        "The cluster did not give the log of __consumer_offsets.",
+        _LOCAL,
+    )
+    NO_TRANSACTIONS_LOG = (
+        "no-transactions-log",
+        _NOT_CHECKED,
+        "The check needs the whole log of __transaction_state, and this history does not have it.",
+        "The log of at least one partition of __transaction_state is missing.",
+        _LOCAL,
+    )
+    LOG_REFUSED = (
+        "log-refused",
+        _NOT_CHECKED,
+        "The cluster did not let Fencepost read the log of an internal topic.",
+        "The user that Fencepost connects as may not read __consumer_offsets or __transaction_state.",
+        "allow this user Read and Describe on the topic that the reason names",
+    )
+    ONE_REPLICA = (
+        "one-replica",
+        _NOT_CHECKED,
+        "The check compares replicas, and this history has the log of one replica of each partition.",
+        "Only the leaders' logs were fetched, or the topics have one replica.",
+        _LOCAL,
+    )
+    NO_LAST_HEAL = (
+        "no-last-heal",
+        _NOT_CHECKED,
+        "The check looks at the time after the last fault was healed, and this time is not known.",
+        "The run does not say when its last fault was healed.",
+        _LET_IT_END,
+    )
+    CLOCK_DRIFT = (
+        "clock-drift",
+        _NOT_CHECKED,
+        (
+            "The clock of this machine moved during the run, or it is not known whether it did. Times of "
+            "brokers are not compared with times of clients."
+        ),
+        "The wall clock moved against the monotonic clock, or the run does not say when it began.",
+        "repeat the run on a machine whose clock is not set while it runs",
+    )
+    NO_EXPECTATION = (
+        "no-expectation",
+        _NOT_CHECKED,
+        "Nothing says what the inputs must lead to, so missing or doubled outputs cannot be found.",
+        "The pipeline's file has no [expect], or the workload says nothing of its outputs.",
+        "add [expect] to the pipeline's file, or run a workload that says what its inputs must lead to",
+    )
+    FINAL_ALONE = (
+        "final-alone",
+        _NOT_CHECKED,
+        "Only the last record of each key is checked, by aggregate-mismatch.",
+        "The pipeline's file names the output under `final`.",
+        "see aggregate-mismatch; take the topic out of `final` to have each of its records checked",
+    )
+    NO_OFFSETS_WITHIN = (
+        "no-offsets-within",
+        _NOT_CHECKED,
+        "The check needs offsets that were committed within transactions, and this history has none.",
+        "No transactional offset commit is in the log of __consumer_offsets.",
+        "run a pipeline that commits its offsets in its transactions (`sendOffsetsToTransaction`)",
+    )
+    OFFSET_COMMITS_NOT_NAMED = (
+        "offset-commits-not-named",
+        _NOT_CHECKED,
+        (
+            "A lost offset commit would not be noticed: the offset commits do not say which operation they "
+            "are of, or some may be missing. The rest of lost-commit is checked."
+        ),
+        "The log of __consumer_offsets is compacted or missing, or a transactional commit names no operation.",
+        _LOCAL,
+    )
+    OFFSETS_ELSEWHERE = (
+        "offsets-elsewhere",
+        _NOT_CHECKED,
+        "No output was compared with the offsets of its transaction. The rest of offset-output-mismatch is checked.",
+        (
+            "The stages keep no journals, and they keep their offsets elsewhere, pass records on to "
+            "themselves, or write nothing that is joined to one input."
+        ),
+        "run a pipeline that commits its offsets in its transactions, with outputs that are joined to their inputs",
+    )
+    TOPICS_NOT_NAMED = (
+        "topics-not-named",
+        _NOT_CHECKED,
+        "The contents of some topics were not checked, because the pipeline's file does not name them.",
+        "A program of your pipeline made topics of its own, such as the changelogs of Kafka Streams.",
+        "name the topics in the pipeline's file if their contents matter",
+    )
+    TRANSACTIONS_NOT_TOLD_APART = (
+        "transactions-not-told-apart",
+        _NOT_CHECKED,
+        "The markers of some transactions could not be identified, so these transactions were checked in part only.",
+        (
+            "The pipeline keeps no journals, and logs of partitions that the transactions wrote to are "
+            "missing or ambiguous."
+        ),
+        _LOCAL,
+    )
+    EXTERNAL_HISTORY = (
+        "external-history",
+        _NOT_CHECKED,
+        "The check needs markers, inputs or final readers, and an external history has none of them.",
+        "An external history is checked, and the check is one of stored runs.",
+        "run the pipeline under Fencepost (`fencepost run --pipeline FILE`) to have it checked",
+    )
+    GRAPH_TOO_LARGE = (
+        "graph-too-large",
+        _NOT_CHECKED,
+        "The dependency graph is too large to look for this kind of cycle in all of it.",
+        "Edges that go back in time hold millions of operations together.",
+        "check a shorter history",
+    )
+
+    # Checks that do not apply.
+    EXTERNAL_ONLY = (
+        "external-only",
+        _NOT_APPLICABLE,
+        "The anomaly is looked for in external histories only.",
+        "A stored run without a clients' history is checked.",
+    )
+    NO_ORDER = (
+        "no-order",
+        _NOT_APPLICABLE,
+        "The workload promises no order, so no order can be violated.",
+        "No stage of the pipeline is `ordered`.",
+    )
+    NO_AGGREGATE = (
+        "no-aggregate",
+        _NOT_APPLICABLE,
+        "The workload states no aggregate, so there is no sum to compare.",
+        "No output of the pipeline is a sum, or the last record of a key.",
+    )
+    NO_INPUTS = (
+        "no-inputs",
+        _NOT_APPLICABLE,
+        "No input of this workload has to lead to anything, so none can be lost.",
+        "All stages of the workload send and poll as they like.",
+    )
+    NO_TRANSACTIONS = (
+        "no-transactions",
+        _NOT_APPLICABLE,
+        "The workload has no transactions.",
+        "No stage of the pipeline writes in transactions.",
+    )
+    NO_JOURNALS = (
+        "no-journals",
+        _NOT_APPLICABLE,
+        "The check needs the journals of the workers, and your programs keep none.",
+        "The run is one of `--pipeline`, or was checked with `--blind`.",
+    )
+    NONE_WITHIN = (
+        "none-within",
+        _NOT_APPLICABLE,
+        "The workload commits no offset within a transaction, so there is none to check.",
+        "No stage of the pipeline commits its offsets in its transactions.",
+    )
+
+    # Warnings.
+    UNEXPECTED_END = (
+        "unexpected-end",
+        _WARNING,
+        "A worker ended by itself, and another one took its place.",
+        "A process ended that no fault had killed.",
+        _WORKER_LOGS,
+    )
+    UNEXPECTED_ERROR = (
+        "unexpected-error",
+        _WARNING,
+        "A worker met an error that it does not know. It treated the operation as undecided and went on.",
+        "The client raised an error that is not in the table of errors (docs/clients.md).",
+        _WORKER_LOGS,
+    )
+    DID_NOT_STOP = (
+        "did-not-stop",
+        _WARNING,
+        "A program of your pipeline did not end on its stop signal, and was killed. It had finished its work before.",
+        "The program was alive longer than `stop_within_s` after the signal.",
+        "choose its `stop` signal, or give it more time, in the pipeline's file",
+    )
+    REQUESTS_RECORDED = (
+        "requests-recorded",
+        _WARNING,
+        "A broker went on writing down all requests, which makes it slower.",
+        "The broker refused to end the recording with which a run learns the versions of requests.",
+        (
+            "leave it if the run started the brokers, for they end with it; otherwise set the level of "
+            "`kafka.request.logger` back on the broker that the text names"
+        ),
+    )
+
+
+CODES: Mapping[str, ReasonCode] = {code.value: code for code in ReasonCode}
+"""The table by code."""
+
+
+@dataclass(frozen=True)
+class Reason:
+    """One reason of one run.
+
+    A `code` that is not in the table raises ValueError. `remedy` is that of the code unless it is given.
+    """
+
+    code: ReasonCode
+    text: str  # a sentence without a full stop
+    subject: str = ""  # what it is about: a partition, a worker, a fault, a table, an anomaly
+    remedy: str = ""  # what the user can do; empty: nothing has to be done
+
+    def __post_init__(self) -> None:
+        if self.code not in CODES:
+            raise ValueError(f"there is no reason code {self.code!r}")
+        object.__setattr__(self, "code", CODES[self.code])
+        object.__setattr__(self, "remedy", self.remedy or self.code.remedy)
+
+    def as_json(self) -> dict[str, str]:
+        """The object in `verdict.json` and `metadata.json`; what is empty is left out."""
+        body = {"code": self.code.value, "subject": self.subject, "text": self.text, "remedy": self.remedy}
+        return {key: value for key, value in body.items() if value}
+
+    @classmethod
+    def from_json(cls, body: Mapping[str, Any]) -> "Reason":
+        """The inverse of `as_json`. Raises KeyError, TypeError."""
+        if not isinstance(body, Mapping):
+            raise TypeError(f"a reason has a code and a text, and {body!r} has none")
+        words = {key: body.get(key, "") for key in ("subject", "remedy")}
+        if not all(isinstance(word, str) for word in (body["code"], body["text"], *words.values())):
+            raise TypeError(f"a reason's parts are texts, not {dict(body)}")
+        if body["code"] not in CODES:
+            raise TypeError(f"there is no reason code {body['code']!r}")
+        return cls(CODES[body["code"]], body["text"], **words)
+
+
+EXTERNAL_ONLY = Reason(ReasonCode.EXTERNAL_ONLY, "applies only to external histories")
+NO_ORDER = Reason(ReasonCode.NO_ORDER, "the workload promises no order")
+NO_AGGREGATE = Reason(ReasonCode.NO_AGGREGATE, "the workload states no aggregate")
+NO_INPUTS = Reason(ReasonCode.NO_INPUTS, "no input of this workload has to lead to anything")
+NO_TRANSACTIONS = Reason(ReasonCode.NO_TRANSACTIONS, "the workload has no transactions")
+NO_JOURNALS = Reason(
+    ReasonCode.NO_JOURNALS, "the pipeline keeps no journals, so nobody knows what it was told or given"
+)
+NO_OFFSETS_WITHIN = Reason(ReasonCode.NONE_WITHIN, "the workload commits no offset within a transaction")
+
+
+def explanation(code: ReasonCode) -> str:
+    """One entry of the table, as Markdown."""
+    told = [
+        f"# `{code}`",
+        f"**{code.meaning}**",
+        f"- **When:** {code.when}\n- **What to do:** {remedy_of(code)}\n- **In `verdict.json`:** {_keys(code)}",
+    ]
+    return "\n\n".join(told) + "\n"
+
+
+def page() -> str:
+    """All entries, as `docs/reasons.md` has them."""
+    told = [
+        "# Reasons",
+        (
+            "A verdict says in `unknown_because` why a run is `unknown`, and in `not_checked_because` why a "
+            "check was left out. Each reason has a code. This page is made from `harness/results/reasons.py` by "
+            "`make docs`; `fencepost explain CODE` prints one entry."
+        ),
+    ]
+    for consequence in Consequence:
+        codes = [code for code in ReasonCode if code.consequences[0] is consequence]
+        told += [f"## {consequence.heading}", consequence.meaning]
+        told += ["\n".join(f"- [`{code}`](#{code})" for code in codes)]
+        told += [f"##{explanation(code).strip()}" for code in codes]
+    return "\n\n".join(told) + "\n"
+
+
+def remedy_of(code: ReasonCode) -> str:
+    """Return what the user can do, as a sentence."""
+    remedy = code.remedy
+    return f"{remedy[:1].upper()}{remedy[1:]}." if remedy else "Nothing has to be done."
+
+
+def _keys(code: ReasonCode) -> str:
+    return " or ".join(f"`{one.key}`" for one in code.consequences)
+
+
+if __name__ == "__main__":
+    Path(sys.argv[1]).write_text(page(), encoding="utf-8")

@@ -1,0 +1,83 @@
+"""The ends of things: what a group has not read yet, and the sentinels behind everything."""
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import cast
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+
+from harness.clients import librdkafka
+from harness.clients.interface import ProducerSettings
+from harness.common.errors import WaitTimeout, in_words
+from harness.model.vocabulary import SENTINEL_VALUE, VALUE_HEADER, Isolation
+from harness.record.naming import Headers
+
+Place = tuple[str, int]
+PROBE_TIMEOUT_S = 10.0
+
+
+def unread(bootstrap: str, positions: Mapping[Place, int]) -> int:
+    """How many visible records stand at or above these positions.
+
+    Markers take offsets too, so a position below the end may have nothing above it. Raises
+    `WaitTimeout` if a partition's end is not reached within `PROBE_TIMEOUT_S`.
+    """
+    if not positions:
+        return 0
+    while _CLOSING:
+        _CLOSING.pop().join()
+    settings = librdkafka.reader(bootstrap, "lag", Isolation.READ_COMMITTED) | {"enable.partition.eof": True}
+    consumer = Consumer(settings)
+    try:
+        consumer.assign([TopicPartition(*place, offset) for place, offset in positions.items()])
+        found = 0
+        pending = set(positions)
+        deadline = time.monotonic() + PROBE_TIMEOUT_S
+        while pending:
+            if time.monotonic() > deadline:
+                raise WaitTimeout(
+                    "the ends of all partitions",
+                    PROBE_TIMEOUT_S,
+                    [f"no end of {topic}/{number}" for topic, number in sorted(pending)],
+                )
+            for message in consumer.consume(1_000, timeout=0.1):
+                error = message.error()
+                if error is None:
+                    found += 1
+                elif error.code() == KafkaError._PARTITION_EOF:
+                    pending.discard((cast(str, message.topic()), cast(int, message.partition())))
+        return found
+    finally:
+        _CLOSING.append(threading.Thread(target=_close, args=(consumer,), name="close", daemon=True))
+        _CLOSING[-1].start()
+
+
+_CLOSING: list[threading.Thread] = []
+"""Librdkafka often takes a second to close a consumer. Nobody waits for that, but who needs the next one."""
+
+
+def _close(consumer: Consumer) -> None:
+    with suppress(KafkaException):  # it has told what it was there for
+        consumer.close()
+
+
+def write_sentinels(bootstrap: str, places: Sequence[Place], timeout_s: float) -> None:
+    """Write one record into each partition, behind everything; raises `WaitTimeout`."""
+    producer = Producer(librdkafka.idempotent_producer(ProducerSettings(bootstrap)))
+    failed: list[str] = []
+
+    def answered(error: KafkaError | None, _: object) -> None:
+        if error is not None:
+            failed.append(librdkafka.words(error))
+
+    for topic, partition in places:
+        name = f"{SENTINEL_VALUE}:{topic}/{partition}"
+        headers: Headers = [(VALUE_HEADER, name.encode())]
+        producer.produce(topic, b"", partition=partition, headers=headers, on_delivery=answered)
+    left = producer.flush(timeout_s)
+    if left or failed:
+        raise WaitTimeout(
+            "all sentinels to be written", timeout_s, f"{left} unanswered; refused: {in_words(failed[:1])}"
+        )

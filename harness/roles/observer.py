@@ -1,0 +1,70 @@
+"""Observers: readers that are not under test, while the run goes on. Final readers have a file of their own."""
+
+import time
+from collections.abc import Sequence
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
+
+from harness.clients import librdkafka
+from harness.clients.records import consume
+from harness.model.vocabulary import Isolation
+from harness.processes.control_line import Report
+from harness.record.events import EndsRead, ErrorNoted, Polled
+from harness.record.journal import Journal
+from harness.record.naming import partition_key
+from harness.roles.batch_offsets import BatchOffsets
+from harness.roles.control import Control
+from harness.roles.record_counts import RecordCounts
+
+BATCH = 2_000
+ENDS_TIMEOUT_S = 20.0
+"""How long an observer that was told to stop reads on to the ends."""
+
+
+class Observer:
+    """Reads topics at read_committed while the run goes on."""
+
+    def __init__(
+        self, bootstrap: str, places: Sequence[tuple[str, int]], journal: Journal, control: Control
+    ) -> None:
+        self._journal = journal
+        self._control = control
+        self._given = RecordCounts(places)
+        self._errors = 0
+        self._places = set(places)
+        self._ends: dict[tuple[str, int], int] = {}  # where there was nothing more to read
+        settings = librdkafka.reader(bootstrap, journal.name, Isolation.READ_COMMITTED)
+        self._consumer = Consumer(settings | {"enable.partition.eof": True})
+        self._consumer.assign([TopicPartition(*place, OFFSET_BEGINNING) for place in places])
+
+    def run(self) -> None:
+        """Read until told to stop, and then to the ends; then say, of every partition, what it was given.
+
+        The consumer is left to the end of the process: it has no group to leave, and to close it often takes a second.
+        """
+        self._control.tell(Report(ready=True))
+        deadline: float | None = None
+        while self._goes_on(deadline):
+            if self._control.stopping:
+                deadline = deadline or time.monotonic() + ENDS_TIMEOUT_S
+            else:
+                self._control.listen()
+            call_ns = self._journal.now_ns()
+            batch = consume(self._consumer, BATCH, 0.2, self._met, self._ends.__setitem__)
+            if batch:
+                op = self._journal.number()
+                self._journal.write(Polled(0, op, call_ns, BatchOffsets.delivered(batch)))
+                self._given.add(batch)
+        self._journal.write(EndsRead(Isolation.READ_COMMITTED.value, self._given.ends, self._errors))
+
+    def _goes_on(self, deadline: float | None) -> bool:
+        if not self._control.stopping:
+            return True
+        read = {place: self._given.ends[partition_key(*place)].next for place in self._places}
+        behind = [place for place in self._places if self._ends.get(place, -1) < read[place]]
+        return bool(behind) and (deadline is None or time.monotonic() < deadline)
+
+    def _met(self, error: KafkaError) -> None:
+        """Note an error of the consumer, with how many there have been."""
+        self._errors += 1
+        self._journal.write(ErrorNoted(error=librdkafka.words(error), errors=self._errors))

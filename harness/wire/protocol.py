@@ -1,0 +1,181 @@
+"""One request on one connection to one broker: what a client library hides, and a view needs.
+
+Messages are kafka-python's (their version given when they are made). Every question is bounded; a
+broker that is down, paused or cut costs its time-out and no more.
+"""
+
+import socket
+import ssl
+import struct
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+from kafka.protocol.api_header import ResponseClassRegistry
+from kafka.protocol.metadata import ApiVersionsRequest
+
+from harness.common.errors import EnvironmentFailure
+from harness.wire.security import PLAINTEXT, NotTrusted, Security, authenticate, tls_refusal
+
+HOST = "127.0.0.1"
+_CLIENT_ID = "fencepost"
+LARGEST_ANSWER = 256 * 1024 * 1024
+
+
+class WireError(EnvironmentFailure):
+    """No answer, or none that can be read; the message says from which port."""
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a broker listens, and how one connects to it."""
+
+    host: str
+    port: int
+    security: Security = PLAINTEXT
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+Target = int | Address
+"""A port of the local host that speaks plaintext, or an address. Of the latter it is asked first what it speaks."""
+
+
+class KafkaConnection:
+    """A connection to a broker, on which one request follows another. A context manager."""
+
+    def __init__(self, target: Target, timeout_s: float) -> None:
+        """Not connected yet; `timeout_s` bounds the way to the first request."""
+        self._target = target
+        self._timeout_s = timeout_s
+        self._where = str(target) if isinstance(target, Address) else f"port {target}"
+        self._socket: socket.socket | None = None
+        self._spoken: Mapping[int, tuple[int, int]] = {}
+        self._asked = 0
+
+    def __enter__(self) -> "KafkaConnection":
+        address = self._target if isinstance(self._target, Address) else Address(HOST, self._target)
+        deadline = time.monotonic() + self._timeout_s
+        try:
+            self._socket = socket.create_connection((address.host, address.port), self._timeout_s)
+            if address.security.tls:
+                context = address.security.context()
+                self._socket = context.wrap_socket(self._socket, server_hostname=address.host)
+            if isinstance(self._target, Address):
+                self._introduce(address, deadline)
+        except ssl.SSLError as error:
+            self._close()
+            raise tls_refusal(error, self._where) from error
+        except OSError as error:
+            self._close()
+            raise self._no_answer(self._timeout_s, error) from error
+        except EnvironmentFailure:
+            self._close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._close()
+
+    def ask(self, request: Any, timeout_s: float, deadline: float | None = None) -> Any:
+        """Send a request; returns the decoded response. Raises `WireError`. `deadline`: where the time already runs."""
+        try:
+            return self._ask(request, deadline or time.monotonic() + timeout_s)
+        except ssl.SSLError as error:  # TLS 1.3: a client's certificate is refused after the handshake
+            raise tls_refusal(error, self._where) from error
+        except OSError as error:
+            raise self._no_answer(timeout_s, error) from error
+
+    def _ask(self, request: Any, deadline: float) -> Any:
+        assert self._socket is not None
+        low, high = self._spoken.get(request.API_KEY, (request.version, request.version))
+        if not low <= request.version <= high:
+            raise WireError(
+                f"{self._where} speaks {request.name} in versions {low} to {high}, and is asked in version "
+                f"{request.version}: Fencepost needs Kafka 3.0 or newer"
+            )
+        self._asked += 1
+        self._socket.sendall(encoded(request, self._asked))
+        size = int.from_bytes(_receive(self._socket, 4, deadline))
+        if size > LARGEST_ANSWER:
+            raise WireError(f"what listens on {self._where} is no Kafka broker{self._or_secured()}")
+        return decoded(request, _receive(self._socket, size, deadline), self._where)
+
+    def _introduce(self, address: Address, deadline: float) -> None:
+        """Ask what the broker speaks, and say who we are."""
+        told = self._ask(ApiVersionsRequest(version=0), deadline)
+        self._spoken = {key.api_key: (key.min_version, key.max_version) for key in told.api_keys}
+        if address.security.sasl:
+            try:
+                authenticate(
+                    address.security, address.host, self._where, lambda request: self._ask(request, deadline)
+                )
+            except ConnectionResetError as error:
+                raise NotTrusted(
+                    f"{self._where} ended the connection while {address.security.mechanism} went on: "
+                    "look at security.protocol and sasl.mechanism in the client-config file"
+                ) from error
+
+    def _no_answer(self, timeout_s: float, error: OSError) -> WireError:
+        plain = isinstance(error, ConnectionResetError)
+        more = self._or_secured() if plain else ""
+        return WireError(f"no answer from {self._where} within {timeout_s:g} s: {error}{more}")
+
+    def _or_secured(self) -> str:
+        plain = isinstance(self._target, Address) and self._target.security == PLAINTEXT
+        return ", or expects TLS or SASL: say so in a client-config file" if plain else ""
+
+    def _close(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+
+def encoded(request: Any, number: int) -> bytes:
+    """A request as it is sent: its length, a header with that number, its body."""
+    request.with_header(number, _CLIENT_ID)
+    return bytes(request.encode(header=True, framed=True))
+
+
+def decoded(request: Any, answer: bytes, where: str) -> Any:
+    """What a broker answered to a request that was encoded. Raises `WireError`, which says where it came from."""
+    try:
+        response = ResponseClassRegistry.get_response_class(request.header)
+        return response.decode(answer, header=True)
+    except (ValueError, IndexError, TypeError, struct.error) as error:
+        raise WireError(f"the answer from {where} cannot be read: {error}") from error
+
+
+def ask(target: Target, request: Any, timeout_s: float) -> Any:
+    """Send a request on a connection of its own; returns the decoded response. Raises `WireError`, `NotTrusted`."""
+    deadline = time.monotonic() + timeout_s
+    with KafkaConnection(target, timeout_s) as connection:
+        return connection.ask(request, timeout_s, deadline)
+
+
+def answers(target: Target, timeout_s: float) -> bool:
+    """Whether what listens there answers a request."""
+    try:
+        ask(target, ApiVersionsRequest(version=0), timeout_s)
+    except WireError:
+        return False
+    return True
+
+
+def _receive(connection: socket.socket, size: int, deadline: float) -> bytes:
+    received = bytearray()
+    while len(received) < size:
+        left = deadline - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("timed out")
+        connection.settimeout(left)
+        part = connection.recv(size - len(received))
+        if not part:
+            raise ConnectionResetError("the connection was closed")
+        received += part
+    return bytes(received)

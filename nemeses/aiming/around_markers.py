@@ -1,0 +1,109 @@
+"""kill-broker, aimed at the markers: the leader of an output partition dies before its marker is written, or after.
+
+Before: the records stand in the leader's log, the transaction is open, and its marker has yet to come; it must then be
+written by whoever leads next. After: the coordinator has said Complete, so that every partition has its marker, and the
+marker must outlive the leader (KIP-98: markers are written with acks=all).
+"""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+
+from harness.cluster import TransactionView
+from harness.common.errors import WaitTimeout
+from harness.common.waiting import wait_for
+from harness.model.pipeline import TopicPartition
+from harness.model.vocabulary import WorkerStep
+from harness.processes.control_line import Command
+from harness.runner.nemesis import FaultContext, InjectedFault, PlannedFault
+from nemeses.aiming.failover import another, await_failover
+from nemeses.aiming.in_transaction import GOAL, HeldWorker, broker_of, hold, leader_of
+
+BEFORE, AFTER = "before-markers", "after-markers"
+STEP_TIMEOUT_S = 45.0
+STATE_TIMEOUT_S = 10.0
+IN_SYNC_TIMEOUT_S = 90.0
+
+
+@contextmanager
+def kill_around_markers(context: FaultContext, injection: PlannedFault) -> Iterator[InjectedFault]:
+    """It acted if the transaction was in the state, and the leader of one of its partitions was killed then."""
+    effect = InjectedFault(target=f"leader of {injection.target.name}")
+    held = hold(context, injection, "commit", (WorkerStep.BEFORE_COMMIT,), effect)
+    if held is None:
+        yield effect
+        return
+    with ExitStack() as stack:
+        stack.callback(held.member.send, Command(go=True))
+        place = _output(held, effect)
+        words = _state(context, held, injection.state or BEFORE, place, effect) if place is not None else None
+        if place is None or words is None:
+            yield effect
+            return
+        named = f"{place[0]}/{place[1]}"
+        first = leader_of(context, place)
+        broker = broker_of(context, first, f"the leader of {named}")
+        effect.who = f"broker {first}"
+        effect.target = (
+            f"broker {first}, leader of {named}, {(injection.state or BEFORE).replace('-', ' the ')}"
+        )
+        effect.details |= {"broker": str(first), "partition": named, "state": injection.state or BEFORE}
+        effect.details |= held.details
+        stack.callback(broker.start)
+        effect.mark_injected()
+        ending = broker.kill()
+        held.member.send(Command(go=True))
+        effect.proof += [words, ending]
+        moved = await_failover(
+            effect,
+            ending,
+            partial(another, partial(leader_of, context, place), first),
+            f"{named} to leave broker {first}",
+        )
+        if moved is not None:
+            effect.saw(f"broker {moved} leads {named} now")
+        yield effect
+    context.cluster.await_in_sync(IN_SYNC_TIMEOUT_S, context.topics)
+
+
+def _output(held: HeldWorker, effect: InjectedFault) -> TopicPartition | None:
+    """A partition of the stage's outputs that the transaction has written."""
+    written = [place for place in held.view.places if place[0] in held.stage.writes]
+    if not written:
+        effect.lacking[GOAL] = f"the transaction of {held.own} had written no output"
+        return None
+    return written[0]
+
+
+def _state(
+    context: FaultContext, held: HeldWorker, state: str, place: TopicPartition, effect: InjectedFault
+) -> str | None:
+    """Be in the state; in words, how it is known. None, and a note, where it was not seen."""
+    named = f"{place[0]}/{place[1]}"
+    if state == BEFORE:
+        return f"{held.own} was Ongoing, with records in {named} and no marker yet"
+    try:
+        context.processes.wait_at_step(
+            held.member, WorkerStep.AFTER_COMMIT, STEP_TIMEOUT_S, asked="commit", onward=True
+        )
+    except WaitTimeout as error:
+        effect.lacking["worker-at-step"] = str(error)
+        return None
+    seen: list[TransactionView | None] = [None]
+
+    def complete() -> bool:
+        seen[0] = context.cluster.transaction(held.own)
+        return seen[0] is not None and seen[0].state == "CompleteCommit"
+
+    try:
+        wait_for(
+            complete,
+            f"the transaction of {held.own} to be complete",
+            STATE_TIMEOUT_S,
+            every_s=0.05,
+            last_seen=lambda: seen[0],
+        )
+    except WaitTimeout as error:
+        effect.lacking[GOAL] = str(error)
+        return None
+    return f"{held.own} was CompleteCommit: {named} had its marker"

@@ -1,0 +1,120 @@
+"""kill-txn-coordinator, aimed at a state: its coordinator dies while a transaction is Ongoing, or being decided.
+
+To be there while it is being decided, a worker is held before it ends its transaction, and its markers are held back:
+so Prepare is written, and Complete cannot be. Then the coordinator is killed, and the next one has to finish what it
+finds (KIP-98).
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
+
+from harness.cluster import TransactionView
+from harness.common.errors import WaitTimeout
+from harness.common.waiting import wait_for
+from harness.model.vocabulary import WorkerStep
+from harness.processes.control_line import Command
+from harness.runner.nemesis import FaultContext, InjectedFault, PlannedFault
+from nemeses.aiming.failover import another, await_failover
+from nemeses.aiming.in_transaction import GOAL, HeldWorker, broker_of, hold
+from nemeses.aiming.markers import described, held_back, others
+
+STATE_TIMEOUT_S = 10.0
+IN_SYNC_TIMEOUT_S = 90.0
+
+
+@dataclass(frozen=True)
+class TransactionAim:
+    """A state, and how a transaction comes into it."""
+
+    state: str  # as Kafka calls it
+    asked: str  # how the transaction is to end
+    steps: tuple[WorkerStep, ...]  # where the worker is held: the last of them that its loop comes to
+
+
+AIMS: Mapping[str, TransactionAim] = {
+    "ongoing": TransactionAim("Ongoing", "commit", (WorkerStep.BEFORE_COMMIT,)),
+    "prepare-commit": TransactionAim("PrepareCommit", "commit", (WorkerStep.BEFORE_COMMIT,)),
+    "prepare-abort": TransactionAim(
+        "PrepareAbort", "abort", (WorkerStep.AFTER_SEND, WorkerStep.AFTER_OFFSETS)
+    ),
+}
+HELD_BACK = frozenset(AIMS) - {"ongoing"}
+"""The states in which markers are held back, by cuts between brokers."""
+
+
+@contextmanager
+def kill_in_state(context: FaultContext, injection: PlannedFault) -> Iterator[InjectedFault]:
+    """It acted if the coordinator said that the transaction was in the state, and was killed, and another took over."""
+    cluster, aim = context.cluster, AIMS[injection.state or "ongoing"]
+    effect = InjectedFault(target=f"coordinator of {injection.target.name}")
+    unfit = partial(_unfit, context, aim)
+    held = hold(context, injection, aim.asked, aim.steps, effect, unfit)
+    if held is None:
+        yield effect
+        return
+    own = held.own
+    broker = broker_of(context, held.coordinator, f"the coordinator of {own}")
+    effect.who = f"broker {broker.id}"
+    effect.target = f"broker {broker.id}, transaction coordinator of {own}, in {aim.state}"
+    effect.details |= {"broker": str(broker.id), "state": aim.state, **held.details}
+    with ExitStack() as stack:
+        stack.callback(broker.start)
+        stack.callback(held.member.send, Command(go=True))
+        with ExitStack() as cut:
+            view = held.view if aim.state == "Ongoing" else _prepared(context, held, aim, effect, cut)
+            if view is None:
+                yield effect
+                return
+            effect.mark_injected()
+            ending = broker.kill()
+        held.member.send(Command(go=True))
+        effect.proof += [described(held.coordinator, own, view), ending]
+        done = partial(await_failover, effect, ending)
+        coordinates = partial(cluster.txn_coordinator, own)
+        moved = done(partial(another, coordinates, broker.id), f"another broker to coordinate {own}")
+        if moved is not None:
+            settled = done(
+                lambda: (
+                    now if (now := cluster.transaction(own)) is not None and now.state != aim.state else None
+                ),
+                f"broker {moved} to take {own} out of {aim.state}",
+            )
+            if settled is not None:
+                effect.saw(f"broker {moved} took over its role, and {own} went on to {settled.state}")
+        yield effect
+    cluster.await_in_sync(IN_SYNC_TIMEOUT_S, context.topics)
+
+
+def _prepared(
+    context: FaultContext, held: HeldWorker, aim: TransactionAim, effect: InjectedFault, cut: ExitStack
+) -> TransactionView | None:
+    """Let the transaction come into Prepare and no further; None, and a note, where it does not."""
+    cluster, leaders = context.cluster, others(context, held.coordinator, held.view)
+    cut.enter_context(held_back(context, held.coordinator, leaders))
+    held.member.send(Command(go=True))
+    seen: list[TransactionView | None] = [None]
+
+    def prepared() -> TransactionView | None:
+        seen[0] = cluster.transaction(held.own)
+        return seen[0] if seen[0] is not None and seen[0].state == aim.state and seen[0].places else None
+
+    try:
+        return wait_for(
+            prepared,
+            f"the transaction of {held.own} to be in {aim.state}",
+            STATE_TIMEOUT_S,
+            every_s=0.05,
+            last_seen=lambda: seen[0],
+        )
+    except WaitTimeout as error:
+        effect.lacking[GOAL] = str(error)
+        return None
+
+
+def _unfit(context: FaultContext, aim: TransactionAim, held: HeldWorker) -> str | None:
+    """Why a transaction cannot be kept in the state; None: it can."""
+    if aim.state == "Ongoing" or others(context, held.coordinator, held.view):
+        return None
+    return f"broker {held.coordinator} leads all that the transaction of {held.own} has written"

@@ -1,0 +1,250 @@
+"""Instances of a user's program: how one is chosen, and caught where a fault is aimed."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from random import Random
+
+from harness.cluster import Ability, TransactionView
+from harness.common.errors import WaitTimeout
+from harness.common.waiting import wait_for
+from harness.network import Cut
+from harness.runner.member import RunProcess
+from harness.runner.nemesis import (
+    AtState,
+    DrawnFault,
+    FaultContext,
+    FaultTargets,
+    InjectedFault,
+    NotForThisPipeline,
+    PlannedFault,
+    Resource,
+    Target,
+)
+from harness.runner.occupied import all_workers, brokers_and_a_worker
+from nemeses.aiming.in_transaction import GOAL, stage_of
+from nemeses.aiming.markers import described
+from nemeses.aiming.observed_ids import IDENTIFY_TIMEOUT_S, own_id
+from nemeses.aiming.targets import worker_in_role
+from nemeses.effects.stopped import OFFSETS_ADDED, ONGOING, PREPARE_COMMIT, PREPARES_S, stop_in, stop_prepared
+
+STATES = frozenset({ONGOING, OFFSETS_ADDED, PREPARE_COMMIT})
+"""Where a transaction can be caught: it is open, its offsets are in it as well, or it is decided and not all of its
+markers are written."""
+MORE_IN = {PREPARE_COMMIT: AtState(PREPARES_S, frozenset({Ability.PEER_LINKS, Cut}), least_brokers=2)}
+"""Markers are held back on the links between brokers."""
+PREFERS_OPEN = 2 / 3
+"""How often one that is not aimed waits for an open transaction. Most programs have one for a small part of the time
+only; a program that is right in a transaction may be wrong between two.
+"""
+SOON_S = 5.0
+"""For how long."""
+IN_SYNC_TIMEOUT_S = 90.0
+AT_WORK_TIMEOUT_S = 20.0
+MOST_SUCCESSORS = 3
+"""How many times a fault turns to the replacement of an instance that ended by itself before it was struck."""
+
+
+def occupied(injection: PlannedFault) -> frozenset[Resource]:
+    """What a fault that strikes an instance takes: the links between brokers too, where markers are held back."""
+    prepared = injection.state == PREPARE_COMMIT
+    return brokers_and_a_worker(injection) if prepared else all_workers(injection)
+
+
+def any_instance(rng: Random, targets: FaultTargets) -> DrawnFault:
+    """An instance of a program that has no steps to tell of. Raises `NotForThisPipeline`."""
+    stages = [
+        stage for stage, names in sorted(targets.workers.items()) if names and not targets.steps.get(stage)
+    ]
+    if targets.stage is not None:
+        stages = [stage for stage in stages if stage == targets.stage]
+    if not stages:
+        raise NotForThisPipeline("a pipeline of your own (--pipeline)")
+    stage = rng.choice(stages)
+    target = Target("worker", f"{stage}/{rng.choice(targets.workers[stage])}")
+    transactional = bool(targets.transactional_ids.get(stage)) or stage in targets.unnamed
+    prefers = transactional and rng.random() < PREFERS_OPEN
+    return DrawnFault(target, {"prefers": ONGOING} if prefers else {})
+
+
+def effect_on(member: RunProcess) -> InjectedFault:
+    """Return the effect of a fault that is to strike an instance."""
+    effect = InjectedFault(target="")
+    _aim_at(effect, member)
+    return effect
+
+
+def _aim_at(effect: InjectedFault, member: RunProcess) -> None:
+    effect.target = effect.who = f"instance {member.journal}"
+    effect.details["worker"] = member.journal
+
+
+@contextmanager
+def caught(
+    context: FaultContext,
+    injection: PlannedFault,
+    member: RunProcess,
+    effect: InjectedFault,
+    before: Callable[[RunProcess], None] = lambda member: None,
+) -> Iterator[tuple[RunProcess, bool]]:
+    """Stop the instance. If the fault is aimed at a state of its transaction, stop it in that state.
+
+    An instance that ends by itself before it is stopped is no target any more. Then the instance that replaces it is
+    the target, `MOST_SUCCESSORS` times at most.
+
+    Args:
+        before: is called with each target before that is stopped.
+
+    Yields:
+        The last target, and whether it is stopped. If it is not, it goes on, and the effect says why. It stays in the
+        state of its transaction for the length of the `with`.
+    """
+    with ExitStack() as cut:
+        for left in range(MOST_SUCCESSORS, -1, -1):
+            _aim_at(effect, member)
+            before(member)
+            stopped = _caught(context, injection, member, effect, cut)
+            successor = None if stopped or not left else _successor(context, member)
+            if successor is None:
+                break
+            effect.proof.append(
+                f"{member.journal} ended by itself before it was struck: {member.last_words()}"
+            )
+            effect.lacking.pop(GOAL, None)
+            member = successor
+        yield member, stopped
+
+
+def _successor(context: FaultContext, member: RunProcess) -> RunProcess | None:
+    """Return the instance that replaces one that has ended by itself, when it is ready. None: there is none."""
+    if member.alive or member.stage is None:
+        return None
+    stage = member.stage
+
+    def found() -> RunProcess | None:
+        living = (one for one in context.processes.workers(stage) if one.worker == member.worker)
+        return None if context.processes.starting(stage) else next(living, None)
+
+    try:
+        awaited = f"an instance to replace {member.journal}"
+        return wait_for(found, awaited, AT_WORK_TIMEOUT_S, every_s=0.1)
+    except WaitTimeout:
+        return None
+
+
+def _caught(
+    context: FaultContext, injection: PlannedFault, member: RunProcess, effect: InjectedFault, cut: ExitStack
+) -> bool:
+    state = injection.state
+    if state is None:
+        return _met_open(context, injection, member, effect) or _stopped_as_it_is(member, effect)
+    own = _id_of(context, member)
+    if own is None:
+        effect.lacking[GOAL] = (
+            f"{member.journal} spoke of no transactional id for {IDENTIFY_TIMEOUT_S:g} s: name it in its "
+            "stage, or say transactions = false there if it has none"
+        )
+        return False
+    try:
+        if state == PREPARE_COMMIT:
+            view = stop_prepared(context, member, own, cut)
+        else:
+            view = stop_in(context, member, own, state)
+    except WaitTimeout as error:
+        effect.lacking[GOAL] = str(error)
+        return False
+    more = (
+        f": {described(context.cluster.txn_coordinator(own), own, view)}" if state == PREPARE_COMMIT else ""
+    )
+    _note(effect, member, own, view, more)
+    effect.details["state"] = state
+    return True
+
+
+def _met_open(
+    context: FaultContext, injection: PlannedFault, member: RunProcess, effect: InjectedFault
+) -> bool:
+    """Whether it is preferred, and soon comes, that the instance has an open transaction, in which it is stopped."""
+    if injection.prefers is None or (own := _id_of(context, member)) is None:
+        return False
+    try:
+        view = stop_in(context, member, own, injection.prefers, SOON_S)
+    except WaitTimeout:
+        return False
+    _note(effect, member, own, view)
+    return True
+
+
+def _stopped_as_it_is(member: RunProcess, effect: InjectedFault) -> bool:
+    effect.mark_injected()
+    try:
+        effect.proof.append(member.child.pause())
+    except WaitTimeout as error:  # it had just ended, as one that was fenced is right to do
+        effect.lacking[GOAL] = str(error)
+        return False
+    return True
+
+
+def _note(effect: InjectedFault, member: RunProcess, own: str, view: TransactionView, more: str = "") -> None:
+    effect.mark_injected()
+    topics = sorted({topic for topic, _ in view.places})
+    effect.proof.append(
+        f"{member.journal} was stopped while {own} was {view.state} with {', '.join(topics)}{more}"
+    )
+    effect.details["transactional_id"] = own
+
+
+def _id_of(context: FaultContext, member: RunProcess) -> str | None:
+    return stage_of(context, member).transactional_ids.get(member.worker or "") or own_id(context, member)
+
+
+def at_work(context: FaultContext, target: Target) -> tuple[RunProcess, str]:
+    """Wait until the stage of an instance is ready and writes: a program that only starts has nothing to lose.
+
+    The wait is no longer than a fault may be late, or than the stage may be silent.
+
+    Returns:
+        The instance, or the one that took its place if it ended meanwhile; and why it cannot be said that it is at
+        work, empty if it is.
+    """
+    stage = next(one for one in context.stages if one.name == target.name.partition("/")[0])
+    timeout_s = AT_WORK_TIMEOUT_S if stage.group else max(AT_WORK_TIMEOUT_S, stage.idle_s)
+    first: list[int] = []
+    seen = ""
+
+    def works() -> bool:
+        nonlocal seen
+        if not context.processes.workers(stage.name):
+            seen = "none of its instances is alive"
+            return False
+        if context.processes.starting(stage.name):
+            seen = "an instance of it is not ready yet"
+            return False
+        written = sum(high for _, _, high in context.cluster.last_stable(stage.writes).values())
+        first.append(written)
+        seen = f"its output topics end at {written} records, as at the first look"
+        return written > first[0]
+
+    unready = ""
+    try:
+        wait_for(works, f"{stage.name} to write", timeout_s, every_s=0.1, last_seen=lambda: seen)
+    except WaitTimeout as error:
+        unready = str(error)
+    return worker_in_role(context.processes, target), unready
+
+
+def note_unready(effect: InjectedFault, unready: str) -> None:
+    """Add to what a fault proves or lacks that its target was not seen at work. Does nothing if it was."""
+    if unready:
+        effect.proof.append(f"it was not seen at work before: {unready}")
+        effect.lacking.update(
+            {
+                goal: f"{why}; it was not seen at work before: {unready}"
+                for goal, why in effect.lacking.items()
+            }
+        )
+
+
+def await_followers(context: FaultContext, injection: PlannedFault) -> None:
+    """Where markers were held back: wait until the coordinator follows the others again. Raises `WaitTimeout`."""
+    if injection.state == PREPARE_COMMIT:
+        context.cluster.await_in_sync(IN_SYNC_TIMEOUT_S, context.topics)

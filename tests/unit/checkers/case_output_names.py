@@ -1,0 +1,94 @@
+"""Output names: inputs that owe several outputs, in one topic or in two."""
+
+from cases import case
+
+from tests.support.histories import History, Op
+
+
+def _owes_q(h: History) -> None:
+    """Input 0 owes an output in output name q of x beside the one in output name x."""
+    h.feed(1)
+    h.expect(0)
+    h.rows["expected"][-1]["output_name"] = "q"
+
+
+def _second(h: History, op: Op, **change: object) -> None:
+    """Bend the second output of an operation, as it was sent and as it stands in the log."""
+    for table in ("sends", "records"):
+        h.alter(table, lambda row: row | change if row["value"] == op.values[1] else row)
+
+
+# reprocessed-input
+
+
+@case()
+def outputs_in_two_output_names_of_one_topic_are_none_too_many(h: History) -> None:
+    _owes_q(h)
+    _second(h, h.take(0, gives="xx"), output_name="q")
+
+
+@case(reprocessed_input=1, overlapping_commit=1)
+def a_output_name_is_not_owed_more_because_of_another_one(h: History) -> None:
+    _owes_q(h)
+    _second(h, h.take(0, gives="xx"), output_name="q")
+    h.take(0, worker="v", pid=2)
+
+
+@case()
+def two_outputs_that_one_output_name_owes_are_none_too_many(h: History) -> None:
+    h.feed(1)
+    h.expect(0, digest=8)
+    _second(h, h.take(0, gives="xx"), digest=8)
+
+
+# lost-input
+
+
+@case(lost_input=1)
+def of_two_outputs_that_one_output_name_owes_one_is_missing(h: History) -> None:
+    h.feed(1)
+    h.expect(0, digest=8)
+    h.take(0)
+
+
+@case(lost_input=1)
+def of_three_outputs_that_one_output_name_owes_one_is_missing(h: History) -> None:
+    h.feed(1)
+    h.expect(0, digest=8)
+    h.expect(0, digest=9)
+    _second(h, h.take(0, gives="xx"), digest=8)
+
+
+@case(lost_input=2)
+def of_two_outputs_that_one_output_name_owes_both_are_missing(h: History) -> None:
+    h.feed(1)
+    h.expect(0, digest=8)
+    h.take(0, gives="")
+
+
+@case(lost_input=1, tells={"lost-input": {"output_name": "q", "operations": []}})
+def an_output_in_another_output_name_of_the_topic_is_not_the_one_that_is_due(h: History) -> None:
+    _owes_q(h)
+    h.take(0)
+
+
+@case(
+    lost_input=1,
+    tells={
+        "lost-input": {"output_name": "x", "operations": [{"op": 2}], "passed_by": {"op": 3, "committed": 2}}
+    },
+)
+def who_tried_in_vain_is_told_beside_a_lost_input(h: History) -> None:
+    h.feed(2)
+    h.take(0, gives="xy", outcome="fail")
+    h.take(1)
+
+
+# corrupt
+
+
+@case(corrupt=1)
+def an_output_that_holds_what_another_output_name_must_hold_is_corrupt(h: History) -> None:
+    _owes_q(h)
+    _second(h, h.take(0, gives="xx"), output_name="q")
+    h.owe(lambda row: row | {"digest": 8} if row["output_name"] == "x" else row)

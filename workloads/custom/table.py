@@ -1,0 +1,155 @@
+"""A table of a TOML file, taken apart key by key: what is there must be right, and nothing may be left over."""
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from harness.common.errors import UsageError
+from harness.common.names import unknown
+from workloads.custom.description import UserFunction
+
+NUMBER = (int, float)
+
+
+class TomlTable:
+    """One table. Every error is a sentence that names the file and the place in it."""
+
+    def __init__(self, file: Path, where: str, body: object) -> None:
+        """`where`: how messages name it, as `[[stage]] bill`; empty: the file itself."""
+        self._file, self._where = file, where
+        if not isinstance(body, dict):
+            raise self.error(f"must be a table, not {body!r}")
+        self._body: dict[str, Any] = body
+        self._asked: list[str] = []
+
+    def error(self, words: str, key: str = "") -> UsageError:
+        """A sentence about a key, or about the table."""
+        place = " ".join(part for part in (self._where, key) if part)
+        return UsageError(f"{self._file}: {place or 'it'} {words}")
+
+    def get(self, key: str) -> Any:
+        """Whatever stands there; None: nothing."""
+        self._asked.append(key)
+        return self._body.get(key)
+
+    def text(self, key: str) -> str | None:
+        """A text that is not empty."""
+        value = self.get(key)
+        if value is not None and (not isinstance(value, str) or not value):
+            raise self.error(f"must be a string, not {value!r}", key)
+        self._require_plain(key, value or "")
+        return value
+
+    def _require_plain(self, key: str, *texts: str) -> None:
+        """Raise for a NUL: no command, name or path can hold one."""
+        for text in texts:
+            if "\0" in text:
+                raise self.error(f"must not hold a NUL character, as {text!r} does", key)
+
+    def needed(self, key: str, example: str) -> str:
+        """A text that must be there."""
+        value = self.text(key)
+        if value is None:
+            raise self.error(f"is missing; write for example {key} = {example}", key)
+        return value
+
+    def whole(self, key: str, low: int, high: int, default: int | None) -> int | None:
+        """A whole number within limits."""
+        value = self.get(key)
+        if value is None:
+            return default
+        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+            raise self.error(f"must be a whole number from {low} to {high}, not {value!r}", key)
+        return value
+
+    def number(self, key: str, low: float, high: float, default: float) -> float:
+        """A number within limits."""
+        value = self.get(key)
+        if value is None:
+            return default
+        if isinstance(value, bool) or not isinstance(value, NUMBER) or not math.isfinite(value):
+            raise self.error(f"must be a number, not {value!r}", key)
+        if not low <= value <= high:
+            raise self.error(f"must be a number from {low:g} to {high:g}, not {value:g}", key)
+        return float(value)
+
+    def switch(self, key: str, default: bool) -> bool:
+        """True or false."""
+        value = self.get(key)
+        if value is not None and not isinstance(value, bool):
+            raise self.error(f"must be true or false, not {value!r}", key)
+        return default if value is None else value
+
+    def texts(self, key: str, *, needed: str = "") -> tuple[str, ...]:
+        """A list of texts; `needed`: an example, where there must be one at least."""
+        value = self.get(key)
+        if value is None and needed:
+            raise self.error(f"is missing; write for example {key} = {needed}", key)
+        if value is not None and (
+            not isinstance(value, list) or not all(isinstance(one, str) and one for one in value)
+        ):
+            raise self.error(f"must be a list of strings, not {value!r}", key)
+        if needed and not value:
+            raise self.error(f"must name one at least, for example {needed}", key)
+        self._require_plain(key, *(value or ()))
+        return tuple(value or ())
+
+    def pairs(self, key: str) -> Mapping[str, str]:
+        """A table of texts; numbers and switches are taken as they are written."""
+        value = self.get(key)
+        if value is None:
+            return {}
+        if not isinstance(value, dict):
+            raise self.error(f"must be a table, not {value!r}", key)
+        for name, one in value.items():
+            if not isinstance(one, str | int | float):
+                raise self.error(f"must hold strings or numbers, not {one!r}", f"{key}.{name}")
+            self._require_plain(key, name, str(one))
+        return {name: str(one).lower() if isinstance(one, bool) else str(one) for name, one in value.items()}
+
+    def table(self, key: str) -> "TomlTable | None":
+        """A table within it."""
+        value = self.get(key)
+        where = f"{self._where}.{key}".strip(".") if self._where else f"[{key}]"
+        return None if value is None else TomlTable(self._file, where, value)
+
+    def tables(self, key: str) -> "dict[str, TomlTable]":
+        """The tables within one, by name."""
+        value = self.get(key)
+        if value is None:
+            return {}
+        if not isinstance(value, dict):
+            raise self.error(f"must be a table of tables, not {value!r}", key)
+        return {name: TomlTable(self._file, f"[{key}.{name}]", body) for name, body in value.items()}
+
+    def function(self, key: str) -> UserFunction | None:
+        """A function: `FILE.py:NAME`, whose file is there."""
+        value = self.text(key)
+        return None if value is None else self.as_function(key, value)
+
+    def as_function(self, key: str, text: str) -> UserFunction:
+        """The function that a text names."""
+        path, colon, name = text.rpartition(":")
+        if not colon or not path.endswith(".py") or not name.isidentifier():
+            raise self.error(f'must name a function as "expect.py:outputs", not {text!r}', key)
+        file = self._file.parent / Path(path).expanduser()
+        if not file.is_file():
+            raise self.error(f"names {file}, which is not there", key)
+        return UserFunction(file, name)
+
+    def path(self, key: str) -> Path | None:
+        """A file that is there."""
+        value = self.text(key)
+        if value is None:
+            return None
+        file = self._file.parent / Path(value).expanduser()
+        if not file.is_file():
+            raise self.error(f"names {file}, which is not there", key)
+        return file
+
+    def done(self) -> None:
+        """Raise for a key that nobody has asked for."""
+        for key in self._body:
+            if key not in self._asked:
+                raise self.error(f"has an unknown key: {unknown('key', key, sorted(set(self._asked)))}")
