@@ -62,7 +62,8 @@ RULES = (
         "inputs",
         each="if(visible and owing, outputs, array())",
         where="element.visible and not coalesce(array_contains(unasked, element.topic), false) "
-        "and not exists(expected, e -> e.topic = element.topic and coalesce(e.output_name = element.output_name, true))",
+        "and not exists(expected, e -> e.topic = element.topic "
+        "and coalesce(e.output_name = element.output_name, true))",
         order=["element.tp", "element.offset", "tp", "offset"],
         ops="array(element.op)",
         absence="true",

@@ -33,7 +33,8 @@ OUTPUT_NAMES = (
 BY_OUTPUT_NAME = f"""if(size({VISIBLE}) > 1, transform({OUTPUT_NAMES}, s -> struct(
     s.output_name as output_name,
     greatest(size(filter(expected, e -> e.output_name = s.output_name and e.topic = s.topic)), 1) as due,
-    exists(expected, e -> e.output_name = s.output_name and e.topic = s.topic and array_contains(allows_duplicates, e.stage)) as allows_duplicates,
+    exists(expected, e -> e.output_name = s.output_name and e.topic = s.topic
+        and array_contains(allows_duplicates, e.stage)) as allows_duplicates,
     filter({VISIBLE}, o -> o.output_name = s.output_name and o.topic = s.topic) as outputs)), array())"""
 """Of each output name, how many values its input must lead to, whether its stage promises no more than at least once,
 and the outputs that stand in it.

@@ -134,7 +134,7 @@ class Example:
 
     @property
     def owed(self) -> str | None:
-        """What the first input must lead to, of the outputs that the example's output name names, in a user's pipeline."""
+        """The expected output of the first input with the example's output name, in a custom pipeline."""
         due = self.inputs[0].body.get("due") if self.inputs else None
         outputs = [one for one in due if isinstance(one, Mapping)] if isinstance(due, list) else []
         named = [one.get("content") for one in outputs if one.get("slot") == self.rest.get("slot")]

@@ -236,7 +236,7 @@ def test_the_read_uncommitted_one_says_what_records_hold_and_lead_to(
 
 
 class Joined(Stated):
-    """What is due is about the value of its input; what stands in z says the same of itself, if it has a output name."""
+    """Expected outputs are joined by the value of their input; so are records in z that have an output name."""
 
     def due(self, record: InputRecord) -> list[ExpectedOutput]:
         return [
