@@ -44,13 +44,12 @@ THERE = (
 DUE = "greatest(size(filter(expected, x -> x.output_name = e.output_name and x.topic = e.topic)), 1)"
 LACKING = f"""filter(expected, e -> size(array_distinct(transform({THERE}, o -> o.name))) < {DUE}
     and ({DUE} = 1 or not exists({THERE}, o -> o.digest <=> e.digest)))"""
-"""What has no output in its output name; of several that one output name owes those that no output holds, if some are
-missing.
-"""
+"""The expected outputs that are missing. If several outputs have one name, those whose digest no output has."""
 
 
-DONE = """if(e.intermediate_topic is null, struct(tp, offset), array_min(transform( filter(outputs, o -> o.visible and
-o.topic = e.intermediate_topic), o -> struct(o.tp as tp, o.offset as offset))))"""
+DONE = """if(e.intermediate_topic is null, struct(tp, offset), array_min(transform(
+    filter(outputs, o -> o.visible and o.topic = e.intermediate_topic),
+    o -> struct(o.tp as tp, o.offset as offset))))"""
 """The place that the group of the stage must have gone past."""
 SUSPECTS = (Suspect("inputs", f"visible and size({LACKING}) > 0"),)
 
