@@ -47,7 +47,10 @@ def _writers(s: Sources) -> DataFrame:
         )
         .join(hash_joined(claiming), on=["run", "op"], how="left")
     )
-    columns = "op, n, topic, tp, offset, acked, output_name, inputs, digest, role, outcome, transactional, commit_ns, told"
+    columns = (
+        "op, n, topic, tp, offset, acked, output_name, inputs, digest, "
+        "role, outcome, transactional, commit_ns, told"
+    )
     return (
         s["sends"]
         .join(hash_joined(ops), on=["run", "op"], how="left")
