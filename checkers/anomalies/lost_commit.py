@@ -21,7 +21,7 @@ Reference: KAFKA-17754; Jepsen on Bufstream 0.1.0 (2024), "lost writes".
 from checkers.findings.build import offsets, operation, records
 from checkers.findings.rules import Rule
 from checkers.findings.wording import AnomalyWording
-from checkers.stored.operations import GONE_OFFSETS
+from checkers.stored.operations import CLAIMS_WITHOUT_COMMIT
 from harness.results.example import Example, fate, named_offset, named_record
 from harness.results.wording import listed
 
@@ -37,7 +37,7 @@ RULES = (
         "lost-commit",
         "operations",
         where="transactional and told = 'committed' "
-        f"and ({SOME_UNDONE} or {SOME_GONE} or size({OFFSETS}) > 0 or size({GONE_OFFSETS}) > 0)",
+        f"and ({SOME_UNDONE} or {SOME_GONE} or size({OFFSETS}) > 0 or size({CLAIMS_WITHOUT_COMMIT}) > 0)",
         order=["op"],
         ops="array(op)",
         absence=f"(size({UNDONE}) = 0 and size({OFFSETS}) = 0)",
@@ -46,7 +46,7 @@ RULES = (
             "aborted_records": records(UNDONE),
             "gone_records": records(GONE),
             "aborted_offsets": offsets(OFFSETS),
-            "gone_offsets": f"if(size({GONE_OFFSETS}) > 0, {offsets(GONE_OFFSETS, 'next')}, null)",
+            "gone_offsets": f"if(size({CLAIMS_WITHOUT_COMMIT}) > 0, {offsets(CLAIMS_WITHOUT_COMMIT, 'next')}, null)",
         },
     ),
 )

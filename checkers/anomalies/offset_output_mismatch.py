@@ -45,7 +45,7 @@ from checkers.findings.build import (
 from checkers.findings.rules import Rule
 from checkers.findings.wording import AnomalyWording
 from checkers.spark.joins import broadcast
-from checkers.stored.operations import GONE_OFFSETS
+from checkers.stored.operations import CLAIMS_WITHOUT_COMMIT
 from checkers.stored.tables import Tables
 from harness.results.example import Example, fate, named_offset, named_place, named_record
 from harness.results.wording import listed, printable
@@ -98,13 +98,13 @@ RULES = (
     Rule(
         NAME,
         "operations",
-        where=f"transactional and told = 'unknown' and settled = 'committed' and size({GONE_OFFSETS}) > 0",
+        where=f"transactional and told = 'unknown' and settled = 'committed' and size({CLAIMS_WITHOUT_COMMIT}) > 0",
         order=["op"],
         ops="array(op)",
         absence="true",
         detail={
             "operation": operation(),
-            "offsets": offsets(GONE_OFFSETS, "next"),
+            "offsets": offsets(CLAIMS_WITHOUT_COMMIT, "next"),
             "why": f"'{WITHOUT_OFFSETS}'",
         },
     ),

@@ -30,7 +30,7 @@ from checkers.findings.build import finding, operation, record, record_place
 from checkers.findings.rules import Rule, Suspect
 from checkers.findings.wording import AnomalyWording
 from checkers.spark.joins import broadcast
-from checkers.stored.attempts import CUT, JOURNAL_OF, OPERATION_OF
+from checkers.stored.attempts import CUT_OFF, JOURNAL_OF, OPERATION_OF
 from checkers.stored.tables import Tables
 from harness.results.example import FATES, Example
 from harness.results.wording import printable
@@ -112,7 +112,7 @@ def phantom(t: Tables) -> DataFrame:
         visible.join(broadcast(t.journals), on=["run", "journal"], how="left")
         .join(broadcast(t.topics), on=["run", "topic"], how="left")
         .where(
-            f"if(value is null or journal = '', announced or {STRAY}, coalesce(intact and not ({CUT}), false))"
+            f"if(value is null or journal = '', announced or {STRAY}, coalesce(intact and not ({CUT_OFF}), false))"
         )
     )
     return finding(

@@ -34,7 +34,7 @@ from checkers.external.tables import ExternalTables
 from checkers.findings.build import SHOWN, SPAN_OPS, finding, operation, record, record_place, span
 from checkers.findings.rules import Rule
 from checkers.findings.wording import AnomalyWording
-from checkers.stored.log_transactions import parts_of_operations
+from checkers.stored.log_transactions import transactions_of_operations
 from checkers.stored.tables import Tables
 from harness.results.example import FATES, Example, fate, named_place
 from harness.results.wording import listed, printable
@@ -107,7 +107,7 @@ RULES = (
 def torn_transaction(t: Tables) -> DataFrame:
     """One row for each operation whose records and offset commits belong to several transactions of the log."""
     found = (
-        parts_of_operations(t.operations, t.markers)
+        transactions_of_operations(t.operations, t.markers)
         .groupBy("run", "op", "log_tp", "log_offset")
         .agg(F.expr("any_value(decided) as decided"), F.expr("collect_set(tp) as tps"))
         .groupBy("run", "op")

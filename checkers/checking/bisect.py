@@ -32,7 +32,9 @@ class BatchResults:
     crashed: bool  # a check crashed, and nobody knows on whose account
 
 
-def each(asked: Sequence[AskedT], judge: Callable[[Sequence[AskedT]], BatchResults]) -> dict[int, Answer]:
+def check_in_parts(
+    asked: Sequence[AskedT], judge: Callable[[Sequence[AskedT]], BatchResults]
+) -> dict[int, Answer]:
     """By number, what `judge` says; one on which the job fails spoils no other: it alone has the error.
 
     They are halved until the failure stands alone, so one bad one among hundreds costs a few jobs more.
@@ -50,4 +52,4 @@ def each(asked: Sequence[AskedT], judge: Callable[[Sequence[AskedT]], BatchResul
             return dict(answers.by_run)
         log.warning("a check crashed on one of %d, which are judged in parts", len(asked))
     half = len(asked) // 2
-    return {**each(asked[:half], judge), **each(asked[half:], judge)}
+    return {**check_in_parts(asked[:half], judge), **check_in_parts(asked[half:], judge)}

@@ -8,10 +8,10 @@ where a table is not whole, nothing is accused on the strength of something not 
 from collections import Counter
 from collections.abc import Collection, Mapping
 
-from checkers.checking.gathered import EvidenceCounts, MissingEvidence
-from checkers.checking.internal_logs import internal_logs, transaction_log
-from checkers.checking.replicas import replicas
-from checkers.checking.silent import without_journals
+from checkers.checking.custom_pipelines import check_custom_pipeline
+from checkers.checking.evidence import EvidenceCounts, MissingEvidence
+from checkers.checking.internal_logs import check_internal_logs, check_transaction_log
+from checkers.checking.replicas import check_replicas
 from checkers.needs import FINAL_ALONE, NEEDS, OF_TRANSACTIONS, refused_log
 from checkers.registry import EDGES
 from checkers.stored.inputs import OFFSETS_TOPIC
@@ -75,7 +75,7 @@ def missing_needs(
     return missing
 
 
-def completeness(facts: EvidenceCounts, run: StoredRun) -> MissingEvidence:
+def find_missing_evidence(facts: EvidenceCounts, run: StoredRun) -> MissingEvidence:
     """Hold one run's tables against its promises, and against each other."""
     found = MissingEvidence()
     promises = run.promises or _usual(facts)
@@ -93,7 +93,7 @@ def completeness(facts: EvidenceCounts, run: StoredRun) -> MissingEvidence:
     _expectations(facts, found)
     _nothing_done(facts, promises, found)
     if not run.journaled:
-        without_journals(facts, run, found)
+        check_custom_pipeline(facts, run, found)
     _progress(facts, run, promises, found)
     _contradictions(facts, found)
     for tp, row in sorted(facts.partitions.items()):
@@ -101,10 +101,10 @@ def completeness(facts: EvidenceCounts, run: StoredRun) -> MissingEvidence:
     if run.has_log:
         _logs(facts, run, promises, found)
         _offsets_within(facts, promises, found)
-        internal_logs(facts, run, found)
-        transaction_log(facts, promises, found)
+        check_internal_logs(facts, run, found)
+        check_transaction_log(facts, promises, found)
         if promises.replicas:
-            replicas(facts, found)
+            check_replicas(facts, found)
     return found
 
 

@@ -26,7 +26,7 @@ from typing import Any
 
 from pyspark.sql import functions as F
 
-from checkers.checking.gathered import Fact
+from checkers.checking.evidence import Fact
 from checkers.findings.form import Findings
 from checkers.findings.lookup import lookup, objects
 from checkers.stored.sources import Sources

@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 
 from checkers.checking.run_checks import CollectedFindings, collect
-from checkers.checking.stored_runs import unsettled, with_cause
-from checkers.checking.telling import with_wording
+from checkers.checking.stored_runs import indeterminate_operations, with_cause
+from checkers.checking.wording import with_wording
 from checkers.external.graph.names import GRAPHS, WORDS, WR
 from checkers.external.lines import line
 from checkers.external.operations import Numbers, count_operations, kinds_passed_over, lookup
@@ -131,7 +131,7 @@ def _judgement(
             "aborted": numbers["aborted"],
         },
         stats={name: numbers[name] for name in ("ops", "ok", "fail", "info", "open", "passed_over")},
-        unsettled=unsettled(run, found.rows),
+        unsettled=indeterminate_operations(run, found.rows),
     )
 
 

@@ -13,22 +13,22 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from checkers.checking.gathered import Fact
+from checkers.checking.evidence import Fact
 from checkers.spark.checkpoint import local_rows
 from checkers.spark.joins import broadcast
-from checkers.stored.attempts import CUT, JOURNAL_OF, OPERATION_OF
+from checkers.stored.attempts import CUT_OFF, JOURNAL_OF, OPERATION_OF
 from checkers.stored.inputs import OFFSETS_TOPIC
 from checkers.stored.log_transactions import (
     FROM_THE_START,
-    doubtful_producers,
-    marker_counts,
-    merged,
-    shared_producers,
+    count_doubtful_producers,
+    count_markers,
+    count_merged_transactions,
+    count_shared_producers,
 )
 from checkers.stored.producers import COMPLETE
 from checkers.stored.sources import Sources
 from checkers.stored.tables import Tables
-from checkers.stored.tally import Row, TableCounts, Tally
+from checkers.stored.tally import Row, TableQuery, Tally
 from harness.model.vocabulary import Fate, Role
 
 ENDS = ("committed", "aborted", "open")
@@ -113,25 +113,25 @@ FACT_TABLES = ("log_entries", "operations", "attempts", "inputs", "log_transacti
 """The shared tables of which facts are counted."""
 
 
-def counted(t: Tables, table: str) -> TableCounts | None:
+def facts_query(t: Tables, table: str) -> TableQuery | None:
     """Return what is counted of a shared table. None: no fact rests on it."""
     if table == "log_entries":
         ends = t.tps.select("run", "tp", "ru_first", "ru_next", "ru_end", "compacted")
         placed = t.log_entries.join(broadcast(ends), on=["run", "tp"], how="inner")
-        return TableCounts(table, placed, POSITIONS, by_tp="tp", sums={"observed": "observed"}, edge="offset")
+        return TableQuery(table, placed, POSITIONS, by_tp="tp", sums={"observed": "observed"}, edge="offset")
     if table == "operations":
         held = {name: f"operation.f != 'init' and ({held})" for name, held in OPERATIONS.items()}
-        return TableCounts(table, t.operations, held)
+        return TableQuery(table, t.operations, held)
     if table == "attempts":
-        return TableCounts(table, t.attempts, VALUES)
+        return TableQuery(table, t.attempts, VALUES)
     if table == "inputs":
-        return TableCounts(table, t.inputs, {}, sums={"expected": "size(expected)", "sums": "size(adds)"})
+        return TableQuery(table, t.inputs, {}, sums={"expected": "size(expected)", "sums": "size(adds)"})
     if table == "log_transactions":
-        return TableCounts(table, t.log_transactions, SPANS)
-    return TableCounts(table, t.states, STATES) if table == "states" else None
+        return TableQuery(table, t.log_transactions, SPANS)
+    return TableQuery(table, t.states, STATES) if table == "states" else None
 
 
-def told(s: Sources, t: Tables, counts: Tally) -> dict[int, list[Fact]]:
+def gather_facts(s: Sources, t: Tables, counts: Tally) -> dict[int, list[Fact]]:
     """By run: pairs of kind and body. What is null is left out of a body."""
     facts: dict[int, list[Fact]] = defaultdict(list)
     groups = local_rows(t.groups)
@@ -190,16 +190,19 @@ def _numbers(run: int, raw: Tally, counts: Tally) -> dict[str, int]:
 def _joined(s: Sources, t: Tables, counts: Tally) -> list[DataFrame]:
     """What needs a join, where there is something to find: run, kind, detail (JSON)."""
     parts = []
-    if counts.there("operations", "polls_within"):
+    if counts.any_row_matches("operations", "polls_within"):
         parts.append(_rows(_read_within(s, t), "within"))
-    if counts.there("operations", "of_several") and _reads_several(t):
+    if counts.any_row_matches("operations", "of_several") and _reads_several(t):
         parts.append(_rows(_several_topics(t), "shapes"))
-    if counts.there("attempts", "stray"):
+    if counts.any_row_matches("attempts", "stray"):
         parts += [_rows(_unknown_journals(t), "values"), _rows(_cut_journals(t), "cut")]
-    parts += [_rows(_unknown_markers(s, t), "markers"), _rows(merged(t.operations, t.markers), "merged")]
     parts += [
-        _rows(shared_producers(t.states), "producers"),
-        _rows(doubtful_producers(t.markers), "doubtful"),
+        _rows(_unknown_markers(s, t), "markers"),
+        _rows(count_merged_transactions(t.operations, t.markers), "merged"),
+    ]
+    parts += [
+        _rows(count_shared_producers(t.states), "producers"),
+        _rows(count_doubtful_producers(t.markers), "doubtful"),
     ]
     parts.append(_rows(_disorder(s), "disorder"))
     if any(row["journaled"] is False for row in t.facts["stage"]):
@@ -212,7 +215,7 @@ def _unknown_markers(s: Sources, t: Tables) -> DataFrame:
     markers are too many. Markers of a cluster's other users are left out: see `checkers.checking.completeness`.
     """
     return (
-        marker_counts(s, t.tps, t.states)
+        count_markers(s, t.tps, t.states)
         .where("markers > ended")
         .groupBy("run", "tp")
         .agg(
@@ -339,7 +342,7 @@ def _cut_journals(t: Tables) -> DataFrame:
         t.attempts.where("send is null and exists(places, p -> p.visible)")
         .selectExpr("run", f"{JOURNAL_OF} as journal", f"{OPERATION_OF} as number")
         .join(broadcast(t.journals), on=["run", "journal"])
-        .where(f"{CUT} and unbroken")
+        .where(f"{CUT_OFF} and unbroken")
         .groupBy("run")
         .agg(F.expr("slice(array_sort(collect_set(journal)), 1, 5) as cut_journals"))
     )

@@ -4,7 +4,7 @@ Without them nobody would know that a transaction was decided, or that an offset
 taken for what never was.
 """
 
-from checkers.checking.gathered import EvidenceCounts, MissingEvidence
+from checkers.checking.evidence import EvidenceCounts, MissingEvidence
 from checkers.stored.inputs import OFFSETS_TOPIC
 from checkers.stored.producers import TRANSACTIONS_TOPIC
 from checkers.stored.sources import StoredRun
@@ -12,7 +12,7 @@ from harness.model.promises import Promises
 from harness.results.wording import several
 
 
-def transaction_log(facts: EvidenceCounts, promises: Promises, found: MissingEvidence) -> None:
+def check_transaction_log(facts: EvidenceCounts, promises: Promises, found: MissingEvidence) -> None:
     """Note what the transaction log lacks of the transactions whose markers, records or offset commits are here.
 
     Markers that repeat the one before them are not counted. Where the logs hold what is the run's alone (a cluster
@@ -43,7 +43,7 @@ def transaction_log(facts: EvidenceCounts, promises: Promises, found: MissingEvi
         )
 
 
-def internal_logs(facts: EvidenceCounts, run: StoredRun, found: MissingEvidence) -> None:
+def check_internal_logs(facts: EvidenceCounts, run: StoredRun, found: MissingEvidence) -> None:
     """Note what a table lacks of a log that is here, and was not compacted. What a leader was asked for is left out:
     of a cluster that others use as well the tables hold what is the run's.
     """

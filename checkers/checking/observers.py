@@ -6,13 +6,13 @@ each partition that it was promised: where it began, where it stopped, and how m
 
 from collections import defaultdict
 
-from checkers.checking.gathered import EvidenceCounts, MissingEvidence
+from checkers.checking.evidence import EvidenceCounts, MissingEvidence
 from checkers.stored.sources import StoredRun
 from checkers.stored.tally import Row
 from harness.model.vocabulary import Role
 
 
-def observe(facts: EvidenceCounts, run: StoredRun, found: MissingEvidence) -> None:
+def check_observers(facts: EvidenceCounts, run: StoredRun, found: MissingEvidence) -> None:
     """Note where an observer is silent, was given nothing, stopped early or began late, or lacks records."""
     _promised(facts, run, found)
     given: dict[int, int] = defaultdict(int)

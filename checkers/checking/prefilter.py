@@ -13,10 +13,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from checkers.checker import Checker
-from checkers.checking.facts import FACT_TABLES, counted
+from checkers.checking.facts import FACT_TABLES, facts_query
 from checkers.spark.errors import SPARK_ERRORS, has_ended
 from checkers.stored.tables import Tables
-from checkers.stored.tally import TableCounts, Tally, tally
+from checkers.stored.tally import TableQuery, Tally, tally
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ class Selection:
     modules: frozenset[str]
 
 
-def count(t: Tables, checkers: Sequence[Checker]) -> tuple[Tally, Selection | None]:
+def count_and_select(t: Tables, checkers: Sequence[Checker]) -> tuple[Tally, Selection | None]:
     """Count the facts, and select the queries that can find anything.
 
     Returns:
@@ -55,9 +55,9 @@ def count(t: Tables, checkers: Sequence[Checker]) -> tuple[Tally, Selection | No
         name.removeprefix(SUSPECT_OF)
         for table, conditions in wanted.items()
         for name in conditions
-        if name != RULES and counts.there(table, name)
+        if name != RULES and counts.any_row_matches(table, name)
     }
-    tables = {table for table in wanted if counts.there(table, RULES)}
+    tables = {table for table in wanted if counts.any_row_matches(table, RULES)}
     return counts, Selection(frozenset(tables), frozenset(modules))
 
 
@@ -70,10 +70,10 @@ def _tallied(t: Tables, wanted: Mapping[str, Mapping[str, str]]) -> Tally:
     return found
 
 
-def _counted(t: Tables, table: str, conditions: Mapping[str, str]) -> TableCounts:
-    facts = counted(t, table)
+def _counted(t: Tables, table: str, conditions: Mapping[str, str]) -> TableQuery:
+    facts = facts_query(t, table)
     if facts is None:
-        return TableCounts(table, getattr(t, table), conditions)
+        return TableQuery(table, getattr(t, table), conditions)
     return replace(facts, conditions={**facts.conditions, **conditions})
 
 

@@ -3,12 +3,12 @@
 from collections import defaultdict
 from collections.abc import Mapping
 
-from checkers.checking.gathered import EvidenceCounts, MissingEvidence
+from checkers.checking.evidence import EvidenceCounts, MissingEvidence
 from checkers.stored.tally import Row
 from harness.results.wording import several
 
 
-def replicas(facts: EvidenceCounts, found: MissingEvidence) -> None:
+def check_replicas(facts: EvidenceCounts, found: MissingEvidence) -> None:
     """Note the replicas whose logs are not whole, by broker and kind of gap.
 
     A damaged replica is noted by `checkers.checking.completeness`.

@@ -19,17 +19,17 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from checkers.checker import Checker
+from checkers.checking.evidence import Fact
 from checkers.checking.explain import explain
-from checkers.checking.facts import told
-from checkers.checking.gathered import Fact
-from checkers.checking.prefilter import Selection, count
+from checkers.checking.facts import gather_facts
+from checkers.checking.prefilter import Selection, count_and_select
 from checkers.checking.ranking import causes_of_few, first_of_few
 from checkers.external.tables import ExternalTables
 from checkers.findings.form import FINDING, Findings
 from checkers.findings.rules import Rule, ask
 from checkers.spark.checkpoint import checkpoint
 from checkers.spark.errors import SPARK_ERRORS, has_ended
-from checkers.spark.jvm import cause
+from checkers.spark.jvm import last_cause
 from checkers.stored.sources import Sources
 from checkers.stored.tables import Tables
 from harness.results.reasons import Reason, ReasonCode
@@ -93,9 +93,9 @@ def run_checkers(
     runs whose records are shown with what they hold.
     """
     phase("checks")
-    counts, selection = count(t, checkers)
+    counts, selection = count_and_select(t, checkers)
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="facts") as pool:
-        gathering = pool.submit(told, s, t, counts)
+        gathering = pool.submit(gather_facts, s, t, counts)
         found = collect(t, checkers, examples, selection)
         facts = gathering.result()
     phase("examples")
@@ -191,8 +191,8 @@ def _looked(t: Tables | ExternalTables, checker: Checker, crashed: dict[str, Rea
         found = checker.look(t)
         return _found(found) if found is not None else None
 
-    told = _guarded(checker, look, crashed)
-    return [told] if told is not None else []
+    found = _guarded(checker, look, crashed)
+    return [found] if found is not None else []
 
 
 def _found(findings: DataFrame) -> QueryFindings:
@@ -217,7 +217,7 @@ def _guarded(checker: Checker, act: Callable[[], T], crashed: dict[str, Reason])
             raise
         log.error("checker %s crashed", checker.module, exc_info=error)
         for anomaly in checker.anomalies:
-            text = f"the check of {anomaly} crashed: {cause(str(error))}"
+            text = f"the check of {anomaly} crashed: {last_cause(str(error))}"
             crashed[anomaly] = Reason(ReasonCode.CHECK_CRASHED, text, anomaly)
         return None
 

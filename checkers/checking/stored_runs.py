@@ -6,22 +6,22 @@ from dataclasses import replace
 from pyspark.sql import SparkSession
 
 from checkers.checker import HISTORIES, Checker
-from checkers.checking.bisect import BatchResults, each
-from checkers.checking.completeness import completeness, missing_needs
+from checkers.checking.bisect import BatchResults, check_in_parts
+from checkers.checking.completeness import find_missing_evidence, missing_needs
+from checkers.checking.custom_pipelines import parts_not_checked
+from checkers.checking.evidence import EvidenceCounts, MissingEvidence
 from checkers.checking.facts import ENDS
-from checkers.checking.gathered import EvidenceCounts, MissingEvidence
-from checkers.checking.observers import observe
+from checkers.checking.observers import check_observers
 from checkers.checking.run_checks import CheckOutput, Phase, no_progress, run_checkers
-from checkers.checking.silent import not_looked_into
-from checkers.checking.telling import with_wording
+from checkers.checking.wording import with_wording
 from checkers.findings.form import PERMITTED, Findings
 from checkers.needs import PREMISES
 from checkers.registry import CHECKERS, STORE_CHECKERS, UNSETTLED, checker_of
 from checkers.spark.checkpoint import freeing_checkpoints
-from checkers.spark.errors import errors_of_ours
-from checkers.spark.partitions import partitioned
-from checkers.stored.blind import blinded
-from checkers.stored.identity import identified
+from checkers.spark.errors import translate_spark_errors
+from checkers.spark.partitions import partitions_for_rows
+from checkers.stored.correlation import join_by_correlation_key
+from checkers.stored.hide_journals import hide_journals
 from checkers.stored.sources import StoredRun, count_rows, read_sources
 from checkers.stored.tables import make_tables
 from harness.common.errors import FencepostError
@@ -61,16 +61,16 @@ def check_each_run(
             {run.run: _judgement(run, brought, examples) for run in part}, bool(brought.crashed)
         )
 
-    return each(runs, together)
+    return check_in_parts(runs, together)
 
 
 def _bring(spark: SparkSession, runs: Sequence[StoredRun], examples: int, phase: Phase) -> CheckOutput:
     """All checks of these runs, in one job; raises only errors of ours."""
-    with errors_of_ours(), freeing_checkpoints(spark):
+    with translate_spark_errors(), freeing_checkpoints(spark):
         phase("shared tables")
         contents = frozenset(run.run for run in runs if run.unjournaled)
-        with partitioned(spark, lambda: count_rows(runs)):
-            sources = identified(blinded(read_sources(spark, runs), runs), runs)
+        with partitions_for_rows(spark, lambda: count_rows(runs)):
+            sources = join_by_correlation_key(hide_journals(read_sources(spark, runs), runs), runs)
             tables = make_tables(sources)
             return run_checkers(sources, tables, (*STORE_CHECKERS, UNSETTLED), examples, phase, contents)
 
@@ -85,8 +85,8 @@ def _judgement(run: StoredRun, brought: CheckOutput, examples: int) -> CheckResu
         free_stages=run.promises.free_stages if run.promises else (),
         refused_logs=run.refused_logs,
     )
-    found = completeness(facts, run)
-    observe(facts, run, found)
+    found = find_missing_evidence(facts, run)
+    check_observers(facts, run, found)
     if run.incomplete:
         found.add("run", "; ".join(run.incomplete))
     not_checked = {
@@ -115,7 +115,7 @@ def _judgement(run: StoredRun, brought: CheckOutput, examples: int) -> CheckResu
             if finding or permitted:
                 anomalies[name] = with_wording(name, _found(run, checker, name, finding, permitted))
     not_checked |= _clauses_not_checked(run, facts, not_checked)
-    not_checked |= not_looked_into(facts, run, not_checked)
+    not_checked |= parts_not_checked(facts, run, not_checked)
     return CheckResult(
         anomalies={name: with_cause(run.run, name, anomalies, brought.caused) for name in anomalies},
         not_checked=not_checked,
@@ -126,7 +126,7 @@ def _judgement(run: StoredRun, brought: CheckOutput, examples: int) -> CheckResu
             name: facts.numbers[name]
             for name in ("ops", "ok", "fail", "info", *(f"info_{end}" for end in ENDS))
         },
-        unsettled=unsettled(run.run, brought.findings),
+        unsettled=indeterminate_operations(run.run, brought.findings),
     )
 
 
@@ -205,7 +205,9 @@ def _found(
     )
 
 
-def unsettled(run: int, findings: Mapping[tuple[int, str, bool], Findings]) -> IndeterminateOperations:
+def indeterminate_operations(
+    run: int, findings: Mapping[tuple[int, str, bool], Findings]
+) -> IndeterminateOperations:
     """What has no answer in one run."""
     found = findings.get((run, UNSETTLED.anomalies[0], False))
     return (

@@ -14,13 +14,13 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from checkers.checking.right_run import write_right_run
 from checkers.checking.stored_runs import check_runs
-from checkers.spark.partitions import in_several
+from checkers.checking.valid_run import write_valid_run
+from checkers.spark.partitions import several_partitions
 from checkers.spark.session import SparkSettings, session
-from checkers.stored.sources import HERE_ROWS
+from checkers.stored.sources import INLINE_ROWS
 
-INPUTS = HERE_ROWS + 1
+INPUTS = INLINE_ROWS + 1
 """So many that Spark reads the tables from their files, as those of a run of any length; small ones are read here."""
 
 
@@ -28,9 +28,9 @@ def warm_up(spark: SparkSession, scratch: Path | None = None, *, large: bool = F
     """Judge the small store, so that the JVM has loaded and compiled what a right run needs; `large`: in several
     partitions, as a large one is judged.
     """
-    several = in_several(spark) if large else nullcontext()
+    several = several_partitions(spark) if large else nullcontext()
     with several, tempfile.TemporaryDirectory(prefix="fencepost-warm-", dir=scratch) as folder:
-        check_runs(spark, [write_right_run(Path(folder), INPUTS)])
+        check_runs(spark, [write_valid_run(Path(folder), INPUTS)])
 
 
 if __name__ == "__main__":

@@ -12,8 +12,8 @@ from checkers.external.consistency import contradictions
 from checkers.external.read_files import Histories, HistoryFile, UnreadableHistory
 from checkers.external.table import FileTable, HistoryTable, SparkTable, scan
 from checkers.spark.errors import SPARK_ERRORS
-from checkers.spark.jvm import cause, first_line
-from checkers.stored.sources import literal
+from checkers.spark.jvm import first_line, last_cause
+from checkers.stored.sources import escape_glob
 from harness.history_files.schema import TABLES
 from harness.history_files.url import Url
 
@@ -57,7 +57,7 @@ def _wrong(spark: SparkSession, folder: HistoryFile) -> str | None:
         except (OSError, pa.ArrowException) as error:
             return f"{path} cannot be read: {first_line(error)}"
         except SPARK_ERRORS as error:
-            return f"{path} cannot be read: {cause(str(error))}"
+            return f"{path} cannot be read: {last_cause(str(error))}"
         if not sound:
             return f"{path} is not the table that it should be: its columns differ"
     return None
@@ -67,7 +67,7 @@ def _has(spark: SparkSession, path: Path | Url, schema: pa.Schema) -> bool:
     """Whether a table is of its form: a file, or what only Spark reads, many files or one at a URL."""
     if isinstance(path, Path) and not path.is_dir():
         return bool(pq.read_schema(path).equals(schema))
-    found = spark.read.parquet(literal(path)).schema
+    found = spark.read.parquet(escape_glob(path)).schema
     return [(column.name, column.dataType) for column in found] == [
         (column.name, column.dataType) for column in from_arrow_schema(schema)
     ]

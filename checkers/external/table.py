@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from checkers.spark.jvm import first_line
-from checkers.stored.sources import literal
+from checkers.stored.sources import escape_glob
 from harness.common.errors import UnreadableInput
 from harness.history_files.url import Url
 
@@ -128,7 +128,7 @@ def scan(spark: SparkSession, form: pa.Schema, files: Iterable[tuple[int, Path |
     """Tables that Spark reads, at a path or a URL."""
     read = spark.read.schema(from_arrow_schema(form))
     numbered = [
-        read.parquet(literal(path)).withColumn("run", F.lit(run).cast("bigint")) for run, path in files
+        read.parquet(escape_glob(path)).withColumn("run", F.lit(run).cast("bigint")) for run, path in files
     ]
     return reduce(DataFrame.unionByName, numbered) if numbered else spark.createDataFrame(form.empty_table())
 

@@ -10,8 +10,7 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 
 from checkers.spark.errors import has_ended
-from checkers.spark.joins import coalesced
-from checkers.spark.partitions import in_one, read_in_one
+from checkers.spark.partitions import coalesce_if_single, is_single_partition
 
 AS_ROWS, AS_BYTES = StorageLevel.MEMORY_AND_DISK_DESER, StorageLevel.MEMORY_AND_DISK
 """How a table is kept. Millions of rows, each an object, are a fifth of the time in collecting garbage."""
@@ -27,8 +26,8 @@ def checkpoint(frame: DataFrame) -> DataFrame:
     Not `persist`: Spark tells its listeners of every plan with all that is cached below it, and five tables
     that build on each other fill a driver's memory with descriptions.
     """
-    small = in_one(frame.sparkSession)
-    return coalesced(frame).localCheckpoint(eager=True, storageLevel=AS_ROWS if small else AS_BYTES)
+    small = is_single_partition(frame.sparkSession)
+    return coalesce_if_single(frame).localCheckpoint(eager=True, storageLevel=AS_ROWS if small else AS_BYTES)
 
 
 def collect_small(frame: DataFrame) -> DataFrame:
@@ -61,7 +60,7 @@ def checkpoint_or_collect(frame: DataFrame) -> DataFrame:
     Where there is but one task it is computed twice if it has many: most have few, and to keep it first would be a
     query more.
     """
-    first = frame if in_one(frame.sparkSession) else checkpoint(frame)
+    first = frame if is_single_partition(frame.sparkSession) else checkpoint(frame)
     few = first.limit(FEW_ROWS + 1).toArrow()
     if few.num_rows <= FEW_ROWS:
         return local_table(frame.sparkSession, few)
@@ -71,7 +70,7 @@ def checkpoint_or_collect(frame: DataFrame) -> DataFrame:
 def local_table(spark: SparkSession, table: pa.Table) -> DataFrame:
     """A small table that is here, for queries."""
     # In one piece: Spark reads no further than two empty pieces, one after the other.
-    frame = read_in_one(spark.createDataFrame(table.combine_chunks()))
+    frame = coalesce_if_single(spark.createDataFrame(table.combine_chunks()))
     _HERE[frame] = table
     return frame
 

@@ -8,7 +8,7 @@ from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untype
 from pyspark import SparkContext
 from pyspark.errors import PySparkException
 
-from checkers.spark.jvm import cause
+from checkers.spark.jvm import last_cause
 from harness.common.errors import AnalysisFailed, EnvironmentFailure, UnreadableInput
 
 SPARK_ERRORS = (PySparkException, Py4JJavaError)
@@ -23,7 +23,7 @@ UNREADABLE = re.compile(
 
 
 @contextmanager
-def errors_of_ours() -> Iterator[None]:
+def translate_spark_errors() -> Iterator[None]:
     """Translate what Spark raises: a damaged table, a job that failed, a Spark that is gone."""
     try:
         yield
@@ -32,7 +32,7 @@ def errors_of_ours() -> Iterator[None]:
             raise EnvironmentFailure(ENDED) from error
         if path := UNREADABLE.search(str(error)):
             raise UnreadableInput(f"{path[1]} is damaged: a part of it cannot be read") from error
-        raise AnalysisFailed(f"the analysis failed: {cause(str(error))}") from error
+        raise AnalysisFailed(f"the analysis failed: {last_cause(str(error))}") from error
     except (Py4JError, ConnectionError, EOFError) as error:
         raise EnvironmentFailure(ENDED) from error
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from checkers.spark.partitions import in_one
+from checkers.spark.partitions import is_single_partition
 
 
 def group(frame: DataFrame, keys: Sequence[str], aggregates: Sequence[str]) -> DataFrame:
@@ -14,7 +14,7 @@ def group(frame: DataFrame, keys: Sequence[str], aggregates: Sequence[str]) -> D
     Spark would aggregate each input partition before the shuffle, and again after it. If nearly every row has a key of
     its own, the first time only costs a sort. So the rows are shuffled first.
     """
-    shuffled = frame if in_one(frame.sparkSession) else frame.repartition(*keys)
+    shuffled = frame if is_single_partition(frame.sparkSession) else frame.repartition(*keys)
     return shuffled.groupBy(*keys).agg(*map(F.expr, aggregates))
 
 
@@ -22,14 +22,9 @@ def broadcast(frame: DataFrame) -> DataFrame:
     """A table that fits into memory, to be joined by equal keys: sent to every task; or, where there is but one, looked
     up in it, which needs no job of its own.
     """
-    return hash_joined(frame) if in_one(frame.sparkSession) else F.broadcast(frame)
+    return prefer_hash_join(frame) if is_single_partition(frame.sparkSession) else F.broadcast(frame)
 
 
-def coalesced(frame: DataFrame) -> DataFrame:
-    """What an inner join has given, for what comes after it: Spark does not see that it is one partition still."""
-    return frame.coalesce(1) if in_one(frame.sparkSession) else frame
-
-
-def hash_joined(frame: DataFrame) -> DataFrame:
+def prefer_hash_join(frame: DataFrame) -> DataFrame:
     """The same of a table that may be too large to be sent to every task: where there are several, Spark decides."""
-    return frame.coalesce(1).hint("shuffle_hash") if in_one(frame.sparkSession) else frame
+    return frame.coalesce(1).hint("shuffle_hash") if is_single_partition(frame.sparkSession) else frame

@@ -219,7 +219,7 @@ def start_jvm(settings: SparkSettings, folder: Path, out: int) -> "subprocess.Po
         raise EnvironmentFailure(f"Java could not be started for Spark: {error}") from error
 
 
-def gateway(told: Path, jvm: "subprocess.Popen[bytes]") -> tuple[int, str]:
+def wait_for_gateway(told: Path, jvm: "subprocess.Popen[bytes]") -> tuple[int, str]:
     """Port and secret of the gateway, from the file that it writes when it is ready."""
 
     def ready() -> bool:
@@ -258,7 +258,7 @@ def first_line(error: BaseException | None) -> str:
     return lines[0] if lines else type(error).__name__
 
 
-def cause(trace: str) -> str:
+def last_cause(trace: str) -> str:
     """The last cause that a Java stack trace names, in a line."""
     told = [words for words in CAUSE.findall(trace) if words.strip()]
     return told[-1].strip() if told else trace.strip().partition("\n")[0]

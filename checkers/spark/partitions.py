@@ -25,14 +25,14 @@ ONE, SEVERAL = "1", "2"
 
 
 @contextmanager
-def partitioned(spark: "SparkSession", rows: Callable[[], int]) -> Iterator[None]:
+def partitions_for_rows(spark: "SparkSession", rows: Callable[[], int]) -> Iterator[None]:
     """As many partitions as so many rows need, for the length of a `with`; never more than the session has."""
     most = spark.conf.get(PARTITIONS)
     if most is None or not spark.conf.get(BY_ROWS, ""):
         yield
         return
     tasks = spark.sparkContext.defaultParallelism
-    spark.conf.set(PARTITIONS, str(needed(rows(), int(most), tasks)))
+    spark.conf.set(PARTITIONS, str(partitions_needed(rows(), int(most), tasks)))
     try:
         yield
     finally:
@@ -40,7 +40,7 @@ def partitioned(spark: "SparkSession", rows: Callable[[], int]) -> Iterator[None
 
 
 @contextmanager
-def in_several(spark: "SparkSession") -> Iterator[None]:
+def several_partitions(spark: "SparkSession") -> Iterator[None]:
     """In more than one, however few the rows, for the length of a `with`: as a large history is judged."""
     most, by_rows = spark.conf.get(PARTITIONS), spark.conf.get(BY_ROWS, "")
     if most is None or not by_rows:
@@ -55,17 +55,17 @@ def in_several(spark: "SparkSession") -> Iterator[None]:
         spark.conf.set(BY_ROWS, by_rows)
 
 
-def needed(rows: int, most: int, tasks: int) -> int:
+def partitions_needed(rows: int, most: int, tasks: int) -> int:
     """How many partitions that many rows need, where so many tasks run at a time."""
     ones = -(-rows // ROWS_OF_ONE)
     return 1 if ones <= 1 else min(most, max(2, -(-rows // ROWS), min(ones, tasks)))
 
 
-def in_one(spark: "SparkSession") -> bool:
+def is_single_partition(spark: "SparkSession") -> bool:
     """Whether all rows go through one task."""
     return spark.conf.get(PARTITIONS) == ONE
 
 
-def read_in_one(frame: "DataFrame") -> "DataFrame":
+def coalesce_if_single(frame: "DataFrame") -> "DataFrame":
     """What is read, in one partition, if all rows go through one task."""
-    return frame.coalesce(1) if in_one(frame.sparkSession) else frame
+    return frame.coalesce(1) if is_single_partition(frame.sparkSession) else frame

@@ -14,7 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from checkers.spark.jvm import cause
+from checkers.spark.jvm import last_cause
 from harness.common.errors import EnvironmentFailure, StartFailed, WaitTimeout
 from harness.common.waiting import wait_for
 
@@ -29,7 +29,7 @@ STANDALONE = "spark://"
 VECTOR = "jdk.incubator.vector"
 
 
-def reach(master: str) -> str | None:
+def reach_master(master: str) -> str | None:
     """The address of this machine that a standalone master sees; None for other kinds of master.
 
     Raises `EnvironmentFailure` if no master listens: Spark itself would try for a minute.
@@ -52,7 +52,7 @@ def reach(master: str) -> str | None:
     )
 
 
-def require_whole(java: Path) -> None:
+def require_full_jdk(java: Path) -> None:
     """Raise `EnvironmentFailure` if spark-submit could not start this Java, as it cannot a small runtime."""
     listed = subprocess.run([java, "--list-modules"], capture_output=True, text=True, check=False)
     if VECTOR not in listed.stdout:
@@ -62,7 +62,9 @@ def require_whole(java: Path) -> None:
         )
 
 
-def prepare(spark: "SparkSession", conf: Mapping[str, str], folder: Path, needed: Sequence[str]) -> None:
+def prepare_workers(
+    spark: "SparkSession", conf: Mapping[str, str], folder: Path, needed: Sequence[str]
+) -> None:
     """Wait for a worker, send it our rooms, and have it import what tasks need; raises `EnvironmentFailure`."""
     context = spark.sparkContext
     running = context._jsc.sc()
@@ -78,11 +80,11 @@ def prepare(spark: "SparkSession", conf: Mapping[str, str], folder: Path, needed
             f"no worker of {context.master} gave an executor of {memory} within {EXECUTOR_TIMEOUT_S:g} s: "
             "none is there, all are taken, or they have less memory (--spark-conf spark.executor.memory=...)"
         ) from error
-    context.addPyFile(str(send_rooms(folder)))
+    context.addPyFile(str(pack_code(folder)))
     _try_python(spark, needed)
 
 
-def send_rooms(folder: Path) -> Path:
+def pack_code(folder: Path) -> Path:
     """The rooms that tasks import, as an archive that Python imports from."""
     home = Path(__file__).parents[2]
     path = folder / "fencepost-rooms.zip"
@@ -102,15 +104,17 @@ def _try_python(spark: "SparkSession", needed: Sequence[str]) -> None:
     tasks = context.defaultParallelism
     try:
         lacking = (
-            context.parallelize(range(tasks), tasks).mapPartitions(partial(lacks, tuple(needed))).collect()
+            context.parallelize(range(tasks), tasks)
+            .mapPartitions(partial(missing_modules, tuple(needed)))
+            .collect()
         )
     except (Py4JJavaError, PySparkException) as error:
-        raise _unfit(context.master, cause(str(error))) from error
+        raise _unfit(context.master, last_cause(str(error))) from error
     if lacking:
         raise _unfit(context.master, lacking[0])
 
 
-def lacks(needed: Sequence[str], _: Iterable[int]) -> Iterator[str]:
+def missing_modules(needed: Sequence[str], _: Iterable[int]) -> Iterator[str]:
     """In a task: what cannot be imported there."""
     for name in needed:
         try:

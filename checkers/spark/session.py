@@ -28,23 +28,23 @@ from checkers.spark.jvm import (
     ARCHIVE_TIMEOUT_S,
     STOP_TIMEOUT_S,
     SparkSettings,
-    cause,
     driver_flags,
     end_jvm,
     find_java,
     first_line,
-    gateway,
+    last_cause,
     make_archive,
     start_jvm,
+    wait_for_gateway,
 )
 from checkers.spark.lookups import remember_classes
-from checkers.spark.remote import prepare, reach, require_whole
+from checkers.spark.remote import prepare_workers, reach_master, require_full_jdk
 from harness.common.errors import EnvironmentFailure, FencepostError, StartFailed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["SparkSettings", "StartingSpark", "begin", "make_archive", "session"]
+__all__ = ["SparkSettings", "StartingSpark", "make_archive", "session", "start_spark"]
 
 log = logging.getLogger(__name__)
 logging.getLogger("py4j").setLevel(logging.CRITICAL)  # a traceback for each call into a JVM that has ended
@@ -144,7 +144,7 @@ def _import_pyspark() -> None:
     import_module("pyspark.sql")
 
 
-def begin(settings: SparkSettings) -> StartingSpark:
+def start_spark(settings: SparkSettings) -> StartingSpark:
     """Start Spark in the background and return at once; raises `EnvironmentFailure` without Java."""
     return StartingSpark(settings)
 
@@ -152,7 +152,7 @@ def begin(settings: SparkSettings) -> StartingSpark:
 @contextmanager
 def session(settings: SparkSettings) -> Iterator["SparkSession"]:
     """Spark for the length of a `with`."""
-    with begin(settings) as spark:
+    with start_spark(settings) as spark:
         yield spark
 
 
@@ -167,7 +167,7 @@ def _connect(settings: SparkSettings, folder: Path, jvm: "subprocess.Popen[bytes
         # Or a Python worker would look for our rooms in the folder that the user happens to be in.
         spark.sparkContext.environment["PYTHONSAFEPATH"] = "1"
         if not settings.local:
-            prepare(spark, settings.conf, folder, settings.needed)
+            prepare_workers(spark, settings.conf, folder, settings.needed)
         elif settings.warm_up:  # with files that other machines would not see
             _try_to_warm_up(settings.warm_up, spark, folder)  # which goes with the JVM, whatever ends us
     except BaseException:
@@ -196,12 +196,12 @@ def _make(settings: SparkSettings, folder: Path, jvm: "subprocess.Popen[bytes] |
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
-    here = reach(settings.master)
+    here = reach_master(settings.master)
     if jvm is not None:
-        port, secret = gateway(folder / "gateway", jvm)
+        port, secret = wait_for_gateway(folder / "gateway", jvm)
         told = {"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": secret}
     else:
-        require_whole(find_java(settings.java_home)[0])
+        require_full_jdk(find_java(settings.java_home)[0])
         told = {"SPARK_SUBMIT_OPTS": driver_flags(settings, folder)}
         if settings.java_home:
             os.environ["JAVA_HOME"] = str(settings.java_home)
@@ -216,7 +216,7 @@ def _make(settings: SparkSettings, folder: Path, jvm: "subprocess.Popen[bytes] |
         if settings.local:
             raise
         raise StartFailed(
-            f"Spark did not start on {settings.master} ({cause(str(error))}): does a master of this version "
+            f"Spark did not start on {settings.master} ({last_cause(str(error))}): does a master of this version "
             "of Spark answer there?"
         ) from error
 

@@ -2,8 +2,8 @@
 
 from pyspark.sql import DataFrame
 
-from checkers.spark.joins import broadcast, group, hash_joined
-from checkers.stored.operations import TOLD
+from checkers.spark.joins import broadcast, group, prefer_hash_join
+from checkers.stored.operations import REPORTED_END
 from checkers.stored.sources import Sources
 
 _NAME = "'^(.+):([0-9]+):[0-9]+$'"
@@ -11,7 +11,7 @@ JOURNAL_OF = f"regexp_extract(value, {_NAME}, 1)"
 """The journal that a value names; empty: it is not named by one."""
 OPERATION_OF = f"try_cast(regexp_extract(value, {_NAME}, 2) as bigint)"
 """The number of the operation within its journal."""
-CUT = "not ended and number >= ops - 1"
+CUT_OFF = "not ended and number >= ops - 1"
 """Of a value that nobody announced, joined with its journal: the announcement may have been in lines that are gone.
 
 The process of that journal was killed. What it wrote last cannot be told from what was cut off.
@@ -43,9 +43,9 @@ def _writers(s: Sources) -> DataFrame:
         .join(broadcast(journals), on=["run", "journal"], how="left")
         .selectExpr(
             *("run", "op", "role", "outcome", "transactional_id is not null as transactional", "commit_ns"),
-            f"{TOLD} as told",
+            f"{REPORTED_END} as told",
         )
-        .join(hash_joined(claiming), on=["run", "op"], how="left")
+        .join(prefer_hash_join(claiming), on=["run", "op"], how="left")
     )
     columns = (
         "op, n, topic, tp, offset, acked, output_name, inputs, digest, "
@@ -53,6 +53,6 @@ def _writers(s: Sources) -> DataFrame:
     )
     return (
         s["sends"]
-        .join(hash_joined(ops), on=["run", "op"], how="left")
+        .join(prefer_hash_join(ops), on=["run", "op"], how="left")
         .selectExpr("run", "value", f"struct({columns}, coalesce(claims, false) as claims) as send")
     )

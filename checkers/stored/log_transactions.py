@@ -36,7 +36,7 @@ def make_markers(s: Sources, tps: DataFrame, states: DataFrame) -> DataFrame:
     )
 
 
-def doubtful_producers(markers: DataFrame) -> DataFrame:
+def count_doubtful_producers(markers: DataFrame) -> DataFrame:
     """By run: doubtful_producers, the number of producers and partitions whose markers are doubtful."""
     return (
         markers.where("doubtful")
@@ -106,7 +106,7 @@ def make_log_transactions(
     return found.withColumn("reads", F.expr("cast(null as array<int>)"))
 
 
-def parts_of_operations(operations: DataFrame, markers: DataFrame) -> DataFrame:
+def transactions_of_operations(operations: DataFrame, markers: DataFrame) -> DataFrame:
     """By operation and partition: run, op, tp; log_tp, log_offset, decided (of the transaction in the log)."""
     places = (
         "array_distinct(concat(transform(records, r -> struct(r.tp as tp, r.marker_offset as marker_offset)), "
@@ -120,7 +120,7 @@ def parts_of_operations(operations: DataFrame, markers: DataFrame) -> DataFrame:
     )
 
 
-def shared_producers(states: DataFrame) -> DataFrame:
+def count_shared_producers(states: DataFrame) -> DataFrame:
     """By run: shared_producers, the number of producer ids that belong to several transactional ids."""
     return (
         states.where("producer_id >= 0")
@@ -132,10 +132,10 @@ def shared_producers(states: DataFrame) -> DataFrame:
     )
 
 
-def merged(operations: DataFrame, markers: DataFrame) -> DataFrame:
+def count_merged_transactions(operations: DataFrame, markers: DataFrame) -> DataFrame:
     """By run: merged, the number of its transactions in the log to which several operations wrote."""
     return (
-        parts_of_operations(operations, markers)
+        transactions_of_operations(operations, markers)
         .groupBy(*SPAN)
         .agg(F.expr("count(distinct op) as ops"))
         .where("ops > 1")
@@ -144,7 +144,7 @@ def merged(operations: DataFrame, markers: DataFrame) -> DataFrame:
     )
 
 
-def marker_counts(s: Sources, tps: DataFrame, states: DataFrame) -> DataFrame:
+def count_markers(s: Sources, tps: DataFrame, states: DataFrame) -> DataFrame:
     """run, tp, producer_id; markers (without those that repeat the one before), ended: how many transactions of the
     producer that list the partition are complete, or are prepared and stay so. Of runs whose whole transaction log is
     here.

@@ -7,7 +7,7 @@ from checkers.stored.partitions import effective
 from checkers.stored.sources import Sources
 from harness.model.vocabulary import Fate, Outcome
 
-TOLD = f"""case when outcome = '{Outcome.OK.value}' and coalesce(asked != 'abort', true) then 'committed'
+REPORTED_END = f"""case when outcome = '{Outcome.OK.value}' and coalesce(asked != 'abort', true) then 'committed'
     when outcome in ('{Outcome.OK.value}', '{Outcome.FAIL.value}') then 'aborted' else 'unknown' end"""
 """Of a row of `ops`: what its client was told of its end."""
 FATES = "concat(records.effect, commits.effect)"
@@ -24,7 +24,7 @@ its offset commits in their log.
 """
 
 
-GONE_OFFSETS = """filter(claims, c -> array_contains(named_groups, c.group)
+CLAIMS_WITHOUT_COMMIT = """filter(claims, c -> array_contains(named_groups, c.group)
     and not exists(commits, m -> m.tp = c.tp and m.group = c.group))"""
 """The claims of an operation whose offset commit is gone. Groups whose commits cannot be missed have none."""
 OF_RUN = (
@@ -80,7 +80,7 @@ def make_operations(
 def _operations(s: Sources) -> DataFrame:
     """What its client told of each."""
     columns = "journal, f, stage, fenced, group, transactional_id, txn, outcome, asked, call_ns, commit_ns, return_ns"
-    return s["ops"].selectExpr("run", "op", f"struct({columns}, {TOLD} as told) as operation")
+    return s["ops"].selectExpr("run", "op", f"struct({columns}, {REPORTED_END} as told) as operation")
 
 
 def _claims(s: Sources) -> DataFrame:

@@ -3,7 +3,8 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from checkers.spark.joins import broadcast, coalesced
+from checkers.spark.joins import broadcast
+from checkers.spark.partitions import coalesce_if_single
 from checkers.stored.sources import Sources
 from harness.model.vocabulary import Fate
 
@@ -65,7 +66,7 @@ def _fated(s: Sources, tps: DataFrame) -> DataFrame:
     )
     entries = s["batches"].where("leader").join(broadcast(here), on=["run", "tp"], how="inner")
     return (
-        coalesced(entries)
+        coalesce_if_single(entries)
         .selectExpr(
             "*",
             f"last({marker}, true) over {above} as decided",

@@ -16,7 +16,7 @@ is said either. Where inputs may be taken in any order nothing is said at all.
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from checkers.spark.joins import broadcast, hash_joined
+from checkers.spark.joins import broadcast, prefer_hash_join
 from checkers.stored.sources import Sources
 from harness.model.vocabulary import Role
 
@@ -133,7 +133,7 @@ def make_step_events(s: Sources, tps: DataFrame) -> DataFrame:
     # The order of polls within a transaction is that of its micro-operations, which the clients' own history has.
     apart = s["ops"].where("txn is null").select("run", "op", "f", "journal", "call_ns", "return_ns")
     return (
-        inside.join(hash_joined(apart), on=["run", "op"])
+        inside.join(prefer_hash_join(apart), on=["run", "op"])
         .selectExpr("*", f"explode({ends}) as point")
         .selectExpr(
             *(*PLACE, "journal", "sent", "point.kind", "op", "point.n", "point.offset", "role", "call_ns"),

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from checkers.spark.checkpoint import local_rows
-from checkers.stored.sources import Sources, columns
-from checkers.stored.tally import NO_TP, Row, Tally, added_up
+from checkers.stored.sources import Sources, read_columns
+from checkers.stored.tally import NO_TP, Row, Tally, add_up
 
 
 @dataclass(frozen=True)
@@ -61,13 +61,13 @@ def count_recorded(s: Sources) -> Tally:
     outputs; `named` the outputs in `expected` that name their inputs, of stages without journals, by topic.
     """
     kinds = [kind for asked in ASKED for kind in _kinds(s, asked)]
-    return added_up([*kinds, *_ended(s), *_named(s), *_due(s)])
+    return add_up([*kinds, *_ended(s), *_named(s), *_due(s)])
 
 
 def _kinds(s: Sources, asked: CountQuery) -> Kinds:
     keys = [name for name in ("run", asked.text, asked.tp) if name]
     most = [asked.most] if asked.most else []
-    for part in columns(s[asked.table], [*keys, *most, *asked.of]):
+    for part in read_columns(s[asked.table], [*keys, *most, *asked.of]):
         counted = part
         for name, holds in asked.holds.items():
             counted = counted.append_column(name, holds(part).cast(pa.int64()))
@@ -96,7 +96,7 @@ def _grouped(
 def _ended(s: Sources) -> Kinds:
     """The sentinels, and when the last of them was written."""
     asked = CountQuery("ended", most="timestamp_ms")
-    for part in columns(s["records"], ["run", "sentinel", "timestamp_ms"], where="sentinel"):
+    for part in read_columns(s["records"], ["run", "sentinel", "timestamp_ms"], where="sentinel"):
         yield from map(partial(_kind, asked), _grouped(part, ["run"], [asked.most]))
 
 
@@ -117,10 +117,10 @@ class ReplicaOffsets:
         return self.first == 0 and self.records == self.offsets == self.next
 
 
-def read_held(s: Sources) -> dict[tuple[int, int, int], ReplicaOffsets]:
+def read_replica_offsets(s: Sources) -> dict[tuple[int, int, int], ReplicaOffsets]:
     """By run, partition and broker; a replica without batches is not there."""
     found: dict[tuple[int, int, int], ReplicaOffsets] = {}
-    for part in columns(
+    for part in read_columns(
         s["batches"], ["run", "tp", "broker", "leader", "base_offset", "last_offset", "count"]
     ):
         spans = pc.add(pc.subtract(part["last_offset"], part["base_offset"]), 1)
@@ -143,7 +143,7 @@ def read_held(s: Sources) -> dict[tuple[int, int, int], ReplicaOffsets]:
 
 def _due(s: Sources) -> Kinds:
     """The expected sums, and the expected outputs, by the topic in which they are due."""
-    for part in columns(s["expected"], ["run", "topic", "adds"]):
+    for part in read_columns(s["expected"], ["run", "topic", "adds"]):
         sums = pc.is_valid(part["adds"])
         for name, rows in (("sums", part.filter(sums)), ("due", part.filter(pc.invert(sums)))):
             yield from map(partial(_kind, CountQuery(name, text="topic")), _grouped(rows, ["run", "topic"]))
@@ -154,7 +154,7 @@ def _named(s: Sources) -> Kinds:
     unjournaled = {(row["run"], row["stage"]) for row in local_rows(s["stages"]) if row["journaled"] is False}
     if not unjournaled:
         return
-    for part in columns(s["expected"], ["run", "stage", "topic", "output_name", "correlation_key"]):
+    for part in read_columns(s["expected"], ["run", "stage", "topic", "output_name", "correlation_key"]):
         due = part.filter(pc.and_(pc.is_valid(part["output_name"]), pc.is_null(part["correlation_key"])))
         for row in _grouped(due, ["run", "stage", "topic"]):
             if (row["run"], row["stage"]) in unjournaled:

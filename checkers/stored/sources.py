@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from checkers.spark.checkpoint import local_columns, local_rows, local_table
-from checkers.spark.partitions import read_in_one
+from checkers.spark.partitions import coalesce_if_single
 from harness.common.errors import UnreadableInput
 from harness.model.promises import Promises
 from harness.model.vocabulary import Premise
@@ -25,7 +25,7 @@ from harness.record.schema import HISTORY, LOG, unfit
 
 READ_TOGETHER = 2
 """Tables that are looked up at a time: Spark takes some 15 ms for each."""
-HERE_ROWS = 10_000
+INLINE_ROWS = 10_000
 """A table of at most so many rows, of all runs together, is read here and goes with each query that looks at it: Spark
 needs no job to read it or to send it on, and leaves out of a plan what comes of an empty one.
 """
@@ -57,7 +57,7 @@ class StoredRun:
     goals: tuple[str, ...] = ()  # keys of the coverage that the run's goals ask for
     blind: bool = False  # judged as if its workers had kept no journals
     unjournaled: bool = False  # a stage of it keeps none
-    joined: bool = False  # outputs of it are joined to their inputs by what they hold
+    correlated: bool = False  # outputs of it are joined to their inputs by what they hold
     topics: frozenset[str] = frozenset()  # of the pipeline, as it is described; empty: not known
     transactional_topics: frozenset[str] = frozenset()  # topics that only transactional stages write
     drained: bool = True  # every stage had taken all of its inputs before it was stopped
@@ -172,17 +172,17 @@ def _scan(spark: SparkSession, folders: Sequence[Path], table: str, schema: pa.S
     wanted = from_arrow_schema(schema)
     paths = [folder / f"{table}.parquet" for folder in folders]
     rows = sum(_checked(path, table).num_rows for path in paths)
-    if rows <= HERE_ROWS:
+    if rows <= INLINE_ROWS:
         frame = local_table(
             spark, pa.concat_tables([schema.empty_table(), *(_read(path, schema) for path in paths)])
         )
     else:
-        frame = read_in_one(spark.read.schema(wanted).parquet(*map(literal, paths)))
+        frame = coalesce_if_single(spark.read.schema(wanted).parquet(*map(escape_glob, paths)))
         _FILES[frame] = paths, schema
     return frame
 
 
-def columns(frame: DataFrame, names: Sequence[str], where: str = "") -> Iterator[pa.Table]:
+def read_columns(frame: DataFrame, names: Sequence[str], where: str = "") -> Iterator[pa.Table]:
     """These columns of a table, here, part by part; `where`: one of them, which must be true. Spark is asked for those
     alone that it has to compute. Raises `UnreadableInput`.
     """
@@ -209,7 +209,7 @@ def _parts(path: Path, schema: pa.Schema) -> Iterator[pa.Table]:
         raise UnreadableInput(f"{path} is damaged: a part of it cannot be read") from error
 
 
-def literal(path: Path | str) -> str:
+def escape_glob(path: Path | str) -> str:
     """A path as Spark takes it for just that: it would look for others where it has `[`, `{`, `*` or `?`."""
     return re.sub(r"([\\*?\[\]{}])", r"\\\1", str(path))
 

@@ -1,8 +1,8 @@
 """The shared tables: what the three witnesses say, brought together once, for every checker.
 
 Each of the large ones is one shuffle of the raw tables, by the key that its checks need, and is kept while the
-checkers run; the small ones are made here (`checkers.stored.small`). A checker filters them and takes their lists
-apart; it makes no shuffle of its own unless it must.
+checkers run; the small ones are made here (`checkers.stored.small_tables`). A checker filters them and takes their
+lists apart; it makes no shuffle of its own unless it must.
 
 `runs`        by run: what is known of it, and what its end looked like
 `tps`         by run and tp: names, what the log covers, how far the final readers came
@@ -36,7 +36,7 @@ from checkers.stored.log_transactions import make_log_transactions, make_markers
 from checkers.stored.operations import make_operations
 from checkers.stored.producers import make_batches, make_states
 from checkers.stored.reader_steps import make_reader_steps, make_step_events
-from checkers.stored.small import SmallTables, make_small
+from checkers.stored.small_tables import SmallTables, make_small_tables
 from checkers.stored.sources import Sources
 from checkers.stored.tally import Row, Tally
 from harness.model.vocabulary import Outcome
@@ -72,14 +72,14 @@ class Tables:
     journals: DataFrame
     polls: DataFrame  # as recorded: to be joined with a few records that are suspected
     headers: DataFrame  # as recorded: every replica's batches
-    replicas: DataFrame  # see `checkers.stored.small.REPLICAS`
+    replicas: DataFrame  # see `checkers.stored.small_tables.REPLICAS`
     raw: Tally  # what is counted of the recorded tables
     facts: Mapping[str, Sequence[Row]]  # by kind, small tables of which each row is a fact of its run
 
 
 def make_tables(sources: Sources, small: SmallTables | None = None) -> Tables:
     """Compute each shared table once. `small`: the small tables, if they are known already."""
-    known = small or make_small(sources)
+    known = small or make_small_tables(sources)
     runs, tps, journals = known.runs, known.tps, known.journals
     with ThreadPoolExecutor(max_workers=TOGETHER, thread_name_prefix="tables") as pool:
 

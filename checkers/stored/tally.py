@@ -21,7 +21,7 @@ Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class TableCounts:
+class TableQuery:
     """What is asked of the rows of one table."""
 
     name: str  # of the table, or of that part of it
@@ -72,7 +72,7 @@ class Tally:
         """The least and the greatest `edge` of the rows of a partition for which it holds; None: there are none."""
         return self.edges.get((run, table), {}).get((tp, condition))
 
-    def there(self, table: str, condition: str) -> bool:
+    def any_row_matches(self, table: str, condition: str) -> bool:
         """Whether it holds for any row of the table, whatever its run."""
         return any(count[condition] for (_, name), count in self.counts.items() if name == table)
 
@@ -80,7 +80,7 @@ class Tally:
 EMPTY = Tally({}, {}, {}, {})
 
 
-def tally(tables: Sequence[TableCounts]) -> Tally:
+def tally(tables: Sequence[TableQuery]) -> Tally:
     """Ask it, of one table at least."""
     spark = tables[0].frame.sparkSession
     frames: dict[str, Any] = {f"part_{n}": _masked(one) for n, one in enumerate(tables)}
@@ -93,12 +93,10 @@ def tally(tables: Sequence[TableCounts]) -> Tally:
         **frames,
     )
     asked = {one.name: one for one in tables}
-    return added_up(
-        (row["name"], row, _counts(asked[row["name"]], row)) for row in rows.toArrow().to_pylist()
-    )
+    return add_up((row["name"], row, _counts(asked[row["name"]], row)) for row in rows.toArrow().to_pylist())
 
 
-def _masked(one: TableCounts) -> DataFrame:
+def _masked(one: TableQuery) -> DataFrame:
     """run, name, tp, text, mask, most, edge, and SUMS."""
     if len(one.conditions) > MOST or len(one.sums) > len(SUMS):
         raise ValueError(
@@ -118,7 +116,7 @@ def _masked(one: TableCounts) -> DataFrame:
     )
 
 
-def added_up(kinds: Iterable[tuple[str, Row, Counter[str]]]) -> Tally:
+def add_up(kinds: Iterable[tuple[str, Row, Counter[str]]]) -> Tally:
     """What is known of kinds of rows, each with its table: run, tp, text, most; and what it adds to the counts."""
     counts: dict[tuple[int, str], Counter[str]] = defaultdict(Counter)
     by_tp: dict[tuple[int, str], dict[int, Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
@@ -143,7 +141,7 @@ def added_up(kinds: Iterable[tuple[str, Row, Counter[str]]]) -> Tally:
     return Tally(counts, by_tp, by_text, most, edges)
 
 
-def _counts(one: TableCounts, row: Row) -> Counter[str]:
+def _counts(one: TableQuery, row: Row) -> Counter[str]:
     """What one kind of row adds to the counts of its table."""
     here = Counter({name: row["rows"] for n, name in enumerate(one.conditions) if row["mask"] >> n & 1})
     here.update({name: row[column] or 0 for name, column in zip(one.sums, SUMS, strict=False)})

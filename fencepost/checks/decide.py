@@ -134,7 +134,7 @@ def _with_histories(
     phase: Callable[[str], None],
 ) -> Mapping[int, CheckResult | FencepostError]:
     """The same; of the runs that promised their clients' history, with what that says, all in one job more."""
-    from checkers.checking.with_history import with_history
+    from checkers.checking.merge_history import merge_history
 
     there = [one for one in runs if one.plan.promises.history]
     if not there:
@@ -150,29 +150,29 @@ def _with_histories(
         of_tables = judged[one.run]
         if isinstance(of_tables, CheckResult):
             said = _altered(one) or _said(answers.get(n))
-            found[one.run] = with_history(of_tables, said, allowed[one.run])
+            found[one.run] = merge_history(of_tables, said, allowed[one.run])
     return found
 
 
 def _said(answer: CheckResult | FencepostError | None) -> CheckResult | Reason:
     """What a history says, or why it says nothing."""
-    from checkers.checking.with_history import damaged
+    from checkers.checking.merge_history import history_damaged
 
     if answer is None:
-        return damaged("it is missing")
-    return answer if isinstance(answer, CheckResult) else damaged(f"it cannot be judged: {answer}")
+        return history_damaged("it is missing")
+    return answer if isinstance(answer, CheckResult) else history_damaged(f"it cannot be judged: {answer}")
 
 
 def _altered(evidence: Evidence) -> Reason | None:
     """Why what a history says is no evidence: it is not as the run wrote it. That of a run that was killed was made of
     its journals just now.
     """
-    from checkers.checking.with_history import damaged
+    from checkers.checking.merge_history import history_damaged
 
     path = evidence.folder / HISTORY_FILE
     if evidence.facts is None or not path.is_file() or crc_of(path) == evidence.facts.history_crc:
         return None
-    return damaged("the file is not as the run wrote it")
+    return history_damaged("the file is not as the run wrote it")
 
 
 def why_not(evidence: Evidence, error: FencepostError) -> FencepostError:
@@ -210,7 +210,7 @@ def _stored_run(evidence: Evidence, allow: frozenset[str]) -> "StoredRun":
         session_ms=evidence.plan.run.get("session_timeout_ms"),
         blind=evidence.blind,
         unjournaled=not all(stage.journaled for stage in evidence.plan.pipeline.stages),
-        joined=any(topic.identity in JOINED for topic in evidence.plan.pipeline.topics),
+        correlated=any(topic.identity in JOINED for topic in evidence.plan.pipeline.topics),
         transactional_topics=evidence.plan.pipeline.transactional_topics,
         topics=frozenset(topic.name for topic in evidence.plan.pipeline.topics),
         drained=evidence.facts is not None  # of a run that was killed nobody knows

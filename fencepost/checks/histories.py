@@ -43,11 +43,11 @@ def check_each_run(
     phase: Callable[[str], None] = lambda name: None,
 ) -> Mapping[int, CheckResult | FencepostError]:
     """What the checkers say of each file or folder of tables, by its number, or why nothing can be said."""
-    from checkers.checking.bisect import each
+    from checkers.checking.bisect import check_in_parts
     from checkers.external.read_files import HistoryFile
 
     asked = [HistoryFile(run, path) for run, path in files.items()]
-    return each(asked, partial(_judge_together, spark, allow, phase)) if asked else {}
+    return check_in_parts(asked, partial(_judge_together, spark, allow, phase)) if asked else {}
 
 
 def _judge_together(
@@ -61,10 +61,10 @@ def _judge_together(
     from checkers.checking.external_histories import check_histories
     from checkers.external.read_files import Histories, read_histories
     from checkers.external.read_folders import read_folders
-    from checkers.spark.errors import errors_of_ours
+    from checkers.spark.errors import translate_spark_errors
 
     phase("reading")
-    with errors_of_ours():
+    with translate_spark_errors():
         folders = [history for history in asked if history.is_folder]
         texts = [history for history in asked if not history.is_folder]
         readers = ((read_histories, texts), (read_folders, folders))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from checkers.spark.interrupts import interruptible
 from checkers.spark.jvm import class_path
-from checkers.spark.session import SparkSettings, StartingSpark, begin, make_archive
+from checkers.spark.session import SparkSettings, StartingSpark, make_archive, start_spark
 from harness.common.errors import EnvironmentFailure
 from harness.environment.cache import cache_folder, locked
 from harness.environment.java import Java, java
@@ -107,7 +107,7 @@ def starting(master: str, conf: Mapping[str, str], *, large: bool = False) -> "I
     """A session for the length of a `with`, with the Java of this machine."""
     for left in sweep_leftovers():
         log.info("ended what an earlier run had left: %s", left)
-    pending = begin(settings(java("auto"), master, conf, large=large))
+    pending = start_spark(settings(java("auto"), master, conf, large=large))
     with closing(pending), interruptible(pending):
         for module in LOADED:
             import_module(module)
@@ -119,4 +119,4 @@ def begin_early(found: Java, master: str, conf: Mapping[str, str], inputs: float
 
     `inputs` is how many the run will have been fed: each leaves some twenty rows.
     """
-    return begin(settings(found, master, conf, large=inputs > LARGE_INPUTS, warm=True))
+    return start_spark(settings(found, master, conf, large=inputs > LARGE_INPUTS, warm=True))

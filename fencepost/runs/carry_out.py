@@ -70,9 +70,9 @@ def run(
     drawn = draw(options, workload) if schedule is None else schedule
     _tell_plan(options, drawn, progress)
     if options.master.startswith("spark://"):  # before a run for which nobody could give a verdict
-        from checkers.spark.remote import reach
+        from checkers.spark.remote import reach_master
 
-        reach(options.master)
+        reach_master(options.master)
     with Interrupt() as interrupt, ExitStack() as stack:
         spark = RunSpark(options, stack)
         performed = perform_run(options, progress, command, workload, drawn, interrupt, stack, spark)

@@ -13,7 +13,7 @@ import pyspark
 import pytest
 
 from benchmarks.scale import write
-from checkers.spark.remote import require_whole
+from checkers.spark.remote import require_full_jdk
 from harness.common.errors import EnvironmentFailure
 from harness.common.waiting import wait_for
 from harness.environment.java import java
@@ -46,7 +46,7 @@ def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     place = tmp_path_factory.mktemp("spark")
     home = java("auto").home
     try:
-        require_whole(home / "bin" / "java")
+        require_full_jdk(home / "bin" / "java")
     except EnvironmentFailure as error:
         lacking("jdk", str(error))
     env = {

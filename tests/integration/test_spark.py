@@ -9,14 +9,14 @@ from pathlib import Path
 import psutil
 import pytest
 
-from checkers.spark.session import SparkSettings, begin
+from checkers.spark.session import SparkSettings, start_spark
 from harness.common.errors import EnvironmentFailure
 from harness.common.waiting import wait_for
 
 CHILD = """
 import sys
-from checkers.spark.session import SparkSettings, begin
-pending = begin(SparkSettings())
+from checkers.spark.session import SparkSettings, start_spark
+pending = start_spark(SparkSettings())
 if sys.argv[1] == "ready":
     pending.session()
 print(pending._jvm.pid, pending._folder, flush=True)
@@ -30,9 +30,9 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # who starts us may ha
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from checkers.spark.interrupts import interruptible
-from checkers.spark.session import SparkSettings, begin
+from checkers.spark.session import SparkSettings, start_spark
 from harness.common.waiting import wait_for
-pending = begin(SparkSettings())
+pending = start_spark(SparkSettings())
 with closing(pending), interruptible(pending), ThreadPoolExecutor() as pool:
     spark = pending.session()
     job = pool.submit(lambda: spark.range(10**13).selectExpr("max(id % 7)").collect())
@@ -73,7 +73,7 @@ def test_a_killed_process_leaves_no_jvm_and_no_folder(moment: str) -> None:
 
 
 def test_a_heap_that_is_too_small_is_told_in_a_sentence() -> None:
-    pending = begin(SparkSettings(conf={"spark.driver.memory": "16m"}))
+    pending = start_spark(SparkSettings(conf={"spark.driver.memory": "16m"}))
     try:
         with pytest.raises(EnvironmentFailure, match="Spark"):
             pending.session()

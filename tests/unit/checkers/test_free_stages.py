@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from checkers.checking.completeness import completeness, missing_needs
-from checkers.checking.gathered import EvidenceCounts
+from checkers.checking.completeness import find_missing_evidence, missing_needs
+from checkers.checking.evidence import EvidenceCounts
 from checkers.registry import CHECKERS
 from checkers.stored.sources import StoredRun
 from harness.model.promises import Promises
@@ -31,7 +31,7 @@ def facts(**numbers: int) -> EvidenceCounts:
 
 
 def reasons(promises: Promises, found: EvidenceCounts) -> set[str]:
-    return set(completeness(found, StoredRun(1, Path(), promises=promises)).reasons)
+    return set(find_missing_evidence(found, StoredRun(1, Path(), promises=promises)).reasons)
 
 
 def test_of_a_free_stage_no_expectation_and_no_group_is_missed() -> None:

@@ -13,8 +13,8 @@ from pyspark.sql import functions as F
 
 from checkers.checker import Checker
 from checkers.checking import stored_runs as judging
-from checkers.checking.right_run import write_right_run
 from checkers.checking.stored_runs import StoredRun, check_each_run, check_runs
+from checkers.checking.valid_run import write_valid_run
 from checkers.findings.rules import Rule, Suspect
 from checkers.stored import tables as tables_module
 from checkers.stored.sources import Sources
@@ -278,7 +278,7 @@ def test_a_verdict_does_not_depend_on_the_runs_beside_it(spark: SparkSession, tm
 
 def test_products_of_tables_may_be_forbidden(several: SparkSession, tmp_path: Path) -> None:
     """Tables are joined by `run` alone: it must stay a key where there is but one."""
-    run = write_right_run(tmp_path, 30)
+    run = write_valid_run(tmp_path, 30)
     several.conf.set("spark.sql.crossJoin.enabled", "false")
     try:
         judgement = check_runs(several, [run])[0]

@@ -50,7 +50,7 @@ from checkers.spark import session
 seen = []
 session.start_jvm = lambda *_: None
 session._connect = lambda *_: seen.append({"pyspark.sql", "pyspark.errors"} <= sys.modules.keys())
-pending = session.begin(session.SparkSettings())
+pending = session.start_spark(session.SparkSettings())
 assert "pyspark.sql" in sys.modules, "PySpark is not there when begin() returns"
 pending._opened.result()
 assert seen == [True], "the thread would have imported PySpark"

@@ -15,8 +15,8 @@ from pyspark.sql import SparkSession
 
 from benchmarks.scale import write
 from checkers.anomalies import poll_order
-from checkers.checking.bisect import BatchResults, each
-from checkers.spark.errors import errors_of_ours
+from checkers.checking.bisect import BatchResults, check_in_parts
+from checkers.spark.errors import translate_spark_errors
 from fencepost.checks.histories import check_histories_files
 from harness.common.errors import AnalysisFailed, EnvironmentFailure, FencepostError, UnreadableInput
 from harness.results.verdict import CheckResult, Validity, Verdict
@@ -48,13 +48,13 @@ def judging(*, fails: Sequence[int] = (), crashes: Sequence[int] = ()) -> tuple[
 
 def test_what_goes_well_is_one_job() -> None:
     judge, sizes = judging()
-    assert each(RUNS, judge) == dict.fromkeys(range(8), SOUND)
+    assert check_in_parts(RUNS, judge) == dict.fromkeys(range(8), SOUND)
     assert sizes == [8]
 
 
 def test_one_that_fails_spoils_no_other() -> None:
     judge, sizes = judging(fails=[5])
-    answers = each(RUNS, judge)
+    answers = check_in_parts(RUNS, judge)
     assert {run for run, answer in answers.items() if isinstance(answer, FencepostError)} == {5}
     assert list(answers) == list(range(8))
     assert sizes == [8, 4, 4, 2, 1, 1, 2]
@@ -62,17 +62,17 @@ def test_one_that_fails_spoils_no_other() -> None:
 
 def test_a_check_that_crashes_is_not_held_against_all() -> None:
     judge, sizes = judging(crashes=[0])
-    assert each(RUNS, judge) == dict.fromkeys(range(8), SOUND)
+    assert check_in_parts(RUNS, judge) == dict.fromkeys(range(8), SOUND)
     assert sizes == [8, 4, 2, 1, 1, 2, 4]
 
 
 def test_where_spark_is_gone_nothing_more_is_asked_of_it() -> None:
     def judge(asked: Sequence[Run]) -> BatchResults:
-        with errors_of_ours():
+        with translate_spark_errors():
             raise ConnectionRefusedError(111, "Connection refused")
 
     with pytest.raises(EnvironmentFailure, match=r"Spark ended during the analysis.*spark\.driver\.memory"):
-        each(RUNS, judge)
+        check_in_parts(RUNS, judge)
 
 
 def test_what_an_ended_spark_says_is_held_against_no_history(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,11 +80,11 @@ def test_what_an_ended_spark_says_is_held_against_no_history(monkeypatch: pytest
     monkeypatch.setattr(SparkContext, "_active_spark_context", stopped)
 
     def judge(asked: Sequence[Run]) -> BatchResults:
-        with errors_of_ours():
+        with translate_spark_errors():
             raise PySparkException('because the return value of "SparkContext.dagScheduler()" is null')
 
     with pytest.raises(EnvironmentFailure, match="Spark ended during the analysis"):
-        each(RUNS, judge)
+        check_in_parts(RUNS, judge)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_what_an_ended_spark_says_is_held_against_no_history(monkeypatch: pytest
     ],
 )
 def test_what_spark_says_is_translated(said: str, error: type[FencepostError], words: str) -> None:
-    with pytest.raises(error, match=words), errors_of_ours():
+    with pytest.raises(error, match=words), translate_spark_errors():
         raise PySparkException(said)
 
 

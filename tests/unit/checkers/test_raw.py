@@ -13,8 +13,8 @@ from pyspark.sql import SparkSession
 from checkers.spark.checkpoint import local_table
 from checkers.stored import sources as reading
 from checkers.stored.recorded_counts import count_recorded
-from checkers.stored.sources import Sources, columns, read_sources
-from checkers.stored.tally import TableCounts, Tally, tally
+from checkers.stored.sources import Sources, read_columns, read_sources
+from checkers.stored.tally import TableQuery, Tally, tally
 from harness.common.errors import UnreadableInput
 from harness.record.schema import HISTORY
 
@@ -30,17 +30,17 @@ def by_spark(s: Sources) -> Tally:
     }
     return tally(
         [
-            TableCounts("ops", s["ops"], {}, text="journal"),
-            TableCounts("sends", s["sends"], {}, text="topic"),
-            TableCounts("claims", s["claims"], {}),
-            TableCounts("assignments", s["assignments"], {"given_up": "not gained"}),
-            TableCounts("expected", s["expected"], {}, text="stage", by_tp="tp"),
-            TableCounts("sums", s["expected"].where("adds is not null"), {}, text="topic"),
-            TableCounts("due", s["expected"].where("adds is null"), {}, text="topic"),
-            TableCounts("named", due.join(unjournaled, ["run", "stage"], "left_semi"), {}, text="topic"),
-            TableCounts("ended", s["records"].where("sentinel"), {}, most="timestamp_ms"),
-            TableCounts("transactions", s["transactions"], {}, by_tp="log_tp", most="timeout_ms"),
-            TableCounts("offsets", s["offsets"], offsets, text="group"),
+            TableQuery("ops", s["ops"], {}, text="journal"),
+            TableQuery("sends", s["sends"], {}, text="topic"),
+            TableQuery("claims", s["claims"], {}),
+            TableQuery("assignments", s["assignments"], {"given_up": "not gained"}),
+            TableQuery("expected", s["expected"], {}, text="stage", by_tp="tp"),
+            TableQuery("sums", s["expected"].where("adds is not null"), {}, text="topic"),
+            TableQuery("due", s["expected"].where("adds is null"), {}, text="topic"),
+            TableQuery("named", due.join(unjournaled, ["run", "stage"], "left_semi"), {}, text="topic"),
+            TableQuery("ended", s["records"].where("sentinel"), {}, most="timestamp_ms"),
+            TableQuery("transactions", s["transactions"], {}, by_tp="log_tp", most="timeout_ms"),
+            TableQuery("offsets", s["offsets"], offsets, text="group"),
         ]
     )
 
@@ -60,7 +60,7 @@ def told(counts: Tally) -> Mapping[str, Any]:
 def test_of_all_cases(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_most: int
 ) -> None:
-    monkeypatch.setattr(reading, "HERE_ROWS", at_most)
+    monkeypatch.setattr(reading, "INLINE_ROWS", at_most)
     s = read_sources(spark, store(tmp_path))
     counts = told(count_recorded(s))
     assert counts == told(by_spark(s))
@@ -115,7 +115,7 @@ def test_of_what_is_missing(spark: SparkSession) -> None:
 def test_a_column_that_a_file_lacks_and_a_damaged_page_are_named(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reading, "HERE_ROWS", 0)
+    monkeypatch.setattr(reading, "INLINE_ROWS", 0)
     (run, *_) = store(tmp_path)
     path = run.folder / "history" / "expected.parquet"
     table = pq.read_table(path)
@@ -127,4 +127,4 @@ def test_a_column_that_a_file_lacks_and_a_damaged_page_are_named(
     body = page.read_bytes()
     page.write_bytes(body[:4] + b"\xff" * 60 + body[64:])  # the footer stays whole
     with pytest.raises(UnreadableInput, match=r"sends\.parquet is damaged"):
-        list(columns(frame, ["run"]))
+        list(read_columns(frame, ["run"]))

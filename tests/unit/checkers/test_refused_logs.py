@@ -1,7 +1,7 @@
 """What stands in `not_checked` where a cluster does not give the logs of its internal topics."""
 
 from checkers.checking.completeness import missing_needs
-from checkers.checking.gathered import EvidenceCounts
+from checkers.checking.evidence import EvidenceCounts
 
 REFUSED = {"__transaction_state": "ACLs keep it", "__consumer_offsets": "ACLs keep it too"}
 

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from checkers.checking.telling import with_wording
+from checkers.checking.wording import with_wording
 from checkers.registry import STORE_CHECKERS
 from harness.results.verdict import AnomalyFindings
 from reports.told import sentence as first_sentence

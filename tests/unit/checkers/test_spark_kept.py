@@ -17,7 +17,14 @@ from checkers.spark.checkpoint import (
 from checkers.spark.conf import spark_conf
 from checkers.spark.joins import broadcast, group
 from checkers.spark.jvm import SparkSettings
-from checkers.spark.partitions import BY_ROWS, PARTITIONS, in_one, needed, partitioned, read_in_one
+from checkers.spark.partitions import (
+    BY_ROWS,
+    PARTITIONS,
+    coalesce_if_single,
+    is_single_partition,
+    partitions_for_rows,
+    partitions_needed,
+)
 
 
 def kept(spark: SparkSession) -> set[int]:
@@ -78,21 +85,21 @@ def test_pieces_without_rows_hide_no_others(spark: SparkSession) -> None:
     ],
 )
 def test_there_are_as_many_partitions_as_the_rows_need(rows: int, tasks: int, partitions: int) -> None:
-    assert needed(rows, 256, tasks) == partitions
+    assert partitions_needed(rows, 256, tasks) == partitions
 
 
 def test_they_are_left_alone_where_the_user_says_how_many(settings: SparkSession) -> None:
     settings.conf.unset(BY_ROWS)
     settings.conf.set(PARTITIONS, "7")
-    with partitioned(settings, lambda: 10**9):
+    with partitions_for_rows(settings, lambda: 10**9):
         assert settings.conf.get(PARTITIONS) == "7"
-        assert not in_one(settings)
+        assert not is_single_partition(settings)
 
 
 def test_they_are_set_back_at_the_end(settings: SparkSession) -> None:
     settings.conf.set(BY_ROWS, "yes")
     settings.conf.set(PARTITIONS, "256")
-    with pytest.raises(KeyError), partitioned(settings, lambda: 10**7):
+    with pytest.raises(KeyError), partitions_for_rows(settings, lambda: 10**7):
         assert settings.conf.get(PARTITIONS) == "9"
         raise KeyError
     assert settings.conf.get(PARTITIONS) == "256"
@@ -101,8 +108,8 @@ def test_they_are_set_back_at_the_end(settings: SparkSession) -> None:
 def test_in_one_partition_nothing_is_shuffled(settings: SparkSession) -> None:
     settings.conf.set(BY_ROWS, "yes")
     for rows, shuffled in ((10, False), (10**7, True)):
-        with partitioned(settings, lambda rows=rows: rows):  # type: ignore[misc]
-            numbers = read_in_one(settings.range(100)).selectExpr("id", "id % 3 as run")
+        with partitions_for_rows(settings, lambda rows=rows: rows):  # type: ignore[misc]
+            numbers = coalesce_if_single(settings.range(100)).selectExpr("id", "id % 3 as run")
             sums = group(numbers.unionByName(numbers), ["run"], ["sum(id) as summed"])
             found = numbers.join(broadcast(sums), on=["run"], how="left").where("id < summed")
             plan = found._jdf.queryExecution().executedPlan().toString()  # type: ignore[operator]

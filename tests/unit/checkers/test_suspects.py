@@ -7,7 +7,7 @@ from cases import CASES, store
 from pyspark.sql import SparkSession
 
 from checkers.checker import Checker
-from checkers.checking.prefilter import count
+from checkers.checking.prefilter import count_and_select
 from checkers.checking.stored_runs import check_runs
 from checkers.findings.rules import Rule, Suspect
 from checkers.registry import STORE_CHECKERS
@@ -61,7 +61,7 @@ class OfGroups(Checker):
 
 def test_a_condition_over_any_table_is_asked(tables: Tables) -> None:
     checker = OfGroups("no_such_anomaly")
-    _, selection = count(tables, (checker,))
+    _, selection = count_and_select(tables, (checker,))
     assert selection is not None
     assert selection.tables == {"groups"}
     assert selection.modules == frozenset()

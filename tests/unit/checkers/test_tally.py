@@ -3,7 +3,7 @@
 import pytest
 from pyspark.sql import SparkSession
 
-from checkers.stored.tally import MOST, TableCounts, tally
+from checkers.stored.tally import MOST, TableQuery, tally
 
 
 def test_conditions_sums_places_and_texts_are_counted_by_run(spark: SparkSession) -> None:
@@ -11,10 +11,10 @@ def test_conditions_sums_places_and_texts_are_counted_by_run(spark: SparkSession
     frame = spark.createDataFrame(rows, "run long, place int, topic string, size long, odd boolean")
     counts = tally(
         [
-            TableCounts(
+            TableQuery(
                 "places", frame, {"large": "size > 3", "odd": "odd"}, by_tp="place", sums={"sizes": "size"}
             ),
-            TableCounts("topics", frame.where("run = 1"), {}, most="size", text="topic"),
+            TableQuery("topics", frame.where("run = 1"), {}, most="size", text="topic"),
         ]
     )
     assert counts.of(1, "places") == {"rows": 3, "large": 2, "odd": 1, "sizes": 12}
@@ -22,22 +22,22 @@ def test_conditions_sums_places_and_texts_are_counted_by_run(spark: SparkSession
     assert counts.in_tp(2, "places", 8) is None
     assert counts.most == {(1, "topics"): 5}
     assert {text: count["rows"] for text, count in counts.texts(1, "topics").items()} == {"x": 2, "y": 1}
-    assert counts.there("places", "odd")
-    assert not counts.there("topics", "odd")
+    assert counts.any_row_matches("places", "odd")
+    assert not counts.any_row_matches("topics", "odd")
     assert counts.of(2, "topics") == {}
 
 
 def test_what_is_asked_of_two_groups_of_tables_is_one_answer(spark: SparkSession) -> None:
     frame = spark.createDataFrame([(1,)], "run long")
-    counts = tally([TableCounts("one", frame, {})]) | tally([TableCounts("two", frame, {"true": "true"})])
+    counts = tally([TableQuery("one", frame, {})]) | tally([TableQuery("two", frame, {"true": "true"})])
     assert counts.of(1, "one") == {"rows": 1}
-    assert counts.there("two", "true")
+    assert counts.any_row_matches("two", "true")
 
 
 def test_more_conditions_than_a_number_has_bits_are_refused(spark: SparkSession) -> None:
     conditions = {str(n): "true" for n in range(MOST + 1)}
     with pytest.raises(ValueError, match="62 conditions"):
-        tally([TableCounts("it", spark.createDataFrame([(1,)], "run long"), conditions)])
+        tally([TableQuery("it", spark.createDataFrame([(1,)], "run long"), conditions)])
     assert tally(
-        [TableCounts("it", spark.createDataFrame([(1,)], "run long"), dict(list(conditions.items())[:MOST]))]
+        [TableQuery("it", spark.createDataFrame([(1,)], "run long"), dict(list(conditions.items())[:MOST]))]
     ).of(1, "it")["61"]

@@ -9,9 +9,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from checkers.anomalies.offset_output_mismatch import IN_NO_TRANSACTION, OUTSIDE
-from checkers.checking.silent import BY_MARKERS, BY_OFFSETS, CONTENTS
+from checkers.checking.custom_pipelines import BY_MARKERS, BY_OFFSETS, CONTENTS
 from checkers.checking.stored_runs import StoredRun, check_runs
-from checkers.checking.telling import with_wording
+from checkers.checking.wording import with_wording
 from harness.results.verdict import AnomalyFindings, CheckResult
 from reports.told import sentence
 from tests.support.histories import WALL_MS, History

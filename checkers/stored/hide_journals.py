@@ -15,7 +15,7 @@ from checkers.stored.sources import Sources, StoredRun
 from harness.model.vocabulary import Role
 
 
-def blinded(s: Sources, runs: Sequence[StoredRun]) -> Sources:
+def hide_journals(s: Sources, runs: Sequence[StoredRun]) -> Sources:
     """The tables without what the workers of those runs said that are judged blind."""
     if not any(run.blind for run in runs):
         return s

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from checkers.spark.checkpoint import local_rows, local_table
 from checkers.stored.partitions import TOPICS, TPS, rows_of_topics, rows_of_tps
-from checkers.stored.recorded_counts import ReplicaOffsets, count_recorded, read_held
+from checkers.stored.recorded_counts import ReplicaOffsets, count_recorded, read_replica_offsets
 from checkers.stored.runs import JOURNALS, RUNS, rows_of_journals, rows_of_runs
 from checkers.stored.sources import Sources
 from checkers.stored.tally import Row, Tally
@@ -40,12 +40,12 @@ class SmallTables:
     facts: Mapping[str, Sequence[Row]]  # by kind, tables of which each row is a fact of its run
 
 
-def make_small(sources: Sources) -> SmallTables:
+def make_small_tables(sources: Sources) -> SmallTables:
     """All of them."""
     spark = sources["runs"].sparkSession
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="raw") as pool:
         counting = pool.submit(count_recorded, sources)
-        holding = pool.submit(read_held, sources)
+        holding = pool.submit(read_replica_offsets, sources)
         recorded = {name: local_rows(sources[name]) for name in RECORDED}
         stages, ends = recorded["stages"], recorded["ends"]
         raw, held = counting.result(), holding.result()

@@ -27,9 +27,9 @@ FEEDER, WORKER = 1, 2
 GROUP: Row = {"stage": "s", "group": "g"}
 
 
-def write_right_run(folder: Path, inputs: int) -> StoredRun:
+def write_valid_run(folder: Path, inputs: int) -> StoredRun:
     """Such a run, as number 0, in a store folder; with so many inputs, or a few more: transactions are whole."""
-    tables = right_run(-(-inputs // TAKEN))
+    tables = valid_run(-(-inputs // TAKEN))
     for kind, schemas in (("history", HISTORY), ("log", LOG)):
         (folder / kind).mkdir()
         for table, schema in schemas.items():
@@ -38,7 +38,7 @@ def write_right_run(folder: Path, inputs: int) -> StoredRun:
     return StoredRun(0, folder, 0.0, healed_ns=0, session_ms=45_000)
 
 
-def right_run(transactions: int) -> Mapping[str, list[Row]]:
+def valid_run(transactions: int) -> Mapping[str, list[Row]]:
     """Its tables, but for the column `run`."""
     inputs = transactions * TAKEN
     tables: dict[str, list[Row]] = {table: [] for table in (*HISTORY, *LOG)}

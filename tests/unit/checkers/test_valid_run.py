@@ -7,13 +7,19 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from checkers.checking.right_run import TAKEN, X, write_right_run
 from checkers.checking.stored_runs import check_runs
+from checkers.checking.valid_run import TAKEN, X, write_valid_run
 from checkers.checking.warm_up import INPUTS, warm_up
 from checkers.registry import STORE_CHECKERS
-from checkers.spark.partitions import BY_ROWS, PARTITIONS, in_one, in_several, partitioned
+from checkers.spark.partitions import (
+    BY_ROWS,
+    PARTITIONS,
+    is_single_partition,
+    partitions_for_rows,
+    several_partitions,
+)
 from checkers.spark.session import _try_to_warm_up
-from checkers.stored.sources import HERE_ROWS
+from checkers.stored.sources import INLINE_ROWS
 from harness.common.errors import AnalysisFailed, EnvironmentFailure
 
 LEFT_OUT = {"aggregate-mismatch"}
@@ -21,7 +27,7 @@ LEFT_OUT = {"aggregate-mismatch"}
 
 
 def test_nothing_is_wrong_with_it(spark: SparkSession, tmp_path: Path) -> None:
-    judged = check_runs(spark, [write_right_run(tmp_path, 10)])[0]
+    judged = check_runs(spark, [write_valid_run(tmp_path, 10)])[0]
     assert judged.anomalies == {}
     assert judged.broken == {}
     own = {anomaly for checker in STORE_CHECKERS for anomaly in checker.anomalies}
@@ -29,7 +35,7 @@ def test_nothing_is_wrong_with_it(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_with_another_marker_it_is_wrong(spark: SparkSession, tmp_path: Path) -> None:
-    run = write_right_run(tmp_path, 10)
+    run = write_valid_run(tmp_path, 10)
     path = tmp_path / "log" / "batches.parquet"
     rows = pq.read_table(path).to_pylist()
     for row in rows:
@@ -41,9 +47,9 @@ def test_with_another_marker_it_is_wrong(spark: SparkSession, tmp_path: Path) ->
 
 
 def test_its_large_tables_are_read_from_files(tmp_path: Path) -> None:
-    write_right_run(tmp_path, INPUTS)
+    write_valid_run(tmp_path, INPUTS)
     rows = {path.stem: pq.read_metadata(path).num_rows for path in tmp_path.glob("*/*.parquet")}
-    large = {table for table, count in rows.items() if count > HERE_ROWS}
+    large = {table for table, count in rows.items() if count > INLINE_ROWS}
     assert large == {"ops", "sends", "polls", "records", "expected", "batches", "transactions"}
     assert rows["claims"] == -(-INPUTS // TAKEN)
 
@@ -55,8 +61,8 @@ def test_a_large_one_is_judged_in_several_partitions(
     seen = []
 
     def judged(spark: SparkSession, runs: object) -> None:
-        with partitioned(spark, lambda: 0):
-            seen.append((spark.conf.get(PARTITIONS), in_one(spark)))
+        with partitions_for_rows(spark, lambda: 0):
+            seen.append((spark.conf.get(PARTITIONS), is_single_partition(spark)))
 
     monkeypatch.setattr("checkers.checking.warm_up.check_runs", judged)
     settings.conf.set(BY_ROWS, "yes")
@@ -69,7 +75,7 @@ def test_a_large_one_is_judged_in_several_partitions(
 def test_how_many_is_left_alone_where_the_user_says_it(settings: SparkSession) -> None:
     settings.conf.unset(BY_ROWS)
     settings.conf.set(PARTITIONS, "7")
-    with in_several(settings):
+    with several_partitions(settings):
         assert settings.conf.get(PARTITIONS) == "7"
 
 

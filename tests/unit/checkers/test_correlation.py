@@ -248,7 +248,9 @@ def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dic
         histories.append((run, history))
     folder = write(tmp_path_factory.mktemp("store") / "runs", histories, log=True)
     runs = [
-        StoredRun(run, folder, WALL_MS, blind=True, unjournaled=True, joined=True, had_log=True, healed_ns=0)
+        StoredRun(
+            run, folder, WALL_MS, blind=True, unjournaled=True, correlated=True, had_log=True, healed_ns=0
+        )
         for run, _ in histories
     ]
     told = check_runs(spark, runs)
@@ -293,7 +295,7 @@ def test_without_a_word_of_what_is_due_nobody_is_accused(spark: SparkSession, tm
     each_input_has_its_output(history)
     history.alter("expected", lambda row: None)
     folder = write(tmp_path / "runs", [(1, history)], log=True)
-    run = StoredRun(1, folder, WALL_MS, blind=True, unjournaled=True, joined=True, had_log=True)
+    run = StoredRun(1, folder, WALL_MS, blind=True, unjournaled=True, correlated=True, had_log=True)
     told = check_runs(spark, [run])[1]
     assert not told.anomalies
     assert any("expected is empty" in reason.text for reason in told.broken.values())
@@ -325,7 +327,7 @@ def test_what_a_stage_left_behind_makes_a_run_unknown(
         if not grouped:
             ungrouped(h)
 
-    told = one(spark, tmp_path, draw, joined=True)
+    told = one(spark, tmp_path, draw, correlated=True)
     assert not told.anomalies
     left = "1 input of stage s led to no output, and it is not known whether the stage has taken them"
     short = "group g of stage s has committed a/0 up to offset 1, and the last input there is at offset 1"
@@ -344,7 +346,7 @@ def test_a_stage_without_a_group_has_gone_past_what_is_below_its_last_output_onc
         join(h)
         ungrouped(h)
 
-    told = one(spark, tmp_path, draw, joined=True, drained=drained)
+    told = one(spark, tmp_path, draw, correlated=True, drained=drained)
     found = {name: one.count for name, one in told.anomalies.items()}
     assert found == ({"lost-input": 1} if drained else {})
     assert drained or told.broken

@@ -23,13 +23,13 @@ KEY = re.compile(r"(.+)/([0-9]{1,9})")
 """As a run's history names a key: by its topic and partition."""
 
 
-def damaged(why: str) -> Reason:
+def history_damaged(why: str) -> Reason:
     """Why a history that the run promised says nothing."""
     text = f"the run promised {HISTORY_FILE}, and {why}"
     return Reason(ReasonCode.HISTORY_DAMAGED, text, HISTORY_FILE)
 
 
-def with_history(stored: CheckResult, told: CheckResult | Reason, allowed: Mapping[str, str]) -> CheckResult:
+def merge_history(stored: CheckResult, told: CheckResult | Reason, allowed: Mapping[str, str]) -> CheckResult:
     """One judgement of both. `told`: of the history, or why there is none; `allowed`: what is permitted, by whom."""
     if isinstance(told, Reason):
         lacking = {name: told for name, reason in stored.not_checked.items() if reason == EXTERNAL_ONLY}

@@ -19,9 +19,9 @@ BY = "partition by run, topic, correlation_key"
 ALIKE = f"{BY}, digest"
 
 
-def identified(s: Sources, runs: Sequence[StoredRun]) -> Sources:
+def join_by_correlation_key(s: Sources, runs: Sequence[StoredRun]) -> Sources:
     """`records` with the inputs and output names of such outputs; of what nothing accounts for they stay empty."""
-    if not any(run.joined for run in runs):
+    if not any(run.correlated for run in runs):
         return s
     outputs = _outputs(s)
     due = _due(s, outputs)
@@ -30,8 +30,11 @@ def identified(s: Sources, runs: Sequence[StoredRun]) -> Sources:
         "output_name": "coalesce(of_output_name, output_name) as output_name",
         "inputs": "if(of_tp is null, inputs, array(struct(of_tp as tp, of_offset as offset))) as inputs",
     }
-    joined = s["records"].join(found, on=["run", "tp", "offset"], how="left")
-    return {**s, "records": joined.selectExpr(*(columns.get(name, name) for name in s["records"].columns))}
+    correlated = s["records"].join(found, on=["run", "tp", "offset"], how="left")
+    return {
+        **s,
+        "records": correlated.selectExpr(*(columns.get(name, name) for name in s["records"].columns)),
+    }
 
 
 def _outputs(s: Sources) -> DataFrame:

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping
 
-from checkers.checking.gathered import EvidenceCounts, MissingEvidence
+from checkers.checking.evidence import EvidenceCounts, MissingEvidence
 from checkers.stored.producers import TRANSACTIONS_TOPIC
 from checkers.stored.sources import StoredRun
 from harness.results.reasons import Reason, ReasonCode
@@ -22,7 +22,7 @@ BY_MARKERS = "transactions by their markers"
 """What of a pipeline without journals could not be told apart, as `not_checked` names it."""
 
 
-def without_journals(facts: EvidenceCounts, run: StoredRun, found: MissingEvidence) -> None:
+def check_custom_pipeline(facts: EvidenceCounts, run: StoredRun, found: MissingEvidence) -> None:
     """Note what makes such a run unknown."""
     lost = facts.numbers["spans_here"] - facts.numbers["spans_whole"]
     if lost > 0 and _whole_transaction_log(facts):
@@ -33,7 +33,7 @@ def without_journals(facts: EvidenceCounts, run: StoredRun, found: MissingEviden
             f"{what} of stage {stage} led to no output, and it is not known whether the stage has taken them"
         )
         found.add(f"left by {stage}", words)
-    says = run.joined or (run.blind and not run.unjournaled)  # what its inputs must lead to
+    says = run.correlated or (run.blind and not run.unjournaled)  # what its inputs must lead to
     bound = {stage["stage"] for stage in facts.stages if stage.get("journaled") is False}
     bound -= set(run.promises.free_stages if run.promises else ())
     if says and facts.due:
@@ -60,7 +60,9 @@ def _nobody_knows(numbers: Mapping[str, int], lost: int) -> str:
     return f"the markers of {lost} of {numbers['spans_ended']} transactions could not be identified"
 
 
-def not_looked_into(facts: EvidenceCounts, run: StoredRun, not_checked: Collection[str]) -> dict[str, Reason]:
+def parts_not_checked(
+    facts: EvidenceCounts, run: StoredRun, not_checked: Collection[str]
+) -> dict[str, Reason]:
     """What could not be checked of transactions of which no journal tells, and of topics that programs made."""
     numbers = facts.numbers
     found: dict[str, Reason] = {}
