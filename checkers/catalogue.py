@@ -22,9 +22,9 @@ class Anomaly:
     needs: tuple[str, ...]  # what a history must hold for it to be judged, in words
     warning: bool = False
     always_allowed: bool = False
-    judges: str = BOTH  # in what it is looked for
+    applies_to: str = BOTH  # in what it is looked for
     because: tuple[str, ...] = ()  # anomalies that it may follow from
-    kin: tuple[str, ...] = ()  # the others that the same docstring defines
+    defined_with: tuple[str, ...] = ()  # the others that the same docstring defines
 
     @property
     def needs_journals(self) -> bool:
@@ -37,7 +37,9 @@ class Anomaly:
         else the summary without the name before it.
         """
         own = (
-            re.search(rf"^ +{re.escape(self.name)}  +(\S.*)$", self.text, re.MULTILINE) if self.kin else None
+            re.search(rf"^ +{re.escape(self.name)}  +(\S.*)$", self.text, re.MULTILINE)
+            if self.defined_with
+            else None
         )
         if own is not None:
             return own[1]
@@ -69,9 +71,9 @@ def _anomalies(checker: Checker) -> list[Anomaly]:
             ),
             warning=checker.warning,
             always_allowed=name in checker.always_allowed,
-            judges=checker.judges,
+            applies_to=checker.applies_to,
             because=tuple(because.cause for because in checker.because),
-            kin=tuple(other for other in checker.anomalies if other != name),
+            defined_with=tuple(other for other in checker.anomalies if other != name),
         )
         for name in checker.anomalies
     ]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from checkers.findings.wording import AnomalyWording
     from checkers.stored.tables import Tables
 
-STORES, HISTORIES, BOTH = "stored runs", "external histories", "both"
+STORED_RUNS, EXTERNAL_HISTORIES, BOTH = "stored runs", "external histories", "both"
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,9 @@ class Checker:
     family: str = "other"
     warning: bool = False  # listed, and never decides
     always_allowed: tuple[str, ...] = ()  # names that no guarantee of Kafka's forbids
-    judges: str = STORES  # what it is for; its function for an external history is named <module>_external
+    applies_to: str = (
+        STORED_RUNS  # what it is for; its function for an external history is named <module>_external
+    )
 
     @property
     def anomalies(self) -> tuple[str, ...]:
@@ -58,7 +60,7 @@ class Checker:
         suspects: Sequence[Suspect] = () if tables.suffix else getattr(self._module, "SUSPECTS", ())
         return suspects
 
-    def look(self, tables: "Tables | ExternalTables") -> "DataFrame | None":
+    def find(self, tables: "Tables | ExternalTables") -> "DataFrame | None":
         """What it finds by more than a row, lazily: see `checkers.findings.build`. None: its rules are all."""
         function: Callable[[Tables | ExternalTables], DataFrame] | None = getattr(
             self._module, self.module + tables.suffix, None
@@ -71,10 +73,10 @@ class Checker:
         if more is not None:
             more(tables, findings)
 
-    def told(self, anomaly: str) -> "AnomalyWording":
-        """How one of its anomalies is told."""
-        told: AnomalyWording = self._module.TOLD[anomaly]
-        return told
+    def wording(self, anomaly: str) -> "AnomalyWording":
+        """Return the words for one of its anomalies."""
+        wording: AnomalyWording = self._module.WORDING[anomaly]
+        return wording
 
     @property
     def _module(self) -> ModuleType:

@@ -35,12 +35,12 @@ NEEDS = {
     "aggregate": NO_AGGREGATE,
 }
 """What a check may need, and the reason that stands in `not_checked` where it is missing."""
-FINAL_ALONE = Reason(
+ONLY_LAST_RECORDS = Reason(
     ReasonCode.FINAL_ALONE,
     "only the last record of each key is judged (`final` in the pipeline's file): see aggregate-mismatch",
 )
 """In place of what else is said of a pipeline without outputs that are joined to their inputs."""
-OF_TRANSACTIONS = frozenset({"transactions", "offsets-within"})
+TRANSACTION_NEEDS = frozenset({"transactions", "offsets-within"})
 """The needs that only a workload with transactions can meet."""
 
 

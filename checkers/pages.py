@@ -13,7 +13,7 @@ from itertools import groupby
 from pathlib import Path
 
 from checkers.catalogue import Anomaly, catalogue
-from checkers.checker import BOTH, HISTORIES
+from checkers.checker import BOTH, EXTERNAL_HISTORIES
 from checkers.external.graph.names import GRAPHS
 
 INDEX = "README.md"
@@ -66,7 +66,7 @@ def page_of_cycles(cycles: list[Anomaly]) -> str:
         text += [f"## {heading}", part]
     for one in cycles:
         sentence = f"{one.sentence[:1].upper()}{one.sentence[1:]}."
-        text += [f"## {one.name}", sentence, _bullets(_in_a_verdict(replace(one, kin=())))]
+        text += [f"## {one.name}", sentence, _bullets(_in_a_verdict(replace(one, defined_with=())))]
     return _joined(text)
 
 
@@ -78,7 +78,7 @@ def _joined(parts: Iterable[str]) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def short(anomaly: Anomaly) -> str:
+def summarize(anomaly: Anomaly) -> str:
     """Return the definition of an anomaly, its example and its blind spot, for a terminal."""
     parts = parts_of(anomaly.text)
     file = f"{CYCLES if anomaly.family == CYCLES else anomaly.name}.md"
@@ -105,13 +105,13 @@ def parts_of(docstring: str) -> Mapping[str, str]:
 
 def _in_a_verdict(anomaly: Anomaly) -> Iterator[str]:
     """In what it is looked for, what it depends on, and how it counts."""
-    where = "stored runs and external histories" if anomaly.judges == BOTH else anomaly.judges
+    where = "stored runs and external histories" if anomaly.applies_to == BOTH else anomaly.applies_to
     yield f"Looked for in {where}."
     if anomaly.needs:
         reasons = " or ".join(f'"{need}"' for need in anomaly.needs)
         yield f"Where its evidence is missing it stands in `not_checked`: {reasons}."
     if (
-        anomaly.judges != HISTORIES
+        anomaly.applies_to != EXTERNAL_HISTORIES
         and not anomaly.needs_journals
         and "\nWithout journals:" not in anomaly.text
     ):
@@ -122,8 +122,8 @@ def _in_a_verdict(anomaly: Anomaly) -> Iterator[str]:
         yield "It is listed, and always allowed."
     if anomaly.because:
         yield f"It may follow from {', '.join(map(link, anomaly.because))}."
-    if anomaly.kin:
-        yield f"Defined together with {', '.join(map(link, anomaly.kin))}."
+    if anomaly.defined_with:
+        yield f"Defined together with {', '.join(map(link, anomaly.defined_with))}."
 
 
 def link(name: str) -> str:

@@ -3,7 +3,7 @@
 Importing this module does not import PySpark; asking a checker does.
 """
 
-from checkers.checker import BOTH, HISTORIES, STORES, Cause, Checker
+from checkers.checker import BOTH, EXTERNAL_HISTORIES, STORED_RUNS, Cause, Checker
 from checkers.external.graph.names import BAD, GRAPHS
 from harness.model.vocabulary import Premise
 
@@ -17,7 +17,7 @@ READS = ("polls", "ends", "partitions")
 LOGS = ("batches", "replicas")
 JOURNALS = ("journals", "ops", "sends")
 WHOLE_LOGS = (Premise.WHOLE_LOGS,)
-EDGES = "edges"
+COMPLETE_PARTITIONS = "edges"
 """No table: that every partition of the pipeline is here from offset 0, and nothing was compacted away."""
 
 CHECKERS: tuple[Checker, ...] = (
@@ -92,7 +92,7 @@ CHECKERS: tuple[Checker, ...] = (
         rests_on=READS,
         because=(*_by("lost-commit", "ghost-commit"), HANGING),
         family="transactions",
-        judges=BOTH,
+        applies_to=BOTH,
     ),
     Checker(
         "lost_write",
@@ -100,18 +100,18 @@ CHECKERS: tuple[Checker, ...] = (
         rests_on=(*READS, *LOGS),
         because=_by("lost-commit", "torn-transaction"),
         family="records",
-        judges=BOTH,
+        applies_to=BOTH,
     ),
-    Checker("duplicate", needs=("journals",), family="records", judges=BOTH),
-    Checker("inconsistent_offsets", premises=WHOLE_LOGS, family="records", judges=BOTH),
+    Checker("duplicate", needs=("journals",), family="records", applies_to=BOTH),
+    Checker("inconsistent_offsets", premises=WHOLE_LOGS, family="records", applies_to=BOTH),
     Checker(
         "aborted_read",
         premises=WHOLE_LOGS,
         because=_by("ghost-commit"),
         family="records",
-        judges=BOTH,
+        applies_to=BOTH,
     ),
-    Checker("precommitted_read", family="records", judges=BOTH),
+    Checker("precommitted_read", family="records", applies_to=BOTH),
     Checker(
         "dirty_read",
         premises=WHOLE_LOGS,
@@ -133,7 +133,7 @@ CHECKERS: tuple[Checker, ...] = (
         rests_on=(*READS, "sends"),
         because=(*_by("lost-commit", "lost-write"), HANGING),
         family="records",
-        judges=BOTH,
+        applies_to=BOTH,
     ),
     Checker(
         "phantom",
@@ -142,7 +142,7 @@ CHECKERS: tuple[Checker, ...] = (
         rests_on=(*READS, *LOGS, *JOURNALS, "records", "stages", "expected"),
         because=_by("aborted-read", "dirty-read", "lost-write"),
         family="records",
-        judges=BOTH,
+        applies_to=BOTH,
     ),
     Checker("corrupt", needs=("joined",), family="records"),
     Checker(
@@ -202,7 +202,7 @@ CHECKERS: tuple[Checker, ...] = (
         "aggregate_mismatch",
         premises=WHOLE_LOGS,
         needs=("aggregate", "group-offsets"),
-        rests_on=(*READS, *LOGS, EDGES, "records", "expected", "offsets", "assignments"),
+        rests_on=(*READS, *LOGS, COMPLETE_PARTITIONS, "records", "expected", "offsets", "assignments"),
         because=_by("lost-commit", "lost-write"),
         family="inputs",
     ),
@@ -213,38 +213,40 @@ CHECKERS: tuple[Checker, ...] = (
         names=("poll-skip", "nonmonotonic-poll", "int-poll-skip", "int-nonmonotonic-poll"),
         rests_on=(*READS, *JOURNALS, "assignments", "claims"),
         family="order",
-        judges=BOTH,
+        applies_to=BOTH,
     ),
     Checker(
         "send_order",
         needs=("journals",),
         names=("nonmonotonic-send", "int-nonmonotonic-send"),
         family="order",
-        judges=BOTH,
+        applies_to=BOTH,
     ),
-    Checker("int_send_skip", always_allowed=("int-send-skip",), family="order", judges=HISTORIES),
+    Checker(
+        "int_send_skip", always_allowed=("int-send-skip",), family="order", applies_to=EXTERNAL_HISTORIES
+    ),
     Checker(
         "cycles",
         names=tuple(graph.name for graph in GRAPHS),
         always_allowed=tuple(graph.name for graph in GRAPHS if graph.name not in BAD),
         family="cycles",
-        judges=HISTORIES,
+        applies_to=EXTERNAL_HISTORIES,
     ),
 )
 """In the order in which a report tells them: causes first."""
 
 
-STORE_CHECKERS = tuple(checker for checker in CHECKERS if checker.judges != HISTORIES)
-HISTORY_CHECKERS = tuple(checker for checker in CHECKERS if checker.judges != STORES)
-UNSETTLED = Checker("indeterminate", names=("unsettled",), judges=BOTH)
+STORE_CHECKERS = tuple(checker for checker in CHECKERS if checker.applies_to != EXTERNAL_HISTORIES)
+HISTORY_CHECKERS = tuple(checker for checker in CHECKERS if checker.applies_to != STORED_RUNS)
+INDETERMINATE = Checker("indeterminate", names=("unsettled",), applies_to=BOTH)
 """Finds no anomaly, but what has no answer."""
-SUBSCRIBED = frozenset({"poll-skip", "nonmonotonic-poll"})
+ALLOWED_WITH_SUBSCRIBE = frozenset({"poll-skip", "nonmonotonic-poll"})
 """Allowed in a history that used `subscribe`: a rebalance moves positions."""
 
 
 def checker_of(anomaly: str) -> Checker:
     """The checker that finds it; raises `KeyError`."""
-    for checker in (*CHECKERS, UNSETTLED):
+    for checker in (*CHECKERS, INDETERMINATE):
         if anomaly in checker.anomalies:
             return checker
     raise KeyError(anomaly)

@@ -76,7 +76,7 @@ def _sentence(e: Example) -> str:
     return f"{e.reader} read {e.record}, which {e.operation} wrote and then aborted"
 
 
-TOLD = {
+WORDING = {
     "aborted-read": AnomalyWording(
         "record of an aborted transaction was read",
         "records of aborted transactions were read",

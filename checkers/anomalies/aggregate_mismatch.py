@@ -24,7 +24,7 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from checkers.findings.build import NOBODY, finding, record_place
+from checkers.findings.build import NO_OPERATIONS, finding, record_place
 from checkers.findings.rules import Suspect
 from checkers.findings.wording import AnomalyWording
 from checkers.spark.joins import broadcast
@@ -69,7 +69,7 @@ def aggregate_mismatch(t: Tables) -> DataFrame:
         keys.where(f"{whole} and {wrong}"),
         "aggregate-mismatch",
         order=["last.tp", "last.offset"],
-        ops=f"coalesce(transform(last.acks, a -> a.op), {NOBODY})",
+        ops=f"coalesce(transform(last.acks, a -> a.op), {NO_OPERATIONS})",
         absence="true",
         output_topic="topic",
         key="key",
@@ -110,7 +110,7 @@ def _must_hold(e: Example) -> str | None:
     )
 
 
-TOLD = {
+WORDING = {
     "aggregate-mismatch": AnomalyWording(
         "last value does not fit its inputs",
         "last values do not fit their inputs",

@@ -68,7 +68,7 @@ def _sentence(e: Example) -> str:
     return f"{e.operation} took {e.transactional_id} back after {who} had taken it"
 
 
-TOLD = {
+WORDING = {
     "contended-id": AnomalyWording(
         "transactional id was taken back by one who had lost it",
         "transactional ids were taken back by those who had lost them",

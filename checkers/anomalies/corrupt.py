@@ -30,7 +30,7 @@ RULES = (
     Rule(
         NAME,
         "attempts",
-        each="places",
+        elements="places",
         # A pipeline may forward the header that names a value: it means the record of one topic.
         where="element.topic = send.topic and element.digest != send.digest",
         order=["element.tp", "element.offset"],
@@ -44,7 +44,7 @@ RULES = (
     Rule(
         NAME,
         "inputs",
-        each="outputs",
+        elements="outputs",
         where="element.visible and element.sole and element.digest is not null "
         f"and size({MEANT}) > 0 and forall({MEANT}, e -> coalesce(e.digest != element.digest, false))",
         order=["element.tp", "element.offset"],
@@ -67,7 +67,7 @@ def _sentence(e: Example) -> str:
     return f"{e.record} is not what {e.operation} sent"
 
 
-TOLD = {
+WORDING = {
     "corrupt": AnomalyWording(
         "record is not what was sent",
         "records are not what was sent",

@@ -68,7 +68,7 @@ def _sentence(e: Example) -> str:
     return printable(line(e.body), 5000)
 
 
-TOLD = {
+WORDING = {
     graph.name: AnomalyWording(f"{graph.name} cycle", f"{graph.name} cycles", _meaning(graph), _sentence)
     for graph in GRAPHS
 }

@@ -55,7 +55,7 @@ def _sentence(e: Example) -> str:
     return f"{e.reader} read {e.record}, which is {fate(e.first_record())}"
 
 
-TOLD = {
+WORDING = {
     "dirty-read": AnomalyWording(
         "delivery of a record came before its commit, or without",
         "deliveries of records came before their commit, or without",

@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from checkers.external.tables import ExternalTables
-from checkers.findings.build import SHOWN, finding, operation, operations, record
+from checkers.findings.build import MAX_SHOWN, finding, operation, operations, record
 from checkers.findings.rules import Rule
 from checkers.findings.wording import AnomalyWording
 from checkers.spark.joins import broadcast
@@ -44,7 +44,7 @@ RULES = (
         detail={
             "value": "value",
             "operation": operation("send.op"),
-            "records": f"transform(slice({PLACES}, 1, {SHOWN}), p -> {record('p.tp', 'p.offset')})",
+            "records": f"transform(slice({PLACES}, 1, {MAX_SHOWN}), p -> {record('p.tp', 'p.offset')})",
         },
     ),
 )
@@ -65,7 +65,7 @@ def duplicate_external(t: ExternalTables) -> DataFrame:
         order=["key", "value"],
         ops="ops",
         record="struct(key as key, value as value)",
-        offsets=f"slice(offsets, 1, {SHOWN})",
+        offsets=f"slice(offsets, 1, {MAX_SHOWN})",
         operations=operations("ops"),
     )
 
@@ -81,7 +81,7 @@ def _sentence(e: Example) -> str:
     return f"{e.operation} sent {what} once, and it stands at {stands}"
 
 
-TOLD = {
+WORDING = {
     "duplicate": AnomalyWording(
         "value stands in the log more than once",
         "values stand in the log more than once",

@@ -108,7 +108,7 @@ def _sentence(e: Example) -> str:
     return f"{what} at {at} is {e.producer}, epoch {epoch}, which had epoch {higher}{below} before"
 
 
-TOLD = {
+WORDING = {
     "epoch-regression": AnomalyWording(
         "epoch of a producer went down",
         "epochs of producers went down",

@@ -82,7 +82,7 @@ def _sentence(e: Example) -> str:
     return f"the offset {named_offset(e.offsets[0].body)} of {e.operation} is committed, though {why}"
 
 
-TOLD = {
+WORDING = {
     "ghost-commit": AnomalyWording(
         "transaction was committed that nobody committed",
         "transactions were committed that nobody committed",

@@ -62,7 +62,7 @@ def _sentence(e: Example) -> str:
     return f"the offset that {who} had committed for {where} went back {change}{by}"
 
 
-TOLD = {
+WORDING = {
     "group-offset-regression": AnomalyWording(
         "committed offset went back",
         "committed offsets went back",

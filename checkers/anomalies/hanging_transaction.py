@@ -51,7 +51,7 @@ def _sentence(e: Example) -> str:
     return f"{e.record}, written by {who}, is still open, and readers of its partition stop before it"
 
 
-TOLD = {
+WORDING = {
     "hanging-transaction": AnomalyWording(
         "batch of records was left open for ever",
         "batches of records were left open for ever",

@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from checkers.external.tables import ExternalTables
-from checkers.findings.build import SHOWN, finding, operations, record, record_place
+from checkers.findings.build import MAX_SHOWN, finding, operations, record, record_place
 from checkers.findings.rules import Suspect
 from checkers.findings.wording import AnomalyWording
 from checkers.stored.tables import Tables
@@ -55,7 +55,7 @@ def inconsistent_offsets(t: Tables) -> DataFrame:
         order=["tp", "offset"],
         ops="ops",
         record_place=record_place(),
-        records=f"transform(slice(values, 1, {SHOWN}), v -> {record(value='v')})",
+        records=f"transform(slice(values, 1, {MAX_SHOWN}), v -> {record(value='v')})",
         operations=operations("ops"),
     )
 
@@ -73,7 +73,7 @@ def inconsistent_offsets_external(t: ExternalTables) -> DataFrame:
         order=["key", "offset"],
         ops="ops",
         record_place="struct(key as key, offset as offset)",
-        records=f"transform(slice(values, 1, {SHOWN}), v -> struct(key as key, v as value))",
+        records=f"transform(slice(values, 1, {MAX_SHOWN}), v -> struct(key as key, v as value))",
         operations=operations("ops"),
     )
 
@@ -85,7 +85,7 @@ def _sentence(e: Example) -> str:
     return f"{where} was seen with different values" + (f": {listed(values)}" if values else "")
 
 
-TOLD = {
+WORDING = {
     "inconsistent-offsets": AnomalyWording(
         "offset was seen with different values",
         "offsets were seen with different values",

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame
 from checkers.external.jumps import SKIPS
 from checkers.external.lines import line
 from checkers.external.tables import ExternalTables
-from checkers.findings.build import jump
+from checkers.findings.build import jump_findings
 from checkers.findings.wording import AnomalyWording
 from harness.results.example import Example
 from harness.results.wording import printable
@@ -25,14 +25,14 @@ from harness.results.wording import printable
 
 def int_send_skip_external(t: ExternalTables) -> DataFrame:
     """One row for each pair of neighbours."""
-    return jump(t.jumps.where("not polled and inside").where(SKIPS), "'int-send-skip'")
+    return jump_findings(t.jumps.where("not polled and inside").where(SKIPS), "'int-send-skip'")
 
 
 def _sentence(e: Example) -> str:
     return printable(line(e.body), 5000)
 
 
-TOLD = {
+WORDING = {
     "int-send-skip": AnomalyWording(
         "operation sent records that stand apart",
         "operations sent records that stand apart",

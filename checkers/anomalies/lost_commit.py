@@ -66,7 +66,7 @@ def _sentence(e: Example) -> str:
     return f"{e.operation} was told that its commit had succeeded, and {said}"
 
 
-TOLD = {
+WORDING = {
     "lost-commit": AnomalyWording(
         "acknowledged commit was lost",
         "acknowledged commits were lost",

@@ -26,7 +26,7 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from checkers.findings.build import SHOWN, finding, record_place
+from checkers.findings.build import MAX_SHOWN, finding, record_place
 from checkers.findings.form import Findings
 from checkers.findings.lookup import wanted_keys
 from checkers.findings.rules import Suspect
@@ -84,7 +84,7 @@ def lost_input(t: Tables) -> DataFrame:
         slot="output_name",
         output_topic="topic",
         final_committed="final",
-        operations=f"transform(slice(tried, 1, {SHOWN}), o -> struct(o.op as op))",
+        operations=f"transform(slice(tried, 1, {MAX_SHOWN}), o -> struct(o.op as op))",
     )
 
 
@@ -130,7 +130,7 @@ def _sentence(e: Example) -> str:
     return f"{went}{by}, and {what} is {where}{due}" + (f"; {listed(tried)} had tried" if tried else "")
 
 
-TOLD = {
+WORDING = {
     "lost-input": AnomalyWording(
         "output of an input is missing",
         "outputs of inputs are missing",

@@ -42,7 +42,7 @@ RULES = (
     Rule(
         NAME,
         "operations",
-        each="records",
+        elements="records",
         where=f"{UNREAD} or {GONE}",
         order=["element.tp", "element.offset", "op"],
         ops="array(op)",
@@ -97,7 +97,7 @@ def _sentence(e: Example) -> str:
     return f"{e.operation} was told that it had written {e.record}, and {instead}"
 
 
-TOLD = {
+WORDING = {
     "lost-write": AnomalyWording(
         "acknowledged record was lost",
         "acknowledged records were lost",

@@ -32,15 +32,15 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from checkers.findings.build import (
-    SHOWN,
-    SPAN_OPS,
+    LOG_TRANSACTION_OPS,
+    MAX_SHOWN,
     finding,
+    log_transaction,
     offsets,
     operation,
     record,
     record_place,
     records,
-    span,
 )
 from checkers.findings.rules import Rule
 from checkers.findings.wording import AnomalyWording
@@ -118,7 +118,7 @@ RULES = (
     Rule(
         NAME,
         "operations",
-        each="if(size(claims) > 0, commits, array())",
+        elements="if(size(claims) > 0, commits, array())",
         where="element.effect = 'commit' and element.committed is not null "
         "and not exists(claims, c -> c.tp = element.tp and c.next = element.committed)",
         order=["op", "element.tp"],
@@ -132,7 +132,7 @@ RULES = (
     Rule(
         NAME,
         "inputs",
-        each="outputs",
+        elements="outputs",
         where="element.visible and element.claims and not exists(claims, c -> c.op = element.op)",
         order=["element.op", "tp", "offset"],
         ops="array(element.op)",
@@ -146,7 +146,7 @@ RULES = (
     Rule(
         NAME,
         "inputs",
-        each="if(visible, claims, array())",
+        elements="if(visible, claims, array())",
         where="element.settled = 'committed' and element.writes and exists(expected, e -> e.group = element.group) "
         "and not exists(outputs, o -> coalesce(o.op = element.op, false))",
         order=["element.op", "tp", "offset"],
@@ -163,25 +163,25 @@ RULES = (
         "log_transactions",
         where=f"not journaled and {MIXED}",
         order=["log_tp", "log_offset"],
-        ops=SPAN_OPS,
+        ops=LOG_TRANSACTION_OPS,
         detail={
-            "operation": span(),
-            "records": f"transform(slice(records, 1, {SHOWN}), r -> {record_place('r.tp', 'r.offset')})",
+            "operation": log_transaction(),
+            "records": f"transform(slice(records, 1, {MAX_SHOWN}), r -> {record_place('r.tp', 'r.offset')})",
             "offsets": "transform(commits, c -> struct(c.tp as tp, c.committed as committed, c.effect as fate))",
         },
     ),
     Rule(
         NAME,
         "log_transactions",
-        each="flatten(transform(filter(records, r -> decided = 'commit' and not r.arbitrary), "
+        elements="flatten(transform(filter(records, r -> decided = 'commit' and not r.arbitrary), "
         "r -> transform(r.inputs, i -> struct(r.tp as tp, r.offset as offset, i as input))))",
         where="whole and array_contains(reads, element.input.tp) and not exists(commits, c -> c.tp = element.input.tp "
         "and c.first <= element.input.offset and element.input.offset < c.committed)",
         order=["log_tp", "log_offset", "element.tp", "element.offset"],
-        ops=SPAN_OPS,
+        ops=LOG_TRANSACTION_OPS,
         absence="true",
         detail={
-            "operation": span(),
+            "operation": log_transaction(),
             "input": record_place("element.input.tp", "element.input.offset"),
             "record": record_place("element.tp", "element.offset"),
             "why": f"'{NOT_COVERED}'",
@@ -190,12 +190,12 @@ RULES = (
     Rule(
         NAME,
         "log_transactions",
-        each="commits",
+        elements="commits",
         where="not journaled and element.effect = 'commit' and element.committed > element.end",
         order=["log_tp", "log_offset", "element.tp"],
-        ops=SPAN_OPS,
+        ops=LOG_TRANSACTION_OPS,
         detail={
-            "operation": span(),
+            "operation": log_transaction(),
             "input": record_place("element.tp", "element.committed"),
             "why": "'an offset stands beyond the end of its partition'",
         },
@@ -306,7 +306,7 @@ def _sentence(e: Example) -> str:
     )
 
 
-TOLD = {
+WORDING = {
     "offset-output-mismatch": AnomalyWording(
         "disagreement between outputs and offsets",
         "disagreements between outputs and offsets",

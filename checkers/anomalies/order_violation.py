@@ -78,7 +78,7 @@ def _sentence(e: Example) -> str:
     )
 
 
-TOLD = {
+WORDING = {
     "order-violation": AnomalyWording(
         "output stands out of order",
         "outputs stand out of order",

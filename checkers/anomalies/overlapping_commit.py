@@ -49,7 +49,7 @@ def _sentence(e: Example) -> str:
     return f"{listed(names) if names else 'two operations'} both committed {e.input}{shared}"
 
 
-TOLD = {
+WORDING = {
     "overlapping-commit": AnomalyWording(
         "pair of transactions committed the same inputs",
         "pairs of transactions committed the same inputs",

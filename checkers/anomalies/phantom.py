@@ -44,7 +44,7 @@ RULES = (
     Rule(
         NAME,
         "inputs",
-        each="if(not visible and (coalesce(fate in ('abort', 'open'), false) or fate is null and judgeable), "
+        elements="if(not visible and (coalesce(fate in ('abort', 'open'), false) or fate is null and judgeable), "
         "outputs, array())",
         where="element.visible",
         order=["element.tp", "element.offset", "tp", "offset"],
@@ -60,7 +60,7 @@ RULES = (
     Rule(
         NAME,
         "inputs",
-        each="if(visible and owing, outputs, array())",
+        elements="if(visible and owing, outputs, array())",
         where="element.visible and not coalesce(array_contains(unasked, element.topic), false) "
         "and not exists(expected, e -> e.topic = element.topic "
         "and coalesce(e.output_name = element.output_name, true))",
@@ -160,7 +160,7 @@ def _sentence(e: Example) -> str:
     return f"{e.record} is visible, and nobody had announced to send it"
 
 
-TOLD = {
+WORDING = {
     "phantom": AnomalyWording(
         "record came from nowhere",
         "records came from nowhere",

@@ -39,7 +39,7 @@ from pyspark.sql import DataFrame
 
 from checkers.external.jumps import BACK, SKIPS
 from checkers.external.tables import ExternalTables
-from checkers.findings.build import jump, operation, reader, record_place
+from checkers.findings.build import jump_findings, operation, reader, record_place
 from checkers.findings.rules import Rule
 from checkers.findings.wording import AnomalyWording
 from harness.results.example import Example
@@ -75,7 +75,7 @@ RULES = (
 def poll_order_external(t: ExternalTables) -> DataFrame:
     """One row for each operation and key, or for each pair of neighbours."""
     jumps = t.jumps.where("polled and not if(inside, rebalanced, forgotten)")
-    return jump(
+    return jump_findings(
         jumps,
         f"case when inside and {SKIPS} then 'int-poll-skip' when inside and {BACK} then 'int-nonmonotonic-poll' "
         f"when {SKIPS} then 'poll-skip' when {BACK} then 'nonmonotonic-poll' end",
@@ -94,7 +94,7 @@ def _back(e: Example) -> str:
     return f"{e.reader} was given {before}, and then {here}"
 
 
-TOLD = {
+WORDING = {
     "poll-skip": AnomalyWording(
         "step skipped visible records",
         "steps skipped visible records",

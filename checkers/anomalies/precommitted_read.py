@@ -62,7 +62,7 @@ def _sentence(e: Example) -> str:
     return f"{e.operation} was given {e.record}, which it had itself sent"
 
 
-TOLD = {
+WORDING = {
     "precommitted-read": AnomalyWording(
         "transaction read what it had itself sent",
         "transactions read what they had themselves sent",

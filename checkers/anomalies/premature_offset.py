@@ -46,7 +46,7 @@ def _sentence(e: Example) -> str:
     return f"{e.operation} committed an offset beyond {most} that its process had never been given"
 
 
-TOLD = {
+WORDING = {
     "premature-offset": AnomalyWording(
         "offset was committed too early",
         "offsets were committed too early",

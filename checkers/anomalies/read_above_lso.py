@@ -44,7 +44,7 @@ def _sentence(e: Example) -> str:
     return f"{e.reader} read {read}, above {still_open}, which is open to this day"
 
 
-TOLD = {
+WORDING = {
     "read-above-lso": AnomalyWording(
         "record was read above an open transaction",
         "records were read above an open transaction",

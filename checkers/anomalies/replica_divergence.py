@@ -119,7 +119,7 @@ def _sentence(e: Example) -> str:
     return f"at {at} the replicas differ" + (f": {listed(parts)}" if parts else "")
 
 
-TOLD = {
+WORDING = {
     "replica-divergence": AnomalyWording(
         "place in the log differs from replica to replica",
         "places in the log differ from replica to replica",

@@ -19,7 +19,7 @@ Blind spot: outputs that do not say where they come from.
 Reference: KIP-98; Wang et al. 2021, "Consistency and Completeness" (SIGMOD).
 """
 
-from checkers.findings.build import SHOWN, record_place
+from checkers.findings.build import MAX_SHOWN, record_place
 from checkers.findings.rules import Rule
 from checkers.findings.wording import AnomalyWording
 from harness.results.example import Example, named_operation, named_place
@@ -50,7 +50,7 @@ RULES = (
     Rule(
         NAME,
         "inputs",
-        each=BY_OUTPUT_NAME,
+        elements=BY_OUTPUT_NAME,
         where="size(array_distinct(transform(element.outputs, o -> o.name))) > element.due",
         permitted="coalesce(element.allows_duplicates, false)",
         order=["tp", "offset"],
@@ -59,21 +59,21 @@ RULES = (
             "input": record_place(),
             "slot": "element.output_name",
             "expected": "element.due",
-            "records": f"transform(slice(element.outputs, 1, {SHOWN}), o -> "
+            "records": f"transform(slice(element.outputs, 1, {MAX_SHOWN}), o -> "
             "struct(o.tp as tp, o.offset as offset, o.name as value, o.op as op))",
         },
     ),
     Rule(
         NAME,
         "inputs",
-        each=BY_GROUP,
+        elements=BY_GROUP,
         where="size(element.ops) > 1",
         order=["tp", "offset"],
         ops="element.ops",
         detail={
             "input": record_place(),
             "group": "element.name",
-            "operations": f"transform(slice(element.ops, 1, {SHOWN}), o -> struct(o as op))",
+            "operations": f"transform(slice(element.ops, 1, {MAX_SHOWN}), o -> struct(o as op))",
         },
     ),
 )
@@ -91,7 +91,7 @@ def _sentence(e: Example) -> str:
     return f"{e.input} took effect {times}" + (f": {listed(effects)}" if effects else "")
 
 
-TOLD = {
+WORDING = {
     "reprocessed-input": AnomalyWording(
         "output too many: its input took effect twice",
         "outputs too many: their inputs took effect twice",

@@ -26,7 +26,7 @@ from pyspark.sql import DataFrame
 
 from checkers.external.jumps import BACK
 from checkers.external.tables import INFO, OK, ExternalTables
-from checkers.findings.build import jump, operation
+from checkers.findings.build import jump_findings, operation
 from checkers.findings.rules import Rule
 from checkers.findings.wording import AnomalyWording
 from harness.results.example import Example
@@ -53,7 +53,7 @@ RULES = (_rule("nonmonotonic-send", "not coalesce(inside, false)"), _rule("int-n
 
 def send_order_external(t: ExternalTables) -> DataFrame:
     """One row for each operation and key, or for each pair of neighbours."""
-    return jump(
+    return jump_findings(
         t.jumps.where("not polled").where(BACK),
         "case when inside then 'int-nonmonotonic-send' "
         f"when outcome in ({OK}, {INFO}) and not forgotten then 'nonmonotonic-send' end",
@@ -65,7 +65,7 @@ def _sentence(e: Example) -> str:
     return f"{e.operation} sent {before} first, and what its process sent after it stands at {here}"
 
 
-TOLD = {
+WORDING = {
     "nonmonotonic-send": AnomalyWording(
         "record stands below the one that was sent before it",
         "records stand below those that were sent before them",

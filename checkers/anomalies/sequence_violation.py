@@ -54,7 +54,7 @@ def _sentence(e: Example) -> str:
     return f"the batch at {at}, {e.producer}, begins with sequence {found}, where {due} was due"
 
 
-TOLD = {
+WORDING = {
     "sequence-violation": AnomalyWording(
         "batch does not join the one before it",
         "batches do not join the ones before them",

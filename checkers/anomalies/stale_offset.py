@@ -49,7 +49,7 @@ def _sentence(e: Example) -> str:
     return f"{e.reader} began at {e.input}, though {e.operation} had committed up to {committed}"
 
 
-TOLD = {
+WORDING = {
     "stale-offset": AnomalyWording(
         "worker began below what was committed",
         "times a worker began below what was committed",

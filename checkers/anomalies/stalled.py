@@ -135,7 +135,7 @@ def _sentence(e: Example) -> str:
     )
 
 
-TOLD = {
+WORDING = {
     "stalled": AnomalyWording(
         "group stood still after the last heal",
         "groups stood still after the last heal",

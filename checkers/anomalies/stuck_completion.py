@@ -60,7 +60,7 @@ def _partitions(value: Any) -> str:
     return listed(there) if there else ""
 
 
-TOLD = {
+WORDING = {
     "stuck-completion": AnomalyWording(
         "transaction was decided and never finished",
         "transactions were decided and never finished",

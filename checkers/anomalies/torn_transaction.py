@@ -31,7 +31,15 @@ from pyspark.sql import functions as F
 
 from checkers.external.records import LOST
 from checkers.external.tables import ExternalTables
-from checkers.findings.build import SHOWN, SPAN_OPS, finding, operation, record, record_place, span
+from checkers.findings.build import (
+    LOG_TRANSACTION_OPS,
+    MAX_SHOWN,
+    finding,
+    log_transaction,
+    operation,
+    record,
+    record_place,
+)
 from checkers.findings.rules import Rule
 from checkers.findings.wording import AnomalyWording
 from checkers.stored.log_transactions import transactions_of_operations
@@ -71,7 +79,7 @@ RULES = (
         detail={
             "operation": operation(),
             "fates": SEEN,
-            "records": f"transform(slice(filter(records, r -> r.acked), 1, {SHOWN}), "
+            "records": f"transform(slice(filter(records, r -> r.acked), 1, {MAX_SHOWN}), "
             "r -> struct(r.tp as tp, r.offset as offset, r.value as value, r.given as given))",
         },
     ),
@@ -84,7 +92,7 @@ RULES = (
         detail={
             "operation": operation(),
             "why": f"'{IN_TWO}'",
-            "records": f"transform(slice({MARKED}, 1, {SHOWN}), r -> {record('r.tp', 'r.offset', 'r.value')})",
+            "records": f"transform(slice({MARKED}, 1, {MAX_SHOWN}), r -> {record('r.tp', 'r.offset', 'r.value')})",
         },
     ),
     Rule(
@@ -92,12 +100,12 @@ RULES = (
         "log_transactions",
         where=f"if(journaled, {OTHERWISE} or {UNACKED}, size({EFFECTS}) > 1 or {OTHERWISE})",
         order=["log_tp", "log_offset"],
-        ops=SPAN_OPS,
+        ops=LOG_TRANSACTION_OPS,
         detail={
-            "operation": span(),
+            "operation": log_transaction(),
             "decided": f"if({OTHERWISE}, decided, null)",
             "fates": EFFECTS,
-            "records": f"transform(slice(records, 1, {SHOWN}), r -> {record_place('r.tp', 'r.offset')})",
+            "records": f"transform(slice(records, 1, {MAX_SHOWN}), r -> {record_place('r.tp', 'r.offset')})",
         },
     ),
 )
@@ -116,7 +124,7 @@ def torn_transaction(t: Tables) -> DataFrame:
             F.expr("array_sort(collect_set(decided)) as decided"),
             F.expr("flatten(collect_list(tps)) as tps"),
             F.expr(
-                f"slice(array_sort(collect_list(struct(log_tp as tp, log_offset as offset))), 1, {SHOWN}) as log"
+                f"slice(array_sort(collect_list(struct(log_tp as tp, log_offset as offset))), 1, {MAX_SHOWN}) as log"
             ),
         )
         # Two transactions in one partition are found by the rule over operations, as is a difference of fates.
@@ -152,8 +160,8 @@ def torn_transaction_external(t: ExternalTables) -> DataFrame:
         ops="array(op)",
         absence="true",
         operation=operation(),
-        read=f"slice(read, 1, {SHOWN})",
-        unread=f"slice(unread, 1, {SHOWN})",
+        read=f"slice(read, 1, {MAX_SHOWN})",
+        unread=f"slice(unread, 1, {MAX_SHOWN})",
     )
 
 
@@ -175,7 +183,7 @@ def _sentence(e: Example) -> str:
     return f"{e.operation} was one transaction, and {said}"
 
 
-TOLD = {
+WORDING = {
     "torn-transaction": AnomalyWording(
         "transaction was torn apart",
         "transactions were torn apart",

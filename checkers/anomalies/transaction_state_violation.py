@@ -97,7 +97,7 @@ def _sentence(e: Example) -> str:
     return f"{e.transactional_id} went from {before} to {state} ({at}), which may not follow it"
 
 
-TOLD = {
+WORDING = {
     "transaction-state-violation": AnomalyWording(
         "step of a transaction coordinator is not allowed",
         "steps of transaction coordinators are not allowed",

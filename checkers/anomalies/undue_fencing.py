@@ -128,7 +128,7 @@ def _sentence(e: Example) -> str:
     return f"{e.operation} was fenced{said}, though nobody had taken {e.transactional_id} and no time-out had passed"
 
 
-TOLD = {
+WORDING = {
     "undue-fencing": AnomalyWording(
         "producer was fenced for nothing",
         "producers were fenced for nothing",

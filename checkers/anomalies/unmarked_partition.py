@@ -79,7 +79,7 @@ def _sentence(e: Example) -> str:
     )
 
 
-TOLD = {
+WORDING = {
     "unmarked-partition": AnomalyWording(
         "partition lacks the marker of a completed transaction",
         "partitions lack the markers of completed transactions",

@@ -81,7 +81,7 @@ def _sentence(e: Example) -> str:
     return f"{e.record} was acknowledged to {e.operation}, and no reader that came past it was given it"
 
 
-TOLD = {
+WORDING = {
     "unseen": AnomalyWording(
         "acknowledged record was never delivered",
         "acknowledged records were never delivered",

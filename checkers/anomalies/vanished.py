@@ -41,7 +41,7 @@ def _sentence(e: Example) -> str:
     return f"{e.reader} read {e.record}, and the final reader came past it and was not given it"
 
 
-TOLD = {
+WORDING = {
     "vanished": AnomalyWording(
         "record was read and is gone",
         "records were read and are gone",

@@ -95,7 +95,7 @@ def _sentence(e: Example) -> str:
     return f"{e.operation} was committed after {who} had taken over its transactional id"
 
 
-TOLD = {
+WORDING = {
     "zombie-write": AnomalyWording(
         "write of a fenced producer took effect",
         "writes of fenced producers took effect",

@@ -12,8 +12,8 @@ from checkers.checking.custom_pipelines import check_custom_pipeline
 from checkers.checking.evidence import EvidenceCounts, MissingEvidence
 from checkers.checking.internal_logs import check_internal_logs, check_transaction_log
 from checkers.checking.replicas import check_replicas
-from checkers.needs import FINAL_ALONE, NEEDS, OF_TRANSACTIONS, refused_log
-from checkers.registry import EDGES
+from checkers.needs import NEEDS, ONLY_LAST_RECORDS, TRANSACTION_NEEDS, refused_log
+from checkers.registry import COMPLETE_PARTITIONS
 from checkers.stored.inputs import OFFSETS_TOPIC
 from checkers.stored.producers import TRANSACTIONS_TOPIC
 from checkers.stored.sources import StoredRun
@@ -69,9 +69,9 @@ def missing_needs(
     if not offsets_within:
         missing |= dict.fromkeys(missing.keys() & {"offsets-within"}, NO_OFFSETS_WITHIN)
     if unjournaled and has["aggregate"]:
-        missing |= dict.fromkeys(missing.keys() & {"joined", "expected"}, FINAL_ALONE)
+        missing |= dict.fromkeys(missing.keys() & {"joined", "expected"}, ONLY_LAST_RECORDS)
     if not transactions:
-        missing |= dict.fromkeys(missing.keys() & OF_TRANSACTIONS, NO_TRANSACTIONS)
+        missing |= dict.fromkeys(missing.keys() & TRANSACTION_NEEDS, NO_TRANSACTIONS)
     return missing
 
 
@@ -422,10 +422,10 @@ def _edges(name: str, row: Row, found: MissingEvidence) -> None:
         pass  # a sum is judged by the last record of its key, which the log cleaner keeps
     elif row["compacted"]:
         words = f"{name} is compacted: what is missing from it proves nothing"
-        found.add(f"edges of {name}", words, EDGES)
+        found.add(f"edges of {name}", words, COMPLETE_PARTITIONS)
     elif start > 0:
         words = f"the log of {name} begins at offset {start}: what stood before is gone"
-        found.add(f"edges of {name}", words, EDGES)
+        found.add(f"edges of {name}", words, COMPLETE_PARTITIONS)
     elif row["logged"] and row.get("high_watermark") is not None and not following <= mark <= end:
         words = (
             f"the high watermark of {name} is {mark}, its log ends at {end}, and the final reader was given "

@@ -28,7 +28,7 @@ from pyspark.sql import functions as F
 
 from checkers.checking.evidence import Fact
 from checkers.findings.form import Findings
-from checkers.findings.lookup import lookup, objects
+from checkers.findings.lookup import lookup, nested_objects
 from checkers.stored.sources import Sources
 from checkers.stored.tables import Tables
 
@@ -57,7 +57,7 @@ def explain(
     places: set[tuple[int, ...]] = set()
     ops: set[tuple[int, ...]] = set()
     for (run, _, _), finding in rows.items():
-        for thing in objects(finding.examples):
+        for thing in nested_objects(finding.examples):
             if thing.get("tp") is not None and thing.get("offset") is not None:
                 places.add((run, thing["tp"], thing["offset"]))
             if thing.get("op") is not None:

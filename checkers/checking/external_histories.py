@@ -17,8 +17,8 @@ from checkers.external.records import records_of
 from checkers.external.table import HistoryTable
 from checkers.external.tables import ExternalTables, make_external
 from checkers.findings.form import Findings
-from checkers.findings.lookup import objects
-from checkers.registry import CHECKERS, HISTORY_CHECKERS, SUBSCRIBED, UNSETTLED, checker_of
+from checkers.findings.lookup import nested_objects
+from checkers.registry import ALLOWED_WITH_SUBSCRIBE, CHECKERS, HISTORY_CHECKERS, INDETERMINATE, checker_of
 from harness.common.errors import UnreadableInput
 from harness.history_files.names import shown
 from harness.history_files.schema import NAMES, NAMES_FROM, OPS, OUTCOMES
@@ -66,7 +66,7 @@ def check_histories(
     numbers = count_operations(ops)
     told = make_external(ops, micro, numbers, examples, phase=phase)
     phase("cycles, and the other checks beside them")
-    found = collect(told, (*HISTORY_CHECKERS, UNSETTLED), examples)
+    found = collect(told, (*HISTORY_CHECKERS, INDETERMINATE), examples)
     too_large = {} if CYCLES & found.crashed.keys() else told.too_large
     phase("evidence")
     _add_records(numbers, told)
@@ -102,7 +102,7 @@ def _judgement(
     anomalies: dict[str, AnomalyFindings] = {}
     permitted = dict.fromkeys(allowed, CALLER)
     if numbers["subscribes"]:
-        permitted |= dict.fromkeys(SUBSCRIBED, "subscribe")
+        permitted |= dict.fromkeys(ALLOWED_WITH_SUBSCRIBE, "subscribe")
     for checker in HISTORY_CHECKERS:
         for name in checker.anomalies:
             parts = [found.rows[key] for key in ((run, name, False), (run, name, True)) if key in found.rows]
@@ -167,9 +167,9 @@ def _explain(
     """Put the operations themselves, and the keys and values as they were written, into the examples."""
     ops: set[tuple[int, int]] = set()
     ids: set[tuple[int, int]] = set()
-    _name_records(t, [thing for finding in rows.values() for thing in objects(finding.examples)])
+    _name_records(t, [thing for finding in rows.values() for thing in nested_objects(finding.examples)])
     for (run, _, _), finding in rows.items():
-        for thing in objects(finding.examples):
+        for thing in nested_objects(finding.examples):
             if thing.get("op") is not None:
                 ops.add((run, thing["op"]))
             named = (thing.get("key"), thing.get("value"))

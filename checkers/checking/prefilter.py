@@ -83,7 +83,7 @@ def _conditions(t: Tables, checkers: Sequence[Checker]) -> dict[str, dict[str, s
     suspects: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for checker in checkers:
         for rule in checker.rules(t):
-            matches[rule.table].append(rule.holds)
+            matches[rule.table].append(rule.condition)
         for suspect in checker.suspects(t):
             suspects[suspect.table][checker.module].append(f"({suspect.where})")
     return {

@@ -26,7 +26,7 @@ from checkers.checking.prefilter import Selection, count_and_select
 from checkers.checking.ranking import causes_of_few, first_of_few
 from checkers.external.tables import ExternalTables
 from checkers.findings.form import FINDING, Findings
-from checkers.findings.rules import Rule, ask
+from checkers.findings.rules import Rule, apply_rules
 from checkers.spark.checkpoint import checkpoint
 from checkers.spark.errors import SPARK_ERRORS, has_ended
 from checkers.spark.jvm import last_cause
@@ -172,7 +172,7 @@ def _by_rules(
     """What the rules over one table find, in one query; if that fails, those of each checker in its own."""
 
     def asked(rules: Sequence[Rule]) -> QueryFindings:
-        return _found(ask(getattr(t, table), rules))
+        return _found(apply_rules(getattr(t, table), rules))
 
     try:
         return [asked([rule for rules in of.values() for rule in rules])]
@@ -187,11 +187,11 @@ def _by_rules(
 def _looked(t: Tables | ExternalTables, checker: Checker, crashed: dict[str, Reason]) -> list[QueryFindings]:
     """What a checker finds by more than a row."""
 
-    def look() -> QueryFindings | None:
-        found = checker.look(t)
+    def find() -> QueryFindings | None:
+        found = checker.find(t)
         return _found(found) if found is not None else None
 
-    found = _guarded(checker, look, crashed)
+    found = _guarded(checker, find, crashed)
     return [found] if found is not None else []
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from pyspark.sql import SparkSession
 
-from checkers.checker import HISTORIES, Checker
+from checkers.checker import EXTERNAL_HISTORIES, Checker
 from checkers.checking.bisect import BatchResults, check_in_parts
 from checkers.checking.completeness import find_missing_evidence, missing_needs
 from checkers.checking.custom_pipelines import parts_not_checked
@@ -14,9 +14,9 @@ from checkers.checking.facts import ENDS
 from checkers.checking.observers import check_observers
 from checkers.checking.run_checks import CheckOutput, Phase, no_progress, run_checkers
 from checkers.checking.wording import with_wording
-from checkers.findings.form import PERMITTED, Findings
+from checkers.findings.form import PERMITTED_SUFFIX, Findings
 from checkers.needs import PREMISES
-from checkers.registry import CHECKERS, STORE_CHECKERS, UNSETTLED, checker_of
+from checkers.registry import CHECKERS, INDETERMINATE, STORE_CHECKERS, checker_of
 from checkers.spark.checkpoint import freeing_checkpoints
 from checkers.spark.errors import translate_spark_errors
 from checkers.spark.partitions import partitions_for_rows
@@ -72,7 +72,7 @@ def _bring(spark: SparkSession, runs: Sequence[StoredRun], examples: int, phase:
         with partitions_for_rows(spark, lambda: count_rows(runs)):
             sources = join_by_correlation_key(hide_journals(read_sources(spark, runs), runs), runs)
             tables = make_tables(sources)
-            return run_checkers(sources, tables, (*STORE_CHECKERS, UNSETTLED), examples, phase, contents)
+            return run_checkers(sources, tables, (*STORE_CHECKERS, INDETERMINATE), examples, phase, contents)
 
 
 def _judgement(run: StoredRun, brought: CheckOutput, examples: int) -> CheckResult:
@@ -92,7 +92,7 @@ def _judgement(run: StoredRun, brought: CheckOutput, examples: int) -> CheckResu
     not_checked = {
         name: EXTERNAL_ONLY
         for checker in CHECKERS
-        if checker.judges == HISTORIES
+        if checker.applies_to == EXTERNAL_HISTORIES
         for name in checker.anomalies
     }
     anomalies: dict[str, AnomalyFindings] = {}
@@ -110,7 +110,8 @@ def _judgement(run: StoredRun, brought: CheckOutput, examples: int) -> CheckResu
                 not_checked[name] = broken[0]
                 continue
             finding, permitted = (
-                _weigh(run, checker, told, brought, found, examples) for told in (name, name + PERMITTED)
+                _weigh(run, checker, told, brought, found, examples)
+                for told in (name, name + PERMITTED_SUFFIX)
             )
             if finding or permitted:
                 anomalies[name] = with_wording(name, _found(run, checker, name, finding, permitted))
@@ -209,7 +210,7 @@ def indeterminate_operations(
     run: int, findings: Mapping[tuple[int, str, bool], Findings]
 ) -> IndeterminateOperations:
     """What has no answer in one run."""
-    found = findings.get((run, UNSETTLED.anomalies[0], False))
+    found = findings.get((run, INDETERMINATE.anomalies[0], False))
     return (
         IndeterminateOperations(found.count, [example["operation"] for example in found.examples])
         if found

@@ -12,10 +12,10 @@ def with_wording(
     anomaly: str, found: AnomalyFindings, line: Callable[[Mapping[str, Any]], str] | None = None
 ) -> AnomalyFindings:
     """With what it lacks of words. `line` tells an example, where it is not for the anomaly's own sentence."""
-    told = checker_of(anomaly).told(anomaly)
+    wording = checker_of(anomaly).wording(anomaly)
     return replace(
         found,
-        words=found.words or told.counted(found.count),
-        meaning=found.meaning or told.meaning,
-        sentences=found.sentences or [(line or told.tell)(example) for example in found.examples],
+        words=found.words or wording.describe_count(found.count),
+        meaning=found.meaning or wording.meaning,
+        sentences=found.sentences or [(line or wording.describe)(example) for example in found.examples],
     )

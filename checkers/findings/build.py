@@ -8,13 +8,13 @@ from collections.abc import Sequence
 
 from pyspark.sql import DataFrame
 
-NOBODY = "cast(array() as array<bigint>)"
-SHOWN = 20
+NO_OPERATIONS = "cast(array() as array<bigint>)"
+MAX_SHOWN = 20
 """How many records or operations an example shows."""
 
 
 def columns(
-    anomaly: str, *, order: Sequence[str], ops: str = NOBODY, absence: str = "false", **detail: str
+    anomaly: str, *, order: Sequence[str], ops: str = NO_OPERATIONS, absence: str = "false", **detail: str
 ) -> dict[str, str]:
     """The columns of a finding but `run`, by name. `order`: numbers, the first decides. `anomaly`: its name as
     SQL has it, in quotes, or the column that has it.
@@ -25,7 +25,7 @@ def columns(
         "anomaly": anomaly,
         "absence": absence,
         "position": f"array({position})",
-        "ops": ops if ops == NOBODY else f"coalesce({ops}, {NOBODY})",
+        "ops": ops if ops == NO_OPERATIONS else f"coalesce({ops}, {NO_OPERATIONS})",
         "detail": f"to_json(struct({body}))",
     }
 
@@ -35,7 +35,7 @@ def finding(
     anomaly: str,
     *,
     order: Sequence[str],
-    ops: str = NOBODY,
+    ops: str = NO_OPERATIONS,
     absence: str = "false",
     **detail: str,
 ) -> DataFrame:
@@ -50,7 +50,7 @@ def findings(
     anomaly: str,
     *,
     order: Sequence[str],
-    ops: str = NOBODY,
+    ops: str = NO_OPERATIONS,
     absence: str = "false",
     **detail: str,
 ) -> DataFrame:
@@ -71,7 +71,7 @@ def record(tp: str = "tp", offset: str = "offset", value: str = "value") -> str:
 
 def records(of: str) -> str:
     """The first of several records."""
-    return f"transform(slice({of}, 1, {SHOWN}), r -> {record('r.tp', 'r.offset', 'r.value')})"
+    return f"transform(slice({of}, 1, {MAX_SHOWN}), r -> {record('r.tp', 'r.offset', 'r.value')})"
 
 
 def offsets(of: str, committed: str = "committed") -> str:
@@ -92,16 +92,16 @@ def operation(op: str = "op") -> str:
 
 def operations(ops: str) -> str:
     """The first of several operations, by their numbers."""
-    return f"transform(slice(array_sort({ops}), 1, {SHOWN}), o -> struct(o as op))"
+    return f"transform(slice(array_sort({ops}), 1, {MAX_SHOWN}), o -> struct(o as op))"
 
 
-def span() -> str:
+def log_transaction() -> str:
     """A transaction of the table `log_transactions`, in the place of an operation."""
     name = "concat('the transaction of ', transactional_id, ' (transaction log, offset ', log_offset, ')')"
     return f"struct({name} as name, transactional_id, producer_id)"
 
 
-SPAN_OPS = "array(-1 - log_offset - log_tp * 1099511627776L)"
+LOG_TRANSACTION_OPS = "array(-1 - log_offset - log_tp * 1099511627776L)"
 """A number that no operation has: by it an effect is joined to its cause within one transaction."""
 
 
@@ -110,7 +110,7 @@ def reader() -> str:
     return "struct(op as op, n as n, role as role)"
 
 
-def jump(jumps: DataFrame, anomaly: str) -> DataFrame:
+def jump_findings(jumps: DataFrame, anomaly: str) -> DataFrame:
     """One row of findings for each row of `checkers.external.jumps.make_jumps` for which `anomaly` names one."""
     return findings(
         jumps.selectExpr("*", f"{anomaly} as anomaly").where("anomaly is not null"),

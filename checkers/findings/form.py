@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-PERMITTED = "/permitted"
+PERMITTED_SUFFIX = "/permitted"
 """Ends the name of a finding that the guarantee of the stage that did it permits: it is counted apart."""
 FINDING = pa.schema(
     [

@@ -10,15 +10,15 @@ from pyspark.sql import functions as F
 from checkers.spark.joins import broadcast
 
 
-def objects(thing: Any) -> Iterable[dict[str, Any]]:
+def nested_objects(thing: Any) -> Iterable[dict[str, Any]]:
     """Every object in an example, however deep."""
     if isinstance(thing, dict):
         yield thing
         for value in thing.values():
-            yield from objects(value)
+            yield from nested_objects(value)
     elif isinstance(thing, list):
         for value in thing:
-            yield from objects(value)
+            yield from nested_objects(value)
 
 
 def lookup(

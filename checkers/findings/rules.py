@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
 
-from checkers.findings.build import NOBODY, columns
-from checkers.findings.form import PERMITTED
+from checkers.findings.build import NO_OPERATIONS, columns
+from checkers.findings.form import PERMITTED_SUFFIX
 
 NONE = "cast(array() as array<struct<anomaly: string, absence: boolean, position: array<bigint>, "
 NONE += "ops: array<bigint>, detail: string>>)"
@@ -28,8 +28,8 @@ class Rule:
     where: str  # null counts as no
     order: Sequence[str]  # numbers, the first decides; those of one anomaly are of one length
     detail: dict[str, str]  # by name: what an example holds
-    each: str = ""  # a list: a finding for each element, called `element`, for which the condition holds
-    ops: str = NOBODY  # the operations that it touches
+    elements: str = ""  # a list: a finding for each element, called `element`, for which the condition holds
+    ops: str = NO_OPERATIONS  # the operations that it touches
     absence: str = "false"  # whether it rests on something not being there
     permitted: str = ""  # whether the guarantee of the stage that did it permits it; empty: never
 
@@ -38,21 +38,23 @@ class Rule:
         """Its name, and whether it is permitted, in SQL."""
         if not self.permitted:
             return f"'{self.anomaly}'"
-        return f"if({self.permitted}, '{self.anomaly}{PERMITTED}', '{self.anomaly}')"
+        return f"if({self.permitted}, '{self.anomaly}{PERMITTED_SUFFIX}', '{self.anomaly}')"
 
     @property
-    def holds(self) -> str:
+    def condition(self) -> str:
         """Whether there is a finding in a row."""
-        return f"exists({self.each}, element -> {self.where})" if self.each else f"({self.where})"
+        return f"exists({self.elements}, element -> {self.where})" if self.elements else f"({self.where})"
 
     @property
     def findings(self) -> str:
         """The findings in a row: a list of structs."""
         told = columns(self.name, order=self.order, ops=self.ops, absence=self.absence, **self.detail)
         one = "named_struct(" + ", ".join(f"'{name}', {value}" for name, value in told.items()) + ")"
-        if not self.each:
+        if not self.elements:
             return f"if({self.where}, array({one}), {NONE})"
-        return f"coalesce(transform(filter({self.each}, element -> {self.where}), element -> {one}), {NONE})"
+        return (
+            f"coalesce(transform(filter({self.elements}, element -> {self.where}), element -> {one}), {NONE})"
+        )
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,7 @@ class Suspect:
     where: str  # null counts as no
 
 
-def ask(table: DataFrame, rules: Sequence[Rule]) -> DataFrame:
+def apply_rules(table: DataFrame, rules: Sequence[Rule]) -> DataFrame:
     """All findings of rules over one table, in one pass: most rows are let go by the conditions alone."""
-    suspects = table.where(" or ".join(rule.holds for rule in rules))
+    suspects = table.where(" or ".join(rule.condition for rule in rules))
     return suspects.selectExpr("run", f"inline(concat({', '.join(rule.findings for rule in rules)}))")

@@ -1,4 +1,4 @@
-"""How an anomaly is told: what a number of them is called, what it means, and an example in a sentence."""
+"""The words for an anomaly: its name with a count, its meaning, and a sentence for an example."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -10,19 +10,19 @@ from harness.results.wording import number
 
 @dataclass(frozen=True)
 class AnomalyWording:
-    """Each file of `checkers/anomalies` has a TOLD: one of these for each name that it finds."""
+    """The words for one anomaly. `WORDING` in a file of `checkers/anomalies` maps each name that it finds to one."""
 
-    one: str  # completes "1 ..."
-    many: str  # completes "3 ..."
-    meaning: str  # what the anomaly is, in a sentence or two
+    singular: str  # completes "1 ..."
+    plural: str  # completes "3 ..."
+    meaning: str  # what the anomaly is, in one or two sentences
     sentence: Callable[[Example], str]
-    """An example in one sentence, without a full stop. What the example lacks is left out or called unknown,
-    never invented."""
+    """Describes an example in one sentence, without a full stop. If the example lacks something, the sentence leaves it
+    out or calls it unknown."""
 
-    def counted(self, count: int) -> str:
-        """`3 outputs are duplicates: their inputs took effect twice`."""
-        return f"{number(count)} {self.one if count == 1 else self.many}"
+    def describe_count(self, count: int) -> str:
+        """Return the count with the noun, such as `3 records are stored more than once`."""
+        return f"{number(count)} {self.singular if count == 1 else self.plural}"
 
-    def tell(self, example: Mapping[str, Any]) -> str:
-        """The example in its sentence; safe to show."""
+    def describe(self, example: Mapping[str, Any]) -> str:
+        """Return the sentence for an example. It is safe to show: it has no control characters."""
         return self.sentence(Example(example))

@@ -51,9 +51,9 @@ def _reason(code: ReasonCode) -> str:
 def _anomaly(name: str) -> str:
     """Return the definition of an anomaly, its example and its blind spot, for a terminal."""
     from checkers.catalogue import catalogue
-    from checkers.pages import short
+    from checkers.pages import summarize
 
-    return next(short(one) for one in catalogue() if one.name == name)
+    return next(summarize(one) for one in catalogue() if one.name == name)
 
 
 def _wrapped(label: str, words: str) -> list[str]:

@@ -12,13 +12,16 @@ from typing import Protocol
 
 from pyspark.sql import SparkSession
 
-from checkers.checker import BOTH, HISTORIES, STORES
+from checkers.checker import BOTH, EXTERNAL_HISTORIES, STORED_RUNS
 from checkers.registry import CHECKERS
 from tests.mutants.changed import forget
 
 EXAMPLES = 20
 """A planted run has at most so many examples of an anomaly."""
-ENTRIES = {STORES: "checkers.checking.stored_runs", HISTORIES: "checkers.checking.external_histories"}
+ENTRIES = {
+    STORED_RUNS: "checkers.checking.stored_runs",
+    EXTERNAL_HISTORIES: "checkers.checking.external_histories",
+}
 """By kind of history: the module that checks it."""
 
 
@@ -104,8 +107,8 @@ class ExternalHistories:
 
 
 KINDS: Mapping[str, Callable[[SparkSession], Histories]] = {
-    STORES: StoredHistories,
-    HISTORIES: ExternalHistories,
+    STORED_RUNS: StoredHistories,
+    EXTERNAL_HISTORIES: ExternalHistories,
 }
 
 
@@ -114,11 +117,11 @@ def kinds_for(file: str) -> list[str]:
     module = file.removesuffix(".py").replace("/", ".")
     checker = next((one for one in CHECKERS if module == f"checkers.anomalies.{one.module}"), None)
     if checker is not None:
-        return [kind for kind in KINDS if checker.judges in (kind, BOTH)]
+        return [kind for kind in KINDS if checker.applies_to in (kind, BOTH)]
     if module.startswith("checkers.anomalies."):
         return [*KINDS]
     if module.startswith(("checkers.stored.", "checkers.external.")):
-        own = STORES if module.startswith("checkers.stored.") else HISTORIES
+        own = STORED_RUNS if module.startswith("checkers.stored.") else EXTERNAL_HISTORIES
         return [own] if module in _imported_by(ENTRIES[own]) else []
     return [kind for kind in KINDS if module in _imported_by(ENTRIES[kind])]
 

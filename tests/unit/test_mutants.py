@@ -53,7 +53,7 @@ def test_what_says_the_kind_of_a_thing_is_not_changed() -> None:
 
 
 def test_the_words_of_an_anomaly_are_not_changed() -> None:
-    source = "def find(t): return a < b\ndef _sentence(e: Example) -> str: return a < b\nTOLD = a < b"
+    source = "def find(t): return a < b\ndef _sentence(e: Example) -> str: return a < b\nWORDING = a < b"
     assert {mutant.line for mutant in mutants("checkers/x.py", source)} == {1}
 
 

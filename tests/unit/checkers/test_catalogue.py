@@ -79,10 +79,12 @@ def test_a_page_has_each_word_of_the_docstring() -> None:
 
 def test_a_page_says_how_a_name_counts() -> None:
     some = catalogue()[0]
-    told = page(replace(some, needs=("no log", "no clock"), warning=True, always_allowed=True, kin=("x-y",)))
+    told = page(
+        replace(some, needs=("no log", "no clock"), warning=True, always_allowed=True, defined_with=("x-y",))
+    )
     assert '`not_checked`: "no log" or "no clock".' in told
     assert "A warning" in told and "always allowed" in told and "[x-y](x-y.md)" in told
-    plain = page(replace(some, needs=(), because=(), judges="stored runs"))
+    plain = page(replace(some, needs=(), because=(), applies_to="stored runs"))
     assert plain.endswith(
         "## In a verdict\n\n- Looked for in stored runs.\n- Judged alike in a pipeline that keeps no journals.\n"
     )

@@ -34,7 +34,7 @@ class Crashing(Checker):
     def suspects(self, tables: Tables) -> Sequence[Suspect]:
         return ()
 
-    def look(self, tables: Tables) -> DataFrame:
+    def find(self, tables: Tables) -> DataFrame:
         return tables.tps.select(
             "run",
             F.lit("no-such-anomaly").alias("anomaly"),
@@ -55,8 +55,8 @@ class WithCrashingSuspects(Crashing):
 class CrashingOnRunFour(Crashing):
     """A checker whose job fails on one run."""
 
-    def look(self, tables: Tables) -> DataFrame:
-        return super().look(replace(tables, tps=tables.tps.where("run = 4")))
+    def find(self, tables: Tables) -> DataFrame:
+        return super().find(replace(tables, tps=tables.tps.where("run = 4")))
 
 
 @pytest.fixture

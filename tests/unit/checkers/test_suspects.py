@@ -36,7 +36,7 @@ def test_these_have_suspects(tables: Tables) -> None:
     "checker", [one for one in STORE_CHECKERS if one.module in SUSPICIOUS], ids=lambda one: one.module
 )
 def test_every_run_with_a_finding_has_a_suspect(checker: Checker, tables: Tables) -> None:
-    looked = checker.look(tables)
+    looked = checker.find(tables)
     assert looked is not None
     found = {row["run"] for row in looked.select("run").distinct().collect()}
     there = {
