@@ -57,7 +57,7 @@ def begin_at_end(bootstrap: str, group: str, topic: str, partitions: int) -> Non
             ends.append(TopicPartition(topic, n, end))
         consumer.commit(offsets=ends, asynchronous=False)
     except KafkaException as error:
-        words = librdkafka.words(librdkafka.error_of(error))
+        words = librdkafka.describe_error(librdkafka.error_of(error))
         raise EnvironmentFailure(f"the offsets of {group} could not be set: {words}") from error
     finally:
         consumer.close()

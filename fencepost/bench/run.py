@@ -38,7 +38,7 @@ from harness.settings.options import Options
 from reports.html.bench import draw
 
 if TYPE_CHECKING:
-    from harness.environment import Prepared
+    from harness.environment import PreparedEnvironment
 
 NAME = "bench"
 """The folder in the store."""
@@ -101,7 +101,7 @@ def bench(options: Options, asked: BenchRequest, progress: Progress, command: st
 def _measured(
     options: Options,
     asked: BenchRequest,
-    prepared: "Prepared",
+    prepared: "PreparedEnvironment",
     cache: Path,
     folder: Path,
     measured: list[Measurement],
@@ -174,11 +174,13 @@ def _spec(options: Options) -> ClusterSpec:
     )
 
 
-def _jvm(asked: BenchRequest, folder: Path, prepared: "Prepared") -> JvmSpec | None:
+def _jvm(asked: BenchRequest, folder: Path, prepared: "PreparedEnvironment") -> JvmSpec | None:
     return jvm_spec("java", folder, prepared) if "java" in asked.clients else None
 
 
-def _about(options: Options, prepared: "Prepared", started: datetime, command: str) -> dict[str, Any]:
+def _about(
+    options: Options, prepared: "PreparedEnvironment", started: datetime, command: str
+) -> dict[str, Any]:
     """How it was measured."""
     from confluent_kafka import libversion
 

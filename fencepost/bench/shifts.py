@@ -105,9 +105,9 @@ class TimedClient:
     ) -> Callable[[int, float], list[ClientRecord]]:
         timed = self._watch.timed("poll", poll)
 
-        def call(most: int, timeout_s: float) -> list[ClientRecord]:
+        def call(max_records: int, timeout_s: float) -> list[ClientRecord]:
             before_s = self._watch.spent("poll")
-            records = timed(most, timeout_s)
+            records = timed(max_records, timeout_s)
             if records:
                 self._watch.batch_begins(self._watch.spent("poll") - before_s)
             return records
@@ -120,10 +120,10 @@ def what_is_there(
 ) -> Callable[[int, float], list[ClientRecord]]:
     """A poll that gives what is there as soon as something is."""
 
-    def call(most: int, timeout_s: float) -> list[ClientRecord]:
+    def call(max_records: int, timeout_s: float) -> list[ClientRecord]:
         records = poll(1, timeout_s)
-        if records and len(records) < most:
-            records += poll(most - len(records), 0.0)
+        if records and len(records) < max_records:
+            records += poll(max_records - len(records), 0.0)
         return records
 
     return call
@@ -146,7 +146,7 @@ class Shifts:
 
     def run(self) -> None:
         """Wait for each shift, and work until relieved; end where the bench says stop."""
-        self._control.tell(Report(ready=True))
+        self._control.report(Report(ready=True))
         number = int(self._worker.rpartition("-")[2])  # from 0
         for shift in self._bench.shifts:
             if number >= shift.workers:
@@ -161,7 +161,7 @@ class Shifts:
             gc.collect()  # what a shift leaves is a circle, and clients hang in it
             steps = self._bench.steps_folder / f"{shift.number}-{self._journal.name}.json"
             steps.write_text(json.dumps(self._watch.per_batch_ms()))
-            self._control.tell(Report(reached=shift.number))
+            self._control.report(Report(reached=shift.number))
 
     def _work(self, shift: BenchShift) -> None:
         self._timed.eager = shift.eager

@@ -51,13 +51,13 @@ class OutputReader:
 
     def run(self) -> None:
         """Read until told to stop; say how much was given."""
-        self._control.tell(Report(ready=True))
+        self._control.report(Report(ready=True))
         given = 0
         with self._path.open("wb", buffering=0) as file:
             while not self._control.stopping:
                 self._control.listen()
                 given += self._take(file)
-                self._control.tell(Report(given=given))
+                self._control.report(Report(given=given))
         self._consumer.close()
 
     def _take(self, file: BinaryIO) -> int:

@@ -211,9 +211,9 @@ def _print_plan(
 def _at_once() -> int:
     """The number of runs for which there are memory and cores."""
     from harness.environment.doctor import MEMORY_MB
-    from harness.environment.resources import side_by_side
+    from harness.environment.resources import max_parallel_runs
 
-    return side_by_side(MEMORY_MB, cores=2)
+    return max_parallel_runs(MEMORY_MB, cores=2)
 
 
 def _print_result(suite: "Suite", folder: Path, resume_command: str, *, as_json: bool) -> None:

@@ -21,7 +21,7 @@ from harness.common.errors import FencepostError
 from harness.common.secrets import redact_text
 from harness.databases.backlog import DatabaseBacklog
 from harness.databases.interface import DatabaseParts, Service
-from harness.databases.registry import STORES
+from harness.databases.registry import DATABASES
 from harness.model.promises import HISTORY_FILE
 from harness.processes.spawn import Supervisor
 from harness.record import run_tables as store
@@ -49,7 +49,7 @@ from workloads.model.workload import Workload
 
 if TYPE_CHECKING:
     from fencepost.runs.planning import Planned
-    from harness.environment import Prepared
+    from harness.environment import PreparedEnvironment
 
 
 def run(
@@ -208,9 +208,9 @@ def _stores_up(
     test: RunPlan, parts: DatabaseParts, up: ExitStack
 ) -> tuple[dict[str, Service], DatabaseBacklog]:
     """The servers of the pipeline's stores, by kind, and what asks its tables how many inputs are left."""
-    ups = {kind: up.enter_context(STORES[kind].up(parts)) for kind in test.pipeline.stores}
+    ups = {kind: up.enter_context(DATABASES[kind].provide(parts)) for kind in test.pipeline.stores}
     inputs = {
-        table.name: STORES[table.store].inputs(STORES[table.store].address(parts.folder))
+        table.name: DATABASES[table.store].inputs(DATABASES[table.store].address(parts.folder))
         for table in test.pipeline.stored_inputs
     }
     backlog = DatabaseBacklog(inputs)
@@ -237,7 +237,9 @@ def _cluster_of(options: Options, test: RunPlan, tag: str) -> ClusterSpec:
     )
 
 
-def _prepare(options: Options, workload: "Planned", cache: Path, say: Callable[[str], None]) -> "Prepared":
+def _prepare(
+    options: Options, workload: "Planned", cache: Path, say: Callable[[str], None]
+) -> "PreparedEnvironment":
     """Find or fetch what a run needs."""
     from fencepost.checks.spark import prepare_archive
 
@@ -293,7 +295,7 @@ def _drop_segments(folder: Path) -> None:
     shutil.rmtree(folder / FETCHED, ignore_errors=True)
 
 
-def _versions(options: Options, prepared: "Prepared") -> dict[str, str]:
+def _versions(options: Options, prepared: "PreparedEnvironment") -> dict[str, str]:
     from confluent_kafka import libversion
 
     database = prepared.postgres

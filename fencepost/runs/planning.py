@@ -16,7 +16,7 @@ from harness.cluster import Ability
 from harness.cluster.config import ports_of
 from harness.cluster.kinds.registry import CLUSTERS, can
 from harness.common.errors import UsageError
-from harness.databases.registry import STORES
+from harness.databases.registry import DATABASES
 from harness.environment.ports import SIZE
 from harness.model.pipeline import PipelineSpec
 from harness.model.promises import (
@@ -48,7 +48,7 @@ from workloads.defects.registry import policy_of
 from workloads.model.workload import Workload
 
 if TYPE_CHECKING:
-    from harness.environment import Prepared
+    from harness.environment import PreparedEnvironment
 
 OF_OUR_LOOP = (
     "defect", "churn_s", "overrun_share", "workers", "client", "txn_size", "abort_share", "empty_share", "record_bytes",
@@ -128,7 +128,7 @@ def draw(options: Options, workload: Planned) -> Schedule:
         ),
         stage=defect.stage_of(workload) if defect and isinstance(workload, Workload) and not named else None,
         step=defect.step.value if defect and defect.step and not named else None,
-        services=tuple(kind for kind in facts.stores if STORES[kind].served),
+        services=tuple(kind for kind in facts.stores if DATABASES[kind].has_server),
     )
     witness_of(options)  # which may be one that cannot be had
     rng = Random(f"{options.seed}/schedule")
@@ -152,7 +152,7 @@ def plan_test(
     workload: Planned,
     drawn: Schedule,
     folder: Path,
-    prepared: "Prepared | None" = None,
+    prepared: "PreparedEnvironment | None" = None,
     tag: str = "",
 ) -> RunPlan:
     """Everything that is fixed before the run begins. `prepared`: for a client that runs on Java; `tag`: what the run's

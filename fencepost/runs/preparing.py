@@ -13,7 +13,7 @@ from harness.settings.client_choice import ClientChoice
 from harness.settings.options import Options
 
 if TYPE_CHECKING:
-    from harness.environment import Prepared
+    from harness.environment import PreparedEnvironment
 
 
 def prepare_cluster(
@@ -23,13 +23,13 @@ def prepare_cluster(
     *,
     clients: Sequence[str],
     stores: Collection[str] = (),
-) -> "Prepared":
+) -> "PreparedEnvironment":
     """Find or fetch it, and hold the broker settings against those that Kafka knows. Raises `FencepostError`.
 
     `clients`: those that the workers use; `stores`: the kinds of store that the pipeline has.
     """
     from harness.cluster.broker_settings import TOOL, check_settings, documented_settings
-    from harness.environment.client_parts import client_parts
+    from harness.environment.client_parts import fetch_client
     from harness.environment.container_image import PACKET_FILTER
     from harness.environment.java import java, require_in_process
     from harness.environment.jvm import broker_command
@@ -40,7 +40,7 @@ def prepare_cluster(
     if "java" in clients:  # before anything is made for a Java that will not do
         require_in_process(java(options.java))
     pinned = ClientChoice.of(options.client).pinned
-    client = client_parts(pinned, cache, say, mirror=options.mirror) if pinned else None
+    client = fetch_client(pinned, cache, say, mirror=options.mirror) if pinned else None
     ready = prepare(
         *(options.kafka, options.java, options.toxiproxy, cache, say),
         mirror=options.mirror,

@@ -12,14 +12,14 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import NoReturn
 
-from harness.clients.client_properties import connect_with
+from harness.clients.client_properties import use_client_config
 from harness.clients.interface import Client, GroupSettings, ProducerSettings
 from harness.clients.librdkafka_client import LibrdkafkaClient
 from harness.common.errors import ExitStatus, UsageError
 from harness.databases.feeder import TableFeeder
 from harness.databases.interface import Database, InputTable
 from harness.databases.reader import DatabaseReader
-from harness.databases.registry import STORES
+from harness.databases.registry import DATABASES
 from harness.model.expectation import Expectation
 from harness.model.vocabulary import Role
 from harness.processes.encoding import decode
@@ -92,13 +92,13 @@ def member_of(spec: MembershipSpec, worker: str) -> GroupSettings:
 
 def store_of(spec: WorkloadSpec) -> Database | None:
     """The store that the pipeline writes, if it has one."""
-    return next((STORES[kind].connect(address) for kind, address in spec.stores.items()), None)
+    return next((DATABASES[kind].connect(address) for kind, address in spec.stores.items()), None)
 
 
 def inputs_of(spec: WorkloadSpec, workload: Workload, table: str) -> InputTable:
     """A table whose rows are inputs."""
     kind = workload.tables[table]
-    return STORES[kind].inputs(spec.stores[kind])
+    return DATABASES[kind].inputs(spec.stores[kind])
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -107,7 +107,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     process, run = decode(ProcessSpec, process_text), decode(RunSpec, run_text)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the run, which then says stop
     behind_proxies = run.connection.proxied and process.role is not Role.FINAL  # which speak plaintext
-    connect_with(None if behind_proxies else run.connection.client_config)
+    use_client_config(None if behind_proxies else run.connection.client_config)
     control = Control(None if process.control_fd is None else socket.socket(fileno=process.control_fd))
     if process.role is Role.FINAL:
         start_over(process.journal.path)
@@ -264,7 +264,7 @@ def worker_of(
         largest_bytes=largest_bytes(run.record_bytes),
         txn_timeout_ms=transactions.timeout_ms,
         shares=UnusualShares(transactions.empty_share, transactions.overrun_share),
-        as_member=member_of(pipeline.membership, task.worker),
+        group_settings=member_of(pipeline.membership, task.worker),
     )
     client = client_of(pipeline.client)
     if settings.delivery is Delivery.RELAYED:

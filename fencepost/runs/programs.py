@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from fencepost.runs.shapes import empty_share, txn_timeout_ms
 from harness.cluster.kinds.registry import clients_are_proxied
-from harness.databases.registry import STORES
+from harness.databases.registry import DATABASES
 from harness.model.pipeline import PipelineSpec
 from harness.processes.program import Program
 from harness.processes.specs import (
@@ -28,7 +28,7 @@ from workloads.loop.program import PythonProgram
 from workloads.model.workload import Workload
 
 if TYPE_CHECKING:
-    from harness.environment import Prepared
+    from harness.environment import PreparedEnvironment
 
 PROCESS = "fencepost.runs.process"
 """The module that every process of ours runs."""
@@ -39,7 +39,7 @@ def programs_of(
     pipeline: Workload | CustomPipeline,
     facts: PipelineSpec,
     folder: Path,
-    prepared: "Prepared | None",
+    prepared: "PreparedEnvironment | None",
     tag: str,
 ) -> tuple[Mapping[str, Program], Program]:
     """The programs of the stages, by stage, and that of feeder, observer and readers."""
@@ -89,7 +89,7 @@ def _workload_spec(
     workload: Workload,
     facts: PipelineSpec,
     folder: Path,
-    prepared: "Prepared | None",
+    prepared: "PreparedEnvironment | None",
     tag: str,
 ) -> WorkloadSpec:
     client = ClientChoice.of(options.client)
@@ -98,7 +98,7 @@ def _workload_spec(
         tag=tag,
         defect=options.defect,
         topic_partitions=workload.partitions(options),
-        stores={kind: STORES[kind].address(folder) for kind in facts.stores},
+        stores={kind: DATABASES[kind].address(folder) for kind in facts.stores},
         client=ClientSpec(client.name, client.version, jvm_spec(client.name, folder, prepared)),
         membership=MembershipSpec(options.group_protocol, options.assignor, options.static_membership),
         transactions=TransactionsSpec(
@@ -111,7 +111,7 @@ def _workload_spec(
     )
 
 
-def jvm_spec(client: str, folder: Path, prepared: "Prepared | None") -> JvmSpec | None:
+def jvm_spec(client: str, folder: Path, prepared: "PreparedEnvironment | None") -> JvmSpec | None:
     """What the JVM in a worker is started from; None: there is none in it."""
     if client != "java" or prepared is None:
         return None

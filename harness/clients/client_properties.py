@@ -218,23 +218,23 @@ def _plain(text: str) -> str:
 _in_use: list[ClientProperties] = []
 
 
-def connect_with(path: str | Path | None) -> ClientProperties:
+def use_client_config(path: str | Path | None) -> ClientProperties:
     """From now on every client of this process connects as that file says; None: without security."""
     _in_use[:] = [ClientProperties.load(Path(path))] if path is not None else []
     return _in_use[0] if _in_use else ClientProperties()
 
 
-def of_librdkafka() -> Mapping[str, str]:
+def librdkafka_properties() -> Mapping[str, str]:
     """What each librdkafka client of this process is given beside its own settings."""
     return _in_use[0].librdkafka if _in_use else {}
 
 
-def of_java() -> Mapping[str, str]:
+def java_properties() -> Mapping[str, str]:
     """The same for Java clients."""
     return _in_use[0].java if _in_use else {}
 
 
-def of_jvm() -> Mapping[str, str]:
+def jvm_properties() -> Mapping[str, str]:
     """The properties of the JVM that Java clients of this process need."""
     credentials = _in_use[0].security.credentials if _in_use else None
     return {} if credentials is None else {ALLOWED_URLS: credentials.url}

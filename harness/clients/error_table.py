@@ -51,12 +51,12 @@ class ErrorEntry:
 ROWS: Sequence[ErrorEntry] = [
     ErrorEntry.parse(table) for table in tomllib.loads(FILE.read_text(encoding="utf-8"))["error"]
 ]
-OF_JAVA: Sequence[ErrorEntry] = [row for row in ROWS if row.java is not None]
+JAVA_ROWS: Sequence[ErrorEntry] = [row for row in ROWS if row.java is not None]
 """In the order in which they are tried: the first of which an exception, or a cause of it, is an instance."""
 _BY_CODE: Mapping[int, ErrorEntry] = {row.code: row for row in ROWS if row.code is not None}
 
 
-def of_librdkafka(code: int, flagged: ErrorMeaning | None) -> ErrorMeaning:
+def librdkafka_meaning(code: int, flagged: ErrorMeaning | None) -> ErrorMeaning:
     """What an error means: fenced if the table says so, else what the library's flags say, which knows the request;
     without flags the first of its row; and of an error in no row, unknown.
     """

@@ -39,14 +39,14 @@ class ErrorMeaning(StrEnum):
 class ClientError(Exception):
     """An error of a client's library; the message has the library's own words."""
 
-    def __init__(self, failure: ErrorMeaning, words: str) -> None:
+    def __init__(self, meaning: ErrorMeaning, words: str) -> None:
         super().__init__(words)
-        self.failure = failure
+        self.meaning = meaning
 
     @property
     def ends_client(self) -> bool:
         """Whether a new producer or consumer is needed."""
-        return self.failure in (ErrorMeaning.FATAL, ErrorMeaning.FENCED)
+        return self.meaning in (ErrorMeaning.FATAL, ErrorMeaning.FENCED)
 
 
 @dataclass(frozen=True)
@@ -84,23 +84,23 @@ class ConsumerSettings:
     group: str
     name: str
     isolation: Isolation
-    most: int = 500  # records that one poll may give
+    max_records: int = 500  # records that one poll may give
     auto_commit: bool = False  # the client commits what it has given, now and then
-    as_member: GroupSettings = DEFAULT_GROUP
+    group_settings: GroupSettings = DEFAULT_GROUP
 
-    def as_stranger(self) -> "ConsumerSettings":
+    def without_membership(self) -> "ConsumerSettings":
         """The same for one that never joins: an instance id would name the member that has."""
-        return replace(self, as_member=DEFAULT_GROUP)
+        return replace(self, group_settings=DEFAULT_GROUP)
 
 
 class AssignmentListener(Protocol):
     """Told of the partitions of a member, from within its `poll`."""
 
-    def gained(self, places: Sequence[tuple[str, int]]) -> Sequence[StartPosition] | None:
+    def on_assigned(self, places: Sequence[tuple[str, int]]) -> Sequence[StartPosition] | None:
         """Partitions have come. Returns where each begins, or None to leave that to the client."""
         ...
 
-    def lost(self, places: Sequence[tuple[str, int]]) -> None:
+    def on_revoked(self, places: Sequence[tuple[str, int]]) -> None:
         """Partitions were taken away."""
         ...
 
@@ -113,7 +113,7 @@ OnDelivery = Callable[[int | None, int | None, str | None], None]
 class GroupConsumer(Protocol):
     """A member of a consumer group, which commits nothing by itself."""
 
-    def poll(self, most: int, timeout_s: float) -> list[ClientRecord]:
+    def poll(self, max_records: int, timeout_s: float) -> list[ClientRecord]:
         """Up to so many records, as soon as some are there. Errors go to the consumer's `on_error`."""
         ...
 
@@ -149,11 +149,11 @@ class AssignedConsumer(Protocol):
         """Read these partitions from now on, each from its offset, and no other. Raises `ClientError`."""
         ...
 
-    def poll(self, most: int, timeout_s: float) -> list[ClientRecord]:
+    def poll(self, max_records: int, timeout_s: float) -> list[ClientRecord]:
         """Up to so many records, as soon as some are there. Errors go to the consumer's `on_error`."""
         ...
 
-    def reached(self) -> Mapping[tuple[str, int], int]:
+    def read_positions(self) -> Mapping[tuple[str, int], int]:
         """How far each of its partitions is read: above the last record, and above what is given to nobody (markers,
         aborted records). Raises `ClientError`.
         """
@@ -245,12 +245,16 @@ class Client(Protocol):
         ...
 
     def consumer(
-        self, settings: ConsumerSettings, topics: Sequence[str], moves: AssignmentListener, on_error: OnError
+        self,
+        settings: ConsumerSettings,
+        topics: Sequence[str],
+        listener: AssignmentListener,
+        on_error: OnError,
     ) -> GroupConsumer:
         """A member of a group that subscribes to topics."""
         ...
 
-    def stranger(self, settings: ConsumerSettings) -> GroupConsumer:
+    def unsubscribed_consumer(self, settings: ConsumerSettings) -> GroupConsumer:
         """One that never joins: its membership fences nobody."""
         ...
 
@@ -258,13 +262,13 @@ class Client(Protocol):
         """One that reads what it is told, and commits nothing."""
         ...
 
-    def ends(
+    def end_offsets(
         self, bootstrap: str, name: str, places: Sequence[tuple[str, int]], timeout_s: float
     ) -> dict[tuple[str, int], int]:
         """Where the log of each partition ends now, open transactions included. Raises `ClientError`."""
         ...
 
-    def read_whole(
+    def read_partition(
         self, bootstrap: str, name: str, place: tuple[str, int], isolation: Isolation, timeout_s: float
     ) -> list[ClientRecord]:
         """The records of a partition to where its log ends now, open transactions included: those are waited for
@@ -272,7 +276,7 @@ class Client(Protocol):
         """
         ...
 
-    def stable_end(
+    def last_stable_offset(
         self, bootstrap: str, name: str, place: tuple[str, int]
     ) -> AbstractContextManager[Callable[[float], int]]:
         """Asks, again and again, for the last stable offset of a partition: below it every transaction is decided.
@@ -292,6 +296,6 @@ class Client(Protocol):
         """The library's exception as ours; None: it is not the library's."""
         ...
 
-    def translated(self) -> AbstractContextManager[None]:
+    def translate_errors(self) -> AbstractContextManager[None]:
         """For the length of a `with`, the library's exceptions are raised as `ClientError`."""
         ...

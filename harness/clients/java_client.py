@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from harness.clients.client_properties import of_jvm
+from harness.clients.client_properties import jvm_properties
 from harness.clients.interface import (
     AssignmentListener,
     ConsumerSettings,
@@ -11,8 +11,8 @@ from harness.clients.interface import (
     ProducerSettings,
 )
 from harness.clients.java_assigned import AssignedJava, log_ends
-from harness.clients.java_consumer import JavaConsumer, stable_end, whole_partition
-from harness.clients.java_errors import classify, translated
+from harness.clients.java_consumer import JavaConsumer, last_stable_offset, whole_partition
+from harness.clients.java_errors import classify, translate_errors
 from harness.clients.java_producer import JavaProducer, JavaTransactions
 from harness.clients.jvm import java_class, start
 from harness.clients.records import ClientRecord
@@ -33,43 +33,47 @@ class JavaClient:
 
     def __init__(self, spec: JvmSpec) -> None:
         start(spec)
-        for name, value in of_jvm().items():
+        for name, value in jvm_properties().items():
             java_class("java.lang.System").setProperty(name, value)
 
     def consumer(
-        self, settings: ConsumerSettings, topics: Sequence[str], moves: AssignmentListener, on_error: OnError
+        self,
+        settings: ConsumerSettings,
+        topics: Sequence[str],
+        listener: AssignmentListener,
+        on_error: OnError,
     ) -> JavaConsumer:
         """A member of a group that subscribes to topics."""
         consumer = JavaConsumer(settings, on_error)
-        consumer.subscribe(topics, moves)
+        consumer.subscribe(topics, listener)
         return consumer
 
-    def stranger(self, settings: ConsumerSettings) -> JavaConsumer:
+    def unsubscribed_consumer(self, settings: ConsumerSettings) -> JavaConsumer:
         """One that never joins."""
-        return JavaConsumer(settings.as_stranger(), lambda error: None)
+        return JavaConsumer(settings.without_membership(), lambda error: None)
 
     def assigned_consumer(self, settings: ConsumerSettings, on_error: OnError) -> AssignedJava:
         """One that reads what it is told."""
         return AssignedJava(settings, on_error)
 
-    def ends(
+    def end_offsets(
         self, bootstrap: str, name: str, places: Sequence[tuple[str, int]], timeout_s: float
     ) -> dict[tuple[str, int], int]:
         """Where the log of each partition ends now."""
         return log_ends(bootstrap, name, places, timeout_s)
 
-    def read_whole(
+    def read_partition(
         self, bootstrap: str, name: str, place: tuple[str, int], isolation: Isolation, timeout_s: float
     ) -> list[ClientRecord]:
         """The records of a partition to where its log ends now."""
         return whole_partition(bootstrap, name, place, isolation, timeout_s)
 
     @contextmanager
-    def stable_end(
+    def last_stable_offset(
         self, bootstrap: str, name: str, place: tuple[str, int]
     ) -> Iterator[Callable[[float], int]]:
         """Asks for the last stable offset of a partition."""
-        with translated(), stable_end(bootstrap, name, place) as ask:
+        with translate_errors(), last_stable_offset(bootstrap, name, place) as ask:
             yield ask
 
     def producer(self, settings: ProducerSettings, transactional_id: str) -> JavaTransactions:
@@ -96,4 +100,4 @@ class JavaClient:
         )
 
     classify = staticmethod(classify)
-    translated = staticmethod(translated)
+    translate_errors = staticmethod(translate_errors)

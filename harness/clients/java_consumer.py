@@ -7,7 +7,7 @@ from typing import Any
 
 import jpype
 
-from harness.clients.client_properties import of_java
+from harness.clients.client_properties import java_properties
 from harness.clients.interface import (
     AUTO_COMMIT_MS,
     HEARTBEAT_MS,
@@ -20,7 +20,7 @@ from harness.clients.interface import (
     OnError,
     StartPosition,
 )
-from harness.clients.java_errors import translated
+from harness.clients.java_errors import translate_errors
 from harness.clients.java_records import JavaRecord, offsets_of, partition, places
 from harness.clients.jvm import BYTE_ARRAY, COMMON, duration, java_class, java_list, java_map
 from harness.clients.records import ClientRecord
@@ -32,7 +32,7 @@ CLOSE_TIMEOUT_S = 10.0
 _ASSIGNORS = {"eager": "RangeAssignor", "cooperative": "CooperativeStickyAssignor"}
 
 
-def _as_member(group: GroupSettings) -> dict[str, Any]:
+def _group_properties(group: GroupSettings) -> dict[str, Any]:
     """What of a consumer's settings its group decides. The consumer protocol leaves time-outs to the brokers."""
     own = {} if group.instance_id is None else {"group.instance.id": group.instance_id}
     if group.assigned_by_broker:
@@ -49,7 +49,7 @@ class JavaConsumer:
     def __init__(self, settings: ConsumerSettings, on_error: OnError) -> None:
         told = {
             **COMMON,
-            **of_java(),
+            **java_properties(),
             "bootstrap.servers": settings.bootstrap,
             "client.id": settings.name,
             "group.id": settings.group,
@@ -57,38 +57,38 @@ class JavaConsumer:
             "auto.offset.reset": "earliest",
             "enable.auto.commit": settings.auto_commit,
             "auto.commit.interval.ms": AUTO_COMMIT_MS,
-            **_as_member(settings.as_member),
+            **_group_properties(settings.group_settings),
             "fetch.max.wait.ms": 50,
-            "max.poll.records": settings.most,
+            "max.poll.records": settings.max_records,
             "key.deserializer": f"{BYTE_ARRAY}Deserializer",
             "value.deserializer": f"{BYTE_ARRAY}Deserializer",
         }
         self._consumer = java_class("org.apache.kafka.clients.consumer.KafkaConsumer")(java_map(told))
         self._on_error = on_error
 
-    def subscribe(self, topics: Sequence[str], moves: AssignmentListener) -> None:
+    def subscribe(self, topics: Sequence[str], listener: AssignmentListener) -> None:
         """Join the group."""
 
         @jpype.JImplements("org.apache.kafka.clients.consumer.ConsumerRebalanceListener")
         class Listener:
             @jpype.JOverride  # type: ignore[untyped-decorator]
-            def onPartitionsAssigned(listener, partitions: Any) -> None:  # noqa: N802, N805 - Java's names
-                self._begin(moves.gained(places(partitions)))
+            def onPartitionsAssigned(this, partitions: Any) -> None:  # noqa: N802, N805 - Java's names
+                self._begin(listener.on_assigned(places(partitions)))
 
             @jpype.JOverride  # type: ignore[untyped-decorator]
-            def onPartitionsRevoked(listener, partitions: Any) -> None:  # noqa: N802, N805
-                moves.lost(places(partitions))
+            def onPartitionsRevoked(this, partitions: Any) -> None:  # noqa: N802, N805
+                listener.on_revoked(places(partitions))
 
             @jpype.JOverride  # type: ignore[untyped-decorator]
-            def onPartitionsLost(listener, partitions: Any) -> None:  # noqa: N802, N805
-                moves.lost(places(partitions))
+            def onPartitionsLost(this, partitions: Any) -> None:  # noqa: N802, N805
+                listener.on_revoked(places(partitions))
 
         self._consumer.subscribe(java_list([jpype.JString(topic) for topic in topics]), Listener())
 
-    def poll(self, most: int, timeout_s: float) -> list[ClientRecord]:
+    def poll(self, max_records: int, timeout_s: float) -> list[ClientRecord]:
         """Records, at most as many as its settings say; errors go to `on_error`."""
         try:
-            with translated():
+            with translate_errors():
                 return [JavaRecord(record) for record in self._consumer.poll(duration(timeout_s))]
         except ClientError as error:
             self._on_error(error)
@@ -100,7 +100,7 @@ class JavaConsumer:
 
     def assigned(self) -> set[tuple[str, int]]:
         """The partitions that it has now."""
-        with translated():
+        with translate_errors():
             return set(places(self._consumer.assignment()))
 
     def committed(self, places: Sequence[tuple[str, int]], timeout_s: float) -> list[StartPosition]:
@@ -108,7 +108,7 @@ class JavaConsumer:
         if not places:
             return []
         asked = java_class("java.util.HashSet")(java_list([partition(*place) for place in places]))
-        with translated():
+        with translate_errors():
             told = self._consumer.committed(asked, duration(timeout_s))
         offsets = {place: told.get(partition(*place)) for place in places}
         return [
@@ -119,7 +119,7 @@ class JavaConsumer:
     def seek(self, position: StartPosition) -> None:
         """Go there."""
         place = partition(position.topic, position.partition)
-        with translated():
+        with translate_errors():
             if position.offset is None:
                 self._consumer.seekToBeginning(java_list([place]))
             else:
@@ -127,12 +127,12 @@ class JavaConsumer:
 
     def commit(self, positions: Sequence[StartPosition]) -> None:
         """Commit outside a transaction."""
-        with translated():
+        with translate_errors():
             self._consumer.commitSync(offsets_of(positions))
 
     def close(self) -> None:
         """Leave the group."""
-        with translated():
+        with translate_errors():
             self._consumer.close(duration(CLOSE_TIMEOUT_S))
 
     def _begin(self, starts: Sequence[StartPosition] | None) -> None:
@@ -146,23 +146,23 @@ def whole_partition(
     """The records of a partition up to its high watermark of this moment. Raises `ClientError`."""
     deadline = time.monotonic() + timeout_s
     where = partition(*place)
-    asking = groupless(bootstrap, name, Isolation.READ_UNCOMMITTED)
+    asking = consumer_without_group(bootstrap, name, Isolation.READ_UNCOMMITTED)
     try:
-        with translated():
+        with translate_errors():
             end = int(asking.endOffsets(java_list([where])).get(where).longValue())
     finally:
         asking.close(duration(0))
-    reader = groupless(bootstrap, name, isolation)
+    reader = consumer_without_group(bootstrap, name, isolation)
     try:
-        with translated():
+        with translate_errors():
             reader.assign(java_list([where]))
             reader.seekToBeginning(java_list([where]))
             records: list[ClientRecord] = []
-            while (reached := int(reader.position(where))) < end:
+            while (position := int(reader.position(where))) < end:
                 if time.monotonic() > deadline:
                     raise ClientError(
                         ErrorMeaning.RETRIABLE,
-                        f"{place[0]}/{place[1]} could be read up to offset {reached} of {end} within {timeout_s:g} s",
+                        f"{place[0]}/{place[1]} could be read up to offset {position} of {end} within {timeout_s:g} s",
                     )
                 records += [JavaRecord(record) for record in reader.poll(duration(0.2))]
         return [record for record in records if record.offset() < end]
@@ -171,9 +171,9 @@ def whole_partition(
 
 
 @contextmanager
-def stable_end(bootstrap: str, name: str, place: tuple[str, int]) -> Iterator[Callable[[float], int]]:
+def last_stable_offset(bootstrap: str, name: str, place: tuple[str, int]) -> Iterator[Callable[[float], int]]:
     """Asks for the last stable offset: it is what a read-committed consumer is told to be the end."""
-    reader, where = groupless(bootstrap, name, Isolation.READ_COMMITTED), partition(*place)
+    reader, where = consumer_without_group(bootstrap, name, Isolation.READ_COMMITTED), partition(*place)
 
     def ask(timeout_s: float) -> int:
         return int(reader.endOffsets(java_list([where]), duration(timeout_s)).get(where).longValue())
@@ -184,11 +184,13 @@ def stable_end(bootstrap: str, name: str, place: tuple[str, int]) -> Iterator[Ca
         reader.close(duration(0))
 
 
-def groupless(bootstrap: str, name: str, isolation: Isolation, more: Mapping[str, Any] | None = None) -> Any:
+def consumer_without_group(
+    bootstrap: str, name: str, isolation: Isolation, more: Mapping[str, Any] | None = None
+) -> Any:
     """A consumer without a group. `more`: settings beyond those."""
     told = {
         **COMMON,
-        **of_java(),
+        **java_properties(),
         "bootstrap.servers": bootstrap,
         "client.id": f"{name}-reader",
         "isolation.level": isolation.value,

@@ -11,7 +11,7 @@ from typing import Any
 
 import jpype
 
-from harness.clients.error_table import OF_JAVA
+from harness.clients.error_table import JAVA_ROWS
 from harness.clients.interface import ClientError, ErrorMeaning
 from harness.clients.jvm import java_class, text
 
@@ -24,7 +24,7 @@ def classify(error: BaseException) -> ClientError | None:
     while (cause := chain[-1].getCause()) is not None and len(chain) < 10:
         chain.append(cause)
     found = next(
-        (failure for kind, failure in _meanings() if any(isinstance(one, kind) for one in chain)),
+        (meaning for kind, meaning in _meanings() if any(isinstance(one, kind) for one in chain)),
         ErrorMeaning.UNKNOWN,
     )
     words = "; caused by ".join(
@@ -36,8 +36,8 @@ def classify(error: BaseException) -> ClientError | None:
 @cache
 def _meanings() -> list[tuple[Any, ErrorMeaning]]:
     """Class and meaning of each row; a client of another version may lack some."""
-    there = ((_class(row.exception), row.java) for row in OF_JAVA)
-    return [(kind, failure) for kind, failure in there if kind is not None and failure is not None]
+    there = ((_class(row.exception), row.java) for row in JAVA_ROWS)
+    return [(kind, meaning) for kind, meaning in there if kind is not None and meaning is not None]
 
 
 def _class(name: str | None) -> Any:
@@ -48,7 +48,7 @@ def _class(name: str | None) -> Any:
 
 
 @contextmanager
-def translated() -> Iterator[None]:
+def translate_errors() -> Iterator[None]:
     """The library's exceptions as `ClientError`."""
     try:
         yield

@@ -7,9 +7,9 @@ from typing import Any
 
 import jpype
 
-from harness.clients.client_properties import of_java
+from harness.clients.client_properties import java_properties
 from harness.clients.interface import PLAIN_TIMEOUT_MS, OnDelivery, StartPosition
-from harness.clients.java_errors import classify, translated
+from harness.clients.java_errors import classify, translate_errors
 from harness.clients.java_records import byte_array, offsets_of
 from harness.clients.jvm import BYTE_ARRAY, COMMON, duration, java_class, java_list, java_map
 from harness.record.naming import Headers
@@ -21,7 +21,7 @@ class JavaProducer:
     def __init__(self, settings: Mapping[str, Any]) -> None:
         told = {
             **COMMON,
-            **of_java(),
+            **java_properties(),
             "acks": "all",
             "linger.ms": 2,
             "delivery.timeout.ms": PLAIN_TIMEOUT_MS,
@@ -56,7 +56,7 @@ class JavaProducer:
             byte_array(value),
             named,
         )
-        with translated():
+        with translate_errors():
             self._under_way.append((self._producer.send(record), told))
         return True
 
@@ -71,14 +71,14 @@ class JavaProducer:
 
     def flush(self, timeout_s: float) -> int:
         """Wait for all acknowledgements; the client's own bound is its delivery time-out."""
-        with translated():
+        with translate_errors():
             self._producer.flush()
         self.poll(timeout_s)
         return len(self._under_way)
 
     def discard(self) -> None:
         """Give it up, with all that it still holds."""
-        with translated():
+        with translate_errors():
             self._producer.close(duration(0))
 
     def _told(self, future: Any, told: OnDelivery, timeout_ms: int) -> bool:
@@ -118,5 +118,5 @@ class JavaTransactions(JavaProducer):
         self._call(self._producer.abortTransaction)
 
     def _call(self, act: Callable[..., Any], *arguments: Any) -> None:
-        with translated():
+        with translate_errors():
             act(*arguments)

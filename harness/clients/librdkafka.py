@@ -9,7 +9,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
 
-from harness.clients.client_properties import of_librdkafka
+from harness.clients.client_properties import librdkafka_properties
 from harness.clients.interface import (
     AUTO_COMMIT_MS,
     HEARTBEAT_MS,
@@ -41,7 +41,7 @@ def transactional_producer(settings: ProducerSettings, transactional_id: str) ->
     """A producer of exactly-once transactions: acks=all is implied."""
     return {
         **_COMMON,
-        **of_librdkafka(),
+        **librdkafka_properties(),
         **_limits(settings),
         "bootstrap.servers": settings.bootstrap,
         "transactional.id": transactional_id,
@@ -56,7 +56,7 @@ def idempotent_producer(settings: ProducerSettings) -> dict[str, Any]:
     """A producer of the run's own, that writes each record once, or says that it could not."""
     return {
         **_COMMON,
-        **of_librdkafka(),
+        **librdkafka_properties(),
         **_limits(settings),
         "bootstrap.servers": settings.bootstrap,
         "enable.idempotence": True,
@@ -69,7 +69,7 @@ def plain_producer(settings: ProducerSettings) -> dict[str, Any]:
     """A producer without transactions."""
     return {
         **_COMMON,
-        **of_librdkafka(),
+        **librdkafka_properties(),
         **_limits(settings),
         "bootstrap.servers": settings.bootstrap,
         "enable.idempotence": settings.idempotent,
@@ -89,7 +89,7 @@ def _limits(settings: ProducerSettings) -> dict[str, Any]:
 def member(settings: ConsumerSettings) -> dict[str, Any]:
     """A member of a group, as its settings say. The consumer protocol (KIP-848) leaves time-outs to the brokers."""
     told = group_consumer(settings.bootstrap, settings.group, settings.name, settings.isolation)
-    group = settings.as_member
+    group = settings.group_settings
     if group.assigned_by_broker:
         told = {name: value for name, value in told.items() if name not in _OF_BROKER}
         told["group.protocol"] = group.protocol
@@ -108,7 +108,7 @@ def group_consumer(bootstrap: str, group: str, client: str, isolation: Isolation
     """A member of a consumer group that commits nothing by itself."""
     return {
         **_COMMON,
-        **of_librdkafka(),
+        **librdkafka_properties(),
         "bootstrap.servers": bootstrap,
         "client.id": client,
         "group.id": group,
@@ -138,7 +138,7 @@ def error_of(exception: KafkaException) -> KafkaError:
     return error
 
 
-def words(error: KafkaError) -> str:
+def describe_error(error: KafkaError) -> str:
     """Name and text of an error, for the journal."""
     kinds = [
         kind

@@ -21,12 +21,12 @@ class AssignedLibrdkafka:
         self,
         settings: ConsumerSettings,
         on_error: Callable[[KafkaError], None],
-        translated: Callable[[], AbstractContextManager[None]],
+        translate_errors: Callable[[], AbstractContextManager[None]],
     ) -> None:
         told = librdkafka.reader(settings.bootstrap, settings.name, settings.isolation)
         self._consumer = Consumer(told | {"enable.partition.eof": True})
         self._on_error = on_error
-        self._translated = translated
+        self._translated = translate_errors
         self._reached: dict[Place, int] = {}
 
     def assign(self, positions: Sequence[StartPosition]) -> None:
@@ -35,14 +35,14 @@ class AssignedLibrdkafka:
         with self._translated():
             self._consumer.assign([TopicPartition(*place, offset) for place, offset in self._reached.items()])
 
-    def poll(self, most: int, timeout_s: float) -> list[ClientRecord]:
+    def poll(self, max_records: int, timeout_s: float) -> list[ClientRecord]:
         """Records; errors go to `on_error`."""
-        records = consume(self._consumer, most, timeout_s, self._on_error, self._ended)
+        records = consume(self._consumer, max_records, timeout_s, self._on_error, self._ended)
         for record in records:
             self._ended((record.topic(), record.partition()), record.offset() + 1)
         return records
 
-    def reached(self) -> Mapping[Place, int]:
+    def read_positions(self) -> Mapping[Place, int]:
         """How far each partition is read."""
         return self._reached
 

@@ -15,7 +15,7 @@ from confluent_kafka import (
 )
 
 from harness.clients import librdkafka
-from harness.clients.error_table import of_librdkafka
+from harness.clients.error_table import librdkafka_meaning
 from harness.clients.interface import (
     AssignmentListener,
     ClientError,
@@ -27,7 +27,7 @@ from harness.clients.interface import (
     StartPosition,
 )
 from harness.clients.librdkafka_assigned import AssignedLibrdkafka, log_ends
-from harness.clients.librdkafka_reads import stable_end, whole_partition
+from harness.clients.librdkafka_reads import last_stable_offset, whole_partition
 from harness.clients.records import ClientRecord, consume
 from harness.model.vocabulary import Isolation
 from harness.record.naming import Headers
@@ -36,19 +36,19 @@ ANY_PARTITION = -1
 """The library's own word for a partition that it chooses."""
 
 
-def failure_of(error: KafkaError) -> ErrorMeaning:
+def meaning_of(error: KafkaError) -> ErrorMeaning:
     """What an error means; fencing outweighs what the library says beside it."""
     flags = (
         (ErrorMeaning.ABORTABLE, error.txn_requires_abort()),
         (ErrorMeaning.FATAL, error.fatal()),
         (ErrorMeaning.RETRIABLE, error.retriable()),
     )
-    return of_librdkafka(error.code(), next((failure for failure, holds in flags if holds), None))
+    return librdkafka_meaning(error.code(), next((meaning for meaning, holds in flags if holds), None))
 
 
 def client_error(error: KafkaError) -> ClientError:
     """The error as everyone knows it."""
-    return ClientError(failure_of(error), librdkafka.words(error))
+    return ClientError(meaning_of(error), librdkafka.describe_error(error))
 
 
 def classify(error: BaseException) -> ClientError | None:
@@ -58,7 +58,7 @@ def classify(error: BaseException) -> ClientError | None:
 
 
 @contextmanager
-def translated() -> Iterator[None]:
+def translate_errors() -> Iterator[None]:
     """The library's exceptions as `ClientError`."""
     try:
         yield
@@ -79,22 +79,24 @@ class LibrdkafkaConsumer:
         self._consumer = Consumer(librdkafka.member(settings))
         self._on_error = on_error
 
-    def subscribe(self, topics: Sequence[str], moves: AssignmentListener) -> None:
+    def subscribe(self, topics: Sequence[str], listener: AssignmentListener) -> None:
         """Join the group."""
 
-        def gained(_: Consumer, partitions: list[TopicPartition]) -> None:
-            starts = moves.gained(_places(partitions))
+        def on_assigned(_: Consumer, partitions: list[TopicPartition]) -> None:
+            starts = listener.on_assigned(_places(partitions))
             if starts is not None:
                 self._begin(starts)
 
         def taken(_: Consumer, partitions: list[TopicPartition]) -> None:
-            moves.lost(_places(partitions))
+            listener.on_revoked(_places(partitions))
 
-        self._consumer.subscribe(list(topics), on_assign=gained, on_revoke=taken, on_lost=taken)
+        self._consumer.subscribe(list(topics), on_assign=on_assigned, on_revoke=taken, on_lost=taken)
 
-    def poll(self, most: int, timeout_s: float) -> list[ClientRecord]:
+    def poll(self, max_records: int, timeout_s: float) -> list[ClientRecord]:
         """Records; errors go to `on_error`."""
-        return consume(self._consumer, most, timeout_s, lambda error: self._on_error(client_error(error)))
+        return consume(
+            self._consumer, max_records, timeout_s, lambda error: self._on_error(client_error(error))
+        )
 
     def membership(self) -> Any:
         """The group's metadata."""
@@ -102,14 +104,14 @@ class LibrdkafkaConsumer:
 
     def assigned(self) -> set[tuple[str, int]]:
         """The partitions that it has now."""
-        with translated():
+        with translate_errors():
             return {(place.topic, place.partition) for place in self._consumer.assignment()}
 
     def committed(self, places: Sequence[tuple[str, int]], timeout_s: float) -> list[StartPosition]:
         """What the group has committed."""
         if not places:
             return []
-        with translated():
+        with translate_errors():
             told = self._consumer.committed([TopicPartition(*place) for place in places], timeout=timeout_s)
         for one in told:
             if one.error is not None:
@@ -118,12 +120,12 @@ class LibrdkafkaConsumer:
 
     def seek(self, position: StartPosition) -> None:
         """Go there."""
-        with translated():
+        with translate_errors():
             self._consumer.seek(_place_of(position))
 
     def commit(self, positions: Sequence[StartPosition]) -> None:
         """Commit outside a transaction."""
-        with translated():
+        with translate_errors():
             self._consumer.commit(offsets=_partitions(positions), asynchronous=False)
 
     def close(self) -> None:
@@ -180,10 +182,10 @@ class LibrdkafkaProducer:
             if error is None:
                 told(message.partition(), message.offset(), None)
             else:
-                told(None, None, librdkafka.words(error))
+                told(None, None, librdkafka.describe_error(error))
 
         try:
-            with translated():
+            with translate_errors():
                 self._producer.produce(
                     topic,
                     value,
@@ -203,7 +205,7 @@ class LibrdkafkaProducer:
 
     def flush(self, timeout_s: float) -> int:
         """Wait for all acknowledgements."""
-        with translated():
+        with translate_errors():
             return int(self._producer.flush(timeout_s))
 
     def discard(self) -> None:
@@ -236,7 +238,7 @@ class LibrdkafkaTransactions(LibrdkafkaProducer):
         self._call(self._producer.abort_transaction, timeout_s)
 
     def _call(self, act: Callable[..., Any], *arguments: Any) -> None:
-        with translated():
+        with translate_errors():
             act(*arguments)
 
 
@@ -246,41 +248,45 @@ class LibrdkafkaClient:
     name = "librdkafka"
 
     def consumer(
-        self, settings: ConsumerSettings, topics: Sequence[str], moves: AssignmentListener, on_error: OnError
+        self,
+        settings: ConsumerSettings,
+        topics: Sequence[str],
+        listener: AssignmentListener,
+        on_error: OnError,
     ) -> LibrdkafkaConsumer:
         """A member of a group that subscribes to topics."""
         consumer = LibrdkafkaConsumer(settings, on_error)
-        consumer.subscribe(topics, moves)
+        consumer.subscribe(topics, listener)
         return consumer
 
-    def stranger(self, settings: ConsumerSettings) -> LibrdkafkaConsumer:
+    def unsubscribed_consumer(self, settings: ConsumerSettings) -> LibrdkafkaConsumer:
         """One that never joins."""
-        return LibrdkafkaConsumer(settings.as_stranger(), lambda error: None)
+        return LibrdkafkaConsumer(settings.without_membership(), lambda error: None)
 
     def assigned_consumer(self, settings: ConsumerSettings, on_error: OnError) -> AssignedLibrdkafka:
         """One that reads what it is told."""
-        return AssignedLibrdkafka(settings, lambda error: on_error(client_error(error)), translated)
+        return AssignedLibrdkafka(settings, lambda error: on_error(client_error(error)), translate_errors)
 
-    def ends(
+    def end_offsets(
         self, bootstrap: str, name: str, places: Sequence[tuple[str, int]], timeout_s: float
     ) -> dict[tuple[str, int], int]:
         """Where the log of each partition ends now."""
-        with translated():
+        with translate_errors():
             return log_ends(bootstrap, name, places, timeout_s)
 
-    def read_whole(
+    def read_partition(
         self, bootstrap: str, name: str, place: tuple[str, int], isolation: Isolation, timeout_s: float
     ) -> list[ClientRecord]:
         """The records of a partition to where its log ends now."""
-        with translated():
+        with translate_errors():
             return whole_partition(bootstrap, name, place, isolation, timeout_s)
 
     @contextmanager
-    def stable_end(
+    def last_stable_offset(
         self, bootstrap: str, name: str, place: tuple[str, int]
     ) -> Iterator[Callable[[float], int]]:
         """Asks for the last stable offset of a partition."""
-        with translated(), stable_end(bootstrap, name, place) as ask:
+        with translate_errors(), last_stable_offset(bootstrap, name, place) as ask:
             yield ask
 
     def producer(self, settings: ProducerSettings, transactional_id: str) -> LibrdkafkaTransactions:
@@ -292,4 +298,4 @@ class LibrdkafkaClient:
         return LibrdkafkaProducer(librdkafka.plain_producer(settings))
 
     classify = staticmethod(classify)
-    translated = staticmethod(translated)
+    translate_errors = staticmethod(translate_errors)

@@ -53,7 +53,7 @@ def _edges(bootstrap: str, name: str, place: tuple[str, int], timeout_s: float) 
 
 
 @contextmanager
-def stable_end(bootstrap: str, name: str, place: tuple[str, int]) -> Iterator[Callable[[float], int]]:
+def last_stable_offset(bootstrap: str, name: str, place: tuple[str, int]) -> Iterator[Callable[[float], int]]:
     """Asks for the last stable offset: it is what a read-committed consumer is told to be the end."""
     consumer = Consumer(librdkafka.reader(bootstrap, name, Isolation.READ_COMMITTED))
 

@@ -26,7 +26,7 @@ def _row(row: ErrorEntry) -> str:
     code = f" ({row.code})" if row.code is not None else ""
     name = f"`{row.name}`{code}"
     exception = f"{row.java.value}: `{row.short}`" if row.java else "no such error"
-    failures = " or ".join(failure.value for failure in row.librdkafka) or "no such error"
+    failures = " or ".join(meaning.value for meaning in row.librdkafka) or "no such error"
     return f"| {name} | {failures} | {exception} | {row.when} | {row.source} |"
 
 

@@ -24,7 +24,7 @@ class ClientRecord(Protocol):
 
 def consume(
     consumer: Consumer,
-    most: int,
+    max_records: int,
     timeout_s: float,
     on_error: Callable[[KafkaError], None] | None = None,
     on_end: Callable[[tuple[str, int], int], None] | None = None,
@@ -34,7 +34,7 @@ def consume(
     `on_end` is told of each partition, and the offset, at which there is nothing more to read for now.
     """
     records = []
-    for message in consumer.consume(most, timeout=timeout_s):
+    for message in consumer.consume(max_records, timeout=timeout_s):
         error = message.error()
         if error is None:
             records.append(cast(ClientRecord, message))

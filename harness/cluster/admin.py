@@ -20,7 +20,7 @@ from kafka.protocol.metadata import ApiVersionsRequest, FindCoordinatorRequest, 
 from kafka.protocol.producer import InitProducerIdRequest
 
 from harness.cluster import PartitionView, TransactionView
-from harness.wire.protocol import Target, WireError, ask
+from harness.wire.protocol import Target, WireError, send_request
 
 ASK_TIMEOUT_S = 2.0
 NO_ERROR = 0
@@ -66,7 +66,7 @@ def view_of(
     named: Any = MetadataRequest.MetadataRequestTopic
     asked = None if topics is None else [named(name=name) for name in sorted(topics)]
     request = MetadataRequest(topics=asked, allow_auto_topic_creation=False, version=12)
-    answer = ask(port, request, timeout_s)
+    answer = send_request(port, request, timeout_s)
     known = {
         topic.name: {
             part.partition_index: PartitionView(
@@ -143,7 +143,7 @@ def quorum_leader(port: Target, timeout_s: float = ASK_TIMEOUT_S) -> tuple[int, 
     """
     partition = DescribeQuorumRequest.TopicData.PartitionData(partition_index=0)
     topic = DescribeQuorumRequest.TopicData(topic_name="__cluster_metadata", partitions=[partition])
-    answer = ask(port, DescribeQuorumRequest(topics=[topic], version=1), timeout_s)
+    answer = send_request(port, DescribeQuorumRequest(topics=[topic], version=1), timeout_s)
     if answer.error_code != NO_ERROR:
         raise RequestRefused("describing the quorum", answer.error_code)
     told = answer.topics[0].partitions[0]
@@ -155,7 +155,7 @@ def quorum_leader(port: Target, timeout_s: float = ASK_TIMEOUT_S) -> tuple[int, 
 def finalized_features(port: Target, timeout_s: float = ASK_TIMEOUT_S) -> dict[str, int]:
     """The features in force and their levels, as this broker knows them (KIP-584). Raises `RequestRefused`."""
     request = ApiVersionsRequest(client_software_name="fencepost", client_software_version="0", version=3)
-    answer = ask(port, request, timeout_s)
+    answer = send_request(port, request, timeout_s)
     if answer.error_code != NO_ERROR:
         raise RequestRefused("asking for the features", answer.error_code)
     return {one.name: int(one.max_version_level) for one in answer.finalized_features or ()}
@@ -167,7 +167,7 @@ def find_coordinator(port: Target, key: str, kind: int, timeout_s: float = ASK_T
     Raises `RequestRefused` while nobody does.
     """
     request = FindCoordinatorRequest(coordinator_keys=[key], key_type=kind, version=4)
-    (answer,) = ask(port, request, timeout_s).coordinators
+    (answer,) = send_request(port, request, timeout_s).coordinators
     if answer.error_code != NO_ERROR:
         raise RequestRefused(f"finding the coordinator of {key}", answer.error_code, answer.error_message)
     return int(answer.node_id)
@@ -176,7 +176,7 @@ def find_coordinator(port: Target, key: str, kind: int, timeout_s: float = ASK_T
 def init_producer_id(port: Target, transactional_id: str, timeout_s: float = ASK_TIMEOUT_S) -> None:
     """Register a transactional id at its coordinator; raises `RequestRefused` while that is loading."""
     request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=1000, version=4)
-    answer = ask(port, request, timeout_s)
+    answer = send_request(port, request, timeout_s)
     if answer.error_code != NO_ERROR:
         raise RequestRefused(f"initialising {transactional_id}", answer.error_code)
 
@@ -186,7 +186,7 @@ def describe_transaction(
 ) -> TransactionView | None:
     """What this coordinator says of a transactional id; None: it knows none of that name. Raises `RequestRefused`."""
     request = DescribeTransactionsRequest(transactional_ids=[transactional_id], version=0)
-    (told,) = ask(port, request, timeout_s).transaction_states
+    (told,) = send_request(port, request, timeout_s).transaction_states
     if told.error_code == TRANSACTIONAL_ID_NOT_FOUND:
         return None
     if told.error_code != NO_ERROR:
@@ -208,7 +208,7 @@ def commit_offset(port: Target, group: str, topic: str, timeout_s: float = ASK_T
         topics=[kind(name=topic, partitions=[partition])],
         version=8,
     )
-    answer = ask(port, request, timeout_s)
+    answer = send_request(port, request, timeout_s)
     code = answer.topics[0].partitions[0].error_code
     if code != NO_ERROR:
         raise RequestRefused(f"committing an offset for {group}", code)
@@ -218,7 +218,7 @@ def committed_offsets(
     port: Target, group: str, timeout_s: float = ASK_TIMEOUT_S
 ) -> dict[tuple[str, int], int]:
     """A group's committed offsets, asked at its coordinator; raises `RequestRefused`."""
-    answer = ask(port, OffsetFetchRequest(group_id=group, topics=None, version=7), timeout_s)
+    answer = send_request(port, OffsetFetchRequest(group_id=group, topics=None, version=7), timeout_s)
     if answer.error_code != NO_ERROR:
         raise RequestRefused(f"asking for the offsets of {group}", answer.error_code)
     offsets: dict[tuple[str, int], int] = {}
@@ -266,7 +266,7 @@ def listed_offsets(
     ]
     request = ListOffsetsRequest(replica_id=-1, isolation_level=isolation, topics=topics, version=7)
     found: dict[tuple[str, int], Any] = {}
-    for topic in ask(port, request, timeout_s).topics:
+    for topic in send_request(port, request, timeout_s).topics:
         for part in topic.partitions:
             if part.error_code != NO_ERROR:
                 raise RequestRefused(
@@ -288,7 +288,7 @@ def settings_of(
         resources=asked, include_synonyms=False, include_documentation=False, version=4
     )
     found: dict[str, dict[str, str]] = {}
-    for answer in ask(port, request, timeout_s).results:
+    for answer in send_request(port, request, timeout_s).results:
         if answer.error_code != NO_ERROR:
             raise RequestRefused(
                 f"asking for the settings of {answer.resource_name}", answer.error_code, answer.error_message
@@ -304,7 +304,7 @@ def set_log_level(
     resource: Any = IncrementalAlterConfigsRequest.AlterConfigsResource
     change = resource.AlterableConfig(name=logger, config_operation=SET, value=level)
     asked = [resource(resource_type=LOGGERS, resource_name=str(broker), configs=[change])]
-    (answer,) = ask(
+    (answer,) = send_request(
         port, IncrementalAlterConfigsRequest(resources=asked, validate_only=False, version=1), timeout_s
     ).responses
     if answer.error_code != NO_ERROR:

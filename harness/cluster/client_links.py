@@ -22,7 +22,7 @@ from harness.network.toxiproxy import HOST, Proxy, Toxiproxy
 from harness.processes.child import Child
 from harness.processes.encoding import encode
 from harness.processes.spawn import Supervisor
-from harness.wire.protocol import Address, answers
+from harness.wire.protocol import Address, is_answering
 
 PROGRAM = "harness.network.kafka_proxy"
 START_TIMEOUT_S = 30.0
@@ -114,7 +114,7 @@ class ClientLinks:
             words = log.read_text(errors="replace")
             if child.poll() is not None:
                 raise StartFailed(f"the proxies did not start: {diagnosis(words)}; their log is {log}")
-            return LISTENING in words and all(answers(port, PROBE_TIMEOUT_S) for port in ports.values())
+            return LISTENING in words and all(is_answering(port, PROBE_TIMEOUT_S) for port in ports.values())
 
         wait_for(
             reached,

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
-from harness.clients.client_properties import connect_with
+from harness.clients.client_properties import use_client_config
 from harness.cluster import admin
 from harness.cluster.admin import NOT_CONTROLLER, RequestRefused
 from harness.cluster.forbidden import explained
@@ -32,7 +32,7 @@ def addresses_of(bootstrap: str, security: Security) -> list[Address]:
 
 def servers_of(bootstrap: str | None, client_config: str | None) -> list[Address]:
     """The servers that a user names, here or in the file of client properties. Raises `FencepostError`."""
-    told = connect_with(client_config)
+    told = use_client_config(client_config)
     return addresses_of(bootstrap or told.bootstrap or "", told.security)
 
 

@@ -23,7 +23,7 @@ from harness.common.errors import EnvironmentFailure, StartFailed
 from harness.containers.container import Container
 from harness.containers.fleet import EXECUTABLE, READABLE, ContainerFactory, ContainerSpec
 from harness.containers.sockets import TABLES, established
-from harness.environment import Prepared
+from harness.environment import PreparedEnvironment
 from harness.environment.archive import flags_for
 from harness.environment.container_image import ContainerImage
 from harness.environment.java import Java
@@ -69,7 +69,7 @@ class DockerCluster(StartedCluster[DockerBroker]):
         self,
         spec: ClusterSpec,
         folder: Path,
-        prepared: Prepared,
+        prepared: PreparedEnvironment,
         supervisor: Supervisor,
         next_port: Callable[[], int],
     ) -> None:

@@ -11,7 +11,7 @@ from kafka.protocol.metadata import ApiVersionsRequest
 
 from harness.cluster.admin import ASK_TIMEOUT_S, NO_ERROR, RequestRefused
 from harness.cluster.messages import ConsumerGroupDescribeRequest, StreamsGroupDescribeRequest
-from harness.wire.protocol import KafkaConnection, Target, ask
+from harness.wire.protocol import KafkaConnection, Target, send_request
 
 GROUP_NOT_FOUND = 69
 NO_SUCH_GROUP = "Dead"
@@ -31,7 +31,7 @@ def members_of(port: Target, group: str, timeout_s: float = ASK_TIMEOUT_S) -> tu
 
 def groups_of(port: Target, timeout_s: float = ASK_TIMEOUT_S) -> dict[str, str]:
     """The groups that a broker coordinates, of all protocols, each with its state. Raises `WireError`."""
-    answer = ask(port, ListGroupsRequest(states_filter=[], version=4), timeout_s)
+    answer = send_request(port, ListGroupsRequest(states_filter=[], version=4), timeout_s)
     if answer.error_code != NO_ERROR:
         raise RequestRefused("listing the groups", answer.error_code)
     return {group.group_id: group.group_state for group in answer.groups}
@@ -43,7 +43,7 @@ def described(port: Target, group: str, timeout_s: float = ASK_TIMEOUT_S) -> tup
     """
     with KafkaConnection(port, timeout_s) as coordinator:
         request = DescribeGroupsRequest(groups=[group], include_authorized_operations=False, version=5)
-        state, members = _told(coordinator.ask(request, timeout_s), group)
+        state, members = _told(coordinator.send_request(request, timeout_s), group)
         if state == NO_SUCH_GROUP:
             state, members = _of_a_newer_protocol(coordinator, group, timeout_s)
     return state, members
@@ -53,11 +53,13 @@ def _of_a_newer_protocol(
     coordinator: KafkaConnection, group: str, timeout_s: float
 ) -> tuple[str, tuple[str, ...]]:
     """Its state and its members, where it is of one that the broker knows."""
-    known = {api.api_key for api in coordinator.ask(ApiVersionsRequest(version=0), timeout_s).api_keys}
+    known = {
+        api.api_key for api in coordinator.send_request(ApiVersionsRequest(version=0), timeout_s).api_keys
+    }
     for kind in NEWER:
         if kind.API_KEY in known:
             request = kind(group_ids=[group], include_authorized_operations=False, version=0)
-            state, members = _told(coordinator.ask(request, timeout_s), group)
+            state, members = _told(coordinator.send_request(request, timeout_s), group)
             if state != NO_SUCH_GROUP:
                 return state, members
     return NO_SUCH_GROUP, ()

@@ -18,9 +18,9 @@ from harness.cluster.started_node import START_TIMEOUT_S, PortTaken
 from harness.cluster.storage import features
 from harness.common.errors import StartFailed, UsageError, WaitTimeout
 from harness.common.waiting import wait_for
-from harness.environment import Prepared
+from harness.environment import PreparedEnvironment
 from harness.environment.jvm import STORAGE_TOOL, broker_command
-from harness.environment.ports import listens
+from harness.environment.ports import can_listen
 from harness.model.promises import FETCH
 from harness.network.proxied import ProxiedNetwork
 from harness.processes.spawn import Supervisor
@@ -63,7 +63,7 @@ class StartedCluster(ClusterQueries, ABC, Generic[N]):
         self,
         spec: ClusterSpec,
         folder: Path,
-        prepared: Prepared,
+        prepared: PreparedEnvironment,
         supervisor: Supervisor,
         next_port: Callable[[], int],
     ) -> None:
@@ -151,7 +151,7 @@ class StartedCluster(ClusterQueries, ABC, Generic[N]):
 
     def _ports(self) -> Callable[[], int]:
         """Where ports come from: those of a first try that are still free, then new ones."""
-        free = iter([port for port in self._taken if listens(port)])
+        free = iter([port for port in self._taken if can_listen(port)])
 
         def port() -> int:
             taken = next(free, None) or self._next_port()

@@ -6,7 +6,7 @@ from pathlib import Path
 from harness.cluster.start_diagnosis import diagnosis, port_taken
 from harness.common.errors import StartFailed, WaitTimeout
 from harness.common.waiting import wait_for
-from harness.wire.protocol import answers
+from harness.wire.protocol import is_answering
 
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 30.0
@@ -87,7 +87,7 @@ class StartedNode(ABC):
 
         def answering() -> bool:
             self.check_started()
-            return answers(self._port, 1.0)
+            return is_answering(self._port, 1.0)
 
         try:
             wait_for(answering, f"broker {self.id} to answer", START_TIMEOUT_S)

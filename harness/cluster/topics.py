@@ -8,7 +8,7 @@ from kafka.protocol.admin import CreateTopicsRequest, DeleteGroupsRequest, Delet
 from harness.cluster.admin import ASK_TIMEOUT_S, NO_ERROR, RequestRefused
 from harness.common.errors import UsageError
 from harness.model.pipeline import TopicSpec
-from harness.wire.protocol import Target, ask
+from harness.wire.protocol import Target, send_request
 
 UNKNOWN_TOPIC = 3
 TOPIC_ALREADY_EXISTS = 36
@@ -38,7 +38,7 @@ def create_topics(port: Target, topics: Sequence[TopicSpec], timeout_s: float) -
         topics=wanted, timeout_ms=int(timeout_s * 1000), validate_only=False, version=7
     )
     existing = []
-    for answer in ask(port, request, timeout_s).topics:
+    for answer in send_request(port, request, timeout_s).topics:
         if answer.error_code == TOPIC_ALREADY_EXISTS:
             existing.append(answer.name)
         elif answer.error_code in MISTAKES:
@@ -57,13 +57,13 @@ def delete_topics(port: Target, topics: Sequence[str], timeout_s: float) -> None
         timeout_ms=int(timeout_s * 1000),
         version=6,
     )
-    for answer in ask(port, request, timeout_s).responses:
+    for answer in send_request(port, request, timeout_s).responses:
         if answer.error_code not in (NO_ERROR, UNKNOWN_TOPIC):
             raise RequestRefused(f"deleting the topic {answer.name}", answer.error_code, answer.error_message)
 
 
 def delete_group(port: Target, group: str, timeout_s: float = ASK_TIMEOUT_S) -> None:
     """Delete a group without members at its coordinator; one that is not there is no error. Raises `RequestRefused`."""
-    (answer,) = ask(port, DeleteGroupsRequest(groups_names=[group], version=2), timeout_s).results
+    (answer,) = send_request(port, DeleteGroupsRequest(groups_names=[group], version=2), timeout_s).results
     if answer.error_code not in (NO_ERROR, GROUP_NOT_FOUND):
         raise RequestRefused(f"deleting the group {group}", answer.error_code)

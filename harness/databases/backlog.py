@@ -8,7 +8,7 @@ Backlog = Callable[[str, Range | None], int | None]
 """By a table and a range of its rows, how many are visible there that nobody has done; None: nobody can say now."""
 
 
-def nothing_stored(table: str, within: Range | None) -> int:
+def no_backlog(table: str, within: Range | None) -> int:
     """The `Backlog` of a pipeline that reads no table."""
     return 0
 
@@ -22,7 +22,7 @@ class DatabaseBacklog:
     def __call__(self, table: str, within: Range | None) -> int | None:
         """How many rows are left."""
         try:
-            return self._tables[table].pending(within)
+            return self._tables[table].count_pending(within)
         except DatabaseError:
             return None
 

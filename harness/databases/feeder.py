@@ -70,7 +70,7 @@ class TableFeeder:
 
     def run(self) -> None:
         """Once told to go, write what is due, tick by tick, until told to stop; then end what is open."""
-        self._control.tell(Report(ready=True))
+        self._control.report(Report(ready=True))
         self._control.await_go()
         begun = time.monotonic()
         while not self._control.stopping:
@@ -79,9 +79,9 @@ class TableFeeder:
             while due > 0 and (count := self._write(-(-due // CONNECTIONS))):
                 due -= count
             self._control.listen(TICK_S)
-            self._control.tell(Report(fed=self.acked))
+            self._control.report(Report(fed=self.acked))
         self._end_due(float("inf"))
-        self._control.tell(Report(fed=self.acked))
+        self._control.report(Report(fed=self.acked))
         for line in self._lines:
             line.inputs.close()
 

@@ -49,7 +49,7 @@ class CommitUnknown(DatabaseError):
     """The store did not say whether the transaction took effect."""
 
 
-class Overtaken(DatabaseError):
+class PositionConflict(DatabaseError):
     """The inputs are not at the place where this process had left them: another has gone on."""
 
 
@@ -68,8 +68,8 @@ class DatabaseTransaction(Protocol):
         """Set the state of a key, and count the change."""
         ...
 
-    def move(self, group: str, place: Place, known: int | None, following: int) -> None:
-        """Say that the inputs below `following` are applied. Raises `Overtaken` where they were not at `known`."""
+    def advance(self, group: str, place: Place, known: int | None, following: int) -> None:
+        """Say that the inputs below `following` are applied. Raises `PositionConflict` if they are not at `known`."""
         ...
 
 
@@ -129,11 +129,11 @@ class InputTable(Protocol):
         """Write an order and its row for each, in the transaction; gives their numbers."""
         ...
 
-    def take(self, most: int) -> list[TableRow]:
+    def take(self, max_records: int) -> list[TableRow]:
         """Lock the first rows that nobody has done or is about to do."""
         ...
 
-    def take_beyond(self, most: int) -> list[TableRow]:
+    def take_after_position(self, max_records: int) -> list[TableRow]:
         """The rows beyond the place that all who take have in common, which is locked; none while another has it."""
         ...
 
@@ -141,7 +141,7 @@ class InputTable(Protocol):
         """Mark rows as done."""
         ...
 
-    def move_beyond(self, number: int) -> None:
+    def move_position(self, number: int) -> None:
         """Move the common place."""
         ...
 
@@ -153,11 +153,11 @@ class InputTable(Protocol):
         """End the transaction without effect. Raises nothing: one whose connection broke has ended so."""
         ...
 
-    def pending(self, within: Range | None = None) -> int:
+    def count_pending(self, within: Range | None = None) -> int:
         """How many visible rows nobody has done yet."""
         ...
 
-    def whole(self) -> tuple[list[TableRow], int]:
+    def read_all(self) -> tuple[list[TableRow], int]:
         """All visible rows, by number, and a number that lies above all that were ever given."""
         ...
 
@@ -175,7 +175,7 @@ class Service(Protocol):
         ...
 
     @property
-    def well(self) -> bool:
+    def is_healthy(self) -> bool:
         """Whether it runs, or was killed on purpose."""
         ...
 
@@ -210,7 +210,7 @@ class DatabaseKind(Protocol):
         ...
 
     @property
-    def served(self) -> bool:
+    def has_server(self) -> bool:
         """Whether a server is behind it."""
         ...
 
@@ -218,7 +218,7 @@ class DatabaseKind(Protocol):
         """Where the store of a run is reached."""
         ...
 
-    def up(self, parts: DatabaseParts) -> AbstractContextManager[Service | None]:
+    def provide(self, parts: DatabaseParts) -> AbstractContextManager[Service | None]:
         """The store of a run, there for the length of the `with`; its server, if it has one.
 
         Raises `EnvironmentFailure`.

@@ -8,11 +8,11 @@ import psycopg
 from harness.databases.interface import (
     CommitUnknown,
     KeyState,
-    Overtaken,
     Place,
+    PositionConflict,
     SideEffect,
 )
-from harness.databases.postgres_inputs import INPUTS_SCHEMA, connected, told
+from harness.databases.postgres_inputs import INPUTS_SCHEMA, connect, translate_errors
 
 SCHEMA = f"""{INPUTS_SCHEMA}
 CREATE TABLE effects (id BIGSERIAL PRIMARY KEY, tab TEXT NOT NULL, value TEXT NOT NULL, output_name TEXT NOT NULL,
@@ -33,12 +33,12 @@ class PostgresTransaction:
 
     def add(self, effect: SideEffect) -> None:
         """Do something."""
-        with told():
+        with translate_errors():
             self._connection.execute(_ADD, (*_cells(effect), None))
 
     def add_once(self, effect: SideEffect) -> bool:
         """Do something, unless it was done for the same inputs before: a unique key says so."""
-        with told():
+        with translate_errors():
             done = self._connection.execute(
                 f"{_ADD} ON CONFLICT (tab, output_name, once) DO NOTHING", (*_cells(effect), effect.sources)
             )
@@ -46,16 +46,16 @@ class PostgresTransaction:
 
     def change(self, table: str, key: bytes, content: bytes | None) -> None:
         """Set the state of a key, and count the change."""
-        with told():
+        with translate_errors():
             self._connection.execute(
                 "INSERT INTO states (tab, key, content, changes) VALUES (%s, %s, %s, 1) ON CONFLICT (tab, key) "
                 "DO UPDATE SET content = excluded.content, changes = states.changes + 1",
                 (table, key, content),
             )
 
-    def move(self, group: str, place: Place, known: int | None, following: int) -> None:
+    def advance(self, group: str, place: Place, known: int | None, following: int) -> None:
         """Say how far the inputs are applied."""
-        with told():
+        with translate_errors():
             if known is None:
                 done = self._connection.execute(
                     "INSERT INTO positions VALUES (%s, %s, %s, %s) ON CONFLICT DO NOTHING",
@@ -67,13 +67,13 @@ class PostgresTransaction:
                     (following, group, *place, known),
                 )
         if done.rowcount != 1:
-            raise Overtaken(
+            raise PositionConflict(
                 f"the inputs of {place[0]}/{place[1]} were not applied up to {0 if known is None else known}: "
                 "another process has gone on"
             )
 
 
-class PostgresStore:
+class PostgresDatabase:
     """A `Database`. After an error the next call connects anew."""
 
     def __init__(self, conninfo: str) -> None:
@@ -128,9 +128,9 @@ class PostgresStore:
 
     @contextmanager
     def _connected(self) -> Iterator[psycopg.Connection]:
-        with told():
+        with translate_errors():
             if self._connection is None or self._connection.closed:
-                self._connection = connected(self._conninfo)
+                self._connection = connect(self._conninfo)
             yield self._connection
 
 

@@ -24,7 +24,7 @@ _ROW = "value, key, content, id"
 
 
 @contextmanager
-def told() -> Iterator[None]:
+def translate_errors() -> Iterator[None]:
     """Errors of the driver as `DatabaseError`."""
     try:
         yield
@@ -32,7 +32,7 @@ def told() -> Iterator[None]:
         raise DatabaseError(f"{type(error).__name__}: {str(error).strip()}") from error
 
 
-def connected(conninfo: str) -> psycopg.Connection:
+def connect(conninfo: str) -> psycopg.Connection:
     """A connection whose transactions begin and end where they are told to. Raises `psycopg.Error`."""
     return psycopg.connect(conninfo, autocommit=True)
 
@@ -57,19 +57,20 @@ class PostgresInputs:
             numbers += [int(number) for (number,) in given]
         return numbers
 
-    def take(self, most: int) -> list[TableRow]:
+    def take(self, max_records: int) -> list[TableRow]:
         """Lock the first rows that nobody has done or is about to do."""
         return _rows(
             self._do(
-                f"SELECT {_ROW} FROM outbox WHERE NOT sent ORDER BY id LIMIT %s FOR UPDATE SKIP LOCKED", most
+                f"SELECT {_ROW} FROM outbox WHERE NOT sent ORDER BY id LIMIT %s FOR UPDATE SKIP LOCKED",
+                max_records,
             )
         )
 
-    def take_beyond(self, most: int) -> list[TableRow]:
+    def take_after_position(self, max_records: int) -> list[TableRow]:
         """The rows beyond the place that all who take have in common."""
         for (beyond,) in self._do("SELECT beyond FROM relayed FOR UPDATE SKIP LOCKED"):
             return _rows(
-                self._do(f"SELECT {_ROW} FROM outbox WHERE id > %s ORDER BY id LIMIT %s", beyond, most)
+                self._do(f"SELECT {_ROW} FROM outbox WHERE id > %s ORDER BY id LIMIT %s", beyond, max_records)
             )
         return []
 
@@ -77,7 +78,7 @@ class PostgresInputs:
         """Mark rows as done."""
         self._do("UPDATE outbox SET sent = TRUE WHERE id = ANY(%s)", list(numbers))
 
-    def move_beyond(self, number: int) -> None:
+    def move_position(self, number: int) -> None:
         """Move the common place."""
         self._do("UPDATE relayed SET beyond = %s", number)
 
@@ -102,7 +103,7 @@ class PostgresInputs:
                 self.close()
         self._begun = False
 
-    def pending(self, within: Range | None = None) -> int:
+    def count_pending(self, within: Range | None = None) -> int:
         """How many visible rows nobody has done yet."""
         first, following = within or (0, 1 << 62)
         ((count,),) = self._do(
@@ -112,7 +113,7 @@ class PostgresInputs:
         self.commit()
         return int(count)
 
-    def whole(self) -> tuple[list[TableRow], int]:
+    def read_all(self) -> tuple[list[TableRow], int]:
         """All visible rows, by number, and a number that lies above all that were ever given."""
         rows = self._do(f"SELECT {_ROW}, sent OR id <= beyond FROM outbox, relayed ORDER BY id")
         ((last,),) = self._do("SELECT last_value FROM outbox_id_seq")
@@ -129,9 +130,9 @@ class PostgresInputs:
     def _do(self, statement: str, *parameters: object) -> list[TupleRow]:
         """A statement of the transaction, which begins with the first."""
         try:
-            with told():
+            with translate_errors():
                 if self._connection is None or (self._connection.closed and not self._begun):
-                    self._connection = connected(self._conninfo)
+                    self._connection = connect(self._conninfo)
                 if not self._begun:
                     self._connection.execute("BEGIN")
                     self._begun = True

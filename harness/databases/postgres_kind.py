@@ -12,14 +12,14 @@ class PostgresKind:
     """A `DatabaseKind`."""
 
     name = "postgres"
-    served = True
+    has_server = True
 
     def address(self, folder: Path) -> str:
         """A file that says how the server is reached: its port is not known before it is started."""
         return str(folder / "postgres.conninfo")
 
     @contextmanager
-    def up(self, parts: DatabaseParts) -> Iterator[Service]:
+    def provide(self, parts: DatabaseParts) -> Iterator[Service]:
         """A server with empty tables. Its data go with the run; its log stays."""
         import psycopg
 
@@ -43,9 +43,9 @@ class PostgresKind:
 
     def connect(self, address: str) -> Database:
         """The store, for one process."""
-        from harness.databases.postgres import PostgresStore
+        from harness.databases.postgres import PostgresDatabase
 
-        return PostgresStore(_conninfo(address))
+        return PostgresDatabase(_conninfo(address))
 
     def inputs(self, address: str) -> InputTable:
         """Its outbox."""

@@ -69,7 +69,7 @@ class PostgresServer:
         return f"host={HOST} port={self._port} user={USER} dbname=postgres connect_timeout=5"
 
     @property
-    def well(self) -> bool:
+    def is_healthy(self) -> bool:
         """Whether it runs, or was killed on purpose."""
         return self._killed or (self._child is not None and self._child.poll() is None)
 

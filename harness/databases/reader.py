@@ -48,14 +48,14 @@ class DatabaseReader:
 
     def run(self) -> None:
         """Read every table, and say how many rows each has."""
-        self._control.tell(Report(ready=True))
+        self._control.report(Report(ready=True))
         ends = {partition_key(table, 0): self._read(table) for table in self._tables}
         self._parts.finish()
         # A store has no aborted rows, so both levels read the same. One of them states what is expected.
         for level in Isolation:
             said = ends if level is Isolation.READ_UNCOMMITTED else _without_expected(ends)
             self._journal.write(EndsRead(level.value, said))
-        self._control.tell(Report(reached=len(ends)))
+        self._control.report(Report(reached=len(ends)))
         self._store.close()
 
     def _read(self, table: str) -> ReadEnd:
@@ -70,7 +70,7 @@ class DatabaseReader:
         end = len(rows)
         due = 0
         if table in self._inputs:
-            found, end = self._inputs[table].whole()
+            found, end = self._inputs[table].read_all()
             due = sum(self._expected(table, tp, row) for row in found)
             rows = [(tp, row.number, *self._input(row)) for row in found]
         op, count = self._journal.number(), len(rows)
@@ -80,7 +80,7 @@ class DatabaseReader:
             self._parts.extend("records", count, *columns)
             tps, offsets, values = columns[:3]
             self._parts.extend("polls", count, op, list(range(count)), tps, offsets, values, return_ns)
-        self._control.tell(Report(given=count))
+        self._control.report(Report(given=count))
         # The end of a table is known without a mark: it is as if one stood behind the last row.
         return ReadEnd(0, end + 1, count, end, due)
 

@@ -4,4 +4,4 @@ from harness.databases.interface import DatabaseKind
 from harness.databases.postgres_kind import PostgresKind
 from harness.databases.sqlite import Sqlite
 
-STORES: dict[str, DatabaseKind] = {kind.name: kind for kind in (Sqlite(), PostgresKind())}
+DATABASES: dict[str, DatabaseKind] = {kind.name: kind for kind in (Sqlite(), PostgresKind())}

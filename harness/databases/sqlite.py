@@ -11,8 +11,8 @@ from harness.databases.interface import (
     DatabaseParts,
     InputTable,
     KeyState,
-    Overtaken,
     Place,
+    PositionConflict,
     SideEffect,
 )
 
@@ -71,7 +71,7 @@ class SqliteTransaction:
                 (table, key, content),
             )
 
-    def move(self, group: str, place: Place, known: int | None, following: int) -> None:
+    def advance(self, group: str, place: Place, known: int | None, following: int) -> None:
         """Say how far the inputs are applied."""
         with _told():
             if known is None:
@@ -85,13 +85,13 @@ class SqliteTransaction:
                     (following, group, *place, known),
                 )
         if done.rowcount != 1:
-            raise Overtaken(
+            raise PositionConflict(
                 f"the inputs of {place[0]}/{place[1]} were not applied up to {0 if known is None else known}: "
                 "another process has gone on"
             )
 
 
-class SqliteStore:
+class SqliteDatabase:
     """A `Database`."""
 
     def __init__(self, path: Path) -> None:
@@ -152,14 +152,14 @@ class Sqlite:
     """A `DatabaseKind`."""
 
     name = "sqlite"
-    served = False
+    has_server = False
 
     def address(self, folder: Path) -> str:
         """The file."""
         return str(folder / "store.sqlite")
 
     @contextmanager
-    def up(self, parts: DatabaseParts) -> Iterator[None]:
+    def provide(self, parts: DatabaseParts) -> Iterator[None]:
         """Make the file. It stays: whoever reads the run can look into it."""
         with _told():
             connection = sqlite3.connect(self.address(parts.folder))
@@ -168,9 +168,9 @@ class Sqlite:
             connection.close()
         yield
 
-    def connect(self, address: str) -> SqliteStore:
+    def connect(self, address: str) -> SqliteDatabase:
         """The store, for one process."""
-        return SqliteStore(Path(address))
+        return SqliteDatabase(Path(address))
 
     def inputs(self, address: str) -> InputTable:
         """There is none: writers of SQLite wait for each other, and no two transactions of them are open at once."""

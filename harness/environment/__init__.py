@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedEnvironment:
     """Everything that a cluster is started from; nothing of it is fetched or built any more."""
 
     kafka: "KafkaDistribution"

@@ -40,7 +40,7 @@ log.dirs={data}
 _log = logging.getLogger(__name__)
 
 
-def archive_place(java: Java, kafka: KafkaDistribution, cache: Path) -> Path:
+def archive_path(java: Java, kafka: KafkaDistribution, cache: Path) -> Path:
     """Where the archive lies, or will lie. Another build of Java, or jars copied anew, need another one."""
     times = [path.stat().st_mtime_ns if path.exists() else 0 for path in kafka.class_path]
     what = repr((java.home, java.release, jvm_flags(java), kafka.class_path, times))
@@ -55,7 +55,7 @@ def archive_flags(
 
     None if it cannot be made: brokers then only start more slowly, and why is logged.
     """
-    place = archive_place(java, kafka, cache)
+    place = archive_path(java, kafka, cache)
 
     def build(folder: Path) -> None:
         if builder:

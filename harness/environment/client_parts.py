@@ -46,7 +46,7 @@ class ClientParts:
         return {"PYTHONPATH": os.pathsep.join([str(self.folder), *([before] if before else [])])}
 
 
-def client_parts(
+def fetch_client(
     version: ClientVersion, cache: Path, say: Callable[[str], None], *, mirror: str | None = None
 ) -> ClientParts:
     """Find or fetch it. `mirror`: a Maven repository, for a client of Java; pip has settings of its own.
@@ -75,7 +75,7 @@ def _java(version: ClientVersion, cache: Path, say: Callable[[str], None], mirro
 def _librdkafka(
     version: ClientVersion, cache: Path, say: Callable[[str], None], mirror: str | None
 ) -> ClientParts:
-    wheels = wheels_here(version)
+    wheels = matching_wheels(version)
 
     def build(folder: Path) -> None:
         if find_spec("pip") is None:
@@ -91,7 +91,7 @@ def _librdkafka(
     return ClientParts(version, provide(cache, name, build, disk_mb=NEEDS_MB))
 
 
-def wheels_here(version: ClientVersion) -> list[str]:
+def matching_wheels(version: ClientVersion) -> list[str]:
     """The sha256 of each wheel that may fit this Python and platform; raises `EnvironmentFailure` where none does."""
     python = f"cp{sys.version_info.major}{sys.version_info.minor}"
     wheels = _wheels(version)

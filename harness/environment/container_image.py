@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.common.errors import EnvironmentFailure, FetchFailed
 from harness.containers.daemon import platform_of, said, shortened
-from harness.environment.archive import archive_flags, archive_place
+from harness.environment.archive import archive_flags, archive_path
 from harness.environment.cache import locked
 from harness.environment.java import bundled_java
 from harness.environment.kafka import KafkaDistribution
@@ -136,7 +136,7 @@ def _built(
 
 def _build(client: "DockerClient", name: str, kafka: KafkaDistribution, cache: Path) -> None:
     java = bundled_java()
-    archive = archive_place(java, kafka, cache) if archive_flags(java, kafka, cache) else None
+    archive = archive_path(java, kafka, cache) if archive_flags(java, kafka, cache) else None
     repository, _, tag = name.partition(":")
     changes = [
         f"ENV JAVA_HOME={JAVA_HOME} JAVA_VERSION={java.version} PATH=/bin",

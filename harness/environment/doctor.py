@@ -10,10 +10,10 @@ from pathlib import Path
 
 from harness.common.errors import FencepostError
 from harness.containers.daemon import connect
-from harness.environment.archive import archive_place
+from harness.environment.archive import archive_path
 from harness.environment.cache import VARIABLE, cache_folder
 from harness.environment.java import java
-from harness.environment.kafka import located, own_repository, versions
+from harness.environment.kafka import local_maven_folder, locate_kafka, versions
 from harness.environment.ports import HOST, SIZE, PortBlock
 from harness.environment.postgres import postgres
 from harness.environment.resources import free_disk_mb, free_memory_mb
@@ -88,7 +88,7 @@ def _writable(folder: Path) -> bool:
 
 def _kafka(cache: Path, version: str) -> Requirement:
     name = f"Kafka {version}"
-    jars = located(version, cache).class_path
+    jars = locate_kafka(version, cache).class_path
     lacking = [jar for jar in jars if not jar.exists()]
     folder = jars[0].parent
     if not lacking:
@@ -101,7 +101,7 @@ def _kafka(cache: Path, version: str) -> Requirement:
         name,
         True,
         "not here yet",
-        f"{_FIRST_RUN} (46 MB); without a network copy {cache} or {own_repository()} from another machine, "
+        f"{_FIRST_RUN} (46 MB); without a network copy {cache} or {local_maven_folder()} from another machine, "
         "or use --set mirror=URL",
         later=True,
     )
@@ -152,7 +152,7 @@ def _java_client() -> Requirement:
 
 def _archive(cache: Path, version: str, java_choice: str) -> Requirement:
     try:
-        place = archive_place(java(java_choice), located(version, cache), cache)
+        place = archive_path(java(java_choice), locate_kafka(version, cache), cache)
     except FencepostError as error:
         return Requirement("archive", True, f"none ({error})")
     if place.exists():

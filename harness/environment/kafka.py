@@ -55,10 +55,10 @@ def versions() -> tuple[str, ...]:
     return tuple(sorted(found, key=lambda version: [int(part) for part in version.split(".")], reverse=True))
 
 
-def located(version: str, cache: Path) -> KafkaDistribution:
+def locate_kafka(version: str, cache: Path) -> KafkaDistribution:
     """Where the jars of a version lie, or will lie; raises `UsageError` for one that is not pinned."""
     folder = cache / f"kafka-{version}"
-    return KafkaDistribution(version, tuple(folder / jar.name for jar in pinned(version)))
+    return KafkaDistribution(version, tuple(folder / jar.name for jar in pinned_jars(version)))
 
 
 def kafka(version: str, cache: Path, *, mirror: str | None = None) -> KafkaDistribution:
@@ -67,7 +67,7 @@ def kafka(version: str, cache: Path, *, mirror: str | None = None) -> KafkaDistr
     `mirror` is the URL of a Maven repository (http, https or file) to use instead of Maven Central.
     Raises `UsageError` for a version that is not pinned, and `FetchFailed`.
     """
-    jars = pinned(version)
+    jars = pinned_jars(version)
 
     def build(folder: Path) -> None:
         try:
@@ -80,10 +80,10 @@ def kafka(version: str, cache: Path, *, mirror: str | None = None) -> KafkaDistr
             ) from error
 
     provide(cache, f"kafka-{version}", build, disk_mb=NEEDS_MB)
-    return located(version, cache)
+    return locate_kafka(version, cache)
 
 
-def pinned(version: str) -> list[Jar]:
+def pinned_jars(version: str) -> list[Jar]:
     """The lock of a version; raises `UsageError` if there is none."""
     if version not in versions():
         raise UsageError(unknown("pinned Kafka version", version, versions()))
@@ -124,11 +124,13 @@ def _fetch_one(jar: Jar, folder: Path, mirror: str | None, over: threading.Event
         place.unlink()
         failure = EnvironmentFailure("its sha256 is not the pinned one")
     source = mirror or "Maven Central"
-    tried = f"{jar.name} was not in {own_repository()}, and {source} gave no good copy ({_short(failure)})"
+    tried = (
+        f"{jar.name} was not in {local_maven_folder()}, and {source} gave no good copy ({_short(failure)})"
+    )
     raise FetchFailed(redact_text(tried))
 
 
-def own_repository() -> Path:
+def local_maven_folder() -> Path:
     """The folder in which Maven keeps what it has fetched on this machine."""
     chosen = os.environ.get("M2_REPO")
     return Path(chosen) if chosen else Path("~/.m2/repository").expanduser()
@@ -136,7 +138,7 @@ def own_repository() -> Path:
 
 def _own(jar: Jar, place: Path) -> bool:
     """Copy a jar from the machine's own Maven folder; False if there is none or not the pinned one."""
-    folder = own_repository() / jar.group.replace(".", "/") / jar.artifact / jar.version
+    folder = local_maven_folder() / jar.group.replace(".", "/") / jar.artifact / jar.version
     try:
         shutil.copyfile(folder / jar.name, place)
     except OSError:

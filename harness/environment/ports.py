@@ -57,7 +57,7 @@ class PortBlock:
         while self._next < self.first + SIZE:
             port = self._next
             self._next += 1
-            if listens(port):
+            if can_listen(port):
                 return port
             if self._fixed:
                 raise EnvironmentFailure(
@@ -100,7 +100,7 @@ class PortBlock:
         return True
 
 
-def listens(port: int) -> bool:
+def can_listen(port: int) -> bool:
     """Whether a server can listen on the port now."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the servers do

@@ -5,12 +5,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from harness.containers.daemon import connect, platform_of
-from harness.environment import Prepared
-from harness.environment.archive import archive_flags, archive_place
+from harness.environment import PreparedEnvironment
+from harness.environment.archive import archive_flags, archive_path
 from harness.environment.builder import Builder
 from harness.environment.container_image import container_image
 from harness.environment.java import java
-from harness.environment.kafka import kafka, located
+from harness.environment.kafka import kafka, locate_kafka
 from harness.environment.platforms import Platform
 from harness.environment.postgres import postgres
 from harness.environment.toxiproxy import (
@@ -33,13 +33,13 @@ def prepare(
     mirror: str | None = None,
     postgres_choice: str | None = None,
     image_choice: str | None = None,
-) -> Prepared:
+) -> PreparedEnvironment:
     """Prepare; `say` is told of everything that takes time. Without a `postgres_choice` there is no PostgreSQL,
     without an `image_choice` no image for containers.
 
     Raises `UsageError` for a choice that cannot be, `FetchFailed`, or another `EnvironmentFailure`.
     """
-    jars = located(kafka_version, cache)
+    jars = locate_kafka(kafka_version, cache)
     found = java(java_choice)
     database = None if postgres_choice is None else postgres(postgres_choice)
     daemon = None if image_choice is None else connect()  # before anything is fetched for nothing
@@ -50,7 +50,7 @@ def prepare(
         if not jars.class_path[0].parent.exists():
             say(f"fetching Kafka {kafka_version} into {cache} (46 MB, once)")
         distribution = kafka(kafka_version, cache, mirror=mirror)
-        if not archive_place(found, distribution, cache).exists():
+        if not archive_path(found, distribution, cache).exists():
             say(f"making an archive of Kafka's classes for Java {found.version} (once)")
         flags = archive_flags(found, distribution, cache, builder=builder)
         image = (
@@ -58,7 +58,9 @@ def prepare(
             if daemon and image_choice
             else None
         )
-        return Prepared(distribution, found, proxies.result(), tuple(flags), cache, database, image)
+        return PreparedEnvironment(
+            distribution, found, proxies.result(), tuple(flags), cache, database, image
+        )
 
 
 def _proxies(

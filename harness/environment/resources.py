@@ -21,7 +21,7 @@ def free_memory_mb() -> int:
     return int(min(free, max(0, limit - used)) // MB)
 
 
-def side_by_side(memory_mb: int, cores: int) -> int:
+def max_parallel_runs(memory_mb: int, cores: int) -> int:
     """How many runs, each of so much memory and so many cores, this machine has room for; 1 at least."""
     return max(1, min(free_memory_mb() // memory_mb, (psutil.cpu_count() or 1) // cores))
 

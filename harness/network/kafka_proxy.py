@@ -19,12 +19,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.clients.client_properties import connect_with
+from harness.clients.client_properties import use_client_config
 from harness.common.errors import EnvironmentFailure
 from harness.network.kafka_answers import HOST, AddressMap, concerns, rewritten
 from harness.processes.encoding import decode
-from harness.wire.protocol import LARGEST_ANSWER, Address, WireError, decoded, encoded
-from harness.wire.security import exchange, tls_refusal
+from harness.wire.protocol import LARGEST_ANSWER, Address, WireError, decode_response, encode_request
+from harness.wire.security import sasl_requests, tls_refusal
 
 CONNECT_TIMEOUT_S = 10.0
 BUFFER_BYTES = 1 << 20
@@ -95,7 +95,7 @@ class ProxyPort:
         return reader, writer
 
     async def _introduced(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        steps = exchange(self._broker.security, self._broker.host, str(self._broker))
+        steps = sasl_requests(self._broker.security, self._broker.host, str(self._broker))
 
         def next_request(answer: Any) -> Any:
             with suppress(StopIteration):
@@ -107,8 +107,8 @@ class ProxyPort:
             request := await asyncio.to_thread(next_request, answer)
         ) is not None:  # it may ask for a token
             number += 1
-            writer.write(encoded(request, number))
-            answer = decoded(request, (await _message(reader))[4:], str(self._broker))
+            writer.write(encode_request(request, number))
+            answer = decode_response(request, (await _message(reader))[4:], str(self._broker))
 
     async def _requests(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, asked: deque[tuple[int, int, int]]
@@ -156,7 +156,7 @@ async def _message(reader: asyncio.StreamReader) -> bytes:
 
 async def carry(spec: ProxySpec) -> None:
     """Listen on every port until the process is ended."""
-    security = connect_with(spec.client_config).security
+    security = use_client_config(spec.client_config).security
     context = security.context() if security.tls else None
     servers = []  # which must be kept
     for endpoint, ports in spec.ports.items():

@@ -21,7 +21,7 @@ from harness.network.toxics import Toxic, toxics_of
 from harness.network.toxiproxy import Proxy, Toxiproxy, ToxiproxyError
 from harness.network.traffic import Ports, Received, SocketMeter
 from harness.results.wording import several
-from harness.wire.protocol import answers
+from harness.wire.protocol import is_answering
 
 PROBE_TIMEOUT_S = 0.4
 _SILENT = "a request through it stays unanswered, and a connection that bypasses it is answered"
@@ -95,11 +95,11 @@ class ProxiedNetwork:
 
     def passes(self, link: str, timeout_s: float | None = None) -> bool:
         """Whether a request through the link's proxy is answered."""
-        return answers(self._links[link].listen_port, timeout_s or self._probe_timeout_s)
+        return is_answering(self._links[link].listen_port, timeout_s or self._probe_timeout_s)
 
     def reaches(self, link: str) -> bool:
         """Whether the same request is answered when it goes round the proxy."""
-        return answers(self._links[link].upstream_port, self._probe_timeout_s)
+        return is_answering(self._links[link].upstream_port, self._probe_timeout_s)
 
     @contextmanager
     def impose(self, links: Sequence[str], effect: LinkEffect) -> Iterator["LinkCut"]:

@@ -32,7 +32,7 @@ class BatchOffsets:
         return cls(claims, partitions)
 
     @property
-    def firsts(self) -> list[StartPosition]:
+    def first_positions(self) -> list[StartPosition]:
         """Where the batch began."""
         return [StartPosition(*self.partitions[key], first) for key, (first, _) in self.claims.items()]
 
@@ -40,13 +40,13 @@ class BatchOffsets:
         """How many records of a batch are from these partitions."""
         return sum(partition_key(one.topic(), one.partition()) in self.claims for one in batch)
 
-    def by_key(self) -> dict[str, "BatchOffsets"]:
+    def split_by_partition(self) -> dict[str, "BatchOffsets"]:
         """Those of each partition, by its name."""
         return {
             key: BatchOffsets({key: claim}, {key: self.partitions[key]}) for key, claim in self.claims.items()
         }
 
-    def to_commit(self, metadata: str) -> list[StartPosition]:
+    def positions_to_commit(self, metadata: str) -> list[StartPosition]:
         """The offsets that say that the batch is done; the metadata names the operation."""
         return [
             StartPosition(*self.partitions[key], following, metadata)
@@ -68,7 +68,7 @@ class BatchOffsets:
                 consumer.seek(position)
 
     @staticmethod
-    def delivered(batch: Sequence[ClientRecord]) -> dict[str, list[Any]]:
+    def delivered_records(batch: Sequence[ClientRecord]) -> dict[str, list[Any]]:
         """Offset and value of each record, by partition, in the order of delivery."""
         records: dict[str, list[Any]] = {}
         for message in batch:

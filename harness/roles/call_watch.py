@@ -54,9 +54,9 @@ class CallWatch:
         self._seen = now
         if self._told is not None and now is not self._told:
             self._told = None
-            self._control.tell(Report(since_ns=0))  # it has come back
+            self._control.report(Report(since_ns=0))  # it has come back
         if now is not None and self._told is None and self._looks >= LONG_LOOKS:
             self._told = now
             since_ns = self._journal.now_ns() - (time.monotonic_ns() - now.since_ns)
             self._journal.write(ErrorNoted(op=now.op, waits=now.name, since=since_ns))
-            self._control.tell(Report(waits=now.name, since_ns=since_ns))
+            self._control.report(Report(waits=now.name, since_ns=since_ns))

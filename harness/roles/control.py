@@ -31,7 +31,7 @@ class Control:
         if channel is not None:
             self._poll.register(channel, select.POLLIN)
 
-    def tell(self, report: Report) -> None:
+    def report(self, report: Report) -> None:
         """Send a report; a run that has gone away is no reason to fail."""
         if self._channel is None:
             return
@@ -54,7 +54,7 @@ class Control:
         self.listen()
         return self._armed == step.value
 
-    def reach(self, step: WorkerStep, asked: str | None = None, claims: Claims | None = None) -> None:
+    def pause_at(self, step: WorkerStep, asked: str | None = None, claims: Claims | None = None) -> None:
         """Be at a step: if it is armed, tell so and wait there until told to go.
 
         `asked` says how the transaction at hand is to end, for a fault that wants only one kind.
@@ -63,7 +63,7 @@ class Control:
         if self._armed != step.value or (self._asked is not None and asked != self._asked):
             return
         self._armed = None
-        self.tell(Report(at=step.value, claims=claims))
+        self.report(Report(at=step.value, claims=claims))
         self._go = False
         while not self._go and self._take():
             pass

@@ -18,7 +18,7 @@ Place = tuple[str, int]
 PROBE_TIMEOUT_S = 10.0
 
 
-def unread(bootstrap: str, positions: Mapping[Place, int]) -> int:
+def count_unread(bootstrap: str, positions: Mapping[Place, int]) -> int:
     """How many visible records stand at or above these positions.
 
     Markers take offsets too, so a position below the end may have nothing above it. Raises
@@ -70,7 +70,7 @@ def write_sentinels(bootstrap: str, places: Sequence[Place], timeout_s: float) -
 
     def answered(error: KafkaError | None, _: object) -> None:
         if error is not None:
-            failed.append(librdkafka.words(error))
+            failed.append(librdkafka.describe_error(error))
 
     for topic, partition in places:
         name = f"{SENTINEL_VALUE}:{topic}/{partition}"

@@ -71,7 +71,7 @@ class Feeder:
 
     def run(self) -> None:
         """Once told to go, send what is due, tick by tick, until told to stop; then wait for the answers."""
-        self._control.tell(Report(ready=True))
+        self._control.report(Report(ready=True))
         self._control.await_go()
         begun = time.monotonic()
         while not self._control.stopping:
@@ -83,9 +83,9 @@ class Feeder:
                     self._send(line, due)
             self._producer.poll(TICK_S)
             self._control.listen()
-            self._control.tell(Report(fed=self.acked))
+            self._control.report(Report(fed=self.acked))
         self._producer.flush(FLUSH_TIMEOUT_S)
-        self._control.tell(Report(fed=self.acked))
+        self._control.report(Report(fed=self.acked))
 
     def _send(self, line: FeedState, count: int) -> None:
         topic = line.feed.topic
@@ -125,7 +125,7 @@ class Feeder:
                 if error.args[0].code() != KafkaError.MSG_SIZE_TOO_LARGE:
                     raise
                 raise UsageError(
-                    f"an input is too large for {topic}: {librdkafka.words(error.args[0])}"
+                    f"an input is too large for {topic}: {librdkafka.describe_error(error.args[0])}"
                 ) from error
             else:
                 return
@@ -136,7 +136,7 @@ class Feeder:
             chunk.acks[n] = (cast(int, message.partition()), message.offset())
             self.acked += 1
         else:
-            chunk.error = librdkafka.words(error)
+            chunk.error = librdkafka.describe_error(error)
         if chunk.answered == len(chunk.acks):
             outcome = Outcome.INFO if chunk.error else Outcome.OK
             self._journal.write(Completed(outcome, "send", 0, chunk.op, acks=chunk.acks, error=chunk.error))

@@ -36,7 +36,7 @@ from harness.record.naming import (
 from harness.record.partitions import PartitionIds
 from harness.record.parts import PartWriter
 from harness.roles.control import Control
-from harness.roles.start_offsets import beginnings
+from harness.roles.start_offsets import first_offsets
 
 BATCH = 2_000
 NOTHING = ""
@@ -88,7 +88,7 @@ class FinalReader:
         settings = librdkafka.reader(bootstrap, journal.name, isolation)
         self._consumer = Consumer(settings | {"enable.partition.eof": bool(self._foreign.until)})
         # Where it begins is asked first: librdkafka puts off its own question by half a second.
-        known = beginnings(self._consumer, places, FIRST_ASKED_S)
+        known = first_offsets(self._consumer, places, FIRST_ASKED_S)
         self._consumer.assign(
             [KafkaTopicPartition(*place, known.get(place, OFFSET_BEGINNING)) for place in places]
         )
@@ -105,11 +105,11 @@ class FinalReader:
         """Read until every sentinel was met, or until told to stop; then say from where on and how far. The consumer is
         left to the end of the process, as that of an observer.
         """
-        self._control.tell(Report(ready=True))
+        self._control.report(Report(ready=True))
         self._read_all()
         self._parts.finish()
         self._journal.write(EndsRead(self._isolation.value, self._ends()))
-        self._control.tell(Report(reached=sum(offset is not None for offset in self._sentinels.values())))
+        self._control.report(Report(reached=sum(offset is not None for offset in self._sentinels.values())))
 
     def _read_all(self) -> None:
         given = 0
@@ -125,7 +125,7 @@ class FinalReader:
                 else:
                     self._contents(batch)
                 given += len(batch)
-                self._control.tell(Report(given=given))
+                self._control.report(Report(given=given))
 
     def _came_to(self, place: TopicPartition, offset: int) -> None:
         """There is nothing more to read now: markers have offsets, too."""
@@ -136,17 +136,17 @@ class FinalReader:
 
     def _ends(self) -> dict[str, ReadEnd]:
         """How far each partition was read, and where its log begins by now; without a leader it is left out."""
-        firsts = beginnings(self._consumer, list(self._tps), BEGINNINGS_TIMEOUT_S)
+        first_positions = first_offsets(self._consumer, list(self._tps), BEGINNINGS_TIMEOUT_S)
         return {
             partition_key(*place): ReadEnd(
-                firsts[place],
+                first_positions[place],
                 self._next[tp],
                 self._read[tp],
                 self._sentinels[tp],
                 self._due[tp] if self._states else None,
             )
             for place, tp in self._tps.items()
-            if place in firsts
+            if place in first_positions
         }
 
     def _take(self, message: ClientRecord, sentinel: bool) -> tuple[int, int]:

@@ -42,7 +42,7 @@ class Observer:
 
         The consumer is left to the end of the process: it has no group to leave, and to close it often takes a second.
         """
-        self._control.tell(Report(ready=True))
+        self._control.report(Report(ready=True))
         deadline: float | None = None
         while self._goes_on(deadline):
             if self._control.stopping:
@@ -53,7 +53,7 @@ class Observer:
             batch = consume(self._consumer, BATCH, 0.2, self._met, self._ends.__setitem__)
             if batch:
                 op = self._journal.number()
-                self._journal.write(Polled(0, op, call_ns, BatchOffsets.delivered(batch)))
+                self._journal.write(Polled(0, op, call_ns, BatchOffsets.delivered_records(batch)))
                 self._given.add(batch)
         self._journal.write(EndsRead(Isolation.READ_COMMITTED.value, self._given.ends, self._errors))
 
@@ -67,4 +67,4 @@ class Observer:
     def _met(self, error: KafkaError) -> None:
         """Note an error of the consumer, with how many there have been."""
         self._errors += 1
-        self._journal.write(ErrorNoted(error=librdkafka.words(error), errors=self._errors))
+        self._journal.write(ErrorNoted(error=librdkafka.describe_error(error), errors=self._errors))

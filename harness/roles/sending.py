@@ -14,7 +14,7 @@ class DeliveryFailed(Exception):
     """A record was not acknowledged."""
 
 
-class Sending:
+class RecordSender:
     """The records of one operation, and their acknowledgements."""
 
     def __init__(self, producer: ProducerClient, count: int, *, lenient: bool = False) -> None:

@@ -12,7 +12,7 @@ LEAST_S = 0.1
 """For each partition that is asked for alone, however little time is left."""
 
 
-def beginnings(
+def first_offsets(
     consumer: Consumer, places: Sequence[TopicPartition], timeout_s: float
 ) -> dict[TopicPartition, int]:
     """The first offset of each partition; without those of which no leader has answered in time.

@@ -26,7 +26,7 @@ from harness.record.events import Completed, EndInvoked, ErrorNoted, Invoked
 from harness.record.journal import Journal
 from harness.roles.calls import Calls
 from harness.roles.control import Control
-from harness.roles.sending import DeliveryFailed, Sending
+from harness.roles.sending import DeliveryFailed, RecordSender
 
 STEP_TIMEOUT_S = 10.0
 COMMIT_PATIENCE_S = 40.0
@@ -37,11 +37,13 @@ COMMIT_PATIENCE_S = 40.0
 class ErrorHandling:
     """How a producer's owner takes what goes wrong; the default is right."""
 
-    swallows: bool = False  # a record that the client itself refuses is left out, and the rest is committed
-    commit_patience_s: float = COMMIT_PATIENCE_S
+    skips_refused_records: bool = (
+        False  # a record that the client itself refuses is left out, and the rest is committed
+    )
+    commit_timeout_s: float = COMMIT_PATIENCE_S
 
 
-RIGHT = ErrorHandling()
+DEFAULT_HANDLING = ErrorHandling()
 
 
 @dataclass
@@ -53,7 +55,7 @@ class TransactionErrors:
     abort_error: str | None = None
 
 
-class Transaction(Sending):
+class Transaction(RecordSender):
     """One transaction: its acknowledgements, and how it ended."""
 
     def __init__(
@@ -63,10 +65,10 @@ class Transaction(Sending):
         journal: Journal,
         count: int,
         calls: Calls,
-        handling: ErrorHandling = RIGHT,
+        handling: ErrorHandling = DEFAULT_HANDLING,
     ) -> None:
-        super().__init__(producer, count, lenient=handling.swallows)
-        self._patience_s = handling.commit_patience_s
+        super().__init__(producer, count, lenient=handling.skips_refused_records)
+        self._patience_s = handling.commit_timeout_s
         self._transactional = producer
         self._calls = calls
         self.op = op
@@ -97,7 +99,7 @@ class Transaction(Sending):
         self.commit_invoked = True
         call = partial(self._transactional.commit, min(STEP_TIMEOUT_S, self._patience_s))
         named = partial(self._calls.during, "commit_transaction", self.op, call)
-        commit = partial(retried, named, self._journal, self.op, self._patience_s)
+        commit = partial(retry, named, self._journal, self.op, self._patience_s)
         if struck:
             _beside(commit, reach)
         else:
@@ -105,7 +107,7 @@ class Transaction(Sending):
         self.outcome = Outcome.OK
 
     def _retried(self, name: str, act: Callable[[], None]) -> None:
-        retried(partial(self._calls.during, name, self.op, act), self._journal, self.op)
+        retry(partial(self._calls.during, name, self.op, act), self._journal, self.op)
 
     def _tell(self, end: Literal["commit", "abort"]) -> None:
         self._journal.write(EndInvoked(end, self.op, self.acks))
@@ -122,7 +124,7 @@ class TransactionalProducer:
         transactional_id: str,
         journal: Journal,
         control: Control,
-        handling: ErrorHandling = RIGHT,
+        handling: ErrorHandling = DEFAULT_HANDLING,
     ) -> None:
         self._client = client
         self._settings = settings
@@ -151,7 +153,7 @@ class TransactionalProducer:
             producer = self._client.producer(self._settings, self.transactional_id)
             try:
                 call = partial(producer.init, STEP_TIMEOUT_S)
-                retried(partial(self._calls.during, "init_transactions", op, call), self._journal, op)
+                retry(partial(self._calls.during, "init_transactions", op, call), self._journal, op)
             except ClientError as error:
                 producer.discard()  # else its request could still be answered, and fence the next one
                 self._journal.write(Completed(Outcome.INFO, "init", process, op, error=str(error)))
@@ -204,9 +206,9 @@ class TransactionalProducer:
     def _failed(self, txn: Transaction, error: ClientError, errors: TransactionErrors) -> None:
         """What an error proves, and what it takes to go on."""
         txn.outcome = outcome_of_error(txn.commit_invoked)
-        txn.fenced = error.failure is ErrorMeaning.FENCED
+        txn.fenced = error.meaning is ErrorMeaning.FENCED
         errors.error = str(error)
-        if error.failure is ErrorMeaning.ABORTABLE:
+        if error.meaning is ErrorMeaning.ABORTABLE:
             self._abort(txn, errors)
         else:  # fatal, fenced, or no answer within the patience: a new producer settles it
             self._discard()
@@ -217,10 +219,10 @@ class TransactionalProducer:
             return
         try:
             call = partial(self._producer.abort, STEP_TIMEOUT_S)
-            retried(partial(self._calls.during, "abort_transaction", txn.op, call), self._journal, txn.op)
+            retry(partial(self._calls.during, "abort_transaction", txn.op, call), self._journal, txn.op)
         except ClientError as error:
             errors.abort_error = str(error)
-            txn.fenced = txn.fenced or error.failure is ErrorMeaning.FENCED
+            txn.fenced = txn.fenced or error.meaning is ErrorMeaning.FENCED
             self._discard()
 
     def _discard(self) -> None:
@@ -230,16 +232,14 @@ class TransactionalProducer:
         self._producer = None
 
 
-def retried(
-    act: Callable[[], None], journal: Journal, op: int, patience_s: float = COMMIT_PATIENCE_S
-) -> None:
+def retry(act: Callable[[], None], journal: Journal, op: int, patience_s: float = COMMIT_PATIENCE_S) -> None:
     """Ask again after a retriable error, for as long as the patience lasts; each is noted."""
     deadline = time.monotonic() + patience_s
     while True:
         try:
             return act()
         except ClientError as error:
-            if error.failure is not ErrorMeaning.RETRIABLE or time.monotonic() > deadline:
+            if error.meaning is not ErrorMeaning.RETRIABLE or time.monotonic() > deadline:
                 raise
             journal.write(ErrorNoted(op=op, retried=str(error)))
 

@@ -6,10 +6,10 @@ from typing import Protocol
 
 from harness.cluster import Cluster
 from harness.common.errors import WaitTimeout
-from harness.databases.backlog import Backlog, nothing_stored
+from harness.databases.backlog import Backlog, no_backlog
 from harness.model.pipeline import StageSpec, TopicPartition
 from harness.model.vocabulary import OffsetTracking
-from harness.roles.end_offsets import unread, write_sentinels
+from harness.roles.end_offsets import count_unread, write_sentinels
 
 COUNTED_BELOW = 5_000
 """Above it the offsets that lie between stand for the inputs that are left: some of them are markers."""
@@ -54,7 +54,7 @@ class SentinelEndMarkers:
 
     until: Mapping[TopicPartition, int] = {}
 
-    def __init__(self, cluster: Cluster, backlog: Backlog = nothing_stored) -> None:
+    def __init__(self, cluster: Cluster, backlog: Backlog = no_backlog) -> None:
         self._cluster = cluster
         self._backlog = backlog
 
@@ -72,7 +72,7 @@ class SentinelEndMarkers:
                 return None  # what is not committed yet may still become an input
             behind = _behind(committed, ends)
             between = sum(ends[place][1] - position for place, position in behind.items())
-            return between if between >= COUNTED_BELOW else unread(self._cluster.bootstrap, behind)
+            return between if between >= COUNTED_BELOW else count_unread(self._cluster.bootstrap, behind)
         except WaitTimeout:
             return None
 

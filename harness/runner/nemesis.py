@@ -14,7 +14,7 @@ from typing import Any
 
 from harness.cluster import EVERYTHING, Cluster, Need
 from harness.common.errors import UnreadableInput
-from harness.databases.backlog import Backlog, nothing_stored
+from harness.databases.backlog import Backlog, no_backlog
 from harness.databases.interface import Service
 from harness.model.pipeline import StageSpec, TopicPartition
 from harness.model.vocabulary import STEPS_WITH_INPUT, Premise
@@ -215,7 +215,7 @@ class FaultContext:
     topics: tuple[str, ...] = ()  # of the run: a heal waits for these, and not for those of strangers
     stages: Sequence[StageSpec] = ()
     services: Mapping[str, Service] = field(default_factory=dict)  # the servers of its stores, by name
-    backlog: Backlog = nothing_stored  # what is left in the tables that stages read
+    backlog: Backlog = no_backlog  # what is left in the tables that stages read
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from harness.common.errors import (
     UsageError,
     WaitTimeout,
 )
-from harness.databases.backlog import Backlog, nothing_stored
+from harness.databases.backlog import Backlog, no_backlog
 from harness.databases.interface import Service
 from harness.model.pipeline import PipelineSpec
 from harness.processes.control_line import Command
@@ -82,7 +82,7 @@ class RunResources:
     interrupt: Interrupt
     ends: EndMarkers
     services: Mapping[str, Service] = field(default_factory=dict)  # the servers of the pipeline's stores
-    backlog: Backlog = nothing_stored
+    backlog: Backlog = no_backlog
 
 
 def perform(test: RunPlan, running: RunResources, run_log: RunLog, ahead: Ahead) -> FinalState:
@@ -239,5 +239,5 @@ def _require_alive(running: RunResources) -> None:
     if not running.cluster.network.alive:
         raise EnvironmentFailure("a proxy through which clients reach the cluster has ended: run again")
     for name, service in running.services.items():
-        if not service.well:
+        if not service.is_healthy:
             raise EnvironmentFailure(f"{name}, a store of the pipeline, has ended by itself: see {name}.log")

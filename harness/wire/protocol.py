@@ -82,7 +82,7 @@ class KafkaConnection:
     ) -> None:
         self._close()
 
-    def ask(self, request: Any, timeout_s: float, deadline: float | None = None) -> Any:
+    def send_request(self, request: Any, timeout_s: float, deadline: float | None = None) -> Any:
         """Send a request; returns the decoded response. Raises `WireError`. `deadline`: where the time already runs."""
         try:
             return self._ask(request, deadline or time.monotonic() + timeout_s)
@@ -100,11 +100,11 @@ class KafkaConnection:
                 f"{request.version}: Fencepost needs Kafka 3.0 or newer"
             )
         self._asked += 1
-        self._socket.sendall(encoded(request, self._asked))
+        self._socket.sendall(encode_request(request, self._asked))
         size = int.from_bytes(_receive(self._socket, 4, deadline))
         if size > LARGEST_ANSWER:
             raise WireError(f"what listens on {self._where} is no Kafka broker{self._or_secured()}")
-        return decoded(request, _receive(self._socket, size, deadline), self._where)
+        return decode_response(request, _receive(self._socket, size, deadline), self._where)
 
     def _introduce(self, address: Address, deadline: float) -> None:
         """Ask what the broker speaks, and say who we are."""
@@ -136,13 +136,13 @@ class KafkaConnection:
             self._socket = None
 
 
-def encoded(request: Any, number: int) -> bytes:
+def encode_request(request: Any, number: int) -> bytes:
     """A request as it is sent: its length, a header with that number, its body."""
     request.with_header(number, _CLIENT_ID)
     return bytes(request.encode(header=True, framed=True))
 
 
-def decoded(request: Any, answer: bytes, where: str) -> Any:
+def decode_response(request: Any, answer: bytes, where: str) -> Any:
     """What a broker answered to a request that was encoded. Raises `WireError`, which says where it came from."""
     try:
         response = ResponseClassRegistry.get_response_class(request.header)
@@ -151,17 +151,17 @@ def decoded(request: Any, answer: bytes, where: str) -> Any:
         raise WireError(f"the answer from {where} cannot be read: {error}") from error
 
 
-def ask(target: Target, request: Any, timeout_s: float) -> Any:
+def send_request(target: Target, request: Any, timeout_s: float) -> Any:
     """Send a request on a connection of its own; returns the decoded response. Raises `WireError`, `NotTrusted`."""
     deadline = time.monotonic() + timeout_s
     with KafkaConnection(target, timeout_s) as connection:
-        return connection.ask(request, timeout_s, deadline)
+        return connection.send_request(request, timeout_s, deadline)
 
 
-def answers(target: Target, timeout_s: float) -> bool:
+def is_answering(target: Target, timeout_s: float) -> bool:
     """Whether what listens there answers a request."""
     try:
-        ask(target, ApiVersionsRequest(version=0), timeout_s)
+        send_request(target, ApiVersionsRequest(version=0), timeout_s)
     except WireError:
         return False
     return True

@@ -15,7 +15,7 @@ from kafka.net.sasl import get_sasl_mechanism
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
 from harness.common.errors import EnvironmentFailure
-from harness.wire.tokens import OAUTHBEARER, Credentials, TokenUnavailable, provider_of
+from harness.wire.tokens import OAUTHBEARER, Credentials, TokenUnavailable, token_provider
 
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", OAUTHBEARER)
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -80,14 +80,14 @@ def authenticate(security: Security, host: str, where: str, ask: Callable[[Any],
 
     Raises `NotTrusted` where the broker does not take it.
     """
-    steps = exchange(security, host, where)
+    steps = sasl_requests(security, host, where)
     with suppress(StopIteration):
         request = next(steps)
         while True:
             request = steps.send(ask(request))
 
 
-def exchange(security: Security, host: str, where: str) -> Generator[Any, Any, None]:
+def sasl_requests(security: Security, host: str, where: str) -> Generator[Any, Any, None]:
     """The requests by which we say who we are; each is sent its answer. Raises `NotTrusted` where it is not taken."""
     mechanism = security.mechanism or ""
     shaken = yield SaslHandshakeRequest(mechanism=mechanism, version=1)
@@ -102,7 +102,7 @@ def exchange(security: Security, host: str, where: str) -> Generator[Any, Any, N
         sasl_plain_username=user,
         sasl_plain_password=security.password,
         sasl_mechanism=mechanism,
-        sasl_oauth_token_provider=provider_of(security.credentials),
+        sasl_oauth_token_provider=token_provider(security.credentials),
     )
     who = "the client" if security.credentials else "the user"
     refused = f"{where} does not let {who} {security.username} in with {mechanism}"

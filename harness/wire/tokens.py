@@ -53,12 +53,12 @@ class Tokens(AbstractTokenProvider):  # type: ignore[misc]
         with self._lock:
             if time.monotonic() >= self._until_s:
                 asked_s = time.monotonic()
-                self._token, life_s = fetch(self._credentials)
+                self._token, life_s = fetch_token(self._credentials)
                 self._until_s = asked_s + KEPT_SHARE * life_s
             return self._token
 
 
-def fetch(credentials: Credentials) -> tuple[str, float]:
+def fetch_token(credentials: Credentials) -> tuple[str, float]:
     """A new token, and for how many seconds it is good. Raises `TokenUnavailable`."""
     where = f"the token endpoint {_shown(credentials.url)}"
     paths = ssl.get_default_verify_paths()  # this machine's, as Kafka's clients have it
@@ -103,7 +103,7 @@ def _as_client(credentials: Credentials, request: requests.PreparedRequest) -> r
 
 
 @lru_cache(maxsize=8)
-def provider_of(credentials: Credentials | None) -> Tokens | None:
+def token_provider(credentials: Credentials | None) -> Tokens | None:
     """The one that gives this process its tokens for these credentials."""
     return None if credentials is None else Tokens(credentials)
 

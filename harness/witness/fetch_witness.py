@@ -191,7 +191,7 @@ def _fetch(connection: KafkaConnection, place: Place, offset: int) -> Any:
         rack_id="",
         version=VERSION,
     )
-    answer = connection.ask(request, TIMEOUT_S)
+    answer = connection.send_request(request, TIMEOUT_S)
     if answer.error_code != NO_ERROR:
         raise EnvironmentFailure(f"fetching {place[0]}/{place[1]} was refused with error {answer.error_code}")
     return answer.responses[0].partitions[0]

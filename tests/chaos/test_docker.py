@@ -19,7 +19,7 @@ from harness.common.errors import FaultFailed
 from harness.common.waiting import wait_for
 from harness.containers.daemon import LABEL, NoDocker, connect
 from harness.containers.leftovers import sweep
-from harness.environment import Prepared
+from harness.environment import PreparedEnvironment
 from harness.environment.builder import Builder
 from harness.environment.cache import cache_folder
 from harness.environment.container_image import container_image
@@ -30,7 +30,7 @@ from harness.environment.toxiproxy import toxiproxy_for
 from harness.model.pipeline import TopicSpec
 from harness.network.links import client_link
 from harness.processes.spawn import Supervisor
-from harness.wire.protocol import answers
+from harness.wire.protocol import is_answering
 from tests.support.needs import lacking
 
 RUN = ["run", "--cluster", "docker", "--set", "image=bundled", "--time-limit", "20", "--nemesis", "none"]
@@ -45,12 +45,12 @@ def docker() -> None:
 
 
 @pytest.fixture(scope="module")
-def ready() -> Prepared:
+def ready() -> PreparedEnvironment:
     return prepare("4.3.1", "auto", "auto", cache_folder(), print, image_choice="bundled")
 
 
 @pytest.fixture(scope="module")
-def cluster(ready: Prepared, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DockerCluster]:
+def cluster(ready: PreparedEnvironment, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DockerCluster]:
     folder = tmp_path_factory.mktemp("docker")
     with Supervisor() as supervisor, PortBlock(ready.cache) as ports:
         spec = ClusterSpec(endpoints=("feed", "w0"))
@@ -79,7 +79,7 @@ def test_an_isolated_broker_is_reached_by_the_harness_alone(cluster: DockerClust
     assert cluster.network.passes(link, 5)
     with cluster.isolate(2, how) as proof:
         assert not cluster.network.passes(link, 1)
-        assert answers(cluster.layout.harness_port(2), 5)
+        assert is_answering(cluster.layout.harness_port(2), 5)
         wait_for(proof, "a proof that it is isolated", 20)
         wait_for(
             lambda: all(view.leader != 2 for view in cluster.describe("in").values()), "others to lead", 40
@@ -111,7 +111,7 @@ def test_ports_are_published_on_this_host_alone(cluster: DockerCluster) -> None:
     assert socket.create_connection(("127.0.0.1", cluster.layout.harness_port(1)), 5).close() is None
 
 
-def test_an_image_that_cannot_be_pulled_is_built_where_any_will_do(ready: Prepared) -> None:
+def test_an_image_that_cannot_be_pulled_is_built_where_any_will_do(ready: PreparedEnvironment) -> None:
     told: list[str] = []
     nowhere = "127.0.0.1:9/apache/kafka:{version}"
     image = container_image(connect(), "auto", ready.kafka, ready.cache, told.append, official=nowhere)
@@ -119,7 +119,7 @@ def test_an_image_that_cannot_be_pulled_is_built_where_any_will_do(ready: Prepar
     assert "127.0.0.1:9/apache/kafka:4.3.1 is not there, and cannot be pulled" in told[1]
 
 
-def test_toxiproxy_is_built_for_containers_of_another_kind_of_machine(ready: Prepared) -> None:
+def test_toxiproxy_is_built_for_containers_of_another_kind_of_machine(ready: PreparedEnvironment) -> None:
     here = Platform.here()
     foreign = Platform("linux", "amd64" if here.machine == "arm64" else "arm64")
     with Builder() as builder:
@@ -156,7 +156,7 @@ def test_what_cannot_be_had_is_one_sentence_and_status_4(
 
 
 def test_an_image_of_another_version_is_refused(
-    ready: Prepared, newer: Callable[[], set[str]], tmp_path: Path
+    ready: PreparedEnvironment, newer: Callable[[], set[str]], tmp_path: Path
 ) -> None:
     assert ready.image is not None
     done = fail([*RUN, "--set", f"image={ready.image.name}", "--kafka", "4.2.1"], tmp_path)
@@ -177,7 +177,7 @@ CMD ["/etc/kafka/docker/run"]
 
 
 def test_brokers_run_in_an_image_that_is_made_as_the_official_one_is(
-    ready: Prepared, newer: Callable[[], set[str]], tmp_path: Path
+    ready: PreparedEnvironment, newer: Callable[[], set[str]], tmp_path: Path
 ) -> None:
     assert ready.image is not None
     client, name = connect(), "fencepost-test-official:latest"

@@ -17,7 +17,7 @@ from confluent_kafka.admin import AclOperation, AdminClient, ResourceType
 from harness.cluster import ClusterSpec
 from harness.cluster.local import LocalCluster
 from harness.common.waiting import wait_for
-from harness.environment import Prepared
+from harness.environment import PreparedEnvironment
 from harness.environment.cache import cache_folder
 from harness.environment.ports import PortBlock
 from harness.environment.prepare import prepare
@@ -39,7 +39,7 @@ LONG_AGO_MS = 1_700_000_000_000
 
 @pytest.fixture(scope="module")
 def start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., LocalCluster]]:
-    ready: Prepared = prepare("4.3.1", "auto", "auto", cache_folder(), print)
+    ready: PreparedEnvironment = prepare("4.3.1", "auto", "auto", cache_folder(), print)
     with Supervisor() as supervisor, PortBlock(ready.cache) as ports:
         yield lambda kind: kind(
             ClusterSpec(endpoints=(ENDPOINT,)),

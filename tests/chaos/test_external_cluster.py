@@ -12,14 +12,14 @@ from confluent_kafka.admin import AdminClient
 
 import fencepost
 from fencepost.api import Result
-from harness.clients.client_properties import connect_with
+from harness.clients.client_properties import use_client_config
 from harness.cluster import ClusterSpec
 from harness.cluster.connecting import look
 from harness.cluster.external import ExternalCluster
 from harness.cluster.forbidden import Forbidden
 from harness.cluster.local import LocalCluster
 from harness.common.errors import EnvironmentFailure
-from harness.environment import Prepared
+from harness.environment import PreparedEnvironment
 from harness.environment.cache import cache_folder
 from harness.environment.ports import PortBlock
 from harness.environment.prepare import prepare
@@ -39,7 +39,7 @@ STRANGERS_GROUP = "a-strangers-group"
 
 @pytest.fixture(scope="module")
 def start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., LocalCluster]]:
-    ready: Prepared = prepare("4.3.1", "auto", "auto", cache_folder(), print)
+    ready: PreparedEnvironment = prepare("4.3.1", "auto", "auto", cache_folder(), print)
     with Supervisor() as supervisor, PortBlock(ready.cache) as ports:
         yield lambda kind, **settings: kind(
             ClusterSpec(endpoints=(ENDPOINT,), settings=settings),
@@ -272,7 +272,7 @@ def test_topics_that_acls_forbid_are_told_with_the_acl_that_helps(
         pytest.raises(Forbidden, match=r"kafka-acls\.sh --add .*--operation Create"),
     ):
         cluster.create_topics([TopicSpec("not-fencepost-purchases", 1)], 30)
-    connect_with(None)
+    use_client_config(None)
 
 
 def test_a_topic_that_exists_is_not_the_runs_own(plain: LocalCluster) -> None:

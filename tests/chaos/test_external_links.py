@@ -12,7 +12,7 @@ import pytest
 import fencepost
 from fencepost.api import Result
 from harness.cluster import ClusterSpec
-from harness.environment import Prepared
+from harness.environment import PreparedEnvironment
 from harness.environment.cache import cache_folder
 from harness.environment.ports import PortBlock
 from harness.environment.prepare import prepare
@@ -28,7 +28,7 @@ LOOK_EVERY_S = 0.2
 @pytest.fixture(scope="module")
 def theirs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredCluster]:
     """With TLS, SASL and ACLs."""
-    ready: Prepared = prepare("4.3.1", "auto", "auto", cache_folder(), print)
+    ready: PreparedEnvironment = prepare("4.3.1", "auto", "auto", cache_folder(), print)
     with Supervisor() as supervisor, PortBlock(ready.cache) as ports:
         spec, folder = ClusterSpec(endpoints=(ENDPOINT,)), tmp_path_factory.mktemp("theirs")
         with SecuredCluster(spec, folder, ready, supervisor, ports.take) as cluster:

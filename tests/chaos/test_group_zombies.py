@@ -19,7 +19,7 @@ from harness.clients import librdkafka
 from harness.clients.interface import ProducerSettings
 from harness.cluster import ClusterSpec
 from harness.cluster.local import LocalCluster
-from harness.environment import Prepared
+from harness.environment import PreparedEnvironment
 from harness.environment.cache import cache_folder
 from harness.environment.client_versions import CLIENTS
 from harness.environment.java import jvm_library
@@ -37,12 +37,12 @@ FENCED = {"abortable", "fenced", "fatal"}
 
 
 @pytest.fixture(scope="module")
-def ready() -> Prepared:
+def ready() -> PreparedEnvironment:
     return prepare("4.3.1", "auto", "auto", cache_folder(), print)
 
 
 @pytest.fixture(scope="module")
-def cluster(ready: Prepared, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+def cluster(ready: PreparedEnvironment, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     """A cluster with a topic of one partition, which a hundred records fill."""
     with Supervisor() as supervisor, PortBlock(ready.cache) as ports:
         spec, folder = ClusterSpec(endpoints=("w0",)), tmp_path_factory.mktemp("cluster")
@@ -97,7 +97,7 @@ def test_a_zombie_is_fenced_by_its_group(
     static: bool,
     thinks_s: float,
     cluster: LocalCluster,
-    ready: Prepared,
+    ready: PreparedEnvironment,
     tmp_path: Path,
 ) -> None:
     jvm = JvmSpec(

@@ -2,7 +2,7 @@
 
 While a transaction still holds a group's offset, a member of librdkafka whose assignment changes begins at the
 beginning of a partition, not where the group stands; sometimes it waits, as it should. Once it always does, the
-worker's own answer (`Worker.gained`) is no longer needed, and this test fails.
+worker's own answer (`Worker.on_assigned`) is no longer needed, and this test fails.
 """
 
 import pytest

@@ -21,7 +21,7 @@ from harness.cluster import ClusterSpec
 from harness.cluster.local import LocalCluster
 from harness.common.errors import StartFailed, UsageError
 from harness.common.waiting import wait_for
-from harness.environment import Prepared
+from harness.environment import PreparedEnvironment
 from harness.environment.cache import cache_folder
 from harness.environment.ports import PortBlock
 from harness.environment.prepare import prepare
@@ -31,7 +31,7 @@ from harness.network.links import around, between, client_link
 from harness.network.proxied import LinkCut, ProxiedNetwork
 from harness.processes.marks import marked, start_time
 from harness.processes.spawn import Supervisor
-from harness.roles.start_offsets import beginnings
+from harness.roles.start_offsets import first_offsets
 from tests.support.conformance.means import ENDPOINT, MOVE_TIMEOUT_S, SYNC_TIMEOUT_S, TOPIC, load
 from tests.support.conformance.whole import check_cluster
 
@@ -39,12 +39,12 @@ Make = Callable[..., LocalCluster]
 
 
 @pytest.fixture(scope="module")
-def ready() -> Prepared:
+def ready() -> PreparedEnvironment:
     return prepare("4.3.1", "auto", "auto", cache_folder(), print)
 
 
 @pytest.fixture(scope="module")
-def make(ready: Prepared, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Make]:
+def make(ready: PreparedEnvironment, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Make]:
     """Clusters that are not started yet, each in a folder of its own."""
     with Supervisor() as supervisor, PortBlock(ready.cache) as ports:
 
@@ -229,16 +229,16 @@ def test_a_reader_says_where_a_log_begins_now(shared: LocalCluster) -> None:
     assert producer.flush(30) == 0
     consumer = Consumer(librdkafka.reader(bootstrap, "reader", Isolation.READ_COMMITTED))
     with closing(consumer):
-        assert beginnings(consumer, [place], 30) == {place: 0}
+        assert first_offsets(consumer, [place], 30) == {place: 0}
         admin = AdminClient({"bootstrap.servers": bootstrap})  # it has to live until it has its answer
         (deleted,) = admin.delete_records([TopicPartition(*place, 2)]).values()
         assert deleted.result(timeout=60).low_watermark == 2
-        assert beginnings(consumer, [place, ("nowhere", 0), (place[0], 99)], 30) == {place: 2}
+        assert first_offsets(consumer, [place, ("nowhere", 0), (place[0], 99)], 30) == {place: 2}
         nobody = Consumer(librdkafka.reader("127.0.0.1:1", "reader", Isolation.READ_COMMITTED))
-        assert beginnings(nobody, [place], 0.5) == {}
+        assert first_offsets(nobody, [place], 0.5) == {}
 
 
-def test_a_port_that_is_taken_meanwhile_costs_a_second_try(make: Make, ready: Prepared) -> None:
+def test_a_port_that_is_taken_meanwhile_costs_a_second_try(make: Make, ready: PreparedEnvironment) -> None:
     with PortBlock(ready.cache) as ports, socket.socket() as thief:
         first = ports.take()
         thief.bind(("127.0.0.1", first))

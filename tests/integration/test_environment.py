@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from harness.common.waiting import wait_for
-from harness.environment import Prepared
+from harness.environment import PreparedEnvironment
 from harness.environment.cache import cache_folder
 from harness.environment.jvm import BROKER, STORAGE_TOOL, broker_command
 from harness.environment.ports import PortBlock
@@ -40,11 +40,11 @@ prepare(*sys.argv[1:4], Path(sys.argv[4]), print)
 
 
 @pytest.fixture(scope="module", params=["auto", "bundled"])
-def prepared(request: pytest.FixtureRequest) -> Prepared:
+def prepared(request: pytest.FixtureRequest) -> PreparedEnvironment:
     return prepare(KAFKA, request.param, request.param, cache_folder(), print)
 
 
-def test_what_is_prepared_is_there_the_second_time_without_a_word(prepared: Prepared) -> None:
+def test_what_is_prepared_is_there_the_second_time_without_a_word(prepared: PreparedEnvironment) -> None:
     choice = "bundled" if "bundled" in prepared.java.origin else "auto"
     said: list[str] = []
     before = time.monotonic()
@@ -53,12 +53,14 @@ def test_what_is_prepared_is_there_the_second_time_without_a_word(prepared: Prep
     assert time.monotonic() - before < 10
 
 
-def test_toxiproxy_runs(prepared: Prepared) -> None:
+def test_toxiproxy_runs(prepared: PreparedEnvironment) -> None:
     told = subprocess.run([prepared.toxiproxy, "-version"], capture_output=True, text=True, check=True).stdout
     assert "version 2." in told
 
 
-def test_a_broker_starts_from_the_archive_logs_and_ends_cleanly(prepared: Prepared, tmp_path: Path) -> None:
+def test_a_broker_starts_from_the_archive_logs_and_ends_cleanly(
+    prepared: PreparedEnvironment, tmp_path: Path
+) -> None:
     assert prepared.archive_flags
     config, log = tmp_path / "server.properties", tmp_path / "log"
     with PortBlock(prepared.cache) as ports, Supervisor() as supervisor:
@@ -87,7 +89,7 @@ def test_a_broker_starts_from_the_archive_logs_and_ends_cleanly(prepared: Prepar
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_a_preparation_that_is_ended_leaves_no_process(
-    number: signal.Signals, prepared: Prepared, tmp_path: Path
+    number: signal.Signals, prepared: PreparedEnvironment, tmp_path: Path
 ) -> None:
     cache = tmp_path / "cache"
     cache.mkdir()

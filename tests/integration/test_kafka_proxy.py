@@ -21,7 +21,7 @@ from harness.cluster.external import ExternalCluster
 from harness.cluster.local import LocalCluster
 from harness.common.errors import StartFailed, UsageError
 from harness.common.waiting import wait_for
-from harness.environment import Prepared
+from harness.environment import PreparedEnvironment
 from harness.environment.cache import cache_folder
 from harness.environment.ports import PortBlock
 from harness.environment.prepare import prepare
@@ -32,7 +32,7 @@ from harness.network.kafka_answers import concerns
 from harness.network.kafka_apis import DESCRIBE_QUORUM, HARMLESS, UNSPOKEN, newest
 from harness.network.links import client_link
 from harness.processes.spawn import Supervisor
-from harness.wire.protocol import ask, decoded, encoded
+from harness.wire.protocol import decode_response, encode_request, send_request
 from tests.support.real_answers import Place, may_be_asked, one_replica, questions, raw, spoken
 
 ENDPOINTS = ("w0", "w1")
@@ -43,13 +43,13 @@ RANDOM = re.compile(r"controller_id=\d+")  # any live broker (KIP-590)
 
 
 @pytest.fixture(scope="module")
-def ready() -> Prepared:
+def ready() -> PreparedEnvironment:
     return prepare("4.3.1", "auto", "auto", cache_folder(), print)
 
 
 @pytest.fixture(scope="module")
 def clusters(
-    ready: Prepared, tmp_path_factory: pytest.TempPathFactory
+    ready: PreparedEnvironment, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[LocalCluster, ExternalCluster]]:
     """Theirs, and as a run sees it that may strike its links."""
     place = tmp_path_factory.mktemp("clusters")
@@ -87,14 +87,14 @@ def test_every_answer_names_the_proxies_and_is_the_same_otherwise(
             continue
         at = port or real[0]
         direct, through = raw(at, request), raw(behind[at], request)
-        answer = decoded(request, through, "the proxy")
+        answer = decode_response(request, through, "the proxy")
         text = str(answer)
         assert not any(f"port={one}," in text or f"port={one})" in text for one in real), text
         if (request.API_KEY, request.version) in seen or request.API_KEY == 18:
             continue
         seen.add((request.API_KEY, request.version))
         assert any(f"port={one}" in text for one in told), text
-        wanted = str(decoded(request, direct, "the broker"))
+        wanted = str(decode_response(request, direct, "the broker"))
         for one, instead in behind.items():
             wanted = wanted.replace(f"port={one}", f"port={instead}")
         if request.API_KEY not in (1, 3):  # sessions, and the order of a set
@@ -110,7 +110,7 @@ def test_what_a_proxy_offers_is_what_it_can_read(clusters: tuple[LocalCluster, E
     assert {key for key in offered if offered[key] != real[key]} == {DESCRIBE_QUORUM}
 
 
-def test_every_answer_of_this_kafka_that_has_addresses_is_known(ready: Prepared) -> None:
+def test_every_answer_of_this_kafka_that_has_addresses_is_known(ready: PreparedEnvironment) -> None:
     """By the schemas that Kafka's own classes were made from."""
     jar = next(path for path in ready.kafka.class_path if re.match(r"kafka-clients-\d", Path(path).name))
     with zipfile.ZipFile(jar) as archive:
@@ -189,11 +189,13 @@ def test_a_client_goes_through_the_proxies_alone_and_a_cut_is_proven(
 
                 def proven(cut: ActiveEffect = cut, own: Sequence[socket.socket] = tuple(own)) -> bool:
                     for one in own:  # the client itself may wait for an answer, and send nothing
-                        one.sendall(encoded(MetadataRequest(version=0), 1))
+                        one.sendall(encode_request(MetadataRequest(version=0), 1))
                     return cut.evidence().count("a request through it stays unanswered") == 3
 
                 wait_for(proven, "all three links to be used", WITHIN_S, last_seen=lambda cut=cut: cut.lacks)
-                assert ask(ports_of(ours.bootstrap_for("w1"))[0], MetadataRequest(version=1), 5).brokers
+                assert send_request(
+                    ports_of(ours.bootstrap_for("w1"))[0], MetadataRequest(version=1), 5
+                ).brokers
     assert ours.network.alive
 
 
@@ -206,9 +208,13 @@ def test_what_is_no_request_of_kafkas_ends_its_connection_alone(
 ) -> None:
     _, ours = clusters
     port = ports_of(ours.bootstrap_for("w0"))[0]
-    for noise in (b"GET / HTTP/1.0\r\n\r\n", encoded(MetadataRequest(version=0), 1)[:9], b"\0\0\0\x04abcd"):
+    for noise in (
+        b"GET / HTTP/1.0\r\n\r\n",
+        encode_request(MetadataRequest(version=0), 1)[:9],
+        b"\0\0\0\x04abcd",
+    ):
         assert _sent(port, noise) == b""
-    assert ask(port, MetadataRequest(version=1), 5).brokers
+    assert send_request(port, MetadataRequest(version=1), 5).brokers
 
 
 def _sent(port: int, noise: bytes) -> bytes:
@@ -226,7 +232,7 @@ def test_a_endpoint_that_nobody_asked_for_has_no_address(
 
 
 def test_proxies_whose_port_is_taken_are_told(
-    clusters: tuple[LocalCluster, ExternalCluster], ready: Prepared, tmp_path: Path
+    clusters: tuple[LocalCluster, ExternalCluster], ready: PreparedEnvironment, tmp_path: Path
 ) -> None:
     theirs, _ = clusters
     taken = ports_of(theirs.bootstrap)[0]

@@ -49,7 +49,7 @@ def up(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory)
     with (
         Supervisor() as supervisor,
         PortBlock(tmp_path_factory.mktemp("cache")) as ports,
-        KIND.up(DatabaseParts(folder, supervisor, ports.take, postgres(request.param))) as service,
+        KIND.provide(DatabaseParts(folder, supervisor, ports.take, postgres(request.param))) as service,
     ):
         yield Up(service, folder)
 
@@ -82,7 +82,7 @@ def test_a_row_is_visible_once_it_is_committed_and_may_come_after_higher_numbers
     assert [one.number for one in reader.take(9)] == [3, 4]
     reader.roll_back()
     late.commit()
-    rows, end = reader.whole()
+    rows, end = reader.read_all()
     assert [(one.number, one.value, one.content) for one in rows] == [
         (1, "l", b"v"),
         (3, "s", b"v"),
@@ -98,11 +98,15 @@ def test_rows_that_one_relay_has_taken_are_passed_over_by_the_next(outbox: Up) -
     assert [taken.number for taken in one.take(2)] == [1, 2]
     assert [taken.number for taken in other.take(2)] == [3]
     one.mark([1, 2])
-    assert asking.pending() == 3
+    assert asking.count_pending() == 3
     one.commit()
     other.roll_back()
-    assert asking.pending() == 1 and asking.pending((1, 3)) == 0 and asking.pending((3, 4)) == 1
-    assert [done.taken for done in asking.whole()[0]] == [True, True, False]
+    assert (
+        asking.count_pending() == 1
+        and asking.count_pending((1, 3)) == 0
+        and asking.count_pending((3, 4)) == 1
+    )
+    assert [done.taken for done in asking.read_all()[0]] == [True, True, False]
 
 
 def test_a_place_that_all_have_in_common_leaves_late_rows_behind(outbox: Up) -> None:
@@ -110,13 +114,13 @@ def test_a_place_that_all_have_in_common_leaves_late_rows_behind(outbox: Up) -> 
     late.write([row("l")])
     one.write([row("s")])
     one.commit()
-    assert [taken.number for taken in one.take_beyond(9)] == [2]
-    assert other.take_beyond(9) == []
-    one.move_beyond(2)
+    assert [taken.number for taken in one.take_after_position(9)] == [2]
+    assert other.take_after_position(9) == []
+    one.move_position(2)
     one.commit()
     late.commit()
     other.roll_back()
-    assert other.take_beyond(9) == [] and other.pending() == 0
+    assert other.take_after_position(9) == [] and other.count_pending() == 0
 
 
 def test_what_was_committed_survives_a_kill_and_clients_come_back(outbox: Up) -> None:
@@ -126,7 +130,7 @@ def test_what_was_committed_survives_a_kill_and_clients_come_back(outbox: Up) ->
     assert relay.take(1)
     writer.write([row("lost")])
     assert "ended by SIGKILL, and" in outbox.service.kill()
-    assert outbox.service.well
+    assert outbox.service.is_healthy
     with pytest.raises(CommitUnknown):
         writer.commit()
     with pytest.raises(DatabaseError):
@@ -145,7 +149,7 @@ def test_a_transaction_whose_client_does_nothing_is_ended_and_holds_no_row(
     with (
         Supervisor() as supervisor,
         PortBlock(tmp_path / "cache") as ports,
-        KIND.up(DatabaseParts(tmp_path, supervisor, ports.take, postgres("auto"))),
+        KIND.provide(DatabaseParts(tmp_path, supervisor, ports.take, postgres("auto"))),
     ):
         paused, other = (KIND.inputs(KIND.address(tmp_path)) for _ in range(2))
         paused.write([row("a")])
@@ -175,7 +179,7 @@ def test_a_server_that_cannot_start_says_so_in_a_sentence_and_leaves_nothing(tmp
         parts = DatabaseParts(tmp_path, supervisor, ports.take, Postgres(programs, "15.0", "a test"))
         with (
             pytest.raises(StartFailed, match="could not make its data: FATAL:  no space left"),
-            KIND.up(parts),
+            KIND.provide(parts),
         ):
             pass
         (scratch,) = supervisor._folders
@@ -188,11 +192,11 @@ from pathlib import Path
 from harness.environment.ports import PortBlock
 from harness.environment.postgres import postgres
 from harness.processes.spawn import Supervisor
-from harness.databases.interface import StoreParts
+from harness.databases.interface import DatabaseParts
 from harness.databases.postgres_kind import PostgresKind
 folder = Path(sys.argv[1])
 with Supervisor() as supervisor, PortBlock(folder / "cache") as ports:
-    with PostgresKind().up(StoreParts(folder, supervisor, ports.take, postgres("auto"))) as service:
+    with PostgresKind().provide(DatabaseParts(folder, supervisor, ports.take, postgres("auto"))) as service:
         data = service._data
         pids = [service._child.pid, *(one.pid for one in service._others())]
         print(data, (data / "postmaster.pid").read_text().splitlines()[6].split()[-1], *pids, flush=True)

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from confluent_kafka.admin import AclOperation, AdminClient, ResourcePatternType, ResourceType
 
-from harness.clients.client_properties import ClientProperties, connect_with
+from harness.clients.client_properties import ClientProperties, use_client_config
 from harness.cluster import Cluster, ClusterSpec
 from harness.cluster.kinds.kind import ClusterKind, ClusterParts
 from harness.cluster.kinds.registry import CLUSTERS
-from harness.environment import Prepared
+from harness.environment import PreparedEnvironment
 from harness.environment.cache import cache_folder
 from harness.environment.kafka import versions
 from harness.environment.ports import PortBlock
@@ -41,7 +41,7 @@ class Parts:
     """What there is to open a cluster with."""
 
     folder: Path
-    prepared: Prepared
+    prepared: PreparedEnvironment
     supervisor: Supervisor
     ports: PortBlock
 
@@ -126,7 +126,7 @@ def _as_guest(kind: ClusterKind, kafka: str, parts: Parts) -> Iterator[Subject]:
             tag=TAG,
             groups=(f"{TAG}{GROUP}",),
         )
-        stack.callback(connect_with, None)
+        stack.callback(use_client_config, None)
         cluster = stack.enter_context(_opened(kind, told, parts))
 
         footing = Footing(TAG, guest=True, security=ClientProperties.load(config).security)
@@ -144,7 +144,7 @@ def _opened(kind: ClusterKind, spec: ClusterSpec, parts: Parts) -> AbstractConte
 
 def _things_on(cluster: Cluster) -> set[str]:
     """Topics and groups, the internal ones aside."""
-    connect_with(None)
+    use_client_config(None)
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     groups = admin.list_consumer_groups(request_timeout=30).result().valid
     topics = {name for name in admin.list_topics(timeout=30).topics if not name.startswith("__")}

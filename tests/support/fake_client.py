@@ -75,7 +75,11 @@ class FakeClient:
         return [rest for called, *rest in self.did if called == call]
 
     def consumer(
-        self, settings: ConsumerSettings, topics: Sequence[str], moves: AssignmentListener, on_error: OnError
+        self,
+        settings: ConsumerSettings,
+        topics: Sequence[str],
+        listener: AssignmentListener,
+        on_error: OnError,
     ) -> "FakeConsumer":
         return FakeConsumer(self)
 
@@ -83,13 +87,13 @@ class FakeClient:
         self.do("assigned-consumer", settings)
         return FakeAssigned(self)
 
-    def ends(
+    def end_offsets(
         self, bootstrap: str, name: str, places: Sequence[tuple[str, int]], timeout_s: float
     ) -> dict[tuple[str, int], int]:
-        self.do("ends")
+        self.do("end_offsets")
         return {place: len(self.kept.get(place, ())) for place in places}
 
-    def stranger(self, settings: ConsumerSettings) -> "FakeConsumer":
+    def unsubscribed_consumer(self, settings: ConsumerSettings) -> "FakeConsumer":
         return FakeConsumer(self)
 
     def producer(self, settings: ProducerSettings, transactional_id: str) -> "FakeProducer":
@@ -99,14 +103,14 @@ class FakeClient:
         self.do("plain", settings)
         return FakeProducer(self, "plain")
 
-    def read_whole(
+    def read_partition(
         self, bootstrap: str, name: str, place: tuple[str, int], isolation: Isolation, timeout_s: float
     ) -> list[ClientRecord]:
         self.do("read", place, isolation)
         return list(self.kept.get(place, ()))
 
     @contextmanager
-    def stable_end(
+    def last_stable_offset(
         self, bootstrap: str, name: str, place: tuple[str, int]
     ) -> Iterator[Callable[[float], int]]:
         def ask(timeout_s: float) -> int:
@@ -119,7 +123,7 @@ class FakeClient:
         return error if isinstance(error, ClientError) else None
 
     @contextmanager
-    def translated(self) -> Iterator[None]:
+    def translate_errors(self) -> Iterator[None]:
         yield
 
 
@@ -129,8 +133,8 @@ class FakeConsumer:
 
     client: FakeClient
 
-    def poll(self, most: int, timeout_s: float) -> list[ClientRecord]:
-        given, self.client.given = self.client.given[:most], self.client.given[most:]
+    def poll(self, max_records: int, timeout_s: float) -> list[ClientRecord]:
+        given, self.client.given = self.client.given[:max_records], self.client.given[max_records:]
         return list(given)
 
     def membership(self) -> Any:
@@ -164,15 +168,15 @@ class FakeAssigned:
         self.client.do("assign", [(p.topic, p.partition, p.offset) for p in positions])
         self.at = {(p.topic, p.partition): p.offset or 0 for p in positions}
 
-    def poll(self, most: int, timeout_s: float) -> list[ClientRecord]:
+    def poll(self, max_records: int, timeout_s: float) -> list[ClientRecord]:
         given: list[ClientRecord] = []
         for place, at in self.at.items():
-            new = self.client.kept.get(place, [])[at : at + most - len(given)]
+            new = self.client.kept.get(place, [])[at : at + max_records - len(given)]
             self.at[place] = at + len(new)
             given += new
         return given
 
-    def reached(self) -> dict[tuple[str, int], int]:
+    def read_positions(self) -> dict[tuple[str, int], int]:
         return self.at
 
     def close(self) -> None:

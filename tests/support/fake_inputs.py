@@ -32,19 +32,19 @@ class FakeInputs:
             self._written.append(TableRow(row.value, row.key, row.content, self.numbers))
         return [row.number for row in self._written[-len(rows) :]]
 
-    def take(self, most: int) -> list[TableRow]:
+    def take(self, max_records: int) -> list[TableRow]:
         self.do("take")
-        return [row for row in self.rows if not row.taken][:most]
+        return [row for row in self.rows if not row.taken][:max_records]
 
-    def take_beyond(self, most: int) -> list[TableRow]:
+    def take_after_position(self, max_records: int) -> list[TableRow]:
         self.do("take-beyond")
-        return [row for row in self.rows if row.number > self.beyond][:most]
+        return [row for row in self.rows if row.number > self.beyond][:max_records]
 
     def mark(self, numbers: Sequence[int]) -> None:
         self.do("mark", *numbers)
         self._marked |= set(numbers)
 
-    def move_beyond(self, number: int) -> None:
+    def move_position(self, number: int) -> None:
         self.do("move-beyond", number)
         self._moved = number
 
@@ -58,11 +58,11 @@ class FakeInputs:
     def roll_back(self) -> None:
         self._written, self._marked, self._moved = [], set(), None
 
-    def pending(self, within: Range | None = None) -> int:
+    def count_pending(self, within: Range | None = None) -> int:
         self.do("pending")
         return sum(not row.taken for row in self.rows)
 
-    def whole(self) -> tuple[list[TableRow], int]:
+    def read_all(self) -> tuple[list[TableRow], int]:
         return self.rows, self.numbers + 1
 
     def close(self) -> None:

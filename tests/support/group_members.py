@@ -56,7 +56,7 @@ class Member:
     read: dict[TopicPartition, list[int]] = field(default_factory=dict)
     ending: threading.Event = field(default_factory=threading.Event)
 
-    def gained(self, places: Sequence[TopicPartition]) -> Sequence[StartPosition] | None:
+    def on_assigned(self, places: Sequence[TopicPartition]) -> Sequence[StartPosition] | None:
         self.gains += 1
         while self.asks and not self.ending.is_set():
             try:
@@ -65,7 +65,7 @@ class Member:
                 continue
         return [] if self.asks else None
 
-    def lost(self, places: Sequence[TopicPartition]) -> None:
+    def on_revoked(self, places: Sequence[TopicPartition]) -> None:
         """What it has read stays."""
 
     def work(self) -> None:
@@ -80,7 +80,7 @@ class Member:
 def member(
     bootstrap: str, group: str, name: str, asks: bool, kind: GroupSettings = DEFAULT_GROUP
 ) -> Iterator[Member]:
-    settings = ConsumerSettings(bootstrap, group, name, Isolation.READ_COMMITTED, as_member=kind)
+    settings = ConsumerSettings(bootstrap, group, name, Isolation.READ_COMMITTED, group_settings=kind)
     one = Member(settings, group, asks)
     thread = threading.Thread(target=one.work)
     thread.start()
@@ -109,11 +109,13 @@ def holding(
     """A producer that has committed all these offsets for the group but the last, which its open transaction holds."""
     owner = CLIENT.producer(ProducerSettings(bootstrap), f"owner-{group}")
     owner.init(WITHIN_S)
-    stranger = CLIENT.stranger(ConsumerSettings(bootstrap, group, "stranger", Isolation.READ_COMMITTED))
+    unsubscribed_consumer = CLIENT.unsubscribed_consumer(
+        ConsumerSettings(bootstrap, group, "stranger", Isolation.READ_COMMITTED)
+    )
     for offset in offsets:
         owner.begin()
         owner.send_offsets(
-            [StartPosition(*place, offset) for place in places], stranger.membership(), WITHIN_S
+            [StartPosition(*place, offset) for place in places], unsubscribed_consumer.membership(), WITHIN_S
         )
         if offset != offsets[-1]:
             owner.commit(WITHIN_S)

@@ -45,23 +45,23 @@ def main(spec: MemberSpec) -> None:
         spec.group,
         spec.name,
         Isolation.READ_COMMITTED,
-        most=BATCH,
-        as_member=member_of(spec.membership, spec.worker),
+        max_records=BATCH,
+        group_settings=member_of(spec.membership, spec.worker),
     )
     met: list[str] = []
 
     class Unheeded:
-        def gained(self, places: Sequence[TopicPartition]) -> None:
+        def on_assigned(self, places: Sequence[TopicPartition]) -> None:
             """It begins where the client says."""
 
-        def lost(self, places: Sequence[TopicPartition]) -> None:
+        def on_revoked(self, places: Sequence[TopicPartition]) -> None:
             """Its next poll gives nothing of them."""
 
     def consumer() -> Any:
         return client.consumer(settings, ["in"], Unheeded(), noted)
 
     def noted(error: ClientError) -> None:
-        met.append(f"{error.failure.value}: {error}")
+        met.append(f"{error.meaning.value}: {error}")
         if error.ends_client:
             ended.append(True)
 
@@ -91,11 +91,11 @@ def main(spec: MemberSpec) -> None:
             try:
                 producer.send("out", b"k", b"v", [], lambda *_: None)
                 producer.flush(30)
-                producer.send_offsets(positions.to_commit(spec.name), member.membership(), 10)
+                producer.send_offsets(positions.positions_to_commit(spec.name), member.membership(), 10)
                 producer.commit(30)
                 answer = {"failure": None}
             except ClientError as error:
-                answer = {"failure": error.failure.value, "words": str(error)}
+                answer = {"failure": error.meaning.value, "words": str(error)}
         print(json.dumps(answer), flush=True)  # noqa: T201
 
 

@@ -30,7 +30,7 @@ from harness.environment.ports import PortBlock
 from harness.environment.prepare import prepare
 from harness.network.kafka_apis import API_VERSIONS, newest
 from harness.processes.spawn import Supervisor
-from harness.wire.protocol import ask, encoded
+from harness.wire.protocol import encode_request, send_request
 
 TOPIC = "alone"
 GROUPS = ["a", "b"]
@@ -48,14 +48,14 @@ class Place:
 def raw(port: int, request: Any) -> bytes:
     """An answer as it came, without its length."""
     with socket.create_connection(("127.0.0.1", port), TIMEOUT_S) as connection:
-        connection.sendall(encoded(request, 77))
+        connection.sendall(encode_request(request, 77))
         stream = connection.makefile("rb")
         return stream.read(int.from_bytes(stream.read(4)))
 
 
 def spoken(port: int) -> dict[int, tuple[int, int]]:
     """The versions of each API that a broker says it speaks."""
-    told = ask(port, ApiVersionsRequest(version=0), TIMEOUT_S)
+    told = send_request(port, ApiVersionsRequest(version=0), TIMEOUT_S)
     return {key.api_key: (key.min_version, key.max_version) for key in told.api_keys}
 
 

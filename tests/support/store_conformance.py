@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from harness.databases.interface import Database, Overtaken, SideEffect
+from harness.databases.interface import Database, PositionConflict, SideEffect
 
 PLACE = ("in", 0)
 
@@ -30,7 +30,7 @@ def check_effects_and_position_stand_together(one: Database, other: Database) ->
     with one.transaction() as work:
         work.add(effect(0))
         work.add(effect(1, None))
-        work.move("g", PLACE, None, 2)
+        work.advance("g", PLACE, None, 2)
     told = [(number, found) for number, found in other.effects("applied")]
     assert told == [(0, effect(0)), (1, effect(1, None))]
     assert other.position("g", PLACE) == 2 and other.position("h", PLACE) is None
@@ -38,12 +38,15 @@ def check_effects_and_position_stand_together(one: Database, other: Database) ->
 
 def check_who_was_overtaken_does_nothing(one: Database, other: Database) -> None:
     with one.transaction() as work:
-        work.move("overtaken", PLACE, None, 1)
+        work.advance("overtaken", PLACE, None, 1)
     for known in (None, 0, 2):
-        with pytest.raises(Overtaken, match="another process has gone on"), other.transaction() as work:
+        with (
+            pytest.raises(PositionConflict, match="another process has gone on"),
+            other.transaction() as work,
+        ):
             work.add(effect(0, table="overtaken"))
             work.change("overtaken", b"k", None)
-            work.move("overtaken", PLACE, known, 2)
+            work.advance("overtaken", PLACE, known, 2)
     assert not list(one.effects("overtaken")) and not list(one.states("overtaken"))
     assert one.position("overtaken", PLACE) == 1
 

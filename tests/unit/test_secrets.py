@@ -94,7 +94,7 @@ def test_a_mirror_that_does_not_answer_is_named_without_its_password(tmp_path, m
         raise OSError(f"401 for url https://me:{SECRET}@host/maven/x.jar")
 
     monkeypatch.setattr(kafka, "_download", fail)
-    monkeypatch.setattr(kafka, "own_repository", lambda: tmp_path / "none")
+    monkeypatch.setattr(kafka, "local_maven_folder", lambda: tmp_path / "none")
     with pytest.raises(FetchFailed) as error:
         kafka.fetch([kafka.Jar("g", "a", "1", "0")], tmp_path, HELD.mirror)
     assert SECRET not in str(error.value)

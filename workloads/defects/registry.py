@@ -168,14 +168,14 @@ _ALL = (
     Defect(
         name="ignore-unknown-commit",
         summary="the worker takes a commit that nobody answered for one that succeeded",
-        policy=Policy(handling=ErrorHandling(commit_patience_s=2.0), trusts_silence=True),
+        policy=Policy(handling=ErrorHandling(commit_timeout_s=2.0), trusts_silence=True),
         anomalies=frozenset({"lost-input"}),
         nemesis=("cut-txn-coordinator",),
     ),
     Defect(
         name="swallow-send-error",
         summary="a record that the client refuses as too large is left out, and the rest is committed",
-        policy=Policy(handling=ErrorHandling(swallows=True), largest_bytes=1_000),
+        policy=Policy(handling=ErrorHandling(skips_refused_records=True), largest_bytes=1_000),
         anomalies=frozenset({"lost-input", "torn-transaction", "offset-output-mismatch"}),
         output_name=NOTIFICATION,
         clients=frozenset({"librdkafka"}),  # the Java client refuses to commit after that (KAFKA-9279)

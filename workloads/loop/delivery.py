@@ -21,7 +21,7 @@ from harness.record.journal import Journal
 from harness.record.naming import operation_name, partition_key, value_name
 from harness.roles.batch_offsets import BatchOffsets
 from harness.roles.control import Control
-from harness.roles.sending import Sending
+from harness.roles.sending import RecordSender
 from harness.roles.transactions import STEP_TIMEOUT_S
 from workloads.model.policy import RIGHT, Policy
 from workloads.model.workload import Output
@@ -59,7 +59,7 @@ class WorkerContext:
             largest_bytes=policy.largest_bytes or self.largest_bytes,
             compression=self.compression,
             txn_timeout_ms=self.txn_timeout_ms,
-            block_s=min(STEP_TIMEOUT_S, policy.handling.commit_patience_s),
+            block_s=min(STEP_TIMEOUT_S, policy.handling.commit_timeout_s),
         )
 
 
@@ -107,7 +107,7 @@ class OutputBatch:
     def by_place(self) -> list["OutputBatch"]:
         """A parcel for each input partition."""
         parts = []
-        for key, positions in self.positions.by_key().items():
+        for key, positions in self.positions.split_by_partition().items():
             planned = [
                 one
                 for one in self.planned
@@ -128,7 +128,7 @@ class OutputBatch:
         """As the journal announces them."""
         return [one.as_send() for one in self.planned]
 
-    def hand_over(self, sending: Sending, journal: Journal, op: int, policy: Policy = RIGHT) -> None:
+    def hand_over(self, sending: RecordSender, journal: Journal, op: int, policy: Policy = RIGHT) -> None:
         """Give every record to the client."""
         for n, one in enumerate(self.planned):
             out = _as_sent(one.output, policy)
@@ -163,7 +163,7 @@ def commit_offsets(post: WorkerContext, positions: BatchOffsets, op: int | None 
     outcome, told = Outcome.OK, None
     try:
         metadata = operation_name(post.journal.name, outside if op is None else op)
-        post.consumer.commit(positions.to_commit(metadata))
+        post.consumer.commit(positions.positions_to_commit(metadata))
     except ClientError as error:
         outcome, told = Outcome.INFO, str(error)
     post.journal.write(Completed(outcome, "commit-offsets", post.process, outside, error=told))

@@ -77,7 +77,7 @@ class KeyedDelivery:
         """Apply what the store does not have, then commit the offsets."""
         post, planned = self._post, [_carried(one) for one in parcel.planned]
         op = post.journal.number()
-        reach = partial(post.control.reach, asked=parcel.asked, claims=parcel.claims)
+        reach = partial(post.control.pause_at, asked=parcel.asked, claims=parcel.claims)
         post.journal.write(Invoked("send", post.process, op, sends=[one.as_send() for one in planned]))
         outcome, told = Outcome.OK, None
         acks: list[Ack] = []

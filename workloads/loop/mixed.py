@@ -74,7 +74,7 @@ class MixedWorker:
             journal.name,
             # What it reads was written by its like: it is behind the first stage, which is itself.
             policy.isolation(settings.place + 1, stage.promised),
-            most=settings.txn_size,
+            max_records=settings.txn_size,
         )
         self.reading = InputReader(client, consumer_settings, journal, settings.process)
         self._client = client
@@ -97,7 +97,7 @@ class MixedWorker:
         """Work until told to stop, or until replaced; then read every key to its end."""
         self._producer.open(self.reading.process)
         self._look_around()
-        self.control.tell(Report(ready=True))
+        self.control.report(Report(ready=True))
         while not self.control.stopping and not self.control.replaced:
             self.control.listen()
             self.turn()
@@ -124,7 +124,7 @@ class MixedWorker:
                 micro=[place and partition_key(*place) for place in drawn.micro],
             )
         )
-        reach = partial(self.control.reach, asked=drawn.asked)
+        reach = partial(self.control.pause_at, asked=drawn.asked)
         given: list[ClientRecord] = []
         with self._producer.transaction(op, process, len(drawn.sends)) as txn:
             txn.begin()
@@ -145,7 +145,9 @@ class MixedWorker:
         ends: dict[TopicPartition, int] | None = None
         wanted: list[TopicPartition] = list(self.keys.places)
         behind = wanted
-        self.control.tell(Report(unread=len(behind)))  # what is said last stands, also where this ends badly
+        self.control.report(
+            Report(unread=len(behind))
+        )  # what is said last stands, also where this ends badly
         while behind and time.monotonic() < deadline:
             try:
                 if ends is None:
@@ -162,7 +164,7 @@ class MixedWorker:
         if behind:
             words = f"{len(behind)} keys were not read to their ends within {FINAL_POLLS_S:g} s: {behind[0]} first"
             self.journal.write(ErrorNoted(error=words))
-        self.control.tell(Report(unread=len(behind)))
+        self.control.report(Report(unread=len(behind)))
 
     def _draw(self) -> DrawnTransaction:
         """The next transaction."""
@@ -174,7 +176,7 @@ class MixedWorker:
 
     def _carry_out(self, txn: Transaction, drawn: DrawnTransaction, given: list[ClientRecord]) -> None:
         """Its micro-operations, in their order; what was sent is acknowledged before the next poll."""
-        reach = partial(self.control.reach, asked=drawn.asked)
+        reach = partial(self.control.pause_at, asked=drawn.asked)
         sent = 0
         for at, place in enumerate(drawn.micro):
             if place is None:
@@ -212,7 +214,7 @@ class MixedWorker:
         if txn.outcome is Outcome.INFO:
             self.reading.be(self.reading.process + PROCESS_STRIDE)
         self.counts.fenced += txn.fenced
-        self.control.tell(Report(counts=self.counts))
+        self.control.report(Report(counts=self.counts))
 
     def _look_around(self) -> None:
         """Know how long the keys are: another incarnation may have worked before."""
@@ -229,4 +231,6 @@ class MixedWorker:
 
     def _ends(self) -> dict[TopicPartition, int]:
         """Where the log of each key ends."""
-        return self._client.ends(self.settings.bootstrap, self.journal.name, self.keys.places, ENDS_TIMEOUT_S)
+        return self._client.end_offsets(
+            self.settings.bootstrap, self.journal.name, self.keys.places, ENDS_TIMEOUT_S
+        )

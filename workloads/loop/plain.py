@@ -8,7 +8,7 @@ from harness.clients.interface import ClientError, ProducerClient
 from harness.model.pipeline import TopicPartition
 from harness.model.vocabulary import Outcome, WorkerStep
 from harness.record.events import Completed, Invoked
-from harness.roles.sending import DeliveryFailed, Sending
+from harness.roles.sending import DeliveryFailed, RecordSender
 from workloads.loop.delivery import OutputBatch, WorkerContext, commit_offsets, keep_offsets
 
 
@@ -34,7 +34,7 @@ class PlainProducer:
         op = post.journal.number()
         post.journal.write(Invoked("send", post.process, op, sends=parcel.as_sends()))
         producer = self.open()
-        sending = Sending(producer, len(parcel.planned))
+        sending = RecordSender(producer, len(parcel.planned))
         outcome, told = Outcome.OK, None
         try:
             parcel.hand_over(sending, post.journal, op, post.policy)
@@ -72,7 +72,7 @@ class SendThenCommit(_SharedProducer):
     def deliver(self, parcel: OutputBatch) -> Outcome:
         """Send; and only once all is acknowledged move the offsets."""
         post = self._post
-        reach = partial(post.control.reach, asked=parcel.asked, claims=parcel.claims)
+        reach = partial(post.control.pause_at, asked=parcel.asked, claims=parcel.claims)
         outcome = self._plain.send(parcel)
         if outcome is not Outcome.OK:
             keep_offsets(post, parcel.positions, "not every output was acknowledged")
@@ -98,7 +98,7 @@ class CommitThenSend(_SharedProducer):
     def deliver(self, parcel: OutputBatch) -> Outcome:
         """Move the offsets; and only if that is known to have succeeded send, without a second try."""
         post = self._post
-        reach = partial(post.control.reach, asked=parcel.asked, claims=parcel.claims)
+        reach = partial(post.control.pause_at, asked=parcel.asked, claims=parcel.claims)
         outcome = commit_offsets(post, parcel.positions)
         if outcome is Outcome.OK:
             reach(WorkerStep.AFTER_COMMIT)

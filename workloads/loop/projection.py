@@ -73,7 +73,7 @@ class ProjectionDelivery:
         due = OutputBatch(
             [one for one in parcel.planned if self._is_new(one)], parcel.positions, parcel.asked
         )
-        reach = partial(post.control.reach, asked=parcel.asked, claims=parcel.claims)
+        reach = partial(post.control.pause_at, asked=parcel.asked, claims=parcel.claims)
         post.journal.write(Invoked("send", post.process, op, sends=due.as_sends()))
         outcome, told = Outcome.OK, None
         try:
@@ -123,4 +123,4 @@ class ProjectionDelivery:
         for key, place in parcel.positions.partitions.items():
             known, (_, following) = self._known[place], parcel.claims[key]
             if following > (known or 0):
-                work.move(self._group, place, known, following)
+                work.advance(self._group, place, known, following)

@@ -37,10 +37,12 @@ class InputReader:
         a poll that gave something is written down.
         """
         call_ns = self._journal.now_ns()
-        batch = self._consumer.poll(self._settings.most, POLL_S)
+        batch = self._consumer.poll(self._settings.max_records, POLL_S)
         if batch or txn is not None:
             op = self._journal.number()
-            self._journal.write(Polled(self.process, op, call_ns, BatchOffsets.delivered(batch), txn, at))
+            self._journal.write(
+                Polled(self.process, op, call_ns, BatchOffsets.delivered_records(batch), txn, at)
+            )
         return batch
 
     def count(self, batch: Iterable[ClientRecord]) -> None:
@@ -59,8 +61,8 @@ class InputReader:
 
     def behind(self, ends: Mapping[TopicPartition, int]) -> list[TopicPartition]:
         """The keys that are not read so far. Raises `ClientError`."""
-        reached = self._consumer.reached()
-        return [place for place in self.assigned if reached.get(place, 0) < ends[place]]
+        read_positions = self._consumer.read_positions()
+        return [place for place in self.assigned if read_positions.get(place, 0) < ends[place]]
 
     def close(self) -> None:
         """Read no more."""

@@ -110,7 +110,7 @@ class Relay:
     def run(self) -> None:
         """Work until told to stop, or until fenced and replaced."""
         self._producer.open(self.post.process)
-        self.control.tell(Report(ready=True))
+        self.control.report(Report(ready=True))
         while not self.control.stopping and not self.control.replaced:
             self.control.listen()
             self.turn()
@@ -118,7 +118,7 @@ class Relay:
 
     def turn(self) -> None:
         """One batch: take, publish, mark."""
-        self.control.reach(WorkerStep.BEFORE_POLL, asked="commit")
+        self.control.pause_at(WorkerStep.BEFORE_POLL, asked="commit")
         try:
             self._relay()
         except DatabaseError as error:  # the rows are pending again, or another's
@@ -128,21 +128,25 @@ class Relay:
             self._inputs.roll_back()
 
     def _relay(self) -> None:
-        policy, most, call_ns = self.settings.policy, self.settings.txn_size, self.journal.now_ns()
-        rows = self._inputs.take_beyond(MOST_BEYOND) if policy.takes_beyond else self._inputs.take(most)
+        policy, max_records, call_ns = self.settings.policy, self.settings.txn_size, self.journal.now_ns()
+        rows = (
+            self._inputs.take_after_position(MOST_BEYOND)
+            if policy.takes_beyond
+            else self._inputs.take(max_records)
+        )
         if not rows:
             self._inputs.roll_back()  # it holds no transaction open while it waits
             self.control.listen(IDLE_S)
             return
         batch = [RowRecord(self._table, row) for row in rows]
         self.journal.write(
-            Polled(self.post.process, self.journal.number(), call_ns, BatchOffsets.delivered(batch))
+            Polled(self.post.process, self.journal.number(), call_ns, BatchOffsets.delivered_records(batch))
         )
         held = {partition_key(self._table, 0): (rows[0].number, rows[-1].number + 1)}
         asked = "abort" if self.rng.random() < self.settings.abort_share else "commit"
-        self.control.reach(WorkerStep.AFTER_POLL, asked=asked, claims=held)
+        self.control.pause_at(WorkerStep.AFTER_POLL, asked=asked, claims=held)
         planned = [PendingOutput((one,), out) for one in batch for out in self.stage.transform(as_input(one))]
-        self.control.reach(WorkerStep.AFTER_TRANSFORM, asked=asked, claims=held)
+        self.control.pause_at(WorkerStep.AFTER_TRANSFORM, asked=asked, claims=held)
         if policy.marks_first:
             self._mark(rows)
         shares = self.settings.shares
@@ -156,7 +160,7 @@ class Relay:
 
     def _mark(self, rows: Sequence[TableRow]) -> None:
         if self.settings.policy.takes_beyond:
-            self._inputs.move_beyond(rows[-1].number)
+            self._inputs.move_position(rows[-1].number)
         else:
             self._inputs.mark([row.number for row in rows])
         self._inputs.commit()
@@ -166,4 +170,4 @@ class Relay:
         if outcome is Outcome.INFO:
             self.post.process += PROCESS_STRIDE
         self.counts.fenced = self.post.fenced
-        self.control.tell(Report(counts=self.counts))
+        self.control.report(Report(counts=self.counts))

@@ -40,7 +40,7 @@ class KeySums:
         """
         sums: dict[bytes, int] = {}
         kept = (self._aggregate.topic, place[1])
-        for record in self._client.read_whole(
+        for record in self._client.read_partition(
             self._bootstrap, self._name, kept, self._isolation, RESTORE_TIMEOUT_S
         ):
             told = self._aggregate.state(as_input(record))

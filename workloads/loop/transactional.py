@@ -22,7 +22,9 @@ class TransactionSender:
 
     def __init__(self, post: WorkerContext) -> None:
         self._post = post
-        self._stranger = None if post.policy.member_metadata else post.client.stranger(post.consumer_settings)
+        self._stranger = (
+            None if post.policy.member_metadata else post.client.unsubscribed_consumer(post.consumer_settings)
+        )
         self._plain = PlainProducer(post) if post.policy.outside else None
         table = post.policy.side_effect
         self._side = SideEffects(post, table) if table is not None else None
@@ -67,7 +69,7 @@ class TransactionSender:
                 claims=parcel.claims,
             )
         )
-        reach = partial(post.control.reach, asked=parcel.asked, claims=parcel.in_hand)
+        reach = partial(post.control.pause_at, asked=parcel.asked, claims=parcel.in_hand)
         with producer.transaction(op, post.process, len(parcel.planned)) as txn:
             txn.begin()
             parcel.hand_over(txn, post.journal, op, post.policy)
@@ -77,7 +79,7 @@ class TransactionSender:
             reach(WorkerStep.AFTER_SEND)
             if post.policy.offsets == "in-transaction":
                 metadata = operation_name(post.journal.name, op)
-                txn.send_offsets(parcel.positions.to_commit(metadata), self._membership())
+                txn.send_offsets(parcel.positions.positions_to_commit(metadata), self._membership())
                 reach(WorkerStep.AFTER_OFFSETS)
             if parcel.asked == "abort":
                 txn.abort()

@@ -57,7 +57,7 @@ def again(parcel: OutputBatch, metadata: str) -> Sequence[StartPosition]:
     """The offsets at which a batch begins: the group has them already."""
     return [
         StartPosition(one.topic, one.partition, one.offset, metadata)
-        for one in parcel.positions.firsts
+        for one in parcel.positions.first_positions
         if one.offset is not None
     ]
 
@@ -74,7 +74,7 @@ def hold_until_aborted(post: WorkerContext, txn: Transaction, parcel: OutputBatc
     topic, partition, offset = placed
     bound_s = post.txn_timeout_ms / 1000 + LATE_S
     try:
-        with post.client.stable_end(post.bootstrap, post.journal.name, (topic, partition)) as stable:
+        with post.client.last_stable_offset(post.bootstrap, post.journal.name, (topic, partition)) as stable:
 
             def aborted() -> bool:
                 post.control.listen()

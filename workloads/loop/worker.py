@@ -62,7 +62,7 @@ class WorkerSettings:
     largest_bytes: int | None = None  # of a record; None: the client's own limit
     txn_timeout_ms: int = TRANSACTION_TIMEOUT_MS
     shares: UnusualShares = field(default_factory=UnusualShares)  # of unusual transactions
-    as_member: GroupSettings = DEFAULT_GROUP
+    group_settings: GroupSettings = DEFAULT_GROUP
 
 
 class Worker:
@@ -96,9 +96,9 @@ class Worker:
                 settings.group or "",
                 journal.name,
                 isolation,
-                most=settings.txn_size,
+                max_records=settings.txn_size,
                 auto_commit=policy.offsets == "auto",
-                as_member=settings.as_member,
+                group_settings=settings.group_settings,
             ),
             process=settings.process,
             store=store,
@@ -119,7 +119,7 @@ class Worker:
     def run(self) -> None:
         """Work until told to stop, or until fenced and replaced."""
         self.deliverer.open()
-        self.control.tell(Report(ready=True))
+        self.control.report(Report(ready=True))
         while not self.control.stopping and not self.control.replaced:
             self.control.listen()
             self.turn()
@@ -127,7 +127,7 @@ class Worker:
 
     def turn(self) -> None:
         """One batch: poll, transform, deliver."""
-        self.control.reach(WorkerStep.BEFORE_POLL, asked="commit")
+        self.control.pause_at(WorkerStep.BEFORE_POLL, asked="commit")
         call_ns = self.journal.now_ns()
         batch = self.post.consumer.poll(self.settings.txn_size, 0.2)
         if self._dead:  # what it gave belongs to nobody: the next consumer begins where the group stands
@@ -138,9 +138,9 @@ class Worker:
             return  # without its sums only where it was told to stop while it restored them
         self._record_poll(call_ns, batch)
         asked = "abort" if self.rng.random() < self.settings.abort_share else "commit"
-        self.control.reach(WorkerStep.AFTER_POLL, asked=asked, claims=positions.claims)
+        self.control.pause_at(WorkerStep.AFTER_POLL, asked=asked, claims=positions.claims)
         planned = self._plan(batch)
-        self.control.reach(WorkerStep.AFTER_TRANSFORM, asked=asked, claims=positions.claims)
+        self.control.pause_at(WorkerStep.AFTER_TRANSFORM, asked=asked, claims=positions.claims)
         for parcel in self.deliverer.parcels(self._parcel(planned, positions, asked)):
             outcome = self.deliverer.deliver(parcel)
             self._after(outcome, asked, parcel.positions, parcel.positions.count(batch))
@@ -195,10 +195,10 @@ class Worker:
         if outcome is Outcome.INFO:
             self.post.process += PROCESS_STRIDE
         self.counts.fenced = self.post.fenced
-        self.control.tell(Report(counts=self.counts))
+        self.control.report(Report(counts=self.counts))
         trusted = outcome is Outcome.INFO and self.settings.policy.trusts_silence
         if outcome is not Outcome.OK and self.settings.policy.rewind and not trusted:
-            known = positions.firsts if outcome is Outcome.FAIL else None
+            known = positions.first_positions if outcome is Outcome.FAIL else None
             try:
                 positions.rewind(self.post.consumer, known)
             except ClientError as error:
@@ -220,7 +220,7 @@ class Worker:
             self.post.consumer.close()
             self.post.consumer = self._new_consumer()
 
-    def gained(self, places: Sequence[TopicPartition]) -> Sequence[StartPosition]:
+    def on_assigned(self, places: Sequence[TopicPartition]) -> Sequence[StartPosition]:
         """Partitions have come: each begins where the group stands, once all that is committed there is decided.
 
         librdkafka would begin at the beginning of a partition whose offset a transaction still holds (the broker says
@@ -236,7 +236,7 @@ class Worker:
         self.journal.write(Assigned(self.post.process, True, keys, [known.get(place) for place in places]))
         return starts
 
-    def lost(self, places: Sequence[TopicPartition]) -> None:
+    def on_revoked(self, places: Sequence[TopicPartition]) -> None:
         """Partitions were taken away."""
         keys = [partition_key(*place) for place in places]
         self.journal.write(Assigned(self.post.process, False, keys))
@@ -269,9 +269,9 @@ class Worker:
 
     def _record_poll(self, call_ns: int, batch: Sequence[ClientRecord]) -> None:
         op = self.journal.number()
-        self.journal.write(Polled(self.post.process, op, call_ns, BatchOffsets.delivered(batch)))
+        self.journal.write(Polled(self.post.process, op, call_ns, BatchOffsets.delivered_records(batch)))
 
     def _met(self, error: ClientError) -> None:
         """A consumer's error is noted; after a fatal one there is a new consumer."""
         self.journal.write(ErrorNoted(error=str(error)))
-        self._dead = self._dead or error.failure in (ErrorMeaning.FATAL, ErrorMeaning.FENCED)
+        self._dead = self._dead or error.meaning in (ErrorMeaning.FATAL, ErrorMeaning.FENCED)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from harness.model.vocabulary import Isolation, WorkerStep
-from harness.roles.transactions import RIGHT as HANDLED_RIGHT
+from harness.roles.transactions import DEFAULT_HANDLING as HANDLED_RIGHT
 from harness.roles.transactions import ErrorHandling
 
 

@@ -10,7 +10,7 @@ from harness.cluster import Cluster, ClusterSpec, Need
 from harness.settings.options import Options
 
 if TYPE_CHECKING:
-    from harness.environment import Prepared
+    from harness.environment import PreparedEnvironment
     from harness.processes.spawn import Supervisor
 
 
@@ -20,7 +20,7 @@ class ClusterParts:
 
     spec: ClusterSpec
     folder: Path
-    prepared: "Prepared"
+    prepared: "PreparedEnvironment"
     supervisor: "Supervisor"
     next_port: Callable[[], int]
 

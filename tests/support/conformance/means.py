@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from harness.clients import librdkafka
-from harness.clients.client_properties import of_librdkafka
+from harness.clients.client_properties import librdkafka_properties
 from harness.clients.interface import ProducerSettings
 from harness.cluster import Broker, Cluster, PartitionView
 from harness.common.errors import EnvironmentFailure
@@ -61,7 +61,7 @@ def load(cluster: Cluster, footing: Footing = HOST) -> Iterator[Mapping[int, flo
     """
     producer = Producer(
         {"bootstrap.servers": cluster.bootstrap_for(ENDPOINT), "acks": "all", "log_level": 0,
-         "socket.timeout.ms": 10_000, "reconnect.backoff.max.ms": 500, **of_librdkafka()}
+         "socket.timeout.ms": 10_000, "reconnect.backoff.max.ms": 500, **librdkafka_properties()}
     )  # fmt: skip
     topic = footing.name(TOPIC)
     last: dict[int, float] = {}
@@ -129,7 +129,7 @@ def reader(cluster: Cluster, isolation: Isolation, group: str | None = None) -> 
 
 def listed(cluster: Cluster):  # type: ignore[no-untyped-def]
     """What a client of the endpoint is told of the brokers."""
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_for(ENDPOINT), **of_librdkafka()})
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_for(ENDPOINT), **librdkafka_properties()})
     return admin.list_topics(timeout=WITHIN_S)
 
 

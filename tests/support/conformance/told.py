@@ -5,13 +5,13 @@ import pytest
 from confluent_kafka import Producer, TopicPartition
 from kafka.protocol.metadata import FindCoordinatorRequest
 
-from harness.clients.client_properties import of_librdkafka
+from harness.clients.client_properties import librdkafka_properties
 from harness.cluster import Cluster
 from harness.common.errors import EnvironmentFailure
 from harness.common.waiting import wait_for
 from harness.model.pipeline import TopicSpec
 from harness.model.vocabulary import Isolation
-from harness.wire.protocol import ask
+from harness.wire.protocol import send_request
 from tests.support.conformance.means import (
     ENDPOINT,
     GROUP,
@@ -95,7 +95,7 @@ def check_coordinators_are_those_that_the_brokers_name(cluster: Cluster, footing
     names = [footing.name(name) for name in names]
     for kind, ours in ((0, cluster.group_coordinator), (1, cluster.txn_coordinator)):
         request = FindCoordinatorRequest(coordinator_keys=names[kind == 1 :], key_type=kind, version=4)
-        told = {one.key: one.node_id for one in ask(at, request, 10).coordinators if one.key}
+        told = {one.key: one.node_id for one in send_request(at, request, 10).coordinators if one.key}
         assert told == {name: ours(name) for name in told}
         assert len(told) >= 5
     topic, number = cluster.offsets_place(footing.name(GROUP))
@@ -137,7 +137,7 @@ def check_features_and_settings_are_told(cluster: Cluster, footing: Footing = HO
 
 def check_requests_are_recorded_and_then_no_more(cluster: Cluster, footing: Footing = HOST) -> None:
     def send() -> None:
-        producer = Producer({"bootstrap.servers": cluster.bootstrap_for(ENDPOINT), **of_librdkafka()})
+        producer = Producer({"bootstrap.servers": cluster.bootstrap_for(ENDPOINT), **librdkafka_properties()})
         producer.produce(footing.name(SMALL), b"x")
         assert producer.flush(30) == 0
 

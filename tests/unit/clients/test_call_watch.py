@@ -21,7 +21,7 @@ class Told(Control):
         super().__init__(None)
         self.said: list[Report] = []
 
-    def tell(self, report: Report) -> None:
+    def report(self, report: Report) -> None:
         self.said.append(report)
 
 
@@ -75,7 +75,7 @@ def test_a_call_is_over_however_it_ends() -> None:
 def test_it_looks_beside_the_call(monkeypatch: pytest.MonkeyPatch, journal: Journal) -> None:
     monkeypatch.setattr("harness.roles.call_watch.LOOK_S", 0.001)
     control, told = Told(), threading.Event()
-    monkeypatch.setattr(control, "tell", lambda report: told.set())
+    monkeypatch.setattr(control, "report", lambda report: told.set())
     with CallWatch(control, journal).watching():
         control.calls.during("init_transactions", 0, lambda: told.wait(20))
     assert told.is_set()

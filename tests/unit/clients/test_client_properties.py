@@ -4,11 +4,11 @@ import pytest
 
 from harness.clients.client_properties import (
     ClientProperties,
-    connect_with,
-    of_java,
-    of_jvm,
-    of_librdkafka,
+    java_properties,
+    jvm_properties,
+    librdkafka_properties,
     parse,
+    use_client_config,
 )
 from harness.common.errors import UsageError
 from harness.wire.tokens import Credentials
@@ -99,11 +99,11 @@ def test_tokens_are_asked_for_by_every_client(tmp_path: Path) -> None:
     assert told.java["sasl.login.callback.handler.class"].endswith(".OAuthBearerLoginCallbackHandler")
     assert "s3cr" not in repr(told) + repr(told.security)
     try:
-        assert not of_jvm()
-        connect_with(oauth(tmp_path))
-        assert of_jvm() == {"org.apache.kafka.sasl.oauthbearer.allowed.urls": url}
+        assert not jvm_properties()
+        use_client_config(oauth(tmp_path))
+        assert jvm_properties() == {"org.apache.kafka.sasl.oauthbearer.allowed.urls": url}
     finally:
-        connect_with(None)
+        use_client_config(None)
 
 
 @pytest.mark.parametrize(
@@ -126,13 +126,13 @@ def test_what_gives_no_token_is_told_in_one_sentence(
 
 def test_every_client_of_the_process_connects_so(tmp_path: Path) -> None:
     try:
-        connect_with(scram(tmp_path))
-        assert of_librdkafka()["sasl.username"] == "ann"
-        assert of_java()["sasl.mechanism"] == "SCRAM-SHA-512"
+        use_client_config(scram(tmp_path))
+        assert librdkafka_properties()["sasl.username"] == "ann"
+        assert java_properties()["sasl.mechanism"] == "SCRAM-SHA-512"
     finally:
-        connect_with(None)
-    assert not of_librdkafka()
-    assert not of_java()
+        use_client_config(None)
+    assert not librdkafka_properties()
+    assert not java_properties()
 
 
 @pytest.mark.parametrize(

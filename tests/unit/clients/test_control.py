@@ -33,7 +33,7 @@ def line() -> Iterator[Line]:
 
 def test_a_step_that_is_not_armed_is_passed(line: Line) -> None:
     line.send(Command(arm="after-send"))
-    line.control.reach(WorkerStep.AFTER_POLL)
+    line.control.pause_at(WorkerStep.AFTER_POLL)
     line.run.setblocking(False)
     with pytest.raises(BlockingIOError):
         line.run.recv(1)
@@ -42,7 +42,7 @@ def test_a_step_that_is_not_armed_is_passed(line: Line) -> None:
 def test_an_armed_step_is_told_and_waited_at_until_told_to_go(line: Line) -> None:
     line.send(Command(arm="after-send"))
     thread = threading.Thread(
-        target=line.control.reach, args=(WorkerStep.AFTER_SEND,), kwargs={"claims": {"a/0": (1, 2)}}
+        target=line.control.pause_at, args=(WorkerStep.AFTER_SEND,), kwargs={"claims": {"a/0": (1, 2)}}
     )
     thread.start()
     assert line.told() == Report(at="after-send", claims={"a/0": (1, 2)})
@@ -55,7 +55,7 @@ def test_an_armed_step_is_told_and_waited_at_until_told_to_go(line: Line) -> Non
 
 def test_a_fault_that_wants_a_commit_lets_an_abort_pass(line: Line) -> None:
     line.send(Command(arm="after-send", asked="commit"))
-    line.control.reach(WorkerStep.AFTER_SEND, asked="abort")
+    line.control.pause_at(WorkerStep.AFTER_SEND, asked="abort")
     assert line.control.is_armed(WorkerStep.AFTER_SEND)
 
 

@@ -6,7 +6,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from harness.clients import error_table, librdkafka_client, page
-from harness.clients.error_table import OF_JAVA, ROWS, ErrorEntry
+from harness.clients.error_table import JAVA_ROWS, ROWS, ErrorEntry
 from harness.clients.interface import ErrorMeaning
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "clients.md"
@@ -44,16 +44,16 @@ FLAGS = {
 def told(code: int, **flags: bool) -> ErrorMeaning:
     error = librdkafka_client.classify(KafkaException(KafkaError(code, "words", **flags)))
     assert error is not None
-    return error.failure
+    return error.meaning
 
 
 @pytest.mark.parametrize("row", KNOWN, ids=lambda row: row.name)
 def test_librdkafka_means_what_its_row_says(row: ErrorEntry) -> None:
     assert row.code is not None
     assert told(row.code) is row.librdkafka[0]
-    for failure, flags in FLAGS.items():
+    for meaning, flags in FLAGS.items():
         fenced = row.librdkafka == (ErrorMeaning.FENCED,)
-        assert told(row.code, **flags) is (ErrorMeaning.FENCED if fenced else failure)
+        assert told(row.code, **flags) is (ErrorMeaning.FENCED if fenced else meaning)
 
 
 @pytest.mark.parametrize("row", KNOWN, ids=lambda row: row.name)
@@ -80,13 +80,13 @@ def test_a_fatal_error_inside_a_call_is_found_behind_the_system_error() -> None:
     error = SystemError("returned a result with an exception set")
     error.__cause__ = KafkaException(KafkaError(KafkaError._FENCED, "words", fatal=True))
     found = librdkafka_client.classify(error)
-    assert found is not None and found.failure is ErrorMeaning.FENCED and found.ends_client
+    assert found is not None and found.meaning is ErrorMeaning.FENCED and found.ends_client
 
 
 def test_what_is_fatal_in_java_stands_before_what_the_client_wraps_it_in() -> None:
-    places = {row.name: place for place, row in enumerate(OF_JAVA)}
+    places = {row.name: place for place, row in enumerate(JAVA_ROWS)}
     last = ["ApplicationRecoverableException", "RetriableException", "KafkaException"]
-    assert [row.name for row in OF_JAVA[-3:]] == last
+    assert [row.name for row in JAVA_ROWS[-3:]] == last
     for special, general in (
         ("TRANSACTIONAL_ID_AUTHORIZATION_FAILED", "AuthorizationException"),
         ("UNKNOWN_PRODUCER_ID", "OUT_OF_ORDER_SEQUENCE_NUMBER"),

@@ -17,13 +17,13 @@ import sys
 from pathlib import Path
 import jpype
 from harness.clients import java_errors, jvm
-from harness.clients.error_table import OF_JAVA
+from harness.clients.error_table import JAVA_ROWS
 from harness.clients.interface import ErrorMeaning
 from harness.processes.specs import JvmSpec
 library, folder, *jars = sys.argv[1:]
 jvm.start(JvmSpec(Path(library), tuple(map(Path, jars)), Path(folder)))
 made = 0
-for row in OF_JAVA:
+for row in JAVA_ROWS:
     kind = jvm.java_class(row.exception)
     try:
         error = kind("words")
@@ -31,16 +31,16 @@ for row in OF_JAVA:
         continue  # it wants more than words, or is abstract
     jvm.java_class("java.lang.Thread").interrupted()  # an InterruptException interrupts who makes it
     made += 1
-    assert java_errors.classify(error).failure is row.java, row
+    assert java_errors.classify(error).meaning is row.java, row
     wrapped = jvm.java_class("org.apache.kafka.common.KafkaException")("wrapped", error)
-    assert java_errors.classify(wrapped).failure is row.java, row
+    assert java_errors.classify(wrapped).meaning is row.java, row
 assert made > 25, made
-OF_JAVA.insert(0, type(OF_JAVA[0])("NEW", "", "", exception="org.apache.kafka.Newer", java=ErrorMeaning.FATAL))
+JAVA_ROWS.insert(0, type(JAVA_ROWS[0])("NEW", "", "", exception="org.apache.kafka.Newer", java=ErrorMeaning.FATAL))
 java_errors._meanings.cache_clear()
 error = jvm.java_class("org.apache.kafka.common.errors.TimeoutException")("an older client lacks a class")
-assert java_errors.classify(error).failure is ErrorMeaning.RETRIABLE
+assert java_errors.classify(error).meaning is ErrorMeaning.RETRIABLE
 other = jvm.java_class("java.io.IOException")("words")
-assert java_errors.classify(other).failure is ErrorMeaning.UNKNOWN
+assert java_errors.classify(other).meaning is ErrorMeaning.UNKNOWN
 assert java_errors.classify(ValueError()) is None
 """
 

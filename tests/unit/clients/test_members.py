@@ -30,7 +30,7 @@ ONE = ConsumerSettings("b", "g", "w-1.0", Isolation.READ_COMMITTED)
 def told(**how: str) -> tuple[dict[str, object], dict[str, object]]:
     """The settings of both libraries."""
     group = GroupSettings(**how)
-    return librdkafka.member(replace(ONE, as_member=group)), java_consumer._as_member(group)
+    return librdkafka.member(replace(ONE, group_settings=group)), java_consumer._group_properties(group)
 
 
 @pytest.mark.parametrize("how", [{}, {"assignor": "eager"}, {"assignor": "cooperative"}])
@@ -51,7 +51,10 @@ def test_a_member_of_the_consumer_protocol_leaves_to_the_brokers_what_is_theirs(
 
 
 def test_a_stranger_does_not_take_the_place_of_a_static_member() -> None:
-    assert replace(ONE, as_member=GroupSettings(instance_id="w-1")).as_stranger().as_member == DEFAULT_GROUP
+    assert (
+        replace(ONE, group_settings=GroupSettings(instance_id="w-1")).without_membership().group_settings
+        == DEFAULT_GROUP
+    )
 
 
 def test_a_static_member_goes_by_the_name_that_its_replacement_has_too() -> None:
@@ -93,4 +96,4 @@ def test_an_error_of_one_partition_is_no_sign_that_nothing_is_committed() -> Non
     member._consumer = Asked()
     with pytest.raises(ClientError) as met:
         member.committed([("in", 0)], 1.0)
-    assert met.value.failure is ErrorMeaning.RETRIABLE
+    assert met.value.meaning is ErrorMeaning.RETRIABLE

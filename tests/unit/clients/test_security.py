@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
 
-from harness.wire.protocol import Address, WireError, ask
+from harness.wire.protocol import Address, WireError, send_request
 from harness.wire.security import NotTrusted, Security
 from tests.support.secured_cluster import Authority
 
@@ -51,7 +51,7 @@ def server(store: Path, authority: Authority | None = None) -> Iterator[int]:
 
 
 def dial(port: int, security: Security, host: str = "127.0.0.1") -> int:
-    answer = ask(Address(host, port, security), ApiVersionsRequest(version=0), 10)
+    answer = send_request(Address(host, port, security), ApiVersionsRequest(version=0), 10)
     return int(answer.error_code)
 
 
@@ -127,4 +127,4 @@ def test_a_request_that_a_broker_does_not_speak_is_told_with_the_version_needed(
         request = ApiVersionsRequest(version=4)
         object.__setattr__(request, "_version", 9)
         with pytest.raises(WireError, match=r"in versions 0 to 4, and is asked in version 9: .* Kafka 3\.0"):
-            ask(address, request, 10)
+            send_request(address, request, 10)

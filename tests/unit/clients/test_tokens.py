@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.wire.tokens import Credentials, Tokens, TokenUnavailable, fetch, provider_of
+from harness.wire.tokens import Credentials, Tokens, TokenUnavailable, fetch_token, token_provider
 from tests.support.token_server import TokenServer
 
 ID, SECRET = "ann:lee", "schlüssel/+="
@@ -25,7 +25,7 @@ def right(server: TokenServer) -> Credentials:
 
 
 def test_a_token_comes_with_its_life(right: Credentials) -> None:
-    token, life_s = fetch(right)
+    token, life_s = fetch_token(right)
     assert token.count(".") == 2
     assert life_s == 120
 
@@ -47,8 +47,8 @@ def test_a_token_is_kept_while_it_lasts(
 
 
 def test_one_process_asks_once_for_the_same_credentials(right: Credentials) -> None:
-    assert provider_of(right) is provider_of(replace(right))
-    assert provider_of(None) is None
+    assert token_provider(right) is token_provider(replace(right))
+    assert token_provider(None) is None
 
 
 def test_a_wrong_secret_is_told_and_not_shown(right: Credentials) -> None:
@@ -56,7 +56,7 @@ def test_a_wrong_secret_is_told_and_not_shown(right: Credentials) -> None:
     with pytest.raises(
         TokenUnavailable, match=r"gives the client ann:lee no token \(<redacted>\): look at"
     ) as failed:
-        fetch(wrong)
+        fetch_token(wrong)
     assert "unknown client" not in str(failed.value)
     assert SECRET not in repr(right)
 
@@ -75,5 +75,5 @@ def test_an_endpoint_that_gives_none_is_told(
         server.token = lambda: ""  # type: ignore[method-assign]
         port = server.url.rpartition(":")[2]
         with pytest.raises(TokenUnavailable, match=words) as failed:
-            fetch(replace(right, url=url.format(port=port)))
+            fetch_token(replace(right, url=url.format(port=port)))
     assert "hidden" not in str(failed.value)

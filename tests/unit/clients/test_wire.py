@@ -7,7 +7,7 @@ import pytest
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse, MetadataRequest
 
 from harness.network.toxiproxy import Toxiproxy, ToxiproxyError
-from harness.wire.protocol import WireError, answers, ask
+from harness.wire.protocol import WireError, is_answering, send_request
 
 
 @contextmanager
@@ -41,23 +41,23 @@ def one_byte_at_a_time(connection: socket.socket) -> None:
 
 def test_an_answer_may_come_in_pieces() -> None:
     with server(one_byte_at_a_time) as port:
-        assert ask(port, ApiVersionsRequest(version=0), 5).error_code == 0
+        assert send_request(port, ApiVersionsRequest(version=0), 5).error_code == 0
 
 
 def test_silence_costs_the_time_out_and_no_more() -> None:
     with server(silent) as port, pytest.raises(WireError, match=f"no answer from port {port} within 0.02 s"):
-        ask(port, MetadataRequest(topics=None, version=12), 0.02)
+        send_request(port, MetadataRequest(topics=None, version=12), 0.02)
 
 
 def test_a_connection_that_closes_is_no_answer() -> None:
     with server(lambda connection: None) as port:
-        assert not answers(port, 5)
+        assert not is_answering(port, 5)
 
 
 def test_a_port_where_nobody_listens_is_no_answer() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-    assert not answers(port, 5)
+    assert not is_answering(port, 5)
     with pytest.raises(ToxiproxyError, match=f"toxiproxy on port {port} does not answer"):
         Toxiproxy(port).version()
 
@@ -68,7 +68,7 @@ def test_another_kind_of_server_is_told_from_a_broker() -> None:
         connection.sendall(b"HTTP/1.1 400 Bad Request\r\n")
 
     with server(http) as port, pytest.raises(WireError, match="no Kafka broker"):
-        ask(port, ApiVersionsRequest(version=0), 5)
+        send_request(port, ApiVersionsRequest(version=0), 5)
 
 
 def test_an_answer_that_cannot_be_read_is_an_error_of_ours() -> None:
@@ -77,4 +77,4 @@ def test_an_answer_that_cannot_be_read_is_an_error_of_ours() -> None:
         connection.sendall(b"\x00\x00\x00\x06\x00\x00\x00\x01\x00\x00")
 
     with server(garbage) as port, pytest.raises(WireError, match="cannot be read"):
-        ask(port, ApiVersionsRequest(version=0), 5)
+        send_request(port, ApiVersionsRequest(version=0), 5)

@@ -28,7 +28,7 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> Any:
             told = kind(name="out", error_code=code, error_message=words)
             return CreateTopicsResponse(topics=[told], version=7)
 
-        monkeypatch.setattr(topics, "ask", answer)
+        monkeypatch.setattr(topics, "send_request", answer)
         return asked
 
     return to_answer

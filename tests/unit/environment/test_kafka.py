@@ -5,7 +5,7 @@ import pytest
 
 from harness.common.errors import FetchFailed, UsageError
 from harness.environment.jvm import LOGGING
-from harness.environment.kafka import Jar, fetch, kafka, pinned, versions
+from harness.environment.kafka import Jar, fetch, kafka, pinned_jars, versions
 from harness.environment.kafka_versions import kafka_version
 
 GOOD = b"the jar"
@@ -77,7 +77,7 @@ def test_an_unknown_version_is_told_with_those_that_are_pinned(tmp_path: Path) -
 
 @pytest.mark.parametrize("version", versions())
 def test_a_lock_never_mixes_two_versions_of_kafka(version: str) -> None:
-    jars = pinned(version)
+    jars = pinned_jars(version)
     assert {jar.version for jar in jars if jar.group == "org.apache.kafka"} == {version}
     assert len({(jar.group, jar.artifact) for jar in jars}) == len(jars)
     assert all(len(jar.sha256) == 64 for jar in jars)
@@ -95,7 +95,7 @@ def test_something_is_known_of_every_version_that_is_pinned() -> None:
 @pytest.mark.parametrize("version", versions())
 def test_a_broker_has_the_library_that_it_logs_by(version: str) -> None:
     binding = {"log4j1": "slf4j-reload4j", "log4j2": "log4j-slf4j-impl"}[kafka_version(version).logging]
-    assert binding in {jar.artifact for jar in pinned(version)}
+    assert binding in {jar.artifact for jar in pinned_jars(version)}
 
 
 def test_what_a_version_does_not_have_is_refused() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from harness.common.errors import EnvironmentFailure, ExitStatus, FetchFailed, UsageError
 from harness.environment import client_parts as parts
-from harness.environment.client_parts import client_parts, fits, wheels_here
+from harness.environment.client_parts import fetch_client, fits, matching_wheels
 from harness.environment.client_versions import ClientVersion, client_version, client_versions
 from harness.environment.kafka import versions
 
@@ -108,7 +108,7 @@ def test_a_machine_without_a_wheel_is_one_sentence(monkeypatch: pytest.MonkeyPat
     with pytest.raises(
         EnvironmentFailure, match=r"no pinned wheel of confluent-kafka 2\.6\.1 for .* riscv64: choose"
     ):
-        client_parts(OLD, tmp_path, SILENT)
+        fetch_client(OLD, tmp_path, SILENT)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -123,7 +123,7 @@ def no_index(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 def failed(cache: Path, one: ClientVersion, mirror: str | None = None) -> str:
     with pytest.raises(FetchFailed) as error:
-        client_parts(one, cache, SILENT, mirror=mirror)
+        fetch_client(one, cache, SILENT, mirror=mirror)
     assert error.value.exit_status is ExitStatus.FAILURE
     assert "\n" not in str(error.value)
     assert not list(cache.glob("client-*"))
@@ -138,7 +138,7 @@ def test_without_a_network_it_is_said_how_to_go_on(no_index: Path, tmp_path: Pat
 
 
 def test_a_wheel_with_another_checksum_is_refused_and_not_kept(no_index: Path, tmp_path: Path) -> None:
-    names = [name for name in locked(OLD) if locked(OLD)[name] in wheels_here(OLD)]
+    names = [name for name in locked(OLD) if locked(OLD)[name] in matching_wheels(OLD)]
     for name in names:
         (no_index / name).write_bytes(b"another wheel")
     assert "HASH" in failed(tmp_path / "cache", OLD).upper()
@@ -162,4 +162,4 @@ def test_a_wheel_comes_first_on_the_path_of_whoever_uses_it(monkeypatch: pytest.
 
 def test_the_lock_of_this_machine_is_found() -> None:
     assert sys.implementation.name == "cpython"
-    assert len(wheels_here(OLD)) == 1
+    assert len(matching_wheels(OLD)) == 1

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from harness.common.errors import EnvironmentFailure, UsageError
-from harness.environment.archive import archive_place
+from harness.environment.archive import archive_path
 from harness.environment.doctor import examine
 from harness.environment.java import Java, bundled_java, java
 from harness.environment.jvm import BROKER, broker_command
-from harness.environment.kafka import KafkaDistribution, located
+from harness.environment.kafka import KafkaDistribution, locate_kafka
 from harness.environment.resources import require
 from harness.environment.toxiproxy import system_toxiproxy, toxiproxy
 
@@ -91,7 +91,7 @@ def test_a_command_ends_with_its_class_and_arguments_and_names_every_jar(tmp_pat
 
 
 def test_another_build_of_java_needs_another_archive(tmp_path: Path) -> None:
-    places = {archive_place(some_java(17, release), KAFKA, tmp_path) for release in ("a", "b", "a")}
+    places = {archive_path(some_java(17, release), KAFKA, tmp_path) for release in ("a", "b", "a")}
     assert len(places) == 2
 
 
@@ -115,7 +115,7 @@ def test_the_doctor_says_what_is_missing_and_fetches_nothing(tmp_path: Path) -> 
 
 
 def test_what_is_half_there_is_missing(tmp_path: Path) -> None:
-    located("4.3.1", tmp_path).class_path[0].parent.mkdir(parents=True)
+    locate_kafka("4.3.1", tmp_path).class_path[0].parent.mkdir(parents=True)
     part = next(part for part in examine(tmp_path, kafka_version="4.3.1") if part.name == "Kafka 4.3.1")
     assert (part.ok, part.later) == (False, False)
     assert "remove" in part.advice

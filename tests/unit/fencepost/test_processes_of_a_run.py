@@ -9,7 +9,7 @@ import pytest
 from fencepost.runs import planning
 from fencepost.runs.process import build, build_for_users
 from harness.databases.interface import DatabaseParts
-from harness.databases.registry import STORES
+from harness.databases.registry import DATABASES
 from harness.model.vocabulary import Isolation
 from harness.processes.encoding import decode
 from harness.processes.spawn import Supervisor
@@ -74,7 +74,7 @@ def test_every_process_of_a_workload_can_be_made(name: str, tmp_path: Path) -> N
     test = planning.plan_test(Options(workload=name, seed=1), WORKLOADS[name], Schedule(()), tmp_path)
     with Supervisor() as supervisor, ExitStack() as stack:
         for kind in test.pipeline.stores:
-            stack.enter_context(STORES[kind].up(DatabaseParts(tmp_path, supervisor, lambda: 0)))
+            stack.enter_context(DATABASES[kind].provide(DatabaseParts(tmp_path, supervisor, lambda: 0)))
         for n, task in enumerate(tasks(test)):
             assert made(test, task, tmp_path / str(n))
 

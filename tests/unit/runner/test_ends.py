@@ -89,7 +89,7 @@ def test_a_cluster_that_does_not_answer_leaves_it_unknown(monkeypatch: pytest.Mo
 
 
 def test_a_stage_with_a_group_is_asked_what_it_has_committed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ends_module, "unread", lambda bootstrap, behind: len(behind) * 100)
+    monkeypatch.setattr(ends_module, "count_unread", lambda bootstrap, behind: len(behind) * 100)
     asked = cluster(**{"in": 10, "out": 5})
     ends = OffsetEndMarkers(asked)
     assert ends.left(GROUPED) == 100
@@ -112,7 +112,7 @@ def test_where_each_partition_ends_is_asked_before_anybody_reads() -> None:
 def test_what_a_program_hands_on_to_itself_is_left_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = cluster(**{"in": 5, "between": 9})
     asked.offsets["g"] = {("in", 0): 5}
-    monkeypatch.setattr(ends_module, "unread", lambda bootstrap, positions: len(positions))
+    monkeypatch.setattr(ends_module, "count_unread", lambda bootstrap, positions: len(positions))
     assert OffsetEndMarkers(asked).left(GROUPED) == 0
     asked.offsets["g"] = {("in", 0): 5, ("between", 0): 7}
     assert OffsetEndMarkers(asked).left(GROUPED) == 1

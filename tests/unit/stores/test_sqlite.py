@@ -11,11 +11,11 @@ from harness.databases.interface import (
     Database,
     DatabaseError,
     DatabaseParts,
-    Overtaken,
+    PositionConflict,
     SideEffect,
 )
 from harness.databases.reader import DatabaseReader
-from harness.databases.sqlite import Sqlite, SqliteStore
+from harness.databases.sqlite import Sqlite, SqliteDatabase
 from harness.model.expectation import InputRecord
 from harness.model.pipeline import StageSpec
 from harness.model.vocabulary import Isolation
@@ -38,7 +38,7 @@ def effect(n: int, content: bytes | None = b"v") -> SideEffect:
 @pytest.fixture
 def store(tmp_path: Path) -> Database:
     kind = Sqlite()
-    with kind.up(DatabaseParts(tmp_path, None, lambda: 0)):
+    with kind.provide(DatabaseParts(tmp_path, None, lambda: 0)):
         return kind.connect(kind.address(tmp_path))
 
 
@@ -46,7 +46,7 @@ def test_effects_and_position_stand_together(store: Database) -> None:
     with store.transaction() as work:
         work.add(effect(0))
         work.change("users", b"k", b"one")
-        work.move("g", PLACE, None, 1)
+        work.advance("g", PLACE, None, 1)
     assert [one.value for _, one in store.effects("applied")] == ["w:0:0"]
     assert [(one.key, one.changes) for _, one in store.states("users")] == [(b"k", 1)]
     assert store.position("g", PLACE) == 1 and store.position("h", PLACE) is None
@@ -55,11 +55,11 @@ def test_effects_and_position_stand_together(store: Database) -> None:
 @pytest.mark.parametrize("known", [None, 0, 2])
 def test_who_was_overtaken_does_nothing(store: Database, known: int | None) -> None:
     with store.transaction() as work:
-        work.move("g", PLACE, None, 1)
-    with pytest.raises(Overtaken, match="another process has gone on"), store.transaction() as work:
+        work.advance("g", PLACE, None, 1)
+    with pytest.raises(PositionConflict, match="another process has gone on"), store.transaction() as work:
         work.add(effect(0))
         work.change("users", b"k", None)
-        work.move("g", PLACE, known, 2)
+        work.advance("g", PLACE, known, 2)
     assert not list(store.effects("applied")) and not list(store.states("users"))
     assert store.position("g", PLACE) == 1
 
@@ -150,7 +150,7 @@ class FullDisk:
         return getattr(self._connection, name)
 
 
-def test_a_commit_that_failed_is_undone_and_the_store_goes_on(store: SqliteStore) -> None:
+def test_a_commit_that_failed_is_undone_and_the_store_goes_on(store: SqliteDatabase) -> None:
     store._connection = FullDisk(store._connection)  # type: ignore[assignment]
     with pytest.raises(DatabaseError, match="disk is full") as met, store.transaction() as work:
         work.add(effect(0))

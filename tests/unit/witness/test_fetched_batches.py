@@ -30,7 +30,7 @@ class Leader:
 
     def __exit__(self, *_: object) -> None: ...
 
-    def ask(self, request: Any, timeout_s: float) -> Any:
+    def send_request(self, request: Any, timeout_s: float) -> Any:
         assert request.isolation_level == 0
         (topic,) = request.topics
         (asked,) = topic.partitions

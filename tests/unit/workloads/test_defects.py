@@ -46,9 +46,9 @@ def test_a_client_that_prevents_a_defect_is_refused() -> None:
 def test_wrong_pin_gives_a_partition_the_producer_of_another(tmp_path: Path) -> None:
     client = FakeClient()
     with worker(client, tmp_path, Delivery.PINNED, DEFECTS["wrong-pin"].policy) as one:
-        one.gained([("in", 0)])
-        one.lost([("in", 0)])
-        one.gained([("in", 1)])
+        one.on_assigned([("in", 0)])
+        one.on_revoked([("in", 0)])
+        one.on_assigned([("in", 1)])
         client.given = [FakeRecord(("in", 1), 7)]
         one.turn()
     assert client.named("discard") == []

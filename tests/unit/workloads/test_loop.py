@@ -100,10 +100,10 @@ def test_who_was_replaced_takes_no_id_back(tmp_path: Path) -> None:
 def test_a_pinned_producer_has_a_transaction_for_each_partition(tmp_path: Path) -> None:
     client = FakeClient(given=list(TWO))
     with worker(client, tmp_path, Delivery.PINNED) as one:
-        one.gained([("in", 0), ("in", 1)])
+        one.on_assigned([("in", 0), ("in", 1)])
         one.turn()
-        one.lost([("in", 0)])
-        one.gained([("in", 0)])
+        one.on_revoked([("in", 0)])
+        one.on_assigned([("in", 0)])
     assert client.named("init") == [["in-0"], ["in-1"], ["in-0"]]
     assert client.named("discard") == [["in-0"]]
     assert client.named("send-offsets") == [["in-0", [("in", 0, 5)]], ["in-1", [("in", 1, 8)]]]
@@ -168,7 +168,7 @@ def test_sums_are_restored_with_their_partition_and_change_with_the_transaction(
         kept={("sums", 0): [FakeRecord(("sums", 0), 0, b"40"), FakeRecord(("sums", 0), 1, b"41")]}
     )
     with worker(client, tmp_path, Delivery.TRANSACTIONS, stage=SUMS) as one:
-        one.gained([("in", 0)])
+        one.on_assigned([("in", 0)])
         assert client.named("read") == [[("sums", 0), Isolation.READ_COMMITTED]]
         for fails in ({}, {"commit": ErrorMeaning.ABORTABLE}, {}):
             client.fails, client.given = fails, [FakeRecord(("in", 0), 4), FakeRecord(("in", 0), 5)]
@@ -181,7 +181,7 @@ def test_sums_are_restored_with_their_partition_and_change_with_the_transaction(
 def test_sums_that_an_abort_undid_are_as_they_were(tmp_path: Path) -> None:
     client = FakeClient()
     with worker(client, tmp_path, Delivery.TRANSACTIONS, stage=SUMS) as one:
-        one.gained([("in", 0)])
+        one.on_assigned([("in", 0)])
         for fails in ({"send-offsets": ErrorMeaning.ABORTABLE}, {}):
             client.fails, client.given = fails, [FakeRecord(("in", 0), 4)]
             one.turn()
@@ -214,7 +214,7 @@ def test_a_partition_begins_where_the_group_stands_once_that_is_known(tmp_path: 
     client = FakeClient(fails={"committed": ErrorMeaning.RETRIABLE})
     with worker(client, tmp_path, Delivery.TRANSACTIONS) as one:
         mended_after(2, "committed", one, client)
-        assert one.gained([("in", 1)]) == [StartPosition("in", 1, 0)]
+        assert one.on_assigned([("in", 1)]) == [StartPosition("in", 1, 0)]
     assert len(client.named("committed")) == 3
 
 
@@ -222,7 +222,7 @@ def test_a_consumer_of_no_more_use_begins_nowhere_and_what_it_gave_is_dropped(tm
     client = FakeClient(given=list(TWO), fails={"committed": ErrorMeaning.FENCED})
     with worker(client, tmp_path, Delivery.TRANSACTIONS) as one:
         first = one.post.consumer
-        assert one.gained([("in", 0)]) == []
+        assert one.on_assigned([("in", 0)]) == []
         one.turn()
         assert one.post.consumer is not first
     assert not client.named("begin") and lines(tmp_path) == []

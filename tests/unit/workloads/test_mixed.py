@@ -105,7 +105,8 @@ def test_a_worker_that_does_not_rewind_goes_on_behind_what_it_read_in_vain(tmp_p
             one.turn()
         assert len(client.named("assign")) == 1 and one.counts.aborted
         assert all(
-            offset == one.reading._consumer.reached()[place] for place, offset in one.reading.read_to.items()
+            offset == one.reading._consumer.read_positions()[place]
+            for place, offset in one.reading.read_to.items()
         )
 
 

@@ -30,7 +30,7 @@ BATCH = [FakeRecord(("in", 0), 4), FakeRecord(("in", 1), 7)]
 
 @pytest.fixture
 def store(tmp_path: Path) -> Database:
-    with Sqlite().up(DatabaseParts(tmp_path, None, lambda: 0)):
+    with Sqlite().provide(DatabaseParts(tmp_path, None, lambda: 0)):
         return Sqlite().connect(Sqlite().address(tmp_path))
 
 

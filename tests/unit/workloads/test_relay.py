@@ -125,7 +125,7 @@ def consume(tmp_path: Path, *batches: Sequence[FakeRecord]) -> list[str]:
         lambda one: (Output("applied", "applied", one.key, one.value),),
         delivery=Delivery.KEYED,
     )
-    with kind.up(DatabaseParts(tmp_path, None, lambda: 0)):  # type: ignore[arg-type]
+    with kind.provide(DatabaseParts(tmp_path, None, lambda: 0)):  # type: ignore[arg-type]
         store = kind.connect(kind.address(tmp_path))
     client = FakeClient()
     with Journal(tmp_path / "w.jsonl", 0, JournalBegan("w")) as journal:
