@@ -13,7 +13,7 @@ from harness.common.errors import EnvironmentFailure, ExitStatus, UsageError
 from harness.containers.leftovers import remove_abandoned
 from harness.environment.cache import cache_folder
 from harness.processes.guardian import sweep_leftovers
-from harness.results.wording import several
+from harness.results.wording import plural
 from harness.settings.options import Options
 from harness.settings.tags import IDLE
 from harness.wire.protocol import Target
@@ -84,10 +84,10 @@ def _once_more(brokers: Mapping[int, Target], prefix: str, lefts: Sequence[Lefto
 
 def _there(left: Leftovers, now_ms: float) -> str:
     """`4 topics, 2 groups without members, written 3 h 12 min ago`."""
-    groups = several(len(left.groups), "group")
+    groups = plural(len(left.groups), "group")
     if left.groups and all(group.members == 0 for group in left.groups):
         groups += " without members"
-    parts = [several(len(left.topics), "topic"), groups]
+    parts = [plural(len(left.topics), "topic"), groups]
     if left.unknown is None:
         parts.append("no records" if left.written_ms is None else f"written {left.age(now_ms)} ago")
     return ", ".join(parts)
@@ -99,7 +99,7 @@ def _removed(left: Leftovers, removed: RemovalReport | None) -> str:
     if not removed.failures:
         return "deleted"
     went = {"topic": (removed.topics, left.topics), "group": (removed.groups, left.groups)}
-    parts = [f"{len(gone)} of {several(len(all_), kind)}" for kind, (gone, all_) in went.items() if all_]
+    parts = [f"{len(gone)} of {plural(len(all_), kind)}" for kind, (gone, all_) in went.items() if all_]
     return f"deleted {' and '.join(parts)}"
 
 

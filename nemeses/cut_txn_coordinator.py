@@ -18,7 +18,7 @@ from harness.runner.member import RunProcess
 from harness.runner.nemesis import FaultContext, InjectedFault, Nemesis, PlannedFault
 from harness.runner.occupied import brokers_and_a_worker
 from nemeses.aiming.targets import any_txn_coordinator, stages_of
-from nemeses.effects.cuts import prove
+from nemeses.effects.cuts import prove_cut
 
 GOAL = "txn-coordinator"
 STEP_TIMEOUT_S = 45.0
@@ -27,13 +27,13 @@ COORDINATOR_TIMEOUT_S = 10.0
 
 
 @contextmanager
-def cut_txn_coordinator(context: FaultContext, injection: PlannedFault) -> Iterator[InjectedFault]:
+def cut_txn_coordinator(context: FaultContext, planned: PlannedFault) -> Iterator[InjectedFault]:
     """It acted if the worker stood at the step, and what it sent was lost while the broker answered others."""
-    member, own, foreseen = _whom(context, injection)
+    member, transactional_id, foreseen = _whom(context, planned)
     who = f"worker {member.journal}"
-    effect = InjectedFault(target=f"{who} from the transaction coordinator of {own}", who=who)
-    effect.details |= {"worker": member.journal, "transactional_id": own}
-    step = WorkerStep(injection.step or WorkerStep.BEFORE_COMMIT)
+    effect = InjectedFault(target=f"{who} from the transaction coordinator of {transactional_id}", who=who)
+    effect.details |= {"worker": member.journal, "transactional_id": transactional_id}
+    step = WorkerStep(planned.step or WorkerStep.BEFORE_COMMIT)
     try:
         context.processes.wait_at_step(member, step, STEP_TIMEOUT_S, asked="commit")
     except WaitTimeout as error:
@@ -41,7 +41,7 @@ def cut_txn_coordinator(context: FaultContext, injection: PlannedFault) -> Itera
         yield effect
         return
     try:
-        broker = _coordinator_now(context, own, effect)
+        broker = _coordinator_now(context, transactional_id, effect)
         if broker is None:
             yield effect
             return
@@ -54,52 +54,54 @@ def cut_txn_coordinator(context: FaultContext, injection: PlannedFault) -> Itera
             effect.proof.append(f"{member.journal} stood at {step.value}")
             if broker != foreseen:
                 effect.proof.append(
-                    f"{own} was coordinated by broker {foreseen} when the fault began, and by broker {broker} "
-                    f"when {member.journal} stood there"
+                    f"{transactional_id} was coordinated by broker {foreseen} when the fault began, "
+                    f"and by broker {broker} when {member.journal} stood there"
                 )
             yield effect
-            prove(effect, cut)
+            prove_cut(effect, cut)
     finally:
         member.send(Command(go=True))
 
 
-def _coordinator_now(context: FaultContext, own: str, effect: InjectedFault) -> int | None:
+def _coordinator_now(context: FaultContext, transactional_id: str, effect: InjectedFault) -> int | None:
     """Return the broker that coordinates the id now, which may have changed since the fault began.
 
     None, and a note in the effect, if no broker coordinates it within `COORDINATOR_TIMEOUT_S`.
     """
 
     def found() -> tuple[int] | None:
-        broker = context.cluster.txn_coordinator(own)
+        broker = context.cluster.txn_coordinator(transactional_id)
         return (broker,) if broker >= 0 else None
 
     try:
-        return wait_for(found, f"a broker to coordinate {own}", COORDINATOR_TIMEOUT_S, every_s=0.2)[0]
+        return wait_for(
+            found, f"a broker to coordinate {transactional_id}", COORDINATOR_TIMEOUT_S, every_s=0.2
+        )[0]
     except WaitTimeout as error:
         effect.lacking[GOAL] = str(error)
         return None
 
 
-def _whom(context: FaultContext, injection: PlannedFault) -> tuple[RunProcess, str, int]:
+def _whom(context: FaultContext, planned: PlannedFault) -> tuple[RunProcess, str, int]:
     """Return a worker, its transactional id, and the broker that coordinates the id now.
 
     It prefers a worker whose group has another coordinator, so that the worker keeps its partitions. Raises
     `FaultFailed`.
     """
-    cluster, named = context.cluster, injection.target.name
+    cluster, named = context.cluster, planned.target.name
     found: list[tuple[bool, bool, bool, RunProcess, str, int]] = []
-    for stage in stages_of(context, injection):
+    for stage in stages_of(context, planned):
         for member in context.processes.workers(stage.name):
-            own = _id_of(stage, member, named)
-            broker = cluster.txn_coordinator(own) if own is not None else -1
-            if own is not None and broker >= 0:
+            transactional_id = _id_of(stage, member, named)
+            broker = cluster.txn_coordinator(transactional_id) if transactional_id is not None else -1
+            if transactional_id is not None and broker >= 0:
                 alone = stage.group is None or cluster.group_coordinator(stage.group) != broker
                 busy = bool(member.heard.counts.inputs)
-                found.append((alone, busy, own == named, member, own, broker))
+                found.append((alone, busy, transactional_id == named, member, transactional_id, broker))
     if not found:
         raise FaultFailed(f"no worker with a transactional id is alive, or nobody coordinates {named}")
-    *_, member, own, broker = max(found, key=lambda one: one[:3])
-    return member, own, broker
+    *_, member, transactional_id, broker = max(found, key=lambda one: one[:3])
+    return member, transactional_id, broker
 
 
 def _id_of(stage: StageSpec, member: RunProcess, named: str) -> str | None:

@@ -11,14 +11,12 @@ from harness.runner.nemesis import FaultContext, InjectedFault, Nemesis, Planned
 from harness.runner.occupied import all_brokers
 from nemeses.aiming.failover import FAILOVER_BROKERS
 from nemeses.aiming.targets import any_leader
-from nemeses.effects.isolation import isolated
+from nemeses.effects.isolation import isolate_leader
 
 
-def disconnect_broker(
-    context: FaultContext, injection: PlannedFault
-) -> AbstractContextManager[InjectedFault]:
+def disconnect_broker(context: FaultContext, planned: PlannedFault) -> AbstractContextManager[InjectedFault]:
     """It acted if Docker says that it is on that network no more, and another broker leads the partition."""
-    return isolated(context, injection, Ability.DISCONNECT)
+    return isolate_leader(context, planned, Ability.DISCONNECT)
 
 
 NEMESIS = Nemesis(

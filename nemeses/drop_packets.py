@@ -11,12 +11,12 @@ from harness.runner.nemesis import FaultContext, InjectedFault, Nemesis, Planned
 from harness.runner.occupied import all_brokers
 from nemeses.aiming.failover import FAILOVER_BROKERS
 from nemeses.aiming.targets import any_leader
-from nemeses.effects.isolation import isolated
+from nemeses.effects.isolation import isolate_leader
 
 
-def drop_packets(context: FaultContext, injection: PlannedFault) -> AbstractContextManager[InjectedFault]:
+def drop_packets(context: FaultContext, planned: PlannedFault) -> AbstractContextManager[InjectedFault]:
     """It acted if the kernel counted packets that it dropped, and another broker leads the partition."""
-    return isolated(context, injection, Ability.PACKETS)
+    return isolate_leader(context, planned, Ability.PACKETS)
 
 
 NEMESIS = Nemesis(

@@ -11,14 +11,14 @@ from harness.runner.occupied import all_brokers
 from nemeses.aiming.around_markers import AFTER, BEFORE, kill_around_markers
 from nemeses.aiming.failover import FAILOVER_BROKERS
 from nemeses.aiming.targets import any_leader
-from nemeses.effects.brokers import kill, restart, struck
+from nemeses.effects.brokers import inject_on_role, kill, restart
 
 
-def kill_broker(context: FaultContext, injection: PlannedFault) -> AbstractContextManager[InjectedFault]:
+def kill_broker(context: FaultContext, planned: PlannedFault) -> AbstractContextManager[InjectedFault]:
     """It acted if its process ended by the signal and another broker leads the partition."""
-    if injection.state is not None:
-        return kill_around_markers(context, injection)
-    return struck(context, injection, kill, restart)
+    if planned.state is not None:
+        return kill_around_markers(context, planned)
+    return inject_on_role(context, planned, kill, restart)
 
 
 NEMESIS = Nemesis(

@@ -7,14 +7,14 @@ from harness.runner.nemesis import FaultContext, InjectedFault, Nemesis, Planned
 from harness.runner.occupied import all_brokers
 from nemeses.aiming.failover import FAILOVER_BROKERS
 from nemeses.aiming.targets import any_group_coordinator
-from nemeses.effects.brokers import kill, restart, struck
+from nemeses.effects.brokers import inject_on_role, kill, restart
 
 
 def kill_group_coordinator(
-    context: FaultContext, injection: PlannedFault
+    context: FaultContext, planned: PlannedFault
 ) -> AbstractContextManager[InjectedFault]:
     """It acted if its process ended by the signal and another broker coordinates the group."""
-    return struck(context, injection, kill, restart)
+    return inject_on_role(context, planned, kill, restart)
 
 
 NEMESIS = Nemesis(

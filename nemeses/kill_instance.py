@@ -14,21 +14,21 @@ from nemeses.effects.instances import (
     MORE_IN,
     STATES,
     any_instance,
-    at_work,
     await_followers,
-    caught,
-    effect_on,
+    await_working,
+    new_effect,
     note_unready,
-    occupied,
+    occupied_resources,
+    stop_instance,
 )
 
 
 @contextmanager
-def kill_instance(context: FaultContext, injection: PlannedFault) -> Iterator[InjectedFault]:
+def kill_instance(context: FaultContext, planned: PlannedFault) -> Iterator[InjectedFault]:
     """It acted if its process was there, and ended by the signal."""
-    member, unready = at_work(context, injection.target)
-    effect = effect_on(member)
-    with caught(context, injection, member, effect) as (member, there):
+    member, unready = await_working(context, planned.target)
+    effect = new_effect(member)
+    with stop_instance(context, planned, member, effect) as (member, there):
         note_unready(effect, unready)
         if there:
             member.expected_to_end = True
@@ -38,14 +38,14 @@ def kill_instance(context: FaultContext, injection: PlannedFault) -> Iterator[In
             effect.saw(ending)
             effect.proof.append(f"{context.processes.replace(member).journal} took its place")
         yield effect  # markers that are held back stay so meanwhile
-    await_followers(context, injection)
+    await_followers(context, planned)
 
 
 NEMESIS = Nemesis(
     name="kill-instance",
     summary="kill -9 an instance of your own program, and all that it started; it is started again",
     past_tense="was killed",
-    occupies=occupied,
+    occupies=occupied_resources,
     hold_s=1.0,
     recovery_s=8.0,
     draw=any_instance,

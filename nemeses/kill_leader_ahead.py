@@ -26,8 +26,8 @@ from harness.runner.nemesis import (
     Target,
 )
 from harness.runner.occupied import all_brokers
-from nemeses.aiming.failover import FAILOVER_BROKERS, another, await_failover, first_in_role
-from nemeses.aiming.targets import broker_in_role, one_of
+from nemeses.aiming.failover import FAILOVER_BROKERS, await_broker_in_role, await_failover, other_broker
+from nemeses.aiming.targets import broker_in_role, choose
 
 AHEAD_TIMEOUT_S = 8.0
 """Well below the time after which a follower that does not fetch is no longer in sync."""
@@ -36,17 +36,17 @@ IN_SYNC_TIMEOUT_S = 90.0
 
 def draw(rng: Random, targets: FaultTargets) -> DrawnFault:
     """The leader of a partition that workers write."""
-    topic, partition = one_of(rng, targets.written, "a topic that workers write")
+    topic, partition = choose(rng, targets.written, "a topic that workers write")
     return DrawnFault(Target("leader", f"{topic}/{partition}"))
 
 
 @contextmanager
-def kill_leader_ahead(context: FaultContext, injection: PlannedFault) -> Iterator[InjectedFault]:
+def kill_leader_ahead(context: FaultContext, planned: PlannedFault) -> Iterator[InjectedFault]:
     """It acted if the leader's log was longer than any follower's when it was killed, and another leads now."""
     cluster = context.cluster
-    target = _beside_coordinators(context, injection.target)
+    target = _beside_coordinators(context, planned.target)
     who = broker_in_role(cluster, target)
-    first = first_in_role(who, target)
+    first = await_broker_in_role(who, target)
     leader, followers = _parted(cluster.brokers, first, target)
     topic, _, number = target.name.rpartition("/")
     effect = InjectedFault(target=f"broker {first}, leader of {target.name}", who=f"broker {first}")
@@ -62,7 +62,7 @@ def kill_leader_ahead(context: FaultContext, injection: PlannedFault) -> Iterato
                 ending = leader.kill()
         if not effect.lacking:
             moved = await_failover(
-                effect, ending, partial(another, who, first), f"{target} to leave broker {first}"
+                effect, ending, partial(other_broker, who, first), f"{target} to leave broker {first}"
             )
             if moved is not None:
                 effect.saw(

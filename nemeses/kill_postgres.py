@@ -32,9 +32,9 @@ def draw(rng: Random, targets: FaultTargets) -> DrawnFault:
 
 
 @contextmanager
-def kill_postgres(context: FaultContext, injection: PlannedFault) -> Iterator[InjectedFault]:
+def kill_postgres(context: FaultContext, planned: PlannedFault) -> Iterator[InjectedFault]:
     """It acted if the server's process ended by the signal, and the server answered again on the data that it had."""
-    service = context.services[injection.target.name]
+    service = context.services[planned.target.name]
     effect = InjectedFault(target=service.name, who="PostgreSQL")
     effect.mark_injected()
     ending = service.kill()

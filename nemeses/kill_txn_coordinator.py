@@ -11,17 +11,17 @@ from harness.runner.nemesis import AtState, FaultContext, InjectedFault, Nemesis
 from harness.runner.occupied import all_brokers
 from nemeses.aiming.failover import FAILOVER_BROKERS
 from nemeses.aiming.targets import any_txn_coordinator
-from nemeses.aiming.transaction_states import AIMS, HELD_BACK, kill_in_state
-from nemeses.effects.brokers import kill, restart, struck
+from nemeses.aiming.transaction_states import AIMS, STATES_WITHOUT_MARKERS, kill_in_state
+from nemeses.effects.brokers import inject_on_role, kill, restart
 
 
 def kill_txn_coordinator(
-    context: FaultContext, injection: PlannedFault
+    context: FaultContext, planned: PlannedFault
 ) -> AbstractContextManager[InjectedFault]:
     """It acted if its process ended by the signal and another broker coordinates the id."""
-    if injection.state is not None:
-        return kill_in_state(context, injection)
-    return struck(context, injection, kill, restart)
+    if planned.state is not None:
+        return kill_in_state(context, planned)
+    return inject_on_role(context, planned, kill, restart)
 
 
 NEMESIS = Nemesis(
@@ -35,7 +35,7 @@ NEMESIS = Nemesis(
     draw=any_txn_coordinator,
     aimable=True,
     states=frozenset(AIMS),
-    more_in=dict.fromkeys(HELD_BACK, AtState(needs=frozenset({Ability.PEER_LINKS, Cut}))),
+    more_in=dict.fromkeys(STATES_WITHOUT_MARKERS, AtState(needs=frozenset({Ability.PEER_LINKS, Cut}))),
     least_brokers=FAILOVER_BROKERS,
     inject=kill_txn_coordinator,
 )

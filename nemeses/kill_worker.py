@@ -26,11 +26,11 @@ def draw(rng: Random, targets: FaultTargets) -> DrawnFault:
 
 
 @contextmanager
-def kill_worker(context: FaultContext, injection: PlannedFault) -> Iterator[InjectedFault]:
+def kill_worker(context: FaultContext, planned: PlannedFault) -> Iterator[InjectedFault]:
     """It acted if the worker stood at the step and its process ended by the signal."""
     processes = context.processes
-    member = worker_in_role(processes, injection.target)
-    step = WorkerStep(injection.step or WorkerStep.AFTER_SEND)
+    member = worker_in_role(processes, planned.target)
+    step = WorkerStep(planned.step or WorkerStep.AFTER_SEND)
     effect = InjectedFault(target=f"worker {member.journal} at {step.value}", who=f"worker {member.journal}")
     effect.details |= {"worker": member.journal, "step": step.value}
     try:

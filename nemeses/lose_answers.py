@@ -21,20 +21,20 @@ from harness.runner.nemesis import (
     Target,
 )
 from harness.runner.occupied import all_brokers
-from nemeses.aiming.targets import broker_in_touch, one_of, worker_at
-from nemeses.effects.cuts import prove
+from nemeses.aiming.targets import broker_in_touch, choose, worker_at
+from nemeses.effects.cuts import prove_cut
 
 
 def draw(rng: Random, targets: FaultTargets) -> DrawnFault:
     """A worker's link to a broker."""
-    endpoint = one_of(rng, targets.endpoints, "a pipeline whose workers run here")
+    endpoint = choose(rng, targets.endpoints, "a pipeline whose workers run here")
     return DrawnFault(Target("client", f"{endpoint}-{rng.choice(targets.brokers)}"))
 
 
 @contextmanager
-def lose_answers(context: FaultContext, injection: PlannedFault) -> Iterator[InjectedFault]:
+def lose_answers(context: FaultContext, planned: PlannedFault) -> Iterator[InjectedFault]:
     """It acted if answers to the worker were sent into the link and lost, while the broker answered others."""
-    endpoint, _, named = injection.target.name.rpartition("-")
+    endpoint, _, named = planned.target.name.rpartition("-")
     member = worker_at(context.processes, endpoint)
     broker = broker_in_touch(context.cluster, member.endpoint, int(named))
     who, other = f"worker {member.journal}", f"broker {broker}"
@@ -44,7 +44,7 @@ def lose_answers(context: FaultContext, injection: PlannedFault) -> Iterator[Inj
     links = [client_link(member.endpoint, broker)]
     with context.cluster.network.impose(links, DropResponses()) as cut:
         yield effect
-        prove(effect, cut)
+        prove_cut(effect, cut)
 
 
 NEMESIS = Nemesis(

@@ -23,8 +23,8 @@ from harness.runner.nemesis import (
     Target,
 )
 from harness.runner.occupied import all_brokers
-from nemeses.aiming.targets import broker_in_touch, one_of, worker_at
-from nemeses.effects.cuts import prove
+from nemeses.aiming.targets import broker_in_touch, choose, worker_at
+from nemeses.effects.cuts import prove_cut
 
 IN_SYNC_TIMEOUT_S = 60.0
 
@@ -34,7 +34,7 @@ def draw(rng: Random, targets: FaultTargets) -> DrawnFault:
     peers = len(targets.brokers) > 1 and Ability.PEER_LINKS in targets.can
     several = ("isolate", "pair") if peers else ()
     kinds = (*several, *(("client",) if targets.endpoints else ()))
-    kind = one_of(rng, kinds, "a second broker, or a pipeline whose workers run here")
+    kind = choose(rng, kinds, "a second broker, or a pipeline whose workers run here")
     one, *others = rng.sample(targets.brokers, min(2, len(targets.brokers)))
     if kind == "isolate":
         return DrawnFault(Target(kind, str(one)))
@@ -44,14 +44,14 @@ def draw(rng: Random, targets: FaultTargets) -> DrawnFault:
 
 
 @contextmanager
-def partition(context: FaultContext, injection: PlannedFault) -> Iterator[InjectedFault]:
+def partition(context: FaultContext, planned: PlannedFault) -> Iterator[InjectedFault]:
     """It acted if bytes were sent into a link and lost, and what is behind the link answered others meanwhile."""
-    links, who, other = _links(context, injection.target)
+    links, who, other = _links(context, planned.target)
     effect = InjectedFault(target=f"{who} from {other}", who=who, other=other)
     effect.mark_injected()
     with context.cluster.network.impose(links, Cut()) as cut:
         yield effect
-        prove(effect, cut)
+        prove_cut(effect, cut)
     context.cluster.await_in_sync(IN_SYNC_TIMEOUT_S, context.topics)
 
 

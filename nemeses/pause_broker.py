@@ -10,12 +10,12 @@ from harness.runner.nemesis import FaultContext, InjectedFault, Nemesis, Planned
 from harness.runner.occupied import all_brokers
 from nemeses.aiming.failover import FAILOVER_BROKERS
 from nemeses.aiming.targets import any_leader
-from nemeses.effects.brokers import pause, resume, struck
+from nemeses.effects.brokers import inject_on_role, pause, resume
 
 
-def pause_broker(context: FaultContext, injection: PlannedFault) -> AbstractContextManager[InjectedFault]:
+def pause_broker(context: FaultContext, planned: PlannedFault) -> AbstractContextManager[InjectedFault]:
     """It acted if the kernel said that it was stopped and another broker leads the partition."""
-    return struck(context, injection, pause, resume)
+    return inject_on_role(context, planned, pause, resume)
 
 
 NEMESIS = Nemesis(

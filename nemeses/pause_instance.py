@@ -24,17 +24,17 @@ from harness.runner.nemesis import (
     NotForThisPipeline,
     PlannedFault,
 )
-from nemeses.aiming.observed_ids import own_ids
+from nemeses.aiming.observed_ids import find_member_ids
 from nemeses.effects.instances import (
     MORE_IN,
     STATES,
     any_instance,
-    at_work,
     await_followers,
-    caught,
-    effect_on,
+    await_working,
+    new_effect,
     note_unready,
-    occupied,
+    occupied_resources,
+    stop_instance,
 )
 from nemeses.effects.membership import await_gone, members
 from nemeses.pause_worker import GOAL
@@ -52,10 +52,10 @@ def draw(rng: Random, targets: FaultTargets) -> DrawnFault:
 
 
 @contextmanager
-def pause_instance(context: FaultContext, injection: PlannedFault) -> Iterator[InjectedFault]:
+def pause_instance(context: FaultContext, planned: PlannedFault) -> Iterator[InjectedFault]:
     """It acted if the group had thrown it out and settled without it, and it then ended, sent requests or rejoined."""
-    member, unready = at_work(context, injection.target)
-    effect = effect_on(member)
+    member, unready = await_working(context, planned.target)
+    effect = new_effect(member)
     try:
         first = members(context, member)
     except WaitTimeout as error:
@@ -67,10 +67,10 @@ def pause_instance(context: FaultContext, injection: PlannedFault) -> Iterator[I
 
     def identify(target: RunProcess) -> None:
         nonlocal own
-        own = own_ids(context, target)
+        own = find_member_ids(context, target)
 
     try:
-        with caught(context, injection, member, effect, identify) as (member, stopped):
+        with stop_instance(context, planned, member, effect, identify) as (member, stopped):
             note_unready(effect, unready)  # what was held back is let go: the others must be able to go on
         if stopped:
             now = context.cluster.members(member.group or "")
@@ -83,7 +83,7 @@ def pause_instance(context: FaultContext, injection: PlannedFault) -> Iterator[I
         asleep = _PausedInstance.of(context, member) if gone else None
     finally:
         member.child.resume()
-    await_followers(context, injection)
+    await_followers(context, planned)
     if not stopped:
         return
     if asleep is None:
@@ -143,7 +143,7 @@ class _PausedInstance:
                 return f"sent {sent} bytes of requests"
             raise self._nothing("it to end or to send a request", "it runs, and has sent no byte")
         group = self.member.group or ""
-        if again := own_ids(context, self.member):  # all its earlier ones have left the group
+        if again := find_member_ids(context, self.member):  # all its earlier ones have left the group
             return f"rejoined its group {group} ({', '.join(sorted(again))})"
         now = context.cluster.members(group)
         new = frozenset(now or ()) - self.there if self.there is not None else frozenset()
@@ -162,7 +162,7 @@ NEMESIS = Nemesis(
     name="pause-instance",
     summary="SIGSTOP an instance of your own program, SIGCONT once its group has gone on without it: a zombie",
     past_tense="was paused and replaced",
-    occupies=occupied,
+    occupies=occupied_resources,
     hold_s=1.0,
     recovery_s=30.0,
     keeps_endpoint=True,

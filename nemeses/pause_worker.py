@@ -40,11 +40,11 @@ def draw(rng: Random, targets: FaultTargets) -> DrawnFault:
 
 
 @contextmanager
-def pause_worker(context: FaultContext, injection: PlannedFault) -> Iterator[InjectedFault]:
+def pause_worker(context: FaultContext, planned: PlannedFault) -> Iterator[InjectedFault]:
     """It acted if others had committed what it held, and it then came back and went on with its transaction."""
     processes = context.processes
-    member = worker_in_role(processes, injection.target)
-    step = WorkerStep(injection.step or WorkerStep.AFTER_SEND)
+    member = worker_in_role(processes, planned.target)
+    step = WorkerStep(planned.step or WorkerStep.AFTER_SEND)
     effect = InjectedFault(target=f"worker {member.journal} at {step.value}", who=f"worker {member.journal}")
     effect.details |= {"worker": member.journal, "step": step.value}
     try:
@@ -70,7 +70,8 @@ def pause_worker(context: FaultContext, injection: PlannedFault) -> Iterator[Inj
         if member.group is not None:
             taken = _await_taken(context, member.group, member, held)
         elif any(
-            stage.name == member.stage and stage.kept is OffsetTracking.EACH for stage in context.stages
+            stage.name == member.stage and stage.offset_tracking is OffsetTracking.EACH
+            for stage in context.stages
         ):
             taken = _await_done(context, member, claims)
         else:

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.history_files.schema import KNOWN
-from harness.results.verdict import AnomalyFindings, Validity, Verdict, lacking
-from harness.results.wording import listed, printable, several
+from harness.results.verdict import AnomalyFindings, Validity, Verdict, checks_without_evidence
+from harness.results.wording import join_words, plural, printable
 from reports.summary import causes_first
 from reports.told import counted, permitted, sentence
 from reports.trace.asked import commands
@@ -35,10 +35,10 @@ def last_lines(verdict: Verdict, folder: Path, command: str) -> list[str]:
     lines += [f"  unknown: {printable(reason.text, 300)}" for reason in verdict.unknown_because]
     lines += [f"  more: {line}" for line in _explained(verdict)]
     lines += [f"  warning: {printable(reason.text, 300)}" for reason in verdict.warnings[:MOST_WARNINGS]]
-    left, blind = verdict.not_exercised, lacking(verdict.not_checked)
+    left, blind = verdict.not_exercised, checks_without_evidence(verdict.not_checked)
     open_ends = [
-        several(len(blind), "check") + " had no evidence" if blind else "",
-        "not exercised: " + listed([printable(name, 60) for name in left]) if left else "",
+        plural(len(blind), "check") + " had no evidence" if blind else "",
+        "not exercised: " + join_words([printable(name, 60) for name in left]) if left else "",
     ]
     if any(open_ends):
         lines.append(f"  {'; '.join(filter(None, open_ends))} (the report says why)")
@@ -69,7 +69,7 @@ def first_examples(verdict: Verdict) -> Iterator[str]:
 def examples_of_history(verdict: Verdict) -> Iterator[str]:
     """For each anomaly of an external history the count and the first example, after the operations passed over."""
     if over := verdict.stats.get("passed_over"):
-        yield f"{several(over, 'operation')} passed over: f is none of {', '.join(KNOWN)}"
+        yield f"{plural(over, 'operation')} passed over: f is none of {', '.join(KNOWN)}"
     for name, found in verdict.anomalies.items():
         if found.example:
             yield f"{headed(name, found)}: {printable(sentence(name, found), MOST_CHARACTERS)}"

@@ -10,8 +10,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from harness.model.vocabulary import Guarantee
 from harness.results.example import Example
 from harness.results.reasons import Reason
-from harness.results.verdict import CALLER, STAGE, AnomalyFindings, FaultReport, Validity, lacking
-from harness.results.wording import listed, printable, several
+from harness.results.verdict import (
+    CALLER,
+    STAGE,
+    AnomalyFindings,
+    FaultReport,
+    Validity,
+    checks_without_evidence,
+)
+from harness.results.wording import join_words, plural, printable
 from reports.told import counted
 
 
@@ -33,14 +40,14 @@ def summary(
         reasons = [printable(reason.text, 300).rstrip(".") for reason in unknown_because]
         if not reasons:
             return "there is not enough evidence to say"
-        more = f" (and {several(len(reasons) - 1, 'more reason')})" if len(reasons) > 1 else ""
+        more = f" (and {plural(len(reasons) - 1, 'more reason')})" if len(reasons) > 1 else ""
         return reasons[0] + more
-    if guarantee.permits is not None and not lacking(not_checked or {}):
+    if guarantee.permits is not None and not checks_without_evidence(not_checked or {}):
         return _weaker(guarantee, anomalies, faults, coverage or {})
-    complete = not lacking(not_checked or {}) and all(
+    complete = not checks_without_evidence(not_checked or {}) and all(
         found.warning or found.allowed_by == STAGE for found in anomalies.values()
     )
-    permitted = [name for name, found in anomalies.items() if found.by_caller]
+    permitted = [name for name, found in anomalies.items() if found.allowed_by_caller]
     held = _what_held(faults, coverage or {}, complete, permitted, committed)
     return (held + _on_the_way(anomalies) if complete else held) + _warned(anomalies)
 
@@ -83,7 +90,7 @@ def _what_was_found(anomalies: Mapping[str, AnomalyFindings], faults: Sequence[F
     if not bad:
         return "the evidence contradicts itself"
     causes = [(name, found) for name, found in bad if found.because not in anomalies] or bad
-    words = listed([counted(name, found) for name, found in causes], 3)
+    words = join_words([counted(name, found) for name, found in causes], 3)
     before = [fault_before(faults, moment_s) for moment_s in sorted(_moments(causes))]
     if not before or before[0] is None:
         return words
@@ -91,7 +98,7 @@ def _what_was_found(anomalies: Mapping[str, AnomalyFindings], faults: Sequence[F
     # Beyond the examples there may be an earlier one.
     whole = all(found.count <= len(found.examples) for _, found in causes)
     if len(after) > 1:  # which of them came before which finding is told by the examples
-        return f"{words}; before {'them' if whole else 'the examples shown'}, {listed(after, 3)}"
+        return f"{words}; before {'them' if whole else 'the examples shown'}, {join_words(after, 3)}"
     return f"{words}, after {after[0]}" if whole else f"{words}; all examples shown are after {after[0]}"
 
 
@@ -112,17 +119,17 @@ def _weaker(
     """That a weaker guarantee than exactly-once held, and how often it was needed."""
     assert guarantee.permits is not None
     acted = sum(fault.acted for fault in faults)
-    under = f" under {several(acted, 'fault')}" if acted else ""
-    of = f" of {several(coverage.get('inputs', 0), 'input')}"
+    under = f" under {plural(acted, 'fault')}" if acted else ""
+    of = f" of {plural(coverage.get('inputs', 0), 'input')}"
     found = anomalies.get(guarantee.permits)
     needed, never = _NEEDED[guarantee]
     count = found.count if found else 0
-    times = several(count, "input") if count else "no input"
+    times = plural(count, "input") if count else "no input"
     needed = needed.format(were="were" if count > 1 else "was")
     beside = [
         counted(name, found)
         for name, found in anomalies.items()
-        if name != guarantee.permits and found.allowed and not found.warning and not found.by_caller
+        if name != guarantee.permits and found.allowed and not found.warning and not found.allowed_by_caller
     ]
     told = ", ".join([f"{times} {needed}", *beside])
     held = f"{guarantee.value.replace('-', ' ')} held{under}: {told}, and none{of} {never}"
@@ -139,13 +146,15 @@ _NEEDED = {
 def _on_the_way(anomalies: Mapping[str, AnomalyFindings]) -> str:
     """What a stage that promises less has done, and those behind it have made good."""
     told = [counted(name, found) for name, found in anomalies.items() if found.allowed_by == STAGE]
-    return f"; on the way there, {listed(told)}, which the guarantee of their stage permits" if told else ""
+    return (
+        f"; on the way there, {join_words(told)}, which the guarantee of their stage permits" if told else ""
+    )
 
 
 def _warned(anomalies: Mapping[str, AnomalyFindings]) -> str:
     """What was found that breaks no guarantee, and is worth a look."""
     told = [counted(name, found) for name, found in anomalies.items() if found.warning]
-    return f"; warning: {listed(told)}" if told else ""
+    return f"; warning: {join_words(told)}" if told else ""
 
 
 def _what_held(
@@ -157,13 +166,13 @@ def _what_held(
 ) -> str:
     """What a valid run has shown, and no more: of what was not checked nothing is claimed."""
     acted = sum(fault.acted for fault in faults)
-    under = f" under {several(acted, 'fault')}" if acted else ""
+    under = f" under {plural(acted, 'fault')}" if acted else ""
     inputs, committed = coverage.get("inputs"), coverage.get("committed")
-    where = f", in {several(committed, one)}" if committed else ""
+    where = f", in {plural(committed, one)}" if committed else ""
     if inputs and complete:
-        return f"{several(inputs, 'input')} of all stages took effect exactly once{under}{where}"
-    of = f" among {several(inputs, 'input')}" if inputs else ""
+        return f"{plural(inputs, 'input')} of all stages took effect exactly once{under}{where}"
+    of = f" among {plural(inputs, 'input')}" if inputs else ""
     if permitted:
-        names = listed([printable(name, 60) for name in permitted])
+        names = join_words([printable(name, 60) for name in permitted])
         return f"nothing was found but what {CALLER} permits ({names}){of}{under}{where}"
     return f"nothing was found that the guarantee forbids{of}{under}{where}"

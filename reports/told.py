@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from harness.results.example import generic, named_operation
+from harness.results.example import describe_example, describe_operation
 from harness.results.verdict import AnomalyFindings, IndeterminateOperations
-from harness.results.wording import listed, number, printable, several
+from harness.results.wording import join_words, number, plural, printable
 
 
 def counted(anomaly: str, found: AnomalyFindings) -> str:
@@ -32,7 +32,7 @@ def meaning(found: AnomalyFindings) -> str:
 def sentences(anomaly: str, found: AnomalyFindings) -> Sequence[str]:
     """Each example in a sentence, without a full stop; safe to show."""
     told = [printable(sentence, 5000) for sentence in found.sentences[: len(found.examples)]]
-    return [*told, *(generic(anomaly, example) for example in found.examples[len(told) :])]
+    return [*told, *(describe_example(anomaly, example) for example in found.examples[len(told) :])]
 
 
 def sentence(anomaly: str, found: AnomalyFindings) -> str:
@@ -42,8 +42,8 @@ def sentence(anomaly: str, found: AnomalyFindings) -> str:
 
 def unsettled(found: IndeterminateOperations) -> str:
     """How many operations nobody can say of whether they took effect, and which."""
-    named = listed(named_operation(example) for example in found.examples[:3])
+    named = join_words(describe_operation(example) for example in found.examples[:3])
     return (
-        f"{several(found.count, 'operation')} whose client was told nothing, and no marker and no read tells "
+        f"{plural(found.count, 'operation')} whose client was told nothing, and no marker and no read tells "
         f"whether {'it' if found.count == 1 else 'they'} took effect; the first: {named}"
     )

@@ -86,8 +86,8 @@ def _sentence(e: Example) -> str:
     key = "no key" if rest.get("key") is None else f"key {printable(rest.get('key'), 60)}"
     where = f"{key} of {printable(rest.get('output_topic'), 60)}"
     inputs = printable(rest.get("inputs"))
-    if (due := _must_hold(e)) is not None or e.held is not None:
-        holds = "has no record" if e.held is None else f"ends with {e.record}, which holds {e.held}"
+    if (due := _must_hold(e)) is not None or e.content is not None:
+        holds = "has no record" if e.content is None else f"ends with {e.record}, which holds {e.content}"
         after = "no input leads to it" if due is None else f"{due} was due after its {inputs} inputs"
         return f"{where} {holds}, and {after}"
     state = rest.get("state")

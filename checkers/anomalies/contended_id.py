@@ -26,7 +26,7 @@ from checkers.findings.build import finding, operation
 from checkers.findings.wording import AnomalyWording
 from checkers.spark.joins import broadcast
 from checkers.stored.tables import Tables
-from harness.results.example import Example, named_operation
+from harness.results.example import Example, describe_operation
 
 
 def contended_id(t: Tables) -> DataFrame:
@@ -64,7 +64,7 @@ def contended_id(t: Tables) -> DataFrame:
 
 def _sentence(e: Example) -> str:
     other = e.body.get("other_init")
-    who = named_operation(other) if isinstance(other, Mapping) else "another process"
+    who = describe_operation(other) if isinstance(other, Mapping) else "another process"
     return f"{e.operation} took {e.transactional_id} back after {who} had taken it"
 
 

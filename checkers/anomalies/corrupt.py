@@ -62,7 +62,11 @@ RULES = (
 
 def _sentence(e: Example) -> str:
     if e.inputs:
-        contents = "" if None in (e.held, e.owed) else f": it holds {e.held}, and {e.owed} was due"
+        contents = (
+            ""
+            if None in (e.content, e.expected_content)
+            else f": it holds {e.content}, and {e.expected_content} was due"
+        )
         return f"{e.record} is not what {e.input} must lead to{contents}"
     return f"{e.record} is not what {e.operation} sent"
 

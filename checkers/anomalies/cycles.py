@@ -42,7 +42,7 @@ from checkers.external.lines import line
 from checkers.external.tables import ExternalTables
 from checkers.findings.wording import AnomalyWording
 from harness.results.example import Example
-from harness.results.wording import listed, printable
+from harness.results.wording import join_words, printable
 
 EDGES = {
     WR: "reading what another wrote (wr)",
@@ -59,7 +59,7 @@ def cycles_external(t: ExternalTables) -> DataFrame:
 
 
 def _meaning(graph: CycleKind) -> str:
-    edges = listed([words for kind, words in EDGES.items() if kind in graph.kinds], 5)
+    edges = join_words([words for kind, words in EDGES.items() if kind in graph.kinds], 5)
     allowed = "" if graph.name in BAD else " Kafka allows it."
     return f"Transactions depend on each other in a cycle, by {edges}.{allowed}"
 

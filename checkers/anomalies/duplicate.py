@@ -25,8 +25,8 @@ from checkers.findings.rules import Rule
 from checkers.findings.wording import AnomalyWording
 from checkers.spark.joins import broadcast
 from harness.model.vocabulary import Role
-from harness.results.example import Example, named_place
-from harness.results.wording import listed, printable
+from harness.results.example import Example, describe_place
+from harness.results.wording import join_words, printable
 
 NAME = "duplicate"
 # A pipeline may forward the header that names a value: it means the record of the topic it was announced for.
@@ -72,12 +72,12 @@ def duplicate_external(t: ExternalTables) -> DataFrame:
 
 def _sentence(e: Example) -> str:
     places = e.rest.get("offsets")
-    where = [named_place(part.body) for part in e.records] or (
+    where = [describe_place(part.body) for part in e.records] or (
         [f"offset {printable(offset, 30)}" for offset in places] if isinstance(places, list) else []
     )
     value = e.first_record().get("value", e.rest.get("value"))
     what = "a value" if value is None else printable(value, 60)
-    stands = listed(where) if where else "more than one place"
+    stands = join_words(where) if where else "more than one place"
     return f"{e.operation} sent {what} once, and it stands at {stands}"
 
 

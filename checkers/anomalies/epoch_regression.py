@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from checkers.findings.build import state
 from checkers.findings.rules import Rule
 from checkers.findings.wording import AnomalyWording
-from harness.results.example import Example, named_place
+from harness.results.example import Example, describe_place
 from harness.results.wording import printable
 
 NAME = "epoch-regression"
@@ -96,14 +96,14 @@ RULES = (
 def _sentence(e: Example) -> str:
     before = e.body.get("record_before")
     if (lower := e.rest.get("coordinator_epoch")) is not None:
-        there = f" at {named_place(before)}" if isinstance(before, Mapping) else ""
+        there = f" at {describe_place(before)}" if isinstance(before, Mapping) else ""
         return (
-            f"the marker at {named_place(e.inner('record'))} has coordinator epoch {printable(lower)}, and the marker "
-            f"of that producer before it{there} had {printable(e.rest.get('coordinator_epoch_before'))}"
+            f"the marker at {describe_place(e.inner('record'))} has coordinator epoch {printable(lower)}, "
+            f"and the marker of that producer before it{there} had {printable(e.rest.get('coordinator_epoch_before'))}"
         )
-    below = f" at {named_place(before)}" if isinstance(before, Mapping) else ""
+    below = f" at {describe_place(before)}" if isinstance(before, Mapping) else ""
     what = "the marker" if e.rest.get("marker") is not None else "the record"
-    at = named_place(e.inner("record"))
+    at = describe_place(e.inner("record"))
     epoch, higher = printable(e.rest.get("epoch")), printable(e.rest.get("epoch_before"))
     return f"{what} at {at} is {e.producer}, epoch {epoch}, which had epoch {higher}{below} before"
 

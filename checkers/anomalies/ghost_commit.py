@@ -19,7 +19,7 @@ from checkers.findings.build import offsets, operation, records
 from checkers.findings.rules import Rule
 from checkers.findings.wording import AnomalyWording
 from checkers.stored.sources import CLOCK_MARGIN_MS
-from harness.results.example import Example, named_offset
+from harness.results.example import Example, describe_offset
 from harness.results.wording import printable
 
 RECORDS = "filter(records, r -> r.effect = 'commit')"
@@ -79,7 +79,7 @@ def _sentence(e: Example) -> str:
         why = "its worker was told that it had not happened" + (f" ({printable(error, 80)})" if error else "")
     if e.records or not e.offsets:
         return f"{e.record} of {e.operation} is committed, though {why}"
-    return f"the offset {named_offset(e.offsets[0].body)} of {e.operation} is committed, though {why}"
+    return f"the offset {describe_offset(e.offsets[0].body)} of {e.operation} is committed, though {why}"
 
 
 WORDING = {

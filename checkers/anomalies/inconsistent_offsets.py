@@ -25,8 +25,8 @@ from checkers.findings.build import MAX_SHOWN, finding, operations, record, reco
 from checkers.findings.rules import Suspect
 from checkers.findings.wording import AnomalyWording
 from checkers.stored.tables import Tables
-from harness.results.example import Example, named_place
-from harness.results.wording import listed, printable
+from harness.results.example import Example, describe_place
+from harness.results.wording import join_words, printable
 
 NAME = "inconsistent-offsets"
 SUSPECTS = (Suspect("log_entries", "values_differ"),)
@@ -80,9 +80,9 @@ def inconsistent_offsets_external(t: ExternalTables) -> DataFrame:
 
 def _sentence(e: Example) -> str:
     at = e.body.get("place")
-    where = named_place(at) if isinstance(at, dict) else named_place(e.first_record())
+    where = describe_place(at) if isinstance(at, dict) else describe_place(e.first_record())
     values = [printable(part.body["value"], 60) for part in e.records if part.body.get("value") is not None]
-    return f"{where} was seen with different values" + (f": {listed(values)}" if values else "")
+    return f"{where} was seen with different values" + (f": {join_words(values)}" if values else "")
 
 
 WORDING = {

@@ -22,8 +22,8 @@ from checkers.findings.build import offsets, operation, records
 from checkers.findings.rules import Rule
 from checkers.findings.wording import AnomalyWording
 from checkers.stored.operations import CLAIMS_WITHOUT_COMMIT
-from harness.results.example import Example, fate, named_offset, named_record
-from harness.results.wording import listed
+from harness.results.example import Example, describe_offset, describe_record, fate
+from harness.results.wording import join_words
 
 UNDONE = "filter(records, r -> r.effect = 'abort')"
 GONE = "filter(records, r -> r.covered and not r.held)"
@@ -58,11 +58,11 @@ def _sentence(e: Example) -> str:
     for part in e.records:
         ends = fate(part.body) if part.body.get("fate") is not None else "gone"
         ends = {"aborted_record": "aborted", "gone_record": "gone"}.get(part.label, ends)
-        lost.append(f"{named_record(part.body)} is {ends}")
+        lost.append(f"{describe_record(part.body)} is {ends}")
     for part in e.offsets:
         ends = "aborted" if part.label.startswith("aborted") else "gone"
-        lost.append(f"its offset of {named_offset(part.body)} is {ends}")
-    said = listed(lost, 3) if lost else "what it wrote did not take effect"
+        lost.append(f"its offset of {describe_offset(part.body)} is {ends}")
+    said = join_words(lost, 3) if lost else "what it wrote did not take effect"
     return f"{e.operation} was told that its commit had succeeded, and {said}"
 
 

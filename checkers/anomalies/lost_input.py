@@ -33,8 +33,8 @@ from checkers.findings.rules import Suspect
 from checkers.findings.wording import AnomalyWording
 from checkers.spark.joins import broadcast
 from checkers.stored.tables import Tables
-from harness.results.example import NOBODY, Example, named_operation
-from harness.results.wording import listed, printable
+from harness.results.example import UNNAMED_OPERATION, Example, describe_operation
+from harness.results.wording import join_words, printable
 
 LOST = ("run", "of", "input", "group")
 """An input that was lost: the run, its place, and the group that went past it."""
@@ -122,12 +122,12 @@ def _sentence(e: Example) -> str:
         if group is None
         else f"group {printable(group, 60)} went past {e.input}"
     )
-    tried = [named_operation(part.body) for part in e.operations if part.label != "passed_by"]
+    tried = [describe_operation(part.body) for part in e.operations if part.label != "passed_by"]
     passed = e.body.get("passed_by")
-    said = named_operation(passed) if isinstance(passed, Mapping) else NOBODY
-    by = "" if said == NOBODY else f" by {said}"
-    due = "" if e.owed is None else f"; {e.owed} was due"
-    return f"{went}{by}, and {what} is {where}{due}" + (f"; {listed(tried)} had tried" if tried else "")
+    said = describe_operation(passed) if isinstance(passed, Mapping) else UNNAMED_OPERATION
+    by = "" if said == UNNAMED_OPERATION else f" by {said}"
+    due = "" if e.expected_content is None else f"; {e.expected_content} was due"
+    return f"{went}{by}, and {what} is {where}{due}" + (f"; {join_words(tried)} had tried" if tried else "")
 
 
 WORDING = {

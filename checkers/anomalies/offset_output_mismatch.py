@@ -47,8 +47,8 @@ from checkers.findings.wording import AnomalyWording
 from checkers.spark.joins import broadcast
 from checkers.stored.operations import CLAIMS_WITHOUT_COMMIT
 from checkers.stored.tables import Tables
-from harness.results.example import Example, fate, named_offset, named_place, named_record
-from harness.results.wording import listed, printable
+from harness.results.example import Example, describe_offset, describe_place, describe_record, fate
+from harness.results.wording import join_words, printable
 
 NAME = "offset-output-mismatch"
 
@@ -265,20 +265,20 @@ def _known_sentence(e: Example) -> str | None:
     if why == OUTSIDE and e.inputs:
         group, told = (
             printable(e.rest.get("group"), 60),
-            listed([named_offset(one.body) for one in e.offsets]),
+            join_words([describe_offset(one.body) for one in e.offsets]),
         )
         return f"group {group} committed {told} outside any transaction, past {e.input}, whose output is written in one"
     if why == OUTSIDE_ITS_OWN:
-        parts = [named_record(part.body) for part in e.records]
-        parts += [f"its offset of {named_offset(part.body)}" for part in e.offsets]
-        return f"{e.operation} is a transaction, and {listed(parts, 3)} was written outside it"
+        parts = [describe_record(part.body) for part in e.records]
+        parts += [f"its offset of {describe_offset(part.body)}" for part in e.offsets]
+        return f"{e.operation} is a transaction, and {join_words(parts, 3)} was written outside it"
     if why == WITHOUT_OFFSETS:
-        gone = listed([named_offset(part.body) for part in e.offsets], 3)
+        gone = join_words([describe_offset(part.body) for part in e.offsets], 3)
         return f"{e.operation} was committed, and its offset of {gone} is not in the log of offset commits"
     if why == IN_NO_TRANSACTION:
         return f"{e.record} is in no transaction, though its topic is written in transactions"
     if why == NOT_COVERED and e.records and e.inputs:
-        return f"{named_place(e.records[0].body)} comes from {e.input}, whose offset {e.operation} did not commit"
+        return f"{describe_place(e.records[0].body)} comes from {e.input}, whose offset {e.operation} did not commit"
     return None
 
 
@@ -287,22 +287,22 @@ def _sentence(e: Example) -> str:
         return known
     why = e.rest.get("why")
     if why is not None and e.inputs:
-        named = f" ({named_record(e.records[0].body)})" if e.records else ""
-        return f"in {e.operation} {printable(why, 100)}{named}: {named_place(e.inputs[0].body)}"
+        named = f" ({describe_record(e.records[0].body)})" if e.records else ""
+        return f"in {e.operation} {printable(why, 100)}{named}: {describe_place(e.inputs[0].body)}"
     parts = [
-        f"{named_place(part.body)} is {fate(part.body)}"
+        f"{describe_place(part.body)} is {fate(part.body)}"
         for part in e.records
         if part.body.get("fate") is not None
     ]
     parts += [
-        f"its offset of {named_offset(part.body)} is {fate(part.body)}"
+        f"its offset of {describe_offset(part.body)} is {fate(part.body)}"
         for part in e.offsets
         if part.body.get("fate") is not None
     ]
     if not parts:
-        parts = [f"it committed {named_offset(part.body)}" for part in e.offsets if part.label == "offset"]
+        parts = [f"it committed {describe_offset(part.body)}" for part in e.offsets if part.label == "offset"]
     return f"in {e.operation} the outputs and the committed offsets disagree" + (
-        f": {listed(parts)}" if parts else ""
+        f": {join_words(parts)}" if parts else ""
     )
 
 

@@ -20,7 +20,7 @@ from checkers.findings.build import operation, record_place
 from checkers.findings.rules import Rule
 from checkers.findings.wording import AnomalyWording
 from harness.results.example import Example
-from harness.results.wording import listed, printable
+from harness.results.wording import join_words, printable
 
 RULES = (
     Rule(
@@ -46,7 +46,7 @@ def _sentence(e: Example) -> str:
     count = e.rest.get("shared")
     shared = "" if count is None else f" ({printable(count)} offsets in both ranges)"
     names = [printable(part.body.get("name", part.body.get("op")), 60) for part in e.operations[:2]]
-    return f"{listed(names) if names else 'two operations'} both committed {e.input}{shared}"
+    return f"{join_words(names) if names else 'two operations'} both committed {e.input}{shared}"
 
 
 WORDING = {

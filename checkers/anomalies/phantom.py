@@ -155,7 +155,7 @@ def _sentence(e: Example) -> str:
         return f"{e.record} is visible, and names {e.input}, which is {what}"
     if (correlation_key := e.rest.get("correlation_key")) is not None:
         named = f" (it is about {printable(correlation_key, 60)})" if correlation_key else ""
-        holds = "" if e.held is None else f": it holds {e.held}"
+        holds = "" if e.content is None else f": it holds {e.content}"
         return f"{e.record} is visible, and no input must lead to it{named}{holds}"
     return f"{e.record} is visible, and nobody had announced to send it"
 

@@ -29,8 +29,8 @@ from checkers.findings.lookup import lookup
 from checkers.findings.wording import AnomalyWording
 from checkers.spark.joins import broadcast
 from checkers.stored.tables import Tables
-from harness.results.example import Example, named_place
-from harness.results.wording import listed, printable
+from harness.results.example import Example, describe_place
+from harness.results.wording import join_words, printable
 
 HOLDS = "one.log_start <= base_offset and last_offset < one.end"
 """Whether a replica must hold the batch."""
@@ -115,8 +115,8 @@ def _sentence(e: Example) -> str:
     ]
     lacking = e.body.get("lacking")
     parts += [f"broker {printable(one)} has nothing" for one in lacking] if isinstance(lacking, list) else []
-    at = named_place(e.inner("record"))
-    return f"at {at} the replicas differ" + (f": {listed(parts)}" if parts else "")
+    at = describe_place(e.inner("record"))
+    return f"at {at} the replicas differ" + (f": {join_words(parts)}" if parts else "")
 
 
 WORDING = {

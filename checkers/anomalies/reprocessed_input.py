@@ -22,8 +22,8 @@ Reference: KIP-98; Wang et al. 2021, "Consistency and Completeness" (SIGMOD).
 from checkers.findings.build import MAX_SHOWN, record_place
 from checkers.findings.rules import Rule
 from checkers.findings.wording import AnomalyWording
-from harness.results.example import Example, named_operation, named_place
-from harness.results.wording import listed
+from harness.results.example import Example, describe_operation, describe_place
+from harness.results.wording import join_words
 
 NAME = "reprocessed-input"
 VISIBLE = "filter(outputs, o -> o.visible and o.output_name is not null)"
@@ -83,12 +83,13 @@ RULES = (
 def _sentence(e: Example) -> str:
     times = "twice" if len(e.records) <= 2 else f"{len(e.records)} times"
     effects = [
-        f"{named_place(part.body)}" + (f" by {named_operation(part.operation)}" if part.operation else "")
+        f"{describe_place(part.body)}"
+        + (f" by {describe_operation(part.operation)}" if part.operation else "")
         for part in e.records
     ]
     if not effects:
-        effects = [f"in {named_operation(part.body)}" for part in e.operations]
-    return f"{e.input} took effect {times}" + (f": {listed(effects)}" if effects else "")
+        effects = [f"in {describe_operation(part.body)}" for part in e.operations]
+    return f"{e.input} took effect {times}" + (f": {join_words(effects)}" if effects else "")
 
 
 WORDING = {

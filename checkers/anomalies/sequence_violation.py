@@ -19,7 +19,7 @@ Reference: KIP-98, "idempotent producer guarantees".
 from checkers.findings.build import record_place
 from checkers.findings.rules import Rule
 from checkers.findings.wording import AnomalyWording
-from harness.results.example import Example, named_place
+from harness.results.example import Example, describe_place
 from harness.results.wording import printable
 
 NUMBERS = 2**31
@@ -50,7 +50,7 @@ RULES = (
 
 def _sentence(e: Example) -> str:
     found, due = printable(e.rest.get("sequence")), printable(e.rest.get("sequence_due"))
-    at = named_place(e.inner("record"))
+    at = describe_place(e.inner("record"))
     return f"the batch at {at}, {e.producer}, begins with sequence {found}, where {due} was due"
 
 

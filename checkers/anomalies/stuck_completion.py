@@ -23,8 +23,8 @@ from typing import Any
 from checkers.findings.build import state
 from checkers.findings.rules import Rule
 from checkers.findings.wording import AnomalyWording
-from harness.results.example import Example, named_place
-from harness.results.wording import listed, printable
+from harness.results.example import Example, describe_place
+from harness.results.wording import join_words, printable
 
 RULES = (
     Rule(
@@ -48,7 +48,7 @@ RULES = (
 
 
 def _sentence(e: Example) -> str:
-    at = named_place(e.inner("record"))
+    at = describe_place(e.inner("record"))
     waits = _partitions(e.body.get("partitions"))
     return f"{e.transactional_id} was still {printable(e.rest.get('state'), 40)} ({at}) at the end" + (
         f", with {waits} to be marked" if waits else ""
@@ -56,8 +56,10 @@ def _sentence(e: Example) -> str:
 
 
 def _partitions(value: Any) -> str:
-    there = [named_place(one) for one in value if isinstance(one, Mapping)] if isinstance(value, list) else []
-    return listed(there) if there else ""
+    there = (
+        [describe_place(one) for one in value if isinstance(one, Mapping)] if isinstance(value, list) else []
+    )
+    return join_words(there) if there else ""
 
 
 WORDING = {

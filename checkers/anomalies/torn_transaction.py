@@ -44,8 +44,8 @@ from checkers.findings.rules import Rule
 from checkers.findings.wording import AnomalyWording
 from checkers.stored.log_transactions import transactions_of_operations
 from checkers.stored.tables import Tables
-from harness.results.example import FATES, Example, fate, named_place
-from harness.results.wording import listed, printable
+from harness.results.example import FATES, Example, describe_place, fate
+from harness.results.wording import join_words, printable
 
 NAME = "torn-transaction"
 IN_TWO = "a marker stands between its records"
@@ -167,17 +167,17 @@ def torn_transaction_external(t: ExternalTables) -> DataFrame:
 
 def _sentence(e: Example) -> str:
     if (why := e.rest.get("why")) is not None:
-        held = listed([named_place(part.body) for part in e.records])
+        held = join_words([describe_place(part.body) for part in e.records])
         return f"{e.operation} was one transaction, and {printable(why, 100)}" + (f": {held}" if held else "")
     fates = [
-        f"{named_place(part.body)} is {fate(part.body)}"
+        f"{describe_place(part.body)} is {fate(part.body)}"
         for part in e.records
         if part.body.get("fate") is not None
     ]
     told = e.rest.get("fates")
     if not fates and isinstance(told, list):
         fates = [f"some of its records are {FATES.get(str(one), printable(one, 40))}" for one in told]
-    said = listed(fates) if fates else "its records do not share one fate"
+    said = join_words(fates) if fates else "its records do not share one fate"
     if (decided := e.rest.get("decided")) is not None:
         said = f"the transaction log says that it is {FATES.get(str(decided), printable(decided, 40))}, and {said}"
     return f"{e.operation} was one transaction, and {said}"

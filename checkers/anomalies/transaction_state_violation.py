@@ -33,7 +33,7 @@ higher epoch, where the client does not know that nothing was begun.
 from checkers.findings.build import state
 from checkers.findings.rules import Rule
 from checkers.findings.wording import AnomalyWording
-from harness.results.example import Example, named_place
+from harness.results.example import Example, describe_place
 from harness.results.wording import printable
 
 RESTING = ("Empty", "CompleteCommit", "CompleteAbort")
@@ -93,7 +93,7 @@ RULES = (
 
 def _sentence(e: Example) -> str:
     state, before = printable(e.rest.get("state"), 40), printable(e.rest.get("state_before"), 40)
-    at = named_place(e.inner("record"))
+    at = describe_place(e.inner("record"))
     return f"{e.transactional_id} went from {before} to {state} ({at}), which may not follow it"
 
 

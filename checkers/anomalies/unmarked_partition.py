@@ -26,7 +26,7 @@ from pyspark.sql import functions as F
 from checkers.findings.build import finding, record_place
 from checkers.findings.wording import AnomalyWording
 from checkers.stored.tables import Tables
-from harness.results.example import Example, named_place
+from harness.results.example import Example, describe_place
 from harness.results.wording import printable
 
 
@@ -72,7 +72,7 @@ def _sentence(e: Example) -> str:
     markers, due = printable(e.rest.get("markers")), printable(e.rest.get("completions"))
     last = e.body.get("last_completion")
     said = f"; the last one says {printable(last.get('state'), 40)}" if isinstance(last, Mapping) else ""
-    where = named_place({key: value for key, value in e.inner("record").items() if key != "offset"})
+    where = describe_place({key: value for key, value in e.inner("record").items() if key != "offset"})
     return (
         f"{where} has {markers} markers of {e.transactional_id}, and {due} of its transactions there are "
         f"complete{said}"

@@ -25,7 +25,7 @@ from checkers.findings.build import finding, operation, record_place
 from checkers.findings.rules import Rule
 from checkers.findings.wording import AnomalyWording
 from checkers.stored.tables import Tables
-from harness.results.example import Example, named_operation
+from harness.results.example import Example, describe_operation
 from harness.results.wording import printable
 
 NAME = "zombie-write"
@@ -91,7 +91,7 @@ def _sentence(e: Example) -> str:
         above = f"above epoch {printable(higher)} of the same producer"
         return f"{e.record} of epoch {printable(epoch)} was committed {above}"
     other = e.body.get("other_init")
-    who = named_operation(other) if isinstance(other, Mapping) else "another process"
+    who = describe_operation(other) if isinstance(other, Mapping) else "another process"
     return f"{e.operation} was committed after {who} had taken over its transactional id"
 
 

@@ -21,7 +21,7 @@ from checkers.stored.tally import Row
 from harness.model.promises import INTERNAL_TOPICS, SEGMENTS, Promises
 from harness.model.vocabulary import Isolation, OffsetTracking, Role
 from harness.results.reasons import NO_OFFSETS_WITHIN, NO_TRANSACTIONS, Reason
-from harness.results.wording import several
+from harness.results.wording import plural
 
 
 def missing_needs(
@@ -130,7 +130,7 @@ def _journals(facts: EvidenceCounts, found: MissingEvidence) -> None:
         name = f"journal {row['journal']}"
         if row["missing_lines"]:
             found.add(
-                name, f"{name} lacks {several(row['missing_lines'], 'line')}", "sends", "ops", "journals"
+                name, f"{name} lacks {plural(row['missing_lines'], 'line')}", "sends", "ops", "journals"
             )
         elif not row["unbroken"]:
             found.add(
@@ -161,7 +161,7 @@ def _journals(facts: EvidenceCounts, found: MissingEvidence) -> None:
         had = sum(row.get(table, 0) for row in facts.journals)
         if facts.journals and had != facts.numbers[count]:
             words = (
-                f"the table {table} holds {several(facts.numbers[count], 'row')}, and the journals had {had}"
+                f"the table {table} holds {plural(facts.numbers[count], 'row')}, and the journals had {had}"
             )
             found.add(f"rows of {table}", words, table, "journals")
     if not facts.numbers["sent"] and facts.numbers["values"]:
@@ -225,7 +225,7 @@ def _not_to_the_end(facts: EvidenceCounts, tp: int, row: Row) -> str:
     if row["next"] <= last:
         return f"stopped at offset {row['next']} of {name}, whose last visible record is at offset {last}"
     if backwards := facts.disorder.get(tp):
-        return f"was given {several(backwards, 'record')} of {name} below the record before"
+        return f"was given {plural(backwards, 'record')} of {name} below the record before"
     return ""
 
 
@@ -239,7 +239,7 @@ def _expectations(facts: EvidenceCounts, found: MissingEvidence) -> None:
         if tp in facts.partitions and (there := facts.partitions[tp]["expected"]) != count:
             found.add(
                 f"expected of {facts.name(tp)}",
-                f"the table expected holds {several(there, 'row')} for the inputs of {facts.name(tp)}, and the final "
+                f"the table expected holds {plural(there, 'row')} for the inputs of {facts.name(tp)}, and the final "
                 f"reader wrote {count}",
                 "expected",
             )
@@ -308,7 +308,7 @@ def _progress(facts: EvidenceCounts, run: StoredRun, promises: Promises, found: 
                 words = f"{of} has committed offset {final} of {name}, whose log ends at {row['log_end']}"
             elif final is None and run.drained:
                 words = (
-                    f"{of} has committed no offset of {name}, which holds {several(row['stable_inputs'], 'input')}: "
+                    f"{of} has committed no offset of {name}, which holds {plural(row['stable_inputs'], 'input')}: "
                     "it is not known which were processed"
                 )
             elif final is not None and final <= last and run.drained:
@@ -324,14 +324,14 @@ def _contradictions(facts: EvidenceCounts, found: MissingEvidence) -> None:
     """Note what no run can have left: one thing twice, or two leaders."""
     for table, count in (("ops", "ops_twice"), ("sends", "sent_twice")):
         if twice := facts.numbers[count]:
-            found.contradicts(table, f"the table {table} has {several(twice, 'row')} twice", table)
+            found.contradicts(table, f"the table {table} has {plural(twice, 'row')} twice", table)
     for table, column in (("batches", "log_twice"), ("records", "record_twice"), ("offsets", "commit_twice")):
         for tp, row in sorted(facts.partitions.items()):
             if twice := row.get(column):
-                words = f"the table {table} has {several(twice, 'offset')} of {facts.name(tp)} twice"
+                words = f"the table {table} has {plural(twice, 'offset')} of {facts.name(tp)} twice"
                 found.contradicts(table, words, table)
     if shared := facts.numbers["shared_producers"]:
-        words = f"the table transactions gives {several(shared, 'producer id')} to several transactional ids"
+        words = f"the table transactions gives {plural(shared, 'producer id')} to several transactional ids"
         found.contradicts("producer ids", words, "transactions")
     for row in facts.replicas:
         if not row["agrees"]:
@@ -364,7 +364,7 @@ def _logs(facts: EvidenceCounts, run: StoredRun, promises: Promises, found: Miss
         if row["holes"] and not row["compacted"]:
             found.add(
                 f"holes in {name}",
-                f"the leader's log of {name} lacks {several(row['holes'], 'offset')}, though nothing was compacted",
+                f"the leader's log of {name} lacks {plural(row['holes'], 'offset')}, though nothing was compacted",
             )
         if row.get("read_not_in_log"):
             found.add(
@@ -375,7 +375,7 @@ def _logs(facts: EvidenceCounts, run: StoredRun, promises: Promises, found: Miss
         if row.get("named_by_some") and run.journaled:  # other programs may forward the header of their input
             found.add(
                 f"names in {name}",
-                f"{several(row['named_by_some'], 'record')} of {name} came to one reader without the name that others "
+                f"{plural(row['named_by_some'], 'record')} of {name} came to one reader without the name that others "
                 "were given",
             )
         if row.get("unread") and not row["internal"]:
@@ -407,7 +407,7 @@ def _offsets_within(facts: EvidenceCounts, promises: Promises, found: MissingEvi
     if promises.offsets_within and bool(logs) and all(logs) and outside:
         found.add(
             "offsets within",
-            f"{several(outside, 'transaction')} claimed inputs for a group that committed no offset within a "
+            f"{plural(outside, 'transaction')} claimed inputs for a group that committed no offset within a "
             "transaction: it is not known whether outputs and offsets were committed together",
         )
 

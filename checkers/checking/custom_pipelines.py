@@ -6,7 +6,7 @@ from checkers.checking.evidence import EvidenceCounts, MissingEvidence
 from checkers.stored.producers import TRANSACTIONS_TOPIC
 from checkers.stored.sources import StoredRun
 from harness.results.reasons import Reason, ReasonCode
-from harness.results.wording import listed, several
+from harness.results.wording import join_words, plural
 
 BY_OFFSETS = "offset-output-mismatch by inputs"
 """The clause of offset-output-mismatch that holds inputs of outputs against offsets, as `not_checked` names it."""
@@ -28,7 +28,7 @@ def check_custom_pipeline(facts: EvidenceCounts, run: StoredRun, found: MissingE
     if lost > 0 and _whole_transaction_log(facts):
         found.add(BY_MARKERS, _nobody_knows(facts.numbers, lost))
     for stage, inputs in sorted(facts.left.items()):
-        what = several(inputs, "input")
+        what = plural(inputs, "input")
         words = (
             f"{what} of stage {stage} led to no output, and it is not known whether the stage has taken them"
         )
@@ -70,7 +70,9 @@ def parts_not_checked(
         return found
     topics = {row["topic"] for row in facts.partitions.values() if not row["internal"]}
     if run.unjournaled and run.topics and (own := sorted(topics - run.topics)):
-        words = f"the pipeline's file does not name {listed(own)}: what the records there hold was not judged"
+        words = (
+            f"the pipeline's file does not name {join_words(own)}: what the records there hold was not judged"
+        )
         found[CONTENTS] = Reason(ReasonCode.TOPICS_NOT_NAMED, words, CONTENTS)
     last_alone = numbers["sums"] and not numbers["expected"]  # whose offsets are looked at one by one
     compared = numbers["spans_compared"] or last_alone or not numbers["spans_committed"]

@@ -24,7 +24,7 @@ from harness.history_files.names import shown
 from harness.history_files.schema import NAMES, NAMES_FROM, OPS, OUTCOMES
 from harness.results.reasons import Reason, ReasonCode
 from harness.results.verdict import CALLER, AnomalyFindings, CheckResult
-from harness.results.wording import listed, number, printable
+from harness.results.wording import join_words, number, printable
 
 OPERATION_COLUMNS = ("op", "process", "f", "outcome", "invoked", "invoke_ns", "complete_ns")
 OPERATION = pa.schema([OPS.field(name) for name in ("run", *OPERATION_COLUMNS)])
@@ -153,8 +153,8 @@ def _nothing_read(numbers: Counter[str], kinds: Counter[str]) -> Reason:
         )
     return Reason(
         ReasonCode.NOTHING_READ,
-        f"{NO_READ}; {several}; Fencepost judges {listed(JUDGED)}",
-        remedy=f"record what clients sent and polled as operations {listed(JUDGED)} (docs/histories.md)",
+        f"{NO_READ}; {several}; Fencepost judges {join_words(JUDGED)}",
+        remedy=f"record what clients sent and polled as operations {join_words(JUDGED)} (docs/histories.md)",
     )
 
 

@@ -9,7 +9,7 @@ from checkers.stored.inputs import OFFSETS_TOPIC
 from checkers.stored.producers import TRANSACTIONS_TOPIC
 from checkers.stored.sources import StoredRun
 from harness.model.promises import Promises
-from harness.results.wording import several
+from harness.results.wording import plural
 
 
 def check_transaction_log(facts: EvidenceCounts, promises: Promises, found: MissingEvidence) -> None:
@@ -25,20 +25,20 @@ def check_transaction_log(facts: EvidenceCounts, promises: Promises, found: Miss
         name = facts.name(row["tp"])
         found.add(
             "transactions",
-            f"the transaction log lacks transactions that have markers in {name}: {several(row['markers'], 'marker')} "
-            f"of {several(row['producers'], 'producer')} (producer id {row['producer_id']}, for instance)",
+            f"the transaction log lacks transactions that have markers in {name}: {plural(row['markers'], 'marker')} "
+            f"of {plural(row['producers'], 'producer')} (producer id {row['producer_id']}, for instance)",
             "transactions",
         )
     if doubtful := facts.numbers["doubtful_producers"]:
         found.add(
             "repeated markers",
-            f"the markers of {several(doubtful, 'producer')} repeat the one before and contradict the transaction log: "
+            f"the markers of {plural(doubtful, 'producer')} repeat the one before and contradict the transaction log: "
             "it is not known to which transactions they belong",
         )
     if merged := facts.numbers["merged"]:
         found.add(
             "merged transactions",
-            f"several operations wrote into one transaction of the transaction log: {several(merged, 'transaction')}",
+            f"several operations wrote into one transaction of the transaction log: {plural(merged, 'transaction')}",
             "transactions",
         )
 

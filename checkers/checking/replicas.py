@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from checkers.checking.evidence import EvidenceCounts, MissingEvidence
 from checkers.stored.tally import Row
-from harness.results.wording import several
+from harness.results.wording import plural
 
 
 def check_replicas(facts: EvidenceCounts, found: MissingEvidence) -> None:
@@ -26,12 +26,12 @@ def check_replicas(facts: EvidenceCounts, found: MissingEvidence) -> None:
             gaps[kind, row["broker"]].append(words)
     for (kind, broker), all_words in gaps.items():
         more = (
-            f", and so do {several(len(all_words) - 1, 'other replica')} there" if len(all_words) > 1 else ""
+            f", and so do {plural(len(all_words) - 1, 'other replica')} there" if len(all_words) > 1 else ""
         )
         found.add(f"{kind} on broker {broker}", f"on broker {broker} {all_words[0]}{more}", "replicas")
     for tp, ids in sorted(topics.items()):
         if len(ids) > 1:
-            words = f"the replicas of {facts.name(tp)} bear {several(len(ids), 'topic id')}, so one is of another topic"
+            words = f"the replicas of {facts.name(tp)} bear {plural(len(ids), 'topic id')}, so one is of another topic"
             found.add(f"topic id of {facts.name(tp)}", words, "replicas")
 
 

@@ -28,7 +28,7 @@ from harness.common.errors import FencepostError
 from harness.model.vocabulary import Premise
 from harness.results.reasons import EXTERNAL_ONLY, Reason, ReasonCode
 from harness.results.verdict import STAGE, AnomalyFindings, CheckResult, IndeterminateOperations
-from harness.results.wording import listed
+from harness.results.wording import join_words
 
 __all__ = ["StoredRun", "check_each_run", "check_runs"]
 
@@ -169,7 +169,7 @@ def _offsets_not_judged(facts: EvidenceCounts, run: StoredRun) -> Reason | None:
     if not (run.journaled and promised and unnamed and facts.numbers["claiming"]):
         return None
     if facts.numbers["offsets_whole"]:
-        words = f"of {listed(unnamed)} no transactional offset commit is here, or one names no operation"
+        words = f"of {join_words(unnamed)} no transactional offset commit is here, or one names no operation"
     else:
         words = "the log of offset commits is compacted, or not here: an absent offset commit proves nothing"
     return Reason(ReasonCode.OFFSET_COMMITS_NOT_NAMED, words, BY_COMMITS)

@@ -21,7 +21,7 @@ from harness.model.vocabulary import Guarantee
 from harness.results.reasons import Reason, ReasonCode
 from harness.results.run_metadata import RunMetadata
 from harness.results.verdict import CheckResult, FaultReport, Validity, Verdict
-from harness.results.wording import several
+from harness.results.wording import plural
 from harness.settings.run_file import StoredPlan
 
 
@@ -110,7 +110,7 @@ def faults_were_not_carried_out(run: CheckedRun) -> Iterator[Reason]:
     planned = Counter(str(injection.get("fault")) for injection in run.plan.schedule)
     missing = (planned - Counter(fault.fault for fault in run.faults)).total()
     if missing > 0:
-        text = f"the run ended before {several(missing, 'planned fault')} could be carried out"
+        text = f"the run ended before {plural(missing, 'planned fault')} could be carried out"
         yield Reason(ReasonCode.FAULTS_NOT_CARRIED_OUT, text)
 
 

@@ -16,7 +16,7 @@ from harness.common.errors import ExitStatus, UsageError
 from harness.common.names import check_name
 from harness.common.secrets import redact_text
 from harness.environment.client_versions import CLIENTS
-from harness.results.wording import several
+from harness.results.wording import plural
 from harness.settings.options import Options
 
 MOST_SIZE, MOST_PARTITIONS, MOST_WORKERS, MOST_ROUNDS = 10_000, 64, 16, 50
@@ -119,8 +119,8 @@ def command(
     with closing(progress_for(sys.stderr)) as progress:
         count, minutes = asked.rounds * len(asked.points()), max(1, round(asked.planned_s / 60))
         progress.say(
-            f"{several(count, 'measurement')} in {several(asked.rounds, 'round')}, about "
-            f"{several(minutes, 'minute')}; Ctrl-C ends it early and keeps what was measured"
+            f"{plural(count, 'measurement')} in {plural(asked.rounds, 'round')}, about "
+            f"{plural(minutes, 'minute')}; Ctrl-C ends it early and keeps what was measured"
         )
         done = bench(options, asked, progress, words)
     for line in bench_lines(done.figures, done.page, words):

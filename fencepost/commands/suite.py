@@ -166,10 +166,10 @@ def _spark(stored: Mapping[str, Any], given: Mapping[str, Any]) -> Options:
     options = Options().updated(stored)
     for values in asking.flag_values({key: given[key.replace("-", "_")] for key in SPARK}):
         options = options.updated(values)
-    if options.withheld:
+    if options.missing_secrets:
         raise UsageError(
-            f"this suite began with a secret in {', '.join(options.withheld)}, which is not stored: give it again, by "
-            "--master or --spark-conf"
+            f"this suite began with a secret in {', '.join(options.missing_secrets)}, which is not stored: "
+            "give it again, by --master or --spark-conf"
         )
     return options
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from fencepost.suites.plan import EACH, SuitePlan
 from fencepost.suites.previous import judging_s, oldest_run_first, overheads_s
 from harness.results.suite import Cell, CellState, Suite
-from harness.results.wording import length, several
+from harness.results.wording import duration, plural
 from harness.settings.options import Options
 
 OVERHEAD_S = 45.0
@@ -86,7 +86,7 @@ class Preview:
     def lines(self) -> Iterator[str]:
         """The duration, then each run with the command that repeats it alone."""
         suite = self.suite
-        yield f"suite {suite.name}, seed {suite.seed}: {several(len(suite.cells), 'run')}"
+        yield f"suite {suite.name}, seed {suite.seed}: {plural(len(suite.cells), 'run')}"
         yield self._time()
         for cell in suite.cells:
             note = cell.reason if cell.state is CellState.NOT_RUN else str(cell.state)
@@ -99,17 +99,17 @@ class Preview:
             return f"all runs are over{self._judging()}"
         side = f"with {self.jobs} side by side" if self.jobs > 1 else "one at a time"
         side += ", as many as memory permits" if self.cramped else ""
-        runs = several(begun, "run")
+        runs = plural(begun, "run")
         if self.limited:
-            runs = f"the limit leaves time for {begun} of {several(begun + left_out, 'run')}"
-        time = f": about {length(self.estimate.seconds)} {side}" if begun else ""
+            runs = f"the limit leaves time for {begun} of {plural(begun + left_out, 'run')}"
+        time = f": about {duration(self.estimate.seconds)} {side}" if begun else ""
         return f"{runs}{time}{self._judging()}"
 
     def _judging(self) -> str:
         waits = any(cell.state is CellState.NOT_JUDGED for cell in self.suite.cells)
         if not waits and (not self.estimate.begun or self.suite.judge == EACH):
             return ""
-        about = "" if self.judging_s is None else f": about {length(self.judging_s)}"
+        about = "" if self.judging_s is None else f": about {duration(self.judging_s)}"
         return f"; judging comes after them{about}"
 
 

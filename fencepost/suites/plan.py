@@ -247,13 +247,13 @@ def resume(stored: Suite, file: Path | None, request: SuiteRequest) -> SuitePlan
         options = _stored_options(stored)
         return SuitePlan(replace(stored, judge=judge), options, failures.read(stored.known, stored.expected))
     sets = [*([stored.sets] if stored.sets else []), *request.sets]
-    if withheld := set_options(sets).withheld:
+    if missing := set_options(sets).missing_secrets:
         raise UsageError(
-            f"this suite began with a secret in --set {withheld[0]}, which is not stored: give it again"
+            f"this suite began with a secret in --set {missing[0]}, which is not stored: give it again"
         )
     plan = load(file, replace(request, seed=stored.seed, name=stored.name, judge=judge, sets=sets))
     if changed := next(_changes(stored.cells, plan.suite.cells), ""):
-        secret = any(from_toml(cell.options).withheld for cell in stored.cells)
+        secret = any(from_toml(cell.options).missing_secrets for cell in stored.cells)
         old = (
             ""
             if secret

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from fencepost.runs.progress import LineProgress
 from harness.results.suite import Cell, CellState, Suite
-from harness.results.wording import length, listed, printable
+from harness.results.wording import duration, join_words, printable
 from harness.runner.progress import Progress, Tick
 
 STATUS_EVERY_S = 20.0
@@ -55,10 +55,10 @@ class SuiteStatus:
         """The status in one line."""
         bad = sum(cell.state.bad for cell in self.suite.cells)
         names = [printable(one.cell.name, 80) for one in self.running]
-        running = f"{len(names)} running ({listed(names)})" if names else "none running"
+        running = f"{len(names)} running ({join_words(names)})" if names else "none running"
         return (
             f"{self.done} of {len(self.suite.cells)} runs are over, {bad} bad so far, {running}, about "
-            f"{length(self.left_s)} left"
+            f"{duration(self.left_s)} left"
         )
 
 
@@ -86,7 +86,7 @@ def progress_for(stream: TextIO) -> SuiteProgress:
 def _outcome(cell: Cell) -> str:
     reason = f": {printable(cell.reason, 300)}" if cell.reason else ""
     word = "over" if cell.state is CellState.NOT_JUDGED else str(cell.state)
-    return f"{word} after {length(cell.duration_s or 0.0)}: {printable(cell.name, 200)}{reason}"
+    return f"{word} after {duration(cell.duration_s or 0.0)}: {printable(cell.name, 200)}{reason}"
 
 
 class SuiteLines(LineProgress):
@@ -160,7 +160,7 @@ class TerminalProgress:
         self._live.stop()
 
     def _draw(self) -> Group:
-        head = Text(f"{length(self._clock() - self._began):>10}  {self._phase or 'runs'}", style="bold")
+        head = Text(f"{duration(self._clock() - self._began):>10}  {self._phase or 'runs'}", style="bold")
         if self._status is None:
             return Group(head)
         return Group(head, _counts(self._status), *([] if self._phase else [self._running(self._status)]))
@@ -171,7 +171,7 @@ class TerminalProgress:
         table.add_column(no_wrap=True, overflow="ellipsis")
         since_s = self._clock() - self._status_at
         for one in status.running[:MOST_RUNNING]:
-            table.add_row(length(one.seconds + since_s), printable(one.cell.name, 200))
+            table.add_row(duration(one.seconds + since_s), printable(one.cell.name, 200))
         if (more := len(status.running) - MOST_RUNNING) > 0:
             table.add_row("", f"and {more} more")
         return table
@@ -183,7 +183,7 @@ def _counts(status: SuiteStatus) -> Table:
     line = Table.grid(padding=(0, 2))
     line.add_row(
         ProgressBar(total=max(total, 1), completed=done, width=40),
-        f"{done} of {total} runs, about {length(status.left_s)} left",
+        f"{done} of {total} runs, about {duration(status.left_s)} left",
     )
     counts = Text()
     for state, count in status.suite.counts().items():

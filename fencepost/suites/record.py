@@ -16,7 +16,7 @@ from harness.common.errors import UnreadableInput, UsageError
 from harness.record.run_tables import new_folder, point_latest
 from harness.results.suite import SUITE_FILE, Cell, CellState, Suite
 from harness.results.verdict import Verdict
-from harness.results.wording import several
+from harness.results.wording import plural
 
 RUNS, LOGS = "runs", "logs"
 LOCK = "suite.lock"
@@ -165,8 +165,8 @@ def remove_good_evidence(record: SuiteRecord) -> str:
     runs = [run for cell in record.suite.cells if (run := _good_run(record, cell)) is not None]
     failed = [run for run in runs if not _remove_evidence(run)]
     if failed:
-        return f"the evidence of {several(len(failed), 'run')} could not be removed, for instance {failed[0]}"
-    return f"removed the evidence of {several(len(runs), 'run')} that nobody has to look at"
+        return f"the evidence of {plural(len(failed), 'run')} could not be removed, for instance {failed[0]}"
+    return f"removed the evidence of {plural(len(runs), 'run')} that nobody has to look at"
 
 
 def _good_run(record: SuiteRecord, cell: Cell) -> Path | None:

@@ -29,7 +29,7 @@ from harness.processes.guardian import sweep_leftovers
 from harness.processes.spawn import Supervisor
 from harness.results.suite import Cell, CellState, Suite
 from harness.results.verdict import Verdict
-from harness.results.wording import length, printable, several
+from harness.results.wording import duration, plural, printable
 from harness.runner.interrupt import Interrupt, InterruptPhase
 
 STARTING_S = 45.0
@@ -123,7 +123,7 @@ class SuiteRun:
         cells = [cell for cell in record.suite.cells if cell.state is CellState.NOT_JUDGED and cell.run]
         if not cells:
             return
-        self._progress.say(f"judging {several(len(cells), 'run')} together")
+        self._progress.say(f"judging {plural(len(cells), 'run')} together")
         began = time.monotonic()
 
         def enter(n: int, answer: Verdict | FencepostError) -> None:
@@ -249,9 +249,9 @@ class SuiteRun:
         if result is None:
             log = self._record.log_of(cell).relative_to(self._record.folder)
             if run.killed_after_s is not None:
-                late = f"{length(self._settings.most_overhead_s)} longer than its time limit"
+                late = f"{duration(self._settings.most_overhead_s)} longer than its time limit"
                 return outcome.failed(
-                    cell, f"ended after {length(run.killed_after_s)}: {late}; {log} says more"
+                    cell, f"ended after {duration(run.killed_after_s)}: {late}; {log} says more"
                 )
             return outcome.failed(cell, f"the run's {run.child.ending()}: {log} says more")
         if result.status != ExitStatus.VALID or folder is None:

@@ -16,7 +16,7 @@ from harness.model.pipeline import TopicSpec
 from harness.model.promises import SEGMENTS
 from harness.network import LinkEffect, Network
 from harness.network.toxics import EFFECTS
-from harness.results.wording import listed
+from harness.results.wording import join_words
 from harness.witness import Witness
 from harness.witness.request_log import ObservedClientIds, SpokenVersions
 
@@ -44,7 +44,7 @@ Need = Ability | type[LinkEffect]
 
 def in_words(needs: Collection[Need]) -> str:
     """Name needs in words that complete "a cluster on which one can ..."."""
-    return listed(
+    return join_words(
         sorted(one.value if isinstance(one, Ability) else one.does for one in needs), most=len(needs)
     )
 

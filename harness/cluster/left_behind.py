@@ -15,7 +15,7 @@ from harness.cluster.connecting import ANSWER_TIMEOUT_S, CLEAN_UP_TIMEOUT_S, all
 from harness.cluster.group_members import NO_SUCH_GROUP
 from harness.cluster.questions import persist
 from harness.common.errors import EnvironmentFailure
-from harness.results.wording import length, printable, several
+from harness.results.wording import duration, plural, printable
 from harness.settings.tags import longest_prefix, prefix_of, tag_of
 from harness.wire.protocol import Target, WireError
 
@@ -63,7 +63,7 @@ class Leftovers:
                 )
         for group in self.groups:
             if group.members != 0:
-                how_many = "members" if group.members is None else several(group.members, "member")
+                how_many = "members" if group.members is None else plural(group.members, "member")
                 return f"still in use: the group {printable(group.name)} has {how_many}"
         if self.topics and self.written_ms is None and not named:
             return "left alone: a run may only be starting; if none is, name this tag"
@@ -73,7 +73,7 @@ class Leftovers:
 
     def age(self, now_ms: float) -> str:
         """How long ago the last record was written; the brokers' clocks may be ahead of ours."""
-        return length(max(0.0, now_ms - (self.written_ms or 0)) / 1000)
+        return duration(max(0.0, now_ms - (self.written_ms or 0)) / 1000)
 
 
 @dataclass(frozen=True)

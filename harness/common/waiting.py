@@ -10,7 +10,7 @@ from typing import TypeVar
 from harness.common.errors import WaitTimeout, in_words
 
 T = TypeVar("T")
-TOLD_AFTER = 0.25
+REPORT_AFTER = 0.25
 """Of the time that a wait may take: then whoever looks on is told what it waits for."""
 
 
@@ -37,7 +37,7 @@ def wait_for(
         waited_s = time.monotonic() - began
         if waited_s >= timeout_s:
             raise WaitTimeout(awaited, timeout_s, last_seen() if last_seen else answer)
-        if tell and waited_s >= timeout_s * TOLD_AFTER:
+        if tell and waited_s >= timeout_s * REPORT_AFTER:
             seen = in_words(last_seen() if last_seen else answer)
             tell(f"waiting {timeout_s:g} s at most for {awaited}: {seen}")
             tell = None

@@ -20,7 +20,7 @@ class Goal:
     waived: str = ""
 
 
-def abort_seen(abort_share: float) -> Goal:
+def abort_goal(abort_share: float) -> Goal:
     """That a transaction was aborted: without one nobody can say that aborted records stay hidden."""
     return Goal(
         name="aborted-read",
@@ -31,7 +31,7 @@ def abort_seen(abort_share: float) -> Goal:
     )
 
 
-def transactions_seen() -> Goal:
+def transactions_goal() -> Goal:
     """That a pipeline that promises transactions has committed some."""
     return Goal(
         name="transactions",
@@ -41,7 +41,7 @@ def transactions_seen() -> Goal:
     )
 
 
-def abort_wanted() -> Goal:
+def optional_abort_goal() -> Goal:
     """That a transaction of a user's program was aborted; if none was, that is told, and the run may be valid."""
     text = (
         "none of the pipeline's transactions was aborted, so nothing shows that aborted outputs stay hidden"
@@ -50,7 +50,7 @@ def abort_wanted() -> Goal:
     return Goal("aborted-read", "aborted", text, remedy, waived=f"{text}: {remedy}")
 
 
-def output_seen(topic: str, text: str) -> Goal:
+def output_goal(topic: str, text: str) -> Goal:
     """That something was written to a topic. `text`: what is said if nothing was."""
     return Goal(
         name=f"outputs in {topic}",
@@ -60,7 +60,7 @@ def output_seen(topic: str, text: str) -> Goal:
     )
 
 
-def mixed_seen() -> tuple[Goal, ...]:
+def mixed_goals() -> tuple[Goal, ...]:
     """That transactions were given what others had written, and that keys came and went."""
     remedy = "a longer --time-limit helps"
     return (
@@ -74,7 +74,7 @@ def mixed_seen() -> tuple[Goal, ...]:
     )
 
 
-def several_topics_seen() -> Goal:
+def several_topics_goal() -> Goal:
     """That a transaction covered inputs of several topics."""
     return Goal(
         name="several-topics",

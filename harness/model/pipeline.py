@@ -103,13 +103,13 @@ class StageSpec:
     transforms: bool = True  # what it reads leads to what it writes; False: it reads and sends as it likes
 
     @property
-    def kept(self) -> OffsetTracking:
+    def offset_tracking(self) -> OffsetTracking:
         """How it knows which of its inputs are done."""
         if self.positions is None:
             return OffsetTracking.ELSEWHERE if self.group is None else OffsetTracking.GROUP
         return OffsetTracking(self.positions)
 
-    def id_of(self, worker: str, places: Iterable[TopicPartition]) -> str | None:
+    def transactional_id_of(self, worker: str, places: Iterable[TopicPartition]) -> str | None:
         """The transactional id of a worker that has these input partitions in hand: its own, or a partition's."""
         named = (worker, *(f"{topic}-{number}" for topic, number in places))
         return next((self.transactional_ids[one] for one in named if one in self.transactional_ids), None)

@@ -20,7 +20,7 @@ from harness.network.links import proxy_name
 from harness.network.toxics import Toxic, toxics_of
 from harness.network.toxiproxy import Proxy, Toxiproxy, ToxiproxyError
 from harness.network.traffic import Ports, Received, SocketMeter
-from harness.results.wording import several
+from harness.results.wording import plural
 from harness.wire.protocol import is_answering
 
 PROBE_TIMEOUT_S = 0.4
@@ -242,5 +242,5 @@ class LinkCut:
 def _in_use(stood: int, stands: int) -> str:
     """In words: how many connections stood on a link when it was cut, or have been made since; empty: none."""
     if stood:
-        return f"{several(stood, 'connection')} stood when it was cut"
-    return f"{several(stands, 'connection')} stood, made after it was cut" if stands else ""
+        return f"{plural(stood, 'connection')} stood when it was cut"
+    return f"{plural(stands, 'connection')} stood, made after it was cut" if stands else ""

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from harness.results.wording import integer, listed, printable
+from harness.results.wording import integer, join_words, printable
 
 Body = Mapping[str, Any]
-NOBODY = "an operation that nobody named"
+UNNAMED_OPERATION = "an operation that nobody named"
 FATES = {"commit": "committed", "abort": "aborted", "open": "still open", "plain": "not transactional"}
 _OPERATION_FIELDS = frozenset({"op", "journal", "call_ns", "commit_ns", "return_ns", "outcome"})
 _RECORD_FIELDS = frozenset({"value", "fate", "producer_id", "epoch", "marker_offset"})
@@ -87,31 +87,31 @@ class Example:
     @property
     def record(self) -> str:
         """The first record in words."""
-        return named_record(self.records[0].body) if self.records else "a record"
+        return describe_record(self.records[0].body) if self.records else "a record"
 
     @property
     def operation(self) -> str:
         """The first operation that is not the reader, in words."""
         writers = [part for part in self.operations if part.label != "reader"]
-        return named_operation(writers[0].body) if writers else NOBODY
+        return describe_operation(writers[0].body) if writers else UNNAMED_OPERATION
 
     @property
     def reader(self) -> str:
         """Who read, in words."""
         reader = self.body.get("reader")
         if isinstance(reader, Mapping):
-            return named_operation(reader)
+            return describe_operation(reader)
         return printable(reader) if reader is not None else "a read-committed reader"
 
     @property
     def input(self) -> str:
         """The first input in words."""
-        return f"input {named_place(self.inputs[0].body)}" if self.inputs else "an input"
+        return f"input {describe_place(self.inputs[0].body)}" if self.inputs else "an input"
 
     @property
     def two_records(self) -> tuple[str, str]:
         """The first two records in words."""
-        named = [named_record(part.body) for part in self.records[:2]]
+        named = [describe_record(part.body) for part in self.records[:2]]
         first, second = [*named, *("a record", "another")[len(named) :]]
         return first, second
 
@@ -127,13 +127,13 @@ class Example:
         return "a transactional id" if own is None else printable(own, 60)
 
     @property
-    def held(self) -> str | None:
+    def content(self) -> str | None:
         """What the first record holds, where a program of a user's wrote it."""
         content = self.first_record().get("content")
         return None if content is None else printable(content, CONTENT)
 
     @property
-    def owed(self) -> str | None:
+    def expected_content(self) -> str | None:
         """The expected output of the first input with the example's output name, in a custom pipeline."""
         due = self.inputs[0].body.get("due") if self.inputs else None
         outputs = [one for one in due if isinstance(one, Mapping)] if isinstance(due, list) else []
@@ -193,7 +193,7 @@ def _singular(label: str) -> str:
     return label[:-1] if label.endswith("s") else label
 
 
-def named_place(body: Body) -> str:
+def describe_place(body: Body) -> str:
     """`invoices/3 offset 17`, as far as it is known."""
     topic, partition, offset = body.get("topic"), body.get("partition"), body.get("offset")
     if topic is None and partition is None:
@@ -203,29 +203,29 @@ def named_place(body: Body) -> str:
     return where if offset is None else f"{where} offset {printable(offset)}"
 
 
-def named_offset(body: Body) -> str:
+def describe_offset(body: Body) -> str:
     """`purchases/1 up to 816`, and what became of it; or `purchases/1 from 812 up to 816`."""
-    where = named_place({key: value for key, value in body.items() if key != "offset"})
+    where = describe_place({key: value for key, value in body.items() if key != "offset"})
     first = "" if body.get("first") is None else f" from {printable(body['first'], 30)}"
     return f"{where}{first} up to {printable(body.get('committed', body.get('next')), 30)}"
 
 
-def named_record(body: Body) -> str:
+def describe_record(body: Body) -> str:
     """`shop-1.0:42:0 at invoices/3 offset 17`."""
     value = body.get("value")
     if value is None:
-        return f"the record at {named_place(body)}" if "topic" in body or "offset" in body else "a record"
-    return f"{printable(value, 60)} at {named_place(body)}"
+        return f"the record at {describe_place(body)}" if "topic" in body or "offset" in body else "a record"
+    return f"{printable(value, 60)} at {describe_place(body)}"
 
 
-def named_operation(body: Body) -> str:
+def describe_operation(body: Body) -> str:
     """The operation's name, or whatever else tells it from others."""
     if body.get("op") is not None and body.get("name") is None:
         return f"operation {printable(body['op'], 30)}"
     for name in ("name", "journal", "transactional_id", "stage"):
         if body.get(name) is not None:
             return printable(body[name], 60)
-    return NOBODY
+    return UNNAMED_OPERATION
 
 
 def fate(record: Body) -> str:
@@ -237,17 +237,17 @@ def fate(record: Body) -> str:
     return said if marker is None else f"{said} by the marker at offset {printable(marker)}"
 
 
-def generic(name: str, body: Body) -> str:
+def describe_example(name: str, body: Body) -> str:
     """An example of an anomaly that nobody has words for, in one sentence."""
     e = Example(body)
-    parts = [named_record(part.body) for part in e.records]
-    parts += [named_operation(part.body) for part in e.operations]
-    parts += [f"input {named_place(part.body)}" for part in e.inputs]
+    parts = [describe_record(part.body) for part in e.records]
+    parts += [describe_operation(part.body) for part in e.operations]
+    parts += [f"input {describe_place(part.body)}" for part in e.inputs]
     parts += [f"{printable(label, 40)} {printable(value, 80)}" for label, value in e.rest.items()]
-    return f"{printable(name, 60)}: {listed(parts, 6) if parts else 'no details given'}"
+    return f"{printable(name, 60)}: {join_words(parts, 6) if parts else 'no details given'}"
 
 
-def operations_of(examples: Iterator[Body]) -> Iterator[Body]:
+def read_operations(examples: Iterator[Body]) -> Iterator[Body]:
     """Every operation in some examples, in their order."""
     for body in examples:
         for part in Example(body).operations:

@@ -611,7 +611,7 @@ NO_JOURNALS = Reason(
 NO_OFFSETS_WITHIN = Reason(ReasonCode.NONE_WITHIN, "the workload commits no offset within a transaction")
 
 
-def explanation(code: ReasonCode) -> str:
+def explain(code: ReasonCode) -> str:
     """One entry of the table, as Markdown."""
     told = [
         f"# `{code}`",
@@ -635,7 +635,7 @@ def page() -> str:
         codes = [code for code in ReasonCode if code.consequences[0] is consequence]
         told += [f"## {consequence.heading}", consequence.meaning]
         told += ["\n".join(f"- [`{code}`](#{code})" for code in codes)]
-        told += [f"##{explanation(code).strip()}" for code in codes]
+        told += [f"##{explain(code).strip()}" for code in codes]
     return "\n\n".join(told) + "\n"
 
 

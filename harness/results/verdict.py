@@ -75,7 +75,7 @@ class AnomalyFindings:
         return self.examples[0] if self.examples and not self.allowed else None
 
     @property
-    def by_caller(self) -> bool:
+    def allowed_by_caller(self) -> bool:
         """Whether it is allowed for no other reason than that the caller said so."""
         return self.allowed_by == CALLER
 
@@ -142,7 +142,7 @@ class FaultReport:
         }
 
 
-def lacking(not_checked: Mapping[str, Reason]) -> dict[str, Reason]:
+def checks_without_evidence(not_checked: Mapping[str, Reason]) -> dict[str, Reason]:
     """The checks that had no evidence; not those that are not for this kind of history or of workload."""
     return {name: reason for name, reason in not_checked.items() if reason.code.applicable}
 

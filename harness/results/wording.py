@@ -33,10 +33,10 @@ def printable(value: object, limit: int = LIMIT) -> str:
         text = json.dumps(value, ensure_ascii=False, default=str)
     else:
         text = str(value)
-    return "".join(_shown(character) for character in shortened(text, limit))
+    return "".join(_shown(character) for character in shorten(text, limit))
 
 
-def shortened(text: str, limit: int = LIMIT) -> str:
+def shorten(text: str, limit: int = LIMIT) -> str:
     """The text, or its two ends and how much was left out."""
     if len(text) <= limit:
         return text
@@ -78,7 +78,7 @@ def seconds(value: float | None) -> str:
     return "unknown" if value is None else f"{value:,.1f} s"
 
 
-def length(seconds: float) -> str:
+def duration(seconds: float) -> str:
     """A length of time for people: `45 s`, `12 min`, `1 h 05 min`, `3 d 04 h`."""
     if seconds < 90:
         return f"{seconds:.0f} s"
@@ -104,12 +104,12 @@ def size(octets: int) -> str:
     return f"{octets / 1e12:.3g} TB"
 
 
-def several(count: int, one: str, many: str | None = None) -> str:
+def plural(count: int, one: str, many: str | None = None) -> str:
     """`1 input`, `3 inputs`."""
     return f"{number(count)} {one if count == 1 else many or one + 's'}"
 
 
-def listed(parts: Iterable[str], most: int = 4) -> str:
+def join_words(parts: Iterable[str], most: int = 4) -> str:
     """`a, b and c`; what is more than `most` is counted."""
     parts = list(parts)
     if len(parts) > most:

@@ -60,7 +60,7 @@ class SentinelEndMarkers:
 
     def left(self, stage: StageSpec, starting: bool = False) -> int | None:
         """What its group has not committed, the exact number once it is small; or what its store has left."""
-        if stage.kept is OffsetTracking.EACH:
+        if stage.offset_tracking is OffsetTracking.EACH:
             counts = [self._backlog(table, None) for table in stage.reads]
             return None if None in counts else sum(count or 0 for count in counts)
         if stage.group is None:

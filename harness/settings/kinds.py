@@ -196,7 +196,7 @@ class Names:
 
 
 @dataclass(frozen=True)
-class ForeignSettings:
+class SettingsTable:
     """Another program's settings: a mapping of names to text."""
 
     names: str  # a pattern
@@ -237,5 +237,5 @@ def _is_unicode(text: str) -> bool:
 
 PATH = Text("the path of a folder")
 TOOL = Text("auto, bundled, or a path")
-SPARK = ForeignSettings(r"spark\.[^\s=]+", 'one of Spark\'s, which begin with "spark."')
-BROKER = ForeignSettings(r"[a-z][a-z0-9._-]*", "a setting of Kafka's brokers")
+SPARK = SettingsTable(r"spark\.[^\s=]+", 'one of Spark\'s, which begin with "spark."')
+BROKER = SettingsTable(r"[a-z][a-z0-9._-]*", "a setting of Kafka's brokers")

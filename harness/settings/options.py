@@ -194,7 +194,7 @@ class Options:
     settings: Mapping[str, str] = option(BROKER, {}, "broker settings, each as broker.NAME=VALUE")
 
     @property
-    def withheld(self) -> tuple[str, ...]:
+    def missing_secrets(self) -> tuple[str, ...]:
         """The settings of which only a placeholder is here: they are secrets, and were not stored."""
         texts = {f"{key}.{name}" if key == "broker" else name: text for key, name, text in _texts(self)}
         return tuple(name for name, text in texts.items() if REDACTED in text)
@@ -223,10 +223,10 @@ class Options:
                 _kind(key).accept(key, value)
             elif one.default is not None:
                 raise refuse(key, "given", None)
-        if self.withheld:
+        if self.missing_secrets:
             raise UsageError(
-                f"{', '.join(self.withheld)} must be given again, because a run does not store secrets: "
-                f"replace each {REDACTED}, for instance with --set {self.withheld[0]}=VALUE"
+                f"{', '.join(self.missing_secrets)} must be given again, because a run does not store secrets: "
+                f"replace each {REDACTED}, for instance with --set {self.missing_secrets[0]}=VALUE"
             )
         check_name("workload", self.workload, known.workloads)
         for fault in self.nemesis or ():

@@ -16,8 +16,8 @@ from harness.model.pipeline import TopicPartition
 from harness.model.vocabulary import WorkerStep
 from harness.processes.control_line import Command
 from harness.runner.nemesis import FaultContext, InjectedFault, PlannedFault
-from nemeses.aiming.failover import another, await_failover
-from nemeses.aiming.in_transaction import GOAL, HeldWorker, broker_of, hold, leader_of
+from nemeses.aiming.failover import await_failover, other_broker
+from nemeses.aiming.in_transaction import GOAL, HeldWorker, find_broker, find_leader, hold_in_transaction
 
 BEFORE, AFTER = "before-markers", "after-markers"
 STEP_TIMEOUT_S = 45.0
@@ -26,28 +26,28 @@ IN_SYNC_TIMEOUT_S = 90.0
 
 
 @contextmanager
-def kill_around_markers(context: FaultContext, injection: PlannedFault) -> Iterator[InjectedFault]:
+def kill_around_markers(context: FaultContext, planned: PlannedFault) -> Iterator[InjectedFault]:
     """It acted if the transaction was in the state, and the leader of one of its partitions was killed then."""
-    effect = InjectedFault(target=f"leader of {injection.target.name}")
-    held = hold(context, injection, "commit", (WorkerStep.BEFORE_COMMIT,), effect)
+    effect = InjectedFault(target=f"leader of {planned.target.name}")
+    held = hold_in_transaction(context, planned, "commit", (WorkerStep.BEFORE_COMMIT,), effect)
     if held is None:
         yield effect
         return
     with ExitStack() as stack:
         stack.callback(held.member.send, Command(go=True))
         place = _output(held, effect)
-        words = _state(context, held, injection.state or BEFORE, place, effect) if place is not None else None
+        words = _state(context, held, planned.state or BEFORE, place, effect) if place is not None else None
         if place is None or words is None:
             yield effect
             return
         named = f"{place[0]}/{place[1]}"
-        first = leader_of(context, place)
-        broker = broker_of(context, first, f"the leader of {named}")
+        first = find_leader(context, place)
+        broker = find_broker(context, first, f"the leader of {named}")
         effect.who = f"broker {first}"
         effect.target = (
-            f"broker {first}, leader of {named}, {(injection.state or BEFORE).replace('-', ' the ')}"
+            f"broker {first}, leader of {named}, {(planned.state or BEFORE).replace('-', ' the ')}"
         )
-        effect.details |= {"broker": str(first), "partition": named, "state": injection.state or BEFORE}
+        effect.details |= {"broker": str(first), "partition": named, "state": planned.state or BEFORE}
         effect.details |= held.details
         stack.callback(broker.start)
         effect.mark_injected()
@@ -57,7 +57,7 @@ def kill_around_markers(context: FaultContext, injection: PlannedFault) -> Itera
         moved = await_failover(
             effect,
             ending,
-            partial(another, partial(leader_of, context, place), first),
+            partial(other_broker, partial(find_leader, context, place), first),
             f"{named} to leave broker {first}",
         )
         if moved is not None:
@@ -70,7 +70,7 @@ def _output(held: HeldWorker, effect: InjectedFault) -> TopicPartition | None:
     """A partition of the stage's outputs that the transaction has written."""
     written = [place for place in held.view.places if place[0] in held.stage.writes]
     if not written:
-        effect.lacking[GOAL] = f"the transaction of {held.own} had written no output"
+        effect.lacking[GOAL] = f"the transaction of {held.transactional_id} had written no output"
         return None
     return written[0]
 
@@ -81,7 +81,7 @@ def _state(
     """Be in the state; in words, how it is known. None, and a note, where it was not seen."""
     named = f"{place[0]}/{place[1]}"
     if state == BEFORE:
-        return f"{held.own} was Ongoing, with records in {named} and no marker yet"
+        return f"{held.transactional_id} was Ongoing, with records in {named} and no marker yet"
     try:
         context.processes.wait_at_step(
             held.member, WorkerStep.AFTER_COMMIT, STEP_TIMEOUT_S, asked="commit", onward=True
@@ -92,13 +92,13 @@ def _state(
     seen: list[TransactionView | None] = [None]
 
     def complete() -> bool:
-        seen[0] = context.cluster.transaction(held.own)
+        seen[0] = context.cluster.transaction(held.transactional_id)
         return seen[0] is not None and seen[0].state == "CompleteCommit"
 
     try:
         wait_for(
             complete,
-            f"the transaction of {held.own} to be complete",
+            f"the transaction of {held.transactional_id} to be complete",
             STATE_TIMEOUT_S,
             every_s=0.05,
             last_seen=lambda: seen[0],
@@ -106,4 +106,4 @@ def _state(
     except WaitTimeout as error:
         effect.lacking[GOAL] = str(error)
         return None
-    return f"{held.own} was CompleteCommit: {named} had its marker"
+    return f"{held.transactional_id} was CompleteCommit: {named} had its marker"

@@ -27,12 +27,12 @@ def await_failover(effect: InjectedFault, proof: str, probe: Callable[[], T | No
         return None
 
 
-def first_in_role(who: Callable[[], int], target: Target) -> int:
+def await_broker_in_role(who: Callable[[], int], target: Target) -> int:
     """The broker that has the role. Raises `WaitTimeout` where none takes it."""
     return wait_for(lambda: max(who(), 0), f"a broker to be {target}", MOVE_TIMEOUT_S, every_s=0.2)
 
 
-def another(who: Callable[[], int], first: int) -> int | None:
+def other_broker(who: Callable[[], int], first: int) -> int | None:
     """Who fills the role now, if it is another; broker 0 does not exist."""
     now = who()
     return now if now > 0 and now != first else None

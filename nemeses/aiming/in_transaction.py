@@ -24,14 +24,14 @@ class HeldWorker:
 
     member: RunProcess
     stage: StageSpec
-    own: str  # its transactional id
+    transactional_id: str  # its transactional id
     coordinator: int
     view: TransactionView
 
     @property
     def details(self) -> dict[str, str]:
         """Who it is, as a fault tells it."""
-        return {"worker": self.member.journal, "transactional_id": self.own}
+        return {"worker": self.member.journal, "transactional_id": self.transactional_id}
 
 
 def stage_of(context: FaultContext, member: RunProcess) -> StageSpec:
@@ -39,9 +39,9 @@ def stage_of(context: FaultContext, member: RunProcess) -> StageSpec:
     return next(stage for stage in context.stages if stage.name == member.stage)
 
 
-def hold(
+def hold_in_transaction(
     context: FaultContext,
-    injection: PlannedFault,
+    planned: PlannedFault,
     asked: str,
     steps: tuple[WorkerStep, ...],
     effect: InjectedFault,
@@ -53,7 +53,7 @@ def hold(
     none comes there: then nothing was struck.
     """
     why = None
-    for member in workers_behind(context, injection):
+    for member in workers_behind(context, planned):
         held = _hold(context, member, asked, steps, effect)
         if held is None:
             return None
@@ -61,7 +61,7 @@ def hold(
         if why is None:
             return held
         member.send(Command(go=True))
-    effect.lacking[GOAL] = why or f"no worker of {injection.target} is alive"
+    effect.lacking[GOAL] = why or f"no worker of {planned.target} is alive"
     return None
 
 
@@ -84,18 +84,20 @@ def _hold(
     except WaitTimeout as error:  # a worker that has nothing to do comes to no step
         effect.lacking["worker-at-step"] = str(error)
         return None
-    own = stage.id_of(member.worker or "", map(split_partition, claims))
-    view = context.cluster.transaction(own) if own is not None else None
-    if own is None or view is None or view.state != "Ongoing":
+    transactional_id = stage.transactional_id_of(member.worker or "", map(split_partition, claims))
+    view = context.cluster.transaction(transactional_id) if transactional_id is not None else None
+    if transactional_id is None or view is None or view.state != "Ongoing":
         member.send(Command(go=True))
         effect.lacking[GOAL] = (
-            f"{member.journal} stood in a transaction of {own}, of which its coordinator says {view}"
+            f"{member.journal} stood in a transaction of {transactional_id}, of which its coordinator says {view}"
         )
         return None
-    return HeldWorker(member, stage, own, context.cluster.txn_coordinator(own), view)
+    return HeldWorker(
+        member, stage, transactional_id, context.cluster.txn_coordinator(transactional_id), view
+    )
 
 
-def broker_of(context: FaultContext, number: int, role: str) -> Broker:
+def find_broker(context: FaultContext, number: int, role: str) -> Broker:
     """The broker of that number. Raises `FaultFailed`."""
     found = next((broker for broker in context.cluster.brokers if broker.id == number), None)
     if found is None:
@@ -103,7 +105,7 @@ def broker_of(context: FaultContext, number: int, role: str) -> Broker:
     return found
 
 
-def leader_of(context: FaultContext, place: TopicPartition) -> int:
+def find_leader(context: FaultContext, place: TopicPartition) -> int:
     """Who leads a partition; -1: nobody."""
     view = context.cluster.describe(place[0]).get(place[1])
     return view.leader if view is not None else -1

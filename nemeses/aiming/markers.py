@@ -12,18 +12,18 @@ from harness.cluster import TransactionView
 from harness.network import Cut
 from harness.network.links import peer_link
 from harness.runner.nemesis import FaultContext
-from nemeses.aiming.in_transaction import leader_of
+from nemeses.aiming.in_transaction import find_leader
 
 
-def others(context: FaultContext, coordinator: int, view: TransactionView) -> set[int]:
+def other_leaders(context: FaultContext, coordinator: int, view: TransactionView) -> set[int]:
     """The brokers, its coordinator aside, that lead what a transaction has written: those that a cut can keep from
     their markers.
     """
-    return {leader_of(context, place) for place in view.places} - {coordinator, -1}
+    return {find_leader(context, place) for place in view.places} - {coordinator, -1}
 
 
 @contextmanager
-def held_back(context: FaultContext, coordinator: int, leaders: Collection[int]) -> Iterator[None]:
+def hold_back_markers(context: FaultContext, coordinator: int, leaders: Collection[int]) -> Iterator[None]:
     """No marker reaches these leaders for the length of a `with`. Raises `FaultFailed`.
 
     The coordinator follows them by the same links: it falls out of sync, and what they are given is acknowledged once
@@ -34,8 +34,11 @@ def held_back(context: FaultContext, coordinator: int, leaders: Collection[int])
         yield
 
 
-def described(coordinator: int, own: str, view: TransactionView) -> str:
+def describe_transaction(coordinator: int, transactional_id: str, view: TransactionView) -> str:
     """What the coordinator said, in a sentence."""
     topic, number = view.places[0]
     more = f" and {len(view.places) - 1} more" if len(view.places) > 1 else ""
-    return f"broker {coordinator} said that {own} was in {view.state}, with no marker yet in {topic}/{number}{more}"
+    return (
+        f"broker {coordinator} said that {transactional_id} was in {view.state}, "
+        f"with no marker yet in {topic}/{number}{more}"
+    )

@@ -20,7 +20,7 @@ IDENTIFY_TIMEOUT_S = 8.0
 RECORDING = "a fault's"
 
 
-def own_ids(context: FaultContext, member: RunProcess) -> frozenset[str]:
+def find_member_ids(context: FaultContext, member: RunProcess) -> frozenset[str]:
     """The ids by which the instance is in its group; empty: that cannot be told."""
     group = member.group or ""
 
@@ -28,10 +28,10 @@ def own_ids(context: FaultContext, member: RunProcess) -> frozenset[str]:
         ids = frozenset(own for of, own in heard.members if of == group)
         return ids & frozenset(context.cluster.members(group) or ()) if ids else ids
 
-    return _overheard(context, member, spoken, "as a member") or frozenset()
+    return _observe(context, member, spoken, "as a member") or frozenset()
 
 
-def own_id(context: FaultContext, member: RunProcess) -> str | None:
+def find_transactional_id(context: FaultContext, member: RunProcess) -> str | None:
     """The transactional id by which it speaks now, the last one where it has several. None: that cannot be told."""
     before = context.cluster.heard(
         member.endpoint
@@ -41,10 +41,10 @@ def own_id(context: FaultContext, member: RunProcess) -> str | None:
         now = {own: at for own, at in heard.transactional_ids.items() if at > before.get(own, "")}
         return max(now, key=lambda own: now[own], default=None)
 
-    return _overheard(context, member, spoken, "with a transactional id")
+    return _observe(context, member, spoken, "with a transactional id")
 
 
-def _overheard(
+def _observe(
     context: FaultContext, member: RunProcess, told: Callable[[ObservedClientIds], T], how: str
 ) -> T | None:
     """What is told by what its endpoint was heard to ask, once that is something; None: it never was."""

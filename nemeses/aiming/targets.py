@@ -33,7 +33,7 @@ comes back, and may send it nothing after that.
 """
 
 
-def one_of(rng: Random, there: Sequence[T], needed: str) -> T:
+def choose(rng: Random, there: Sequence[T], needed: str) -> T:
     """Any of them. Raises `NoTarget` where there is none."""
     if not there:
         raise NoTarget(needed)
@@ -42,19 +42,19 @@ def one_of(rng: Random, there: Sequence[T], needed: str) -> T:
 
 def any_leader(rng: Random, targets: FaultTargets) -> DrawnFault:
     """The leader of one of the pipeline's partitions."""
-    topic, partition = one_of(rng, targets.places, "a topic")
+    topic, partition = choose(rng, targets.places, "a topic")
     return DrawnFault(Target("leader", f"{topic}/{partition}"))
 
 
 def any_txn_coordinator(rng: Random, targets: FaultTargets) -> DrawnFault:
     """The coordinator of one worker's transactional id."""
-    own = one_of(rng, targets.ids, "a pipeline with a transactional id")
-    return DrawnFault(Target("txn-coordinator", own))
+    transactional_id = choose(rng, targets.ids, "a pipeline with a transactional id")
+    return DrawnFault(Target("txn-coordinator", transactional_id))
 
 
 def any_group_coordinator(rng: Random, targets: FaultTargets) -> DrawnFault:
     """The coordinator of one stage's consumer group."""
-    group = one_of(rng, list(targets.groups.values()), "a pipeline with a consumer group")
+    group = choose(rng, list(targets.groups.values()), "a pipeline with a consumer group")
     return DrawnFault(Target("group-coordinator", group))
 
 
@@ -69,7 +69,7 @@ def any_worker(
     stages = [stage for stage, reached in possible.items() if reached]
     if not any(targets.steps.values()):
         raise NotForThisPipeline(needed)
-    stage = one_of(rng, stages, needed)
+    stage = choose(rng, stages, needed)
     worker = rng.choice(targets.workers[stage])
     step = rng.choice(possible[stage])
     return DrawnFault(Target("worker", f"{stage}/{worker}"), {"step": targets.step or step})
@@ -98,32 +98,32 @@ def worker_in_role(processes: Processes, target: Target) -> RunProcess:
     )
 
 
-def stages_of(context: FaultContext, injection: PlannedFault) -> list[StageSpec]:
+def stages_of(context: FaultContext, planned: PlannedFault) -> list[StageSpec]:
     """The stages whose workers can be where the fault is aimed: at its step, or with a transaction in its state."""
     return [
         stage
         for stage in context.stages
-        if injection.stage in (None, stage.name)
-        and injection.step in (None, *stage.steps)
-        and (injection.state is None or stage.transactional_ids)
+        if planned.stage in (None, stage.name)
+        and planned.step in (None, *stage.steps)
+        and (planned.state is None or stage.transactional_ids)
     ]
 
 
-def worker_behind(context: FaultContext, injection: PlannedFault) -> RunProcess:
+def worker_behind(context: FaultContext, planned: PlannedFault) -> RunProcess:
     """The living worker that has to do with a broker's role: it has the id that the broker coordinates, is of the
     group, or of the stage that writes the partition, and comes to the step. Raises `FaultFailed`.
     """
-    return next(workers_behind(context, injection))
+    return next(workers_behind(context, planned))
 
 
-def workers_behind(context: FaultContext, injection: PlannedFault) -> Iterator[RunProcess]:
+def workers_behind(context: FaultContext, planned: PlannedFault) -> Iterator[RunProcess]:
     """That worker; then those that would do in its place, who have work: of its stages, and of any with transactions.
 
     Raises `FaultFailed` where there is none.
     """
-    target = injection.target
+    target = planned.target
     topic = target.name.rpartition("/")[0]
-    able = stages_of(context, injection)
+    able = stages_of(context, planned)
     stages = [
         stage
         for stage in able
@@ -131,7 +131,10 @@ def workers_behind(context: FaultContext, injection: PlannedFault) -> Iterator[R
     ]
     workers = [member for stage in stages for member in context.processes.workers(stage.name)]
     named = {
-        worker for stage in stages for worker, own in stage.transactional_ids.items() if own == target.name
+        worker
+        for stage in stages
+        for worker, transactional_id in stage.transactional_ids.items()
+        if transactional_id == target.name
     }
     first = _busiest(workers, lambda member: member.worker in named, f"no worker of {target} is alive")
     yield first

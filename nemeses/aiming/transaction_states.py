@@ -16,9 +16,9 @@ from harness.common.waiting import wait_for
 from harness.model.vocabulary import WorkerStep
 from harness.processes.control_line import Command
 from harness.runner.nemesis import FaultContext, InjectedFault, PlannedFault
-from nemeses.aiming.failover import another, await_failover
-from nemeses.aiming.in_transaction import GOAL, HeldWorker, broker_of, hold
-from nemeses.aiming.markers import described, held_back, others
+from nemeses.aiming.failover import await_failover, other_broker
+from nemeses.aiming.in_transaction import GOAL, HeldWorker, find_broker, hold_in_transaction
+from nemeses.aiming.markers import describe_transaction, hold_back_markers, other_leaders
 
 STATE_TIMEOUT_S = 10.0
 IN_SYNC_TIMEOUT_S = 90.0
@@ -40,24 +40,24 @@ AIMS: Mapping[str, TransactionAim] = {
         "PrepareAbort", "abort", (WorkerStep.AFTER_SEND, WorkerStep.AFTER_OFFSETS)
     ),
 }
-HELD_BACK = frozenset(AIMS) - {"ongoing"}
+STATES_WITHOUT_MARKERS = frozenset(AIMS) - {"ongoing"}
 """The states in which markers are held back, by cuts between brokers."""
 
 
 @contextmanager
-def kill_in_state(context: FaultContext, injection: PlannedFault) -> Iterator[InjectedFault]:
+def kill_in_state(context: FaultContext, planned: PlannedFault) -> Iterator[InjectedFault]:
     """It acted if the coordinator said that the transaction was in the state, and was killed, and another took over."""
-    cluster, aim = context.cluster, AIMS[injection.state or "ongoing"]
-    effect = InjectedFault(target=f"coordinator of {injection.target.name}")
+    cluster, aim = context.cluster, AIMS[planned.state or "ongoing"]
+    effect = InjectedFault(target=f"coordinator of {planned.target.name}")
     unfit = partial(_unfit, context, aim)
-    held = hold(context, injection, aim.asked, aim.steps, effect, unfit)
+    held = hold_in_transaction(context, planned, aim.asked, aim.steps, effect, unfit)
     if held is None:
         yield effect
         return
-    own = held.own
-    broker = broker_of(context, held.coordinator, f"the coordinator of {own}")
+    transactional_id = held.transactional_id
+    broker = find_broker(context, held.coordinator, f"the coordinator of {transactional_id}")
     effect.who = f"broker {broker.id}"
-    effect.target = f"broker {broker.id}, transaction coordinator of {own}, in {aim.state}"
+    effect.target = f"broker {broker.id}, transaction coordinator of {transactional_id}, in {aim.state}"
     effect.details |= {"broker": str(broker.id), "state": aim.state, **held.details}
     with ExitStack() as stack:
         stack.callback(broker.start)
@@ -70,19 +70,25 @@ def kill_in_state(context: FaultContext, injection: PlannedFault) -> Iterator[In
             effect.mark_injected()
             ending = broker.kill()
         held.member.send(Command(go=True))
-        effect.proof += [described(held.coordinator, own, view), ending]
+        effect.proof += [describe_transaction(held.coordinator, transactional_id, view), ending]
         done = partial(await_failover, effect, ending)
-        coordinates = partial(cluster.txn_coordinator, own)
-        moved = done(partial(another, coordinates, broker.id), f"another broker to coordinate {own}")
+        coordinates = partial(cluster.txn_coordinator, transactional_id)
+        moved = done(
+            partial(other_broker, coordinates, broker.id), f"another broker to coordinate {transactional_id}"
+        )
         if moved is not None:
             settled = done(
                 lambda: (
-                    now if (now := cluster.transaction(own)) is not None and now.state != aim.state else None
+                    now
+                    if (now := cluster.transaction(transactional_id)) is not None and now.state != aim.state
+                    else None
                 ),
-                f"broker {moved} to take {own} out of {aim.state}",
+                f"broker {moved} to take {transactional_id} out of {aim.state}",
             )
             if settled is not None:
-                effect.saw(f"broker {moved} took over its role, and {own} went on to {settled.state}")
+                effect.saw(
+                    f"broker {moved} took over its role, and {transactional_id} went on to {settled.state}"
+                )
         yield effect
     cluster.await_in_sync(IN_SYNC_TIMEOUT_S, context.topics)
 
@@ -91,19 +97,19 @@ def _prepared(
     context: FaultContext, held: HeldWorker, aim: TransactionAim, effect: InjectedFault, cut: ExitStack
 ) -> TransactionView | None:
     """Let the transaction come into Prepare and no further; None, and a note, where it does not."""
-    cluster, leaders = context.cluster, others(context, held.coordinator, held.view)
-    cut.enter_context(held_back(context, held.coordinator, leaders))
+    cluster, leaders = context.cluster, other_leaders(context, held.coordinator, held.view)
+    cut.enter_context(hold_back_markers(context, held.coordinator, leaders))
     held.member.send(Command(go=True))
     seen: list[TransactionView | None] = [None]
 
     def prepared() -> TransactionView | None:
-        seen[0] = cluster.transaction(held.own)
+        seen[0] = cluster.transaction(held.transactional_id)
         return seen[0] if seen[0] is not None and seen[0].state == aim.state and seen[0].places else None
 
     try:
         return wait_for(
             prepared,
-            f"the transaction of {held.own} to be in {aim.state}",
+            f"the transaction of {held.transactional_id} to be in {aim.state}",
             STATE_TIMEOUT_S,
             every_s=0.05,
             last_seen=lambda: seen[0],
@@ -115,6 +121,6 @@ def _prepared(
 
 def _unfit(context: FaultContext, aim: TransactionAim, held: HeldWorker) -> str | None:
     """Why a transaction cannot be kept in the state; None: it can."""
-    if aim.state == "Ongoing" or others(context, held.coordinator, held.view):
+    if aim.state == "Ongoing" or other_leaders(context, held.coordinator, held.view):
         return None
-    return f"broker {held.coordinator} leads all that the transaction of {held.own} has written"
+    return f"broker {held.coordinator} leads all that the transaction of {held.transactional_id} has written"

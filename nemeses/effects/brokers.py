@@ -11,7 +11,7 @@ from harness.model.vocabulary import WorkerStep
 from harness.processes.control_line import Command
 from harness.runner.member import RunProcess
 from harness.runner.nemesis import FaultContext, InjectedFault, PlannedFault
-from nemeses.aiming.failover import another, await_failover, first_in_role
+from nemeses.aiming.failover import await_broker_in_role, await_failover, other_broker
 from nemeses.aiming.targets import broker_in_role, worker_behind
 
 STEP_TIMEOUT_S = 45.0
@@ -22,26 +22,26 @@ _ROLES = {"leader": "partition", "txn-coordinator": "transactional_id", "group-c
 
 
 @contextmanager
-def struck(
+def inject_on_role(
     context: FaultContext,
-    injection: PlannedFault,
+    planned: PlannedFault,
     hit: Callable[[Broker], str],
     heal: Callable[[Broker], object],
 ) -> Iterator[InjectedFault]:
     """Strike the broker that fills a role, wait until another fills it, and put it right."""
-    who = broker_in_role(context.cluster, injection.target)
-    first = first_in_role(who, injection.target)
+    who = broker_in_role(context.cluster, planned.target)
+    first = await_broker_in_role(who, planned.target)
     broker = next((broker for broker in context.cluster.brokers if broker.id == first), None)
     if broker is None:
-        raise FaultFailed(f"{injection.target} is broker {first}, which is not of this cluster")
+        raise FaultFailed(f"{planned.target} is broker {first}, which is not of this cluster")
     named = f"broker {broker.id}"
-    effect = InjectedFault(target=f"{named}, {injection.target.role} of {injection.target.name}", who=named)
+    effect = InjectedFault(target=f"{named}, {planned.target.role} of {planned.target.name}", who=named)
     effect.details |= {
         "broker": str(broker.id),
-        _ROLES.get(injection.target.role, "role"): injection.target.name,
+        _ROLES.get(planned.target.role, "role"): planned.target.name,
     }
-    held = _hold(context, injection, effect)
-    if held is None and injection.step:
+    held = _hold(context, planned, effect)
+    if held is None and planned.step:
         yield effect
         return
     begun_s = time.monotonic()
@@ -53,7 +53,7 @@ def struck(
             if held is not None:
                 held.send(Command(go=True))
         moved = await_failover(
-            effect, proof, partial(another, who, first), f"{injection.target} to leave broker {first}"
+            effect, proof, partial(other_broker, who, first), f"{planned.target} to leave broker {first}"
         )
         if moved is not None:
             effect.saw(proof)
@@ -65,19 +65,19 @@ def struck(
     effect.proof.append(f"in every ISR again after {time.monotonic() - begun_s:.1f} s")
 
 
-def _hold(context: FaultContext, injection: PlannedFault, effect: InjectedFault) -> RunProcess | None:
+def _hold(context: FaultContext, planned: PlannedFault, effect: InjectedFault) -> RunProcess | None:
     """Have a worker wait at the step at which the fault is aimed; None: at none, or it did not come there."""
-    if injection.step is None:
+    if planned.step is None:
         return None
-    member = worker_behind(context, injection)
-    asked = None if injection.step == WorkerStep.BEFORE_POLL else "commit"
+    member = worker_behind(context, planned)
+    asked = None if planned.step == WorkerStep.BEFORE_POLL else "commit"
     try:
-        context.processes.wait_at_step(member, WorkerStep(injection.step), STEP_TIMEOUT_S, asked=asked)
+        context.processes.wait_at_step(member, WorkerStep(planned.step), STEP_TIMEOUT_S, asked=asked)
     except WaitTimeout as error:  # a worker that has nothing to do comes to no step: nothing was struck
         effect.lacking["worker-at-step"] = str(error)
         return None
-    effect.proof.append(f"{member.journal} stood at {injection.step}")
-    effect.details |= {"worker": member.journal, "step": injection.step}
+    effect.proof.append(f"{member.journal} stood at {planned.step}")
+    effect.details |= {"worker": member.journal, "step": planned.step}
     return member
 
 

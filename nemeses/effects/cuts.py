@@ -10,7 +10,7 @@ USED_TIMEOUT_S = 10.0
 """How much longer a cut stays if nothing was sent into it by the end of its hold: longer than two heartbeats."""
 
 
-def prove(effect: InjectedFault, cut: ActiveEffect) -> None:
+def prove_cut(effect: InjectedFault, cut: ActiveEffect) -> None:
     """Add the proof that a cut acts to the effect; called while the cut is on.
 
     If nobody has used its links yet, wait `USED_TIMEOUT_S` for somebody to. If nobody does, the effect says so.

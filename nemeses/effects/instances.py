@@ -22,8 +22,8 @@ from harness.runner.nemesis import (
 )
 from harness.runner.occupied import all_workers, brokers_and_a_worker
 from nemeses.aiming.in_transaction import GOAL, stage_of
-from nemeses.aiming.markers import described
-from nemeses.aiming.observed_ids import IDENTIFY_TIMEOUT_S, own_id
+from nemeses.aiming.markers import describe_transaction
+from nemeses.aiming.observed_ids import IDENTIFY_TIMEOUT_S, find_transactional_id
 from nemeses.aiming.targets import worker_in_role
 from nemeses.effects.stopped import OFFSETS_ADDED, ONGOING, PREPARE_COMMIT, PREPARES_S, stop_in, stop_prepared
 
@@ -44,10 +44,10 @@ MOST_SUCCESSORS = 3
 """How many times a fault turns to the replacement of an instance that ended by itself before it was struck."""
 
 
-def occupied(injection: PlannedFault) -> frozenset[Resource]:
+def occupied_resources(planned: PlannedFault) -> frozenset[Resource]:
     """What a fault that strikes an instance takes: the links between brokers too, where markers are held back."""
-    prepared = injection.state == PREPARE_COMMIT
-    return brokers_and_a_worker(injection) if prepared else all_workers(injection)
+    prepared = planned.state == PREPARE_COMMIT
+    return brokers_and_a_worker(planned) if prepared else all_workers(planned)
 
 
 def any_instance(rng: Random, targets: FaultTargets) -> DrawnFault:
@@ -66,7 +66,7 @@ def any_instance(rng: Random, targets: FaultTargets) -> DrawnFault:
     return DrawnFault(target, {"prefers": ONGOING} if prefers else {})
 
 
-def effect_on(member: RunProcess) -> InjectedFault:
+def new_effect(member: RunProcess) -> InjectedFault:
     """Return the effect of a fault that is to strike an instance."""
     effect = InjectedFault(target="")
     _aim_at(effect, member)
@@ -79,9 +79,9 @@ def _aim_at(effect: InjectedFault, member: RunProcess) -> None:
 
 
 @contextmanager
-def caught(
+def stop_instance(
     context: FaultContext,
-    injection: PlannedFault,
+    planned: PlannedFault,
     member: RunProcess,
     effect: InjectedFault,
     before: Callable[[RunProcess], None] = lambda member: None,
@@ -102,7 +102,7 @@ def caught(
         for left in range(MOST_SUCCESSORS, -1, -1):
             _aim_at(effect, member)
             before(member)
-            stopped = _caught(context, injection, member, effect, cut)
+            stopped = _caught(context, planned, member, effect, cut)
             successor = None if stopped or not left else _successor(context, member)
             if successor is None:
                 break
@@ -132,13 +132,13 @@ def _successor(context: FaultContext, member: RunProcess) -> RunProcess | None:
 
 
 def _caught(
-    context: FaultContext, injection: PlannedFault, member: RunProcess, effect: InjectedFault, cut: ExitStack
+    context: FaultContext, planned: PlannedFault, member: RunProcess, effect: InjectedFault, cut: ExitStack
 ) -> bool:
-    state = injection.state
+    state = planned.state
     if state is None:
-        return _met_open(context, injection, member, effect) or _stopped_as_it_is(member, effect)
-    own = _id_of(context, member)
-    if own is None:
+        return _met_open(context, planned, member, effect) or _stopped_as_it_is(member, effect)
+    transactional_id = _id_of(context, member)
+    if transactional_id is None:
         effect.lacking[GOAL] = (
             f"{member.journal} spoke of no transactional id for {IDENTIFY_TIMEOUT_S:g} s: name it in its "
             "stage, or say transactions = false there if it has none"
@@ -146,31 +146,33 @@ def _caught(
         return False
     try:
         if state == PREPARE_COMMIT:
-            view = stop_prepared(context, member, own, cut)
+            view = stop_prepared(context, member, transactional_id, cut)
         else:
-            view = stop_in(context, member, own, state)
+            view = stop_in(context, member, transactional_id, state)
     except WaitTimeout as error:
         effect.lacking[GOAL] = str(error)
         return False
     more = (
-        f": {described(context.cluster.txn_coordinator(own), own, view)}" if state == PREPARE_COMMIT else ""
+        f": {describe_transaction(context.cluster.txn_coordinator(transactional_id), transactional_id, view)}"
+        if state == PREPARE_COMMIT
+        else ""
     )
-    _note(effect, member, own, view, more)
+    _note(effect, member, transactional_id, view, more)
     effect.details["state"] = state
     return True
 
 
 def _met_open(
-    context: FaultContext, injection: PlannedFault, member: RunProcess, effect: InjectedFault
+    context: FaultContext, planned: PlannedFault, member: RunProcess, effect: InjectedFault
 ) -> bool:
     """Whether it is preferred, and soon comes, that the instance has an open transaction, in which it is stopped."""
-    if injection.prefers is None or (own := _id_of(context, member)) is None:
+    if planned.prefers is None or (transactional_id := _id_of(context, member)) is None:
         return False
     try:
-        view = stop_in(context, member, own, injection.prefers, SOON_S)
+        view = stop_in(context, member, transactional_id, planned.prefers, SOON_S)
     except WaitTimeout:
         return False
-    _note(effect, member, own, view)
+    _note(effect, member, transactional_id, view)
     return True
 
 
@@ -184,20 +186,24 @@ def _stopped_as_it_is(member: RunProcess, effect: InjectedFault) -> bool:
     return True
 
 
-def _note(effect: InjectedFault, member: RunProcess, own: str, view: TransactionView, more: str = "") -> None:
+def _note(
+    effect: InjectedFault, member: RunProcess, transactional_id: str, view: TransactionView, more: str = ""
+) -> None:
     effect.mark_injected()
     topics = sorted({topic for topic, _ in view.places})
     effect.proof.append(
-        f"{member.journal} was stopped while {own} was {view.state} with {', '.join(topics)}{more}"
+        f"{member.journal} was stopped while {transactional_id} was {view.state} with {', '.join(topics)}{more}"
     )
-    effect.details["transactional_id"] = own
+    effect.details["transactional_id"] = transactional_id
 
 
 def _id_of(context: FaultContext, member: RunProcess) -> str | None:
-    return stage_of(context, member).transactional_ids.get(member.worker or "") or own_id(context, member)
+    return stage_of(context, member).transactional_ids.get(member.worker or "") or find_transactional_id(
+        context, member
+    )
 
 
-def at_work(context: FaultContext, target: Target) -> tuple[RunProcess, str]:
+def await_working(context: FaultContext, target: Target) -> tuple[RunProcess, str]:
     """Wait until the stage of an instance is ready and writes: a program that only starts has nothing to lose.
 
     The wait is no longer than a fault may be late, or than the stage may be silent.
@@ -244,7 +250,7 @@ def note_unready(effect: InjectedFault, unready: str) -> None:
         )
 
 
-def await_followers(context: FaultContext, injection: PlannedFault) -> None:
+def await_followers(context: FaultContext, planned: PlannedFault) -> None:
     """Where markers were held back: wait until the coordinator follows the others again. Raises `WaitTimeout`."""
-    if injection.state == PREPARE_COMMIT:
+    if planned.state == PREPARE_COMMIT:
         context.cluster.await_in_sync(IN_SYNC_TIMEOUT_S, context.topics)

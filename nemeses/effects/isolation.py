@@ -7,24 +7,24 @@ from functools import partial
 
 from harness.cluster import Ability
 from harness.runner.nemesis import FaultContext, InjectedFault, PlannedFault
-from nemeses.aiming.failover import another, await_failover, first_in_role
+from nemeses.aiming.failover import await_broker_in_role, await_failover, other_broker
 from nemeses.aiming.targets import broker_in_role
 from nemeses.effects.brokers import IN_SYNC_TIMEOUT_S
 
 
 @contextmanager
-def isolated(context: FaultContext, injection: PlannedFault, how: Ability) -> Iterator[InjectedFault]:
+def isolate_leader(context: FaultContext, planned: PlannedFault, how: Ability) -> Iterator[InjectedFault]:
     """Isolate the leader of a partition for the length of a `with`; it acted if it can be shown, and another leads."""
-    who = broker_in_role(context.cluster, injection.target)
-    broker = first_in_role(who, injection.target)
+    who = broker_in_role(context.cluster, planned.target)
+    broker = await_broker_in_role(who, planned.target)
     named = f"broker {broker}"
-    effect = InjectedFault(target=f"{named}, leader of {injection.target.name}", who=named)
-    effect.details |= {"broker": str(broker), "partition": injection.target.name}
+    effect = InjectedFault(target=f"{named}, leader of {planned.target.name}", who=named)
+    effect.details |= {"broker": str(broker), "partition": planned.target.name}
     begun_s = time.monotonic()
     effect.mark_injected()
     with context.cluster.isolate(broker, how) as proof:
-        to_leave = f"{injection.target} to leave broker {broker}"
-        moved = await_failover(effect, f"{named} was isolated", partial(another, who, broker), to_leave)
+        to_leave = f"{planned.target} to leave broker {broker}"
+        moved = await_failover(effect, f"{named} was isolated", partial(other_broker, who, broker), to_leave)
         yield effect
         if moved is not None and (shown := proof()):
             effect.saw(shown)

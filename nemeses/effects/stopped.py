@@ -17,7 +17,7 @@ from harness.common.waiting import wait_for
 from harness.model.pipeline import CONSUMER_OFFSETS
 from harness.runner.member import RunProcess
 from harness.runner.nemesis import FaultContext
-from nemeses.aiming.markers import held_back, others
+from nemeses.aiming.markers import hold_back_markers, other_leaders
 
 ONGOING, OFFSETS_ADDED, PREPARE_COMMIT = "ongoing", "offsets-added", "prepare-commit"
 CATCH_TIMEOUT_S = 45.0
@@ -32,39 +32,49 @@ Met = Callable[[TransactionView | None], bool]
 
 
 def stop_in(
-    context: FaultContext, member: RunProcess, own: str, state: str, timeout_s: float | None = None
+    context: FaultContext,
+    member: RunProcess,
+    transactional_id: str,
+    state: str,
+    timeout_s: float | None = None,
 ) -> TransactionView:
     """Stop it while its transaction is open, or its offsets are in it as well. Raises `WaitTimeout`: it runs."""
     return wait_for(
-        partial(_stopped, context, member, own, _offsets_added if state == OFFSETS_ADDED else _open),
-        f"{member.journal} to be in a transaction of {own} that is {state}",
+        partial(
+            _stopped, context, member, transactional_id, _offsets_added if state == OFFSETS_ADDED else _open
+        ),
+        f"{member.journal} to be in a transaction of {transactional_id} that is {state}",
         CATCH_TIMEOUT_S if timeout_s is None else timeout_s,
         every_s=0.002,
-        last_seen=lambda: context.cluster.transaction(own),
+        last_seen=lambda: context.cluster.transaction(transactional_id),
     )
 
 
-def stop_prepared(context: FaultContext, member: RunProcess, own: str, cut: ExitStack) -> TransactionView:
+def stop_prepared(
+    context: FaultContext, member: RunProcess, transactional_id: str, cut: ExitStack
+) -> TransactionView:
     """Stop it while its transaction is decided and lacks markers, which are held back until `cut` is closed.
 
     Raises `WaitTimeout`: it runs, and nothing is held back.
     """
     last: WaitTimeout | None = None
     for _ in range(TRIES):
-        view = stop_in(context, member, own, ONGOING)
+        view = stop_in(context, member, transactional_id, ONGOING)
         with ExitStack() as stack:
             goes_on = stack.enter_context(ExitStack())
             goes_on.callback(member.child.resume)  # also where nobody answers
-            coordinator = context.cluster.txn_coordinator(own)
-            leaders = others(context, coordinator, view)
+            coordinator = context.cluster.txn_coordinator(transactional_id)
+            leaders = other_leaders(context, coordinator, view)
             if not leaders:
                 words = f"broker {coordinator} leads all that it has written: {view}"
-                last = WaitTimeout(f"a transaction of {own} whose markers can be held back", 0, words)
+                last = WaitTimeout(
+                    f"a transaction of {transactional_id} whose markers can be held back", 0, words
+                )
                 continue
-            stack.enter_context(held_back(context, coordinator, leaders))
+            stack.enter_context(hold_back_markers(context, coordinator, leaders))
             goes_on.close()
             try:
-                prepared = _await_prepared(context, member, own)
+                prepared = _await_prepared(context, member, transactional_id)
             except WaitTimeout as error:
                 last = error
                 continue
@@ -74,16 +84,16 @@ def stop_prepared(context: FaultContext, member: RunProcess, own: str, cut: Exit
     raise last
 
 
-def _await_prepared(context: FaultContext, member: RunProcess, own: str) -> TransactionView:
+def _await_prepared(context: FaultContext, member: RunProcess, transactional_id: str) -> TransactionView:
     """Wait until it is stopped in PrepareCommit. Raises `WaitTimeout`, at once where it is to abort."""
-    awaited = f"the transaction of {own} to be in PrepareCommit"
+    awaited = f"the transaction of {transactional_id} to be in PrepareCommit"
     seen: list[TransactionView | None] = [None]
 
     def prepared() -> TransactionView | None:
-        seen[0] = context.cluster.transaction(own)
+        seen[0] = context.cluster.transaction(transactional_id)
         if seen[0] is not None and seen[0].state not in ("Ongoing", "PrepareCommit"):
             raise WaitTimeout(awaited, 0, seen[0])
-        return _stopped(context, member, own, _decided) if _decided(seen[0]) else None
+        return _stopped(context, member, transactional_id, _decided) if _decided(seen[0]) else None
 
     return wait_for(prepared, awaited, PREPARE_TIMEOUT_S, every_s=0.02, last_seen=lambda: seen[0])
 
@@ -100,16 +110,18 @@ def _decided(view: TransactionView | None) -> bool:
     return view is not None and view.state == "PrepareCommit" and bool(view.places)
 
 
-def _stopped(context: FaultContext, member: RunProcess, own: str, met: Met) -> TransactionView | None:
+def _stopped(
+    context: FaultContext, member: RunProcess, transactional_id: str, met: Met
+) -> TransactionView | None:
     """Look once; the instance is stopped where what is looked for is given. Raises `WaitTimeout`: it has ended."""
     if not member.alive:
         raise WaitTimeout(f"{member.journal} to begin a transaction", 0, f"it ended: {member.last_words()}")
-    if not met(context.cluster.transaction(own)):
+    if not met(context.cluster.transaction(transactional_id)):
         return None
     member.child.pause()
     view, held = None, False
     try:
-        view = context.cluster.transaction(own)
+        view = context.cluster.transaction(transactional_id)
         held = met(view)
     finally:  # also where nobody answers
         if not held:

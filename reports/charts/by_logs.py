@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from harness.model.vocabulary import WARM_UP
-from harness.results.wording import printable, several
+from harness.results.wording import plural, printable
 from reports.charts.series import BINS, Series, folded
 
 COMMITTED, ABORTED, LEFT_OPEN = "committed", "aborted", "left open"
@@ -132,7 +132,7 @@ def _add_transactions(series: Series, folder: Path, stages: Sequence[StageTopics
         series.outcomes[stage_of.get(own, UNNAMED), LEFT_OPEN][clock.second(since_ms) or 0] += 1
     if without_begin:
         series.missing.append(
-            f"the transaction log has the end of {several(without_begin, 'transaction')} without the begin: not drawn"
+            f"the transaction log has the end of {plural(without_begin, 'transaction')} without the begin: not drawn"
         )
 
 
@@ -149,7 +149,7 @@ def _add_records(series: Series, folder: Path, topics: set[str], clock: LogClock
         _add_batch(records, undecided, row, clock)
     if outside := records.pop(None, 0):
         series.missing.append(
-            f"the time stamps of {several(outside, 'record')} lie outside the run: not drawn"
+            f"the time stamps of {plural(outside, 'record')} lie outside the run: not drawn"
         )
     series.records.update({at: count for at, count in records.items() if at is not None})
 

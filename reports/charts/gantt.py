@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from harness.results.example import Example, named_operation
+from harness.results.example import Example, describe_operation
 from harness.results.run_metadata import RunPhase
 from harness.results.verdict import FaultReport
 from harness.results.wording import integer, printable, seconds
@@ -99,7 +99,7 @@ def operations(ident: str, example: Example, faults: Sequence[FaultReport], widt
         outcome = body.get("outcome")
         bars.append(
             Bar(
-                named_operation(body),
+                describe_operation(body),
                 call / 1e9,
                 None if back is None else back / 1e9,
                 _KINDS.get(str(outcome), "info"),

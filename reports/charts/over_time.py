@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from harness.results.verdict import FaultReport
-from harness.results.wording import milliseconds, number, printable, several
+from harness.results.wording import milliseconds, number, plural, printable
 from reports.charts import by_logs
 from reports.charts import series as by_journals
 from reports.charts.series import Series
@@ -49,7 +49,7 @@ def over_time(series: Series, faults: Sequence[FaultReport], width: int) -> Mark
     description = (
         f"{transactions}{number(sum(series.records.values()))} records were "
         f"{'committed and acknowledged' if series.outcomes else 'written'} in {number(series.end_s)} s, "
-        f"under {several(len(faults), 'fault')}. The numbers are in the table below."
+        f"under {plural(len(faults), 'fault')}. The numbers are in the table below."
     )
     drawing = Drawing(f"over-time-{width}", width, "The run over time", description)
     frame = _Frame(drawing, 128 if wide else 110, width - (84 if wide else 62), *_span(series, faults))

@@ -20,9 +20,9 @@ from markupsafe import Markup
 
 from harness.results import requests
 from harness.results import wording as words
-from harness.results.example import fate, named_offset, named_operation, named_place, operations_of
+from harness.results.example import describe_offset, describe_operation, describe_place, fate, read_operations
 from harness.results.reasons import Reason, ReasonCode
-from harness.results.verdict import FaultReport, Validity, Verdict, lacking
+from harness.results.verdict import FaultReport, Validity, Verdict, checks_without_evidence
 from reports import under_way
 from reports.charts import by_logs, gantt, over_time, series
 from reports.html import excerpts, folder
@@ -50,7 +50,7 @@ def draw(folder_path: Path, verdict: Verdict) -> str:
     contents = folder.load(folder_path)
     faults = list(verdict.faults) or list(contents.facts.faults if contents.facts else ())
     ordered = causes_first(verdict.anomalies)
-    lines = excerpts.Excerpts(folder_path, operations_of(examples(ordered)))
+    lines = excerpts.Excerpts(folder_path, read_operations(examples(ordered)))
     ends = [fault.end_s if fault.end_s is not None else fault.start_s for fault in faults]
     measured = _measured(contents, at_least_s=max(ends, default=1.0))
     found = findings(ordered, faults, folder_path if _wall_ms(contents) is not None else None)
@@ -60,10 +60,10 @@ def draw(folder_path: Path, verdict: Verdict) -> str:
         "show": words.printable,
         "number": _number,
         "seconds": words.seconds,
-        "named": named_operation,
-        "place": named_place,
+        "named": describe_operation,
+        "place": describe_place,
         "fate": fate,
-        "offset": named_offset,
+        "offset": describe_offset,
         "label": lambda label: words.printable(label.replace("_", " "), 60),
         "moment": partial(_moment, wall_ms=_wall_ms(contents)),
         "clock": _clock,
@@ -197,7 +197,7 @@ def _open_ends(verdict: Verdict, contents: folder.RunFiles) -> Iterator[tuple[st
         if name not in goals:
             yield "not exercised", (name,), why, ""  # the reason says what helps, where something does
     by_reason: dict[Reason, list[str]] = {}
-    for name, reason in lacking(verdict.not_checked).items():
+    for name, reason in checks_without_evidence(verdict.not_checked).items():
         by_reason.setdefault(reason, []).append(name)
     for reason, names in by_reason.items():
         yield "not checked", names, reason.text, reason.remedy  # a longer run lacks the same
@@ -208,7 +208,7 @@ def _open_ends(verdict: Verdict, contents: folder.RunFiles) -> Iterator[tuple[st
 def _not_applicable(verdict: Verdict) -> list[dict[str, Any]]:
     """The checks that are not for this kind of history or pipeline: why, which, and how many."""
     by_reason: dict[str, list[str]] = {}
-    open_ones = lacking(verdict.not_checked)
+    open_ones = checks_without_evidence(verdict.not_checked)
     for name, reason in verdict.not_checked.items():
         if name not in open_ones:
             by_reason.setdefault(reason.text, []).append(name)

@@ -109,7 +109,7 @@ def _title(suite: Suite) -> str:
     bad = sum(cell.state.bad for cell in suite.cells)
     if bad:
         mark = MARKS[CellState.UNKNOWN if _colour(suite) == OPEN else CellState.INVALID]
-        return f"{mark} {bad} of {words.several(len(suite.cells), 'run')} {'needs' if bad == 1 else 'need'} a look"
+        return f"{mark} {bad} of {words.plural(len(suite.cells), 'run')} {'needs' if bad == 1 else 'need'} a look"
     if _colour(suite) == OPEN:
         return "? Not all runs have a verdict"
     return "✓ No run needs a look"
@@ -121,8 +121,8 @@ def _style(state: CellState) -> str:
 
 def _columns(suite: Suite) -> dict[str, tuple[str, str]]:
     """By cell: its faults, and the version of Kafka where the suite has several."""
-    several = len({cell.kafka for cell in suite.cells}) > 1
-    return {cell.name: (cell.nemesis, cell.kafka if several else "") for cell in suite.cells}
+    plural = len({cell.kafka for cell in suite.cells}) > 1
+    return {cell.name: (cell.nemesis, cell.kafka if plural else "") for cell in suite.cells}
 
 
 def _rows(

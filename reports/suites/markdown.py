@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from harness.results.suite import CellState, Suite
-from harness.results.wording import printable, several
+from harness.results.wording import plural, printable
 from reports.suites.wording import (
     MARKS,
     SimilarRuns,
@@ -113,7 +113,7 @@ def changes(suite: Suite) -> str:
     new = [cell for cell in suite.cells if cell.new]
     parts = [f"{line}\n" for line in _without_verdict(suite)]
     if new:
-        parts.append(f"Bad, and not so before: {several(len(new), 'run')}.\n")
+        parts.append(f"Bad, and not so before: {plural(len(new), 'run')}.\n")
     groups = group_similar(suite, new)
     for one in groups[:MOST_CHANGES]:
         cell = one.first
@@ -121,7 +121,7 @@ def changes(suite: Suite) -> str:
         lines = [f"{cell.state}: {plain(cell.reason, 600)}{seed}", plain(lead(cell), 600), code(cell.command)]
         parts.append(f"### {plain(one.name, 200)}\n\n" + "\n\n".join(filter(None, lines)) + "\n")
     if more := sum(len(one.cells) for one in groups[MOST_CHANGES:]):
-        parts.append(f"{several(more, 'more run')} {'is' if more == 1 else 'are'} in index.html.\n")
+        parts.append(f"{plural(more, 'more run')} {'is' if more == 1 else 'are'} in index.html.\n")
     return "\n".join(parts)
 
 
@@ -129,6 +129,6 @@ def _without_verdict(suite: Suite) -> Iterator[str]:
     if suite.interrupted:
         yield "The suite was interrupted."
     if unjudged := sum(cell.state is CellState.NOT_JUDGED for cell in suite.cells):
-        yield f"{several(unjudged, 'run')} ended, and could not be judged."
+        yield f"{plural(unjudged, 'run')} ended, and could not be judged."
     if all(cell.state is CellState.NOT_RUN for cell in suite.cells):
         yield "No run was started."

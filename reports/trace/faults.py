@@ -4,7 +4,7 @@ import pyarrow.compute as pc
 
 from harness.common.errors import UnreadableInput, UsageError
 from harness.results.verdict import FaultReport
-from harness.results.wording import several
+from harness.results.wording import plural
 from reports.trace.step import TraceStep, in_order
 from reports.trace.steps import faults_on, operations
 from reports.trace.stored import Row, StoredTables
@@ -32,7 +32,7 @@ def fault_at(t: StoredTables, number: int) -> FaultReport:
     """A fault, counted from 1. Raises `UsageError`, and `UnreadableInput` where its times are none."""
     faults = t.facts.faults
     if not 1 <= number <= len(faults):
-        raise UsageError(f"the run has no fault {number}: it has {several(len(faults), 'fault')}")
+        raise UsageError(f"the run has no fault {number}: it has {plural(len(faults), 'fault')}")
     fault = faults[number - 1]
     if None in (nanoseconds(fault.start_s), nanoseconds(fault.end_s or 0.0)):
         raise UnreadableInput(

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from harness.common.errors import UsageError
 from harness.model.vocabulary import Outcome
-from harness.results.wording import several
+from harness.results.wording import plural
 from reports.trace.coordinators import coordinators
 from reports.trace.step import TraceStep, in_order
 from reports.trace.stored import Row, StoredTables, spans
@@ -112,7 +112,7 @@ def _told(t: StoredTables, ops: Sequence[Row], *, brief: bool) -> Iterator[Trace
             _DOES.get(row["f"], row["f"]),
             f"as {row['transactional_id']}" if row["transactional_id"] else "",
             f"to {row['asked']}" if row["asked"] else "",
-            f"with {several(len(mine), 'record')}" if mine else "",
+            f"with {plural(len(mine), 'record')}" if mine else "",
             f"for inputs {taken}" if taken and not brief else "",
         ]
         yield TraceStep(
@@ -121,7 +121,7 @@ def _told(t: StoredTables, ops: Sequence[Row], *, brief: bool) -> Iterator[Trace
         acked = [(send["tp"], send["offset"]) for send in mine if send["offset"] is not None]
         if acked and not brief:
             lost = len(mine) - len(acked)
-            more = f"; {several(lost, 'record')} without an acknowledgement" if lost else ""
+            more = f"; {plural(lost, 'record')} without an acknowledgement" if lost else ""
             at = row["commit_ns"] or row["return_ns"]
             yield TraceStep(at, who, f"{name} has acknowledgements of {t.ranges(acked)}{more}", "sends")
         if row["commit_ns"] is not None:

@@ -17,7 +17,7 @@ from fencepost.sharing.spark import SparkParts, SparkRequest, shared_spark
 from harness.environment.java import java
 from harness.record.columns import null
 from harness.record.schema import HISTORY, LOG
-from harness.results.verdict import Verdict, lacking
+from harness.results.verdict import Verdict, checks_without_evidence
 from harness.settings.options import Options
 from workloads.defects.registry import DEFECTS
 
@@ -27,7 +27,7 @@ def test_a_correct_pipeline_is_valid_under_faults_that_acted(stored: Result) -> 
     faults = stored.verdict["faults"]
     assert {fault["fault"] for fault in faults} == {"kill-worker", "pause-worker"}
     assert all(fault["acted"] and fault["evidence"] for fault in faults)
-    assert not lacking(Verdict.from_json(stored.verdict).not_checked)
+    assert not checks_without_evidence(Verdict.from_json(stored.verdict).not_checked)
     assert "took effect exactly once" in stored.verdict["summary"]
     assert stored.verdict["coverage"]["aborted"] > 0
 

@@ -37,7 +37,7 @@ def test_no_secret_is_stored_and_the_rest_is(tmp_path):
     StoredPlan(HELD, {"command": command_line(HELD)}).save(tmp_path / "run.toml")
     assert SECRET not in (tmp_path / "run.toml").read_text()
     stored = StoredPlan.load(tmp_path / "run.toml").options
-    assert stored.withheld == NAMES
+    assert stored.missing_secrets == NAMES
     assert (stored.spark_conf["spark.driver.memory"], stored.settings["log.segment.bytes"]) == ("2g", "1024")
     assert stored.mirror == f"https://{REDACTED}@host/maven"
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from harness.common.errors import UsageError
 from harness.environment.doctor import Requirement
 from harness.model.vocabulary import Guarantee
-from harness.results.wording import several
+from harness.results.wording import plural
 from workloads.custom.command import executable, require_executable
 from workloads.custom.description import CustomStage, PipelineDescription
 from workloads.custom.read import read
@@ -24,7 +24,7 @@ def examine(file: Path) -> Iterator[Requirement]:
     yield Requirement(
         "file",
         True,
-        f"{described.name}, {described.guarantee.value}: {several(len(described.stages), 'stage')}",
+        f"{described.name}, {described.guarantee.value}: {plural(len(described.stages), 'stage')}",
     )
     for stage in described.stages:
         yield _command(described, stage)

@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 
 from harness.model.expectation import Expectation, Feed
-from harness.model.goals import abort_wanted, transactions_seen
+from harness.model.goals import optional_abort_goal, transactions_goal
 from harness.model.pipeline import PipelineSpec, RecordIdentity, RunSizes, StageSpec, TopicSpec, durable_topic
 from harness.model.vocabulary import Guarantee
 from workloads.custom.command import worker_name
@@ -76,7 +76,7 @@ class CustomPipeline:
             tuple(self._topic(name, options) for name in names),
             tuple(map(self._stage, described.stages)),
             described.guarantee,
-            (transactions_seen(), abort_wanted()) if transactional else (),
+            (transactions_goal(), optional_abort_goal()) if transactional else (),
             allowed,
         )
 

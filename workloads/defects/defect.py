@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from harness.common.errors import UsageError
 from harness.model.vocabulary import WorkerStep
-from harness.results.wording import listed
+from harness.results.wording import join_words
 from workloads.model.policy import Delivery, Policy
 from workloads.model.workload import Workload
 
@@ -50,7 +50,8 @@ class Defect:
         """
         if self.fits(workload) and client not in self.clients:
             raise UsageError(
-                f"the client {client} prevents the defect {self.name}: choose --client {listed(sorted(self.clients))}"
+                f"the client {client} prevents the defect {self.name}: "
+                f"choose --client {join_words(sorted(self.clients))}"
             )
         if self.fits(workload):
             return
@@ -63,6 +64,6 @@ class Defect:
         elif self.output_name is not None:
             needed = f"a workload that writes the output {self.output_name}"
         else:
-            needed = f"a workload that delivers by {listed(sorted(self.deliveries))}"
+            needed = f"a workload that delivers by {join_words(sorted(self.deliveries))}"
         able = " or ".join(f"--workload {one.name}" for one in workloads if self.fits(one))
         raise UsageError(f"the defect {self.name} needs {needed}: choose {able}")

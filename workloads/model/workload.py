@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from harness.model.expectation import Feed, InputRecord
-from harness.model.goals import abort_seen, mixed_seen, output_seen, several_topics_seen
+from harness.model.goals import abort_goal, mixed_goals, output_goal, several_topics_goal
 from harness.model.pipeline import PipelineSpec, RunSizes, StageSpec, TableSpec, durable_topic
 from harness.model.vocabulary import Guarantee, OffsetTracking
 from workloads.model.policy import RIGHT, Delivery, Policy, steps, zombie_steps
@@ -158,11 +158,11 @@ class Workload:
             for stage in mine.stages
         )
         goals = (
-            *((abort_seen(options.abort_share),) if any(transactions.values()) else ()),
-            *(() if all(stage.transforms for stage in stages) else mixed_seen()),
-            *(output_seen(topic, text) for topic, text in mine.must_occur.items()),
+            *((abort_goal(options.abort_share),) if any(transactions.values()) else ()),
+            *(() if all(stage.transforms for stage in stages) else mixed_goals()),
+            *(output_goal(topic, text) for topic, text in mine.must_occur.items()),
             *(
-                (several_topics_seen(),)
+                (several_topics_goal(),)
                 if any(len(one.reads) > 1 and one.transforms for one in stages)
                 else ()
             ),

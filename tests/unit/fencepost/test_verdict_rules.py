@@ -8,7 +8,7 @@ import pytest
 from checkers.needs import NEEDS
 from fencepost.checks.evidence import KILLED, Evidence
 from fencepost.checks.verdict_rules import decide, healed_ns
-from harness.model.goals import abort_seen
+from harness.model.goals import abort_goal
 from harness.model.pipeline import PipelineSpec, StageSpec, TopicSpec
 from harness.model.promises import Promises
 from harness.model.vocabulary import Guarantee
@@ -40,7 +40,7 @@ def judged(
     options: Options | None = None,
 ) -> Verdict:
     asked = options or Options(seed=1)
-    workload = replace(WORKLOAD, goals=(abort_seen(asked.abort_share),))
+    workload = replace(WORKLOAD, goals=(abort_goal(asked.abort_share),))
     plan = StoredPlan(asked, RUN, [STRIKE] * mark_injected, workload.as_table())
     told = None if killed else facts or RunMetadata(faults=[STRUCK])
     return decide(Evidence("h", Path("h"), plan, told, incomplete=()), judgement)

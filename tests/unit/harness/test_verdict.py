@@ -7,7 +7,14 @@ import pytest
 from harness.common.errors import ExitStatus, UnreadableInput
 from harness.results.membership_changes import MembershipChange
 from harness.results.reasons import EXTERNAL_ONLY, Reason, ReasonCode
-from harness.results.verdict import AnomalyFindings, FaultReport, Validity, Verdict, lacking, worst_status
+from harness.results.verdict import (
+    AnomalyFindings,
+    FaultReport,
+    Validity,
+    Verdict,
+    checks_without_evidence,
+    worst_status,
+)
 
 VALID, INVALID, UNKNOWN = ExitStatus.VALID, ExitStatus.INVALID, ExitStatus.UNKNOWN
 USAGE, FAILURE = ExitStatus.USAGE, ExitStatus.FAILURE
@@ -68,7 +75,7 @@ def test_a_document_whose_reason_is_a_bare_text_is_no_verdict() -> None:
 
 def test_a_check_that_is_for_other_histories_lacks_nothing() -> None:
     reasons = {"G1c": EXTERNAL_ONLY, "duplicate": Reason(ReasonCode.NO_LOGS, "no logs")}
-    assert lacking(reasons).keys() == {"duplicate"}
+    assert checks_without_evidence(reasons).keys() == {"duplicate"}
 
 
 def test_a_fault_that_lacks_a_part_is_none() -> None:

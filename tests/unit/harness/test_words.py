@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from harness.results.wording import length, listed, milliseconds, number, printable, several, size
+from harness.results.wording import duration, join_words, milliseconds, number, plural, printable, size
 
 
 @pytest.mark.parametrize(
@@ -36,14 +36,14 @@ def test_numbers_bear_their_separators_and_units() -> None:
     assert [number(120034), number(47.25), number(0.5), number(math.inf)] == ["120,034", "47.2", "0.5", "inf"]
     assert [milliseconds(12.345), milliseconds(2500)] == ["12.3 ms", "2.5 s"]
     assert [size(999), size(1500), size(2_000_000)] == ["999 B", "1.5 kB", "2 MB"]
-    assert [several(1, "input"), several(0, "input")] == ["1 input", "0 inputs"]
+    assert [plural(1, "input"), plural(0, "input")] == ["1 input", "0 inputs"]
 
 
 def test_a_long_list_is_counted_at_its_end() -> None:
-    assert listed(["a"]) == "a"
-    assert listed(["a", "b", "c"]) == "a, b and c"
-    assert listed(list("abcdef")) == "a, b, c and 3 more"
-    assert listed([]) == "nothing"
+    assert join_words(["a"]) == "a"
+    assert join_words(["a", "b", "c"]) == "a, b and c"
+    assert join_words(list("abcdef")) == "a, b, c and 3 more"
+    assert join_words([]) == "nothing"
 
 
 @pytest.mark.parametrize(
@@ -60,4 +60,4 @@ def test_a_long_list_is_counted_at_its_end() -> None:
     ],
 )
 def test_lengths_of_time_are_told_in_words(seconds: float, told: str) -> None:
-    assert length(seconds) == told
+    assert duration(seconds) == told

@@ -304,9 +304,9 @@ def test_faults_of_brokers_and_of_workers_go_on_side_by_side(tmp_path: Path) -> 
         )
 
 
-@pytest.mark.parametrize(("coordinator", "struck"), [(1, 2), (3, 1)])
+@pytest.mark.parametrize(("coordinator", "killed"), [(1, 2), (3, 1)])
 def test_a_leader_that_takes_no_commit_of_its_writers_is_not_cut_off(
-    coordinator: int, struck: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    coordinator: int, killed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its followers are needed for the commit, and who waits for that one writes nothing."""
     target = Target("leader", "out/0")
@@ -316,7 +316,10 @@ def test_a_leader_that_takes_no_commit_of_its_writers_is_not_cut_off(
     cluster._leader |= {"group g": coordinator, "out/0": 1, "out/1": 2}
     with fake_run(tmp_path, cluster=cluster) as run:
         (report,) = carried_out(run, "kill-leader-ahead").reports
-        assert (report.acted, report.target) == (True, f"broker {struck}, leader of out/{int(struck != 1)}")
+        assert (report.acted, report.target) == (
+            True,
+            f"broker {killed}, leader of out/{int(killed != 1)}",
+        )
 
 
 def test_who_gives_up_while_a_fault_is_on_hears_nothing_more_of_it(

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.model.goals import abort_wanted, transactions_seen
+from harness.model.goals import optional_abort_goal, transactions_goal
 from harness.model.pipeline import TOPIC_CONFIG, PipelineSpec, RecordIdentity
 from harness.model.vocabulary import Guarantee
 from harness.settings.options import Options
@@ -149,7 +149,7 @@ def test_what_it_promises_says_what_is_permitted_and_whether_transactions_must_b
     found = facts(tmp_path, guarantee=guarantee)
     exactly = guarantee is Guarantee.EXACTLY_ONCE
     assert (found.guarantee, found.allowed) == (guarantee, allowed)
-    assert found.goals == ((transactions_seen(), abort_wanted()) if exactly else ())
+    assert found.goals == ((transactions_goal(), optional_abort_goal()) if exactly else ())
     assert found.stages[0].txn_timeout_ms == (20_000 if exactly else 0)
 
 

@@ -164,7 +164,9 @@ def test_the_relay_promises_less_than_the_pipeline_and_leaves_no_row() -> None:
     relays, consumer = facts.stages
     assert facts.guarantee is Guarantee.EXACTLY_ONCE and relays.guarantee == Guarantee.AT_LEAST_ONCE.value
     assert (
-        relays.group is None and relays.kept is OffsetTracking.EACH and consumer.kept is OffsetTracking.GROUP
+        relays.group is None
+        and relays.offset_tracking is OffsetTracking.EACH
+        and consumer.offset_tracking is OffsetTracking.GROUP
     )
     assert [topic.name for topic in facts.topics] == [EVENTS]
     assert [table.name for table in facts.stored_inputs] == [OUTBOX]
