@@ -1,1 +1,1 @@
-"""The shared tables of stored runs: what the three witnesses say, brought together once for every checker."""
+"""Make the shared tables of stored runs: journals, broker logs and final reads, joined once for all checkers."""

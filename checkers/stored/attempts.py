@@ -1,4 +1,4 @@
-"""By value: who announced it, where it stands, and what is known of its operation."""
+"""Make the table `attempts`: each value with its send and the positions at which it was found."""
 
 from pyspark.sql import DataFrame
 
@@ -8,34 +8,47 @@ from checkers.stored.sources import Sources
 
 _NAME = "'^(.+):([0-9]+):[0-9]+$'"
 JOURNAL_OF = f"regexp_extract(value, {_NAME}, 1)"
-"""The journal that a value names; empty: it is not named by one."""
+"""The journal that wrote a value, taken from the value itself; empty if the value has another form."""
 OPERATION_OF = f"try_cast(regexp_extract(value, {_NAME}, 2) as bigint)"
 """The number of the operation within its journal."""
 CUT_OFF = "not ended and number >= ops - 1"
-"""Of a value that nobody announced, joined with its journal: the announcement may have been in lines that are gone.
+"""For a value that no journal has, joined with its journal: the line that announced it may be lost.
 
-The process of that journal was killed. What it wrote last cannot be told from what was cut off.
+The process of that journal was killed. Its last lines may not have reached the disk.
 """
 
 
-def make_attempts(s: Sources, positions: DataFrame) -> DataFrame:
-    """run, name (the value; `@tp/offset` for a record that bears none), value, send (null: nobody announced
-    it), twice (it was announced twice), places [tp, offset, topic, fate, visible, given, polled, promised, output name,
-    inputs, digest].
+def make_attempts(s: Sources, log_entries: DataFrame) -> DataFrame:
+    """Make the table `attempts`: one row for each value that a journal announced or that was found.
+
+    Columns:
+        run
+        name: the value; `@tp/offset` for a record without a value
+        value: null for a record without one
+        send: struct of the send and its operation (see `_sends`); null: no journal has a send of this value
+        twice: journals have more than one send of this value
+        places: array of the positions at which the value was found [tp, offset, topic, fate, visible, given, polled,
+            promised, output_name, inputs, digest]
     """
     place = "struct(tp, offset, topic, fate, visible, given, polled, promised, output_name, inputs, digest) as place"
     name = "coalesce(value, format_string('@%d/%d', tp, offset)) as name"
-    places = positions.where("found and not sentinel and not internal").selectExpr(
+    places = log_entries.where("found and not sentinel and not internal").selectExpr(
         "run", name, "value", place
     )
-    sends = _writers(s).selectExpr("run", "value as name", "value", "send")
+    sends = _sends(s).selectExpr("run", "value as name", "value", "send")
     united = sends.unionByName(places, allowMissingColumns=True)
-    told = "any_value(send, true) as send", "collect_list(place) as places", "count(send) > 1 as twice"
-    return group(united, ("run", "name", "value"), told)
+    aggregates = "any_value(send, true) as send", "collect_list(place) as places", "count(send) > 1 as twice"
+    return group(united, ("run", "name", "value"), aggregates)
 
 
-def _writers(s: Sources) -> DataFrame:
-    """Sends with what is known of their operation: run, value, send (a struct)."""
+def _sends(s: Sources) -> DataFrame:
+    """Join each send with its operation.
+
+    Columns:
+        run, value
+        send: struct [op, n, topic, tp, offset, acked, output_name, inputs, digest, role, outcome, transactional,
+            commit_ns, told, claims]
+    """
     journals = s["journals"].select("run", "journal", "role")
     claiming = s["claims"].select("run", "op").distinct().selectExpr("*", "true as claims")
     ops = (

@@ -1,9 +1,15 @@
-"""Outputs that do not name their inputs, joined to them by what they hold.
+"""Join outputs that do not name their inputs to inputs, by topic and correlation key.
 
-The final readers say of each such output what it is `about` (a field, a header, its key, or all that it holds), and of
-each input what the outputs that it must lead to are to be about. Of one topic and one `about` there may be several of
-each. Those that hold what is due account for that first, the first for what is due first; the others for what is left.
-Outputs beyond all that is due account for what is due last, which then has too many. Visible outputs and others apart.
+The final readers write a correlation key for each such output (a field, a header, the record key, or the whole
+content), and for each input the correlation keys of the outputs that it must lead to. Several inputs and several
+outputs can have the same key. They are matched in this order:
+
+1. Outputs whose digest is expected are matched with the expected outputs of that digest, both in offset order. If there
+are too many of them, the rest is matched with the last expected output of that digest. 2. Outputs with another digest
+are matched with the expected outputs that no visible output met in step 1. 3. Any further outputs are matched with the
+last expected output, which then has too many.
+
+Visible outputs are matched separately from those that are not visible.
 """
 
 from collections.abc import Sequence
@@ -20,17 +26,20 @@ ALIKE = f"{BY}, digest"
 
 
 def join_by_correlation_key(s: Sources, runs: Sequence[StoredRun]) -> Sources:
-    """`records` with the inputs and output names of such outputs; of what nothing accounts for they stay empty."""
+    """Fill in `inputs` and `output_name` of `records`, where outputs have a correlation key.
+
+    Both columns stay as they are for an output that matches no expected output.
+    """
     if not any(run.correlated for run in runs):
         return s
     outputs = _outputs(s)
-    due = _due(s, outputs)
-    found = _alike(outputs, due).unionByName(_others(outputs, due))
+    expected = _expected_outputs(s, outputs)
+    matches = _match_same_digest(outputs, expected).unionByName(_match_other_digest(outputs, expected))
     columns = {
         "output_name": "coalesce(of_output_name, output_name) as output_name",
         "inputs": "if(of_tp is null, inputs, array(struct(of_tp as tp, of_offset as offset))) as inputs",
     }
-    correlated = s["records"].join(found, on=["run", "tp", "offset"], how="left")
+    correlated = s["records"].join(matches, on=["run", "tp", "offset"], how="left")
     return {
         **s,
         "records": correlated.selectExpr(*(columns.get(name, name) for name in s["records"].columns)),
@@ -38,12 +47,18 @@ def join_by_correlation_key(s: Sources, runs: Sequence[StoredRun]) -> Sources:
 
 
 def _outputs(s: Sources) -> DataFrame:
-    """run, tp, offset, topic, about, digest, visible; rank (among those that hold the same)."""
+    """Select the outputs that have a correlation key.
+
+    Columns:
+        run, tp, offset, topic, correlation_key, digest
+        visible: the final read-committed reader received it
+        rank: its number among the outputs with the same digest, from 1
+    """
     return (
         s["records"]
         .where("correlation_key is not null")
         .join(broadcast(s["partitions"].select("run", "tp", "topic")), on=["run", "tp"])
-        .join(_visible(s), on=["run", "tp", "offset"], how="left")
+        .join(_visible_records(s), on=["run", "tp", "offset"], how="left")
         .selectExpr(
             *(
                 "run",
@@ -59,11 +74,18 @@ def _outputs(s: Sources) -> DataFrame:
     )
 
 
-def _due(s: Sources, outputs: DataFrame) -> DataFrame:
-    """run, topic, about, digest, of_tp, of_offset, of_output_name; rank, most (among those that must hold the same);
-    met (a visible output holds it); left_rank, left_most (among those that are not met); place, places (among all).
+def _expected_outputs(s: Sources, outputs: DataFrame) -> DataFrame:
+    """Select the expected outputs that have a correlation key.
+
+    Columns:
+        run, topic, correlation_key, digest
+        of_tp, of_offset, of_output_name: the input, and which of its outputs this is
+        rank, most: number and count among the expected outputs with the same digest
+        place, places: number and count among all expected outputs with the same correlation key
+        met: a visible output has this digest and rank
+        left_rank, left_most: number and count among those with the same correlation key that are not met
     """
-    there = (
+    visible_counts = (
         outputs.where("visible")
         .groupBy("run", "topic", "correlation_key", "digest")
         .agg(F.expr("count(1) as there"))
@@ -85,7 +107,7 @@ def _due(s: Sources, outputs: DataFrame) -> DataFrame:
             *(f"row_number() over ({ALIKE} {order}) as rank", f"count(1) over ({ALIKE}) as most"),
             *(f"row_number() over ({BY} {order}) as place", f"count(1) over ({BY}) as places"),
         )
-        .join(there, on=["run", "topic", "correlation_key", "digest"], how="left")
+        .join(visible_counts, on=["run", "topic", "correlation_key", "digest"], how="left")
         .selectExpr("*", "coalesce(rank <= there, false) as met")
     )
     return ranked.selectExpr(
@@ -98,36 +120,44 @@ def _due(s: Sources, outputs: DataFrame) -> DataFrame:
 PAIR = ("run", "tp", "offset", "of_tp", "of_offset", "of_output_name")
 
 
-def _alike(outputs: DataFrame, due: DataFrame) -> DataFrame:
-    """Each output that holds what is due, with what is due: the first with the first, those too many with the last."""
-    by = ["run", "topic", "correlation_key", "digest"]
-    most = due.where("rank = 1").select(*by, "most")
-    placed = outputs.join(most, on=by).withColumn("rank", F.expr("least(rank, most)"))
-    return placed.select("run", "tp", "offset", *by[1:], "rank").join(due, on=[*by, "rank"]).select(*PAIR)
+def _match_same_digest(outputs: DataFrame, expected: DataFrame) -> DataFrame:
+    """Match each output with the expected output of the same digest and rank, or with the last one of that digest."""
+    keys = ["run", "topic", "correlation_key", "digest"]
+    most = expected.where("rank = 1").select(*keys, "most")
+    placed = outputs.join(most, on=keys).withColumn("rank", F.expr("least(rank, most)"))
+    return (
+        placed.select("run", "tp", "offset", *keys[1:], "rank")
+        .join(expected, on=[*keys, "rank"])
+        .select(*PAIR)
+    )
 
 
-def _others(outputs: DataFrame, due: DataFrame) -> DataFrame:
-    """Each output that holds something else, with what is due of the same and was not met; else with the last."""
-    by = ["run", "topic", "correlation_key"]
-    known = due.select(*by, "digest").distinct()
-    others = outputs.join(known, on=[*by, "digest"], how="left_anti").selectExpr(
+def _match_other_digest(outputs: DataFrame, expected: DataFrame) -> DataFrame:
+    """Match each output of an unexpected digest with an expected output that was not met, or else with the last one."""
+    keys = ["run", "topic", "correlation_key"]
+    known = expected.select(*keys, "digest").distinct()
+    others = outputs.join(known, on=[*keys, "digest"], how="left_anti").selectExpr(
         *("run", "tp", "offset", "topic", "correlation_key"),
         f"row_number() over ({BY}, visible order by tp, offset) as rank",
     )
-    sizes = due.where("place = 1").select(*by, "places", "left_most")
-    wanted = others.join(sizes, on=by).selectExpr(
+    sizes = expected.where("place = 1").select(*keys, "places", "left_most")
+    wanted = others.join(sizes, on=keys).selectExpr(
         *("run", "tp", "offset", "topic", "correlation_key"),
         "if(left_most > 0, least(rank, left_most), places) as rank",
         "left_most > 0 as left",
     )
-    offered = due.where("not met and left_most > 0").selectExpr("*", "true as left", "left_rank as wanted")
-    last = due.where("left_most = 0 and place = places").selectExpr("*", "false as left", "place as wanted")
-    owed = offered.unionByName(last).drop("rank").withColumnRenamed("wanted", "rank")
-    return wanted.join(owed, on=[*by, "left", "rank"]).select(*PAIR)
+    offered = expected.where("not met and left_most > 0").selectExpr(
+        "*", "true as left", "left_rank as wanted"
+    )
+    last = expected.where("left_most = 0 and place = places").selectExpr(
+        "*", "false as left", "place as wanted"
+    )
+    open_slots = offered.unionByName(last).drop("rank").withColumnRenamed("wanted", "rank")
+    return wanted.join(open_slots, on=[*keys, "left", "rank"]).select(*PAIR)
 
 
-def _visible(s: Sources) -> DataFrame:
-    """What the final read-committed reader was given."""
+def _visible_records(s: Sources) -> DataFrame:
+    """Select the records that the final read-committed reader received."""
     return (
         s["polls"].where(f"role = '{Role.FINAL.value}'").selectExpr("run", "tp", "offset", "true as visible")
     )

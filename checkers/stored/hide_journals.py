@@ -1,7 +1,7 @@
-"""Runs that are judged as if their pipelines had kept no journals: what workers said is left out of every table.
+"""Check runs of workloads as if their pipelines kept no journals: remove from the tables all that workers recorded.
 
-What is left is what any pipeline leaves: the brokers' logs, what this run's own feeder, observers and final readers
-said, and by what outputs are joined to their inputs.
+The evidence that remains is what any pipeline leaves: the broker logs, the journals of the run's own feeder, observers
+and final readers, and the correlation keys that join outputs to inputs.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from harness.model.vocabulary import Role
 
 
 def hide_journals(s: Sources, runs: Sequence[StoredRun]) -> Sources:
-    """The tables without what the workers of those runs said that are judged blind."""
+    """Return the tables without the records of workers, for the runs that have `blind` set."""
     if not any(run.blind for run in runs):
         return s
     blind = s["runs"].where("blind").select("run")
@@ -27,29 +27,29 @@ def hide_journals(s: Sources, runs: Sequence[StoredRun]) -> Sources:
         .select("run", "journal")
         .localCheckpoint()
     )
-    hidden = {table: _without(s[table], workers) for table in ("journals", "ops", "assignments")}
+    hidden = {table: _without_workers(s[table], workers) for table in ("journals", "ops", "assignments")}
     flagged = blind.selectExpr("run", "true as blinded")
     others = hidden["ops"].selectExpr("run", "op", "true as others")
-    hidden |= {table: _of(s[table], others, flagged) for table in ("sends", "claims", "polls")}
-    said = {
+    hidden |= {table: _of_other_roles(s[table], others, flagged) for table in ("sends", "claims", "polls")}
+    overrides = {
         "offsets": {"op": "null", "metadata": "null"},
         "stages": {"journaled": "false"},
     }
     return {
         **s,
         **hidden,
-        **{table: _changed(s[table], flagged, columns) for table, columns in said.items()},
-        "records": _unnamed(s["records"], workers),
-        "polls": _unnamed(hidden["polls"], workers),
+        **{table: _with_overrides(s[table], flagged, columns) for table, columns in overrides.items()},
+        "records": _without_worker_values(s["records"], workers),
+        "polls": _without_worker_values(hidden["polls"], workers),
     }
 
 
-def _without(table: DataFrame, workers: DataFrame) -> DataFrame:
+def _without_workers(table: DataFrame, workers: DataFrame) -> DataFrame:
     return table.join(broadcast(workers), on=["run", "journal"], how="left_anti")
 
 
-def _of(table: DataFrame, others: DataFrame, flagged: DataFrame) -> DataFrame:
-    """Of runs that are judged blind what belongs to an operation of others than workers."""
+def _of_other_roles(table: DataFrame, others: DataFrame, flagged: DataFrame) -> DataFrame:
+    """Keep the rows of operations of feeders, observers and final readers; in other runs keep every row."""
     return (
         table.join(broadcast(flagged), on="run", how="left")
         .join(others, on=["run", "op"], how="left")
@@ -58,8 +58,8 @@ def _of(table: DataFrame, others: DataFrame, flagged: DataFrame) -> DataFrame:
     )
 
 
-def _changed(table: DataFrame, flagged: DataFrame, columns: dict[str, str]) -> DataFrame:
-    """With other cells in the rows of runs that are judged blind."""
+def _with_overrides(table: DataFrame, flagged: DataFrame, columns: dict[str, str]) -> DataFrame:
+    """Replace columns by the SQL in `columns`, in the rows of blind runs."""
     types = {field.name: field.dataType.simpleString() for field in table.schema}
     return table.join(broadcast(flagged), on="run", how="left").selectExpr(
         *(
@@ -69,8 +69,8 @@ def _changed(table: DataFrame, flagged: DataFrame, columns: dict[str, str]) -> D
     )
 
 
-def _unnamed(table: DataFrame, workers: DataFrame) -> DataFrame:
-    """Without the names that workers gave to what they sent."""
+def _without_worker_values(table: DataFrame, workers: DataFrame) -> DataFrame:
+    """Remove the values that workers gave to the records that they sent."""
     named = workers.selectExpr("run", "journal as sender", "true as hidden")
     columns = [f"if(hidden, null, {name}) as {name}" if name == "value" else name for name in table.columns]
     return (

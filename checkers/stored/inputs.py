@@ -1,4 +1,6 @@
-"""By input: what it must lead to, what it led to, and how far its group went."""
+"""Make the tables `inputs`, `groups` and `claimed_ranges`: what inputs must lead to, what they led to, and how far
+groups read.
+"""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -14,14 +16,21 @@ def make_groups(
     s: Sources,
     runs: DataFrame,
     tps: DataFrame,
-    positions: DataFrame,
+    log_entries: DataFrame,
     operations: DataFrame,
 ) -> DataFrame:
-    """run, group, tp; first (the lowest offset at which a member began), final (the last committed offset: by
-    position in the log where there is one, else the highest that a committed operation claimed).
+    """Make the table `groups`: where each group began to read a partition, and how far it committed.
 
-    Of a stage without journals the first is 0: it is up before its first input. One that commits for no group goes by
-    its name (`FOLLOWED`), and is past every input below the last that led to a visible output.
+    A stage without journals that commits for no group gets a name instead of a group: `STAGE_PREFIX` and its own name.
+    Its inputs below the last one that led to a visible output count as processed.
+
+    Columns:
+        run, group, tp
+        first: the lowest offset at which a member began; 0 for a stage without journals, because it starts before its
+            first input; null: not known
+        final: the last committed offset, or for a stage without a group one above the last input that led to a visible
+            output. It is taken from the log of offset commits, or, if that is not stored, from the claims of committed
+            operations. null: none
     """
     began = (
         s["assignments"]
@@ -31,7 +40,7 @@ def make_groups(
     claimed = operations.selectExpr("run", "settled", "inline(claims)").selectExpr(
         "run", "group", "tp", "first", "if(settled = 'committed', next, null) as next"
     )
-    commits = positions.where("commit is not null and fate in ('commit', 'plain')").selectExpr(
+    commits = log_entries.where("commit is not null and fate in ('commit', 'plain')").selectExpr(
         "run",
         "commit.group",
         "commit.tp",
@@ -41,7 +50,7 @@ def make_groups(
         commits, allowMissingColumns=True
     )
     if any_unjournaled(s):
-        united = _with_unjournaled(united, s, tps, positions)
+        united = _with_unjournaled(united, s, tps, log_entries)
     else:
         united = united.withColumn("led", F.expr("cast(null as bigint)"))
     return (
@@ -60,24 +69,24 @@ def make_groups(
     )
 
 
-FOLLOWED = "stage "
-"""Begins the name under which a stage is followed that keeps no journals and commits for no group."""
+STAGE_PREFIX = "stage "
+"""Prefix of the name that replaces the group of a stage without journals that commits for no group."""
 
 
-def _with_unjournaled(united: DataFrame, s: Sources, tps: DataFrame, positions: DataFrame) -> DataFrame:
-    """With where stages without journals began, and how far those are that commit for no group."""
+def _with_unjournaled(united: DataFrame, s: Sources, tps: DataFrame, log_entries: DataFrame) -> DataFrame:
+    """Add the start of each stage without journals, and the progress of those that commit for no group."""
     read = _unjournaled(s, tps)
-    begun = read.selectExpr("run", "group", "tp", "0L as first")
-    return united.unionByName(begun, allowMissingColumns=True).unionByName(
-        _followed(s, positions, read), allowMissingColumns=True
+    starts = read.selectExpr("run", "group", "tp", "0L as first")
+    return united.unionByName(starts, allowMissingColumns=True).unionByName(
+        _progress_without_group(s, log_entries, read), allowMissingColumns=True
     )
 
 
 def _unjournaled(s: Sources, tps: DataFrame) -> DataFrame:
-    """run, stage, group, tp: what each stage without journals reads."""
+    """Select what each stage without journals reads: run, stage, group, tp."""
     stages = s["stages"].where("journaled = false")
     named = stages.selectExpr(
-        "run", "stage", f"coalesce(group, concat('{FOLLOWED}', stage)) as group", "in_topic as topic"
+        "run", "stage", f"coalesce(group, concat('{STAGE_PREFIX}', stage)) as group", "in_topic as topic"
     )
     return (
         tps.select("run", "tp", "topic")
@@ -86,29 +95,40 @@ def _unjournaled(s: Sources, tps: DataFrame) -> DataFrame:
     )
 
 
-def _followed(s: Sources, positions: DataFrame, unjournaled: DataFrame) -> DataFrame:
-    """How far a stage is that commits for no group: run, group, tp, led."""
+def _progress_without_group(s: Sources, log_entries: DataFrame, unjournaled: DataFrame) -> DataFrame:
+    """For each stage that commits for no group, one above its last input that led to a visible output: run, group, tp,
+    led.
+    """
     makes = s["expected"].where("adds is null").select("run", "stage", "topic").distinct()
-    followed = unjournaled.where(f"group = concat('{FOLLOWED}', stage)")
+    without_group = unjournaled.where(f"group = concat('{STAGE_PREFIX}', stage)")
     return (
-        positions.where("visible and size(inputs) > 0")
+        log_entries.where("visible and size(inputs) > 0")
         .selectExpr("run", "topic", "inline(inputs)")
         .join(broadcast(makes), on=["run", "topic"])
         .groupBy("run", "stage", "tp")
         .agg(F.expr("max(offset) + 1 as led"))
-        .join(broadcast(followed), on=["run", "stage", "tp"])
+        .join(broadcast(without_group), on=["run", "stage", "tp"])
         .select("run", "group", "tp", "led")
     )
 
 
-def make_claimed_ranges(operations: DataFrame, moves: DataFrame) -> DataFrame:
-    """By run, group and tp, what the group's commits say of its starts and of each other.
+def make_claimed_ranges(operations: DataFrame, reader_steps: DataFrame) -> DataFrame:
+    """Make the table `claimed_ranges`: the input ranges that operations claimed, and the starts of readers.
 
-    A range, from the first input of an operation to the offset that it committed: op, first, next; effective
-    (as part of a transaction, with fate commit); overlaps [next, op, first]: of the effective ones that begin
-    before it, the one that ends last. A start (see `checkers.stored.reader_steps`): op, n, first (the offset),
-    gained_ns; stale [next, op]: the highest offset of which a commit had completed ok before the
-    partition was gained; one that was part of a transaction stands in the log too, where that is here.
+    A row is a range or a start. A range goes from the first input of an operation to the offset that it committed. A
+    start is the first record that a worker polled after it gained the partition (see `checkers.stored.reader_steps`).
+
+    Columns:
+        run, group, tp, op
+        first: the first offset of the range, or the offset of the start
+        next: of a range: the offset that was committed; null for a start
+        n, gained_ns: of a start: the delivery, and when the partition was gained
+        time_ns: when the operation returned, or when the partition was gained
+        completed: of a range: the operation returned, and its client knows that it is committed. If it was
+            transactional, its offset commit must also be in the log, where that is stored
+        effective: of a range: its offset commit is part of a transaction with fate commit
+        stale: [next, op] of the highest range that was completed before `time_ns`; null: none
+        overlaps: [next, op, first] of the effective range that begins before this one and ends last; null: none
     """
     own = "filter(commits, c -> c.tp = claim.tp and c.transactional)"
     commits = (
@@ -124,7 +144,7 @@ def make_claimed_ranges(operations: DataFrame, moves: DataFrame) -> DataFrame:
             "exists(own, c -> coalesce(c.effect = 'commit', false)) as effective",
         )
     )
-    starts = moves.where("move = 'start'").selectExpr(
+    starts = reader_steps.where("move = 'start'").selectExpr(
         *("run", "group", "tp", "op", "n", "offset as first", "gained_ns", "gained_ns as time_ns"),
         *("false as completed", "false as effective"),
     )
@@ -140,20 +160,29 @@ def make_claimed_ranges(operations: DataFrame, moves: DataFrame) -> DataFrame:
 def make_inputs(
     s: Sources,
     tps: DataFrame,
-    positions: DataFrame,
-    values: DataFrame,
+    log_entries: DataFrame,
+    attempts: DataFrame,
     operations: DataFrame,
 ) -> DataFrame:
-    """run, tp, offset, in_topic; each, owing, unasked, lenient (see `checkers.stored.partitions.rows_of_tps`); expected
-    [output name, topic, group, stage, digest, via (the topic whose record, made of the input, the stage takes; null:
-    the input itself)]; adds [group, topic, key, adds]; outputs [output name, topic, tp, offset, name, op, visible,
-    digest, sole (it names no other input), claims (its operation claims inputs)]; claims [op, group, settled,
-    transactional, writes]; judgeable (absence of the input may be judged); fate, visible: of the input.
+    """Make the table `inputs`: for each input, the outputs that it must lead to, and those that it led to.
+
+    Columns:
+        run, tp, offset, in_topic
+        each, owing, unasked, allows_duplicates: see `checkers.stored.partitions.rows_of_tps`
+        visible, fate: of the input itself
+        judgeable: an absence of the input proves something, because its position was stored or read
+        expected: array of the outputs that it must lead to [output_name, topic, group, stage, digest,
+            intermediate_topic (a topic between the input and the stage, whose record the stage reads; null: the stage
+            reads the input itself)]
+        adds: array of the amounts that it must add to sums [group, topic, key, adds]
+        outputs: array of the outputs that name it [output_name, topic, tp, offset, name, op, visible, digest, sole (the
+            output names no other input), claims (its operation claims inputs)]
+        claims: array of the operations that claim it [op, group, settled, transactional, writes]
     """
-    united = positions.where("is_input and not sentinel").selectExpr(
+    united = log_entries.where("is_input and not sentinel").selectExpr(
         "run", "tp", "offset", "struct(visible, fate) as here"
     )
-    for part in (_expected(s), _outputs(values), _claims(operations)):
+    for part in (_expected(s), _outputs(attempts), _claims(operations)):
         united = united.unionByName(part, allowMissingColumns=True)
     edges = tps.selectExpr(
         "run",
@@ -169,9 +198,9 @@ def make_inputs(
         "rc_first",
         "rc_next",
     )
-    # Absence of an input may be judged where its place is in the log that is here, or was read.
+    # An absence proves something only where the position is in the stored log, or in the range of the final read.
     in_reach = "if(logged, offset >= log_start, offset >= rc_first and offset < rc_next)"
-    told = (
+    aggregates = (
         "any_value(here, true) as here",
         "sort_array(collect_list(expected)) as expected",
         "collect_list(add) as adds",
@@ -179,7 +208,7 @@ def make_inputs(
         "sort_array(collect_list(claim)) as claims",
     )
     return (
-        group(united, ("run", "tp", "offset"), told)
+        group(united, ("run", "tp", "offset"), aggregates)
         .join(broadcast(edges), on=["run", "tp"], how="left")
         .selectExpr(
             *("run", "tp", "offset", "in_topic", "each", "owing", "unasked", "allows_duplicates"),
@@ -192,30 +221,32 @@ def make_inputs(
 
 
 def _expected(s: Sources) -> DataFrame:
-    """What each input must lead to: an output, or something added to a sum."""
-    return (_named(s) if any_unjournaled(s) else s["expected"]).selectExpr(
+    """What each input must lead to: an output, or an amount that is added to a sum."""
+    return (_expected_with_group_names(s) if any_unjournaled(s) else s["expected"]).selectExpr(
         *("run", "tp", "offset"),
         "if(adds is null, struct(output_name, topic, group, stage, digest, intermediate_topic), null) as expected",
         "if(adds is not null, struct(group, topic, key, adds), null) as add",
     )
 
 
-def _named(s: Sources) -> DataFrame:
-    """`expected`, with a name for each stage that commits for no group and keeps no journals. Of one that was stopped
-    with inputs left nobody knows how far it was: it may take them in any order.
+def _expected_with_group_names(s: Sources) -> DataFrame:
+    """Give each stage without journals and without a group its name in place of the group.
+
+    A stage that was stopped before it had read all inputs gets none: it may read them in any order, so its progress is
+    not known.
     """
     drained = broadcast(s["runs"].where("drained").select("run"))
     followed = s["stages"].where("journaled = false and group is null").join(drained, on="run")
     followed = followed.select("run", "stage").distinct()
-    named = followed.selectExpr("run", "stage", f"concat('{FOLLOWED}', stage) as goes_by")
+    named = followed.selectExpr("run", "stage", f"concat('{STAGE_PREFIX}', stage) as goes_by")
     rows = s["expected"].join(broadcast(named), on=["run", "stage"], how="left")
     return rows.withColumn("group", F.expr("coalesce(group, goes_by)"))
 
 
-def _outputs(values: DataFrame) -> DataFrame:
-    """By input, the outputs that name it."""
+def _outputs(attempts: DataFrame) -> DataFrame:
+    """For each input, the outputs that name it."""
     return (
-        values.selectExpr("run", "name", "send", "explode_outer(places) as place")
+        attempts.selectExpr("run", "name", "send", "explode_outer(places) as place")
         .selectExpr("*", "coalesce(place.inputs, send.inputs) as inputs")
         .selectExpr("run", "name", "send", "place", "size(inputs) as many", "explode(inputs) as input")
         .selectExpr(
@@ -236,8 +267,8 @@ def _outputs(values: DataFrame) -> DataFrame:
 
 
 def _claims(operations: DataFrame) -> DataFrame:
-    """By input, the operations that claim to have gone beyond it."""
-    of = "struct(op as op, claim.group as group, settled as settled, transactional as transactional, writes as writes)"
+    """For each input, the operations that claim it."""
+    row = "struct(op as op, claim.group as group, settled as settled, transactional as transactional, writes as writes)"
     return (
         operations.selectExpr(
             *(
@@ -251,6 +282,11 @@ def _claims(operations: DataFrame) -> DataFrame:
         )
         .where("claim.next > claim.first")
         .selectExpr(
-            *("run", "claim.tp", "explode(sequence(claim.first, claim.next - 1)) as offset", f"{of} as claim")
+            *(
+                "run",
+                "claim.tp",
+                "explode(sequence(claim.first, claim.next - 1)) as offset",
+                f"{row} as claim",
+            )
         )
     )

@@ -1,4 +1,8 @@
-"""By partition and offset: what was told of each place, and what became of the record in it."""
+"""Make the table `log_entries`: for each offset of a partition, what the log, the final read, senders and readers say
+of it.
+
+Also make `deliveries`: the deliveries of records of which one may be wrong.
+"""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -8,41 +12,60 @@ from checkers.stored.sources import Sources
 from harness.model.vocabulary import Fate, Isolation, Role
 
 READERS = "concat(acks.op, array(op))"
-"""Of a row of `deliveries`: the operations that were told of the record, and the one that was given it."""
+"""For a row of `deliveries`: the operations whose sends were acknowledged at its position, and the one that received
+it.
+"""
 PROMISED = f"promised = '{Isolation.READ_COMMITTED.value}'"
-KINDS = {
+READER_KINDS = {
     "given": f"role = '{Role.FINAL.value}'",
     "consumed": f"role = '{Role.WORKER.value}'",
     "promised": PROMISED,
 }
-"""Kinds of readers, and which rows of `polls` are theirs: a bit for each, in their order."""
+"""Kinds of readers, each with the condition for its rows of `polls`. A bit mask has one bit for each, in this order."""
 
 NAME = "if(value is not null, xxhash64(value), null) as name"
-"""A number for a value's name, so that the least and the greatest of many cost little; null for none."""
+"""A hash of the value, so that the least and the greatest of many values are cheap to compute; null for no value."""
 
 NAMELESS = "value is null as nameless"
 
 
 def make_log_entries(s: Sources, tps: DataFrame, batches: DataFrame) -> DataFrame:
-    """run, tp, offset; of the log: held, producer_id, epoch, fate, marker_offset, marker_ms, abandoned; of
-    the final read: found, value, output name, inputs, digest, sentinel, key, state, about; acks [op, n, value]; of the
-    polls: polled, given (to the final reader), consumed (given to a worker), promised (given to a reader
-    promised read committed), promised_ns (to the first of them), observed (how often, to an observer);
-    differ (polls, final read and acknowledgements tell of more than one value); named_by_some (some of them tell of a
-    value, and a reader was given none); commit (an offset commit: group, tp, committed, op, transactional); visible;
-    and from `tps`: topic, internal, is_input, logged, high_watermark, rc_end, covered (absence from the log counts),
-    passed (the final read-committed reader read on beyond it), within_transactions; first_open (the first open record
-    of its partition); log_twice, record_twice, commit_twice (a table has two rows of this position).
+    """Make the table `log_entries`: one row for each position (partition and offset) that any evidence mentions.
+
+    Columns:
+        run, tp, offset
+        topic, internal, is_input, logged, high_watermark, rc_end, within_transactions: of the partition, see
+            `checkers.stored.partitions.rows_of_tps`
+        log_twice, record_twice, commit_twice: a recorded table has two rows of this position
+        held: the leader's log has a record here
+        producer_id, epoch, fate, marker_offset, marker_ms, abandoned: of its batch, see
+            `checkers.stored.producers.make_batches`
+        found: a final reader received a record here
+        value, output_name, inputs, digest, key, state, correlation_key, sentinel: of that record
+        acks: array of the sends that were acknowledged at this position [op, n, value]
+        commit: the offset commit that this record holds [group, tp, committed, op, transactional]; null: none
+        polled: any reader received it
+        given: the final read-committed reader received it
+        consumed: a worker received it
+        promised: a reader that must see only committed records received it
+        promised_ns: when the first of these readers received it
+        observed: the number of deliveries to observers
+        values_differ: polls, final read and acknowledgements name more than one value
+        named_by_some: some of them name a value, and one reader received none
+        first_open: the offset of the first open record of the partition; null: none
+        visible: by the log, its fate is commit or plain and it is below the high watermark; without a log, as `given`
+        covered: the log has every offset from here on, so an absence from the log proves something
+        passed: the offset is within the range of the final read-committed read, and the topic is not compacted
     """
     first_open = (
         batches.where(f"fate = '{Fate.OPEN.value}'")
         .groupBy("run", "tp")
         .agg(F.expr("min(base_offset) as first_open"))
     )
-    united = _stored(batches)
-    for part in (_found(s), _acked(s), _commits(s), _deliveries(s)):
+    united = _log_records(batches)
+    for part in (_final_read(s), _acknowledged_sends(s), _offset_commits(s), _deliveries(s)):
         united = united.unionByName(part, allowMissingColumns=True)
-    told = (
+    aggregates = (
         "any_value(log, true) as log",
         "any_value(record, true) as record",
         "collect_list(ack) as acks",
@@ -57,27 +80,27 @@ def make_log_entries(s: Sources, tps: DataFrame, batches: DataFrame) -> DataFram
         "max(name) as highest",
         "bool_or(nameless) as nameless",
     )
-    of_places = group(united, ("run", "tp", "offset"), told)
+    grouped = group(united, ("run", "tp", "offset"), aggregates)
     takes_effect = (
         "coalesce(log.fate in ('commit', 'plain') and coalesce(offset < high_watermark, true), false)"
     )
-    opened = of_places.join(broadcast(first_open), on=["run", "tp"], how="left")
-    return opened.join(broadcast(tps), on=["run", "tp"], how="inner").selectExpr(
+    with_first_open = grouped.join(broadcast(first_open), on=["run", "tp"], how="left")
+    return with_first_open.join(broadcast(tps), on=["run", "tp"], how="inner").selectExpr(
         *("run", "tp", "offset", "topic", "internal", "is_input", "logged", "high_watermark", "rc_end"),
         *("within_transactions", "log_twice", "record_twice", "commit_twice"),
         "log is not null as held",
         *(
-            f"log.{one}"
-            for one in ("producer_id", "epoch", "fate", "marker_offset", "marker_ms", "abandoned")
+            f"log.{column}"
+            for column in ("producer_id", "epoch", "fate", "marker_offset", "marker_ms", "abandoned")
         ),
         "record is not null as found",
         *(
-            f"record.{one}"
-            for one in ("value", "output_name", "inputs", "digest", "key", "state", "correlation_key")
+            f"record.{column}"
+            for column in ("value", "output_name", "inputs", "digest", "key", "state", "correlation_key")
         ),
         "coalesce(record.sentinel, false) as sentinel",
         *("acks", "commit", "readers is not null as polled"),
-        *(f"{_was_read(kind)} as {kind}" for kind in KINDS),
+        *(f"{_was_read(kind)} as {kind}" for kind in READER_KINDS),
         "promised_ns",
         "coalesce(observed, 0) as observed",
         "coalesce(lowest != highest, false) as values_differ",
@@ -89,8 +112,8 @@ def make_log_entries(s: Sources, tps: DataFrame, batches: DataFrame) -> DataFram
     )
 
 
-def _stored(batches: DataFrame) -> DataFrame:
-    """By place, what the leader's log holds there."""
+def _log_records(batches: DataFrame) -> DataFrame:
+    """What the leader's log has at each position."""
     return batches.selectExpr(
         "run",
         "tp",
@@ -99,30 +122,30 @@ def _stored(batches: DataFrame) -> DataFrame:
     )
 
 
-def _found(s: Sources) -> DataFrame:
-    """By place, the record that the final reader was given."""
+def _final_read(s: Sources) -> DataFrame:
+    """The record that the final reader received at each position."""
     record = "struct(value, output_name, inputs, digest, sentinel, key, state, correlation_key) as record"
     return s["records"].selectExpr("run", "tp", "offset", record, NAME, NAMELESS)
 
 
-def _acked(s: Sources) -> DataFrame:
-    """By place, what a client was told to stand there; only what was acknowledged has an offset."""
+def _acknowledged_sends(s: Sources) -> DataFrame:
+    """The acknowledged sends at each position. Only acknowledged sends have an offset."""
     acked = s["sends"].where("offset is not null")
     return acked.selectExpr("run", "tp", "offset", "struct(op, n, value) as ack", NAME)
 
 
-def _commits(s: Sources) -> DataFrame:
-    """By place, the offset commit that stands there."""
+def _offset_commits(s: Sources) -> DataFrame:
+    """The offset commit at each position of the log of offset commits."""
     commit = "struct(group, tp, committed, op, transactional) as commit"
     return s["offsets"].selectExpr("run", "log_tp as tp", "log_offset as offset", commit)
 
 
 def _deliveries(s: Sources) -> DataFrame:
-    """By place, every delivery of the record. They are not counted first: that would shuffle them twice."""
-    kinds = " | ".join(f"if({what}, {1 << n}, 0)" for n, what in enumerate(KINDS.values()))
+    """Every delivery of each record. They are not counted before the union, because that would shuffle them twice."""
+    mask = " | ".join(f"if({condition}, {1 << n}, 0)" for n, condition in enumerate(READER_KINDS.values()))
     return s["polls"].selectExpr(
         *("run", "tp", "offset"),
-        f"{kinds} as readers",
+        f"{mask} as readers",
         f"if({PROMISED}, return_ns, null) as promised_ns",
         f"if(role = '{Role.OBSERVER.value}', 1L, 0L) as observed",
         NAME,
@@ -131,23 +154,30 @@ def _deliveries(s: Sources) -> DataFrame:
 
 
 def _was_read(kind: str) -> str:
-    """Whether some delivery was to a reader of that kind."""
-    return f"coalesce(readers & {1 << list(KINDS).index(kind)} != 0, false)"
+    """SQL that is true if a reader of this kind received the record."""
+    return f"coalesce(readers & {1 << list(READER_KINDS).index(kind)} != 0, false)"
 
 
-def make_suspected(positions: DataFrame, runs: DataFrame) -> DataFrame:
-    """Every record of which some delivery may be wrong; few, in most runs none.
+def make_suspected(log_entries: DataFrame, runs: DataFrame) -> DataFrame:
+    """Select the records of which a delivery may be wrong. Most runs have none.
 
-    run, tp, offset; of the position: stored (the value in the final read), fate, marker_ms, acks, differ, first_open;
-    wall_ms; and what may be wrong with it: uncommitted (its fate is abort or open, or its marker was written after a
-    promised delivery), above (a promised one, above the first open record), vanished (the final reader read past it and
-    was not given it).
+    Columns:
+        run, tp, offset
+        stored: the value in the final read
+        fate, marker_ms, acks, values_differ, first_open: see `make_log_entries`
+        wall_ms: the wall clock at run time 0
+        uncommitted: a reader that must see only committed records received it, and its fate is abort or open, or its
+            marker was written later
+        above: such a reader received it, and it is above the first open record
+        vanished: such a reader received it, and the final reader read past it without receiving it
     """
-    here = "held and promised and fate != 'plain'"
-    uncommitted = f"coalesce({here} and fate in ('abort', 'open'), false)"
-    early = f"coalesce({here} and fate = 'commit' and wall_ms + promised_ns / 1e6 < marker_ms, false)"
+    transactional = "held and promised and fate != 'plain'"
+    uncommitted = f"coalesce({transactional} and fate in ('abort', 'open'), false)"
+    early = (
+        f"coalesce({transactional} and fate = 'commit' and wall_ms + promised_ns / 1e6 < marker_ms, false)"
+    )
     return (
-        positions.join(broadcast(runs.select("run", "wall_ms")), on="run", how="left")
+        log_entries.join(broadcast(runs.select("run", "wall_ms")), on="run", how="left")
         .selectExpr(
             *("run", "tp", "offset"),
             "if(found, value, null) as stored",
@@ -161,6 +191,11 @@ def make_suspected(positions: DataFrame, runs: DataFrame) -> DataFrame:
 
 
 def make_deliveries(s: Sources, suspected: DataFrame) -> DataFrame:
-    """Every delivery of such a record: its columns, and op, n, value, role, promised, return_ns."""
+    """Make the table `deliveries`: every delivery of a suspected record.
+
+    Columns:
+        the columns of `suspected`
+        op, n, value, role, promised, return_ns: of the delivery
+    """
     columns = ["run", "tp", "offset", "op", "n", "value", "role", "promised", "return_ns"]
     return s["polls"].select(*columns).join(broadcast(suspected), on=["run", "tp", "offset"], how="inner")

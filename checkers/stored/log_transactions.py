@@ -1,9 +1,13 @@
-"""The transactions of the brokers' logs: by the transaction log, and by their markers.
+"""Make the tables `markers` and `log_transactions`: the transactions of the broker logs, found by their markers.
 
-Every partition that the transaction log lists in a transaction gets one marker of it. So of one producer id the first
-marker in a partition is of the first transaction that lists it, and so on, whatever the epochs and the clocks say.
-A coordinator that moved may write one again: where there are more markers than transactions, those that repeat the one
-before them are left out. Where the numbers differ all the same, nothing is said of that producer in that partition.
+A marker does not name its transaction, so markers are paired with the transactions of the transaction log. Every
+partition that the transaction log lists for a transaction gets one marker of it. Therefore the first marker of a
+producer id in a partition belongs to the first of its transactions that lists the partition, and so on. This needs no
+epochs and no clocks.
+
+A coordinator that moved may write a marker again. If there are more markers than transactions, markers that repeat the
+one before them are left out. If the numbers still differ, the producer's markers in that partition are not paired at
+all.
 """
 
 from pyspark.sql import DataFrame
@@ -13,21 +17,31 @@ from checkers.spark.joins import broadcast
 from checkers.stored.producers import COMPLETE, PREPARED, TRANSACTIONS_TOPIC
 from checkers.stored.sources import Sources, any_unjournaled
 
-SPAN = ("run", "log_tp", "log_offset")
-"""A transaction goes by the place at which the transaction log says that it is complete."""
+TRANSACTION_KEY = ("run", "log_tp", "log_offset")
+"""A transaction is identified by the position at which the transaction log says that it is complete."""
 FROM_THE_START = "(internal or log_start = 0)"
-"""All that the run wrote is there. An internal topic begins where the run found it, on a cluster that others use."""
+"""The log has all that the run wrote. An internal topic may begin later, because a shared cluster had it before the
+run.
+"""
 NTH = "partition by run, tp, producer_id"
 EARLIER = "(partition by run, group, tp order by log_offset rows between unbounded preceding and 1 preceding)"
 
 
 def make_markers(s: Sources, tps: DataFrame, states: DataFrame) -> DataFrame:
-    """The markers with their transactions: run, tp, marker_offset, producer_id, marker (commit, abort); of the
-    transaction: log_tp, log_offset (of its completion), transactional_id, decided (commit, abort), listed (how many
-    partitions the transaction log lists in it); doubtful (the pairing of the producer in the partition may be wrong).
+    """Make the table `markers`: each marker that could be paired, with its transaction.
 
-    A producer may have markers that repeat the one before. Then an equal number of markers and transactions may be a
-    coincidence, and a marker that contradicts its transaction proves nothing.
+    A producer may have markers that repeat the one before. Then equal numbers of markers and transactions may be a
+    coincidence, and a marker that contradicts its transaction proves nothing: the producer is doubtful in that
+    partition.
+
+    Columns:
+        run, tp, marker_offset, producer_id
+        marker: commit or abort
+        log_tp, log_offset: the completion of the transaction in the transaction log
+        transactional_id
+        decided: commit or abort, by the transaction log
+        listed: the number of partitions that the transaction log lists for the transaction
+        doubtful: the pairing of this producer in this partition may be wrong
     """
     doubtful = f"bool_or(marker != decided and not sure) over ({NTH})"
     return _paired(_markers(s, tps), _completions(tps, states)).selectExpr(
@@ -37,7 +51,7 @@ def make_markers(s: Sources, tps: DataFrame, states: DataFrame) -> DataFrame:
 
 
 def count_doubtful_producers(markers: DataFrame) -> DataFrame:
-    """By run: doubtful_producers, the number of producers and partitions whose markers are doubtful."""
+    """Count the pairs of producer and partition with doubtful markers: run, doubtful_producers."""
     return (
         markers.where("doubtful")
         .groupBy("run")
@@ -46,51 +60,65 @@ def count_doubtful_producers(markers: DataFrame) -> DataFrame:
 
 
 def select_markers(markers: DataFrame, runs: DataFrame) -> DataFrame:
-    """Select the markers of the transactions in `log_transactions`; the column journaled is of the run.
+    """Select the markers of the transactions that `log_transactions` has, and add `journaled` of the run.
 
-    A run without journals needs every transaction. A run with journals needs those that have a marker which
-    contradicts the transaction log: `torn-transaction` finds the rest by operations.
+    A run without journals needs every transaction. A run with journals needs only those with a marker that contradicts
+    the transaction log, because `torn-transaction` finds the rest by operations.
     """
     known = markers.where("not doubtful").drop("doubtful")
-    contradicted = known.where("marker != decided").select(*SPAN).distinct()
+    contradicted = known.where("marker != decided").select(*TRANSACTION_KEY).distinct()
     return (
         known.join(broadcast(runs.select("run", "journaled")), on="run", how="left")
-        .join(contradicted.selectExpr("*", "true as contradicted"), on=[*SPAN], how="left")
+        .join(contradicted.selectExpr("*", "true as contradicted"), on=[*TRANSACTION_KEY], how="left")
         .where("not journaled or contradicted")
         .drop("contradicted")
     )
 
 
 def make_log_transactions(
-    s: Sources, runs: DataFrame, tps: DataFrame, selected: DataFrame, positions: DataFrame
+    s: Sources, runs: DataFrame, tps: DataFrame, selected: DataFrame, log_entries: DataFrame
 ) -> DataFrame:
-    """The transactions of the `selected` markers: run, journaled (of the run); log_tp, log_offset (of its completion);
-    transactional_id, producer_id, decided (commit, abort); whole (the marker in each of its partitions is known; null:
-    it is not); records [tp, offset, topic, effect, output name, inputs, arbitrary (it may be of another input: several
-    are alike), op (its operation; null: it was not acknowledged)]; commits [tp, committed, first (up to where the group
-    had committed before), end (of the log of that partition; null: it is not here), group, log_tp, log_offset, effect,
-    op]; of the run: reads [tp] (of the stages that commit for a group; null: none does, or offset commits are gone).
+    """Make the table `log_transactions`: the transactions of the `selected` markers, with their records and offset
+    commits.
+
+    Columns:
+        run
+        journaled: every stage of the run keeps journals
+        log_tp, log_offset: the completion of the transaction in the transaction log
+        transactional_id, producer_id
+        decided: commit or abort, by the transaction log
+        whole: the marker in each of its partitions is known; null: not
+        records: array [tp, offset, topic, effect, output_name, inputs, arbitrary (several inputs have the same
+            correlation key, so it may belong to another one), op (its operation; null: it was not acknowledged)]
+        commits: array of offset commits [tp, committed, first (the offset that the group had committed before), end (of
+            the log of that partition; null: not stored), group, log_tp, log_offset, effect, op]
+        reads: array of the partitions that stages without journals read for a group; null: none, or offset commits are
+            gone
     """
-    of = selected.withColumnRenamed("tp", "in_tp")
+    markers = selected.withColumnRenamed("tp", "in_tp")
     unjournaled = any_unjournaled(s)
-    marked = positions.where("marker_offset is not null and commit is null and (found or internal)")
+    records_of_markers = log_entries.where(
+        "marker_offset is not null and commit is null and (found or internal)"
+    )
     if unjournaled:
-        marked = marked.join(_shared(s), on=["run", "topic", "correlation_key"], how="left")
+        records_of_markers = records_of_markers.join(
+            _shared(s), on=["run", "topic", "correlation_key"], how="left"
+        )
     else:
-        marked = marked.withColumn("arbitrary", F.lit(False))
-    records = marked.selectExpr(
+        records_of_markers = records_of_markers.withColumn("arbitrary", F.lit(False))
+    records = records_of_markers.selectExpr(
         "run",
         "tp as in_tp",
         "marker_offset",
         "struct(tp, offset, topic, fate as effect, output_name, coalesce(inputs, array()) as inputs, "
         "coalesce(arbitrary, false) as arbitrary, get(acks, 0).op as op) as record",
     )
-    united = records.unionByName(_commits(tps, positions), allowMissingColumns=True).unionByName(
-        of.select("run", "in_tp", "marker_offset"), allowMissingColumns=True
-    )  # with a transaction that wrote nothing
-    found = (
-        united.join(of, on=["run", "in_tp", "marker_offset"])
-        .groupBy(*SPAN)
+    united = records.unionByName(_commits(tps, log_entries), allowMissingColumns=True).unionByName(
+        markers.select("run", "in_tp", "marker_offset"), allowMissingColumns=True
+    )  # so that a transaction that wrote nothing has a row
+    transactions = (
+        united.join(markers, on=["run", "in_tp", "marker_offset"])
+        .groupBy(*TRANSACTION_KEY)
         .agg(
             F.expr("any_value(journaled) as journaled"),
             F.expr("any_value(transactional_id) as transactional_id"),
@@ -99,15 +127,20 @@ def make_log_transactions(
             F.expr("sort_array(collect_list(record)) as records"),
             F.expr("sort_array(collect_list(commit)) as commits"),
         )
-        .join(_whole(of), on=[*SPAN], how="left")
+        .join(_whole(markers), on=[*TRANSACTION_KEY], how="left")
     )
     if unjournaled:
-        return found.join(broadcast(_reads(s, runs, tps, positions)), on="run", how="left")
-    return found.withColumn("reads", F.expr("cast(null as array<int>)"))
+        return transactions.join(broadcast(_reads(s, runs, tps, log_entries)), on="run", how="left")
+    return transactions.withColumn("reads", F.expr("cast(null as array<int>)"))
 
 
 def transactions_of_operations(operations: DataFrame, markers: DataFrame) -> DataFrame:
-    """By operation and partition: run, op, tp; log_tp, log_offset, decided (of the transaction in the log)."""
+    """Find the transactions of the transaction log that each operation wrote to, by partition.
+
+    Columns:
+        run, op, tp
+        log_tp, log_offset, decided: of the transaction
+    """
     places = (
         "array_distinct(concat(transform(records, r -> struct(r.tp as tp, r.marker_offset as marker_offset)), "
         "transform(commits, c -> struct(c.log_tp as tp, c.marker_offset as marker_offset))))"
@@ -116,12 +149,12 @@ def transactions_of_operations(operations: DataFrame, markers: DataFrame) -> Dat
         operations.selectExpr("run", "op", f"inline({places})")
         .where("marker_offset is not null")
         .join(markers.where("not doubtful"), on=["run", "tp", "marker_offset"])
-        .select("run", "op", "tp", *SPAN[1:], "decided")
+        .select("run", "op", "tp", *TRANSACTION_KEY[1:], "decided")
     )
 
 
 def count_shared_producers(states: DataFrame) -> DataFrame:
-    """By run: shared_producers, the number of producer ids that belong to several transactional ids."""
+    """Count the producer ids that belong to several transactional ids: run, shared_producers."""
     return (
         states.where("producer_id >= 0")
         .groupBy("run", "producer_id")
@@ -133,10 +166,10 @@ def count_shared_producers(states: DataFrame) -> DataFrame:
 
 
 def count_merged_transactions(operations: DataFrame, markers: DataFrame) -> DataFrame:
-    """By run: merged, the number of its transactions in the log to which several operations wrote."""
+    """Count the transactions of the transaction log to which several operations wrote: run, merged."""
     return (
         transactions_of_operations(operations, markers)
-        .groupBy(*SPAN)
+        .groupBy(*TRANSACTION_KEY)
         .agg(F.expr("count(distinct op) as ops"))
         .where("ops > 1")
         .groupBy("run")
@@ -145,9 +178,12 @@ def count_merged_transactions(operations: DataFrame, markers: DataFrame) -> Data
 
 
 def count_markers(s: Sources, tps: DataFrame, states: DataFrame) -> DataFrame:
-    """run, tp, producer_id; markers (without those that repeat the one before), ended: how many transactions of the
-    producer that list the partition are complete, or are prepared and stay so. Of runs whose whole transaction log is
-    here.
+    """Count the markers of each producer in each partition, for runs whose whole transaction log is stored.
+
+    Columns:
+        run, tp, producer_id
+        markers: the number of markers, without those that repeat the one before
+        ended: the number of transactions that list the partition, and are complete or remain prepared
     """
     keys = ["run", "tp", "producer_id"]
     markers = _markers(s, tps).groupBy(*keys).agg(F.expr("max(many_own) as markers"))
@@ -166,7 +202,7 @@ def count_markers(s: Sources, tps: DataFrame, states: DataFrame) -> DataFrame:
 
 
 def _shared(s: Sources) -> DataFrame:
-    """What outputs of several inputs are about: which of them is of which input nobody knows."""
+    """The correlation keys of several inputs: it is not known which output belongs to which of them."""
     return (
         s["expected"]
         .where("correlation_key is not null")
@@ -179,13 +215,14 @@ def _shared(s: Sources) -> DataFrame:
 def _paired(markers: DataFrame, completions: DataFrame) -> DataFrame:
     """Pair the n-th marker with the n-th transaction, where their numbers are equal.
 
-    If not, markers that repeat the one before are left out. The column sure is false if they were counted.
+    If they are not equal, markers that repeat the one before are left out. `sure`: no marker repeats the one before, or
+    those that do are left out.
     """
-    by = ["run", "tp", "producer_id", "n", "many"]
-    named = markers.selectExpr(
+    keys = ["run", "tp", "producer_id", "n", "many"]
+    all_markers = markers.selectExpr(
         *("run", "tp", "producer_id", "marker_offset", "marker", "n", "many", "many = many_own as sure")
     )
-    fewer = markers.where("not again and many != many_own").selectExpr(
+    without_repeats = markers.where("not again and many != many_own").selectExpr(
         *(
             "run",
             "tp",
@@ -197,30 +234,36 @@ def _paired(markers: DataFrame, completions: DataFrame) -> DataFrame:
             "true as sure",
         )
     )
-    return named.unionByName(fewer).join(completions, on=by)
+    return all_markers.unionByName(without_repeats).join(completions, on=keys)
 
 
-def _whole(of: DataFrame) -> DataFrame:
-    """The transactions of which the marker in each of their partitions is known."""
+def _whole(markers: DataFrame) -> DataFrame:
+    """The transactions whose marker in each of their partitions is known."""
     return (
-        of.groupBy(*SPAN)
+        markers.groupBy(*TRANSACTION_KEY)
         .agg(F.expr("count(distinct in_tp) = any_value(listed) as whole"))
         .where("whole")
-        .select(*SPAN, "whole")
+        .select(*TRANSACTION_KEY, "whole")
     )
 
 
 def _markers(s: Sources, tps: DataFrame) -> DataFrame:
-    """run, tp, producer_id, marker_offset, marker; n (its number in the partition, from 1), many (the number of the
-    producer's markers there); again (the producer's entry before it is the same marker); n_own, many_own: n and many
-    without markers that repeat the one before.
+    """Number the markers of each producer in each partition.
+
+    Columns:
+        run, tp, producer_id, marker_offset, marker
+        again: the producer's entry before it is the same marker
+        n, many: the number of this marker, from 1, and the count
+        n_own, many_own: the same, without markers that repeat the one before
     """
-    here = tps.where(f"logged and {FROM_THE_START} and topic != '{TRANSACTIONS_TOPIC}'").select("run", "tp")
+    partitions = tps.where(f"logged and {FROM_THE_START} and topic != '{TRANSACTIONS_TOPIC}'").select(
+        "run", "tp"
+    )
     before = f"lag(struct(marker, epoch)) over ({NTH} order by base_offset)"
     return (
         s["batches"]
         .where("leader and producer_id >= 0")
-        .join(broadcast(here), on=["run", "tp"])
+        .join(broadcast(partitions), on=["run", "tp"])
         .selectExpr("*", f"coalesce({before} = struct(marker, epoch), false) as again")
         .where("control and marker is not null")
         .selectExpr(
@@ -234,12 +277,12 @@ def _markers(s: Sources, tps: DataFrame) -> DataFrame:
 
 
 def _completions(tps: DataFrame, states: DataFrame) -> DataFrame:
-    """The same of the completed transactions that list the partition, in a transaction log that is whole."""
+    """Number the completed transactions of each producer that list the partition, in a whole transaction log."""
     return (
         states.where(f"state in {COMPLETE}")
         .join(broadcast(_whole_logs(tps)), on="run", how="left_semi")
         .selectExpr(
-            *SPAN,
+            *TRANSACTION_KEY,
             "transactional_id",
             "before.producer_id as producer_id",
             "if(state = 'CompleteCommit', 'commit', 'abort') as decided",
@@ -255,7 +298,7 @@ def _completions(tps: DataFrame, states: DataFrame) -> DataFrame:
 
 
 def _whole_logs(tps: DataFrame) -> DataFrame:
-    """The runs whose whole transaction log is here."""
+    """The runs whose whole transaction log is stored."""
     return (
         tps.where(f"topic = '{TRANSACTIONS_TOPIC}'")
         .groupBy("run")
@@ -265,16 +308,16 @@ def _whole_logs(tps: DataFrame) -> DataFrame:
     )
 
 
-def _commits(tps: DataFrame, positions: DataFrame) -> DataFrame:
+def _commits(tps: DataFrame, log_entries: DataFrame) -> DataFrame:
     """The offset commits within transactions: run, in_tp, marker_offset, commit."""
-    told = positions.where(
+    commits = log_entries.where(
         "commit.committed is not null and fate in ('commit', 'abort', 'plain')"
     ).selectExpr(
         *("run", "commit.group", "commit.tp", "tp as log_tp", "offset as log_offset", "marker_offset"),
         *("commit.committed", "fate as effect", "commit.op"),
     )
     return (
-        told.selectExpr(
+        commits.selectExpr(
             "*", f"coalesce(max(if(effect != 'abort', committed, null)) over {EARLIER}, 0L) as first"
         )
         .where("marker_offset is not null")
@@ -286,17 +329,17 @@ def _commits(tps: DataFrame, positions: DataFrame) -> DataFrame:
     )
 
 
-def _reads(s: Sources, runs: DataFrame, tps: DataFrame, positions: DataFrame) -> DataFrame:
-    """By run, the partitions that stages without journals read for a group, where no offset commit is gone.
+def _reads(s: Sources, runs: DataFrame, tps: DataFrame, log_entries: DataFrame) -> DataFrame:
+    """For each run, the partitions that stages without journals read for a group, if no offset commit is gone.
 
-    What is read by a group that commits offsets of a topic that its stage is not said to read is left out: its program
-    hands records on to itself, and an output comes in another transaction than the offset of its input. So is what a
-    stage reads that keeps its offsets elsewhere.
+    Two kinds of topics are left out, because an output may be in another transaction than the offset of its input: what
+    a stage reads that keeps its offsets elsewhere, and what a stage reads whose group also commits offsets of a topic
+    that the stage is not said to read (its program forwards records to itself).
     """
     whole = broadcast(runs.where("offsets_whole").select("run"))
     named = s["stages"].where("journaled = false and group is not null")
-    taken = (
-        positions.where("commit is not null")
+    committed_topics = (
+        log_entries.where("commit is not null")
         .selectExpr("run", "commit.group", "commit.tp")
         .distinct()
         .join(broadcast(tps.selectExpr("run", "tp", "topic as in_topic")), on=["run", "tp"])
@@ -304,11 +347,11 @@ def _reads(s: Sources, runs: DataFrame, tps: DataFrame, positions: DataFrame) ->
         .distinct()
     )
     read = named.select("run", "group", "in_topic")
-    on_its_own = taken.join(broadcast(read), on=["run", "group", "in_topic"], how="left_anti")
-    handing_on = named.join(
-        broadcast(on_its_own.select("run", "group").distinct()), on=["run", "group"], how="left_semi"
+    undeclared = committed_topics.join(broadcast(read), on=["run", "group", "in_topic"], how="left_anti")
+    forwarding = named.join(
+        broadcast(undeclared.select("run", "group").distinct()), on=["run", "group"], how="left_semi"
     )
-    elsewhere = s["stages"].where("journaled = false and group is null").unionByName(handing_on)
+    elsewhere = s["stages"].where("journaled = false and group is null").unionByName(forwarding)
     stages = named.join(whole, on="run").join(
         broadcast(elsewhere.select("run", "in_topic").distinct()), on=["run", "in_topic"], how="left_anti"
     )

@@ -1,4 +1,4 @@
-"""By operation: what its client was told, and what became of its records and its offsets."""
+"""Make the table `operations`: each operation with the fates of its records, offset commits and claims."""
 
 from pyspark.sql import DataFrame
 
@@ -9,7 +9,7 @@ from harness.model.vocabulary import Fate, Outcome
 
 REPORTED_END = f"""case when outcome = '{Outcome.OK.value}' and coalesce(asked != 'abort', true) then 'committed'
     when outcome in ('{Outcome.OK.value}', '{Outcome.FAIL.value}') then 'aborted' else 'unknown' end"""
-"""Of a row of `ops`: what its client was told of its end."""
+"""For a row of `ops`: the end that its client knows: committed, aborted, or unknown."""
 FATES = "concat(records.effect, commits.effect)"
 SETTLED = f"""case when operation.told != 'unknown' then operation.told
     when array_contains({FATES}, '{Fate.COMMIT.value}') then 'committed'
@@ -18,15 +18,17 @@ SETTLED = f"""case when operation.told != 'unknown' then operation.told
     when exists(records, r -> not r.logged and r.given) then 'committed'
     when size({FATES}) = 0 and (size(claims) = 0 or commits_logged) then 'none'
     else 'unknown' end"""
-"""How an operation ended: what its client was told, and what the log (else the final read) says if it was told
-nothing. `none`: it has left nothing where all that it may have left would be found: its records in the final read,
-its offset commits in their log.
+"""How an operation ended: as its client knows, or else by the log, or else by the final read.
+
+`none`: it left nothing, and what it may have left would be found: its records in the final read, its offset commits in
+the log.
 """
 
 
 CLAIMS_WITHOUT_COMMIT = """filter(claims, c -> array_contains(named_groups, c.group)
     and not exists(commits, m -> m.tp = c.tp and m.group = c.group))"""
-"""The claims of an operation whose offset commit is gone. Groups whose commits cannot be missed have none."""
+"""The claims of an operation whose offset commit is gone; empty for groups whose commits may not name their operation.
+"""
 OF_RUN = (
     "commits_logged",
     "named_groups",
@@ -36,24 +38,40 @@ OF_RUN = (
     "session_ms",
     "wall_ms",
 )
-"""What rules over operations need to know of their run."""
+"""Columns of `runs` that rules over operations need."""
 
 
 def make_operations(
-    s: Sources, runs: DataFrame, journals: DataFrame, positions: DataFrame, values: DataFrame
+    s: Sources, runs: DataFrame, journals: DataFrame, log_entries: DataFrame, attempts: DataFrame
 ) -> DataFrame:
-    """run, op, operation (its row in `ops`), told (committed, aborted, or unknown), transactional, settled
-    (committed, aborted, open, none, unknown), sound (its journal is unbroken); twice (the table ops has it twice);
-    of its run: the columns OF_RUN; records [n, value, tp, offset, acked, effect, abandoned, held, other (the position
-    holds another value), covered, passed, given, plain (it is in no transaction), marker_offset and marker_ms (of an
-    acknowledged one)]; commits [tp, committed, offset, log_tp, effect, transactional, group, marker_offset, marker_ms];
-    claims [group, tp, first, next]. A record without an acknowledged position has the position at which it was found:
-    it is held, and neither covered nor passed.
+    """Make the table `operations`: one row for each operation.
+
+    Columns:
+        run, op
+        operation: struct, its row of `ops` (see `_operations`)
+        twice: the table ops has it twice
+        told: the end that its client knows: committed, aborted, unknown
+        transactional: it has a transactional id
+        settled: how it ended: committed, aborted, open, none, unknown (see `SETTLED`)
+        sound: its journal is unbroken
+        the columns `OF_RUN` of its run
+        records: array [n, value, tp, offset, acked, effect, other (another value is at the acknowledged position),
+            abandoned, held, logged, covered, passed, visible, given, plain (not transactional), marker_offset and
+            marker_ms (null if it was not acknowledged)]. A record without acknowledged position has the position at
+            which it was found: held, but neither covered nor passed
+        commits: array of offset commits [tp, committed, log_tp, offset (in the log), effect, transactional, abandoned,
+            group, marker_offset, marker_ms]
+        claims: array of input ranges [group, tp, first, next]
     """
     united = _operations(s)
-    for part in (_acked(positions), _found(values), _commits(positions), _claims(s)):
+    for part in (
+        _acknowledged_records(log_entries),
+        _found_records(attempts),
+        _commits(log_entries),
+        _claims(s),
+    ):
         united = united.unionByName(part, allowMissingColumns=True)
-    told = (
+    aggregates = (
         "any_value(operation, true) as operation",
         "count(operation) > 1 as twice",
         "sort_array(collect_list(record)) as records",
@@ -62,7 +80,7 @@ def make_operations(
     )
     sound = journals.where("unbroken").select("run", "journal").distinct().selectExpr("*", "true as unbroken")
     return (
-        group(united, ("run", "op"), told)
+        group(united, ("run", "op"), aggregates)
         .where("operation is not null")
         .selectExpr("*", "operation.journal")
         .join(broadcast(runs.select("run", *OF_RUN)), on="run", how="left")
@@ -78,21 +96,21 @@ def make_operations(
 
 
 def _operations(s: Sources) -> DataFrame:
-    """What its client told of each."""
+    """The rows of `ops`, with the end that the client knows as `told`."""
     columns = "journal, f, stage, fenced, group, transactional_id, txn, outcome, asked, call_ns, commit_ns, return_ns"
     return s["ops"].selectExpr("run", "op", f"struct({columns}, {REPORTED_END} as told) as operation")
 
 
 def _claims(s: Sources) -> DataFrame:
-    """The inputs that it claims to have gone beyond."""
+    """The input ranges that operations claim."""
     return s["claims"].selectExpr("run", "op", "struct(group, tp, first, next) as claim")
 
 
-def _acked(positions: DataFrame) -> DataFrame:
-    """Its records that were acknowledged, each in the place that its client was told."""
-    # The position holds what was sent there, or a record of which nothing is known.
+def _acknowledged_records(log_entries: DataFrame) -> DataFrame:
+    """The acknowledged records of operations, each at the position that the client was told."""
+    # The position has the value that was sent there, or the final reader received nothing there.
     fits = "(not found or value <=> ack.value)"
-    return positions.selectExpr("*", "explode(acks) as ack").selectExpr(
+    return log_entries.selectExpr("*", "explode(acks) as ack").selectExpr(
         "run",
         "ack.op",
         f"""struct(
@@ -110,10 +128,10 @@ def _acked(positions: DataFrame) -> DataFrame:
     )
 
 
-def _found(values: DataFrame) -> DataFrame:
-    """Its records without such a place, each where it was found."""
+def _found_records(attempts: DataFrame) -> DataFrame:
+    """The records of operations without an acknowledged position, each where it was found."""
     return (
-        values.where("send is not null and send.offset is null")
+        attempts.where("send is not null and send.offset is null")
         .selectExpr("run", "value", "send", "explode(places) as place")
         .selectExpr(
             "run",
@@ -134,9 +152,9 @@ def _found(values: DataFrame) -> DataFrame:
     )
 
 
-def _commits(positions: DataFrame) -> DataFrame:
-    """Its offset commits, as they stand in the logs."""
-    return positions.where("commit.op is not null").selectExpr(
+def _commits(log_entries: DataFrame) -> DataFrame:
+    """The offset commits of operations, as the logs have them."""
+    return log_entries.where("commit.op is not null").selectExpr(
         "run",
         "commit.op",
         f"""struct(

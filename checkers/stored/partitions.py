@@ -1,4 +1,6 @@
-"""By partition: what the log holds of it, how far it was read, and what its readers promise; by topic the same."""
+"""Make the tables `tps` and `topics`: for each partition, what its log covers and how far it was read; for each topic
+the same.
+"""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -10,7 +12,7 @@ from checkers.stored.tally import EMPTY, Row, Tally
 from harness.model.vocabulary import Fate, Guarantee, Isolation, OffsetTracking, Role
 
 Place = tuple[int, int]
-"""A run, and a partition of it."""
+"""Run and partition."""
 _i64 = pa.int64()
 TPS = pa.schema(
     [
@@ -40,7 +42,7 @@ TOPICS = pa.schema(
 
 
 def effective(fate: str) -> str:
-    """What a record's fate amounts to: commit (plain too), abort, open; null where there is no log."""
+    """SQL for the effect of a record with this fate: commit (also for plain), abort, open; null without a log."""
     return f"if({fate} = '{Fate.PLAIN.value}', '{Fate.COMMIT.value}', {fate})"
 
 
@@ -52,60 +54,80 @@ def rows_of_tps(
     runs: Sequence[Row] = (),
     raw: Tally | None = None,
 ) -> list[Row]:
-    """run, tp, topic, partition, internal, is_input; compacts (its topic is compacted), compacted (and records may be
-    gone: not every offset is in the leader's log); sums_alone (sums are expected in it, and no outputs); owing (for
-    each stage that reads it, the expectation states what its inputs must lead to); unasked [topic] (of the run: the
-    topics whose outputs need not be due); within_transactions (programs without journals must write it in transactions
-    alone); ordered (every stage that reads it promises order); each (a stage takes its records in any order, and
-    marks each as done); lenient [stage] (of the run: those that promise an effect at least once); logged (the
-    leader's log is here and whole), log_start, log_end, high_watermark, followers (how many other replicas are here),
-    unreadable [broker, log_end, high_watermark] (one of them that is damaged, and cannot be read up to its high
-    watermark); for the final readers rc (read committed) and ru: rc_first (where they began, or where the log begins,
-    if that is higher), rc_next, rc_end (came to the sentinel), ru_first, ru_next, ru_end.
+    """Make the rows of the table `tps`: one for each partition.
+
+    Columns:
+        run, tp, topic, partition
+        internal: the topic is Kafka's own
+        is_input: a stage reads the topic
+        ordered: every stage that reads it promises to keep the order
+        each: a stage may take its records in any order, and commits each of them
+        compacts: the topic is compacted
+        compacted: and records may be gone, because the leader's log does not have every offset
+        sums_alone: sums are expected in the topic, and no outputs
+        owing: for each stage that reads it, it is known what its inputs must lead to
+        unasked: of the run: array of the topics in which a record need not be an expected output
+        within_transactions: programs without journals must write to the topic only in transactions
+        allows_duplicates: of the run: array of the stages that promise at least once; null: none
+        logged: the leader's log is stored, and not damaged
+        whole, holes: the log has every offset from 0 on; the number of offsets that it lacks (rows only, not in `TPS`)
+        log_start, log_end, high_watermark: of the leader's log
+        followers: the number of other replicas that are stored
+        unreadable: [broker, log_end, high_watermark] of a damaged follower that cannot be read up to its high watermark
+        rc_first: where the final read-committed reader began, or where the log begins, if that is higher
+        rc_next: the offset after its last read
+        rc_end: it reached the sentinel
+        ru_first, ru_next, ru_end: the same for the final read-uncommitted reader
+
+    Args:
+        partitions, replicas, ends, stages, runs: rows of the recorded tables
+        raw: counts of the recorded tables
     """
-    logs, readers = _by_place(replicas), _by_place(ends)
+    logs, readers = _by_partition(replicas), _by_partition(ends)
     stages, raw = list(stages), raw or EMPTY
-    read, allows_duplicates = _input_topics(stages), _lenient(stages)
-    free = {(one["run"], stage) for one in runs for stage in one["free_stages"]}
+    input_topics, allows_duplicates = _input_topics(stages), _at_least_once_stages(stages)
+    free = {(run["run"], stage) for run in runs for stage in run["free_stages"]}
     owing = _owing(stages, free, raw)
-    unasked = {one["run"]: _unasked(one, raw) for one in runs}
+    unasked = {run["run"]: _unasked(run, raw) for run in runs}
     within = {
-        (one["run"], topic) for one in runs if not one["journaled"] for topic in one["transactional_topics"]
+        (run["run"], topic) for run in runs if not run["journaled"] for topic in run["transactional_topics"]
     }
     rows: list[Row] = []
-    for one in partitions:
-        place = (one["run"], one["tp"])
-        log = _log(logs.get(place, ()))
-        edges = _reach(readers.get(place, ()), log["log_start"] if log["logged"] else None)
-        of_topic = read.get((one["run"], one["topic"]), {"is_input": False, "ordered": False, "each": False})
-        topic = one["run"], one["topic"]
+    for partition in partitions:
+        key = (partition["run"], partition["tp"])
+        log = _log(logs.get(key, ()))
+        reads = _final_reads(readers.get(key, ()), log["log_start"] if log["logged"] else None)
+        promises = input_topics.get(
+            (partition["run"], partition["topic"]), {"is_input": False, "ordered": False, "each": False}
+        )
+        topic = partition["run"], partition["topic"]
         rows.append(
             {
-                **one,
+                **partition,
                 **log,
-                **edges,
-                **of_topic,
-                "compacts": one["compacted"],
-                "compacted": bool(one["compacted"]) and not log["whole"],
-                "sums_alone": one["topic"] in raw.texts(one["run"], "sums")
-                and one["topic"] not in raw.texts(one["run"], "due"),
+                **reads,
+                **promises,
+                "compacts": partition["compacted"],
+                "compacted": bool(partition["compacted"]) and not log["whole"],
+                "sums_alone": partition["topic"] in raw.texts(partition["run"], "sums")
+                and partition["topic"] not in raw.texts(partition["run"], "due"),
                 "owing": topic in owing,
                 "within_transactions": topic in within,
-                "allows_duplicates": allows_duplicates.get(one["run"]),
-                "unasked": unasked.get(one["run"], []),
+                "allows_duplicates": allows_duplicates.get(partition["run"]),
+                "unasked": unasked.get(partition["run"], []),
             }
         )
     return rows
 
 
 def _unasked(run: Row, raw: Tally) -> list[str]:
-    """The topics whose records need not be outputs that are due: those of sums, and tables that no input leads to."""
-    apart = set(run["tables"]) - set(raw.texts(run["run"], "due"))
-    return sorted({*raw.texts(run["run"], "sums"), *apart})
+    """The topics with sums, and the tables of databases that no input leads to."""
+    unexpected_tables = set(run["tables"]) - set(raw.texts(run["run"], "due"))
+    return sorted({*raw.texts(run["run"], "sums"), *unexpected_tables})
 
 
 def _owing(stages: Iterable[Row], free: Collection[tuple[int, str]], raw: Tally) -> set[tuple[int, str]]:
-    """The input topics of which the expectation speaks for every stage that reads them."""
+    """The input topics for which every stage that reads them has expected outputs."""
     readers: dict[tuple[int, str], list[str]] = defaultdict(list)
     for stage in stages:
         readers[stage["run"], stage["in_topic"]].append(stage["stage"])
@@ -116,111 +138,127 @@ def _owing(stages: Iterable[Row], free: Collection[tuple[int, str]], raw: Tally)
     }
 
 
-def _by_place(rows: Iterable[Row]) -> Mapping[Place, list[Row]]:
-    found: dict[Place, list[Row]] = defaultdict(list)
+def _by_partition(rows: Iterable[Row]) -> Mapping[Place, list[Row]]:
+    by_partition: dict[Place, list[Row]] = defaultdict(list)
     for row in rows:
-        found[row["run"], row["tp"]].append(row)
-    return found
+        by_partition[row["run"], row["tp"]].append(row)
+    return by_partition
 
 
-OF_A_LOG = ("log_start", "log_end", "high_watermark")
+LOG_RANGE = ("log_start", "log_end", "high_watermark")
 
 
 def _log(replicas: Iterable[Row]) -> Row:
-    """How far the log of the one leader goes, and a follower that cannot be read to the end."""
+    """The range of the leader's log, and a follower that cannot be read to its end."""
     leaders: list[Row] = [
-        {"logged": one["damaged"] is None, **_part(one, OF_A_LOG), **_held(one)}
-        for one in replicas
-        if one["leader"]
+        {"logged": replica["damaged"] is None, **_select(replica, LOG_RANGE), **_gaps(replica)}
+        for replica in replicas
+        if replica["leader"]
     ]
-    followers = [one for one in replicas if not one["leader"]]
-    short = [_part(one, ("broker", "log_end", "high_watermark")) for one in followers if _is_short(one)]
-    log = min(leaders or [{"logged": False, **dict.fromkeys(OF_A_LOG), **_held({})}], key=_order)
+    followers = [replica for replica in replicas if not replica["leader"]]
+    short = [
+        _select(replica, ("broker", "log_end", "high_watermark"))
+        for replica in followers
+        if _is_short(replica)
+    ]
+    log = min(leaders or [{"logged": False, **dict.fromkeys(LOG_RANGE), **_gaps({})}], key=_null_first)
     return {
         **log,
         "followers": len(followers),
-        "unreadable": min(short, key=_order, default=None),
+        "unreadable": min(short, key=_null_first, default=None),
     }
 
 
-def _held(replica: Row) -> Row:
+def _gaps(replica: Row) -> Row:
     return {"whole": replica.get("whole", False), "holes": replica.get("holes", 0)}
 
 
 def _is_short(replica: Row) -> bool:
-    """A torn tail above the high watermark is what a killed broker may leave: Kafka cuts it off."""
+    """A damaged tail above the high watermark is no loss: a killed broker may leave it, and Kafka cuts it off."""
     end, mark = replica["log_end"], replica["high_watermark"]
     return replica["damaged"] is not None and (end is None or mark is None or end < mark)
 
 
-def _reach(ends: Iterable[Row], start: int | None) -> Row:
-    """How far the final readers came, one of each isolation level."""
-    found: dict[str, Any] = {}
+def _final_reads(ends: Iterable[Row], start: int | None) -> Row:
+    """The range that the final reader of each isolation level read."""
+    columns: dict[str, Any] = {}
     for name, level in (("rc", Isolation.READ_COMMITTED), ("ru", Isolation.READ_UNCOMMITTED)):
-        own = [one for one in ends if one["role"] != Role.OBSERVER.value and one["isolation"] == level.value]
-        came = min((_part(one, ("first", "next", "sentinel_offset")) for one in own), key=_order, default={})
-        firsts = [first for first in (came.get("first"), start) if first is not None]
-        found[f"{name}_first"] = max(firsts, default=None)
-        found[f"{name}_next"] = came.get("next")
-        found[f"{name}_end"] = came.get("sentinel_offset") is not None
-    return found
+        of_level = [
+            row for row in ends if row["role"] != Role.OBSERVER.value and row["isolation"] == level.value
+        ]
+        reached = min(
+            (_select(row, ("first", "next", "sentinel_offset")) for row in of_level),
+            key=_null_first,
+            default={},
+        )
+        firsts = [first for first in (reached.get("first"), start) if first is not None]
+        columns[f"{name}_first"] = max(firsts, default=None)
+        columns[f"{name}_next"] = reached.get("next")
+        columns[f"{name}_end"] = reached.get("sentinel_offset") is not None
+    return columns
 
 
-def _part(row: Row, names: Iterable[str]) -> Row:
+def _select(row: Row, names: Iterable[str]) -> Row:
     return {name: row[name] for name in names}
 
 
-def _order(row: Row) -> list[tuple[bool, Any]]:
-    """By the columns in their order, null first."""
+def _null_first(row: Row) -> list[tuple[bool, Any]]:
+    """Sort by the columns in their order, null first."""
     return [(value is not None, value if value is not None else 0) for value in row.values()]
 
 
 def _input_topics(stages: Iterable[Row]) -> Mapping[tuple[int, str], Row]:
-    """By topic that a stage reads, what its stages promise."""
+    """For each topic that stages read, what they promise."""
     readers: dict[tuple[int, str], list[Row]] = defaultdict(list)
     for stage in stages:
         readers[stage["run"], stage["in_topic"]].append(stage)
     return {
         topic: {
             "is_input": True,
-            "ordered": all(stage["ordered"] for stage in of),
-            "each": any(stage["positions"] == OffsetTracking.EACH.value for stage in of),
+            "ordered": all(stage["ordered"] for stage in of_topic),
+            "each": any(stage["positions"] == OffsetTracking.EACH.value for stage in of_topic),
         }
-        for topic, of in readers.items()
+        for topic, of_topic in readers.items()
     }
 
 
-def _lenient(stages: Iterable[Row]) -> Mapping[int, list[str]]:
-    """By run, the stages whose own guarantee permits that an input takes effect more than once."""
-    found: dict[int, set[str]] = defaultdict(set)
+def _at_least_once_stages(stages: Iterable[Row]) -> Mapping[int, list[str]]:
+    """For each run, the stages whose guarantee permits that an input takes effect more than once."""
+    by_run: dict[int, set[str]] = defaultdict(set)
     for stage in stages:
         if stage["guarantee"] == Guarantee.AT_LEAST_ONCE.value:
-            found[stage["run"]].add(stage["stage"])
-    return {run: sorted(names) for run, names in found.items()}
+            by_run[stage["run"]].add(stage["stage"])
+    return {run: sorted(names) for run, names in by_run.items()}
 
 
 def rows_of_topics(tps: Iterable[Row], raw: Tally) -> list[Row]:
-    """run, topic; of all its partitions together: topic_rc_end, topic_ru_end, topic_logged,
-    topic_whole (none of them is compacted, or begins above 0);
-    announced (somebody has announced a send to it); named (outputs that name their inputs are due in it, of stages
-    without journals).
+    """Make the rows of the table `topics`: one for each topic that is not Kafka's own.
+
+    Columns:
+        run, topic
+        topic_rc_end, topic_ru_end, topic_logged: `rc_end`, `ru_end`, `logged` hold for all partitions
+        topic_whole: no partition is compacted or begins above offset 0
+        announced: a journal announces a send to it
+        named: outputs that name their inputs are expected in it from stages without journals
     """
-    of: dict[tuple[int, str], list[Row]] = defaultdict(list)
+    by_topic: dict[tuple[int, str], list[Row]] = defaultdict(list)
     for tp in tps:
         if not tp["internal"]:
-            of[tp["run"], tp["topic"]].append(tp)
+            by_topic[tp["run"], tp["topic"]].append(tp)
     return [
         {
             "run": run,
             "topic": topic,
-            **{f"topic_{name}": all(tp[name] for tp in its) for name in ("rc_end", "ru_end", "logged")},
-            "topic_whole": all(not tp["compacted"] and not _begins_late(tp) for tp in its),
+            **{
+                f"topic_{name}": all(tp[name] for tp in partitions) for name in ("rc_end", "ru_end", "logged")
+            },
+            "topic_whole": all(not tp["compacted"] and not _begins_above_zero(tp) for tp in partitions),
             "announced": topic in raw.texts(run, "sends"),
             "named": topic in raw.texts(run, "named"),
         }
-        for (run, topic), its in of.items()
+        for (run, topic), partitions in by_topic.items()
     ]
 
 
-def _begins_late(tp: Row) -> bool:
+def _begins_above_zero(tp: Row) -> bool:
     return any(tp[first] for first in ("rc_first", "ru_first"))

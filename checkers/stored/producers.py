@@ -1,4 +1,4 @@
-"""By producer: what the leaders' logs say of its batches, and the transaction log of its transactions."""
+"""Make the tables `batches` and `states`: the leaders' data batches, and the records of the transaction log."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -10,31 +10,42 @@ from harness.model.vocabulary import Fate
 
 TRANSACTIONS_TOPIC = "__transaction_state"
 LATE_MS = 30_000
-"""How long beyond its own time-out a transaction may stay listed as ongoing: twice Kafka's default
-clean-up interval (10 s), and a margin for a coordinator that moves."""
+"""How long after its own time-out a transaction may still be listed as ongoing, in ms.
+
+It is twice Kafka's default clean-up interval (10 s), and a margin for a coordinator that moves.
+"""
 PREPARED = ("PrepareCommit", "PrepareAbort")
 COMPLETE = ("CompleteCommit", "CompleteAbort")
 PENDING_STATES = ("Ongoing", *PREPARED)
 LISTED = f"""state in {PENDING_STATES} and array_contains(tps, tp)
     and not coalesce(state = 'Ongoing' and start_ms + timeout_ms + {LATE_MS} < end_ms, false)"""
-"""Of a batch: the transaction log lists its transaction as under way, and not for too long."""
+"""For a batch: the transaction log lists its transaction as pending, and not for too long."""
 ABANDONED = f"(fate = '{Fate.OPEN.value}' and coalesce(judgeable, false) and not coalesce({LISTED}, false))"
-"""Open after quiescence, and not listed as under way, or for too long."""
+"""Open after the end of the run, and the transaction log does not list it as pending, or for too long."""
 QUIET = ("run", "judgeable", "end_ms")
-"""Of the table `runs`: what the batches and states of a run are weighed with."""
+"""Columns of `runs` that decide whether a batch or state of the run is late."""
 
 
 def make_batches(s: Sources, tps: DataFrame, runs: DataFrame) -> DataFrame:
-    """The leader's data batches: run, tp, base_offset, last_offset, producer_id, epoch, base_sequence,
-    transactional, fate; the marker that decided (marker_offset, marker_epoch, marker_ms, marker_coordinator_epoch);
-    abandoned (open, and the transaction log does not list it as under way, or has done so for too long). Of its
-    producer id in this partition: epoch_before (the highest epoch below it), entry_before (the batch or marker just
-    below it), marker_next (if a marker stands just above it), batch_before (the data batch below it), markers (how
-    many there are in all). internal, compacted, log_start, high_watermark: of the partition.
+    """Make the table `batches`: the leaders' data batches with their fates.
+
+    Columns:
+        run, tp, base_offset, last_offset, producer_id, epoch, base_sequence, transactional
+        fate: commit, abort, open, or plain (not transactional)
+        marker_offset, marker_epoch, marker_ms, marker_coordinator_epoch: the marker that ended its transaction; null:
+            none
+        epoch_before: the highest epoch of the producer id below it in the partition
+        entry_before: the batch or marker of the producer id just below it
+        marker_next: the marker of the producer id just above it; null: a batch is
+        batch_before: the data batch of the producer id below it
+        markers: the number of markers of the producer id in the partition
+        internal, compacted, log_start, high_watermark: of the partition
+        state: the last record of the producer id in the transaction log [transactional_id, state, state_epoch, tps]
+        abandoned: see `ABANDONED`
     """
     state = "struct(transactional_id, state, state_epoch, tps) as state"
     return (
-        _fated(s, tps)
+        _with_fates(s, tps)
         .join(broadcast(_last_states(s)), on=["run", "producer_id"], how="left")
         .join(broadcast(runs.select(*QUIET)), on="run", how="left")
         .selectExpr(
@@ -51,20 +62,20 @@ def make_batches(s: Sources, tps: DataFrame, runs: DataFrame) -> DataFrame:
     )
 
 
-def _fated(s: Sources, tps: DataFrame) -> DataFrame:
-    """Every data batch with its neighbours of the same producer, and what the next marker made of it."""
-    of = "partition by run, tp, producer_id"
-    upwards = f"({of} order by base_offset)"
-    above = f"({of} order by base_offset desc rows between unbounded preceding and 1 preceding)"
-    below = f"({of} order by base_offset rows between unbounded preceding and 1 preceding)"
+def _with_fates(s: Sources, tps: DataFrame) -> DataFrame:
+    """Every data batch with its neighbours of the same producer, and the fate that the next marker gave it."""
+    window = "partition by run, tp, producer_id"
+    upwards = f"({window} order by base_offset)"
+    above = f"({window} order by base_offset desc rows between unbounded preceding and 1 preceding)"
+    below = f"({window} order by base_offset rows between unbounded preceding and 1 preceding)"
     marker = "struct(marker as type, base_offset as offset, epoch, max_timestamp_ms as ms, coordinator_epoch)"
     marker = f"if(marker is not null, {marker}, null)"
     entry = "struct(epoch, base_offset as offset, marker, coordinator_epoch)"
     data = "if(not control, struct(epoch, base_sequence, base_offset, last_offset), null)"
-    here = tps.where(f"logged and topic != '{TRANSACTIONS_TOPIC}'").select(
+    partitions = tps.where(f"logged and topic != '{TRANSACTIONS_TOPIC}'").select(
         "run", "tp", "internal", "compacted", "log_start", "high_watermark"
     )
-    entries = s["batches"].where("leader").join(broadcast(here), on=["run", "tp"], how="inner")
+    entries = s["batches"].where("leader").join(broadcast(partitions), on=["run", "tp"], how="inner")
     return (
         coalesce_if_single(entries)
         .selectExpr(
@@ -74,7 +85,7 @@ def _fated(s: Sources, tps: DataFrame) -> DataFrame:
             f"lag({entry}) over {upwards} as entry_before",
             f"lead({marker}) over {upwards} as marker_next",
             f"last({data}, true) over {below} as batch_before",
-            f"count(marker) over ({of}) as markers",
+            f"count(marker) over ({window}) as markers",
         )
         .where("not control")
         .selectExpr(
@@ -85,22 +96,27 @@ def _fated(s: Sources, tps: DataFrame) -> DataFrame:
 
 
 def make_states(s: Sources, runs: DataFrame) -> DataFrame:
-    """The transaction log, record by record: run, log_tp, log_offset, transactional_id, producer_id, epoch,
-    state, tps, timeout_ms, start_ms, update_ms; before, before_2, before_3 (the three that its
-    transactional id had before it); last (none comes after it); late (it stays in a Prepare state long after
-    the run had come to rest).
+    """Make the table `states`: the records of the transaction log.
 
-    A record that says the same as the one before it is left out: a coordinator writes a state again when
-    its first attempt was not confirmed.
+    A record that repeats the one before it is left out: a coordinator writes a state again if its first attempt was not
+    confirmed.
+
+    Columns:
+        run, log_tp, log_offset, transactional_id, producer_id, epoch, state, tps, timeout_ms, start_ms, update_ms
+        before, before_2, before_3: the three earlier records of the transactional id
+        last: the transactional id has no later record
+        late: it remained in a Prepare state until long after the end of the run
     """
     by_id = "(partition by run, transactional_id order by log_offset)"  # all of an id are in one partition
     row = "struct(log_tp, log_offset, producer_id, epoch, state, tps, update_ms)"
-    again = " and ".join(f"before.{one} <=> {one}" for one in ("state", "producer_id", "epoch", "tps"))
+    repeats = " and ".join(
+        f"before.{column} <=> {column}" for column in ("state", "producer_id", "epoch", "tps")
+    )
     late = f"last and judgeable and state in {PREPARED} and update_ms + {LATE_MS} < end_ms"
     return (
         s["transactions"]
         .selectExpr("*", f"lag({row}) over {by_id} as before")
-        .where(f"not ({again})")
+        .where(f"not ({repeats})")
         .drop("before")
         .selectExpr(
             "*",
@@ -119,7 +135,7 @@ def make_states(s: Sources, runs: DataFrame) -> DataFrame:
 
 
 def _last_states(s: Sources) -> DataFrame:
-    """By run and producer id, the last word of the transaction log."""
+    """For each producer id, its last record in the transaction log."""
     row = "struct(log_offset, transactional_id, state, epoch, tps, timeout_ms, start_ms)"
     last = s["transactions"].groupBy("run", "producer_id").agg(F.expr(f"max_by({row}, log_offset) as last"))
     return last.selectExpr(

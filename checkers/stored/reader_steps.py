@@ -1,16 +1,16 @@
-"""By partition and process: how each process moved through a partition, as sender and as consumer.
+"""Make the table `reader_steps`: how each process moved through each partition, as sender and as reader.
 
-The steps inside one operation are compared first, and of each operation and partition only the first and the
-last record goes on, so that what is sorted by process is small. What the final read-committed reader was
-given, but for the sentinels, in the order of the offsets, is the log whose order is known; the *index* of an
-offset is how many of those records stand at or below it. A consumer that went from one index to the next but
-one has skipped a record; where the final reader has not come nothing is said, nor of the final readers
-themselves.
+Of the records of one operation in one partition only the first and the last are compared with other operations. The
+steps in between are compared inside the operation first, so that little is sorted by process.
 
-A consumer may move otherwise than onwards when its partition was taken or given, and when one of its own
-operations did not commit: it must then go back. From there a new *stretch* begins, and steps are compared
-inside one stretch only. A rebalance happens while a poll is under way, so of the first poll after one nothing
-is said either. Where inputs may be taken in any order nothing is said at all.
+The *index* of an offset is the number of visible records at or below it. Visible are the records that the final
+read-committed reader received, without sentinels. A reader that goes from one index to the next but one has skipped a
+record. Above the end of the final read nothing is compared, and the final readers themselves are not checked.
+
+A reader may go back or jump after a partition was assigned or revoked, and must go back after one of its operations did
+not commit. From there a new *stretch* begins, and steps are compared only inside a stretch. A rebalance happens during
+a poll, so the first poll after one is not compared either. If inputs of a partition may be taken in any order, it is
+left out.
 """
 
 from pyspark.sql import DataFrame
@@ -21,72 +21,81 @@ from checkers.stored.sources import Sources
 from harness.model.vocabulary import Role
 
 ASSIGNED, DELIVERED, TOOK, COMMITTED, ENDED = range(5)
-"""What a row is of, in the order in which they count at the same time."""
+"""Kinds of rows, in the order in which rows of the same time count."""
 ENDS = (ASSIGNED, ENDED)
 NEVER = (1 << 63) - 1
-PLACE = ("run", "tp")
+PARTITION = ("run", "tp")
 SKIPPED = f"""case when kind = {COMMITTED} then index - given
     when inside then index - before.index - (many - 1) else below - before.index end"""
-"""How many visible records stand between a row and what its process was given before."""
-ACT, POLLED = f"kind = {DELIVERED}", f"(kind = {DELIVERED} and not sent)"
-"""A row is of a record that was sent or given; and of one that was given."""
+"""The number of visible records between a row and the record that its process received before."""
+SENT_OR_RECEIVED, RECEIVED = f"kind = {DELIVERED}", f"(kind = {DELIVERED} and not sent)"
+"""Conditions: a record was sent or received; a record was received."""
 REBALANCED = f"coalesce(begun.kind = {ASSIGNED}, false)"
-"""Its stretch began when the partition was given or taken."""
-CALM = f"({POLLED} and not begins and not ({REBALANCED} and before.op = first_op))"
-"""Whether a step is judged: not if it or the one before may be of the poll in which a rebalance happened."""
+"""The stretch began with an assignment or a revocation."""
+CALM = f"({RECEIVED} and not begins and not ({REBALANCED} and before.op = first_op))"
+"""The step is compared: neither it nor the one before can belong to the poll in which a rebalance happened."""
 LOWER = "if(inside, back is not null, offset <= before.offset)"
-"""The step goes back, or stays where it was."""
+"""The step goes back or repeats the offset."""
 MOVES = {
     "skip": "calm and (not inside or back is null) and skipped > 0",
     "back": "calm and lower",
-    "start": f"{POLLED} and begins and {REBALANCED} and begun.gained and not coalesce(lost_ns >= call_ns, false)",
+    "start": f"{RECEIVED} and begins and {REBALANCED} and begun.gained and not coalesce(lost_ns >= call_ns, false)",
     "ahead": f"kind = {COMMITTED} and skipped > 0",
-    "send-back": f"{ACT} and sent and not begins and lower",
-    "mixed": f"{POLLED} and not coalesce(inside, false) and f != 'poll'",
+    "send-back": f"{SENT_OR_RECEIVED} and sent and not begins and lower",
+    "mixed": f"{RECEIVED} and not coalesce(inside, false) and f != 'poll'",
 }
-"""What each row may have to be told for, and when."""
+"""For each kind of move, the condition on a row."""
 
 
 def make_reader_steps(
-    s: Sources, points: DataFrame, positions: DataFrame, operations: DataFrame
+    s: Sources, step_events: DataFrame, log_entries: DataFrame, operations: DataFrame
 ) -> DataFrame:
-    """The steps that a check may have to tell of; few, in a right run the starts alone. `step_events`: see
-    `make_step_events`.
+    """Make the table `reader_steps`: the steps that a check may report. In a valid run these are only the starts.
 
-    move: `skip`, `back` (from the record that the process was given before), `send-back` (a send stands below
-    the process's send before), `mixed` (an operation that is no mere poll was given records), `start` (the
-    first record that it was given after it had gained the partition), `ahead` (an operation committed an
-    offset beyond what its process had been given, and a visible record stands between).
+    A row is a move of one of these kinds:
 
-    run, move, tp, op, n, offset (of a commit: the last that it covers), role; inside (both belong to one
-    operation); before [op, n, offset]: the step before; skipped: how many visible records stand between;
-    group, gained_ns: of a start; first, given_to: of a commit, its first input, and the last record that its
-    process had been given.
+    - `skip`, `back`: relative to the record that the process received before
+    - `send-back`: a send is below the process's send before
+    - `mixed`: an operation that is not a plain poll received records
+    - `start`: the first record that the process received after it gained the partition
+    - `ahead`: an operation committed an offset beyond what its process had received, and a visible record lies between
+
+    Columns:
+        run, move, tp, op, n, role
+        offset: of the record; of a commit: the last offset that it covers
+        inside: the step before belongs to the same operation
+        before: the step before [op, n, offset]
+        skipped: the number of visible records between the two
+        group, gained_ns: of a start
+        first, given_to: of a commit: its first input, and the last record that its process had received
+
+    Args:
+        step_events: the table of `make_step_events`
     """
-    united = points.unionByName(_events(s, operations), allowMissingColumns=True)
-    rows = _indexed(united, positions.where("given and not sentinel").select(*PLACE, "offset"))
+    united = step_events.unionByName(_other_events(s, operations), allowMissingColumns=True)
+    rows = _indexed(united, log_entries.where("given and not sentinel").select(*PARTITION, "offset"))
     by_process = "partition by run, tp, journal, sent order by time_ns, kind, op, n"
     earlier = f"({by_process} rows between unbounded preceding and 1 preceding)"
-    sofar = f"({by_process} rows between unbounded preceding and current row)"
+    up_to_now = f"({by_process} rows between unbounded preceding and current row)"
     ends = f"kind in {ENDS}"
     step = "struct(kind, op, n, offset, index)"
     stepped = rows.selectExpr(
         "*",
-        f"last(if({ends}, struct(kind, gained, time_ns, group), null), true) over {sofar} as begun",
-        f"max(if(not gained, time_ns, null)) over {sofar} as lost_ns",
-        f"max(if({ACT} or kind = {TOOK}, index, null)) over {earlier} as given",
-        f"max(if({ACT}, offset, null)) over {earlier} as given_to",
-        f"last(if({ACT} or {ends}, {step}, null), true) over {earlier} as before",
-    ).selectExpr("*", f"{ACT} and coalesce(before.kind in {ENDS}, true) as begins")
+        f"last(if({ends}, struct(kind, gained, time_ns, group), null), true) over {up_to_now} as begun",
+        f"max(if(not gained, time_ns, null)) over {up_to_now} as lost_ns",
+        f"max(if({SENT_OR_RECEIVED} or kind = {TOOK}, index, null)) over {earlier} as given",
+        f"max(if({SENT_OR_RECEIVED}, offset, null)) over {earlier} as given_to",
+        f"last(if({SENT_OR_RECEIVED} or {ends}, {step}, null), true) over {earlier} as before",
+    ).selectExpr("*", f"{SENT_OR_RECEIVED} and coalesce(before.kind in {ENDS}, true) as begins")
     back = "move in ('back', 'send-back') and inside"
-    moves = ", ".join(f"if({held}, '{move}', null)" for move, held in MOVES.items())
+    moves = ", ".join(f"if({condition}, '{move}', null)" for move, condition in MOVES.items())
     return (
         stepped.selectExpr(
             "*",
-            f"last(if(begins, op, null), true) over {sofar} as first_op",
+            f"last(if(begins, op, null), true) over {up_to_now} as first_op",
             "not begins and before.op = op as inside",
         )
-        # Columns of their own: what stands in several places is planned as often.
+        # In a select of their own, because Spark plans an expression again wherever it is used.
         .selectExpr("*", f"{SKIPPED} as skipped", f"{CALM} as calm", f"{LOWER} as lower")
         .selectExpr("*", f"explode(array_compact(array({moves}))) as move")
         .selectExpr(
@@ -102,16 +111,23 @@ def make_reader_steps(
 
 
 def make_step_events(s: Sources, tps: DataFrame) -> DataFrame:
-    """The first and the last record of each operation in each partition but those in which inputs may be taken in any
-    order, given to it or sent by it: run, tp, journal, sent, kind, op, n, offset, role, call_ns, time_ns; many
-    (records), back [n, offset, before] (the first step inside it that goes back), f.
+    """Select the first and the last record of each operation in each partition, received or sent.
+
+    Partitions whose inputs may be taken in any order are left out.
+
+    Columns:
+        run, tp, journal, sent, kind, op, n, offset, role, call_ns
+        time_ns: when the operation returned; 0 for sends, and if that is not known
+        many: the number of records
+        back: the first step inside the operation that goes back [n, offset, before]; null: none
+        f: the kind of operation
     """
-    unordered = broadcast(tps.where("each").select(*PLACE))
-    point = (*PLACE, "op", "n", "offset")
+    unordered = broadcast(tps.where("each").select(*PARTITION))
+    point = (*PARTITION, "op", "n", "offset")
     polls = s["polls"].where(f"role != '{Role.FINAL.value}'").selectExpr(*point, "role", "false as sent")
     sends = s["sends"].where("offset is not null").selectExpr(*point, "'' as role", "true as sent")
     before = "lag(struct(sent, offset)) over (partition by run, tp, op order by sent, n)"
-    told = (
+    aggregates = (
         "count(1) as many",
         "min(struct(n, offset)) as first",
         "max(struct(n, offset)) as last",
@@ -120,38 +136,53 @@ def make_step_events(s: Sources, tps: DataFrame) -> DataFrame:
     )
     inside = (
         polls.unionByName(sends)
-        .join(unordered, on=[*PLACE], how="left_anti")
+        .join(unordered, on=[*PARTITION], how="left_anti")
         .selectExpr("*", f"{before} as last")
         .selectExpr(*point, "role", "sent", "if(last.sent = sent, last.offset, null) as before")
-        .groupBy(*PLACE, "op", "sent", "role")
-        .agg(*map(F.expr, told))
+        .groupBy(*PARTITION, "op", "sent", "role")
+        .agg(*map(F.expr, aggregates))
     )
     ends = f"""array_compact(array(
         struct({DELIVERED} as kind, first.n as n, first.offset as offset),
         if(many > 1, struct({DELIVERED} as kind, last.n as n, last.offset as offset), null),
         if(back is not null and not sent, struct({TOOK} as kind, 0 as n, highest as offset), null)))"""
-    # The order of polls within a transaction is that of its micro-operations, which the clients' own history has.
-    apart = s["ops"].where("txn is null").select("run", "op", "f", "journal", "call_ns", "return_ns")
+    # Polls within a transaction are left out: the history of the clients has the order of its micro-operations.
+    plain_operations = (
+        s["ops"].where("txn is null").select("run", "op", "f", "journal", "call_ns", "return_ns")
+    )
     return (
-        inside.join(prefer_hash_join(apart), on=["run", "op"])
+        inside.join(prefer_hash_join(plain_operations), on=["run", "op"])
         .selectExpr("*", f"explode({ends}) as point")
         .selectExpr(
-            *(*PLACE, "journal", "sent", "point.kind", "op", "point.n", "point.offset", "role", "call_ns"),
+            *(
+                *PARTITION,
+                "journal",
+                "sent",
+                "point.kind",
+                "op",
+                "point.n",
+                "point.offset",
+                "role",
+                "call_ns",
+            ),
             "coalesce(if(not sent, return_ns, null), 0) as time_ns",
             *("many", "back", "f"),
         )
     )
 
 
-def _events(s: Sources, operations: DataFrame) -> DataFrame:
-    """What else a process did with a partition: run, tp, journal, sent, kind, time_ns; op, offset, first,
-    gained, group where they mean something.
+def _other_events(s: Sources, operations: DataFrame) -> DataFrame:
+    """The other events of processes: assignments, and the claims and ends of operations.
 
-    An operation counts when it returned. Of one that never did, what it committed counts last and its end
-    first: both ways nobody is accused.
+    Order an operation by its return time. If it never returned, assume that its commit came last and its end first, so
+    that neither can cause a false finding.
+
+    Columns:
+        run, tp, journal, sent, kind, time_ns
+        op, offset, first, gained, group: null where they do not apply
     """
     assigned = s["assignments"].selectExpr(
-        *(*PLACE, "journal", f"{ASSIGNED} as kind", "time_ns", "gained", "group")
+        *(*PARTITION, "journal", f"{ASSIGNED} as kind", "time_ns", "gained", "group")
     )
     own = "filter(commits, c -> c.tp = claim.tp and c.effect = 'commit')"
     committed = f"greatest(claim.next, array_max(transform({own}, c -> c.committed)))"
@@ -179,14 +210,16 @@ def _events(s: Sources, operations: DataFrame) -> DataFrame:
 
 
 def _point(kind: int, following: str, time_ns: str) -> str:
-    """A row at the place before an offset; null where there is none."""
+    """SQL of an event at the position before the offset `following`; null if there is no such offset."""
     row = f"struct({kind} as kind, {following} - 1 as offset, cast({time_ns} as bigint) as time_ns)"
     return f"if({following} is not null, {row}, null)"
 
 
 def _indexed(rows: DataFrame, visible: DataFrame) -> DataFrame:
-    """With index, and below: the index without this offset itself. `visible`: the places of the records that
-    the final reader was given.
+    """Add the index of each row's offset, and `below`: the index without this offset itself.
+
+    Args:
+        visible: run, tp and offset of the records that the final reader received
     """
     united = rows.unionByName(visible.selectExpr("*", "1 as final"), allowMissingColumns=True)
     upto = """(partition by run, tp order by offset, final nulls last

@@ -1,4 +1,4 @@
-"""By run and by journal: what is known of each, and whether all that it recorded is here."""
+"""Make the tables `runs` and `journals`: what is known of each run, and whether each journal is complete."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
@@ -35,10 +35,22 @@ JOURNALS = pa.schema(
 
 
 def rows_of_runs(runs: Iterable[Row], tps: Iterable[Row], stages: Iterable[Row], raw: Tally) -> list[Row]:
-    """run, wall_ms, whole, healed_ns, session_ms, journaled; judgeable (the run came to its end, and the whole
-    transaction log is here), end_ms (wall), longest_ms (the longest time-out of its transactions); commits_logged (the
-    whole log of offset commits is here), offsets_whole (and is not compacted), named_groups (see `named_groups`),
-    outside_groups (the groups of stages that have committed offsets, and none within a transaction).
+    """Make the rows of the table `runs`: one for each run.
+
+    Columns:
+        run
+        wall_ms: the wall clock at run time 0; null: not comparable with the brokers' clock
+        whole: the evidence was not cut short
+        healed_ns: run time of the last heal; null: not known
+        session_ms: the consumers' session time-out; null: not known
+        journaled: every stage keeps journals, and they are used
+        judgeable: the evidence was not cut short, and the whole transaction log is stored
+        end_ms: the wall clock when the last sentinel was written, or when nothing moved any more
+        longest_ms: the longest time-out of its transactions
+        commits_logged: the whole log of offset commits is stored
+        offsets_whole: and no part of it is compacted
+        named_groups: see `named_groups`
+        outside_groups: the groups of stages that have committed offsets, but never within a transaction
     """
     internal: dict[tuple[int, str], list[Row]] = defaultdict(list)
     for tp in tps:
@@ -49,27 +61,27 @@ def rows_of_runs(runs: Iterable[Row], tps: Iterable[Row], stages: Iterable[Row],
             groups[stage["run"]].add(stage["group"])
     return [
         {
-            **one,
-            **_end(one, internal.get((one["run"], TRANSACTIONS_TOPIC), []), raw),
-            **_commits(one["run"], internal.get((one["run"], OFFSETS_TOPIC), []), groups[one["run"]], raw),
+            **run,
+            **_end(run, internal.get((run["run"], TRANSACTIONS_TOPIC), []), raw),
+            **_commits(run["run"], internal.get((run["run"], OFFSETS_TOPIC), []), groups[run["run"]], raw),
         }
-        for one in runs
+        for run in runs
     ]
 
 
 def _end(run: Row, log: list[Row], raw: Tally) -> dict[str, Any]:
-    """What its batches and states are weighed with."""
+    """When the run ended, and whether a transaction that is still open then proves anything."""
     number = run["run"]
-    there = bool(log) and all(tp["logged"] for tp in log) and raw.of(number, "transactions")["rows"] > 0
+    log_stored = bool(log) and all(tp["logged"] for tp in log) and raw.of(number, "transactions")["rows"] > 0
     return {
-        "judgeable": run["whole"] and there,
+        "judgeable": run["whole"] and log_stored,
         "end_ms": raw.most.get((number, "ended"), run["rested_ms"]),
         "longest_ms": raw.most.get((number, "transactions")),
     }
 
 
 def _commits(run: int, log: list[Row], groups: set[str], raw: Tally) -> dict[str, Any]:
-    """Whether the log of offset commits is here and whole, and the groups whose commits can be missed in it."""
+    """Whether the log of offset commits is complete, and which groups' absent commits would be noticed."""
     logged = bool(log) and all(tp["logged"] for tp in log)
     whole = logged and not any(tp["compacted"] for tp in log)
     named = named_groups(run, groups, raw) if whole else []
@@ -84,10 +96,10 @@ def _commits(run: int, log: list[Row], groups: set[str], raw: Tally) -> dict[str
 
 
 def named_groups(run: int, groups: set[str], raw: Tally) -> list[str]:
-    """The groups of which an absent offset commit proves a loss.
+    """The groups for which an absent offset commit proves a loss.
 
     Such a group commits within transactions, each of these commits names its operation, and no operation commits
-    outside a transaction. Beside them a commit outside that names no operation (an offset reset) changes nothing.
+    outside a transaction. A commit outside that names no operation (an offset reset) does not matter.
     """
     counts = raw.texts(run, "offsets")
     return sorted(group for group in groups if _all_named(counts.get(group)))
@@ -95,18 +107,29 @@ def named_groups(run: int, groups: set[str], raw: Tally) -> list[str]:
 
 def _all_named(count: Counter[str] | None) -> bool:
     if count is None:
-        return True  # all of its commits are gone
+        return True  # the group's commits are all gone, and each of them would have been noticed
     return bool(count["within"]) and not count["unnamed"] and not count["outside"]
 
 
 def rows_of_journals(journals: Iterable[Row], raw: Tally) -> list[Row]:
-    """run, journal, role, ended, missing_lines, ops, counted (operations of it that are here), intact (all that it ever
-    held is here), unbroken (the last line aside).
+    """Make the rows of the table `journals`: one for each journal.
+
+    Columns:
+        run, journal, role, ended, missing_lines
+        ops: the number of operations that the journal had
+        counted: the number of its operations that are stored
+        unbroken: no line is missing, and all of its operations are stored
+        intact: also its last line is whole
     """
-    return [_journal(one, raw) for one in journals]
+    return [_journal(journal, raw) for journal in journals]
 
 
-def _journal(one: Row, raw: Tally) -> Mapping[str, Any]:
-    counted = raw.texts(one["run"], "ops").get(one["journal"], {"rows": 0})["rows"]
-    whole = one["missing_lines"] == 0 and counted == one["ops"]
-    return {**one, "counted": counted, "unbroken": whole, "intact": whole and one["torn_lines"] == 0}
+def _journal(journal: Row, raw: Tally) -> Mapping[str, Any]:
+    counted = raw.texts(journal["run"], "ops").get(journal["journal"], {"rows": 0})["rows"]
+    unbroken = journal["missing_lines"] == 0 and counted == journal["ops"]
+    return {
+        **journal,
+        "counted": counted,
+        "unbroken": unbroken,
+        "intact": unbroken and journal["torn_lines"] == 0,
+    }

@@ -1,6 +1,6 @@
-"""The shared tables that are small, however long a run was: made here, of rows, and of what is counted of the others.
+"""Make the shared tables whose size does not grow with the run, in Python from recorded rows and counts.
 
-They go with each query that looks at them. Spark needs no job to send them on.
+They are inlined into each query that uses them, so Spark needs no job to distribute them.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,42 +20,46 @@ from harness.record.schema import LOG
 
 REPLICAS = LOG["replicas"].append(pa.field("reached", pa.int64())).append(pa.field("whole", pa.bool_()))
 REPLICAS = REPLICAS.append(pa.field("agrees", pa.bool_())).append(pa.field("holes", pa.int64()))
-"""The table as recorded; reached: one above the last offset of its batches (null: it has none); whole: see
-`ReplicaOffsets`; agrees: the table batches names the same leader; holes: the number of offsets between its log start
-and its last batch that no batch spans."""
+"""The columns of the table `replicas`: those that were recorded, and these.
+
+Columns:
+    reached: one above the last offset of its batches; null: it has none
+    whole: see `ReplicaOffsets`
+    agrees: the table batches names the same leader
+    holes: the number of offsets between its log start and its last batch that no batch spans
+"""
 RECORDED = ("partitions", "replicas", "ends", "stages", "journals", "runs")
-"""The recorded tables of which they are made."""
+"""The recorded tables that they are made from."""
 
 
 @dataclass(frozen=True)
 class SmallTables:
-    """The columns of each stand at the function that makes its rows."""
+    """The small shared tables. The columns of each are listed at the function that makes its rows."""
 
     runs: DataFrame
     tps: DataFrame
     topics: DataFrame
     journals: DataFrame
     replicas: DataFrame
-    raw: Tally  # what is counted of the recorded tables
-    facts: Mapping[str, Sequence[Row]]  # by kind, tables of which each row is a fact of its run
+    raw: Tally  # counts of the recorded tables
+    facts: Mapping[str, Sequence[Row]]  # by kind of fact: rows that are each a fact of their run
 
 
 def make_small_tables(sources: Sources) -> SmallTables:
-    """All of them."""
     spark = sources["runs"].sparkSession
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="raw") as pool:
         counting = pool.submit(count_recorded, sources)
-        holding = pool.submit(read_replica_offsets, sources)
+        reading = pool.submit(read_replica_offsets, sources)
         recorded = {name: local_rows(sources[name]) for name in RECORDED}
         stages, ends = recorded["stages"], recorded["ends"]
-        raw, held = counting.result(), holding.result()
+        raw, offsets = counting.result(), reading.result()
     replicas = [
-        _replica(one, held.get((one["run"], one["tp"], one["broker"]))) for one in recorded["replicas"]
+        _replica(row, offsets.get((row["run"], row["tp"], row["broker"]))) for row in recorded["replicas"]
     ]
     runs = recorded["runs"]
     tps = rows_of_tps(recorded["partitions"], replicas, ends, stages, runs, raw)
     of_runs = rows_of_runs(runs, tps, stages, raw)
-    commits = [{name: one[name] for name in ("run", "named_groups", "offsets_whole")} for one in of_runs]
+    commits = [{name: row[name] for name in ("run", "named_groups", "offsets_whole")} for row in of_runs]
     journals = rows_of_journals(recorded["journals"], raw)
     return SmallTables(
         runs=_table(spark, of_runs, RUNS),
@@ -75,13 +79,13 @@ def make_small_tables(sources: Sources) -> SmallTables:
     )
 
 
-def _replica(row: Row, held: ReplicaOffsets | None) -> Row:
-    agrees = held is None or (held.leads if row["leader"] else held.follows)
+def _replica(row: Row, offsets: ReplicaOffsets | None) -> Row:
+    agrees = offsets is None or (offsets.leads if row["leader"] else offsets.follows)
     return {
         **row,
-        "reached": held.next if held else None,
-        "whole": held is not None and held.whole,
-        "holes": max(held.next - (row["log_start"] or 0) - held.offsets, 0) if held else 0,
+        "reached": offsets.next if offsets else None,
+        "whole": offsets is not None and offsets.whole,
+        "holes": max(offsets.next - (row["log_start"] or 0) - offsets.offsets, 0) if offsets else 0,
         "agrees": agrees,
     }
 

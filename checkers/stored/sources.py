@@ -1,4 +1,4 @@
-"""Reading the tables of stored runs: one scan for each table, however many runs there are."""
+"""Read the tables of stored runs, with one scan for each table of any number of runs."""
 
 import math
 import re
@@ -24,13 +24,14 @@ from harness.record.parquet_reader import parts_of_parquet, read_parquet
 from harness.record.schema import HISTORY, LOG, unfit
 
 READ_TOGETHER = 2
-"""Tables that are looked up at a time: Spark takes some 15 ms for each."""
+"""The number of tables that are opened at a time. Spark takes some 15 ms for each."""
 INLINE_ROWS = 10_000
-"""A table of at most so many rows, of all runs together, is read here and goes with each query that looks at it: Spark
-needs no job to read it or to send it on, and leaves out of a plan what comes of an empty one.
+"""A table of at most so many rows, of all runs together, is read in Python and inlined into the queries.
+
+Spark then needs no job to read or to distribute it, and drops from a plan what is made from an empty table.
 """
 CLOCK_MARGIN_MS = 50.0
-"""How far two readings of one clock may stand apart before a delivery counts as too early."""
+"""How far two readings of one clock may differ before a delivery counts as too early, in ms."""
 
 
 _TEXTS = pa.list_(pa.string())
@@ -38,30 +39,31 @@ _TEXTS = pa.list_(pa.string())
 
 @dataclass(frozen=True)
 class StoredRun:
-    """A run to be judged: where its tables lie, and what they cannot tell."""
+    """A run to check: where its tables are, and what the tables do not say."""
 
-    run: int  # as the column `run` has it
-    folder: Path  # holds history/ and perhaps log/; several runs may share one
-    wall_ms_at_zero: float | None = None  # wall clock at run time 0; None: no two clocks are compared
+    run: int  # its number in the column `run`
+    folder: Path  # has history/ and perhaps log/; several runs may share one
+    wall_ms_at_zero: float | None = None  # the wall clock at run time 0; None: clocks are not compared
     allowed: Mapping[str, str] = field(default_factory=dict)  # anomalies that are permitted, and by whom
-    incomplete: tuple[str, ...] = ()  # why the run's evidence is cut short: absence proves nothing then
-    had_log: bool = False  # the brokers' witness was taken: it must be there
+    incomplete: tuple[str, ...] = ()  # why the evidence was cut short: an absence proves nothing then
+    had_log: bool = False  # the run stored the broker log, so it must exist
     promises: Promises | None = None  # None: the run's promises are not known
-    healed_ns: int | None = None  # run time at which the last fault was healed; None: nobody knows
-    clock_drift_ms: float | None = 0.0  # the wall clock's step against the monotonic one; None: not measured
+    healed_ns: int | None = None  # run time at which the last fault was healed; None: not known
+    clock_drift_ms: float | None = (
+        0.0  # how far the wall clock moved against the monotonic one; None: not measured
+    )
     session_ms: int | None = None  # the session time-out of the pipeline's consumers; None: not known
-    broken_premises: frozenset[Premise] = frozenset()  # by the run's faults, or by where it ran
-    refused_logs: Mapping[str, str] = field(
-        default_factory=dict
-    )  # by topic, what the cluster said where it did not give its log
-    goals: tuple[str, ...] = ()  # keys of the coverage that the run's goals ask for
-    blind: bool = False  # judged as if its workers had kept no journals
-    unjournaled: bool = False  # a stage of it keeps none
-    correlated: bool = False  # outputs of it are joined to their inputs by what they hold
-    topics: frozenset[str] = frozenset()  # of the pipeline, as it is described; empty: not known
-    transactional_topics: frozenset[str] = frozenset()  # topics that only transactional stages write
-    drained: bool = True  # every stage had taken all of its inputs before it was stopped
-    rested_ms: float | None = None  # the wall clock when nothing moved any more, where no sentinel says it
+    broken_premises: frozenset[Premise] = frozenset()  # broken by faults of the run, or by its cluster
+    refused_logs: Mapping[str, str] = field(default_factory=dict)
+    """By topic, what the cluster answered when it did not give the log."""
+    goals: tuple[str, ...] = ()  # keys of the coverage that the run's goals need
+    blind: bool = False  # checked as if its workers had kept no journals
+    unjournaled: bool = False  # a stage keeps no journals
+    correlated: bool = False  # outputs are joined to their inputs by a correlation key
+    topics: frozenset[str] = frozenset()  # of the pipeline, as described; empty: not known
+    transactional_topics: frozenset[str] = frozenset()  # topics that only transactional stages write to
+    drained: bool = True  # every stage had processed all of its inputs before it was stopped
+    rested_ms: float | None = None  # the wall clock when nothing moved any more, if no sentinel has the time
 
     @property
     def journaled(self) -> bool:
@@ -86,22 +88,30 @@ class StoredRun:
 
     @property
     def has_log(self) -> bool:
-        """Whether the brokers' witness is there."""
+        """True if a broker log is stored."""
         return (self.folder / "log").is_dir()
 
 
 Sources = Mapping[str, DataFrame]
 _FILES: WeakKeyDictionary[DataFrame, tuple[Sequence[Path], pa.Schema]] = WeakKeyDictionary()
-"""The files of the tables that are just what was recorded."""
+"""The files of the tables that Spark reads just as they were recorded."""
 
 
 def read_sources(spark: SparkSession, runs: Sequence[StoredRun]) -> Sources:
-    """Every table of `harness.record.schema` for all the runs, and `runs`; raises `UnreadableInput`.
+    """Read every table of `harness.record.schema` for all the runs, and add the table `runs`.
 
-    `runs` has a row for each: run, wall_ms (null: not known), whole (absence may be judged), healed_ns,
-    session_ms (null: not known), rested_ms, blind, journaled, drained, transactional_topics, tables, free_stages (as in
-    `StoredRun` and its promises).
-    A folder may hold no run but those judged.
+    A folder must not have other runs than those in `runs`.
+
+    Columns of `runs`:
+        run
+        wall_ms: the wall clock at run time 0; null: not comparable
+        whole: the evidence was not cut short, so an absence proves something
+        healed_ns, session_ms, rested_ms: null: not known
+        blind, journaled, drained, transactional_topics: as in `StoredRun`
+        tables, free_stages: of the run's promises
+
+    Raises:
+        UnreadableInput: a table is missing or damaged.
     """
     folders = sorted({run.folder for run in runs})
     logged = sorted({run.folder for run in runs if run.has_log})
@@ -109,13 +119,13 @@ def read_sources(spark: SparkSession, runs: Sequence[StoredRun]) -> Sources:
     pool = ThreadPoolExecutor(max_workers=READ_TOGETHER, thread_name_prefix="sources")
     try:
         scanned = {
-            table: pool.submit(_scan, spark, [folder / room for folder in holding], table, schema)
-            for holding, room, tables in rooms
+            table: pool.submit(_scan, spark, [folder / room for folder in folders_of_kind], table, schema)
+            for folders_of_kind, room, tables in rooms
             for table, schema in tables.items()
         }
-        sources = {table: one.result() for table, one in scanned.items()}
+        sources = {table: future.result() for table, future in scanned.items()}
     finally:
-        pool.shutdown(cancel_futures=True)  # of no use where one of them is damaged
+        pool.shutdown(cancel_futures=True)  # if one table is damaged, the others are not needed
     rows = pa.table(
         {
             "run": pa.array([run.run for run in runs], pa.int64()),
@@ -138,17 +148,19 @@ def read_sources(spark: SparkSession, runs: Sequence[StoredRun]) -> Sources:
 
 
 def any_unjournaled(s: Sources) -> bool:
-    """True if a stage of any of the runs keeps no journals. If not, what only such stages need is not planned."""
+    """True if a stage of any run keeps no journals. If not, the queries for such stages are left out of the plans."""
     return any(row["journaled"] is False for row in local_rows(s["stages"]))
 
 
 def count_rows(runs: Sequence[StoredRun]) -> int:
-    """Of all their tables, by the files' own count; of a leader's batch the records, for each gets a row."""
+    """Count the rows of all their tables, from the footers of the files. A leader's batch counts for each of its
+    records.
+    """
     return sum(_count(path) for path in {path for run in runs for path in _tables(run)})
 
 
 def _tables(run: StoredRun) -> Iterator[Path]:
-    """The files of its tables that are there."""
+    """The paths of its tables that exist."""
     for room, of in (("history", HISTORY), ("log", LOG)):
         paths = (run.folder / room / f"{table}.parquet" for table in of)
         yield from (path for path in paths if path.exists())
@@ -168,10 +180,10 @@ def _count(path: Path) -> int:
 
 
 def _scan(spark: SparkSession, folders: Sequence[Path], table: str, schema: pa.Schema) -> DataFrame:
-    """One table from all folders, with the schema that it must have."""
+    """Open one table in all folders, with the schema that it must have."""
     wanted = from_arrow_schema(schema)
     paths = [folder / f"{table}.parquet" for folder in folders]
-    rows = sum(_checked(path, table).num_rows for path in paths)
+    rows = sum(_checked_footer(path, table).num_rows for path in paths)
     if rows <= INLINE_ROWS:
         frame = local_table(
             spark, pa.concat_tables([schema.empty_table(), *(_read(path, schema) for path in paths)])
@@ -183,8 +195,9 @@ def _scan(spark: SparkSession, folders: Sequence[Path], table: str, schema: pa.S
 
 
 def read_columns(frame: DataFrame, names: Sequence[str], where: str = "") -> Iterator[pa.Table]:
-    """These columns of a table, here, part by part; `where`: one of them, which must be true. Spark is asked for those
-    alone that it has to compute. Raises `UnreadableInput`.
+    """Yield record batches of the columns `names`, filtered by the boolean column `where`.
+
+    Files are read without Spark. Only a table that Spark has to compute is collected from it. Raises `UnreadableInput`.
     """
     if frame in _FILES:
         paths, schema = _FILES[frame]
@@ -196,12 +209,12 @@ def read_columns(frame: DataFrame, names: Sequence[str], where: str = "") -> Ite
 
 
 def _read(path: Path, schema: pa.Schema) -> pa.Table:
-    """A whole file; raises `UnreadableInput`."""
+    """Read a whole file. Raises `UnreadableInput`."""
     return pa.concat_tables([schema.empty_table(), *_parts(path, schema)])
 
 
 def _parts(path: Path, schema: pa.Schema) -> Iterator[pa.Table]:
-    """The same, part by part; its columns in the order of `schema`."""
+    """Yield the record batches of a file, with the columns of `schema`. Raises `UnreadableInput`."""
     try:
         for part in parts_of_parquet(path, schema.names):
             yield part.select(schema.names).cast(schema)
@@ -210,12 +223,12 @@ def _parts(path: Path, schema: pa.Schema) -> Iterator[pa.Table]:
 
 
 def escape_glob(path: Path | str) -> str:
-    """A path as Spark takes it for just that: it would look for others where it has `[`, `{`, `*` or `?`."""
+    """Escape a path for Spark, which takes `[`, `{`, `*` and `?` for patterns."""
     return re.sub(r"([\\*?\[\]{}])", r"\\\1", str(path))
 
 
-def _checked(path: Path, table: str) -> pq.FileMetaData:
-    """The file's footer, so that a damaged file is named before any job starts; raises `UnreadableInput`."""
+def _checked_footer(path: Path, table: str) -> pq.FileMetaData:
+    """Read the file's footer, so that a damaged file is reported before any job starts. Raises `UnreadableInput`."""
     footer = _footer(path)
     column = unfit(table, footer.schema.to_arrow_schema())
     if column is not None:

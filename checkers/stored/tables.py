@@ -1,24 +1,29 @@
-"""The shared tables: what the three witnesses say, brought together once, for every checker.
+"""Make the shared tables: journals, broker logs and final reads, joined once for all checkers.
 
-Each of the large ones is one shuffle of the raw tables, by the key that its checks need, and is kept while the
-checkers run; the small ones are made here (`checkers.stored.small_tables`). A checker filters them and takes their
-lists apart; it makes no shuffle of its own unless it must.
+Each large table takes one shuffle of the recorded tables, by the key that its checks need, and is kept while the
+checkers run. Small tables are made in Python (`checkers.stored.small_tables`). A checker filters the shared tables and
+unnests their arrays. It should not need a shuffle of its own.
 
-`runs`        by run: what is known of it, and what its end looked like
-`tps`         by run and tp: names, what the log covers, how far the final readers came
-`batches`     by run, tp and base offset: the leader's data batches with their fate
-`states`      by run and place in the transaction log: the states of each transaction, with those before
-`log_entries`   by run, tp and offset: what the log holds there, the record that the final reader found
-              there, the sends acknowledged there, who was given it, the offset commit in it
-`deliveries` the deliveries of which one may be wrong
-`attempts`      by run and name of the value: who announced it, and where it stands
-`operations`  by run and op: the operation, the fates of its records, its offset commits, its claims
-`inputs`      by run, tp and offset of an input: what it must lead to, and what it led to
-`groups`      by run, group and tp: the first position and the last committed offset
-`markers`     by run, tp and offset of a marker: its transaction in the transaction log
-`log_transactions`       by run and transaction of the transaction log: its records and offset commits, by markers
-`inits`       the initialisations of transactional ids
-`revocations`      the moments at which partitions were taken from a worker
+`runs`              by run: what is known of it, and how it ended
+`tps`               by run and tp: names, the range of the log, the ranges of the final reads
+`topics`            by run and topic: the same of all its partitions together
+`journals`          by run and journal: whether it is complete
+`replicas`          by run, tp and broker: the range of its log
+`batches`           by run, tp and base offset: the leader's data batches with their fates
+`states`            by run and position in the transaction log: the state of a transaction, and those before
+`log_entries`       by run, tp and offset: the log, the final read, acknowledged sends, deliveries, offset commits
+`deliveries`        the deliveries of records of which one may be wrong
+`attempts`          by run and value: its send, and the positions at which it was found
+`operations`        by run and op: the operation, the fates of its records, its offset commits, its claims
+`inputs`            by run, tp and offset of an input: what it must lead to, and what it led to
+`groups`            by run, group and tp: the first position and the last committed offset
+`reader_steps`      moves of readers and senders that a check may report
+`claimed_ranges`    the input ranges that operations claimed, and the starts of readers
+`markers`           by run, tp and offset of a marker: its transaction in the transaction log
+`log_transactions`  by run and transaction of the transaction log: its records and offset commits, by markers
+`inits`             the successful initialisations of transactional ids
+`revocations`       the times at which partitions were revoked from a worker
+`polls`, `headers`  as recorded
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -42,7 +47,7 @@ from checkers.stored.tally import Row, Tally
 from harness.model.vocabulary import Outcome
 
 TOGETHER = 2
-"""Tables that are computed at the same time. More would only wait for those before them."""
+"""The number of tables that are computed at the same time. More would only wait for their inputs."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +55,7 @@ class Tables:
     """The shared tables. The columns of each are listed at the function that makes it."""
 
     suffix: ClassVar = ""
-    """Of the functions that look at them."""
+    """Suffix of the names of the checker functions that read these tables."""
 
     runs: DataFrame
     tps: DataFrame
@@ -70,47 +75,51 @@ class Tables:
     markers: DataFrame
     log_transactions: DataFrame
     journals: DataFrame
-    polls: DataFrame  # as recorded: to be joined with a few records that are suspected
-    headers: DataFrame  # as recorded: every replica's batches
+    polls: DataFrame  # as recorded: a checker joins them with a few suspected records
+    headers: DataFrame  # as recorded: the batches of every replica
     replicas: DataFrame  # see `checkers.stored.small_tables.REPLICAS`
-    raw: Tally  # what is counted of the recorded tables
-    facts: Mapping[str, Sequence[Row]]  # by kind, small tables of which each row is a fact of its run
+    raw: Tally  # counts of the recorded tables
+    facts: Mapping[str, Sequence[Row]]  # by kind of fact: rows that are each a fact of their run
 
 
 def make_tables(sources: Sources, small: SmallTables | None = None) -> Tables:
-    """Compute each shared table once. `small`: the small tables, if they are known already."""
+    """Compute each shared table once.
+
+    Args:
+        small: the small tables, if they are made already
+    """
     known = small or make_small_tables(sources)
     runs, tps, journals = known.runs, known.tps, known.journals
     with ThreadPoolExecutor(max_workers=TOGETHER, thread_name_prefix="tables") as pool:
 
-        def begin(*parts: Any) -> Future[DataFrame]:
-            return pool.submit(_made, *parts)
+        def submit(*arguments: Any) -> Future[DataFrame]:
+            return pool.submit(_compute, *arguments)
 
-        coming: dict[str, Any] = {}
-        coming["batches"] = batches = begin(checkpoint, make_batches, sources, tps, runs)
-        coming["states"] = states = begin(checkpoint, make_states, sources, runs)
-        coming["markers"] = markers = begin(checkpoint, make_markers, sources, tps, states)
-        points = begin(checkpoint, make_step_events, sources, tps)
-        coming["log_entries"] = positions = begin(checkpoint, make_log_entries, sources, tps, batches)
-        coming["attempts"] = values = begin(checkpoint, make_attempts, sources, positions)
-        suspected = begin(checkpoint_or_collect, make_suspected, positions, runs)
-        coming["deliveries"] = begin(checkpoint_or_collect, make_deliveries, sources, suspected)
-        coming["operations"] = operations = begin(
-            checkpoint, make_operations, sources, runs, journals, positions, values
+        pending: dict[str, Any] = {}
+        pending["batches"] = batches = submit(checkpoint, make_batches, sources, tps, runs)
+        pending["states"] = states = submit(checkpoint, make_states, sources, runs)
+        pending["markers"] = markers = submit(checkpoint, make_markers, sources, tps, states)
+        step_events = submit(checkpoint, make_step_events, sources, tps)
+        pending["log_entries"] = log_entries = submit(checkpoint, make_log_entries, sources, tps, batches)
+        pending["attempts"] = attempts = submit(checkpoint, make_attempts, sources, log_entries)
+        suspected = submit(checkpoint_or_collect, make_suspected, log_entries, runs)
+        pending["deliveries"] = submit(checkpoint_or_collect, make_deliveries, sources, suspected)
+        pending["operations"] = operations = submit(
+            checkpoint, make_operations, sources, runs, journals, log_entries, attempts
         )
-        coming["inputs"] = begin(checkpoint, make_inputs, sources, tps, positions, values, operations)
-        coming["reader_steps"] = moves = begin(
-            checkpoint_or_collect, make_reader_steps, sources, points, positions, operations
+        pending["inputs"] = submit(checkpoint, make_inputs, sources, tps, log_entries, attempts, operations)
+        pending["reader_steps"] = reader_steps = submit(
+            checkpoint_or_collect, make_reader_steps, sources, step_events, log_entries, operations
         )
-        coming["groups"] = begin(collect_small, make_groups, sources, runs, tps, positions, operations)
-        coming["claimed_ranges"] = begin(checkpoint, make_claimed_ranges, operations, moves)
-        selected = begin(checkpoint_or_collect, select_markers, markers, runs)
-        coming["log_transactions"] = begin(
-            checkpoint, make_log_transactions, sources, runs, tps, selected, positions
+        pending["groups"] = submit(collect_small, make_groups, sources, runs, tps, log_entries, operations)
+        pending["claimed_ranges"] = submit(checkpoint, make_claimed_ranges, operations, reader_steps)
+        selected = submit(checkpoint_or_collect, select_markers, markers, runs)
+        pending["log_transactions"] = submit(
+            checkpoint, make_log_transactions, sources, runs, tps, selected, log_entries
         )
     return Tables(
         **vars(known),
-        **{name: future.result() for name, future in coming.items()},
+        **{name: future.result() for name, future in pending.items()},
         inits=sources["ops"].where(f"f = 'init' and outcome = '{Outcome.OK.value}'"),
         revocations=sources["assignments"].where("not gained").select("run", "journal", "time_ns"),
         polls=sources["polls"],
@@ -118,6 +127,8 @@ def make_tables(sources: Sources, small: SmallTables | None = None) -> Tables:
     )
 
 
-def _made(kept: Callable[[DataFrame], DataFrame], make: Callable[..., DataFrame], *of: Any) -> DataFrame:
-    """Compute one table, after the tables that it is made from."""
-    return kept(make(*(one.result() if isinstance(one, Future) else one for one in of)))
+def _compute(
+    store: Callable[[DataFrame], DataFrame], make: Callable[..., DataFrame], *inputs: Any
+) -> DataFrame:
+    """Compute one table, after the tables that it is made from. `store` keeps the result."""
+    return store(make(*(table.result() if isinstance(table, Future) else table for table in inputs)))

@@ -1,7 +1,7 @@
-"""One pass over several tables: of how many rows each of many conditions holds.
+"""Count, in one query over several tables, the rows that match each of many conditions.
 
-Whatever is to be counted of tables that are there together is asked in one query. Most rows of a table are of the same
-few kinds, a kind being which conditions hold; so the kinds are counted, as numbers with a bit for each condition.
+Most rows of a table match the same few combinations of conditions. Therefore each row gets a bit mask of the conditions
+that it matches, and Spark counts the rows of each mask.
 """
 
 from collections import Counter, defaultdict
@@ -12,48 +12,44 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 NO_TP = -1
-"""In the place of a partition where rows are not counted by partition."""
+"""The partition of rows that are not counted by partition."""
 MOST = 62
-"""Conditions of one table: the bits of a long, without its sign."""
+"""The greatest number of conditions on one table: the bits of a long, without its sign."""
 SUMS = ("summed", "summed_too")
-"""Columns for what is added up of each table."""
+"""Columns for the sums of each table."""
 Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class TableQuery:
-    """What is asked of the rows of one table."""
+    """What to count of one table."""
 
-    name: str  # of the table, or of that part of it
+    name: str  # of the table, or of a part of it
     frame: DataFrame
-    conditions: Mapping[str, str]  # by name, in SQL; null counts as no
-    by_tp: str = ""  # the column with the partition by which they are counted; empty: by none
-    sums: Mapping[str, str] = field(
-        default_factory=dict
-    )  # by name, numbers of each row that are added up as well
-    most: str = "cast(null as long)"  # a number of each row, of which the greatest is kept
-    edge: str = (
-        "cast(null as long)"  # a number of each row; of each condition the least and the greatest are kept
-    )
-    text: str = "''"  # a text by which they are counted as well
+    conditions: Mapping[str, str]  # SQL by name; null counts as false
+    by_tp: str = ""  # the partition column by which rows are counted; empty: none
+    sums: Mapping[str, str] = field(default_factory=dict)  # SQL by name, summed over all rows
+    most: str = "cast(null as long)"  # SQL whose maximum over all rows is kept
+    edge: str = "cast(null as long)"  # SQL whose minimum and maximum are kept for each condition
+    text: str = "''"  # SQL of a text by which rows are counted too
 
 
 @dataclass(frozen=True)
 class Tally:
-    """The answer: counts by run and table. Those of a table are how many `rows` it has, of how many each condition
-    holds, and its sums.
+    """The counts of rows, by run and table.
+
+    Each `Counter` has the number of `rows`, the number of rows that match each condition, and the sums, by name.
     """
 
     counts: Mapping[tuple[int, str], Counter[str]]
     by_tp: Mapping[tuple[int, str], Mapping[int, Counter[str]]]
     by_text: Mapping[tuple[int, str], Mapping[str, Counter[str]]]
     most: Mapping[tuple[int, str], int]
-    edges: Mapping[tuple[int, str], Mapping[tuple[int, str], tuple[int, int]]] = field(
-        default_factory=dict
-    )  # by partition and condition: the least and the greatest `edge` of the rows for which it holds
+    edges: Mapping[tuple[int, str], Mapping[tuple[int, str], tuple[int, int]]] = field(default_factory=dict)
+    """By partition and condition: the minimum and the maximum of `edge` over the matching rows."""
 
     def __or__(self, other: "Tally") -> "Tally":
-        """Both, of different tables."""
+        """Join the counts of different tables."""
         return Tally(*({**getattr(self, one.name), **getattr(other, one.name)} for one in fields(self)))
 
     def of(self, run: int, table: str) -> Counter[str]:
@@ -61,19 +57,19 @@ class Tally:
         return self.counts.get((run, table), Counter())
 
     def texts(self, run: int, table: str) -> Mapping[str, Counter[str]]:
-        """The same, by text."""
+        """The counts of one table of a run, by text."""
         return self.by_text.get((run, table), {})
 
     def in_tp(self, run: int, table: str, tp: int) -> Counter[str] | None:
-        """The same of one partition; None: there are no rows of it."""
+        """The counts of one table of a run in one partition; None: it has no rows there."""
         return self.by_tp.get((run, table), {}).get(tp)
 
     def edge(self, run: int, table: str, tp: int, condition: str) -> tuple[int, int] | None:
-        """The least and the greatest `edge` of the rows of a partition for which it holds; None: there are none."""
+        """The minimum and the maximum of `edge` over the rows of a partition that match; None: no row does."""
         return self.edges.get((run, table), {}).get((tp, condition))
 
     def any_row_matches(self, table: str, condition: str) -> bool:
-        """Whether it holds for any row of the table, whatever its run."""
+        """True if any row of the table, of any run, matches the condition."""
         return any(count[condition] for (_, name), count in self.counts.items() if name == table)
 
 
@@ -81,69 +77,74 @@ EMPTY = Tally({}, {}, {}, {})
 
 
 def tally(tables: Sequence[TableQuery]) -> Tally:
-    """Ask it, of one table at least."""
+    """Run the queries as one. There must be at least one."""
     spark = tables[0].frame.sparkSession
-    frames: dict[str, Any] = {f"part_{n}": _masked(one) for n, one in enumerate(tables)}
+    frames: dict[str, Any] = {f"part_{n}": _masked(query) for n, query in enumerate(tables)}
     united = " union all ".join(f"select * from {{{name}}}" for name in frames)
     rows = spark.sql(
         "select run, name, tp, text, mask, count(1) as rows, max(most) as most, "
         "min(edge) as least_edge, max(edge) as greatest_edge, "
-        f"{', '.join(f'sum({one}) as {one}' for one in SUMS)} "
+        f"{', '.join(f'sum({column}) as {column}' for column in SUMS)} "
         f"from ({united}) group by run, name, tp, text, mask",
         **frames,
     )
-    asked = {one.name: one for one in tables}
-    return add_up((row["name"], row, _counts(asked[row["name"]], row)) for row in rows.toArrow().to_pylist())
+    queries = {query.name: query for query in tables}
+    return add_up(
+        (row["name"], row, _counts(queries[row["name"]], row)) for row in rows.toArrow().to_pylist()
+    )
 
 
-def _masked(one: TableQuery) -> DataFrame:
-    """run, name, tp, text, mask, most, edge, and SUMS."""
-    if len(one.conditions) > MOST or len(one.sums) > len(SUMS):
+def _masked(query: TableQuery) -> DataFrame:
+    """The columns run, name, tp, text, mask, most, edge, and `SUMS`."""
+    if len(query.conditions) > MOST or len(query.sums) > len(SUMS):
         raise ValueError(
-            f"{one.name}: of one table {MOST} conditions and {len(SUMS)} sums are counted at most"
+            f"{query.name}: a table query can have at most {MOST} conditions and {len(SUMS)} sums"
         )
-    summed = [*one.sums.values(), "0L", "0L"]
-    bits = (f"if({condition}, {1 << n}L, 0L)" for n, condition in enumerate(one.conditions.values()))
-    return one.frame.selectExpr(
+    summed = [*query.sums.values(), "0L", "0L"]
+    bits = (f"if({condition}, {1 << n}L, 0L)" for n, condition in enumerate(query.conditions.values()))
+    return query.frame.selectExpr(
         "run",
-        f"'{one.name}' as name",
-        f"cast({one.by_tp or NO_TP} as long) as tp",
-        f"{one.text} as text",
+        f"'{query.name}' as name",
+        f"cast({query.by_tp or NO_TP} as long) as tp",
+        f"{query.text} as text",
         f"{' | '.join(bits) or '0L'} as mask",
-        f"cast({one.most} as long) as most",
-        f"cast({one.edge} as long) as edge",
+        f"cast({query.most} as long) as most",
+        f"cast({query.edge} as long) as edge",
         *(f"cast({number} as long) as {name}" for name, number in zip(SUMS, summed, strict=False)),
     )
 
 
 def add_up(kinds: Iterable[tuple[str, Row, Counter[str]]]) -> Tally:
-    """What is known of kinds of rows, each with its table: run, tp, text, most; and what it adds to the counts."""
+    """Add up the counts of kinds of rows.
+
+    Args:
+        kinds: table name, row with run, tp, text, most (and perhaps least_edge and greatest_edge), and counts
+    """
     counts: dict[tuple[int, str], Counter[str]] = defaultdict(Counter)
     by_tp: dict[tuple[int, str], dict[int, Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
     by_text: dict[tuple[int, str], dict[str, Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
     most: dict[tuple[int, str], int] = {}
     edges: dict[tuple[int, str], dict[tuple[int, str], tuple[int, int]]] = defaultdict(dict)
-    for name, row, here in kinds:
+    for name, row, row_counts in kinds:
         key = row["run"], name
-        counts[key].update(here)
-        by_text[key][row["text"]].update(here)
+        counts[key].update(row_counts)
+        by_text[key][row["text"]].update(row_counts)
         if row["tp"] != NO_TP:
-            by_tp[key][row["tp"]].update(here)
+            by_tp[key][row["tp"]].update(row_counts)
         if row["most"] is not None:
             most[key] = max(row["most"], most.get(key, row["most"]))
         if row.get("least_edge") is not None:
-            for condition in here:
+            for condition in row_counts:
                 least, greatest = edges[key].get(
                     (row["tp"], condition), (row["least_edge"], row["greatest_edge"])
                 )
-                found = min(least, row["least_edge"]), max(greatest, row["greatest_edge"])
-                edges[key][row["tp"], condition] = found
+                widened = min(least, row["least_edge"]), max(greatest, row["greatest_edge"])
+                edges[key][row["tp"], condition] = widened
     return Tally(counts, by_tp, by_text, most, edges)
 
 
-def _counts(one: TableQuery, row: Row) -> Counter[str]:
-    """What one kind of row adds to the counts of its table."""
-    here = Counter({name: row["rows"] for n, name in enumerate(one.conditions) if row["mask"] >> n & 1})
-    here.update({name: row[column] or 0 for name, column in zip(one.sums, SUMS, strict=False)})
-    here["rows"] = row["rows"]
-    return here
+def _counts(query: TableQuery, row: Row) -> Counter[str]:
+    counts = Counter({name: row["rows"] for n, name in enumerate(query.conditions) if row["mask"] >> n & 1})
+    counts.update({name: row[column] or 0 for name, column in zip(query.sums, SUMS, strict=False)})
+    counts["rows"] = row["rows"]
+    return counts
