@@ -6,10 +6,10 @@ from typing import Any
 
 from harness.history_files.schema import KNOWN
 from harness.results.verdict import AnomalyFindings, Validity, Verdict, checks_without_evidence
-from harness.results.wording import join_words, plural, printable
+from harness.results.wording import join_words, printable, plural
+from reports.findings_text import describe_count, describe_permitted, first_example_sentence
 from reports.summary import causes_first
-from reports.told import counted, permitted, sentence
-from reports.trace.asked import commands
+from reports.trace.asked import trace_commands
 
 WORDS = {Validity.VALID: "valid", Validity.INVALID: "INVALID", Validity.UNKNOWN: "unknown"}
 MOST_WARNINGS = 5
@@ -22,14 +22,14 @@ def last_lines(verdict: Verdict, folder: Path, command: str) -> list[str]:
     the report, the command.
     """
     lines = []
-    for anomaly, found in causes_first(verdict.anomalies):
-        note = "warning: " if found.warning else "allowed: " if found.allowed else ""
-        because = f", because of {printable(found.because, 60)}" if found.because else ""
+    for anomaly, findings in causes_first(verdict.anomalies):
+        note = "warning: " if findings.warning else "allowed: " if findings.allowed else ""
+        because = f", because of {printable(findings.because, 60)}" if findings.because else ""
         name = printable(anomaly, 60)
-        more = f"; {permitted(found)}" if found.permitted else ""
-        lines.append(f"  {name:<24} {note}{counted(name, found)}{because}{more}")
-        if found.example:
-            lines.append(f"    first: {sentence(anomaly, found)}")
+        more = f"; {describe_permitted(findings)}" if findings.permitted else ""
+        lines.append(f"  {name:<24} {note}{describe_count(name, findings)}{because}{more}")
+        if findings.example:
+            lines.append(f"    first: {first_example_sentence(anomaly, findings)}")
     if trace := _first_trace(verdict, folder):
         lines.append(f"  step by step: {trace}")
     lines += [f"  unknown: {printable(reason.text, 300)}" for reason in verdict.unknown_because]
@@ -54,39 +54,42 @@ def last_lines(verdict: Verdict, folder: Path, command: str) -> list[str]:
 def _first_trace(verdict: Verdict, folder: Path) -> str:
     """The command that tells the story of the first example that has one, of what decided the verdict."""
     bad = [
-        found.example for _, found in causes_first(verdict.anomalies) if found.example and not found.allowed
+        findings.example
+        for _, findings in causes_first(verdict.anomalies)
+        if findings.example and not findings.allowed
     ]
-    return next(filter(None, commands(folder, bad)), "")
+    return next(filter(None, trace_commands(folder, bad)), "")
 
 
 def first_examples(verdict: Verdict) -> Iterator[str]:
     """For each anomaly of a stored run that counts, how often it was found and the first example."""
-    for anomaly, found in causes_first(verdict.anomalies):
-        if found.example:
-            yield f"{headed(anomaly, found)}: {sentence(anomaly, found)}"
+    for anomaly, findings in causes_first(verdict.anomalies):
+        if findings.example:
+            yield f"{name_and_count(anomaly, findings)}: {first_example_sentence(anomaly, findings)}"
 
 
 def examples_of_history(verdict: Verdict) -> Iterator[str]:
     """For each anomaly of an external history the count and the first example, after the operations passed over."""
     if over := verdict.stats.get("passed_over"):
         yield f"{plural(over, 'operation')} passed over: f is none of {', '.join(KNOWN)}"
-    for name, found in verdict.anomalies.items():
-        if found.example:
-            yield f"{headed(name, found)}: {printable(sentence(name, found), MOST_CHARACTERS)}"
+    for name, findings in verdict.anomalies.items():
+        if findings.example:
+            sentence = printable(first_example_sentence(name, findings), MOST_CHARACTERS)
+            yield f"{name_and_count(name, findings)}: {sentence}"
 
 
-def headed(anomaly: str, found: AnomalyFindings) -> str:
+def name_and_count(anomaly: str, findings: AnomalyFindings) -> str:
     """`unseen (3), because of lost-write`."""
-    because = f", because of {printable(found.because, 60)}" if found.because else ""
-    return f"{printable(anomaly, 60)} ({found.count}){because}"
+    because = f", because of {printable(findings.because, 60)}" if findings.because else ""
+    return f"{printable(anomaly, 60)} ({findings.count}){because}"
 
 
-def beside(verdict: Verdict) -> Iterator[str]:
+def allowed_and_unknown(verdict: Verdict) -> Iterator[str]:
     """What was found and decides nothing, and every reason of an unknown verdict that has several."""
     said = [
-        f"{printable(name, 60)} ({found.count}, {printable(found.allowed_by or 'a warning', 60)})"
-        for name, found in verdict.anomalies.items()
-        if found.allowed
+        f"{printable(name, 60)} ({findings.count}, {printable(findings.allowed_by or 'a warning', 60)})"
+        for name, findings in verdict.anomalies.items()
+        if findings.allowed
     ]
     if said:
         yield f"allowed: {', '.join(said)}"

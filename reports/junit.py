@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 from harness.results.verdict import AnomalyFindings, FaultReport, Validity, Verdict
 from harness.results.wording import printable
-from reports.told import counted, sentences
+from reports.findings_text import describe_count, example_sentences
 
 MOST_EXAMPLES = 10
 Case = ElementTree.Element
@@ -72,13 +72,13 @@ def _verdict_case(case: Case, verdict: Verdict) -> None:
 
 
 def _check_case(case: Case, check: str, verdict: Verdict) -> None:
-    found = verdict.anomalies.get(check)
-    if found is not None:
-        words = counted(check, found)
-        if found.allowed:
-            _add(case, "system-out", None, f"{'warning' if found.warning else 'allowed'}: {words}")
+    findings = verdict.anomalies.get(check)
+    if findings is not None:
+        words = describe_count(check, findings)
+        if findings.allowed:
+            _add(case, "system-out", None, f"{'warning' if findings.warning else 'allowed'}: {words}")
         else:
-            _add(case, "failure", words, "\n".join(_examples(check, found)), kind=check)
+            _add(case, "failure", words, "\n".join(_examples(check, findings)), kind=check)
     elif check in verdict.not_checked:
         _add(case, "skipped", f"not checked: {verdict.not_checked[check].text}")
     else:
@@ -88,12 +88,12 @@ def _check_case(case: Case, check: str, verdict: Verdict) -> None:
                 break
 
 
-def _examples(check: str, found: AnomalyFindings) -> Iterator[str]:
-    if found.because:
-        yield f"follows from {found.because}"
-    yield from sentences(check, found)[:MOST_EXAMPLES]
-    if found.count > min(len(found.examples), MOST_EXAMPLES):
-        yield f"{found.count} in all"
+def _examples(check: str, findings: AnomalyFindings) -> Iterator[str]:
+    if findings.because:
+        yield f"follows from {findings.because}"
+    yield from example_sentences(check, findings)[:MOST_EXAMPLES]
+    if findings.count > min(len(findings.examples), MOST_EXAMPLES):
+        yield f"{findings.count} in all"
 
 
 def _fault_case(case: Case, fault: FaultReport) -> None:

@@ -10,16 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from harness.model.vocabulary import Guarantee
 from harness.results.example import Example
 from harness.results.reasons import Reason
-from harness.results.verdict import (
-    CALLER,
-    STAGE,
-    AnomalyFindings,
-    FaultReport,
-    Validity,
-    checks_without_evidence,
-)
-from harness.results.wording import join_words, plural, printable
-from reports.told import counted
+from harness.results.verdict import CALLER, STAGE, AnomalyFindings, FaultReport, Validity, checks_without_evidence
+from harness.results.wording import join_words, printable, plural
+from reports.findings_text import describe_count
 
 
 def summary(
@@ -45,9 +38,9 @@ def summary(
     if guarantee.permits is not None and not checks_without_evidence(not_checked or {}):
         return _weaker(guarantee, anomalies, faults, coverage or {})
     complete = not checks_without_evidence(not_checked or {}) and all(
-        found.warning or found.allowed_by == STAGE for found in anomalies.values()
+        findings.warning or findings.allowed_by == STAGE for findings in anomalies.values()
     )
-    permitted = [name for name, found in anomalies.items() if found.allowed_by_caller]
+    permitted = [name for name, findings in anomalies.items() if findings.allowed_by_caller]
     held = _what_held(faults, coverage or {}, complete, permitted, committed)
     return (held + _on_the_way(anomalies) if complete else held) + _warned(anomalies)
 
@@ -57,17 +50,17 @@ def causes_first(anomalies: Mapping[str, AnomalyFindings]) -> list[tuple[str, An
     ordered: list[tuple[str, AnomalyFindings]] = []
     placed: set[str] = set()
 
-    def follows(found: AnomalyFindings) -> bool:
-        cause = anomalies.get(found.because or "")
-        return cause is not None and cause.allowed == found.allowed
+    def follows(findings: AnomalyFindings) -> bool:
+        cause = anomalies.get(findings.because or "")
+        return cause is not None and cause.allowed == findings.allowed
 
     def place(name: str) -> None:
         if name in placed:
             return
         placed.add(name)
         ordered.append((name, anomalies[name]))
-        for other, found in anomalies.items():
-            if found.because == name and found.allowed == anomalies[name].allowed:
+        for other, findings in anomalies.items():
+            if findings.because == name and findings.allowed == anomalies[name].allowed:
                 place(other)
 
     by_weight = sorted(anomalies, key=lambda name: (anomalies[name].allowed, not anomalies[name].warning))
@@ -79,31 +72,31 @@ def causes_first(anomalies: Mapping[str, AnomalyFindings]) -> list[tuple[str, An
     return ordered
 
 
-def fault_before(faults: Iterable[FaultReport], moment_s: float) -> FaultReport | None:
+def last_fault_before(faults: Iterable[FaultReport], moment_s: float) -> FaultReport | None:
     """The fault that acted and began last before a moment."""
     earlier = [fault for fault in faults if fault.acted and fault.start_s <= moment_s]
     return max(earlier, key=lambda fault: fault.start_s, default=None)
 
 
 def _what_was_found(anomalies: Mapping[str, AnomalyFindings], faults: Sequence[FaultReport]) -> str:
-    bad = [(name, found) for name, found in causes_first(anomalies) if not found.allowed]
+    bad = [(name, findings) for name, findings in causes_first(anomalies) if not findings.allowed]
     if not bad:
         return "the evidence contradicts itself"
-    causes = [(name, found) for name, found in bad if found.because not in anomalies] or bad
-    words = join_words([counted(name, found) for name, found in causes], 3)
-    before = [fault_before(faults, moment_s) for moment_s in sorted(_moments(causes))]
+    causes = [(name, findings) for name, findings in bad if findings.because not in anomalies] or bad
+    words = join_words([describe_count(name, findings) for name, findings in causes], 3)
+    before = [last_fault_before(faults, moment_s) for moment_s in sorted(_moments(causes))]
     if not before or before[0] is None:
         return words
     after = list(dict.fromkeys(printable(fault.struck, 200) for fault in before if fault))
     # Beyond the examples there may be an earlier one.
-    whole = all(found.count <= len(found.examples) for _, found in causes)
+    whole = all(findings.count <= len(findings.examples) for _, findings in causes)
     if len(after) > 1:  # which of them came before which finding is told by the examples
         return f"{words}; before {'them' if whole else 'the examples shown'}, {join_words(after, 3)}"
     return f"{words}, after {after[0]}" if whole else f"{words}; all examples shown are after {after[0]}"
 
 
-def _moments(found: Iterable[tuple[str, AnomalyFindings]]) -> Iterator[float]:
-    for _, body in found:
+def _moments(findings: Iterable[tuple[str, AnomalyFindings]]) -> Iterator[float]:
+    for _, body in findings:
         for example in body.examples:
             moment = Example(example).moment_s()
             if moment is not None:
@@ -121,18 +114,18 @@ def _weaker(
     acted = sum(fault.acted for fault in faults)
     under = f" under {plural(acted, 'fault')}" if acted else ""
     of = f" of {plural(coverage.get('inputs', 0), 'input')}"
-    found = anomalies.get(guarantee.permits)
+    findings = anomalies.get(guarantee.permits)
     needed, never = _NEEDED[guarantee]
-    count = found.count if found else 0
+    count = findings.count if findings else 0
     times = plural(count, "input") if count else "no input"
     needed = needed.format(were="were" if count > 1 else "was")
-    beside = [
-        counted(name, found)
-        for name, found in anomalies.items()
-        if name != guarantee.permits and found.allowed and not found.warning and not found.allowed_by_caller
+    allowed_counts = [
+        describe_count(name, findings)
+        for name, findings in anomalies.items()
+        if name != guarantee.permits and findings.allowed and not findings.warning and not findings.allowed_by_caller
     ]
-    told = ", ".join([f"{times} {needed}", *beside])
-    held = f"{guarantee.value.replace('-', ' ')} held{under}: {told}, and none{of} {never}"
+    texts = ", ".join([f"{times} {needed}", *allowed_counts])
+    held = f"{guarantee.value.replace('-', ' ')} held{under}: {texts}, and none{of} {never}"
     return held + _warned(anomalies)
 
 
@@ -145,16 +138,18 @@ _NEEDED = {
 
 def _on_the_way(anomalies: Mapping[str, AnomalyFindings]) -> str:
     """What a stage that promises less has done, and those behind it have made good."""
-    told = [counted(name, found) for name, found in anomalies.items() if found.allowed_by == STAGE]
+    counts = [
+        describe_count(name, findings) for name, findings in anomalies.items() if findings.allowed_by == STAGE
+    ]
     return (
-        f"; on the way there, {join_words(told)}, which the guarantee of their stage permits" if told else ""
+        f"; on the way there, {join_words(counts)}, which the guarantee of their stage permits" if counts else ""
     )
 
 
 def _warned(anomalies: Mapping[str, AnomalyFindings]) -> str:
     """What was found that breaks no guarantee, and is worth a look."""
-    told = [counted(name, found) for name, found in anomalies.items() if found.warning]
-    return f"; warning: {join_words(told)}" if told else ""
+    counts = [describe_count(name, findings) for name, findings in anomalies.items() if findings.warning]
+    return f"; warning: {join_words(counts)}" if counts else ""
 
 
 def _what_held(

@@ -23,7 +23,7 @@ def nanoseconds(time_s: float) -> int | None:
     return round(time_s * 1e9) if abs(time_s) <= _MOST_S else None  # NaN is below nothing
 
 
-def work_of_stages(ops: pa.Table) -> pa.Table:
+def stage_operations(ops: pa.Table) -> pa.Table:
     """The operations that do a stage's work, by worker and call, each with `gone_ns`: when it returned; where its
     process was gone before that, when its worker next called anything, in this process or in its successor; else the
     end of time.
@@ -42,14 +42,14 @@ def work_of_stages(ops: pa.Table) -> pa.Table:
     return ops.filter(pc.is_in(ops["f"], value_set=pa.array(WORK)))
 
 
-def between(ops: pa.Table, from_ns: int, to_ns: int) -> pa.Table:
+def under_way_between(ops: pa.Table, from_ns: int, to_ns: int) -> pa.Table:
     """Those that were under way then, of `work_of_stages`."""
     return ops.filter(
         pc.and_(pc.less_equal(ops["call_ns"], to_ns), pc.greater_equal(ops["gone_ns"], from_ns))
     )
 
 
-def told(folder: Path, faults: Iterable[FaultReport]) -> list[str]:
+def describe_met(folder: Path, faults: Iterable[FaultReport]) -> list[str]:
     """For each fault what it met, in words: `6 when it struck, 4 when it was healed; of 408 that ended meanwhile, 3
     failed, 2 fenced; the longest took 8.2 s of that time`. Empty for one that did not act. No words at all where no
     stage kept journals. Raises OSError and ArrowException where the table is damaged.
@@ -61,19 +61,19 @@ def told(folder: Path, faults: Iterable[FaultReport]) -> list[str]:
         absent = [name for name in _COLUMNS if name not in file.schema_arrow.names]
         if absent:
             raise pa.ArrowInvalid(f"history/ops.parquet has no column {', '.join(absent)}")
-        work = work_of_stages(file.read(columns=list(_COLUMNS)))
-    return [_told(work, fault) for fault in faults] if len(work) else []
+        work = stage_operations(file.read(columns=list(_COLUMNS)))
+    return [_describe_met(work, fault) for fault in faults] if len(work) else []
 
 
-def _told(work: pa.Table, fault: FaultReport) -> str:
+def _describe_met(work: pa.Table, fault: FaultReport) -> str:
     injected_ns = nanoseconds(fault.start_s)
     if not fault.acted or injected_ns is None:
         return ""
-    met = f"{_or_none(len(between(work, injected_ns, injected_ns)))} when it struck"
+    met = f"{_or_none(len(under_way_between(work, injected_ns, injected_ns)))} when it struck"
     healed_ns = None if fault.end_s is None else nanoseconds(fault.end_s)
     if healed_ns is None or healed_ns < injected_ns:
         return met
-    whole = between(work, injected_ns, healed_ns)
+    whole = under_way_between(work, injected_ns, healed_ns)
     if not len(whole):
         return f"{met}, none until it was healed"
     ended = whole.filter(pc.less_equal(whole["gone_ns"], healed_ns))

@@ -37,11 +37,11 @@ def tell_history(history: str, answer: Verdict | FencepostError, *, as_json: boo
     elif as_json:
         print(answer.line())
     else:
-        from reports.console import WORDS, beside, examples_of_history, first_examples
+        from reports.console import WORDS, allowed_and_unknown, examples_of_history, first_examples
 
         print(f"{name}: {WORDS[answer.valid]}: {answer.summary}")
         examples = first_examples(answer) if stored else examples_of_history(answer)
-        for line in chain(examples, beside(answer)):
+        for line in chain(examples, allowed_and_unknown(answer)):
             print(f"  {line}")
 
 

@@ -80,14 +80,14 @@ def command(
 
     tables = StoredTables(folder, zero_ms)
     if place is not None:
-        of_record = by_logs.of_record if tables.silent else steps.of_record
+        of_record = by_logs.of_record if tables.without_journals else steps.of_record
         told = of_record(tables, place["topic"], int(place["partition"]), int(place["offset"]))
     elif op is not None:
         told = steps.of_operation(tables, op)
     elif transactional_id is not None:
-        told = (by_logs if tables.silent else steps).of_id(tables, transactional_id)
+        told = (by_logs if tables.without_journals else steps).of_id(tables, transactional_id)
     else:
-        told = (by_logs.of_fault if tables.silent else of_fault)(tables, int(fault or 0))
+        told = (by_logs.of_fault if tables.without_journals else of_fault)(tables, int(fault or 0))
     if not told:
         raise UsageError(
             f"nobody tells anything of that in {folder}: name another record, operation, id or fault"

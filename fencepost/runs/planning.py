@@ -41,7 +41,7 @@ from harness.settings.run_file import StoredPlan
 from harness.settings.tags import new_tag
 from workloads.custom.command import require_executable
 from workloads.custom.pipeline import CustomPipeline
-from workloads.custom.tagged import require_told
+from workloads.custom.tagged import require_names_passed
 from workloads.custom.trial import require_working
 from workloads.defects.defect import Defect
 from workloads.defects.registry import policy_of
@@ -71,7 +71,7 @@ def user_facts(options: Options, pipeline: CustomPipeline, tag: str) -> Pipeline
         )
         raise UsageError(f"{key} is for the workloads of Fencepost: {instead}")
     if CLUSTERS[options.cluster].shared:
-        require_told(pipeline.described)
+        require_names_passed(pipeline.described)
     return pipeline.facts(options, tag)
 
 

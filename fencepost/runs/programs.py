@@ -23,7 +23,7 @@ from harness.settings.client_choice import ClientChoice
 from harness.settings.options import Options
 from workloads.custom.command import ExternalProgram
 from workloads.custom.pipeline import CustomPipeline
-from workloads.custom.tagged import names_told
+from workloads.custom.tagged import placeholder_values
 from workloads.loop.program import PythonProgram
 from workloads.model.workload import Workload
 
@@ -46,7 +46,7 @@ def programs_of(
     if isinstance(pipeline, CustomPipeline):
         described = pipeline.tagged(tag).described
         own = PythonProgram(PROCESS, _run_spec(options, facts, CustomPipelineSpec(described.file, tag)))
-        told = {**names_told(described), "client_config": _told_config(options)}
+        told = {**placeholder_values(described), "client_config": _told_config(options)}
         commands = {
             stage.name: ExternalProgram(stage, described.folder, folder, told) for stage in described.stages
         }

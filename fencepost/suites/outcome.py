@@ -14,8 +14,8 @@ from harness.results.run_metadata import RunMetadata
 from harness.results.suite import Cell, CellState
 from harness.results.verdict import FaultReport, Validity, Verdict
 from harness.results.wording import printable
+from reports.findings_text import first_example_sentence
 from reports.summary import causes_first
-from reports.told import sentence
 
 MOST_CHARACTERS = 1_000
 """Longest sentence that `suite.json` keeps of a run; the report of the run has all of it."""
@@ -68,7 +68,7 @@ def judged(cell: Cell, answer: Verdict | FencepostError, failures: ListedFailure
         anomalies=forbidden(answer),
         known=decided.known,
         expected="; ".join(one.why for one in planted),
-        first=printable(sentence(*unlisted_first[0]), MOST_CHARACTERS) if examples else "",
+        first=printable(first_example_sentence(*unlisted_first[0]), MOST_CHARACTERS) if examples else "",
         remedy=remedy,
         codes=tuple(sorted({f"{reason.code} {reason.subject}".strip() for reason in unknown})),
         faults=_acted(answer.faults, answer.not_exercised),

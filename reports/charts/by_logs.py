@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from harness.model.vocabulary import WARM_UP
-from harness.results.wording import plural, printable
-from reports.charts.series import BINS, Series, folded
+from harness.results.wording import printable, plural
+from reports.charts.series import BINS, Series, into_buckets
 
 COMMITTED, ABORTED, LEFT_OPEN = "committed", "aborted", "left open"
 CATEGORIES = (COMMITTED, ABORTED, LEFT_OPEN)
@@ -41,7 +41,7 @@ class StageTopics:
     transactional_ids: frozenset[str] = frozenset()  # none where nobody names them
 
 
-def silent(settings: Mapping[str, Any]) -> list[StageTopics]:
+def stages_without_journals(settings: Mapping[str, Any]) -> list[StageTopics]:
     """The stages that a run's settings name; empty if one keeps journals, or they are not as a run writes them."""
     workload = settings.get("workload")
     stages = workload.get("stages") if isinstance(workload, Mapping) else None
@@ -88,7 +88,7 @@ def read(folder: Path, stages: Sequence[StageTopics], clock: LogClock, at_least_
             series.missing.append(printable(str(error), 300))
     last = max((*series.records, *(at for counts in series.outcomes.values() for at in counts)), default=0)
     series.end_s = max(series.end_s, last + 1.0)
-    return folded(series)
+    return into_buckets(series)
 
 
 def _table(folder: Path, room: str, name: str, columns: Sequence[str], filters: Any = None) -> pa.Table:

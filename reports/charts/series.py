@@ -88,7 +88,7 @@ def read(folder: Path, at_least_s: float = 1.0) -> Series:
             _add_records(series, history / "sends.parquet", pa.concat_arrays(committed_op), committed_at)
     except (OSError, pa.ArrowException) as error:
         series.missing.append(printable(str(error), 300))
-    return folded(series)
+    return into_buckets(series)
 
 
 def _batches(path: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -137,7 +137,7 @@ def _add_records(series: Series, path: Path, op: pa.Array, at: Sequence[pa.Array
             series.records[entry["values"]] += entry["counts"]
 
 
-def folded(series: Series) -> Series:
+def into_buckets(series: Series) -> Series:
     """The same in buckets so wide that there are not too many."""
     fits = (width for width in _WIDTHS_S if series.end_s / width <= MOST_BUCKETS)
     width = next(fits, math.ceil(series.end_s / MOST_BUCKETS))

@@ -11,9 +11,9 @@ from harness.results import wording as words
 from harness.results.example import Example
 from harness.results.verdict import AnomalyFindings, FaultReport
 from reports.charts import gantt
+from reports.findings_text import describe_count, describe_meaning, describe_permitted, example_sentences
 from reports.html.template import WIDTHS, Drawings
-from reports.told import counted, meaning, permitted, sentences
-from reports.trace.asked import commands
+from reports.trace.asked import trace_commands
 
 MOST_EXAMPLES = 10
 
@@ -50,31 +50,37 @@ def examples(ordered: Iterable[tuple[str, AnomalyFindings]]) -> Iterator[Mapping
         yield from found.examples[:MOST_EXAMPLES]
 
 
-def findings(
+def report_anomalies(
     ordered: Sequence[tuple[str, AnomalyFindings]], faults: Sequence[FaultReport], folder: Path | None
 ) -> list[ReportAnomaly]:
     """Each anomaly. `folder`: of the run whose tables tell what happened to an example; None where none do."""
     bodies = list(examples(ordered))
-    traces = iter(commands(folder, bodies) if folder else [""] * len(bodies))
+    traces = iter(trace_commands(folder, bodies) if folder else [""] * len(bodies))
     return [
-        _finding(name, found, faults, list(islice(traces, len(found.examples[:MOST_EXAMPLES]))))
+        _report_anomaly(name, found, faults, list(islice(traces, len(found.examples[:MOST_EXAMPLES]))))
         for name, found in ordered
     ]
 
 
-def _finding(
+def _report_anomaly(
     name: str, found: AnomalyFindings, faults: Sequence[FaultReport], traces: Sequence[str]
 ) -> ReportAnomaly:
     shown = []
-    told = zip(found.examples, sentences(name, found), traces, strict=False)
-    for number, (body, said, trace) in enumerate(told, 1):
+    rows = zip(found.examples, example_sentences(name, found), traces, strict=False)
+    for number, (body, sentence, trace) in enumerate(rows, 1):
         example = Example(body)
         ident = f"{_ident(name)}-{number}"
         timeline = Drawings(*(gantt.operations(f"{ident}-time", example, faults, width) for width in WIDTHS))
-        shown.append(ReportExample(ident, said, example, timeline, words.printable(body, 4000), trace))
+        shown.append(ReportExample(ident, sentence, example, timeline, words.printable(body, 4000), trace))
     label = words.printable(name, 60)
     return ReportAnomaly(
-        label, f"{_ident(name)}-all", found, counted(name, found), permitted(found), meaning(found), shown
+        label,
+        f"{_ident(name)}-all",
+        found,
+        describe_count(name, found),
+        describe_permitted(found),
+        describe_meaning(found),
+        shown,
     )
 
 

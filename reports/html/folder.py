@@ -33,7 +33,7 @@ class RunFiles:
 
     folder: Path
     settings: Mapping[str, Any] = field(default_factory=dict)
-    facts: RunMetadata | None = None
+    metadata: RunMetadata | None = None
     missing: list[str] = field(default_factory=list)
 
     def table(self, name: str) -> Mapping[str, Any]:
@@ -57,7 +57,7 @@ def load(folder: Path) -> RunFiles:
     except (OSError, ValueError) as error:
         contents.missing.append(f"run.toml cannot be read: {printable(str(error))}")
     try:
-        contents.facts = RunMetadata.load(folder / "metadata.json")
+        contents.metadata = RunMetadata.load(folder / "metadata.json")
     except UnreadableInput as error:
         contents.missing.append(
             printable(str(error), 300)
@@ -70,12 +70,12 @@ def load(folder: Path) -> RunFiles:
     return contents
 
 
-def flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+def flatten(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
     """Settings as rows of dotted key and value."""
     for key, value in settings.items():
         name = f"{prefix}{printable(str(key), 80)}"
         if isinstance(value, Mapping) and value:
-            yield from flat(value, f"{name}.")
+            yield from flatten(value, f"{name}.")
         else:
             yield name, printable(value, 400)
 
@@ -90,7 +90,7 @@ class EnclosedFile:
     size: str  # "missing" if it is not there
 
 
-def enclosed(folder: Path, verdict_bytes: int) -> list[EnclosedFile]:
+def files_to_enclose(folder: Path, verdict_bytes: int) -> list[EnclosedFile]:
     """What a bug report needs, with sizes. `verdict_bytes`: of the verdict, which may be written after the report."""
     rows = []
     for name, what_for in WHAT_FOR:

@@ -25,12 +25,12 @@ from harness.results.reasons import Reason, ReasonCode
 from harness.results.verdict import FaultReport, Validity, Verdict, checks_without_evidence
 from reports import under_way
 from reports.charts import by_logs, gantt, over_time, series
+from reports.findings_text import describe_indeterminate
 from reports.html import excerpts, folder
-from reports.html.findings import examples, findings
+from reports.html.findings import examples, report_anomalies
 from reports.html.template import WIDTHS, Drawings, policy, template
 from reports.junit import junit
 from reports.summary import causes_first
-from reports.told import unsettled
 
 MORE_LOGS = "run it on a local cluster, of which all logs are read"
 _HERE = Path(__file__).parent
@@ -48,13 +48,13 @@ def write_report(folder_path: Path, verdict: Verdict, duration_s: float) -> None
 def draw(folder_path: Path, verdict: Verdict) -> str:
     """The report of one run: `report.html`."""
     contents = folder.load(folder_path)
-    faults = list(verdict.faults) or list(contents.facts.faults if contents.facts else ())
+    faults = list(verdict.faults) or list(contents.metadata.faults if contents.metadata else ())
     ordered = causes_first(verdict.anomalies)
     lines = excerpts.Excerpts(folder_path, read_operations(examples(ordered)))
     ends = [fault.end_s if fault.end_s is not None else fault.start_s for fault in faults]
     measured = _measured(contents, at_least_s=max(ends, default=1.0))
-    found = findings(ordered, faults, folder_path if _wall_ms(contents) is not None else None)
-    met, trouble = _met(folder_path, faults) if not measured.missing else ([], [])
+    anomalies = report_anomalies(ordered, faults, folder_path if _wall_ms(contents) is not None else None)
+    met_by_fault, trouble = _describe_met(folder_path, faults) if not measured.missing else ([], [])
     style, script = ((_HERE / f"report.{kind}").read_text() for kind in ("css", "js"))
     filters = {
         "show": words.printable,
@@ -75,12 +75,12 @@ def draw(folder_path: Path, verdict: Verdict) -> str:
         style=Markup(style),
         script=Markup(script),
         contents=contents,
-        facts=contents.facts,
+        metadata=contents.metadata,
         faults=faults,
-        met=met,
-        bad=[one for one in found if not one.found.allowed],
-        warnings=[one for one in found if one.found.warning],
-        allowed=[one for one in found if one.found.allowed and not one.found.warning],
+        met=met_by_fault,
+        bad=[anomaly for anomaly in anomalies if not anomaly.found.allowed],
+        warnings=[anomaly for anomaly in anomalies if anomaly.found.warning],
+        allowed=[anomaly for anomaly in anomalies if anomaly.found.allowed and not anomaly.found.warning],
         lines=lines,
         series=measured,
         over_time=Drawings(*(over_time.over_time(measured, faults, width) for width in WIDTHS)),
@@ -93,7 +93,7 @@ def draw(folder_path: Path, verdict: Verdict) -> str:
         settings=_settings(contents),
         requests=list(requests.rows(verdict.requests)),
         command=_command(verdict, contents),
-        enclosed=folder.enclosed(folder_path, len(verdict.line().encode()) + 1),
+        enclosed=folder.files_to_enclose(folder_path, len(verdict.line().encode()) + 1),
         missing=[*contents.missing, *measured.missing, *trouble],
     )
 
@@ -119,8 +119,8 @@ def _moment(operation: Mapping[str, Any], name: str, wall_ms: float | None = Non
 
 def _wall_ms(contents: folder.RunFiles) -> float | None:
     """The wall clock at the run's begin, if it says so."""
-    told = contents.table("run").get("wall_ms_at_zero")
-    return float(told) if isinstance(told, int | float) else None
+    start_ms = contents.table("run").get("wall_ms_at_zero")
+    return float(start_ms) if isinstance(start_ms, int | float) else None
 
 
 def _clock(started: object) -> str:
@@ -152,30 +152,30 @@ def _rows(measured: series.Series) -> Iterator[dict[str, Any]]:
 
 def _measured(contents: folder.RunFiles, at_least_s: float) -> series.Series:
     """By the workers' journals; of programs that keep none by the brokers' logs."""
-    wall_ms, stages = _wall_ms(contents), by_logs.silent(contents.settings)
+    wall_ms, stages = _wall_ms(contents), by_logs.stages_without_journals(contents.settings)
     if wall_ms is None or not stages:
         return series.read(contents.folder, at_least_s)
     return by_logs.read(contents.folder, stages, by_logs.LogClock(wall_ms, _end_s(contents)), at_least_s)
 
 
-def _met(folder_path: Path, faults: Sequence[FaultReport]) -> tuple[list[str], list[str]]:
+def _describe_met(folder_path: Path, faults: Sequence[FaultReport]) -> tuple[list[str], list[str]]:
     """What each fault met, and what kept that from being told."""
     try:
-        return under_way.told(folder_path, faults), []
+        return under_way.describe_met(folder_path, faults), []
     except (OSError, pa.ArrowException) as error:
         return [], [words.printable(f"what the faults met: {error}", 300)]
 
 
 def _end_s(contents: folder.RunFiles) -> float:
     """When the last phase ended, of a run that says so."""
-    phases = contents.facts.phases if contents.facts else ()
+    phases = contents.metadata.phases if contents.metadata else ()
     return max((phase.end_s for phase in phases), default=math.inf)
 
 
 def _phases(contents: folder.RunFiles) -> Drawings:
-    if contents.facts is None:
+    if contents.metadata is None:
         return Drawings(None, None)
-    return Drawings(*(gantt.phases(contents.facts.phases, width) for width in WIDTHS))
+    return Drawings(*(gantt.phases(contents.metadata.phases, width) for width in WIDTHS))
 
 
 def _clean(verdict: Verdict) -> list[str]:
@@ -192,7 +192,7 @@ def _open_ends(verdict: Verdict, contents: folder.RunFiles) -> Iterator[tuple[st
     goals = {reason.subject for reason in verdict.unknown_because if reason.code is ReasonCode.GOAL_NOT_MET}
     for reason in verdict.unknown_because:
         yield "unknown", (), reason.text, reason.remedy
-    unscheduled = contents.facts.unscheduled if contents.facts else {}
+    unscheduled = contents.metadata.unscheduled if contents.metadata else {}
     for name, why in {**unscheduled, **verdict.not_exercised}.items():
         if name not in goals:
             yield "not exercised", (name,), why, ""  # the reason says what helps, where something does
@@ -202,7 +202,7 @@ def _open_ends(verdict: Verdict, contents: folder.RunFiles) -> Iterator[tuple[st
     for reason, names in by_reason.items():
         yield "not checked", names, reason.text, reason.remedy  # a longer run lacks the same
     if verdict.unsettled.count:
-        yield "unsettled", (), unsettled(verdict.unsettled), MORE_LOGS
+        yield "unsettled", (), describe_indeterminate(verdict.unsettled), MORE_LOGS
 
 
 def _not_applicable(verdict: Verdict) -> list[dict[str, Any]]:
@@ -222,7 +222,7 @@ def _settings(contents: folder.RunFiles) -> dict[str, list[tuple[str, str]]]:
         if name == "schedule":
             continue
         if isinstance(body, Mapping):
-            tables[words.printable(name, 60)] = list(folder.flat(body))
+            tables[words.printable(name, 60)] = list(folder.flatten(body))
         else:
             tables.setdefault("", []).append((words.printable(name, 60), words.printable(body, 400)))
     return tables

@@ -24,7 +24,7 @@ class _TraceSubject:
     record: tuple[Place, int] | None = None
 
 
-def commands(folder: Path, examples: Sequence[Mapping[str, Any]]) -> list[str]:
+def trace_commands(folder: Path, examples: Sequence[Mapping[str, Any]]) -> list[str]:
     """For each example the command that tells what happened to it: by an input, else a record, an operation, or a
     transactional id. Empty for one of which the tables of the run in `folder` hold nothing, and where they cannot be
     read: the command would only say so.
@@ -75,13 +75,15 @@ def _known(t: StoredTables, asked: Sequence[_TraceSubject]) -> set[_TraceSubject
         for one in asked
         if one.record and one.record[0] in t.numbers
     }
-    there = t.having("records", set(places.values()))
-    if not t.silent:
-        there |= t.having("sends", set(places.values()))  # acknowledged there, whether or not anybody read it
+    there = t.existing_places("records", set(places.values()))
+    if not t.without_journals:
+        there |= t.existing_places(
+            "sends", set(places.values())
+        )  # acknowledged there, whether or not anybody read it
     known = {one for one, place in places.items() if place in there}
     for option, column in (("op", "name"), ("id", "transactional_id")):
         names = {one.name for one in asked if one.option == option}
-        if t.silent:
+        if t.without_journals:
             found = (
                 {row[column] for row in t.rows("transactions", **{column: names})}
                 if option == "id"

@@ -8,7 +8,7 @@ from harness.results.wording import plural
 from reports.trace.step import TraceStep, in_order
 from reports.trace.steps import faults_on, operations
 from reports.trace.stored import Row, StoredTables
-from reports.under_way import between, nanoseconds, work_of_stages
+from reports.under_way import nanoseconds, stage_operations, under_way_between
 
 HEALING_NS = 500_000_000
 """What a heal takes, at most: whoever could not be answered is answered from then on."""
@@ -30,7 +30,7 @@ def of_fault(t: StoredTables, number: int) -> list[TraceStep]:
 
 def fault_at(t: StoredTables, number: int) -> FaultReport:
     """A fault, counted from 1. Raises `UsageError`, and `UnreadableInput` where its times are none."""
-    faults = t.facts.faults
+    faults = t.metadata.faults
     if not 1 <= number <= len(faults):
         raise UsageError(f"the run has no fault {number}: it has {plural(len(faults), 'fault')}")
     fault = faults[number - 1]
@@ -50,17 +50,20 @@ def _struck(t: StoredTables, fault: FaultReport, injected_ns: int, healed_ns: in
     found = t.table("ops", None)
     if found is None:
         return []
-    ops = work_of_stages(found)
-    under_way: list[Row] = between(ops, injected_ns, injected_ns).to_pylist()
+    ops = stage_operations(found)
+    under_way: list[Row] = under_way_between(ops, injected_ns, injected_ns).to_pylist()
     worker, own = fault.details.get("worker"), fault.details.get("transactional_id")
     if worker is not None:
         mine = ops.filter(pc.equal(ops["journal"], worker))
-        at_first: list[Row] = between(mine, injected_ns, injected_ns).to_pylist()
+        at_first: list[Row] = under_way_between(mine, injected_ns, injected_ns).to_pylist()
         before = mine.filter(pc.less_equal(mine["call_ns"], injected_ns))  # in the order of their calls
         first = at_first or before.slice(max(0, len(before) - 1)).to_pylist()
-        at_last = between(mine, healing_ns, healing_ns).to_pylist()
+        at_last = under_way_between(mine, healing_ns, healing_ns).to_pylist()
         return list({row["op"]: row for row in [*first, *at_last]}.values())
-    met = under_way or between(ops, injected_ns, healed_ns).sort_by("call_ns").slice(0, FIRST_MET).to_pylist()
+    met = (
+        under_way
+        or under_way_between(ops, injected_ns, healed_ns).sort_by("call_ns").slice(0, FIRST_MET).to_pylist()
+    )
     return [row for row in met if own is not None and row["transactional_id"] == own] or met
 
 
@@ -69,5 +72,5 @@ def _gone_on(t: StoredTables, struck: list[Row]) -> list[Row]:
     numbers = {row["op"] for row in struck}
     inputs = {(one["tp"], one["offset"]) for send in t.rows("sends", op=numbers) for one in send["inputs"]}
     since = min((row["call_ns"] for row in struck), default=0)
-    again = t.taking(inputs) - numbers
+    again = t.operations_from(inputs) - numbers
     return [row for row in t.rows("ops", op=again) if row["call_ns"] >= since]

@@ -202,7 +202,7 @@ def _readers(t: StoredTables, ops: Sequence[Row]) -> Iterator[TraceStep]:
         if op["f"] not in ("txn", "send"):
             continue
         given: dict[int, list[Row]] = {}
-        for row in t.beginning("polls", "value", f"{op['name']}:"):
+        for row in t.rows_with_prefix("polls", "value", f"{op['name']}:"):
             given.setdefault(row["op"], []).append(row)
         first: dict[tuple[str, int, int], int] = {}  # by reader and record
         for poll in t.rows("ops", op=given):
@@ -218,7 +218,7 @@ def _readers(t: StoredTables, ops: Sequence[Row]) -> Iterator[TraceStep]:
 
 def faults_on(t: StoredTables, begun_ns: int, ended_ns: int) -> Iterator[TraceStep]:
     """The faults that were on meanwhile."""
-    for number, fault in enumerate(t.facts.faults, 1):
+    for number, fault in enumerate(t.metadata.faults, 1):
         start, end = round(fault.start_s * 1e9), round((fault.end_s or fault.start_s) * 1e9)
         if start <= ended_ns and end >= begun_ns:
             yield TraceStep(start, f"fault {number}", f"{fault.struck} ({fault.evidence})", "metadata.json")

@@ -23,7 +23,7 @@ class StoredTables:
         self._folder = folder
         self._zero_ms = wall_ms_at_zero
         facts = folder / "metadata.json"
-        self.facts = RunMetadata.load(facts) if facts.exists() else RunMetadata()
+        self.metadata = RunMetadata.load(facts) if facts.exists() else RunMetadata()
 
     def rows(self, table: str, **wanted: Collection[object]) -> list[dict[str, Any]]:
         """The rows of which each named column has one of these values. No row where the run left no such table."""
@@ -43,14 +43,14 @@ class StoredTables:
         except (OSError, pa.ArrowException) as error:
             raise UnreadableInput(f"{path} cannot be read: {str(error).splitlines()[0]}") from error
 
-    def having(self, table: str, places: Collection[tuple[int, int]]) -> set[tuple[int, int]]:
+    def existing_places(self, table: str, places: Collection[tuple[int, int]]) -> set[tuple[int, int]]:
         """Which of these places, each a `tp` and an offset, the table has a row for."""
         tps, offsets = {tp for tp, _ in places}, {offset for _, offset in places}
         found = self.table(table, ["tp", "offset"], tp=tps, offset=offsets)
         rows = [] if found is None else found.to_pylist()
         return set(places) & {(row["tp"], row["offset"]) for row in rows}
 
-    def beginning(self, table: str, column: str, prefix: str) -> list[dict[str, Any]]:
+    def rows_with_prefix(self, table: str, column: str, prefix: str) -> list[dict[str, Any]]:
         """The rows whose column begins so."""
         path = self._folder / "history" / f"{table}.parquet"
         try:
@@ -58,7 +58,7 @@ class StoredTables:
         except (OSError, pa.ArrowException) as error:
             raise UnreadableInput(f"{path} cannot be read: {str(error).splitlines()[0]}") from error
 
-    def taking(self, inputs: Collection[tuple[int, int]]) -> set[int]:
+    def operations_from(self, inputs: Collection[tuple[int, int]]) -> set[int]:
         """The operations that sent something made from one of these inputs, each a `tp` and an offset."""
         found: set[int] = set()
         for tp in {tp for tp, _ in inputs}:
@@ -98,7 +98,7 @@ class StoredTables:
         return {tp for tp, place in self.places.items() if place[0] == topic}
 
     @cached_property
-    def silent(self) -> bool:
+    def without_journals(self) -> bool:
         """Whether no stage keeps a journal."""
         stages = self.rows("stages")
         return bool(stages) and all(row["journaled"] is False for row in stages)

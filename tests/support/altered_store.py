@@ -13,7 +13,7 @@ import fencepost
 from fencepost.api import Result
 from fencepost.cli import run_command_line
 from harness.record.schema import HISTORY, LOG
-from reports.trace.asked import commands
+from reports.trace.asked import trace_commands
 from tests.support.alterations import ONE_BY_ONE, Copy, Row
 from tests.support.altered_log import ROOTS, WARNINGS
 
@@ -270,5 +270,5 @@ def traced(results: Mapping[str, Result]) -> tuple[list[str], list[str]]:
     named = []
     for result in results.values():
         found = (body["examples"][0] for body in result.verdict["anomalies"].values() if body["examples"])
-        named += list(filter(None, commands(result.folder, list(found))))
+        named += list(filter(None, trace_commands(result.folder, list(found))))
     return named, [command for command in named if run_command_line(shlex.split(command)[1:]) != 0]

@@ -10,7 +10,7 @@ from harness.common.errors import UsageError
 from harness.processes.program import CommandLine
 from harness.processes.specs import ProcessSpec, WorkerSpec
 from workloads.custom.description import CustomStage
-from workloads.custom.placeholders import filled
+from workloads.custom.placeholders import fill_placeholders
 
 SCRIPTS = {
     "python": (".py",),
@@ -35,8 +35,8 @@ class ExternalProgram:
         """Return the command with its placeholders filled in, in its folder."""
         assert spec.worker is not None, "only workers run commands"
         values = self._values(spec.worker, spec.bootstrap)
-        argv = [filled(word, values) for word in self.stage.command]
-        env = {name: filled(text, values) for name, text in self.stage.env.items()}
+        argv = [fill_placeholders(word, values) for word in self.stage.command]
+        env = {name: fill_placeholders(text, values) for name, text in self.stage.env.items()}
         env = {"PYTHONPATH": _own_path(os.environ.get("PYTHONPATH", "")), **env}
         return CommandLine(
             [executable(argv[0], self._cwd), *argv[1:]], env=env, cwd=self._cwd, rules=self.stage.rules

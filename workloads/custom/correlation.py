@@ -19,11 +19,13 @@ MOST_DIGITS = 400
 class Correlation:
     """How the outputs of one pipeline are joined to their inputs, and what of them is judged."""
 
-    def __init__(self, expect: ExpectedOutputs, in_file: Callable[[str], str] = lambda topic: topic) -> None:
+    def __init__(
+        self, expect: ExpectedOutputs, name_in_file: Callable[[str], str] = lambda topic: topic
+    ) -> None:
         """`in_file`: the name that the user's file has for a topic of the run."""
         self._ignored = [_parts(pointer) for pointer in expect.ignore]
         self._by_content = expect.correlate == CONTENT
-        self._find = _finder(expect.correlate, in_file)
+        self._find = _finder(expect.correlate, name_in_file)
 
     def of_input(self, record: InputRecord) -> str | None:
         """What outputs are about that come of this input; None: what they hold says it. Raises `UserError`."""
@@ -62,12 +64,14 @@ class Correlation:
 
 
 def _finder(
-    correlate: str | UserFunction, in_file: Callable[[str], str]
+    correlate: str | UserFunction, name_in_file: Callable[[str], str]
 ) -> Callable[[InputRecord], str | None]:
     if isinstance(correlate, UserFunction):
 
         def by_function(record: InputRecord) -> str | None:
-            given = call(correlate, in_file(record.topic), record.key, record.value, dict(record.headers))
+            given = call(
+                correlate, name_in_file(record.topic), record.key, record.value, dict(record.headers)
+            )
             return None if given is None else str(given)
 
         return by_function

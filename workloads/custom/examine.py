@@ -10,7 +10,7 @@ from harness.results.wording import plural
 from workloads.custom.command import executable, require_executable
 from workloads.custom.description import CustomStage, PipelineDescription
 from workloads.custom.read import read
-from workloads.custom.tagged import require_told
+from workloads.custom.tagged import require_names_passed
 from workloads.custom.trial import TRIED, require_working
 
 
@@ -30,7 +30,7 @@ def examine(file: Path) -> Iterator[Requirement]:
         yield _command(described, stage)
         yield from _left_out(described, stage)
     try:
-        require_told(described)
+        require_names_passed(described)
     except UsageError as error:
         yield Requirement("other clusters", True, "not for --cluster external", str(error))
     yield _functions(described)

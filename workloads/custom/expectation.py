@@ -10,7 +10,7 @@ from harness.record.naming import excerpt
 from workloads.custom.correlation import Correlation
 from workloads.custom.description import ExpectedOutputs, PipelineDescription
 from workloads.custom.functions import UserError, as_bytes, call
-from workloads.custom.tagged import in_file, in_run
+from workloads.custom.tagged import name_in_file, name_in_run
 
 Made = tuple[str, bytes | None, bytes | None]
 """Topic, key, value."""
@@ -21,9 +21,9 @@ class CustomExpectation:
 
     def __init__(self, described: PipelineDescription, expect: ExpectedOutputs) -> None:
         self._described, self.expect = described, expect
-        self._correlation = Correlation(expect, partial(in_file, described))
+        self._correlation = Correlation(expect, partial(name_in_file, described))
         self._written = {topic for stage in described.stages for topic in stage.writes}
-        self.final = {in_run(described, topic) for topic in expect.final}
+        self.final = {name_in_run(described, topic) for topic in expect.final}
         self._last: dict[tuple[str, bytes], tuple[int, tuple[str, int]]] = {}
         self._asked: tuple[InputRecord | None, Sequence[Made]] = (None, ())
         self._states: dict[tuple[str, bytes | None], Any] = {}
@@ -31,7 +31,7 @@ class CustomExpectation:
 
     def due(self, record: InputRecord) -> Iterator[ExpectedOutput]:
         """The outputs that it must lead to. Raises `UserError`."""
-        made = [one for one in self.owed(record) if one[0] not in self.final]
+        made = [one for one in self.expected_of(record) if one[0] not in self.final]
         correlation_key, many = self._correlation.of_input(record) if made else None, Counter[str]()
         for topic, key, value in made:
             many[topic] += 1
@@ -47,7 +47,7 @@ class CustomExpectation:
                 content=excerpt(key, value),
             )
 
-    def owed(self, record: InputRecord) -> Sequence[Made]:
+    def expected_of(self, record: InputRecord) -> Sequence[Made]:
         """What it must lead to, asked once of each input: whoever folds has a state. Raises `UserError`.
 
         What a program has written, and nothing joins to an input, must lead to nothing: nobody owed it either.
@@ -61,12 +61,12 @@ class CustomExpectation:
         """What the user's function makes of it."""
         if self.expect.outputs is not None:
             name = str(self.expect.outputs)
-            topic = in_file(self._described, record.topic)
+            topic = name_in_file(self._described, record.topic)
             given = call(self.expect.outputs, topic, record.key, record.value, dict(record.headers))
         else:
             assert self.expect.fold is not None
             name, place = str(self.expect.fold), (record.topic, record.key)
-            topic = in_file(self._described, record.topic)
+            topic = name_in_file(self._described, record.topic)
             told = call(self.expect.fold, self._states.get(place), topic, record.key, record.value)
             if not isinstance(told, tuple) or len(told) != 2:
                 raise UserError(f"{name} must give (state, [(topic, key, value), ...]), not {told!r}")
@@ -79,15 +79,15 @@ class CustomExpectation:
         if not isinstance(given, list | tuple):
             raise UserError(f"{name} must give a list of (topic, key, value), not {type(given).__name__}")
         made = (_made(name, one) for one in given)
-        return [(in_run(self._described, topic), key, value) for topic, key, value in made]
+        return [(name_in_run(self._described, topic), key, value) for topic, key, value in made]
 
     def adds(self, record: InputRecord) -> Iterator[ExpectedSum]:
         """Where the last record of a key is judged: the digest that it then must have, by what it differs from the one
         before it. All of them add up to the last. Raises `UserError`.
         """
-        last = {(topic, key): value for topic, key, value in self.owed(record) if topic in self.final}
+        last = {(topic, key): value for topic, key, value in self.expected_of(record) if topic in self.final}
         for (topic, key), value in last.items():
-            name, place = in_file(self._described, topic), (record.topic, record.partition)
+            name, place = name_in_file(self._described, topic), (record.topic, record.partition)
             if key is None:
                 raise UserError(
                     f"`final` has {name}, in which {value!r} has no key: nobody knows what comes last"

@@ -23,7 +23,7 @@ def _guarded(what: str, act: Callable[[], Any]) -> Any:
     except UserError:
         raise
     except (Exception, SystemExit) as error:
-        raise UserError(f"{what} {said(error)}") from error
+        raise UserError(f"{what} {describe_exception(error)}") from error
 
 
 @cache
@@ -39,7 +39,7 @@ def _module(file: Path) -> ModuleType:
     return module
 
 
-def loaded(function: UserFunction) -> Callable[..., Any]:
+def load_function(function: UserFunction) -> Callable[..., Any]:
     """The function itself. Raises `UserError` where it is not there."""
     found = getattr(_module(function.file), function.name, None)
     if not callable(found):
@@ -50,10 +50,10 @@ def loaded(function: UserFunction) -> Callable[..., Any]:
 
 def call(function: UserFunction, *given: Any) -> Any:
     """What it gives. Raises `UserError` where it raises."""
-    return _guarded(f"{function} raised", lambda: loaded(function)(*given))
+    return _guarded(f"{function} raised", lambda: load_function(function)(*given))
 
 
-def said(error: BaseException) -> str:
+def describe_exception(error: BaseException) -> str:
     """An exception in a line."""
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

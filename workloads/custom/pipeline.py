@@ -14,9 +14,9 @@ from workloads.custom.command import worker_name
 from workloads.custom.description import CONTENT, CustomStage, CustomTopic, PipelineDescription
 from workloads.custom.expectation import CustomExpectation, NothingExpected
 from workloads.custom.feeds import feed_of
-from workloads.custom.placeholders import filled
+from workloads.custom.placeholders import fill_placeholders
 from workloads.custom.read import read
-from workloads.custom.tagged import in_file, tagged
+from workloads.custom.tagged import name_in_file, tagged
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class CustomPipeline:
                 else RecordIdentity.CORRELATION
             )
             identity = by if expect else RecordIdentity.NONE
-            if expect and in_file(self.described, name) in expect.final:
+            if expect and name_in_file(self.described, name) in expect.final:
                 identity = RecordIdentity.FINAL
         return durable_topic(
             name, own.partitions or options.partitions, options.brokers, own.config, identity
@@ -105,7 +105,7 @@ class CustomPipeline:
         ids = {}
         if stage.transactional_id is not None:
             ids = {
-                worker: filled(stage.transactional_id, {"instance": str(n)})
+                worker: fill_placeholders(stage.transactional_id, {"instance": str(n)})
                 for n, worker in enumerate(workers, 1)
             }
         return StageSpec(

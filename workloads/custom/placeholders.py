@@ -34,6 +34,6 @@ def topics_in(texts: Iterable[str]) -> set[str]:
     return {name.removeprefix(TOPIC) for name in found if name.startswith(TOPIC)}
 
 
-def filled(text: str, values: Mapping[str, str]) -> str:
+def fill_placeholders(text: str, values: Mapping[str, str]) -> str:
     """The text with what its placeholders stand for; other braces stay."""
     return PLACE.sub(lambda found: values.get(found[1], found[0]), text)

@@ -43,52 +43,52 @@ def read(file: Path) -> PipelineDescription:
         ) from error
     except ValueError as error:
         raise UsageError(f"{file} is not valid TOML: {error}") from error
-    whole = TomlTable(file, "", document)
-    name = whole.needed("name", '"billing"')
+    body = TomlTable(file, "", document)
+    name = body.required_text("name", '"billing"')
     if not NAME.fullmatch(name):
-        raise whole.error(f"must be up to 64 letters, digits, '.', '_' or '-', not {name!r}", "name")
-    guarantee = _guarantee(whole)
-    stages = _stages(file, whole)
+        raise body.error(f"must be up to 64 letters, digits, '.', '_' or '-', not {name!r}", "name")
+    guarantee = _guarantee(body)
+    stages = _stages(file, body)
     described = PipelineDescription(
         file,
         name,
         stages,
-        {topic: _inputs(table) for topic, table in whole.tables("inputs").items()},
+        {topic: _inputs(table) for topic, table in body.tables("inputs").items()},
         guarantee,
-        _expect(whole.table("expect")),
-        {topic: _topic(table) for topic, table in whole.tables("topics").items()},
+        _expect(body.table("expect")),
+        {topic: _topic(table) for topic, table in body.tables("topics").items()},
     )
-    whole.done()
-    _require_whole(whole, described)
+    body.require_all_known()
+    _require_whole(body, described)
     return described
 
 
-def _guarantee(whole: TomlTable) -> Guarantee:
-    text = whole.text("guarantee")
+def _guarantee(body: TomlTable) -> Guarantee:
+    text = body.text("guarantee")
     names = [one.value for one in Guarantee]
     if text is not None and text not in names:
-        raise whole.error(f"must be one of {', '.join(names)}, not {text!r}", "guarantee")
+        raise body.error(f"must be one of {', '.join(names)}, not {text!r}", "guarantee")
     return Guarantee(text) if text else Guarantee.EXACTLY_ONCE
 
 
-def _stages(file: Path, whole: TomlTable) -> tuple[CustomStage, ...]:
-    rows = whole.get("stage")
+def _stages(file: Path, body: TomlTable) -> tuple[CustomStage, ...]:
+    rows = body.get("stage")
     if not isinstance(rows, list) or not rows:
-        raise whole.error("needs a [[stage]] at least: a program, what it reads and what it writes")
+        raise body.error("needs a [[stage]] at least: a program, what it reads and what it writes")
     stages = tuple(_stage(file, n, row) for n, row in enumerate(rows, 1))
     names = [stage.name for stage in stages]
     if doubled := {name for name in names if names.count(name) > 1}:
-        raise whole.error(f"has two stages of the name {min(doubled)}: give each its own")
+        raise body.error(f"has two stages of the name {min(doubled)}: give each its own")
     return stages
 
 
 def _stage(file: Path, n: int, row: Any) -> CustomStage:
     named = row.get("name") if isinstance(row, dict) else None
     table = TomlTable(file, f"[[stage]] {named or n}", row)
-    name = table.needed("name", '"bill"')
+    name = table.required_text("name", '"bill"')
     if not STAGE.fullmatch(name):
         raise table.error(f"must be letters, digits, '_' and '-', not {name!r}", "name")
-    command = table.texts("command", needed='["./billing", "--brokers", "{bootstrap}"]')
+    command = table.texts("command", example='["./billing", "--brokers", "{bootstrap}"]')
     env = table.pairs("env")
     for variable in env:
         if not variable or "=" in variable:
@@ -104,25 +104,25 @@ def _stage(file: Path, n: int, row: Any) -> CustomStage:
         require_known(table, "transactional_id", own, ("instance",))  # the others no plan can know
     for key in ("group", "cwd"):
         require_known(table, key, table.text(key) or "", ())
-    if own is not None and not table.switch("transactions", True):
+    if own is not None and not table.boolean("transactions", True):
         raise table.error("has transactions = false and a transactional_id: leave one of them out")
     stage = CustomStage(
         name=name,
-        reads=table.texts("reads", needed='["purchases"]'),
-        writes=table.texts("writes", needed='["invoices"]'),
+        reads=table.texts("reads", example='["purchases"]'),
+        writes=table.texts("writes", example='["invoices"]'),
         command=command,
-        instances=table.whole("instances", 1, MOST_INSTANCES, 3) or 3,
+        instances=table.whole_number("instances", 1, MOST_INSTANCES, 3) or 3,
         group=group,
         transactional_id=own,
-        transactions=table.switch("transactions", True),
+        transactions=table.boolean("transactions", True),
         transaction_timeout_s=table.number("transaction_timeout_s", 1, 900, 60.0),
-        ordered=table.switch("ordered", False),
+        ordered=table.boolean("ordered", False),
         idle_s=table.number("idle_s", 1, 300, 15.0),
         env=env,
         cwd=table.text("cwd"),
         rules=_rules(table),
     )
-    table.done()
+    table.require_all_known()
     return stage
 
 
@@ -151,13 +151,13 @@ def _inputs(table: TomlTable) -> InputSource:
     inputs = InputSource(table.function("make"), table.path("file"), table.number("share", 0.001, 1000, 1.0))
     if (inputs.make is None) == (inputs.file is None):
         raise table.error('needs either make = "expect.py:purchase" or file = "purchases.jsonl"')
-    table.done()
+    table.require_all_known()
     return inputs
 
 
 def _topic(table: TomlTable) -> CustomTopic:
-    topic = CustomTopic(table.whole("partitions", 1, 64, None), table.pairs("config"))
-    table.done()
+    topic = CustomTopic(table.whole_number("partitions", 1, 64, None), table.pairs("config"))
+    table.require_all_known()
     return topic
 
 
@@ -172,7 +172,7 @@ def _expect(table: TomlTable | None) -> ExpectedOutputs | None:
         if not pointer.startswith("/"):
             raise table.error(f'must hold JSON pointers, as "/created_at", not {pointer!r}', "ignore")
     expect = ExpectedOutputs(outputs, fold, _correlate(table), ignore, table.texts("final"))
-    table.done()
+    table.require_all_known()
     return expect
 
 
@@ -189,76 +189,76 @@ def _correlate(table: TomlTable) -> str | UserFunction:
     )
 
 
-def _require_whole(whole: TomlTable, described: PipelineDescription) -> None:
+def _require_whole(body: TomlTable, described: PipelineDescription) -> None:
     """What one part says of another must be there. Raises `UsageError`."""
     written = {topic for stage in described.stages for topic in stage.writes}
     read = {topic for stage in described.stages for topic in stage.reads}
     fed = set(described.inputs)
     for topic in sorted(read | written | fed):
         if not TOPIC.fullmatch(topic) or topic in (".", ".."):
-            raise whole.error(
+            raise body.error(
                 f"names the topic {topic!r}: Kafka takes letters, digits, '.', '_' and '-' alone"
             )
     for stage in described.stages:
         for key, topics in (("reads", stage.reads), ("writes", stage.writes)):
             if len(set(topics)) < len(topics):
-                raise whole.error(f"has a topic twice in {key} of [[stage]] {stage.name}: leave one out")
+                raise body.error(f"has a topic twice in {key} of [[stage]] {stage.name}: leave one out")
     expect = described.expect
     lenient = described.guarantee is not Guarantee.EXACTLY_ONCE
     if expect and expect.fold and expect.correlate == CONTENT and lenient:
-        raise whole.error(
+        raise body.error(
             f"promises {described.guarantee.value}, and what is repeated is in every total after it: join outputs to "
             'inputs by something else than their content, as correlate = "json:/id"'
         )
-    _require_last(whole, described)
+    _require_last(body, described)
     for topic in sorted(read - written - fed):
         meant = nearest(topic, written | fed)
         asked = f'did you mean "{meant}"? Or ' if meant else ""
-        raise whole.error(
+        raise body.error(
             f'reads {topic}, which nothing writes: {asked}add [inputs.{topic}] with make = "expect.py:NAME"'
         )
     for topic in sorted(fed - read):
-        raise whole.error(
+        raise body.error(
             f"has [inputs.{topic}], which no stage reads: {unknown('topic', topic, sorted(read))}"
         )
     for topic in sorted(fed & written):
-        raise whole.error(f"has [inputs.{topic}], which a stage writes as well: only one of them may")
+        raise body.error(f"has [inputs.{topic}], which a stage writes as well: only one of them may")
     for stage in described.stages:
         for topic in sorted(topics_in((*stage.command, *stage.env.values())) - read - written):
-            raise whole.error(
+            raise body.error(
                 f"has {{topic:{topic}}} in [[stage]] {stage.name}: {unknown('topic', topic, sorted(read | written))}"
             )
     for topic in sorted(set(described.topics) - read - written):
-        raise whole.error(f"has [topics.{topic}]: {unknown('topic', topic, sorted(read | written))}")
+        raise body.error(f"has [topics.{topic}]: {unknown('topic', topic, sorted(read | written))}")
 
 
-def _require_last(whole: TomlTable, described: PipelineDescription) -> None:
+def _require_last(body: TomlTable, described: PipelineDescription) -> None:
     """Topics of which the last record of each key is judged. Raises `UsageError`."""
     written = {topic for stage in described.stages for topic in stage.writes}
     expect, promised = described.expect, described.guarantee
     if expect and expect.final and promised is Guarantee.AT_MOST_ONCE:
-        raise whole.error(
+        raise body.error(
             "has `final` and promises at-most-once, which permits that the last input of a key is lost: leave out "
             "`final`"
         )
     if expect and expect.final and expect.fold and promised is Guarantee.AT_LEAST_ONCE:
-        raise whole.error(
+        raise body.error(
             "has `final` and `fold`, and promises at-least-once: what takes effect twice is in the last record, so "
             "that nothing could be judged; leave out `final`, or give `outputs` where repeating changes nothing"
         )
     for topic in expect.final if expect else ():
         if topic not in written:
             words = unknown("topic", topic, sorted(written))
-            raise whole.error(f"has {topic} in `final`, which no stage writes: {words}")
+            raise body.error(f"has {topic} in `final`, which no stage writes: {words}")
         for stage in described.stages:
             if topic in stage.reads:
-                raise whole.error(
+                raise body.error(
                     f"has {topic} in `final`, which [[stage]] {stage.name} reads: what it makes of records that are "
                     "not judged nobody knows, so leave it out"
                 )
         for stage in described.stages:
             if topic in stage.writes and stage.group is None:
-                raise whole.error(
+                raise body.error(
                     f"has {topic} in `final`, and [[stage]] {stage.name} has no group: nobody knows which inputs the "
                     "last record of a key must hold"
                 )

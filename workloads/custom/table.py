@@ -21,7 +21,7 @@ class TomlTable:
         if not isinstance(body, dict):
             raise self.error(f"must be a table, not {body!r}")
         self._body: dict[str, Any] = body
-        self._asked: list[str] = []
+        self._read_keys: list[str] = []
 
     def error(self, words: str, key: str = "") -> UsageError:
         """A sentence about a key, or about the table."""
@@ -30,7 +30,7 @@ class TomlTable:
 
     def get(self, key: str) -> Any:
         """Whatever stands there; None: nothing."""
-        self._asked.append(key)
+        self._read_keys.append(key)
         return self._body.get(key)
 
     def text(self, key: str) -> str | None:
@@ -47,14 +47,14 @@ class TomlTable:
             if "\0" in text:
                 raise self.error(f"must not hold a NUL character, as {text!r} does", key)
 
-    def needed(self, key: str, example: str) -> str:
+    def required_text(self, key: str, example: str) -> str:
         """A text that must be there."""
         value = self.text(key)
         if value is None:
             raise self.error(f"is missing; write for example {key} = {example}", key)
         return value
 
-    def whole(self, key: str, low: int, high: int, default: int | None) -> int | None:
+    def whole_number(self, key: str, low: int, high: int, default: int | None) -> int | None:
         """A whole number within limits."""
         value = self.get(key)
         if value is None:
@@ -74,24 +74,24 @@ class TomlTable:
             raise self.error(f"must be a number from {low:g} to {high:g}, not {value:g}", key)
         return float(value)
 
-    def switch(self, key: str, default: bool) -> bool:
+    def boolean(self, key: str, default: bool) -> bool:
         """True or false."""
         value = self.get(key)
         if value is not None and not isinstance(value, bool):
             raise self.error(f"must be true or false, not {value!r}", key)
         return default if value is None else value
 
-    def texts(self, key: str, *, needed: str = "") -> tuple[str, ...]:
+    def texts(self, key: str, *, example: str = "") -> tuple[str, ...]:
         """A list of texts; `needed`: an example, where there must be one at least."""
         value = self.get(key)
-        if value is None and needed:
-            raise self.error(f"is missing; write for example {key} = {needed}", key)
+        if value is None and example:
+            raise self.error(f"is missing; write for example {key} = {example}", key)
         if value is not None and (
             not isinstance(value, list) or not all(isinstance(one, str) and one for one in value)
         ):
             raise self.error(f"must be a list of strings, not {value!r}", key)
-        if needed and not value:
-            raise self.error(f"must name one at least, for example {needed}", key)
+        if example and not value:
+            raise self.error(f"must name one at least, for example {example}", key)
         self._require_plain(key, *(value or ()))
         return tuple(value or ())
 
@@ -148,8 +148,8 @@ class TomlTable:
             raise self.error(f"names {file}, which is not there", key)
         return file
 
-    def done(self) -> None:
+    def require_all_known(self) -> None:
         """Raise for a key that nobody has asked for."""
         for key in self._body:
-            if key not in self._asked:
-                raise self.error(f"has an unknown key: {unknown('key', key, sorted(set(self._asked)))}")
+            if key not in self._read_keys:
+                raise self.error(f"has an unknown key: {unknown('key', key, sorted(set(self._read_keys)))}")

@@ -36,24 +36,24 @@ def tagged(described: PipelineDescription, tag: str) -> PipelineDescription:
     )
 
 
-def in_file(described: PipelineDescription, topic: str) -> str:
+def name_in_file(described: PipelineDescription, topic: str) -> str:
     """The name that the file has for a topic of the run."""
     return topic.removeprefix(f"{described.tag}-") if described.tag else topic
 
 
-def in_run(described: PipelineDescription, topic: str) -> str:
+def name_in_run(described: PipelineDescription, topic: str) -> str:
     """The name that a topic of the file has in the run."""
     return f"{described.tag}-{topic}" if described.tag else topic
 
 
-def names_told(described: PipelineDescription) -> Mapping[str, str]:
+def placeholder_values(described: PipelineDescription) -> Mapping[str, str]:
     """What each `{topic:NAME}` stands for, and `{prefix}`."""
     topics = {topic for stage in described.stages for topic in (*stage.reads, *stage.writes)}
-    told = {f"topic:{in_file(described, topic)}": topic for topic in topics}
+    told = {f"topic:{name_in_file(described, topic)}": topic for topic in topics}
     return {**told, "prefix": f"{described.tag}-" if described.tag else ""}
 
 
-def require_told(described: PipelineDescription) -> None:
+def require_names_passed(described: PipelineDescription) -> None:
     """Raise `UsageError` where a program is not told the names that its topics, its group and its id have in a run."""
     for stage in described.stages:
         promised = described.guarantee is Guarantee.EXACTLY_ONCE and stage.transactions

@@ -97,7 +97,7 @@ def _told(
 def _through(
     pipeline: CustomPipeline, asked: CustomExpectation, record: InputRecord, depth: int = 0
 ) -> Iterator[tuple[str, Sequence[Made]]]:
-    made = asked.owed(record)
+    made = asked.expected_of(record)
     for asks in (asked.due, asked.adds):
         list(asks(record))  # each has a stage, and a key where it needs one
     yield record.topic, made

@@ -57,7 +57,7 @@ _ALL = (
     Defect(
         name="read-uncommitted",
         summary="every stage but the first reads uncommitted records, and acts on them",
-        policy=Policy(downstream=Isolation.READ_UNCOMMITTED),
+        policy=Policy(downstream_isolation=Isolation.READ_UNCOMMITTED),
         anomalies=frozenset(
             {
                 *("phantom", "reprocessed-input", "torn-transaction", "aborted-read", "dirty-read"),
@@ -105,7 +105,7 @@ _ALL = (
     Defect(
         name="state-past-commit",
         summary="a worker restores its sums from uncommitted records as well",
-        policy=Policy(restored=Isolation.READ_UNCOMMITTED),
+        policy=Policy(restore_isolation=Isolation.READ_UNCOMMITTED),
         anomalies=frozenset({"aggregate-mismatch"}),
         nemesis=("kill-worker",),
         step=WorkerStep.AFTER_SEND,
@@ -125,7 +125,7 @@ _ALL = (
     Defect(
         name="position-apart",
         summary="the projector leaves its position to Kafka alone, and a crash after its effects repeats them",
-        policy=Policy(position_kept=False),
+        policy=Policy(stores_position=False),
         anomalies=frozenset({"reprocessed-input", "aggregate-mismatch"}),
         nemesis=("kill-worker",),
         step=WorkerStep.AFTER_COMMIT,
@@ -136,7 +136,7 @@ _ALL = (
     Defect(
         name="mark-before-send",
         summary="the relay marks rows as done and then publishes them, and a crash in between loses them",
-        policy=Policy(marks_first=True),
+        policy=Policy(marks_before_send=True),
         anomalies=frozenset({"lost-input"}),
         nemesis=("kill-worker",),
         step=WorkerStep.AFTER_SEND,
@@ -146,7 +146,7 @@ _ALL = (
     Defect(
         name="relay-skips",
         summary="the relay takes the rows beyond the last one that it published, and misses those that commit late",
-        policy=Policy(takes_beyond=True),
+        policy=Policy(takes_after_last=True),
         anomalies=frozenset({"lost-input"}),
         deliveries=frozenset({Delivery.RELAYED}),
     ),
@@ -160,7 +160,7 @@ _ALL = (
     Defect(
         name="wrong-pin",
         summary="a worker keeps the producer of a partition that was revoked, and uses it for the next that comes",
-        policy=Policy(keeps_pins=True),
+        policy=Policy(keeps_producers=True),
         anomalies=frozenset({"contended-id", "undue-fencing", "stalled"}),
         options={"churn": 4.0},  # partitions must move from one worker to another
         deliveries=frozenset({Delivery.PINNED}),
@@ -168,7 +168,7 @@ _ALL = (
     Defect(
         name="ignore-unknown-commit",
         summary="the worker takes a commit that nobody answered for one that succeeded",
-        policy=Policy(handling=ErrorHandling(commit_timeout_s=2.0), trusts_silence=True),
+        policy=Policy(handling=ErrorHandling(commit_timeout_s=2.0), treats_unknown_as_ok=True),
         anomalies=frozenset({"lost-input"}),
         nemesis=("cut-txn-coordinator",),
     ),

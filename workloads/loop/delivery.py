@@ -87,38 +87,40 @@ class PendingOutput:
 class OutputBatch:
     """A batch on its way out."""
 
-    planned: Sequence[PendingOutput]
+    outputs: Sequence[PendingOutput]
     positions: BatchOffsets
-    asked: str  # how its transaction is to end: commit or abort
-    beside: str | None = None  # an unusual transaction that goes before it: `workloads.loop.unusual.Beside`
+    intended_end: str  # how its transaction is to end: commit or abort
+    preceding: str | None = (
+        None  # an unusual transaction that goes before it: `workloads.loop.unusual.Beside`
+    )
     overruns: bool = False  # its transaction is held until its time-out has passed
-    held: Mapping[str, tuple[int, int]] | None = None  # as `claims`, of inputs that are no range
+    row_claims: Mapping[str, tuple[int, int]] | None = None  # as `claims`, of inputs that are no range
 
     @property
-    def in_hand(self) -> Mapping[str, tuple[int, int]]:
+    def claims_in_progress(self) -> Mapping[str, tuple[int, int]]:
         """What a fault is told that a worker has in hand."""
-        return self.claims if self.held is None else self.held
+        return self.claims if self.row_claims is None else self.row_claims
 
     @property
     def claims(self) -> Mapping[str, tuple[int, int]]:
         """By partition, the first input and the offset to commit."""
         return self.positions.claims
 
-    def by_place(self) -> list["OutputBatch"]:
+    def by_partition(self) -> list["OutputBatch"]:
         """A parcel for each input partition."""
         parts = []
         for key, positions in self.positions.split_by_partition().items():
-            planned = [
+            outputs = [
                 one
-                for one in self.planned
+                for one in self.outputs
                 if any(partition_key(topic, number) == key for topic, number, _ in one.places)
             ]
-            parts.append(replace(self, planned=planned, positions=positions))
+            parts.append(replace(self, outputs=outputs, positions=positions))
         return parts
 
     def without(self, taken: Callable[[Output], bool]) -> "OutputBatch":
         """The same without some outputs."""
-        return replace(self, planned=[one for one in self.planned if not taken(one.output)])
+        return replace(self, outputs=[one for one in self.outputs if not taken(one.output)])
 
     def only(self, taken: Callable[[Output], bool]) -> "OutputBatch":
         """These outputs alone."""
@@ -126,12 +128,12 @@ class OutputBatch:
 
     def as_sends(self) -> list[list[object]]:
         """As the journal announces them."""
-        return [one.as_send() for one in self.planned]
+        return [one.as_send() for one in self.outputs]
 
-    def hand_over(self, sending: RecordSender, journal: Journal, op: int, policy: Policy = RIGHT) -> None:
+    def send_to(self, sending: RecordSender, journal: Journal, op: int, policy: Policy = RIGHT) -> None:
         """Give every record to the client."""
-        for n, one in enumerate(self.planned):
-            out = _as_sent(one.output, policy)
+        for n, one in enumerate(self.outputs):
+            out = _with_defects(one.output, policy)
             headers = out.record_headers(value_name(journal.name, op, n), one.places)
             sending.send(n, out.topic, out.key, out.value, headers, out.timestamp_ms)
 
@@ -143,43 +145,45 @@ class Deliverer(Protocol):
         """Be ready for a batch."""
         ...
 
-    def moved(self, gained: bool, places: Sequence[TopicPartition]) -> None:
+    def partitions_changed(self, gained: bool, places: Sequence[TopicPartition]) -> None:
         """Partitions came to this worker, or were taken away."""
         ...
 
-    def parcels(self, parcel: OutputBatch) -> Sequence[OutputBatch]:
+    def split(self, output_batch: OutputBatch) -> Sequence[OutputBatch]:
         """What is delivered on its own."""
         ...
 
-    def deliver(self, parcel: OutputBatch) -> Outcome:
+    def deliver(self, output_batch: OutputBatch) -> Outcome:
         """Send the outputs and move the group's offsets; say what became of it."""
         ...
 
 
-def commit_offsets(post: WorkerContext, positions: BatchOffsets, op: int | None = None) -> Outcome:
+def commit_offsets(context: WorkerContext, positions: BatchOffsets, op: int | None = None) -> Outcome:
     """Commit by the consumer, outside any transaction. `op`: the operation whose inputs they are."""
-    outside = post.journal.number()
-    post.journal.write(Invoked("commit-offsets", post.process, outside, claims=positions.claims, txn=op))
-    outcome, told = Outcome.OK, None
+    outside = context.journal.number()
+    context.journal.write(
+        Invoked("commit-offsets", context.process, outside, claims=positions.claims, txn=op)
+    )
+    outcome, error_text = Outcome.OK, None
     try:
-        metadata = operation_name(post.journal.name, outside if op is None else op)
-        post.consumer.commit(positions.positions_to_commit(metadata))
+        metadata = operation_name(context.journal.name, outside if op is None else op)
+        context.consumer.commit(positions.positions_to_commit(metadata))
     except ClientError as error:
-        outcome, told = Outcome.INFO, str(error)
-    post.journal.write(Completed(outcome, "commit-offsets", post.process, outside, error=told))
+        outcome, error_text = Outcome.INFO, str(error)
+    context.journal.write(Completed(outcome, "commit-offsets", context.process, outside, error=error_text))
     return outcome
 
 
-def keep_offsets(post: WorkerContext, positions: BatchOffsets, why: str | None) -> None:
+def record_uncommitted(context: WorkerContext, positions: BatchOffsets, why: str | None) -> None:
     """Write down that the offsets of these inputs are not committed, where a store did not take what came of them: the
     worker goes back to them.
     """
-    op = post.journal.number()
-    post.journal.write(Invoked("commit-offsets", post.process, op, claims=positions.claims))
-    post.journal.write(Completed(Outcome.FAIL, "commit-offsets", post.process, op, error=why))
+    op = context.journal.number()
+    context.journal.write(Invoked("commit-offsets", context.process, op, claims=positions.claims))
+    context.journal.write(Completed(Outcome.FAIL, "commit-offsets", context.process, op, error=why))
 
 
-def _as_sent(out: Output, policy: Policy) -> Output:
+def _with_defects(out: Output, policy: Policy) -> Output:
     """An output as it is sent: other than the journal says, where a defect spoils it."""
     if policy.drops_headers:
         out = out._replace(headers=())

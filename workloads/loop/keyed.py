@@ -17,7 +17,13 @@ from harness.model.pipeline import TopicPartition
 from harness.model.vocabulary import SOURCE_HEADER, Outcome, WorkerStep
 from harness.record.events import REFUSED, Ack, Completed, Invoked
 from harness.record.naming import Headers, header, parse_sources
-from workloads.loop.delivery import OutputBatch, PendingOutput, WorkerContext, commit_offsets, keep_offsets
+from workloads.loop.delivery import (
+    OutputBatch,
+    PendingOutput,
+    WorkerContext,
+    commit_offsets,
+    record_uncommitted,
+)
 from workloads.loop.projection import effect_of, store_of
 
 
@@ -59,48 +65,48 @@ class InputOrigin:
 class KeyedDelivery:
     """A `Deliverer` into a store."""
 
-    def __init__(self, post: WorkerContext) -> None:
-        self._post = post
-        self._store = store_of(post)
+    def __init__(self, context: WorkerContext) -> None:
+        self._context = context
+        self._store = store_of(context)
 
     def open(self) -> None:
         """The store is open."""
 
-    def moved(self, gained: bool, places: Sequence[TopicPartition]) -> None:
+    def partitions_changed(self, gained: bool, places: Sequence[TopicPartition]) -> None:
         """Whoever has a partition may apply its inputs: what was applied is not applied again."""
 
-    def parcels(self, parcel: OutputBatch) -> Sequence[OutputBatch]:
+    def split(self, output_batch: OutputBatch) -> Sequence[OutputBatch]:
         """All of it at once."""
-        return (parcel,)
+        return (output_batch,)
 
-    def deliver(self, parcel: OutputBatch) -> Outcome:
+    def deliver(self, output_batch: OutputBatch) -> Outcome:
         """Apply what the store does not have, then commit the offsets."""
-        post, planned = self._post, [_carried(one) for one in parcel.planned]
-        op = post.journal.number()
-        reach = partial(post.control.pause_at, asked=parcel.asked, claims=parcel.claims)
-        post.journal.write(Invoked("send", post.process, op, sends=[one.as_send() for one in planned]))
-        outcome, told = Outcome.OK, None
+        context, outputs = self._context, [_with_origins(one) for one in output_batch.outputs]
+        op = context.journal.number()
+        reach = partial(context.control.pause_at, asked=output_batch.intended_end, claims=output_batch.claims)
+        context.journal.write(Invoked("send", context.process, op, sends=[one.as_send() for one in outputs]))
+        outcome, error_text = Outcome.OK, None
         acks: list[Ack] = []
         try:
             with self._store.transaction() as work:
-                done = [work.add_once(effect_of(post, op, n, one)) for n, one in enumerate(planned)]
+                done = [work.add_once(effect_of(context, op, n, one)) for n, one in enumerate(outputs)]
                 acks = [(0, None) if new else REFUSED for new in done]
                 reach(WorkerStep.AFTER_SEND)
         except CommitUnknown as error:
-            outcome, told = Outcome.INFO, str(error)
+            outcome, error_text = Outcome.INFO, str(error)
         except DatabaseError as error:
-            outcome, told = Outcome.FAIL, str(error)
-            post.control.listen(RETRY_S)
+            outcome, error_text = Outcome.FAIL, str(error)
+            context.control.listen(RETRY_S)
         answers = acks if outcome is Outcome.OK else None
-        post.journal.write(Completed(outcome, "send", post.process, op, acks=answers, error=told))
+        context.journal.write(Completed(outcome, "send", context.process, op, acks=answers, error=error_text))
         if outcome is not Outcome.OK:
-            keep_offsets(post, parcel.positions, told)
+            record_uncommitted(context, output_batch.positions, error_text)
             return outcome
         reach(WorkerStep.AFTER_COMMIT)
-        return commit_offsets(post, parcel.positions)
+        return commit_offsets(context, output_batch.positions)
 
 
-def _carried(one: PendingOutput) -> PendingOutput:
+def _with_origins(one: PendingOutput) -> PendingOutput:
     """The same, of the inputs that its inputs name."""
     return PendingOutput([origin for record in one.sources for origin in _origins(record)], one.output)
 

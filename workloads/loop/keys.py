@@ -26,7 +26,7 @@ class Keys:
         default_factory=dict
     )  # above the highest record that is known of
 
-    def saw(self, place: TopicPartition, offset: int) -> None:
+    def note_offset(self, place: TopicPartition, offset: int) -> None:
         """A record is known to stand there."""
         self._ends[place] = max(self._ends.get(place, 0), offset + 1)
 

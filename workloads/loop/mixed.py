@@ -42,7 +42,7 @@ class DrawnTransaction:
     """A transaction that is to be done."""
 
     micro: Sequence[TopicPartition | None]  # by micro-operation, the key that it sends to; None: it polls
-    asked: str  # how it is to end: commit or abort
+    intended_end: str  # how it is to end: commit or abort
 
     @property
     def sends(self) -> list[TopicPartition]:
@@ -96,7 +96,7 @@ class MixedWorker:
     def run(self) -> None:
         """Work until told to stop, or until replaced; then read every key to its end."""
         self._producer.open(self.reading.process)
-        self._look_around()
+        self._learn_key_ends()
         self.control.report(Report(ready=True))
         while not self.control.stopping and not self.control.replaced:
             self.control.listen()
@@ -109,7 +109,7 @@ class MixedWorker:
         """One transaction."""
         process = self.reading.process
         self._producer.open(process)
-        if not self._producer.usable or not self.reading.follow(self.keys.window()):
+        if not self._producer.usable or not self.reading.assign_only(self.keys.window()):
             return
         drawn = self._draw()
         op = self.journal.number()
@@ -118,18 +118,18 @@ class MixedWorker:
                 "txn",
                 process,
                 op,
-                asked=drawn.asked,
+                asked=drawn.intended_end,
                 transactional_id=self._producer.transactional_id,
                 sends=[[topic, None, self._digest(op, n)] for n, (topic, _) in enumerate(drawn.sends)],
                 micro=[place and partition_key(*place) for place in drawn.micro],
             )
         )
-        reach = partial(self.control.pause_at, asked=drawn.asked)
-        given: list[ClientRecord] = []
+        reach = partial(self.control.pause_at, asked=drawn.intended_end)
+        records: list[ClientRecord] = []
         with self._producer.transaction(op, process, len(drawn.sends)) as txn:
             txn.begin()
-            self._carry_out(txn, drawn, given)
-            if drawn.asked == "abort":
+            self._run_micro_operations(txn, drawn, records)
+            if drawn.intended_end == "abort":
                 txn.abort()
             else:
                 reach(WorkerStep.BEFORE_COMMIT)
@@ -137,34 +137,34 @@ class MixedWorker:
                 txn.commit(while_committing, self.control.is_armed(WorkerStep.WHILE_COMMITTING))
         if txn.outcome is Outcome.OK:
             reach(WorkerStep.AFTER_COMMIT)
-        self._after(txn, drawn, given)
+        self._after_transaction(txn, drawn, records)
 
     def finish(self) -> None:
         """Read every key to where its log ends now, by polls that are in no transaction."""
         deadline = time.monotonic() + FINAL_POLLS_S
         ends: dict[TopicPartition, int] | None = None
         wanted: list[TopicPartition] = list(self.keys.places)
-        behind = wanted
+        unread = wanted
         self.control.report(
-            Report(unread=len(behind))
+            Report(unread=len(unread))
         )  # what is said last stands, also where this ends badly
-        while behind and time.monotonic() < deadline:
+        while unread and time.monotonic() < deadline:
             try:
                 if ends is None:
                     ends = self._ends()
                     wanted = [
                         place for place, end in ends.items() if self.reading.read_to.get(place, 0) < end
                     ]
-                    behind = wanted
-                if behind and self.reading.follow(wanted):
+                    unread = wanted
+                if unread and self.reading.assign_only(wanted):
                     self.reading.count(self.reading.poll())
-                    behind = self.reading.behind(ends)
+                    unread = self.reading.unread(ends)
             except ClientError as error:
                 self.journal.write(ErrorNoted(error=str(error)))
-        if behind:
-            words = f"{len(behind)} keys were not read to their ends within {FINAL_POLLS_S:g} s: {behind[0]} first"
+        if unread:
+            words = f"{len(unread)} keys were not read to their ends within {FINAL_POLLS_S:g} s: {unread[0]} first"
             self.journal.write(ErrorNoted(error=words))
-        self.control.report(Report(unread=len(behind)))
+        self.control.report(Report(unread=len(unread)))
 
     def _draw(self) -> DrawnTransaction:
         """The next transaction."""
@@ -174,55 +174,59 @@ class MixedWorker:
         micro = [None if rng.random() < POLL_SHARE else rng.choice(active) for _ in range(many)]
         return DrawnTransaction(micro, "abort" if rng.random() < self.settings.abort_share else "commit")
 
-    def _carry_out(self, txn: Transaction, drawn: DrawnTransaction, given: list[ClientRecord]) -> None:
+    def _run_micro_operations(
+        self, txn: Transaction, drawn: DrawnTransaction, records: list[ClientRecord]
+    ) -> None:
         """Its micro-operations, in their order; what was sent is acknowledged before the next poll."""
-        reach = partial(self.control.pause_at, asked=drawn.asked)
+        reach = partial(self.control.pause_at, asked=drawn.intended_end)
         sent = 0
         for at, place in enumerate(drawn.micro):
             if place is None:
                 reach(WorkerStep.BEFORE_POLL)
-                given += self.reading.poll(txn.op, at)
+                records += self.reading.poll(txn.op, at)
                 reach(WorkerStep.AFTER_POLL)
                 continue
             name = value_name(self.journal.name, txn.op, sent)
-            key, content = self._content(txn.op, sent)
+            key, content = self._record_content(txn.op, sent)
             txn.send(sent, place[0], key, content, [(VALUE_HEADER, name.encode())], partition=place[1])
             sent += 1
             if at + 1 == len(drawn.micro) or drawn.micro[at + 1] is None:
                 txn.flush()
                 reach(WorkerStep.AFTER_SEND)
 
-    def _content(self, op: int, n: int) -> tuple[bytes, bytes]:
+    def _record_content(self, op: int, n: int) -> tuple[bytes, bytes]:
         """Key and value of a record."""
         return self.journal.name.encode(), b"%d %d" % (op, n)
 
     def _digest(self, op: int, n: int) -> int:
-        return digest(*self._content(op, n), ())
+        return digest(*self._record_content(op, n), ())
 
-    def _after(self, txn: Transaction, drawn: DrawnTransaction, given: Sequence[ClientRecord]) -> None:
+    def _after_transaction(
+        self, txn: Transaction, drawn: DrawnTransaction, records: Sequence[ClientRecord]
+    ) -> None:
         """Count, and stand where the reads that count end."""
         for place, ack in zip(drawn.sends, txn.acks, strict=True):
             if ack is not None and ack[1] is not None:
-                self.keys.saw(place, ack[1])
-        for record in given:
-            self.keys.saw((record.topic(), record.partition()), record.offset())
+                self.keys.note_offset(place, ack[1])
+        for record in records:
+            self.keys.note_offset((record.topic(), record.partition()), record.offset())
         if txn.outcome is Outcome.OK or not self.settings.policy.rewind:
-            self.reading.count(given)
+            self.reading.count(records)
         else:
             self.reading.go_back()
-        self.counts.end(txn.outcome, drawn.asked, len(given))
+        self.counts.end(txn.outcome, drawn.intended_end, len(records))
         if txn.outcome is Outcome.INFO:
-            self.reading.be(self.reading.process + PROCESS_STRIDE)
+            self.reading.change_process(self.reading.process + PROCESS_STRIDE)
         self.counts.fenced += txn.fenced
         self.control.report(Report(counts=self.counts))
 
-    def _look_around(self) -> None:
+    def _learn_key_ends(self) -> None:
         """Know how long the keys are: another incarnation may have worked before."""
         while not self.control.stopping:
             self.control.listen()
             try:
                 for place, end in self._ends().items():
-                    self.keys.saw(place, end - 1)
+                    self.keys.note_offset(place, end - 1)
             except ClientError as error:
                 self.journal.write(ErrorNoted(error=str(error)))
                 self.control.listen(RETRY_S)

@@ -9,76 +9,78 @@ from harness.model.pipeline import TopicPartition
 from harness.model.vocabulary import Outcome, WorkerStep
 from harness.record.events import Completed, Invoked
 from harness.roles.sending import DeliveryFailed, RecordSender
-from workloads.loop.delivery import OutputBatch, WorkerContext, commit_offsets, keep_offsets
+from workloads.loop.delivery import OutputBatch, WorkerContext, commit_offsets, record_uncommitted
 
 
 class PlainProducer:
     """Sends records by a producer without transactions, made anew where it met an error."""
 
-    def __init__(self, post: WorkerContext, *, idempotent: bool = True, retries: bool = True) -> None:
-        self._post = post
-        self._settings = replace(post.producer_settings, idempotent=idempotent, retries=retries)
+    def __init__(self, context: WorkerContext, *, idempotent: bool = True, retries: bool = True) -> None:
+        self._context = context
+        self._settings = replace(context.producer_settings, idempotent=idempotent, retries=retries)
         self._producer: ProducerClient | None = None
 
     def open(self) -> ProducerClient:
         """The producer."""
         if self._producer is None:
-            self._producer = self._post.client.plain_producer(self._settings)
+            self._producer = self._context.client.plain_producer(self._settings)
         return self._producer
 
-    def send(self, parcel: OutputBatch) -> Outcome:
+    def send(self, output_batch: OutputBatch) -> Outcome:
         """Send every output, and wait until each is acknowledged. An error leaves open what has arrived."""
-        if not parcel.planned:
+        if not output_batch.outputs:
             return Outcome.OK
-        post = self._post
-        op = post.journal.number()
-        post.journal.write(Invoked("send", post.process, op, sends=parcel.as_sends()))
+        context = self._context
+        op = context.journal.number()
+        context.journal.write(Invoked("send", context.process, op, sends=output_batch.as_sends()))
         producer = self.open()
-        sending = RecordSender(producer, len(parcel.planned))
-        outcome, told = Outcome.OK, None
+        sending = RecordSender(producer, len(output_batch.outputs))
+        outcome, error_text = Outcome.OK, None
         try:
-            parcel.hand_over(sending, post.journal, op, post.policy)
+            output_batch.send_to(sending, context.journal, op, context.policy)
             sending.flush()
         except (ClientError, DeliveryFailed) as error:
-            outcome, told = Outcome.INFO, str(error)
+            outcome, error_text = Outcome.INFO, str(error)
             producer.discard()
             self._producer = None
-        post.journal.write(Completed(outcome, "send", post.process, op, acks=sending.acks, error=told))
+        context.journal.write(
+            Completed(outcome, "send", context.process, op, acks=sending.acks, error=error_text)
+        )
         return outcome
 
 
 class _SharedProducer:
     """What deliveries have in common that do not care which partition an input is from."""
 
-    def moved(self, gained: bool, places: Sequence[TopicPartition]) -> None:
+    def partitions_changed(self, gained: bool, places: Sequence[TopicPartition]) -> None:
         """The producer is the same for every partition."""
 
-    def parcels(self, parcel: OutputBatch) -> Sequence[OutputBatch]:
+    def split(self, output_batch: OutputBatch) -> Sequence[OutputBatch]:
         """All of it at once."""
-        return (parcel,)
+        return (output_batch,)
 
 
 class SendThenCommit(_SharedProducer):
     """A `Deliverer`: at least once."""
 
-    def __init__(self, post: WorkerContext, *, idempotent: bool) -> None:
-        self._post = post
-        self._plain = PlainProducer(post, idempotent=idempotent and post.policy.idempotent)
+    def __init__(self, context: WorkerContext, *, idempotent: bool) -> None:
+        self._context = context
+        self._plain = PlainProducer(context, idempotent=idempotent and context.policy.idempotent)
 
     def open(self) -> None:
         """Have a producer."""
         self._plain.open()
 
-    def deliver(self, parcel: OutputBatch) -> Outcome:
+    def deliver(self, output_batch: OutputBatch) -> Outcome:
         """Send; and only once all is acknowledged move the offsets."""
-        post = self._post
-        reach = partial(post.control.pause_at, asked=parcel.asked, claims=parcel.claims)
-        outcome = self._plain.send(parcel)
+        context = self._context
+        reach = partial(context.control.pause_at, asked=output_batch.intended_end, claims=output_batch.claims)
+        outcome = self._plain.send(output_batch)
         if outcome is not Outcome.OK:
-            keep_offsets(post, parcel.positions, "not every output was acknowledged")
+            record_uncommitted(context, output_batch.positions, "not every output was acknowledged")
             return outcome
         reach(WorkerStep.AFTER_SEND)
-        outcome = commit_offsets(post, parcel.positions)
+        outcome = commit_offsets(context, output_batch.positions)
         if outcome is Outcome.OK:
             reach(WorkerStep.AFTER_COMMIT)
         return outcome
@@ -87,21 +89,21 @@ class SendThenCommit(_SharedProducer):
 class CommitThenSend(_SharedProducer):
     """A `Deliverer`: at most once."""
 
-    def __init__(self, post: WorkerContext) -> None:
-        self._post = post
-        self._plain = PlainProducer(post, idempotent=False, retries=False)
+    def __init__(self, context: WorkerContext) -> None:
+        self._context = context
+        self._plain = PlainProducer(context, idempotent=False, retries=False)
 
     def open(self) -> None:
         """Have a producer."""
         self._plain.open()
 
-    def deliver(self, parcel: OutputBatch) -> Outcome:
+    def deliver(self, output_batch: OutputBatch) -> Outcome:
         """Move the offsets; and only if that is known to have succeeded send, without a second try."""
-        post = self._post
-        reach = partial(post.control.pause_at, asked=parcel.asked, claims=parcel.claims)
-        outcome = commit_offsets(post, parcel.positions)
+        context = self._context
+        reach = partial(context.control.pause_at, asked=output_batch.intended_end, claims=output_batch.claims)
+        outcome = commit_offsets(context, output_batch.positions)
         if outcome is Outcome.OK:
             reach(WorkerStep.AFTER_COMMIT)
-            self._plain.send(parcel)
+            self._plain.send(output_batch)
             reach(WorkerStep.AFTER_SEND)
         return outcome

@@ -26,11 +26,11 @@ class InputReader:
         self.read_to: dict[TopicPartition, int] = {}  # behind the reads that count
         self._consumer = self._new_consumer()
 
-    def follow(self, wanted: Sequence[TopicPartition]) -> bool:
+    def assign_only(self, wanted: Sequence[TopicPartition]) -> bool:
         """Have these keys and no others; whether that went well."""
-        if self._dead or set(wanted) != set(self.assigned):
-            self._safely(partial(self._assign, wanted))
-        return not self._dead
+        if self._consumer_failed or set(wanted) != set(self.assigned):
+            self._try_to_move(partial(self._assign, wanted))
+        return not self._consumer_failed
 
     def poll(self, txn: int | None = None, at: int | None = None) -> list[ClientRecord]:
         """Some records. `txn`, `at`: the transaction, and which of its micro-operations this is; outside of one only
@@ -52,14 +52,14 @@ class InputReader:
 
     def go_back(self) -> None:
         """To behind the reads that count."""
-        self._safely(partial(self._go_to, self.assigned))
+        self._try_to_move(partial(self._go_to, self.assigned))
 
-    def be(self, process: int) -> None:
+    def change_process(self, process: int) -> None:
         """Go on as another process, with the same keys."""
         self.process = process
-        self._tell(True, self.assigned)
+        self._record_assignment(True, self.assigned)
 
-    def behind(self, ends: Mapping[TopicPartition, int]) -> list[TopicPartition]:
+    def unread(self, ends: Mapping[TopicPartition, int]) -> list[TopicPartition]:
         """The keys that are not read so far. Raises `ClientError`."""
         read_positions = self._consumer.read_positions()
         return [place for place in self.assigned if read_positions.get(place, 0) < ends[place]]
@@ -69,38 +69,38 @@ class InputReader:
         self._consumer.close()
 
     def _assign(self, wanted: Sequence[TopicPartition]) -> None:
-        if self._dead:
+        if self._consumer_failed:
             self._consumer.close()
             self._consumer = self._new_consumer()
         gone = [place for place in self.assigned if place not in wanted]
         come = [place for place in wanted if place not in self.assigned]
         self._go_to(wanted)
         self.assigned = tuple(wanted)
-        self._tell(False, gone)
-        self._tell(True, come)
+        self._record_assignment(False, gone)
+        self._record_assignment(True, come)
 
     def _go_to(self, places: Iterable[TopicPartition]) -> None:
         self._consumer.assign([StartPosition(*place, self.read_to.get(place, 0)) for place in places])
 
-    def _tell(self, gained: bool, places: Sequence[TopicPartition]) -> None:
+    def _record_assignment(self, gained: bool, places: Sequence[TopicPartition]) -> None:
         if places:
             starts = [self.read_to.get(place, 0) for place in places] if gained else None
             keys = [partition_key(*place) for place in places]
             self._journal.write(Assigned(self.process, gained, keys, starts))
 
-    def _safely(self, act: Callable[[], None]) -> None:
+    def _try_to_move(self, act: Callable[[], None]) -> None:
         """Move the consumer; one that cannot be moved stands nobody knows where, and there is a new one."""
         try:
             act()
         except ClientError as error:
             self._journal.write(ErrorNoted(error=str(error)))
-            self._dead = True
+            self._consumer_failed = True
 
     def _new_consumer(self) -> AssignedConsumer:
-        self._dead = False
-        return self._client.assigned_consumer(self._settings, self._met)
+        self._consumer_failed = False
+        return self._client.assigned_consumer(self._settings, self._on_error)
 
-    def _met(self, error: ClientError) -> None:
+    def _on_error(self, error: ClientError) -> None:
         """An error is noted; after a fatal one there is a new consumer."""
         self._journal.write(ErrorNoted(error=str(error)))
-        self._dead = self._dead or error.ends_client
+        self._consumer_failed = self._consumer_failed or error.ends_client

@@ -87,7 +87,7 @@ class Relay:
         self.control = control
         self.counts = Counts()
         self.rng = Random(f"{settings.seed}/{journal.name}")
-        self.post = WorkerContext(
+        self.context = WorkerContext(
             bootstrap=settings.bootstrap,
             client=client,
             policy=replace(settings.policy, offsets="none"),
@@ -104,12 +104,12 @@ class Relay:
         )
         self._inputs = inputs
         (self._table,) = stage.reads
-        self._transactor = TransactionSender(self.post)
-        self._producer = self._transactor.producer(settings.transactional_id)
+        self._sender = TransactionSender(self.context)
+        self._producer = self._sender.producer(settings.transactional_id)
 
     def run(self) -> None:
         """Work until told to stop, or until fenced and replaced."""
-        self._producer.open(self.post.process)
+        self._producer.open(self.context.process)
         self.control.report(Report(ready=True))
         while not self.control.stopping and not self.control.replaced:
             self.control.listen()
@@ -131,7 +131,7 @@ class Relay:
         policy, max_records, call_ns = self.settings.policy, self.settings.txn_size, self.journal.now_ns()
         rows = (
             self._inputs.take_after_position(MOST_BEYOND)
-            if policy.takes_beyond
+            if policy.takes_after_last
             else self._inputs.take(max_records)
         )
         if not rows:
@@ -140,34 +140,36 @@ class Relay:
             return
         batch = [RowRecord(self._table, row) for row in rows]
         self.journal.write(
-            Polled(self.post.process, self.journal.number(), call_ns, BatchOffsets.delivered_records(batch))
+            Polled(
+                self.context.process, self.journal.number(), call_ns, BatchOffsets.delivered_records(batch)
+            )
         )
-        held = {partition_key(self._table, 0): (rows[0].number, rows[-1].number + 1)}
-        asked = "abort" if self.rng.random() < self.settings.abort_share else "commit"
-        self.control.pause_at(WorkerStep.AFTER_POLL, asked=asked, claims=held)
-        planned = [PendingOutput((one,), out) for one in batch for out in self.stage.transform(as_input(one))]
-        self.control.pause_at(WorkerStep.AFTER_TRANSFORM, asked=asked, claims=held)
-        if policy.marks_first:
+        row_claims = {partition_key(self._table, 0): (rows[0].number, rows[-1].number + 1)}
+        intended_end = "abort" if self.rng.random() < self.settings.abort_share else "commit"
+        self.control.pause_at(WorkerStep.AFTER_POLL, asked=intended_end, claims=row_claims)
+        outputs = [PendingOutput((one,), out) for one in batch for out in self.stage.transform(as_input(one))]
+        self.control.pause_at(WorkerStep.AFTER_TRANSFORM, asked=intended_end, claims=row_claims)
+        if policy.marks_before_send:
             self._mark(rows)
         shares = self.settings.shares
-        beside = shares.beside(self.rng, self.stage.notes)
-        overruns = asked == "commit" and shares.overruns(self.rng)
-        parcel = OutputBatch(planned, NOTHING, asked, beside, overruns, held)
-        outcome = self._transactor.transact(self._producer, parcel)
-        self._count(outcome, asked, len(rows))
-        if outcome is Outcome.OK and not policy.marks_first:
+        preceding = shares.preceding(self.rng, self.stage.notes)
+        overruns = intended_end == "commit" and shares.overruns(self.rng)
+        output_batch = OutputBatch(outputs, NOTHING, intended_end, preceding, overruns, row_claims)
+        outcome = self._sender.transact(self._producer, output_batch)
+        self._count(outcome, intended_end, len(rows))
+        if outcome is Outcome.OK and not policy.marks_before_send:
             self._mark(rows)
 
     def _mark(self, rows: Sequence[TableRow]) -> None:
-        if self.settings.policy.takes_beyond:
+        if self.settings.policy.takes_after_last:
             self._inputs.move_position(rows[-1].number)
         else:
             self._inputs.mark([row.number for row in rows])
         self._inputs.commit()
 
-    def _count(self, outcome: Outcome, asked: str, inputs: int) -> None:
-        self.counts.end(outcome, asked, inputs)
+    def _count(self, outcome: Outcome, intended_end: str, inputs: int) -> None:
+        self.counts.end(outcome, intended_end, inputs)
         if outcome is Outcome.INFO:
-            self.post.process += PROCESS_STRIDE
-        self.counts.fenced = self.post.fenced
+            self.context.process += PROCESS_STRIDE
+        self.counts.fenced = self.context.fenced
         self.control.report(Report(counts=self.counts))

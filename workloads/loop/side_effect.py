@@ -13,30 +13,30 @@ OUTPUT_NAME = "charge"
 class SideEffects:
     """Writes a row for each input into a table of a store, at once."""
 
-    def __init__(self, post: WorkerContext, table: str) -> None:
-        self._post = post
-        self._store = store_of(post)
+    def __init__(self, context: WorkerContext, table: str) -> None:
+        self._context = context
+        self._store = store_of(context)
         self._table = table
 
-    def write(self, parcel: OutputBatch) -> None:
+    def write(self, output_batch: OutputBatch) -> None:
         """Charge for every input of the parcel, once in it."""
-        post, inputs = self._post, {}
-        for one in parcel.planned:
+        context, inputs = self._context, {}
+        for one in output_batch.outputs:
             for record, place in zip(one.sources, one.places, strict=True):
                 inputs[place] = record
         charges = [
             PendingOutput((record,), Output(self._table, OUTPUT_NAME, record.key(), b"charged"))
             for record in inputs.values()
         ]
-        op = post.journal.number()
+        op = context.journal.number()
         sends = [charge.as_send() for charge in charges]
-        post.journal.write(Invoked("send", post.process, op, sends=sends))
-        outcome, told = Outcome.OK, None
+        context.journal.write(Invoked("send", context.process, op, sends=sends))
+        outcome, error_text = Outcome.OK, None
         try:
             with self._store.transaction() as work:
                 for n, charge in enumerate(charges):
-                    work.add(effect_of(post, op, n, charge))
+                    work.add(effect_of(context, op, n, charge))
         except DatabaseError as error:
-            outcome, told = Outcome.INFO, str(error)
+            outcome, error_text = Outcome.INFO, str(error)
         acks = [(0, None)] * len(charges) if outcome is Outcome.OK else None
-        post.journal.write(Completed(outcome, "send", post.process, op, acks=acks, error=told))
+        context.journal.write(Completed(outcome, "send", context.process, op, acks=acks, error=error_text))

@@ -43,17 +43,17 @@ class KeySums:
         for record in self._client.read_partition(
             self._bootstrap, self._name, kept, self._isolation, RESTORE_TIMEOUT_S
         ):
-            told = self._aggregate.state(as_input(record))
+            total = self._aggregate.state(as_input(record))
             key = record.key()
-            if told is not None and key is not None:
-                sums[key] = told
+            if total is not None and key is not None:
+                sums[key] = total
         self._sums[place] = sums
 
     def forget(self, place: TopicPartition) -> None:
         """A partition is another's now."""
         self._sums.pop(place, None)
 
-    def are_here(self, places: Iterable[TopicPartition]) -> bool:
+    def are_restored(self, places: Iterable[TopicPartition]) -> bool:
         """Whether the sums of these input partitions are restored."""
         return all(place in self._sums for place in places)
 
@@ -77,7 +77,7 @@ class KeySums:
             for (place, key), records in sources.items()
         ]
 
-    def settle(self, outcome: Outcome) -> None:
+    def apply_outcome(self, outcome: Outcome) -> None:
         """Keep what a transaction has changed, or drop it; raises `ClientError` where it has to be read again."""
         changed, self._changed = self._changed, {}
         for place, sums in changed.items():

@@ -13,140 +13,150 @@ from harness.roles.transactions import TransactionalProducer
 from workloads.loop.delivery import PROCESS_STRIDE, OutputBatch, WorkerContext, commit_offsets
 from workloads.loop.plain import PlainProducer
 from workloads.loop.side_effect import SideEffects
-from workloads.loop.unusual import ExtraContents, again, hold_until_aborted, note
+from workloads.loop.unusual import ExtraContents, first_offsets, hold_until_aborted, output_without_input
 from workloads.model.workload import Output, pinned_id
 
 
 class TransactionSender:
     """Puts batches into transactions of a producer. The policy makes it wrong on purpose."""
 
-    def __init__(self, post: WorkerContext) -> None:
-        self._post = post
-        self._stranger = (
-            None if post.policy.member_metadata else post.client.unsubscribed_consumer(post.consumer_settings)
+    def __init__(self, context: WorkerContext) -> None:
+        self._context = context
+        self._outsider = (
+            None
+            if context.policy.member_metadata
+            else context.client.unsubscribed_consumer(context.consumer_settings)
         )
-        self._plain = PlainProducer(post) if post.policy.outside else None
-        table = post.policy.side_effect
-        self._side = SideEffects(post, table) if table is not None else None
+        self._plain = PlainProducer(context) if context.policy.outside else None
+        table = context.policy.side_effect
+        self._side_effects = SideEffects(context, table) if table is not None else None
 
     def producer(self, transactional_id: str) -> TransactionalProducer:
         """A producer that has this id."""
-        post = self._post
+        context = self._context
         return TransactionalProducer(
-            post.client,
-            post.producer_settings,
+            context.client,
+            context.producer_settings,
             transactional_id,
-            post.journal,
-            post.control,
-            post.policy.handling,
+            context.journal,
+            context.control,
+            context.policy.handling,
         )
 
-    def transact(self, producer: TransactionalProducer, parcel: OutputBatch) -> Outcome:
+    def transact(self, producer: TransactionalProducer, output_batch: OutputBatch) -> Outcome:
         """Send the outputs and the offsets in one transaction, and end it as asked."""
-        post = self._post
-        producer.open(post.process)
+        context = self._context
+        producer.open(context.process)
         if not producer.usable:  # told to stop before there was one: nothing was done
             return Outcome.FAIL
-        if post.policy.offsets == "before-transaction":
-            commit_offsets(post, parcel.positions)
+        if context.policy.offsets == "before-transaction":
+            commit_offsets(context, output_batch.positions)
         if self._plain is not None:
-            self._plain.send(parcel.only(self._outside))
-            parcel = parcel.without(self._outside)
-        if parcel.beside is not None:
-            self._beside(producer, parcel)
-            producer.open(post.process)
+            self._plain.send(output_batch.only(self._is_sent_outside))
+            output_batch = output_batch.without(self._is_sent_outside)
+        if output_batch.preceding is not None:
+            self._send_preceding(producer, output_batch)
+            producer.open(context.process)
             if not producer.usable:
                 return Outcome.FAIL
-        op = post.journal.number()
-        post.journal.write(
+        op = context.journal.number()
+        context.journal.write(
             Invoked(
                 "txn",
-                post.process,
+                context.process,
                 op,
-                asked=parcel.asked,
+                asked=output_batch.intended_end,
                 transactional_id=producer.transactional_id,
-                sends=parcel.as_sends(),
-                claims=parcel.claims,
+                sends=output_batch.as_sends(),
+                claims=output_batch.claims,
             )
         )
-        reach = partial(post.control.pause_at, asked=parcel.asked, claims=parcel.in_hand)
-        with producer.transaction(op, post.process, len(parcel.planned)) as txn:
+        reach = partial(
+            context.control.pause_at, asked=output_batch.intended_end, claims=output_batch.claims_in_progress
+        )
+        with producer.transaction(op, context.process, len(output_batch.outputs)) as txn:
             txn.begin()
-            parcel.hand_over(txn, post.journal, op, post.policy)
+            output_batch.send_to(txn, context.journal, op, context.policy)
             txn.flush()
-            if self._side is not None:
-                self._side.write(parcel)
+            if self._side_effects is not None:
+                self._side_effects.write(output_batch)
             reach(WorkerStep.AFTER_SEND)
-            if post.policy.offsets == "in-transaction":
-                metadata = operation_name(post.journal.name, op)
-                txn.send_offsets(parcel.positions.positions_to_commit(metadata), self._membership())
+            if context.policy.offsets == "in-transaction":
+                metadata = operation_name(context.journal.name, op)
+                txn.send_offsets(output_batch.positions.positions_to_commit(metadata), self._membership())
                 reach(WorkerStep.AFTER_OFFSETS)
-            if parcel.asked == "abort":
+            if output_batch.intended_end == "abort":
                 txn.abort()
             else:
                 reach(WorkerStep.BEFORE_COMMIT)
-                if parcel.overruns:
-                    hold_until_aborted(post, txn, parcel)
+                if output_batch.overruns:
+                    hold_until_aborted(context, txn, output_batch)
                 txn.commit(
                     partial(reach, WorkerStep.WHILE_COMMITTING),
-                    post.control.is_armed(WorkerStep.WHILE_COMMITTING),
+                    context.control.is_armed(WorkerStep.WHILE_COMMITTING),
                 )
         if txn.outcome is Outcome.OK:
             reach(WorkerStep.AFTER_COMMIT)
-            if post.policy.offsets == "after-commit":
-                commit_offsets(post, parcel.positions, op)
-        post.fenced += txn.fenced
+            if context.policy.offsets == "after-commit":
+                commit_offsets(context, output_batch.positions, op)
+        context.fenced += txn.fenced
         return txn.outcome
 
     def _membership(self) -> Any:
-        return (self._stranger or self._post.consumer).membership()
+        return (self._outsider or self._context.consumer).membership()
 
-    def _beside(self, producer: TransactionalProducer, parcel: OutputBatch) -> None:
+    def _send_preceding(self, producer: TransactionalProducer, output_batch: OutputBatch) -> None:
         """Commit a transaction with nothing in it, or with offsets or an output alone. It claims no input."""
-        post, offsets = self._post, parcel.beside == ExtraContents.OFFSETS
-        planned = [note(post, post.notes)] if parcel.beside == ExtraContents.OUTPUTS and post.notes else []
-        alone = replace(parcel, planned=planned)
-        op, own = post.journal.number(), producer.transactional_id
-        post.journal.write(
-            Invoked("txn", post.process, op, asked="commit", transactional_id=own, sends=alone.as_sends())
+        context, offsets = self._context, output_batch.preceding == ExtraContents.OFFSETS
+        outputs = (
+            [output_without_input(context, context.notes)]
+            if output_batch.preceding == ExtraContents.OUTPUTS and context.notes
+            else []
         )
-        with producer.transaction(op, post.process, len(planned)) as txn:
+        alone = replace(output_batch, outputs=outputs)
+        op, own = context.journal.number(), producer.transactional_id
+        context.journal.write(
+            Invoked("txn", context.process, op, asked="commit", transactional_id=own, sends=alone.as_sends())
+        )
+        with producer.transaction(op, context.process, len(outputs)) as txn:
             txn.begin()
-            alone.hand_over(txn, post.journal, op)
+            alone.send_to(txn, context.journal, op)
             txn.flush()
-            if offsets and post.policy.offsets == "in-transaction":
-                txn.send_offsets(again(parcel, operation_name(post.journal.name, op)), self._membership())
+            if offsets and context.policy.offsets == "in-transaction":
+                txn.send_offsets(
+                    first_offsets(output_batch, operation_name(context.journal.name, op)), self._membership()
+                )
             txn.commit(lambda: None, struck=False)
         if txn.outcome is Outcome.INFO:
-            post.process += PROCESS_STRIDE
-        post.fenced += txn.fenced
+            context.process += PROCESS_STRIDE
+        context.fenced += txn.fenced
 
-    def _outside(self, output: Output) -> bool:
-        return output.output_name in self._post.policy.outside
+    def _is_sent_outside(self, output: Output) -> bool:
+        return output.output_name in self._context.policy.outside
 
 
 class PerWorkerTransactions:
     """A `Deliverer`: one producer for each worker, whose transactional id outlives it."""
 
-    def __init__(self, post: WorkerContext, transactional_id: str) -> None:
-        self._post = post
-        self._transactor = TransactionSender(post)
-        self._producer = self._transactor.producer(transactional_id)
+    def __init__(self, context: WorkerContext, transactional_id: str) -> None:
+        self._context = context
+        self._sender = TransactionSender(context)
+        self._producer = self._sender.producer(transactional_id)
 
     def open(self) -> None:
         """Initialise the transactional id, unless that is done."""
-        self._producer.open(self._post.process)
+        self._producer.open(self._context.process)
 
-    def moved(self, gained: bool, places: Sequence[TopicPartition]) -> None:
+    def partitions_changed(self, gained: bool, places: Sequence[TopicPartition]) -> None:
         """The producer is the same for every partition."""
 
-    def parcels(self, parcel: OutputBatch) -> Sequence[OutputBatch]:
+    def split(self, output_batch: OutputBatch) -> Sequence[OutputBatch]:
         """One transaction for all of it."""
-        return (parcel,)
+        return (output_batch,)
 
-    def deliver(self, parcel: OutputBatch) -> Outcome:
+    def deliver(self, output_batch: OutputBatch) -> Outcome:
         """One transaction."""
-        return self._transactor.transact(self._producer, parcel)
+        return self._sender.transact(self._producer, output_batch)
 
 
 class PerPartitionTransactions:
@@ -156,42 +166,42 @@ class PerPartitionTransactions:
     fences the last one, whatever the group knows.
     """
 
-    def __init__(self, post: WorkerContext, suffix: str = "") -> None:
-        self._post = post
+    def __init__(self, context: WorkerContext, suffix: str = "") -> None:
+        self._context = context
         self._suffix = suffix  # of each transactional id
-        self._transactor = TransactionSender(post)
+        self._sender = TransactionSender(context)
         self._producers: dict[TopicPartition, TransactionalProducer] = {}
-        self._kept: list[
+        self._reusable: list[
             TransactionalProducer
         ] = []  # of partitions that went away; a right worker keeps none
 
     def open(self) -> None:
         """There is nothing to open before the first partition comes."""
 
-    def moved(self, gained: bool, places: Sequence[TopicPartition]) -> None:
+    def partitions_changed(self, gained: bool, places: Sequence[TopicPartition]) -> None:
         """Have a producer for each partition that comes, and give up that of each that goes."""
         for place in places:
-            if gained and self._kept:
-                self._producers[place] = self._kept.pop()
+            if gained and self._reusable:
+                self._producers[place] = self._reusable.pop()
             elif gained:
-                self._of(place).open(self._post.process)
+                self._producer_of(place).open(self._context.process)
             elif (producer := self._producers.pop(place, None)) is not None:
-                if self._post.policy.keeps_pins:
-                    self._kept.append(producer)
+                if self._context.policy.keeps_producers:
+                    self._reusable.append(producer)
                 else:
                     producer.close()
 
-    def parcels(self, parcel: OutputBatch) -> Sequence[OutputBatch]:
+    def split(self, output_batch: OutputBatch) -> Sequence[OutputBatch]:
         """One transaction for each input partition."""
-        return parcel.by_place()
+        return output_batch.by_partition()
 
-    def deliver(self, parcel: OutputBatch) -> Outcome:
+    def deliver(self, output_batch: OutputBatch) -> Outcome:
         """A transaction of the partition's own producer."""
-        (place,) = parcel.positions.partitions.values()
-        return self._transactor.transact(self._of(place), parcel)
+        (place,) = output_batch.positions.partitions.values()
+        return self._sender.transact(self._producer_of(place), output_batch)
 
-    def _of(self, place: TopicPartition) -> TransactionalProducer:
+    def _producer_of(self, place: TopicPartition) -> TransactionalProducer:
         if place not in self._producers:
             topic, number = place
-            self._producers[place] = self._transactor.producer(pinned_id(topic, number) + self._suffix)
+            self._producers[place] = self._sender.producer(pinned_id(topic, number) + self._suffix)
         return self._producers[place]

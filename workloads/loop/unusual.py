@@ -35,7 +35,7 @@ class UnusualShares:
     empty: float = 0.0
     overrun: float = 0.0
 
-    def beside(self, rng: Random, notes: str | None) -> ExtraContents | None:
+    def preceding(self, rng: Random, notes: str | None) -> ExtraContents | None:
         """What is committed before a batch. `notes`: the topic for outputs of no input, if there is one."""
         if not self.empty or rng.random() >= self.empty:
             return None
@@ -48,48 +48,50 @@ class UnusualShares:
         return bool(self.overrun) and rng.random() < self.overrun
 
 
-def note(post: WorkerContext, topic: str) -> PendingOutput:
+def output_without_input(context: WorkerContext, topic: str) -> PendingOutput:
     """An output that comes of no input."""
-    return PendingOutput((), Output(topic, NOTE, post.journal.name.encode(), b"still here"))
+    return PendingOutput((), Output(topic, NOTE, context.journal.name.encode(), b"still here"))
 
 
-def again(parcel: OutputBatch, metadata: str) -> Sequence[StartPosition]:
+def first_offsets(output_batch: OutputBatch, metadata: str) -> Sequence[StartPosition]:
     """The offsets at which a batch begins: the group has them already."""
     return [
         StartPosition(one.topic, one.partition, one.offset, metadata)
-        for one in parcel.positions.first_positions
+        for one in output_batch.positions.first_positions
         if one.offset is not None
     ]
 
 
-def hold_until_aborted(post: WorkerContext, txn: Transaction, parcel: OutputBatch) -> None:
+def hold_until_aborted(context: WorkerContext, txn: Transaction, output_batch: OutputBatch) -> None:
     """Do nothing until the coordinator has aborted the transaction for its time-out, or the run says stop.
 
     The abort shows where the last stable offset passes a record of the transaction. One without an acknowledged
     record is not held.
     """
-    placed = _acknowledged(txn, parcel)
+    placed = _acknowledged_place(txn, output_batch)
     if placed is None:
         return
     topic, partition, offset = placed
-    bound_s = post.txn_timeout_ms / 1000 + LATE_S
+    bound_s = context.txn_timeout_ms / 1000 + LATE_S
     try:
-        with post.client.last_stable_offset(post.bootstrap, post.journal.name, (topic, partition)) as stable:
+        with context.client.last_stable_offset(
+            context.bootstrap, context.journal.name, (topic, partition)
+        ) as stable:
 
             def aborted() -> bool:
-                post.control.listen()
-                return post.control.stopping or stable(ASK_S) > offset
+                context.control.listen()
+                return context.control.stopping or stable(ASK_S) > offset
 
             wait_for(
                 aborted, f"the abort of what stands at {topic}/{partition} {offset}", bound_s, every_s=0.2
             )
     except (ClientError, WaitTimeout) as error:  # it goes on all the same, and meets what it meets
-        post.journal.write(ErrorNoted(op=txn.op, error=str(error)))
+        context.journal.write(ErrorNoted(op=txn.op, error=str(error)))
 
 
-def _acknowledged(txn: Transaction, parcel: OutputBatch) -> tuple[str, int, int] | None:
+def _acknowledged_place(txn: Transaction, output_batch: OutputBatch) -> tuple[str, int, int] | None:
     """The place of a record of the transaction, if one is known."""
-    for one, ack in zip(parcel.planned, txn.acks, strict=True):
+    for one, ack in zip(output_batch.outputs, txn.acks, strict=True):
         partition, offset = ack or (-1, None)
         if partition >= 0 and offset is not None:
             return one.output.topic, partition, offset

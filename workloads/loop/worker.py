@@ -85,7 +85,7 @@ class Worker:
         self.rng = Random(f"{settings.seed}/{journal.name}")
         policy = settings.policy
         isolation = policy.isolation(settings.place, stage.promised)
-        self.post = WorkerContext(
+        self.context = WorkerContext(
             bootstrap=settings.bootstrap,
             client=client,
             policy=policy,
@@ -107,14 +107,14 @@ class Worker:
             txn_timeout_ms=settings.txn_timeout_ms,
             notes=stage.notes,
         )
-        self.deliverer = self._deliverer()
+        self.deliverer = self._make_deliverer()
         aggregate = None if settings.delivery.stored else stage.aggregate
         self.sums = (
-            KeySums(aggregate, client, settings.bootstrap, journal.name, policy.restored)
+            KeySums(aggregate, client, settings.bootstrap, journal.name, policy.restore_isolation)
             if aggregate
             else None
         )
-        self.post.consumer = self._new_consumer()
+        self.context.consumer = self._new_consumer()
 
     def run(self) -> None:
         """Work until told to stop, or until fenced and replaced."""
@@ -123,33 +123,45 @@ class Worker:
         while not self.control.stopping and not self.control.replaced:
             self.control.listen()
             self.turn()
-        self.post.consumer.close()
+        self.context.consumer.close()
 
     def turn(self) -> None:
         """One batch: poll, transform, deliver."""
         self.control.pause_at(WorkerStep.BEFORE_POLL, asked="commit")
         call_ns = self.journal.now_ns()
-        batch = self.post.consumer.poll(self.settings.txn_size, 0.2)
-        if self._dead:  # what it gave belongs to nobody: the next consumer begins where the group stands
+        batch = self.context.consumer.poll(self.settings.txn_size, 0.2)
+        if (
+            self._consumer_failed
+        ):  # what it gave belongs to nobody: the next consumer begins where the group stands
             self._renew_consumer()
             return
         positions = BatchOffsets.of(batch)
-        if not batch or (self.sums is not None and not self.sums.are_here(positions.partitions.values())):
+        if not batch or (self.sums is not None and not self.sums.are_restored(positions.partitions.values())):
             return  # without its sums only where it was told to stop while it restored them
         self._record_poll(call_ns, batch)
-        asked = "abort" if self.rng.random() < self.settings.abort_share else "commit"
-        self.control.pause_at(WorkerStep.AFTER_POLL, asked=asked, claims=positions.claims)
-        planned = self._plan(batch)
-        self.control.pause_at(WorkerStep.AFTER_TRANSFORM, asked=asked, claims=positions.claims)
-        for parcel in self.deliverer.parcels(self._parcel(planned, positions, asked)):
-            outcome = self.deliverer.deliver(parcel)
-            self._after(outcome, asked, parcel.positions, parcel.positions.count(batch))
+        intended_end = "abort" if self.rng.random() < self.settings.abort_share else "commit"
+        self.control.pause_at(WorkerStep.AFTER_POLL, asked=intended_end, claims=positions.claims)
+        outputs = self._plan(batch)
+        self.control.pause_at(WorkerStep.AFTER_TRANSFORM, asked=intended_end, claims=positions.claims)
+        for output_batch in self.deliverer.split(self._output_batch(outputs, positions, intended_end)):
+            outcome = self.deliverer.deliver(output_batch)
+            self._after_transaction(
+                outcome, intended_end, output_batch.positions, output_batch.positions.count(batch)
+            )
 
-    def _parcel(self, planned: Sequence[PendingOutput], positions: BatchOffsets, asked: str) -> OutputBatch:
+    def _output_batch(
+        self, outputs: Sequence[PendingOutput], positions: BatchOffsets, intended_end: str
+    ) -> OutputBatch:
         """The batch, and what it draws of unusual transactions."""
         shares = self.settings.shares
-        beside = shares.beside(self.rng, self.stage.notes)
-        return OutputBatch(planned, positions, asked, beside, asked == "commit" and shares.overruns(self.rng))
+        preceding = shares.preceding(self.rng, self.stage.notes)
+        return OutputBatch(
+            outputs,
+            positions,
+            intended_end,
+            preceding,
+            intended_end == "commit" and shares.overruns(self.rng),
+        )
 
     def _plan(self, batch: Sequence[ClientRecord]) -> list[PendingOutput]:
         """What these inputs lead to."""
@@ -161,64 +173,68 @@ class Worker:
             for output in self.stage.transform(as_input(record))
         ]
 
-    def _deliverer(self) -> Deliverer:
+    def _make_deliverer(self) -> Deliverer:
         match self.settings.delivery:
             case Delivery.STORED:
                 return ProjectionDelivery(
-                    self.post, self.stage.aggregate.topic if self.stage.aggregate else None
+                    self.context, self.stage.aggregate.topic if self.stage.aggregate else None
                 )
             case Delivery.KEYED:
-                return KeyedDelivery(self.post)
+                return KeyedDelivery(self.context)
             case Delivery.TRANSACTIONS:
-                return PerWorkerTransactions(self.post, self._transactional_id())
+                return PerWorkerTransactions(self.context, self._transactional_id())
             case Delivery.PINNED:
                 stable = self.settings.policy.stable_id
-                return PerPartitionTransactions(self.post, "" if stable else f"-{self.rng.getrandbits(64):x}")
+                return PerPartitionTransactions(
+                    self.context, "" if stable else f"-{self.rng.getrandbits(64):x}"
+                )
             case Delivery.AT_MOST_ONCE:
-                return CommitThenSend(self.post)
+                return CommitThenSend(self.context)
             case Delivery.IDEMPOTENT | Delivery.AT_LEAST_ONCE as delivery:
-                return SendThenCommit(self.post, idempotent=delivery is Delivery.IDEMPOTENT)
+                return SendThenCommit(self.context, idempotent=delivery is Delivery.IDEMPOTENT)
             case Delivery.MIXED | Delivery.RELAYED as other:
                 raise ValueError(f"a worker of its own delivers {other}")
 
     def _transactional_id(self) -> str:
-        told = self.settings.transactional_id
-        if told is None:
+        own_id = self.settings.transactional_id
+        if own_id is None:
             return f"{self.journal.name}-{self.rng.getrandbits(64):x}"
         if not self.settings.policy.stable_id:  # still the run's own, on a cluster that others use
-            return f"{told}.{self.journal.name.rpartition('.')[2]}-{self.rng.getrandbits(64):x}"
-        return told
+            return f"{own_id}.{self.journal.name.rpartition('.')[2]}-{self.rng.getrandbits(64):x}"
+        return own_id
 
-    def _after(self, outcome: Outcome, asked: str, positions: BatchOffsets, inputs: int) -> None:
+    def _after_transaction(
+        self, outcome: Outcome, intended_end: str, positions: BatchOffsets, inputs: int
+    ) -> None:
         """Count, and put the consumer where the group's offsets now stand."""
-        self.counts.end(outcome, asked, inputs)
+        self.counts.end(outcome, intended_end, inputs)
         if outcome is Outcome.INFO:
-            self.post.process += PROCESS_STRIDE
-        self.counts.fenced = self.post.fenced
+            self.context.process += PROCESS_STRIDE
+        self.counts.fenced = self.context.fenced
         self.control.report(Report(counts=self.counts))
-        trusted = outcome is Outcome.INFO and self.settings.policy.trusts_silence
+        trusted = outcome is Outcome.INFO and self.settings.policy.treats_unknown_as_ok
         if outcome is not Outcome.OK and self.settings.policy.rewind and not trusted:
             known = positions.first_positions if outcome is Outcome.FAIL else None
             try:
-                positions.rewind(self.post.consumer, known)
+                positions.rewind(self.context.consumer, known)
             except ClientError as error:
                 self.journal.write(ErrorNoted(error=str(error)))
                 self._renew_consumer()
         if self.sums is not None:
-            self._insistently(partial(self.sums.settle, outcome))
+            self._retry_until_done(partial(self.sums.apply_outcome, outcome))
 
     def _new_consumer(self) -> GroupConsumer:
-        self._dead = False
-        post = self.post
-        return post.client.consumer(post.consumer_settings, self.stage.reads, self, self._met)
+        self._consumer_failed = False
+        context = self.context
+        return context.client.consumer(context.consumer_settings, self.stage.reads, self, self._on_error)
 
     def _renew_consumer(self) -> None:
         """Have another in the place of one that is of no more use. A worker that was replaced has none: as a static
         member it would take the place of its own replacement.
         """
         if not self.control.replaced:
-            self.post.consumer.close()
-            self.post.consumer = self._new_consumer()
+            self.context.consumer.close()
+            self.context.consumer = self._new_consumer()
 
     def on_assigned(self, places: Sequence[TopicPartition]) -> Sequence[StartPosition]:
         """Partitions have come: each begins where the group stands, once all that is committed there is decided.
@@ -226,36 +242,36 @@ class Worker:
         librdkafka would begin at the beginning of a partition whose offset a transaction still holds (the broker says
         UNSTABLE_OFFSET_COMMIT), if it is assigned again while it asks: so the worker asks itself, and tells it.
         """
-        self.deliverer.moved(True, places)  # a pinned producer ends what the last owner had open
+        self.deliverer.partitions_changed(True, places)  # a pinned producer ends what the last owner had open
         if self.sums is not None:
             for place in places:
-                self._insistently(partial(self.sums.restore, place))
+                self._retry_until_done(partial(self.sums.restore, place))
         starts = self._starts(places)
         known = {(one.topic, one.partition): one.offset for one in starts}
         keys = [partition_key(*place) for place in places]
-        self.journal.write(Assigned(self.post.process, True, keys, [known.get(place) for place in places]))
+        self.journal.write(Assigned(self.context.process, True, keys, [known.get(place) for place in places]))
         return starts
 
     def on_revoked(self, places: Sequence[TopicPartition]) -> None:
         """Partitions were taken away."""
         keys = [partition_key(*place) for place in places]
-        self.journal.write(Assigned(self.post.process, False, keys))
-        self.deliverer.moved(False, places)
+        self.journal.write(Assigned(self.context.process, False, keys))
+        self.deliverer.partitions_changed(False, places)
         if self.sums is not None:
             for place in places:
                 self.sums.forget(place)
 
     def _starts(self, places: Sequence[TopicPartition]) -> list[StartPosition]:
         """Where the group stands; nowhere, if the consumer is of no more use or the run says stop."""
-        while not self.control.stopping and not self._dead:
+        while not self.control.stopping and not self._consumer_failed:
             try:
-                return self.post.consumer.committed(places, COMMITTED_TIMEOUT_S)
+                return self.context.consumer.committed(places, COMMITTED_TIMEOUT_S)
             except ClientError as error:
-                self._met(error)
+                self._on_error(error)
                 self.control.listen(RETRY_S)
         return []
 
-    def _insistently(self, act: Callable[[], None]) -> None:
+    def _retry_until_done(self, act: Callable[[], None]) -> None:
         """Until it succeeds, or the run says stop."""
         while not self.control.stopping:
             self.control.listen()
@@ -269,9 +285,12 @@ class Worker:
 
     def _record_poll(self, call_ns: int, batch: Sequence[ClientRecord]) -> None:
         op = self.journal.number()
-        self.journal.write(Polled(self.post.process, op, call_ns, BatchOffsets.delivered_records(batch)))
+        self.journal.write(Polled(self.context.process, op, call_ns, BatchOffsets.delivered_records(batch)))
 
-    def _met(self, error: ClientError) -> None:
+    def _on_error(self, error: ClientError) -> None:
         """A consumer's error is noted; after a fatal one there is a new consumer."""
         self.journal.write(ErrorNoted(error=str(error)))
-        self._dead = self._dead or error.meaning in (ErrorMeaning.FATAL, ErrorMeaning.FENCED)
+        self._consumer_failed = self._consumer_failed or error.meaning in (
+            ErrorMeaning.FATAL,
+            ErrorMeaning.FENCED,
+        )

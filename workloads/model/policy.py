@@ -59,22 +59,24 @@ class Policy:
     acks: str = "all"
     largest_bytes: int | None = None  # of a record that a producer takes
     handling: ErrorHandling = HANDLED_RIGHT  # of what goes wrong in a transaction
-    keeps_pins: bool = False  # the producer of a partition that went away serves the next one that comes
-    trusts_silence: bool = False  # goes on after an outcome that nobody knows as if it were ok
+    keeps_producers: bool = False  # the producer of a partition that went away serves the next one that comes
+    treats_unknown_as_ok: bool = False  # goes on after an outcome that nobody knows as if it were ok
     side_effect: str | None = (
         None  # the table into which it writes each input at once, inside the transaction
     )
-    marks_first: bool = False  # rows of a store count as done before they are published
-    takes_beyond: bool = False  # of a store the rows beyond the last one that was published are taken
-    position_kept: bool = True  # a store takes its inputs' position in the transaction of their effects
-    restored: Isolation = Isolation.READ_COMMITTED  # at which a stage reads its own state back
+    marks_before_send: bool = False  # rows of a store count as done before they are published
+    takes_after_last: bool = False  # of a store the rows beyond the last one that was published are taken
+    stores_position: bool = True  # a store takes its inputs' position in the transaction of their effects
+    restore_isolation: Isolation = Isolation.READ_COMMITTED  # at which a stage reads its own state back
     null_as_empty: bool = False  # a value that is null is sent as an empty one
     drops_headers: bool = False  # outputs are sent without the headers of their own
-    downstream: Isolation | None = None  # the isolation of every stage but the first; None: as promised
+    downstream_isolation: Isolation | None = (
+        None  # the isolation of every stage but the first; None: as promised
+    )
 
     def isolation(self, place: int, promised: Isolation) -> Isolation:
         """At which isolation the stage at that place reads; one that reads what it writes is behind the first."""
-        return self.downstream if self.downstream and place > 0 else promised
+        return self.downstream_isolation if self.downstream_isolation and place > 0 else promised
 
 
 RIGHT = Policy()

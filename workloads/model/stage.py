@@ -63,6 +63,6 @@ class WorkloadStage:
     notes: str | None = None  # of the topics that it writes, one for outputs that come of no input
 
     @property
-    def carries(self) -> bool:
+    def names_origins(self) -> bool:
         """Whether its outputs name the inputs of its inputs: it does once what comes of one of those, however often."""
         return self.delivery is Delivery.KEYED

@@ -20,8 +20,10 @@ class TransformExpectation:
         return {topic: [stage for stage in self.stages if topic in stage.reads] for topic in topics}
 
     @cached_property
-    def _carriers(self) -> Mapping[str, Sequence[WorkloadStage]]:
-        carrying = {topic: [one for one in stages if one.carries] for topic, stages in self._readers.items()}
+    def _origin_readers(self) -> Mapping[str, Sequence[WorkloadStage]]:
+        carrying = {
+            topic: [one for one in stages if one.names_origins] for topic, stages in self._readers.items()
+        }
         return {topic: stages for topic, stages in carrying.items() if stages}
 
     @cached_property
@@ -31,18 +33,18 @@ class TransformExpectation:
     def due(self, record: InputRecord) -> Iterator[ExpectedOutput]:
         """The outputs that it must lead to."""
         for stage in self._readers.get(record.topic, ()):
-            if stage.carries:
+            if stage.names_origins:
                 continue  # what it must do is stated of the inputs of its inputs
             for out in stage.transform(record):
                 yield ExpectedOutput(
                     stage.name, out.output_name, out.topic, partial(_held, record.topic, out)
                 )
-                if out.topic in self._carriers:
-                    yield from self._carried(record.topic, out)
+                if out.topic in self._origin_readers:
+                    yield from self._expected_of_origin(record.topic, out)
 
-    def _carried(self, topic: str, out: Output) -> Iterator[ExpectedOutput]:
+    def _expected_of_origin(self, topic: str, out: Output) -> Iterator[ExpectedOutput]:
         """What comes of an output where stages take it that carry its input on."""
-        for stage in self._carriers[out.topic]:
+        for stage in self._origin_readers[out.topic]:
             for made in stage.transform(InputRecord(out.topic, out.key, out.value)):
                 yield ExpectedOutput(
                     stage.name,

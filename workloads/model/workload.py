@@ -58,7 +58,7 @@ class Workload:
             )
         written = {topic for stage in self.stages for topic in stage.writes}
         for stage in self.stages:
-            if stage.carries and not set(stage.reads) <= written:
+            if stage.names_origins and not set(stage.reads) <= written:
                 raise ValueError(
                     f"{stage.name} is once by the inputs of its inputs: stages must write all it reads"
                 )
@@ -70,7 +70,7 @@ class Workload:
                     "may promise at-least-once in one that promises exactly-once, and nothing else"
                 )
             readers = [one for one in self.stages if set(one.reads) & set(stage.writes)]
-            if stage.guarantee is Guarantee.AT_LEAST_ONCE and not all(one.carries for one in readers):
+            if stage.guarantee is Guarantee.AT_LEAST_ONCE and not all(one.names_origins for one in readers):
                 raise ValueError(
                     f"{stage.name} may repeat what it writes: each stage that reads it must deliver by {Delivery.KEYED}"
                 )

@@ -6,7 +6,7 @@ import pytest
 from checkers.checking.wording import with_wording
 from checkers.registry import STORE_CHECKERS
 from harness.results.verdict import AnomalyFindings
-from reports.told import sentence as first_sentence
+from reports.findings_text import first_example_sentence as first_sentence
 from tests.support.synthetic_store import REPROCESSED, operation, record
 
 T3 = operation(3, outcome="fail", asked="abort")

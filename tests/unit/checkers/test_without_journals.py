@@ -13,7 +13,7 @@ from checkers.checking.custom_pipelines import BY_MARKERS, BY_OFFSETS, CONTENTS
 from checkers.checking.stored_runs import StoredRun, check_runs
 from checkers.checking.wording import with_wording
 from harness.results.verdict import AnomalyFindings, CheckResult
-from reports.told import sentence
+from reports.findings_text import first_example_sentence as sentence
 from tests.support.histories import WALL_MS, History
 from tests.support.stored_tables import OFFSETS, write
 

@@ -14,7 +14,7 @@ from tests.support.user_pipeline import described
 from workloads.custom.command import ExternalProgram, instance_of, require_executable, worker_name
 from workloads.custom.description import CustomStage
 from workloads.custom.placeholders import NAMES
-from workloads.custom.tagged import names_told
+from workloads.custom.tagged import placeholder_values
 
 STAGE = CustomStage("bill", ("in",), ("out",), ("./billing",), rules=ProgramRules("up", 9.0))
 
@@ -35,7 +35,7 @@ def executable(file: Path, mode: int = 0o755) -> Path:
 def test_every_placeholder_has_something_to_stand_for(tmp_path: Path) -> None:
     stage = replace(STAGE, command=("./billing", *(f"{name}={{{name}}}" for name in NAMES)))
     task = worker_spec("bill-2", "bill", group="run-7-g", transactional_id="run-7-b-2")
-    told = {**names_told(described(tmp_path)), "client_config": "c.properties"}
+    told = {**placeholder_values(described(tmp_path)), "client_config": "c.properties"}
     argv = (
         ExternalProgram(stage, tmp_path, tmp_path / "run-7", told)
         .command_line(process_spec(tmp_path, task))

@@ -9,7 +9,7 @@ from harness.model.expectation import InputRecord
 from harness.settings.options import Options
 from tests.support.user_pipeline import FUNCTIONS, MINIMAL, described
 from workloads.custom.pipeline import CustomPipeline
-from workloads.custom.tagged import names_told, require_told, tagged
+from workloads.custom.tagged import placeholder_values, require_names_passed, tagged
 
 NAMED = MINIMAL.replace('["true"]', '["true", "{topic:purchases}", "{topic:invoices}"]\ntransactions = false')
 GROUPED = MINIMAL.replace(
@@ -64,17 +64,17 @@ def test_a_users_functions_know_the_names_in_the_file_alone(tmp_path: Path) -> N
 
 def test_a_program_is_told_what_its_topics_are_called(tmp_path: Path) -> None:
     own = tagged(described(tmp_path, NAMED), "run-7")
-    assert names_told(own) == {
+    assert placeholder_values(own) == {
         "topic:purchases": "run-7-purchases",
         "topic:invoices": "run-7-invoices",
         "prefix": "run-7-",
     }
-    assert names_told(described(tmp_path, NAMED))["prefix"] == ""
+    assert placeholder_values(described(tmp_path, NAMED))["prefix"] == ""
 
 
 @pytest.mark.parametrize("text", [NAMED, GROUPED])
 def test_whoever_asks_for_all_names_can_be_a_guest(text: str, tmp_path: Path) -> None:
-    require_told(described(tmp_path, text))
+    require_names_passed(described(tmp_path, text))
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_whoever_does_not_would_write_into_the_topics_of_others(
     text: str, missing: str, tmp_path: Path
 ) -> None:
     with pytest.raises(UsageError, match=f"write {missing} in its command or env"):
-        require_told(described(tmp_path, text))
+        require_names_passed(described(tmp_path, text))
 
 
 def test_a_topic_that_is_not_there_is_refused(tmp_path: Path) -> None:

@@ -251,8 +251,8 @@ def test_what_does_not_apply_is_one_folded_line_and_no_open_end(tmp_path: Path) 
     told = verdict(Validity.VALID, not_checked={"G1c": EXTERNAL_ONLY, "G0": EXTERNAL_ONLY})
     html = draw(tmp_path, told)
     assert '<section id="open"' not in html
-    (folded,) = re.findall(r'<details id="not-applicable">(.*?)</details>', html, re.DOTALL)
-    assert "2 checks do not apply" in folded and "G1c" in folded
+    (into_buckets,) = re.findall(r'<details id="not-applicable">(.*?)</details>', html, re.DOTALL)
+    assert "2 checks do not apply" in into_buckets and "G1c" in into_buckets
 
 
 def test_what_was_looked_for_is_listed_and_what_was_not_is_named_whole(tmp_path: Path) -> None:

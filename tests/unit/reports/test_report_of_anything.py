@@ -13,9 +13,9 @@ from checkers.checking.wording import with_wording
 from checkers.registry import CHECKERS
 from harness.results.reasons import Reason, ReasonCode
 from harness.results.verdict import AnomalyFindings, Validity
+from reports.findings_text import first_example_sentence as sentence
 from reports.html.page import draw
 from reports.junit import junit
-from reports.told import sentence
 from tests.support.synthetic_store import verdict
 
 NAMES = """

@@ -147,7 +147,7 @@ def test_a_fault_is_told_with_the_operations_that_it_names(tmp_path: Path) -> No
     w = history.take(0, transactional_id="id-1", outcome="info", fate="abort")
     history.take(1, worker="v", pid=2, transactional_id="id-2")
     t = stored(tmp_path, history)
-    t.facts = struck(history, history.rows["ops"][w.op]["call_ns"] / 1e9, worker="w")
+    t.metadata = struck(history, history.rows["ops"][w.op]["call_ns"] / 1e9, worker="w")
     words = told(of_fault(t, 1))
     assert "fault 1: w was killed (SIGKILL)" in words and "fault 1: kill-worker is over" in words
     assert any("w:0" in word for word in words) and not any("v:0" in word for word in words)
@@ -160,7 +160,7 @@ def test_a_fault_is_told_with_whoever_took_the_same_inputs_afterwards(tmp_path: 
     w = history.take(0, transactional_id="id-1", outcome="info", fate="abort")
     history.take(0, 1, worker="v", pid=2, transactional_id="id-2")
     t = stored(tmp_path, history)
-    t.facts = struck(history, history.rows["ops"][w.op]["call_ns"] / 1e9, worker="w")
+    t.metadata = struck(history, history.rows["ops"][w.op]["call_ns"] / 1e9, worker="w")
     words = told(of_fault(t, 1))
     assert "v: v:0 is told ok" in words and not any("u:0" in word for word in words)
 
@@ -173,7 +173,7 @@ def test_what_was_unanswered_until_the_heal_is_told_too(tmp_path: Path) -> None:
     own = history.rows["ops"][w.op]
     own["return_ns"] += 2_000_000_000
     t = stored(tmp_path, history)
-    t.facts = struck(history, own["call_ns"] / 1e9 - 0.001, worker="w")
+    t.metadata = struck(history, own["call_ns"] / 1e9 - 0.001, worker="w")
     words = told(of_fault(t, 1))
     assert "w: w:1 is told ok" in words
 
@@ -188,7 +188,7 @@ def test_the_last_before_the_fault_is_told_also_where_another_was_under_way_at_t
     second["call_ns"] += 100_000_000
     second["return_ns"] += 2_000_000_000
     t = stored(tmp_path, history)
-    t.facts = struck(history, first["return_ns"] / 1e9 + 0.001, worker="w")  # healed a second later
+    t.metadata = struck(history, first["return_ns"] / 1e9 + 0.001, worker="w")  # healed a second later
     words = told(of_fault(t, 1))
     assert "w: w:0 is told ok" in words and "w: w:1 is told ok" in words
 
@@ -201,7 +201,7 @@ def test_a_fault_that_struck_between_all_operations_is_told_with_the_first_that_
     ops = [history.take(at, transactional_id="id-1") for at in range(6)]
     rows = history.rows["ops"]
     t = stored(tmp_path, history)
-    t.facts = struck(history, (rows[ops[1].op]["return_ns"] + 1) / 1e9)
+    t.metadata = struck(history, (rows[ops[1].op]["return_ns"] + 1) / 1e9)
     words = told(of_fault(t, 1))
     assert [f"w: w:{n} is told ok" in words for n in range(6)] == [False, False, True, True, True, False]
     assert "fault 1: w was killed (SIGKILL)" in words and "fault 1: kill-worker is over" in words
@@ -209,13 +209,13 @@ def test_a_fault_that_struck_between_all_operations_is_told_with_the_first_that_
 
 def test_a_fault_that_met_nothing_is_told_by_itself(tmp_path: Path) -> None:
     t = stored(tmp_path, one_transaction())
-    t.facts = struck(History(), 1000.0)
+    t.metadata = struck(History(), 1000.0)
     assert told(of_fault(t, 1)) == ["fault 1: w was killed (SIGKILL)", "fault 1: kill-worker is over"]
 
 
 def test_a_fault_whose_times_are_none_is_refused(tmp_path: Path) -> None:
     t = stored(tmp_path, one_transaction())
-    t.facts = struck(History(), 1e12)
+    t.metadata = struck(History(), 1e12)
     with pytest.raises(UnreadableInput, match=r"fault 1 that it lasted from 1000000000000.0 to"):
         of_fault(t, 1)
 
@@ -245,7 +245,7 @@ def test_what_never_ended_was_under_way_until_its_worker_called_something_else(
     history.take(1, worker=successor, pid=2, transactional_id="id-2")
     late = history.take(2, worker="u.0", pid=3, transactional_id="id-3")
     t = stored(tmp_path, history)
-    t.facts = struck(history, history.rows["ops"][late.op]["call_ns"] / 1e9)
+    t.metadata = struck(history, history.rows["ops"][late.op]["call_ns"] / 1e9)
     words = told(of_fault(t, 1))
     assert "u.0: u.0:0 is told ok" in words and any("w.0:0" in word for word in words) is told_of
 
@@ -256,7 +256,7 @@ def test_of_a_worker_between_two_operations_the_last_is_told(tmp_path: Path) -> 
     w = history.take(0, transactional_id="id-1")
     history.take(1, worker="v", pid=2, transactional_id="id-2")
     t = stored(tmp_path, history)
-    t.facts = struck(history, history.rows["ops"][w.op]["return_ns"] / 1e9 + 0.001, worker="w")
+    t.metadata = struck(history, history.rows["ops"][w.op]["return_ns"] / 1e9 + 0.001, worker="w")
     words = told(of_fault(t, 1))
     assert "w: w:0 is told ok" in words and not any("v:0" in word for word in words)
 

@@ -13,7 +13,7 @@ from tests.support.histories import History
 from tests.unit.reports.test_trace import one_transaction, stored, told
 
 
-def silent(history: History) -> History:
+def without_journals(history: History) -> History:
     """The same, and nobody has said a word; the outputs are joined to their inputs by a text."""
     history.alter("stages", lambda row: row | {"journaled": False})
     history.alter(
@@ -35,8 +35,8 @@ def silent(history: History) -> History:
 
 
 def tables(folder: Path, history: History) -> StoredTables:
-    found = stored(folder, silent(history))
-    assert found.silent
+    found = stored(folder, without_journals(history))
+    assert found.without_journals
     return found
 
 
@@ -106,7 +106,7 @@ def test_an_id_and_a_fault_are_told_by_the_transaction_log(tmp_path: Path) -> No
     struck = FaultReport(
         "kill-instance", "worker s/s-1", 0.0, 1.0, True, "killed", "s/s-1 was killed", details
     )
-    t.facts = RunMetadata(faults=[struck])
+    t.metadata = RunMetadata(faults=[struck])
     words = told(of_fault(t, 1))
     assert {"fault 1: s/s-1 was killed (killed)", "fault 1: kill-instance is over"} <= set(words)
     with pytest.raises(UsageError, match="has no fault 2"):

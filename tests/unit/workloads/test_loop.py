@@ -200,14 +200,14 @@ def test_a_zombie_is_made_where_something_is_begun_and_not_yet_committed(deliver
 def test_a_worker_that_was_replaced_takes_no_new_consumer(tmp_path: Path) -> None:
     client = FakeClient()
     with worker(client, tmp_path, Delivery.TRANSACTIONS) as one:
-        first = one.post.consumer
-        one._met(ClientError(ErrorMeaning.FENCED, "another has its group.instance.id"))
+        first = one.context.consumer
+        one._on_error(ClientError(ErrorMeaning.FENCED, "another has its group.instance.id"))
         one.control.replaced = True
         one.turn()
-        assert one.post.consumer is first
+        assert one.context.consumer is first
         one.control.replaced = False
         one.turn()
-        assert one.post.consumer is not first
+        assert one.context.consumer is not first
 
 
 def test_a_partition_begins_where_the_group_stands_once_that_is_known(tmp_path: Path) -> None:
@@ -221,8 +221,8 @@ def test_a_partition_begins_where_the_group_stands_once_that_is_known(tmp_path: 
 def test_a_consumer_of_no_more_use_begins_nowhere_and_what_it_gave_is_dropped(tmp_path: Path) -> None:
     client = FakeClient(given=list(TWO), fails={"committed": ErrorMeaning.FENCED})
     with worker(client, tmp_path, Delivery.TRANSACTIONS) as one:
-        first = one.post.consumer
+        first = one.context.consumer
         assert one.on_assigned([("in", 0)]) == []
         one.turn()
-        assert one.post.consumer is not first
+        assert one.context.consumer is not first
     assert not client.named("begin") and lines(tmp_path) == []

@@ -50,18 +50,18 @@ def lines(path: Path) -> list[dict[str, Any]]:
 def test_a_key_that_is_full_retires_and_the_next_comes_in():
     keys = Keys(PLACES)
     assert keys.active() == PLACES[:ACTIVE] and keys.window() == PLACES[:ACTIVE]
-    keys.saw(PLACES[2], FULL_OFFSETS - 1)
+    keys.note_offset(PLACES[2], FULL_OFFSETS - 1)
     assert PLACES[2] not in keys.active() and PLACES[ACTIVE] in keys.active()
     assert PLACES[2] in keys.window()
     for place in PLACES[:6]:
-        keys.saw(place, FULL_OFFSETS)
+        keys.note_offset(place, FULL_OFFSETS)
     assert keys.window() == PLACES[6 - BEHIND : 6 + ACTIVE]
 
 
 def test_where_all_keys_are_full_the_last_ones_go_on():
     keys = Keys(PLACES)
     for place in PLACES:
-        keys.saw(place, FULL_OFFSETS)
+        keys.note_offset(place, FULL_OFFSETS)
     assert keys.active() == PLACES[-ACTIVE:]
 
 
@@ -138,6 +138,6 @@ def test_a_worker_that_cannot_read_every_key_to_its_end_tells_how_many_are_left(
 
 def test_what_it_reads_was_written_by_its_like(tmp_path: Path):
     client = FakeClient()
-    with worker(client, tmp_path, Policy(downstream=Isolation.READ_UNCOMMITTED)):
+    with worker(client, tmp_path, Policy(downstream_isolation=Isolation.READ_UNCOMMITTED)):
         pass
     assert client.named("assigned-consumer")[0][0].isolation is Isolation.READ_UNCOMMITTED

@@ -95,7 +95,7 @@ def test_a_zombie_is_refused_by_the_store(tmp_path: Path, store: Database) -> No
 def test_a_position_that_is_kept_apart_repeats_effects(tmp_path: Path, store: Database) -> None:
     for name in ("w", "v"):
         client = FakeClient(given=list(BATCH))
-        with worker(client, tmp_path, store, name=name, policy=Policy(position_kept=False)) as one:
+        with worker(client, tmp_path, store, name=name, policy=Policy(stores_position=False)) as one:
             one.turn()
     assert sources(store) == ["in/0/4", "in/1/7"] * 2
     assert store.position("g", ("in", 0)) is None

@@ -91,14 +91,14 @@ def test_a_relay_outlives_a_database_that_does_not_answer(tmp_path: Path) -> Non
 
 def test_a_relay_that_marks_first_loses_what_it_does_not_publish(tmp_path: Path) -> None:
     client, inputs = FakeClient(fails={"send": ErrorMeaning.ABORTABLE}), FakeInputs(list(ROWS))
-    with relay(client, inputs, tmp_path, Policy(marks_first=True)) as one:
+    with relay(client, inputs, tmp_path, Policy(marks_before_send=True)) as one:
         one.turn()
     assert all(row.taken for row in inputs.rows) and not client.named("commit")
 
 
 def test_a_relay_that_takes_what_lies_beyond_misses_what_commits_late(tmp_path: Path) -> None:
     client, inputs = FakeClient(), FakeInputs([ROWS[1]])
-    with relay(client, inputs, tmp_path, Policy(takes_beyond=True)) as one:
+    with relay(client, inputs, tmp_path, Policy(takes_after_last=True)) as one:
         one.turn()
         inputs.rows.insert(0, ROWS[0])
         one.turn()

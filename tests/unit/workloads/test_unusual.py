@@ -166,9 +166,9 @@ def test_unusual_transactions_claim_no_input_and_stand_before_those_of_the_batch
     done = transactions(
         work(client, tmp_path, stage=CARRIES, shares=UnusualShares(empty=1.0), turns=12, seed=seed)
     )
-    beside, batches = done[::2], done[1::2]
-    assert all("claims" in one for one in batches) and not any("claims" in one for one in beside)
-    kinds = {tuple(send[0] for send in one.get("sends", ())) for one in beside}  # type: ignore[attr-defined]
+    preceding, batches = done[::2], done[1::2]
+    assert all("claims" in one for one in batches) and not any("claims" in one for one in preceding)
+    kinds = {tuple(send[0] for send in one.get("sends", ())) for one in preceding}  # type: ignore[attr-defined]
     assert kinds <= {(), ("notes",)}
     first = [("in", 0, 4), ("in", 1, 7)]
     assert all(
@@ -179,9 +179,9 @@ def test_unusual_transactions_claim_no_input_and_stand_before_those_of_the_batch
 
 def test_without_a_topic_for_notes_there_is_no_output_that_comes_of_no_input() -> None:
     rng, shares = Random(1), UnusualShares(empty=1.0)
-    assert {shares.beside(rng, None) for _ in range(50)} == {ExtraContents.NOTHING, ExtraContents.OFFSETS}
-    assert {shares.beside(rng, "notes") for _ in range(50)} == set(ExtraContents)
-    assert UnusualShares().beside(rng, "notes") is None and not UnusualShares().overruns(rng)
+    assert {shares.preceding(rng, None) for _ in range(50)} == {ExtraContents.NOTHING, ExtraContents.OFFSETS}
+    assert {shares.preceding(rng, "notes") for _ in range(50)} == set(ExtraContents)
+    assert UnusualShares().preceding(rng, "notes") is None and not UnusualShares().overruns(rng)
 
 
 def test_what_fails_beside_a_batch_takes_nothing_from_it(tmp_path: Path) -> None:

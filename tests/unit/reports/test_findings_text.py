@@ -1,4 +1,4 @@
-"""What is said of an example of an external history, in a line."""
+"""The sentence about an example of an external history."""
 
 import pytest
 
@@ -11,9 +11,9 @@ T6 = {"op": 6, "process": 0, "f": "txn", "outcome": "ok", "invoked": 5, "invoke_
 T12 = T6 | {"op": 12, "process": 3}
 
 
-def told(name: str, example: dict[str, object], **more: bool) -> list[str]:
-    found = with_wording(name, AnomalyFindings(3, [example], **more), line)
-    return list(examples_of_history(Verdict("h", "h", None, Validity.INVALID, "", {name: found})))
+def example_text(name: str, example: dict[str, object], **more: bool) -> list[str]:
+    findings = with_wording(name, AnomalyFindings(3, [example], **more), line)
+    return list(examples_of_history(Verdict("h", "h", None, Validity.INVALID, "", {name: findings})))
 
 
 def test_records_and_operations_are_named() -> None:
@@ -22,7 +22,7 @@ def test_records_and_operations_are_named() -> None:
         "operation": T6,
         "read_beyond": T12 | {"key": "x", "value": 4, "offset": 2014},
     }
-    (line,) = told("lost-write", example)
+    (line,) = example_text("lost-write", example)
     assert line.split("; ") == [
         'lost-write (3): record "x" 3 @ 1012',
         "operation T6 (process 0, ok)",
@@ -43,22 +43,24 @@ def test_what_nobody_has_judged_is_told(count: int, said: list[str]) -> None:
 
 def test_of_a_cycle_the_steps_are_told() -> None:
     example = {"cycle": [], "steps": ["T4 read 1 from x, which T3 wrote", "T3 read 2 from y, which T4 wrote"]}
-    assert told("G1c", example) == [
+    assert example_text("G1c", example) == [
         "G1c (3): T4 read 1 from x, which T3 wrote; T3 read 2 from y, which T4 wrote"
     ]
 
 
 def test_lists_numbers_and_what_is_not_known_are_told() -> None:
     example = {"records": [{"key": 1, "value": [2]}, {"op": 9, "of": {"a": None}}], "skipped": 2}
-    assert told("poll-skip", example) == ["poll-skip (3): records 1 [2], T9 (unknown) of a null; skipped 2"]
+    assert example_text("poll-skip", example) == [
+        "poll-skip (3): records 1 [2], T9 (unknown) of a null; skipped 2"
+    ]
 
 
 def test_what_a_history_holds_does_no_harm_and_is_bounded() -> None:
-    (line,) = told("phantom", {"record": {"key": "\x1b[2J\n", "value": "v" * 10_000}})
+    (line,) = example_text("phantom", {"record": {"key": "\x1b[2J\n", "value": "v" * 10_000}})
     assert "\x1b" not in line
     assert "\n" not in line
     assert len(line) < 700
 
 
 def test_what_is_allowed_is_not_told() -> None:
-    assert told("poll-skip", {"skipped": 2}, allowed=True) == []
+    assert example_text("poll-skip", {"skipped": 2}, allowed=True) == []
