@@ -6,7 +6,7 @@ from typing import Any
 
 from harness.history_files.schema import KNOWN
 from harness.results.verdict import AnomalyFindings, Validity, Verdict, checks_without_evidence
-from harness.results.wording import join_words, printable, plural
+from harness.results.wording import join_words, plural, printable
 from reports.findings_text import describe_count, describe_permitted, first_example_sentence
 from reports.summary import causes_first
 from reports.trace.asked import trace_commands

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from harness.results.example import describe_generically, named_operation
+from harness.results.example import describe_example, describe_operation
 from harness.results.verdict import AnomalyFindings, IndeterminateOperations
-from harness.results.wording import join_words, number, printable, plural
+from harness.results.wording import join_words, number, plural, printable
 
 
 def describe_count(anomaly: str, findings: AnomalyFindings) -> str:
@@ -32,7 +32,10 @@ def describe_meaning(findings: AnomalyFindings) -> str:
 def example_sentences(anomaly: str, findings: AnomalyFindings) -> Sequence[str]:
     """Each example in a sentence, without a full stop; safe to show."""
     sentences = [printable(sentence, 5000) for sentence in findings.sentences[: len(findings.examples)]]
-    return [*sentences, *(describe_generically(anomaly, example) for example in findings.examples[len(sentences) :])]
+    return [
+        *sentences,
+        *(describe_example(anomaly, example) for example in findings.examples[len(sentences) :]),
+    ]
 
 
 def first_example_sentence(anomaly: str, findings: AnomalyFindings) -> str:
@@ -42,7 +45,7 @@ def first_example_sentence(anomaly: str, findings: AnomalyFindings) -> str:
 
 def describe_indeterminate(findings: IndeterminateOperations) -> str:
     """How many operations nobody can say of whether they took effect, and which."""
-    named = join_words(named_operation(example) for example in findings.examples[:3])
+    named = join_words(describe_operation(example) for example in findings.examples[:3])
     return (
         f"{plural(findings.count, 'operation')} whose client was told nothing, and no marker and no read tells "
         f"whether {'it' if findings.count == 1 else 'they'} took effect; the first: {named}"

@@ -10,8 +10,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from harness.model.vocabulary import Guarantee
 from harness.results.example import Example
 from harness.results.reasons import Reason
-from harness.results.verdict import CALLER, STAGE, AnomalyFindings, FaultReport, Validity, checks_without_evidence
-from harness.results.wording import join_words, printable, plural
+from harness.results.verdict import (
+    CALLER,
+    STAGE,
+    AnomalyFindings,
+    FaultReport,
+    Validity,
+    checks_without_evidence,
+)
+from harness.results.wording import join_words, plural, printable
 from reports.findings_text import describe_count
 
 
@@ -122,7 +129,10 @@ def _weaker(
     allowed_counts = [
         describe_count(name, findings)
         for name, findings in anomalies.items()
-        if name != guarantee.permits and findings.allowed and not findings.warning and not findings.allowed_by_caller
+        if name != guarantee.permits
+        and findings.allowed
+        and not findings.warning
+        and not findings.allowed_by_caller
     ]
     texts = ", ".join([f"{times} {needed}", *allowed_counts])
     held = f"{guarantee.value.replace('-', ' ')} held{under}: {texts}, and none{of} {never}"
@@ -142,7 +152,9 @@ def _on_the_way(anomalies: Mapping[str, AnomalyFindings]) -> str:
         describe_count(name, findings) for name, findings in anomalies.items() if findings.allowed_by == STAGE
     ]
     return (
-        f"; on the way there, {join_words(counts)}, which the guarantee of their stage permits" if counts else ""
+        f"; on the way there, {join_words(counts)}, which the guarantee of their stage permits"
+        if counts
+        else ""
     )
 
 

@@ -1,1 +1,3 @@
-"""Pipelines under test, one file each: consume-transform-produce loops, and what they promise."""
+"""Workloads: the pipelines under test that Fencepost brings, one file each. A file declares the stages of a pipeline
+and its guarantee.
+"""

@@ -1,7 +1,8 @@
-"""at-least-once and idempotent: outputs first, then the offsets, without a transaction.
+"""at-least-once and idempotent: send the outputs, then commit the offsets, without a transaction.
 
-Whoever dies between the two leaves outputs whose inputs are taken again. The idempotent one differs in its producer
-alone: a retry within it makes no second record (KIP-98), and that is all that idempotence promises.
+If a worker dies between the two, its outputs exist and its inputs are consumed again. `idempotent` differs in its
+producer only: a retry inside one producer session writes no second record (KIP-98). Idempotence promises nothing
+more.
 """
 
 from harness.model.expectation import Feed
@@ -21,11 +22,11 @@ IDEMPOTENT = Workload(
 )
 AT_LEAST_ONCE = Workload(
     name="at-least-once",
-    summary="words -> echoes, by a producer that repeats what was not answered, without transactions",
+    summary="words -> echoes, by a producer that retries without idempotence, without transactions",
     feed=(Feed("words", word),),
     stages=(WorkloadStage("at-least-once", ("words",), ("echoes",), repeat),),
     guarantee=Guarantee.AT_LEAST_ONCE,
     delivery=Delivery.AT_LEAST_ONCE,
-    # A retry makes a second record of one attempt, and may overtake what was sent after the first.
+    # A retry can write a second record of one attempt. That record can land behind records sent later.
     allowed=frozenset({"reprocessed-input", "duplicate", "nonmonotonic-send", "int-nonmonotonic-send"}),
 )

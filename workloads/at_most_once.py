@@ -1,6 +1,6 @@
-"""at-most-once: the offsets first, then outputs that are tried once, without a transaction.
+"""at-most-once: commit the offsets, then send the outputs once, without a transaction.
 
-Whoever dies between the two has lost what it had taken; nothing is ever done twice.
+If a worker dies between the two, the outputs of these inputs are lost. No input takes effect twice.
 """
 
 from harness.model.expectation import Feed
@@ -11,7 +11,7 @@ from workloads.model.workload import Workload, WorkloadStage
 
 AT_MOST_ONCE = Workload(
     name="at-most-once",
-    summary="words -> echoes, offsets before outputs, nothing sent again",
+    summary="words -> echoes, offsets committed before outputs, no retries",
     feed=(Feed("words", word),),
     stages=(WorkloadStage("at-most-once", ("words",), ("echoes",), repeat),),
     guarantee=Guarantee.AT_MOST_ONCE,

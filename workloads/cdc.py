@@ -1,8 +1,10 @@
-"""cdc: changes of users, to three topics in one transaction; and behind them a projector into a real store.
+"""cdc: changes of users, written to three topics in one transaction; a projector then applies them to SQLite.
 
-A change sets a user or deletes it (a tombstone), several of one user in a row. The first stage writes the user, its
-entry in a search index and the word that caches must forget it. The projector applies the users to SQLite, with
-its position in SQLite's own transaction: Kafka's exactly-once ends at Kafka, and this is how it goes on.
+A change updates a user or deletes it (a tombstone). Often several changes of one user follow each other. The first
+stage writes the user, its entry in a search index and a message that invalidates caches.
+
+The projector applies the users to SQLite. It stores its position in SQLite's own transaction, because Kafka's
+exactly-once guarantee ends at Kafka.
 """
 
 from collections.abc import Sequence
@@ -15,12 +17,12 @@ from workloads.model.policy import Delivery
 from workloads.model.workload import NULL_VALUES, Aggregate, Output, Workload, WorkloadStage
 
 USERS = 150
-APPLIED, KEPT = "store.applied", "store.users"
+APPLIED, USERS_TABLE = "store.applied", "store.users"
 _NAMES = ("Ada", "Grace", "Edsger", "Barbara", "Tony", "Leslie", "Donald", "Frances")
 
 
 def change(rng: Random, n: int) -> FeedRecord:
-    """The n-th change: of a user that changed a moment ago, or of another; one in eight deletes."""
+    """Return the n-th change. Half of them concern a user that changed recently; one in eight deletes the user."""
     user = (n // 3) % USERS if rng.random() < 0.5 else rng.randrange(USERS)
     kind = "delete" if rng.random() < 0.125 else "update"
     body = {"change": n, "kind": kind, "name": rng.choice(_NAMES), "mail": f"user-{user}@example.org"}
@@ -28,30 +30,30 @@ def change(rng: Random, n: int) -> FeedRecord:
 
 
 def spread(record: InputRecord) -> Sequence[Output]:
-    """The user, its entry in the index, and the word to the caches."""
-    told = orjson.loads(record.value or b"")
-    deleted = told["kind"] == "delete"
-    user = None if deleted else orjson.dumps({"name": told["name"], "mail": told["mail"]})
-    words = None if deleted else f"{told['name'].lower()} {told['mail']}".encode()
+    """Return the user, its entry in the search index, and the cache invalidation."""
+    change_body = orjson.loads(record.value or b"")
+    deleted = change_body["kind"] == "delete"
+    user = None if deleted else orjson.dumps({"name": change_body["name"], "mail": change_body["mail"]})
+    words = None if deleted else f"{change_body['name'].lower()} {change_body['mail']}".encode()
     return (
         Output("users", "user", record.key, user),
         Output("user-search-index", "index", record.key, words),
-        Output("user-cache-invalidation", "forget", record.key, b"%d" % told["change"]),
+        Output("user-cache-invalidation", "forget", record.key, b"%d" % change_body["change"]),
     )
 
 
 def applied(record: InputRecord) -> Sequence[Output]:
-    """The row that says that a user's change was applied."""
+    """Return the row that records an applied change."""
     return (Output(APPLIED, "applied", record.key, record.value),)
 
 
 def counts(record: InputRecord) -> Sequence[tuple[bytes, int]]:
-    """Each change counts once."""
+    """Return (key, 1): each change adds one to the user's count."""
     return ((record.key or b"", 1),)
 
 
 def changes(record: InputRecord) -> int | None:
-    """How many changes the store has counted of a user."""
+    """Return the number of changes that the database has counted for a user, or None if the record has no value."""
     return int(record.value) if record.value else None
 
 
@@ -70,13 +72,13 @@ CDC = Workload(
         WorkloadStage(
             "projector",
             ("users",),
-            (APPLIED, KEPT),
+            (APPLIED, USERS_TABLE),
             applied,
             ordered=True,
-            aggregate=Aggregate(KEPT, counts, changes),
+            aggregate=Aggregate(USERS_TABLE, counts, changes),
             delivery=Delivery.STORED,
         ),
     ),
     shapes=frozenset({NULL_VALUES}),
-    tables={APPLIED: "sqlite", KEPT: "sqlite"},
+    tables={APPLIED: "sqlite", USERS_TABLE: "sqlite"},
 )

@@ -1,4 +1,4 @@
-"""echo: each word that comes in goes out again, to one other topic. The smallest pipeline there is."""
+"""echo: copy each word to one other topic. This is the smallest pipeline."""
 
 from collections.abc import Sequence
 from random import Random
@@ -10,13 +10,13 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
 def word(rng: Random, n: int) -> FeedRecord:
-    """The n-th word: its first letter is the key."""
+    """Return the n-th word. Its first letter is the key."""
     letters = "".join(rng.choices(LETTERS, k=8))
     return FeedRecord(letters[0].encode(), f"{letters} {n}".encode())
 
 
 def repeat(record: InputRecord) -> Sequence[Output]:
-    """The same key and value."""
+    """Return an output with the same key and value."""
     return (Output("echoes", "echo", record.key, record.value),)
 
 

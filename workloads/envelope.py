@@ -1,8 +1,8 @@
-"""envelope: letters with all that a record can have, carried through two stages.
+"""envelope: letters that use every part of a Kafka record, carried through two stages.
 
-Keys and values that are null or empty, which is not the same: a null value is a tombstone. Headers in their order,
-with repeated names, null and empty contents. Time stamps of the producer's own, out of order. Each stage carries all
-of it on, adds a header, and moves the time stamp by a millisecond.
+Keys and values can be null or empty, and the two differ: a null value is a tombstone. Headers have an order, repeated
+names, and null or empty values. Time stamps are set by the producer and are out of order. Each stage keeps all of
+this, adds one header, and adds one millisecond to the time stamp.
 """
 
 from collections.abc import Sequence
@@ -11,8 +11,8 @@ from random import Random
 from harness.model.expectation import Feed, FeedRecord, Headers, InputRecord
 from workloads.model.workload import HEADERS, NULL_VALUES, Output, Workload, WorkloadStage
 
-BEGINNING_MS = 1_000_000_000_000
-"""The first time stamp: in 2001."""
+FIRST_TIMESTAMP_MS = 1_000_000_000_000
+"""A time in 2001."""
 DAY_MS = 86_400_000
 _HEADERS: Sequence[tuple[str, bytes | None]] = (
     ("trace", b"a"),
@@ -25,15 +25,15 @@ _HEADERS: Sequence[tuple[str, bytes | None]] = (
 
 
 def letter(rng: Random, n: int) -> FeedRecord:
-    """The n-th letter. One key in eight is null, and one is empty; so is one value in five each."""
+    """Return the n-th letter. One key in eight is null and one in eight is empty; so is one value in five each."""
     key = rng.choice((None, b"", *(b"person-%d" % rng.randrange(200) for _ in range(6))))
     value = rng.choice((None, b"", *(b"letter %d" % n for _ in range(3))))
     headers: Headers = tuple(rng.choices(_HEADERS, k=rng.randrange(5)))
-    return FeedRecord(key, value, headers, BEGINNING_MS + n * 1_000 + rng.randint(-DAY_MS, DAY_MS))
+    return FeedRecord(key, value, headers, FIRST_TIMESTAMP_MS + n * 1_000 + rng.randint(-DAY_MS, DAY_MS))
 
 
 def carry(to: str, output_name: str, record: InputRecord) -> Output:
-    """The same record with a header more, a millisecond later."""
+    """Return the record with one more header and a time stamp one millisecond later."""
     stamp = (output_name, b"%d/%d" % (record.partition, record.offset))
     return Output(
         to, output_name, record.key, record.value, (*record.headers, stamp), record.timestamp_ms + 1
@@ -41,13 +41,13 @@ def carry(to: str, output_name: str, record: InputRecord) -> Output:
 
 
 def deliver(record: InputRecord) -> Sequence[Output]:
-    """The letter as it came; and who has sent it knows it by a receipt, without a time stamp of its own."""
+    """Return the delivered letter, and a receipt for its sender. The receipt sets no time stamp."""
     delivered = carry("delivered", "stamped", record)
     return (delivered, delivered._replace(topic="receipts", output_name="receipt", timestamp_ms=None))
 
 
 def archive(record: InputRecord) -> Sequence[Output]:
-    """The letter once more."""
+    """Return the archived copy of a delivered letter."""
     return (carry("archive", "archived", record),)
 
 

@@ -1,8 +1,8 @@
-"""merge: two topics into one, in transactions that cover inputs of both; and behind it the balance of each account.
+"""merge: two input topics written to one, in transactions that cover both; a second stage keeps account balances.
 
-Three debits come for each credit. A worker has partitions of both topics, and what it polls is delivered in one
-transaction, whose offsets are of both. Order is promised by input partition: a booking of one topic may stand before
-or behind one of the other.
+Three debits come for each credit. A worker has partitions of both topics, and one transaction holds the outputs and
+offsets of everything that it polled. Order is promised per input partition only: bookings of the two topics can
+appear in either order.
 """
 
 from collections.abc import Sequence
@@ -19,30 +19,30 @@ DEBITS, CREDITS = "debits", "credits"
 
 
 def movement(sign: int, rng: Random, n: int) -> FeedRecord:
-    """The n-th debit or credit: the account is the key."""
+    """Return the n-th debit or credit. The account is the key."""
     body = {"movement": n, "cents": sign * rng.randint(1, 20_000)}
     return FeedRecord(b"account-%d" % rng.randrange(ACCOUNTS), orjson.dumps(body))
 
 
 def book(record: InputRecord) -> Sequence[Output]:
-    """The booking of a movement."""
-    moved = orjson.loads(record.value or b"")
-    body = {"of": record.topic, "movement": moved["movement"], "cents": moved["cents"]}
+    """Return the booking of a movement."""
+    movement_body = orjson.loads(record.value or b"")
+    body = {"of": record.topic, "movement": movement_body["movement"], "cents": movement_body["cents"]}
     return (Output("bookings", "booking", record.key, orjson.dumps(body)),)
 
 
-def nothing(_: InputRecord) -> Sequence[Output]:
-    """A stage that keeps sums has no output of a single input."""
+def no_outputs(_: InputRecord) -> Sequence[Output]:
+    """Return no output: a stage that keeps sums writes none for a single input."""
     return ()
 
 
 def adds(record: InputRecord) -> Sequence[tuple[bytes, int]]:
-    """What a booking adds to its account."""
+    """Return (account, cents): what a booking adds to the balance of its account."""
     return ((record.key or b"", int(orjson.loads(record.value or b"")["cents"])),)
 
 
 def balance(record: InputRecord) -> int | None:
-    """The balance that a record states."""
+    """Return the balance in a record, or None if it has no value."""
     return int(record.value) if record.value else None
 
 
@@ -56,7 +56,11 @@ MERGE = Workload(
     stages=(
         WorkloadStage("book", (DEBITS, CREDITS), ("bookings",), book, ordered=True),
         WorkloadStage(
-            "balances", ("bookings",), ("balances",), nothing, aggregate=Aggregate("balances", adds, balance)
+            "balances",
+            ("bookings",),
+            ("balances",),
+            no_outputs,
+            aggregate=Aggregate("balances", adds, balance),
         ),
     ),
 )

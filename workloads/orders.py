@@ -1,8 +1,7 @@
-"""orders: of each order four records, in four topics, or one dead letter; all in the transaction that moves the offset.
+"""orders: each order leads to four records in four topics, or to one dead letter, in the transaction with the offset.
 
-A reader never sees an order without its payment: of the four either all are visible or none. An order that cannot
-be met is no error of the pipeline: its dead letter shares one fate with the offset, like everything else, so that
-it is neither lost nor written twice.
+A reader never sees an order without its payment: it sees all four records or none. An invalid order is not an error
+of the pipeline. Its dead letter is in the same transaction as the offset, so it is neither lost nor written twice.
 """
 
 from collections.abc import Sequence
@@ -17,11 +16,13 @@ GOODS = ("apple", "book", "chair", "door", "engine")
 INVALID_SHARE = 0.08
 DEAD_LETTER, NOTIFICATION = "dead-letter", "notification"
 LONG_EVERY, LONG_TERMS = 40, "All our offers are without engagement. " * 40
-"""Every so many orders have a notification that is much longer than the others."""
+"""Every `LONG_EVERY`-th order has a notification that is much longer than the others."""
 
 
 def order(rng: Random, n: int) -> FeedRecord:
-    """The n-th order: the customer is the key. Some ask for no pieces, some for what is not sold."""
+    """Return the n-th order. The customer is the key. A few orders ask for zero pieces or for goods that are not
+    sold.
+    """
     customer = f"customer-{rng.randrange(500)}"
     goods, pieces = rng.choice(GOODS), rng.randint(1, 9)
     if rng.random() < INVALID_SHARE:
@@ -31,14 +32,14 @@ def order(rng: Random, n: int) -> FeedRecord:
 
 
 def take(record: InputRecord) -> Sequence[Output]:
-    """The four records of an order, or its dead letter."""
-    told = orjson.loads(record.value or b"")
-    number, goods, pieces = told["order"], told["goods"], told["pieces"]
+    """Return the four records of an order, or its dead letter."""
+    order_body = orjson.loads(record.value or b"")
+    number, goods, pieces = order_body["order"], order_body["goods"], order_body["pieces"]
     if goods not in GOODS or pieces < 1:
-        why = f"{goods} is not sold" if goods not in GOODS else "no pieces are asked for"
-        letter = {"order": number, "why": why}
+        reason = f"{goods} is not sold" if goods not in GOODS else "no pieces are asked for"
+        letter = {"order": number, "why": reason}
         return (Output("dead-letters", DEAD_LETTER, record.key, orjson.dumps(letter)),)
-    amount = pieces * told["price"]
+    amount = pieces * order_body["price"]
     terms = {"terms": LONG_TERMS} if number % LONG_EVERY == 0 else {}
 
     def output(topic: str, output_name: str, key: bytes | None, **body: object) -> Output:

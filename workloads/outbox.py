@@ -1,8 +1,8 @@
 """outbox: orders and their outbox rows in one database transaction, relays that publish the rows, and a consumer.
 
-A service that writes its database and Kafka writes two systems, and a crash between them leaves one of them behind. So
-it writes the database alone, the order and a row that tells of it, and relays take the rows to Kafka. They publish at
-least once; the consumer applies each row once, by the row's number, whatever stands in the topic.
+A service that writes both its database and Kafka can crash between the two writes, and then they differ. So this
+service writes only its database: the order, and an outbox row that describes it. Relays publish the rows to Kafka at
+least once. The consumer applies each row once, identified by the row's number, even if the topic holds it twice.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ _GOODS = ("apple", "book", "chair", "door", "engine")
 
 
 def order(rng: Random, n: int) -> FeedRecord:
-    """The n-th order: the customer is the key."""
+    """Return the n-th order. The customer is the key."""
     body = {
         "order": n,
         "goods": rng.choice(_GOODS),
@@ -32,14 +32,14 @@ def order(rng: Random, n: int) -> FeedRecord:
 
 
 def publish(record: InputRecord) -> Sequence[Output]:
-    """The event that tells of an order."""
+    """Return the event that describes an order."""
     body = orjson.loads(record.value or b"")
     event = {"event": "order-placed", "order": body["order"], "amount": body["pieces"] * body["price"]}
     return (Output(EVENTS, "event", record.key, orjson.dumps(event)),)
 
 
 def apply(record: InputRecord) -> Sequence[Output]:
-    """The row that the consumer keeps of an event."""
+    """Return the row that the consumer stores for an event."""
     return (Output(APPLIED, "applied", record.key, record.value),)
 
 

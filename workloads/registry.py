@@ -1,4 +1,4 @@
-"""The workloads by name: a new one is one file and one line here."""
+"""The workloads by name. To add one, write a file and add one line here."""
 
 from workloads.at_least_once import AT_LEAST_ONCE, IDEMPOTENT
 from workloads.at_most_once import AT_MOST_ONCE

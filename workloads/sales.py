@@ -1,8 +1,9 @@
-"""sales: totals by region, kept in memory, restored from their own topic, moved with the offsets.
+"""sales: totals by region, kept in memory, restored from their own topic, and written in the transaction with the
+offsets.
 
-The first stage sets each sale under its region, so that all of a region's come to one partition; the second keeps
-the regions' sums. A sum and the offsets of the sales in it stand in one transaction: so the sum of a region's last
-record is that of all sales below the committed offset, each once.
+The first stage writes each sale with its region as key, so that all sales of a region are in one partition. The
+second stage keeps the sum of each region. A new sum and the offsets of its sales are in one transaction. So the last
+record of a region holds the sum of all sales below the committed offset, each counted once.
 """
 
 from collections.abc import Sequence
@@ -17,30 +18,30 @@ REGIONS = tuple(f"region-{n:02d}" for n in range(24))
 
 
 def sale(rng: Random, n: int) -> FeedRecord:
-    """The n-th sale: the shop is the key."""
+    """Return the n-th sale. The shop is the key."""
     body = {"sale": n, "region": rng.choice(REGIONS), "cents": rng.randint(1, 50_000)}
     return FeedRecord(b"shop-%d" % rng.randrange(200), orjson.dumps(body))
 
 
 def by_region(record: InputRecord) -> Sequence[Output]:
-    """The same sale, under its region."""
-    sold = orjson.loads(record.value or b"")
-    body = {"sale": sold["sale"], "cents": sold["cents"]}
-    return (Output("by-region", "sale", sold["region"].encode(), orjson.dumps(body)),)
+    """Return the sale with its region as key."""
+    sale_body = orjson.loads(record.value or b"")
+    body = {"sale": sale_body["sale"], "cents": sale_body["cents"]}
+    return (Output("by-region", "sale", sale_body["region"].encode(), orjson.dumps(body)),)
 
 
-def nothing(_: InputRecord) -> Sequence[Output]:
-    """A stage that keeps sums has no output of a single input."""
+def no_outputs(_: InputRecord) -> Sequence[Output]:
+    """Return no output: a stage that keeps sums writes none for a single input."""
     return ()
 
 
 def adds(record: InputRecord) -> Sequence[tuple[bytes, int]]:
-    """What a sale adds to its region."""
+    """Return (region, cents): what a sale adds to its region."""
     return ((record.key or b"", int(orjson.loads(record.value or b"")["cents"])),)
 
 
 def total(record: InputRecord) -> int | None:
-    """The sum that a record states."""
+    """Return the sum in a record, or None if it has no value."""
     return int(record.value) if record.value else None
 
 
@@ -54,7 +55,7 @@ SALES = Workload(
             "totals",
             ("by-region",),
             ("totals",),
-            nothing,
+            no_outputs,
             aggregate=Aggregate("totals", adds, total),
         ),
     ),

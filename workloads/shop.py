@@ -1,11 +1,11 @@
 """shop: each purchase leads to one invoice and one shipment, and each invoice to one payment.
 
-The first stage writes two topics in one transaction; the second reads what the first one wrote,
-so that an aborted record that leaks does harm downstream.
+The first stage writes two topics in one transaction. The second stage reads one of them, so a leaked record of an
+aborted transaction causes harm downstream.
 
-Order is promised: one worker at a time takes an input partition, in its order, and sends what comes of one
-input before it takes the next; a key goes to one partition; and who takes a partition over begins where the
-last commit ended, behind all that it covers.
+Order is promised, for three reasons. One worker at a time consumes an input partition, in offset order, and sends the
+outputs of one input before those of the next. A key goes to one partition. The next owner of a partition starts at
+the last committed offset.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ GOODS = ("apple", "book", "chair", "door", "engine")
 
 
 def purchase(rng: Random, n: int) -> FeedRecord:
-    """The n-th purchase: the customer is the key."""
+    """Return the n-th purchase. The customer is the key."""
     customer = f"customer-{rng.randrange(1000)}"
     goods = rng.choice(GOODS)
     pieces = rng.randint(1, 9)
@@ -35,22 +35,26 @@ def purchase(rng: Random, n: int) -> FeedRecord:
 
 
 def bill_and_ship(record: InputRecord) -> Sequence[Output]:
-    """An invoice and a shipment for one purchase."""
-    bought = orjson.loads(record.value or b"")
+    """Return an invoice and a shipment for one purchase."""
+    purchase_body = orjson.loads(record.value or b"")
     invoice = {
-        "purchase": bought["purchase"],
-        "customer": bought["customer"],
-        "amount": bought["pieces"] * bought["price"],
+        "purchase": purchase_body["purchase"],
+        "customer": purchase_body["customer"],
+        "amount": purchase_body["pieces"] * purchase_body["price"],
     }
-    shipment = {"purchase": bought["purchase"], "goods": bought["goods"], "pieces": bought["pieces"]}
+    shipment = {
+        "purchase": purchase_body["purchase"],
+        "goods": purchase_body["goods"],
+        "pieces": purchase_body["pieces"],
+    }
     return (
         Output("invoices", "invoice", record.key, orjson.dumps(invoice)),
-        Output("shipments", "shipment", bought["goods"].encode(), orjson.dumps(shipment)),
+        Output("shipments", "shipment", purchase_body["goods"].encode(), orjson.dumps(shipment)),
     )
 
 
 def pay(record: InputRecord) -> Sequence[Output]:
-    """A payment for one invoice."""
+    """Return a payment for one invoice."""
     invoice = orjson.loads(record.value or b"")
     body = {"purchase": invoice["purchase"], "paid": invoice["amount"]}
     return (Output("payments", "payment", record.key, orjson.dumps(body)),)

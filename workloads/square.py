@@ -1,8 +1,9 @@
-"""square: of each number its square, by a producer for each input partition.
+"""square: the square of each number, with one producer for each input partition.
 
-The transactional id is derived from the partition (`numbers-3`), not from the worker: whoever has the partition has
-its producer, made when the partition comes and given up when it goes. So the next owner fences the last one by the
-id alone, as it was done before KIP-447, when brokers knew nothing of the group that an offset belongs to.
+The transactional id is derived from the partition (`numbers-3`), not from the worker. A worker creates the producer
+of a partition when it gains the partition, and closes it when it loses the partition. So the next owner fences the
+last one by the transactional id alone. This was the way before KIP-447, when brokers did not know the consumer group
+of an offset.
 """
 
 from collections.abc import Sequence
@@ -14,13 +15,13 @@ from workloads.model.workload import Output, Workload, WorkloadStage
 
 
 def number(rng: Random, n: int) -> FeedRecord:
-    """The n-th number: its last two digits are the key."""
-    drawn = rng.randrange(1_000_000)
-    return FeedRecord(b"%02d" % (drawn % 100), b"%d" % drawn)
+    """Return the n-th number. Its last two digits are the key."""
+    value = rng.randrange(1_000_000)
+    return FeedRecord(b"%02d" % (value % 100), b"%d" % value)
 
 
 def square(record: InputRecord) -> Sequence[Output]:
-    """Its square."""
+    """Return the square of a number."""
     return (Output("squares", "square", record.key, b"%d" % int(record.value or b"0") ** 2),)
 
 

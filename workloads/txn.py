@@ -1,8 +1,8 @@
 """txn: random transactions that send to many keys and poll them, to look for cycles, as Jepsen's Kafka workload does.
 
-No input leads to an output here. Every record is sent for its own sake, and what a transaction was given of others'
-is what orders it among them. A key is a partition: it takes sends until its log is long, and retires; another
-one takes its place, and readers go on until they have read the retired ones to their ends.
+No input leads to an output here. Checks order the transactions by the records that each of them read of the others. A
+key is a partition. It takes sends until its log is long; then another key replaces it. Readers continue until they
+have read the replaced keys to their ends.
 
 Reference: `jepsen.tests.kafka`, with transactions and `assign`.
 """

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from harness.model.vocabulary import WARM_UP
-from harness.results.wording import printable, plural
+from harness.results.wording import plural, printable
 from reports.charts.series import BINS, Series, into_buckets
 
 COMMITTED, ABORTED, LEFT_OPEN = "committed", "aborted", "left open"

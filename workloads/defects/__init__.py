@@ -1,1 +1,1 @@
-"""Workloads that are wrong on purpose."""
+"""Defects: planted bugs that show that the checkers find them."""

@@ -1,4 +1,4 @@
-"""What a defect is: one change to the loop, and the anomalies that it may cause."""
+"""A defect: one change to the delivery policy, and the anomalies that it can cause."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -12,25 +12,25 @@ from workloads.model.workload import Workload
 
 @dataclass(frozen=True)
 class Defect:
-    """A pipeline that is wrong on purpose."""
+    """A planted bug. A run with it must find at least one of its anomalies and no other."""
 
     name: str
     summary: str
     policy: Policy
     anomalies: frozenset[str]
-    options: Mapping[str, object] = field(default_factory=dict)  # of the run, that it needs to show
-    nemesis: tuple[str, ...] = ()  # the faults that provoke it; none: it shows by itself
-    step: WorkerStep | None = None  # where those faults must strike
-    stage: int | None = None  # and in which stage, counted from 0
-    stages: int = 1  # how many a record must be able to pass for the defect to show
+    options: Mapping[str, object] = field(default_factory=dict)  # options of the run that the bug needs to appear
+    nemesis: tuple[str, ...] = ()  # the faults that provoke it; empty: it appears without faults
+    step: WorkerStep | None = None  # the step at which these faults must be injected
+    stage: int | None = None  # the stage in which, from 0
+    stages: int = 1  # the number of stages that a record must be able to pass
     deliveries: frozenset[Delivery] = frozenset({Delivery.TRANSACTIONS, Delivery.PINNED})
-    stateful: bool = False  # it needs a stage that restores its sums
-    output_name: str | None = None  # of an output that a workload must have
-    shape: str | None = None  # that some of its outputs must have
-    clients: frozenset[str] = frozenset({"librdkafka", "java"})  # with which it shows
+    stateful: bool = False  # whether it needs a stage that restores its sums
+    output_name: str | None = None  # an output that the workload must have
+    shape: str | None = None  # a property that some outputs must have
+    clients: frozenset[str] = frozenset({"librdkafka", "java"})  # the clients with which it appears
 
     def fits(self, workload: Workload) -> bool:
-        """Whether the workload can have it."""
+        """Whether the workload can have this defect."""
         return (
             workload.depth >= self.stages
             and not self.deliveries.isdisjoint(workload.deliveries)
@@ -40,13 +40,13 @@ class Defect:
         )
 
     def stage_of(self, workload: Workload) -> str | None:
-        """The name of the stage in which its faults must strike; None: in any."""
+        """Return the name of the stage in which its faults are injected. None: any stage."""
         return None if self.stage is None else workload.stages[self.stage].name
 
     def require(self, workload: Workload, client: str, workloads: Iterable[Workload]) -> None:
-        """Raise `UsageError` where the workload cannot have it, or where the client prevents it.
+        """Raise `UsageError` if the workload cannot have this defect, or if the client prevents it.
 
-        `workloads`: all that there are, to name one that can.
+        `workloads` are all workloads; the message names those that can have the defect.
         """
         if self.fits(workload) and client not in self.clients:
             raise UsageError(
@@ -65,5 +65,5 @@ class Defect:
             needed = f"a workload that writes the output {self.output_name}"
         else:
             needed = f"a workload that delivers by {join_words(sorted(self.deliveries))}"
-        able = " or ".join(f"--workload {one.name}" for one in workloads if self.fits(one))
+        able = " or ".join(f"--workload {candidate.name}" for candidate in workloads if self.fits(candidate))
         raise UsageError(f"the defect {self.name} needs {needed}: choose {able}")

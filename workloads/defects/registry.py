@@ -1,7 +1,7 @@
-"""The defects by name: each is one change to the loop, and states the set of anomalies that it may cause.
+"""The defects by name. Each changes the delivery policy in one way and lists the anomalies that it can cause.
 
-A run with a defect must find at least one anomaly of the set and nothing outside it (what is
-`because` of another aside): this is how the harness is seen to catch something.
+A run with a defect must find at least one anomaly of the list and none outside it, apart from anomalies that follow
+from another (`because`). This is how we know that the harness catches bugs.
 """
 
 from harness.model.vocabulary import Isolation, WorkerStep
@@ -11,24 +11,24 @@ from workloads.model.policy import RIGHT, Delivery, Policy
 from workloads.model.workload import HEADERS, NULL_VALUES
 from workloads.orders import DEAD_LETTER, NOTIFICATION
 
-_CIRCLES = frozenset(
+_CYCLES = frozenset(
     {
-        # Who is given what is not committed may be given his own, and two may be given each other's.
+        # A transaction that reads uncommitted records can read its own, and two can read each other's.
         *("precommitted-read", "G1c", "G1c-process", "G1c-realtime"),
-        # What an aborted transaction has written stands between the records that others are given.
+        # Records of aborted transactions lie between the records that other readers get.
         *("poll-skip", "int-poll-skip"),
     }
 )
 
 _SUMS = frozenset({"aggregate-mismatch"})
-"""What lost and repeated inputs lead to, in a stage that sums up what it reads."""
+"""Lost and repeated inputs have this effect on a stage that sums up its inputs."""
 
 _ALL = (
     Defect(
         name="offsets-outside-transaction",
         summary="the consumer commits its offsets after the transaction instead of within it",
         policy=Policy(offsets="after-commit"),
-        # Where the log of offset commits cannot be read, what the worker was told is all there is: stale-offset.
+        # If the log of offset commits cannot be read, only the worker's journal shows it: stale-offset.
         anomalies=frozenset(
             {"reprocessed-input", "lost-input", "offset-output-mismatch", "stale-offset", *_SUMS}
         ),
@@ -44,7 +44,7 @@ _ALL = (
     ),
     Defect(
         name="random-transactional-id",
-        summary="a fresh transactional id at each start, and the metadata of a consumer that never joined: "
+        summary="a new transactional id at each start, and group metadata of a consumer that never joined: "
         "zombies are not fenced",
         policy=Policy(stable_id=False, member_metadata=False),
         anomalies=frozenset(
@@ -56,13 +56,13 @@ _ALL = (
     ),
     Defect(
         name="read-uncommitted",
-        summary="every stage but the first reads uncommitted records, and acts on them",
+        summary="every stage except the first reads uncommitted records and processes them",
         policy=Policy(downstream_isolation=Isolation.READ_UNCOMMITTED),
         anomalies=frozenset(
             {
                 *("phantom", "reprocessed-input", "torn-transaction", "aborted-read", "dirty-read"),
                 *_SUMS,
-                *_CIRCLES,
+                *_CYCLES,
             }
         ),
         stages=2,
@@ -80,7 +80,7 @@ _ALL = (
     ),
     Defect(
         name="auto-commit",
-        summary="the consumer commits its offsets by itself, now and then, and the transaction has none",
+        summary="the consumer uses auto-commit, and the transaction holds no offsets",
         policy=Policy(offsets="auto"),
         anomalies=frozenset(
             {
@@ -97,14 +97,14 @@ _ALL = (
     ),
     Defect(
         name="dead-letter-outside",
-        summary="dead letters are sent by a producer of their own, outside the transaction",
+        summary="dead letters are sent by a separate producer, outside the transaction",
         policy=Policy(outside=frozenset({DEAD_LETTER})),
         anomalies=frozenset({"reprocessed-input", "offset-output-mismatch"}),
         output_name=DEAD_LETTER,
     ),
     Defect(
         name="state-past-commit",
-        summary="a worker restores its sums from uncommitted records as well",
+        summary="a worker also restores its sums from uncommitted records",
         policy=Policy(restore_isolation=Isolation.READ_UNCOMMITTED),
         anomalies=frozenset({"aggregate-mismatch"}),
         nemesis=("kill-worker",),
@@ -115,7 +115,7 @@ _ALL = (
     ),
     Defect(
         name="side-effect",
-        summary="a card is charged in a database inside the transaction, which does not take it back",
+        summary="a card is charged in a database during the transaction, and an abort does not undo the charge",
         policy=Policy(side_effect="store.charges"),
         anomalies=frozenset({"reprocessed-input"}),
         nemesis=("kill-worker",),
@@ -124,7 +124,7 @@ _ALL = (
     ),
     Defect(
         name="position-apart",
-        summary="the projector leaves its position to Kafka alone, and a crash after its effects repeats them",
+        summary="the projector stores its position only in Kafka, and a crash after its effects repeats them",
         policy=Policy(stores_position=False),
         anomalies=frozenset({"reprocessed-input", "aggregate-mismatch"}),
         nemesis=("kill-worker",),
@@ -135,7 +135,7 @@ _ALL = (
     ),
     Defect(
         name="mark-before-send",
-        summary="the relay marks rows as done and then publishes them, and a crash in between loses them",
+        summary="the relay marks rows as done before it publishes them, and a crash in between loses them",
         policy=Policy(marks_before_send=True),
         anomalies=frozenset({"lost-input"}),
         nemesis=("kill-worker",),
@@ -145,21 +145,21 @@ _ALL = (
     ),
     Defect(
         name="relay-skips",
-        summary="the relay takes the rows beyond the last one that it published, and misses those that commit late",
+        summary="the relay takes rows above the last published one, and misses rows that commit late",
         policy=Policy(takes_after_last=True),
         anomalies=frozenset({"lost-input"}),
         deliveries=frozenset({Delivery.RELAYED}),
     ),
     Defect(
         name="shared-transactional-id",
-        summary="all workers of a stage have one transactional id, and fence each other for ever",
+        summary="all workers of a stage share one transactional id and fence each other forever",
         policy=Policy(shared_id=True),
         anomalies=frozenset({"contended-id", "undue-fencing", "stalled"}),
         deliveries=frozenset({Delivery.TRANSACTIONS}),
     ),
     Defect(
         name="wrong-pin",
-        summary="a worker keeps the producer of a partition that was revoked, and uses it for the next that comes",
+        summary="a worker keeps the producer of a revoked partition and uses it for the next partition that it gains",
         policy=Policy(keeps_producers=True),
         anomalies=frozenset({"contended-id", "undue-fencing", "stalled"}),
         options={"churn": 4.0},  # partitions must move from one worker to another
@@ -167,14 +167,14 @@ _ALL = (
     ),
     Defect(
         name="ignore-unknown-commit",
-        summary="the worker takes a commit that nobody answered for one that succeeded",
+        summary="the worker treats a commit without a response as successful",
         policy=Policy(handling=ErrorHandling(commit_timeout_s=2.0), treats_unknown_as_ok=True),
         anomalies=frozenset({"lost-input"}),
         nemesis=("cut-txn-coordinator",),
     ),
     Defect(
         name="swallow-send-error",
-        summary="a record that the client refuses as too large is left out, and the rest is committed",
+        summary="a record that the client rejects as too large is skipped, and the rest is committed",
         policy=Policy(handling=ErrorHandling(skips_refused_records=True), largest_bytes=1_000),
         anomalies=frozenset({"lost-input", "torn-transaction", "offset-output-mismatch"}),
         output_name=NOTIFICATION,
@@ -182,23 +182,23 @@ _ALL = (
     ),
     Defect(
         name="null-as-empty",
-        summary="a value that is null, which deletes its key, is sent as an empty one",
+        summary="a null value, which deletes its key, is sent as an empty value",
         policy=Policy(null_as_empty=True),
         anomalies=frozenset({"corrupt"}),
         shape=NULL_VALUES,
     ),
     Defect(
         name="headers-dropped",
-        summary="the headers that an output should carry on are left out",
+        summary="the headers that an output should have are left out",
         policy=Policy(drops_headers=True),
         anomalies=frozenset({"corrupt"}),
         shape=HEADERS,
     ),
     Defect(
         name="acks-one",
-        summary="a record counts as written once the leader alone has it",
+        summary="a record counts as written when only the leader has it (acks=1)",
         policy=Policy(acks="1", idempotent=False),
-        # What the observer was given is gone, or another record stands at its offset.
+        # A record that the observer read is gone, or another record is at its offset.
         anomalies=frozenset(
             {
                 "lost-write",
@@ -216,7 +216,7 @@ _ALL = (
     ),
     Defect(
         name="no-idempotence",
-        summary="the producer is not idempotent: a retry whose first answer was lost writes the record again",
+        summary="the producer is not idempotent: a retry after a lost response writes the record again",
         policy=Policy(idempotent=False),
         anomalies=frozenset({"duplicate", "nonmonotonic-send", "int-nonmonotonic-send"}),
         nemesis=("lose-answers",),
@@ -228,5 +228,5 @@ DEFECTS: dict[str, Defect] = {defect.name: defect for defect in _ALL}
 
 
 def policy_of(defect: str | None) -> Policy:
-    """How the loop works under a defect; without one, right."""
+    """Return the policy of a defect, or the correct policy for None."""
     return DEFECTS[defect].policy if defect else RIGHT

@@ -1,1 +1,1 @@
-"""What a workload is: its stages, their outputs, what must come of its inputs, and how its loop works."""
+"""The parts of a workload: stages, outputs, the expectation of its inputs, and the delivery policy."""

@@ -1,6 +1,6 @@
-"""Large records: a workload as it is, but its records are padded to a size that the run asks for.
+"""Large records: pad every record of a workload to the size that the options ask for.
 
-The padding stands in a header of the run's own, so that no transform meets it, and every digest covers it.
+The padding is in a header of its own, so no transform sees it, and every digest covers it.
 """
 
 from collections.abc import Sequence
@@ -13,26 +13,27 @@ from harness.model.vocabulary import PAD_HEADER
 from workloads.model.workload import Output, Workload, WorkloadStage
 
 OVERHEAD_BYTES = 65_536
-"""Of a record's headers and of its batch, at most."""
+"""An upper bound for the headers of a record and the overhead of its batch."""
 DEFAULT_LIMIT_BYTES = 900_000
-"""Records up to here fit the limits that brokers and clients have by themselves."""
+"""Records up to this size fit the default limits of brokers and clients."""
 
 
 def largest_bytes(record_bytes: int) -> int | None:
-    """The largest record or batch that brokers and clients must take; None: what they take by themselves."""
+    """Return the largest record or batch that brokers and clients must accept. None: their default limits suffice."""
     return record_bytes + OVERHEAD_BYTES if record_bytes > DEFAULT_LIMIT_BYTES else None
 
 
 def padded(workload: Workload, record_bytes: int) -> Workload:
-    """The workload with records of at least that many bytes of key, value and padding: those of its feeds, and all
-    outputs but sums and rows of tables. 0: as they are.
+    """Return the workload with records padded to at least `record_bytes` (key, value and padding).
+
+    Records of feeds and all outputs are padded, except sums and rows of tables. With 0 the workload is unchanged.
     """
     if not record_bytes:
         return workload
 
-    def fed(feed: Feed, rng: Random, n: int) -> FeedRecord:
-        made = feed.make(rng, n)
-        return made._replace(headers=(*made.headers, *_padding(made, record_bytes)))
+    def make_padded(feed: Feed, rng: Random, n: int) -> FeedRecord:
+        feed_record = feed.make(rng, n)
+        return feed_record._replace(headers=(*feed_record.headers, *_padding(feed_record, record_bytes)))
 
     def transform(stage: WorkloadStage, record: InputRecord) -> Sequence[Output]:
         return [
@@ -44,7 +45,7 @@ def padded(workload: Workload, record_bytes: int) -> Workload:
 
     return replace(
         workload,
-        feed=tuple(replace(feed, make=partial(fed, feed)) for feed in workload.feed),
+        feed=tuple(replace(feed, make=partial(make_padded, feed)) for feed in workload.feed),
         stages=tuple(replace(stage, transform=partial(transform, stage)) for stage in workload.stages),
     )
 
@@ -56,5 +57,5 @@ def _padding(record: FeedRecord | Output, record_bytes: int) -> Headers:
 
 @cache
 def _pad(count: int) -> bytes:
-    """That many bytes, the same in every process, which no compression makes much smaller."""
+    """Return `count` bytes that are the same in every process and that hardly compress."""
     return Random(0).randbytes(count)

@@ -1,4 +1,4 @@
-"""What workloads are made of: stages, their outputs, and the sums that some of them keep."""
+"""The building blocks of workloads: stages, outputs, and aggregates."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -12,57 +12,63 @@ from workloads.model.policy import Delivery
 
 
 class Output(NamedTuple):
-    """One record that an input leads to; `output_name` says which of them, the same at each attempt."""
+    """A record that an input leads to. `output_name` tells the outputs of one input apart; it is the same at each
+    attempt.
+    """
 
     topic: str
     output_name: str
     key: bytes | None
     value: bytes | None
-    headers: Headers = ()  # in their order; a name may repeat, and a content be null
-    timestamp_ms: int | None = None  # of its own, above 0; None: when it is sent
+    headers: Headers = ()  # ordered; a name can repeat, and a value can be null
+    timestamp_ms: int | None = None  # above 0; None: the client sets it when it sends the record
 
     def record_headers(self, name: str, sources: Iterable[tuple[str, int, int]]) -> RecordHeaders:
-        """All headers of the record that it becomes. `name`: of the attempt."""
+        """Return all headers of the record. `name` names the attempt; `sources` are (topic, partition, offset) of its
+        inputs.
+        """
         return output_headers(name, self.output_name, sources, self.timestamp_ms, self.headers)
 
     def digest(self, sources: Iterable[tuple[str, int, int]]) -> int:
-        """Of the record that it becomes, where it comes from these inputs."""
+        """Return the digest of the record, if it comes from these inputs (topic, partition, offset)."""
         return digest(self.key, self.value, self.record_headers("", sources), self.timestamp_ms)
 
 
 Transform = Callable[[InputRecord], Sequence[Output]]
-"""From an input to its outputs: deterministic, and without a memory."""
+"""From an input to its outputs. It must be deterministic and keep no state."""
 
 
 @dataclass(frozen=True)
 class Aggregate:
-    """A stage that keeps a sum for each key, and writes a key's new sum whenever inputs have changed it."""
+    """A sum for each key. A stage with an aggregate writes a key's new sum whenever inputs change it."""
 
-    topic: str  # of the sums
-    adds: Callable[[InputRecord], Sequence[tuple[bytes, int]]]  # what an input adds to which key
-    state: Callable[[InputRecord], int | None]  # the sum that a record of `topic` states
-    value: Callable[[int], bytes] = b"%d".__mod__  # of the record that states a sum
+    topic: str  # the topic that holds the sums
+    adds: Callable[[InputRecord], Sequence[tuple[bytes, int]]]  # the (key, amount) pairs that an input adds
+    state: Callable[[InputRecord], int | None]  # the sum in a record of `topic`; None: it holds none
+    value: Callable[[int], bytes] = b"%d".__mod__  # encodes a sum as a record value
 
 
 @dataclass(frozen=True)
 class WorkloadStage:
-    """One consume-transform-produce loop, run by several workers in one group."""
+    """One consume-transform-produce loop, run by several workers in one consumer group."""
 
     name: str
     reads: tuple[str, ...]
     writes: tuple[str, ...]
     transform: Transform
-    output_names: frozenset[str] = frozenset()  # of its outputs, where a defect asks for one
+    output_names: frozenset[str] = frozenset()  # names of its outputs that a defect can require
     promised: Isolation = Isolation.READ_COMMITTED
     ordered: bool = (
-        False  # outputs of one key and output name stand in the order of their inputs of one partition
+        False  # outputs of one key and output name follow the order of their inputs in a partition
     )
     aggregate: Aggregate | None = None
     delivery: Delivery | None = None  # None: the workload's
-    guarantee: Guarantee | None = None  # of what it does with each of its inputs; None: the workload's
-    notes: str | None = None  # of the topics that it writes, one for outputs that come of no input
+    guarantee: Guarantee | None = None  # for each of its inputs; None: the workload's
+    notes: str | None = None  # the topic, one of `writes`, for outputs without an input
 
     @property
     def names_origins(self) -> bool:
-        """Whether its outputs name the inputs of its inputs: it does once what comes of one of those, however often."""
+        """Whether its outputs name the inputs of its inputs. Then it applies each of these once, even if its topic
+        repeats them.
+        """
         return self.delivery is Delivery.KEYED

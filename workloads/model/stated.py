@@ -1,4 +1,4 @@
-"""What a workload's inputs must lead to: stated by its own transforms, run once more."""
+"""The expectation of a workload: its own transforms, applied again to the inputs."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from workloads.model.stage import Aggregate, Output, WorkloadStage
 
 @dataclass(frozen=True)
 class TransformExpectation:
-    """An `Expectation`: the stages' own transforms, run once more."""
+    """An `Expectation` that applies the stages' own transforms to each input."""
 
     stages: Sequence[WorkloadStage]
 
@@ -21,55 +21,55 @@ class TransformExpectation:
 
     @cached_property
     def _origin_readers(self) -> Mapping[str, Sequence[WorkloadStage]]:
-        carrying = {
+        reading = {
             topic: [one for one in stages if one.names_origins] for topic, stages in self._readers.items()
         }
-        return {topic: stages for topic, stages in carrying.items() if stages}
+        return {topic: stages for topic, stages in reading.items() if stages}
 
     @cached_property
     def _sums(self) -> Mapping[str, Aggregate]:
         return {stage.aggregate.topic: stage.aggregate for stage in self.stages if stage.aggregate}
 
     def due(self, record: InputRecord) -> Iterator[ExpectedOutput]:
-        """The outputs that it must lead to."""
+        """Yield the expected outputs of an input."""
         for stage in self._readers.get(record.topic, ()):
             if stage.names_origins:
-                continue  # what it must do is stated of the inputs of its inputs
+                continue  # expected outputs are named by the inputs of its inputs, see _expected_of_origin
             for out in stage.transform(record):
                 yield ExpectedOutput(
-                    stage.name, out.output_name, out.topic, partial(_held, record.topic, out)
+                    stage.name, out.output_name, out.topic, partial(_digest_of, record.topic, out)
                 )
                 if out.topic in self._origin_readers:
                     yield from self._expected_of_origin(record.topic, out)
 
     def _expected_of_origin(self, topic: str, out: Output) -> Iterator[ExpectedOutput]:
-        """What comes of an output where stages take it that carry its input on."""
+        """Yield the expected outputs of stages that read `out` and name the origin of their inputs."""
         for stage in self._origin_readers[out.topic]:
-            for made in stage.transform(InputRecord(out.topic, out.key, out.value)):
+            for origin_output in stage.transform(InputRecord(out.topic, out.key, out.value)):
                 yield ExpectedOutput(
                     stage.name,
-                    made.output_name,
-                    made.topic,
-                    partial(_held, topic, made),
+                    origin_output.output_name,
+                    origin_output.topic,
+                    partial(_digest_of, topic, origin_output),
                     intermediate_topic=out.topic,
                 )
 
     def adds(self, record: InputRecord) -> Iterator[ExpectedSum]:
-        """What it adds to sums."""
+        """Yield the amounts that an input adds to sums."""
         for stage in self._readers.get(record.topic, ()):
             if stage.aggregate:
                 for key, amount in stage.aggregate.adds(record):
                     yield ExpectedSum(stage.name, stage.aggregate.topic, key, amount)
 
     def state(self, record: InputRecord) -> int | None:
-        """The sum that it states."""
+        """Return the sum in a record, or None if it holds none."""
         aggregate = self._sums.get(record.topic)
         return aggregate.state(record) if aggregate else None
 
     def correlation_key(self, record: InputRecord) -> None:
-        """Nothing: outputs of ours name their inputs."""
+        """Return None, because outputs of a workload name their inputs in a header."""
 
 
-def _held(topic: str, out: Output, partition: int, offset: int) -> int:
-    """The digest of the output that the input at that place must lead to."""
+def _digest_of(topic: str, out: Output, partition: int, offset: int) -> int:
+    """Return the digest of the output that the input at this place must lead to."""
     return out.digest([(topic, partition, offset)])

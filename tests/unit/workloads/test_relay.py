@@ -176,7 +176,7 @@ def test_the_relay_promises_less_than_the_pipeline_and_leaves_no_row() -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda relay, consumer: (relay, replace(consumer, delivery=None)), "may repeat what it writes"),
+        (lambda relay, consumer: (relay, replace(consumer, delivery=None)), "can repeat its outputs"),
         (
             lambda relay, consumer: (relay, replace(consumer, reads=("fed",))),
             "stages must write all it reads",
