@@ -18,7 +18,9 @@ class Defect:
     summary: str
     policy: Policy
     anomalies: frozenset[str]
-    options: Mapping[str, object] = field(default_factory=dict)  # options of the run that the bug needs to appear
+    options: Mapping[str, object] = field(
+        default_factory=dict
+    )  # options of the run that the bug needs to appear
     nemesis: tuple[str, ...] = ()  # the faults that provoke it; empty: it appears without faults
     step: WorkerStep | None = None  # the step at which these faults must be injected
     stage: int | None = None  # the stage in which, from 0

@@ -36,9 +36,7 @@ class Workload:
     guarantee: Guarantee = Guarantee.EXACTLY_ONCE
     delivery: Delivery = Delivery.TRANSACTIONS
     allowed: frozenset[str] = frozenset()  # anomalies that the guarantee permits
-    empty_share: float = (
-        0.0  # share of batches that follow an empty transaction, unless the options set it
-    )
+    empty_share: float = 0.0  # share of batches that follow an empty transaction, unless the options set it
     shapes: frozenset[str] = (
         frozenset()
     )  # properties of some outputs that a defect can require: NULL_VALUES, HEADERS
@@ -66,8 +64,8 @@ class Workload:
                 continue
             if self.guarantee is not Guarantee.EXACTLY_ONCE or stage.guarantee is Guarantee.AT_MOST_ONCE:
                 raise ValueError(
-                    f"{stage.name} promises {stage.guarantee} in a workload that promises {self.guarantee}: a stage can "
-                    "only promise at-least-once, in a workload that promises exactly-once"
+                    f"{stage.name} promises {stage.guarantee} in a workload that promises {self.guarantee}: a stage "
+                    "can only promise at-least-once, in a workload that promises exactly-once"
                 )
             readers = [one for one in self.stages if set(one.reads) & set(stage.writes)]
             if stage.guarantee is Guarantee.AT_LEAST_ONCE and not all(one.names_origins for one in readers):
@@ -132,7 +130,9 @@ class Workload:
     ) -> PipelineSpec:
         """Return the pipeline spec for a run with these options."""
         tagged_workload = self.tagged(tag)
-        topics = tuple(durable_topic(name, self.partitions(options), options.brokers) for name in tagged_workload.topics)
+        topics = tuple(
+            durable_topic(name, self.partitions(options), options.brokers) for name in tagged_workload.topics
+        )
         transactions = {stage.name: self.delivery_of(stage).transactional for stage in tagged_workload.stages}
         workers = {
             stage.name: tuple(f"{stage.name}-{n}" for n in range(1, options.workers + 1))
@@ -192,8 +192,7 @@ class Workload:
                 return {}
 
     def tagged(self, tag: str) -> "Workload":
-        """Return the workload with the tag before all topics and tables, so that they are unique on a shared cluster.
-        """
+        """Return the workload with the tag before all topics and tables, to be unique on a shared cluster."""
         if not tag:
             return self
 
