@@ -1,1 +1,1 @@
-"""What the workers of every workload do: take inputs, and deliver what comes of them."""
+"""The loop of every workload's workers: consume inputs, transform them, deliver the outputs."""

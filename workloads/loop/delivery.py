@@ -1,4 +1,4 @@
-"""What a worker does with a batch of outputs: the interface of its deliveries, and what they share."""
+"""How a worker delivers a batch of outputs: the interface of deliverers, and the code that they share."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -27,12 +27,12 @@ from workloads.model.policy import RIGHT, Policy
 from workloads.model.workload import Output
 
 PROCESS_STRIDE = 1_000
-"""After an info a worker goes on under a new process number, this much higher."""
+"""After an outcome of info a worker continues under a process number that is higher by this."""
 
 
 @dataclass
 class WorkerContext:
-    """Where a worker stands: what it was given, and what changes as it goes on."""
+    """The settings and shared state of one worker."""
 
     bootstrap: str
     client: Client
@@ -41,17 +41,17 @@ class WorkerContext:
     control: Control
     consumer_settings: ConsumerSettings
     process: int
-    store: Database | None = None  # that the pipeline writes beside Kafka
+    store: Database | None = None  # the database that the pipeline uses beside Kafka
     compression: str = "none"
-    largest_bytes: int | None = None  # of a record, where a run has large ones
+    largest_bytes: int | None = None  # the largest record; None: the client's default limit
     txn_timeout_ms: int = TRANSACTION_TIMEOUT_MS
-    notes: str | None = None  # the topic for outputs that come of no input
+    notes: str | None = None  # the topic for outputs without an input
     consumer: GroupConsumer = field(init=False)
-    fenced: int = 0  # times that it was
+    fenced: int = 0  # how often a producer of this worker was fenced
 
     @property
     def producer_settings(self) -> ProducerSettings:
-        """What its producers are told."""
+        """Settings for the producers of this worker."""
         policy = self.policy
         return ProducerSettings(
             self.bootstrap,
@@ -65,7 +65,7 @@ class WorkerContext:
 
 @dataclass(frozen=True)
 class PendingOutput:
-    """An output, and the inputs that it comes from."""
+    """An output and the inputs that it comes from."""
 
     sources: Sequence[ClientRecord]
     output: Output
@@ -76,7 +76,9 @@ class PendingOutput:
         return [(record.topic(), record.partition(), record.offset()) for record in self.sources]
 
     def as_send(self) -> list[object]:
-        """As the journal announces it: with the digest of what must then stand in the log."""
+        """Return the entry for the journal: topic, output name, digest of the expected log record, then partition
+        and offset of each input.
+        """
         out, places = self.output, self.places
         crc = out.digest(places)
         named = (cell for topic, number, offset in places for cell in (partition_key(topic, number), offset))
@@ -85,20 +87,18 @@ class PendingOutput:
 
 @dataclass(frozen=True)
 class OutputBatch:
-    """A batch on its way out."""
+    """The outputs of a batch of inputs, ready for delivery."""
 
     outputs: Sequence[PendingOutput]
     positions: BatchOffsets
-    intended_end: str  # how its transaction is to end: commit or abort
-    preceding: str | None = (
-        None  # an unusual transaction that goes before it: `workloads.loop.unusual.Beside`
-    )
-    overruns: bool = False  # its transaction is held until its time-out has passed
-    row_claims: Mapping[str, tuple[int, int]] | None = None  # as `claims`, of inputs that are no range
+    intended_end: str  # how its transaction must end: commit or abort
+    preceding: str | None = None  # an `ExtraContents`: an extra transaction to commit before this one
+    overruns: bool = False  # hold its transaction until the time-out has passed
+    row_claims: Mapping[str, tuple[int, int]] | None = None  # like `claims`, for rows of a table
 
     @property
     def claims_in_progress(self) -> Mapping[str, tuple[int, int]]:
-        """What a fault is told that a worker has in hand."""
+        """The claims that the worker reports to a fault."""
         return self.claims if self.row_claims is None else self.row_claims
 
     @property
@@ -107,7 +107,7 @@ class OutputBatch:
         return self.positions.claims
 
     def by_partition(self) -> list["OutputBatch"]:
-        """A parcel for each input partition."""
+        """Return one batch for each input partition."""
         parts = []
         for key, positions in self.positions.split_by_partition().items():
             outputs = [
@@ -118,20 +118,20 @@ class OutputBatch:
             parts.append(replace(self, outputs=outputs, positions=positions))
         return parts
 
-    def without(self, taken: Callable[[Output], bool]) -> "OutputBatch":
-        """The same without some outputs."""
-        return replace(self, outputs=[one for one in self.outputs if not taken(one.output)])
+    def without(self, matches: Callable[[Output], bool]) -> "OutputBatch":
+        """Return the batch without the outputs for which `matches` is true."""
+        return replace(self, outputs=[one for one in self.outputs if not matches(one.output)])
 
-    def only(self, taken: Callable[[Output], bool]) -> "OutputBatch":
-        """These outputs alone."""
-        return self.without(lambda out: not taken(out))
+    def only(self, matches: Callable[[Output], bool]) -> "OutputBatch":
+        """Return the batch with only the outputs for which `matches` is true."""
+        return self.without(lambda out: not matches(out))
 
     def as_sends(self) -> list[list[object]]:
-        """As the journal announces them."""
+        """Return the entries for the journal, one for each output."""
         return [one.as_send() for one in self.outputs]
 
     def send_to(self, sending: RecordSender, journal: Journal, op: int, policy: Policy = RIGHT) -> None:
-        """Give every record to the client."""
+        """Pass every record to the client. A defect can change a record after the journal has recorded it."""
         for n, one in enumerate(self.outputs):
             out = _with_defects(one.output, policy)
             headers = out.record_headers(value_name(journal.name, op, n), one.places)
@@ -139,52 +139,54 @@ class OutputBatch:
 
 
 class Deliverer(Protocol):
-    """A way of delivering."""
+    """A way to deliver batches."""
 
     def open(self) -> None:
-        """Be ready for a batch."""
+        """Prepare for the first batch."""
         ...
 
     def partitions_changed(self, gained: bool, places: Sequence[TopicPartition]) -> None:
-        """Partitions came to this worker, or were taken away."""
+        """Handle partitions that this worker gained or lost."""
         ...
 
     def split(self, output_batch: OutputBatch) -> Sequence[OutputBatch]:
-        """What is delivered on its own."""
+        """Split a batch into the parts that are delivered one by one."""
         ...
 
     def deliver(self, output_batch: OutputBatch) -> Outcome:
-        """Send the outputs and move the group's offsets; say what became of it."""
+        """Send the outputs, commit the offsets, and return the outcome."""
         ...
 
 
 def commit_offsets(context: WorkerContext, positions: BatchOffsets, op: int | None = None) -> Outcome:
-    """Commit by the consumer, outside any transaction. `op`: the operation whose inputs they are."""
-    outside = context.journal.number()
+    """Commit offsets through the consumer, outside any transaction. `op` is the operation that consumed these
+    inputs.
+    """
+    op_outside = context.journal.number()
     context.journal.write(
-        Invoked("commit-offsets", context.process, outside, claims=positions.claims, txn=op)
+        Invoked("commit-offsets", context.process, op_outside, claims=positions.claims, txn=op)
     )
     outcome, error_text = Outcome.OK, None
     try:
-        metadata = operation_name(context.journal.name, outside if op is None else op)
+        metadata = operation_name(context.journal.name, op_outside if op is None else op)
         context.consumer.commit(positions.positions_to_commit(metadata))
     except ClientError as error:
         outcome, error_text = Outcome.INFO, str(error)
-    context.journal.write(Completed(outcome, "commit-offsets", context.process, outside, error=error_text))
+    context.journal.write(Completed(outcome, "commit-offsets", context.process, op_outside, error=error_text))
     return outcome
 
 
-def record_uncommitted(context: WorkerContext, positions: BatchOffsets, why: str | None) -> None:
-    """Write down that the offsets of these inputs are not committed, where a store did not take what came of them: the
-    worker goes back to them.
+def record_uncommitted(context: WorkerContext, positions: BatchOffsets, reason: str | None) -> None:
+    """Record in the journal that the offsets of these inputs were not committed, because their outputs failed. The
+    worker will consume them again.
     """
     op = context.journal.number()
     context.journal.write(Invoked("commit-offsets", context.process, op, claims=positions.claims))
-    context.journal.write(Completed(Outcome.FAIL, "commit-offsets", context.process, op, error=why))
+    context.journal.write(Completed(Outcome.FAIL, "commit-offsets", context.process, op, error=reason))
 
 
 def _with_defects(out: Output, policy: Policy) -> Output:
-    """An output as it is sent: other than the journal says, where a defect spoils it."""
+    """Return the output as it is sent. A defect makes it differ from the journal."""
     if policy.drops_headers:
         out = out._replace(headers=())
     if policy.null_as_empty and out.value is None:

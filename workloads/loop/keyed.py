@@ -1,9 +1,10 @@
-"""Once into a store by a unique key: each effect bears the name of what it comes from, and is there once.
+"""Exactly once into a database by a unique key: each row has a key that is derived from its input.
 
-The loop is that of at-least-once: apply, then commit the group's offsets. What comes again, because a crash came
-between the two or because it stands in the topic twice, meets its own key and changes nothing. So the effect names the
-input of its input, which a record bears in its header, and not the record's place: two records of one row are one
-effect.
+The loop is that of at-least-once: write the rows, then commit the group's offsets. An input can arrive again,
+after a crash between the two or because the topic holds it twice. Then its key exists already and nothing changes.
+
+The key names the input of the input, from the source header, and not the place of the record itself. So two
+records of one outbox row have one effect.
 """
 
 from collections.abc import Sequence
@@ -29,58 +30,50 @@ from workloads.loop.projection import effect_of, store_of
 
 @dataclass(frozen=True)
 class InputOrigin:
-    """Where an input comes from: no more is known of it than its place."""
+    """The input of an input, as a `ClientRecord`. Only its topic, partition and offset are known."""
 
     place: tuple[str, int, int]
 
     def topic(self) -> str:
-        """Its topic, or table."""
         return self.place[0]
 
     def partition(self) -> int:
-        """Its partition."""
         return self.place[1]
 
     def offset(self) -> int:
-        """Its offset, or row."""
         return self.place[2]
 
     def key(self) -> bytes | None:
-        """Not known."""
         return None
 
     def value(self) -> bytes | None:
-        """Not known."""
         return None
 
     def headers(self) -> Headers | None:
-        """Not known."""
         return None
 
     def timestamp(self) -> tuple[int, int]:
-        """Not known."""
         return (0, 0)
 
 
 class KeyedDelivery:
-    """A `Deliverer` into a store."""
+    """A `Deliverer` that writes each row once, by a unique key."""
 
     def __init__(self, context: WorkerContext) -> None:
         self._context = context
         self._store = store_of(context)
 
     def open(self) -> None:
-        """The store is open."""
+        pass  # the database is open already
 
     def partitions_changed(self, gained: bool, places: Sequence[TopicPartition]) -> None:
-        """Whoever has a partition may apply its inputs: what was applied is not applied again."""
+        pass  # any owner can write the rows, because a row is never written twice
 
     def split(self, output_batch: OutputBatch) -> Sequence[OutputBatch]:
-        """All of it at once."""
         return (output_batch,)
 
     def deliver(self, output_batch: OutputBatch) -> Outcome:
-        """Apply what the store does not have, then commit the offsets."""
+        """Write the rows that the database does not have, then commit the offsets."""
         context, outputs = self._context, [_with_origins(one) for one in output_batch.outputs]
         op = context.journal.number()
         reach = partial(context.control.pause_at, asked=output_batch.intended_end, claims=output_batch.claims)
@@ -107,7 +100,7 @@ class KeyedDelivery:
 
 
 def _with_origins(one: PendingOutput) -> PendingOutput:
-    """The same, of the inputs that its inputs name."""
+    """Replace the inputs of an output by the inputs of these inputs."""
     return PendingOutput([origin for record in one.sources for origin in _origins(record)], one.output)
 
 

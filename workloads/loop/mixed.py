@@ -1,8 +1,8 @@
-"""The loop of `txn`: transactions of random sends and polls, each poll tied to its place among the sends.
+"""The loop of the workload txn: transactions of random sends and polls in a random order.
 
-A worker assigns itself the keys that take sends now, and those that have just retired. A read counts once its
-transaction has committed; after any other end the worker goes back to where it was, unless its `Policy` is wrong
-on purpose. At its end it reads every key to the end of its log, so that nothing that was acknowledged is left unread.
+A worker assigns itself the keys that take sends now and those that retired last. A read counts when its
+transaction has committed. After any other end the worker seeks back, unless a defect in its `Policy` prevents
+that. At the end a worker reads every key to the end of its log, so that no acknowledged record stays unread.
 """
 
 import time
@@ -29,29 +29,29 @@ from workloads.loop.worker import WorkerSettings
 from workloads.model.workload import WorkloadStage
 
 POLL_SHARE = 0.5
-"""Of the micro-operations."""
+"""The share of polls among the micro-operations."""
 SIZE_OF_MICRO = 5
-"""A transaction has at most one micro-operation for so many records of the size that it is told."""
+"""A transaction has at most `txn_size / SIZE_OF_MICRO` micro-operations."""
 ENDS_TIMEOUT_S = 15.0
 FINAL_POLLS_S = 45.0
-"""Longer than a transaction may stay open."""
+"""Longer than a transaction can stay open."""
 
 
 @dataclass(frozen=True)
 class DrawnTransaction:
-    """A transaction that is to be done."""
+    """A transaction to run."""
 
-    micro: Sequence[TopicPartition | None]  # by micro-operation, the key that it sends to; None: it polls
-    intended_end: str  # how it is to end: commit or abort
+    micro: Sequence[TopicPartition | None]  # for each micro-operation: the key of a send, or None for a poll
+    intended_end: str  # how it must end: commit or abort
 
     @property
     def sends(self) -> list[TopicPartition]:
-        """The keys that it sends to, in order."""
+        """The keys of its sends, in order."""
         return [place for place in self.micro if place is not None]
 
 
 class MixedWorker:
-    """One worker of a stage whose transactions send and poll as they like."""
+    """One worker of a stage whose transactions send and poll at random."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class MixedWorker:
             settings.bootstrap,
             settings.group or "",
             journal.name,
-            # What it reads was written by its like: it is behind the first stage, which is itself.
+            # The stage reads its own outputs, so the isolation of a downstream stage applies.
             policy.isolation(settings.place + 1, stage.promised),
             max_records=settings.txn_size,
         )
@@ -94,7 +94,7 @@ class MixedWorker:
         )
 
     def run(self) -> None:
-        """Work until told to stop, or until replaced; then read every key to its end."""
+        """Run transactions until told to stop or until replaced. Then read every key to its end."""
         self._producer.open(self.reading.process)
         self._learn_key_ends()
         self.control.report(Report(ready=True))
@@ -106,7 +106,7 @@ class MixedWorker:
         self.reading.close()
 
     def turn(self) -> None:
-        """One transaction."""
+        """Run one transaction."""
         process = self.reading.process
         self._producer.open(process)
         if not self._producer.usable or not self.reading.assign_only(self.keys.window()):
@@ -140,14 +140,12 @@ class MixedWorker:
         self._after_transaction(txn, drawn, records)
 
     def finish(self) -> None:
-        """Read every key to where its log ends now, by polls that are in no transaction."""
+        """Read every key to the current end of its log, by polls outside any transaction."""
         deadline = time.monotonic() + FINAL_POLLS_S
         ends: dict[TopicPartition, int] | None = None
         wanted: list[TopicPartition] = list(self.keys.places)
         unread = wanted
-        self.control.report(
-            Report(unread=len(unread))
-        )  # what is said last stands, also where this ends badly
+        self.control.report(Report(unread=len(unread)))  # the last report counts, even if this process dies
         while unread and time.monotonic() < deadline:
             try:
                 if ends is None:
@@ -162,12 +160,11 @@ class MixedWorker:
             except ClientError as error:
                 self.journal.write(ErrorNoted(error=str(error)))
         if unread:
-            words = f"{len(unread)} keys were not read to their ends within {FINAL_POLLS_S:g} s: {unread[0]} first"
+            words = f"{len(unread)} keys were not read to their ends within {FINAL_POLLS_S:g} s, such as {unread[0]}"
             self.journal.write(ErrorNoted(error=words))
         self.control.report(Report(unread=len(unread)))
 
     def _draw(self) -> DrawnTransaction:
-        """The next transaction."""
         rng = self._rng
         active = self.keys.active()
         many = rng.randint(1, max(1, self.settings.txn_size // SIZE_OF_MICRO))
@@ -177,7 +174,7 @@ class MixedWorker:
     def _run_micro_operations(
         self, txn: Transaction, drawn: DrawnTransaction, records: list[ClientRecord]
     ) -> None:
-        """Its micro-operations, in their order; what was sent is acknowledged before the next poll."""
+        """Run the micro-operations in order. Sends are acknowledged before the next poll."""
         reach = partial(self.control.pause_at, asked=drawn.intended_end)
         sent = 0
         for at, place in enumerate(drawn.micro):
@@ -195,7 +192,7 @@ class MixedWorker:
                 reach(WorkerStep.AFTER_SEND)
 
     def _record_content(self, op: int, n: int) -> tuple[bytes, bytes]:
-        """Key and value of a record."""
+        """Return key and value of a record."""
         return self.journal.name.encode(), b"%d %d" % (op, n)
 
     def _digest(self, op: int, n: int) -> int:
@@ -204,7 +201,7 @@ class MixedWorker:
     def _after_transaction(
         self, txn: Transaction, drawn: DrawnTransaction, records: Sequence[ClientRecord]
     ) -> None:
-        """Count, and stand where the reads that count end."""
+        """Count the transaction, and move the consumer to the end of the reads that count."""
         for place, ack in zip(drawn.sends, txn.acks, strict=True):
             if ack is not None and ack[1] is not None:
                 self.keys.note_offset(place, ack[1])
@@ -221,7 +218,7 @@ class MixedWorker:
         self.control.report(Report(counts=self.counts))
 
     def _learn_key_ends(self) -> None:
-        """Know how long the keys are: another incarnation may have worked before."""
+        """Learn the log ends of the keys, because another incarnation of this worker may have written to them."""
         while not self.control.stopping:
             self.control.listen()
             try:
@@ -234,7 +231,6 @@ class MixedWorker:
                 return
 
     def _ends(self) -> dict[TopicPartition, int]:
-        """Where the log of each key ends."""
         return self._client.end_offsets(
             self.settings.bootstrap, self.journal.name, self.keys.places, ENDS_TIMEOUT_S
         )

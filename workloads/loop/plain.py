@@ -1,4 +1,4 @@
-"""Deliveries without transactions: what runs where nobody has turned exactly-once on."""
+"""Deliveries without transactions, for pipelines that promise less than exactly-once."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,7 +13,7 @@ from workloads.loop.delivery import OutputBatch, WorkerContext, commit_offsets, 
 
 
 class PlainProducer:
-    """Sends records by a producer without transactions, made anew where it met an error."""
+    """Sends records without transactions. After an error it creates a new producer."""
 
     def __init__(self, context: WorkerContext, *, idempotent: bool = True, retries: bool = True) -> None:
         self._context = context
@@ -21,13 +21,15 @@ class PlainProducer:
         self._producer: ProducerClient | None = None
 
     def open(self) -> ProducerClient:
-        """The producer."""
+        """Return the producer; create it if there is none."""
         if self._producer is None:
             self._producer = self._context.client.plain_producer(self._settings)
         return self._producer
 
     def send(self, output_batch: OutputBatch) -> Outcome:
-        """Send every output, and wait until each is acknowledged. An error leaves open what has arrived."""
+        """Send every output and wait for all acknowledgements. After an error it is not known which records
+        arrived.
+        """
         if not output_batch.outputs:
             return Outcome.OK
         context = self._context
@@ -50,29 +52,27 @@ class PlainProducer:
 
 
 class _SharedProducer:
-    """What deliveries have in common that do not care which partition an input is from."""
+    """Base of deliverers that use one producer for all input partitions."""
 
     def partitions_changed(self, gained: bool, places: Sequence[TopicPartition]) -> None:
-        """The producer is the same for every partition."""
+        pass  # the producer is the same for every partition
 
     def split(self, output_batch: OutputBatch) -> Sequence[OutputBatch]:
-        """All of it at once."""
         return (output_batch,)
 
 
 class SendThenCommit(_SharedProducer):
-    """A `Deliverer`: at least once."""
+    """A `Deliverer` for at-least-once."""
 
     def __init__(self, context: WorkerContext, *, idempotent: bool) -> None:
         self._context = context
         self._plain = PlainProducer(context, idempotent=idempotent and context.policy.idempotent)
 
     def open(self) -> None:
-        """Have a producer."""
         self._plain.open()
 
     def deliver(self, output_batch: OutputBatch) -> Outcome:
-        """Send; and only once all is acknowledged move the offsets."""
+        """Send the outputs. Commit the offsets after all outputs are acknowledged."""
         context = self._context
         reach = partial(context.control.pause_at, asked=output_batch.intended_end, claims=output_batch.claims)
         outcome = self._plain.send(output_batch)
@@ -87,18 +87,17 @@ class SendThenCommit(_SharedProducer):
 
 
 class CommitThenSend(_SharedProducer):
-    """A `Deliverer`: at most once."""
+    """A `Deliverer` for at-most-once."""
 
     def __init__(self, context: WorkerContext) -> None:
         self._context = context
         self._plain = PlainProducer(context, idempotent=False, retries=False)
 
     def open(self) -> None:
-        """Have a producer."""
         self._plain.open()
 
     def deliver(self, output_batch: OutputBatch) -> Outcome:
-        """Move the offsets; and only if that is known to have succeeded send, without a second try."""
+        """Commit the offsets. If that succeeded, send the outputs, without retries."""
         context = self._context
         reach = partial(context.control.pause_at, asked=output_batch.intended_end, claims=output_batch.claims)
         outcome = commit_offsets(context, output_batch.positions)

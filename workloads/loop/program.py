@@ -1,4 +1,4 @@
-"""Our own programs: the loop of a stage, the feeder and the readers, each a Python process of ours."""
+"""The programs of a workload: workers, feeder and readers, each a Python process."""
 
 import sys
 from collections.abc import Mapping
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PythonProgram:
-    """A module that is run with two specs: that of the process, and one for all processes of the program."""
+    """A module that runs with two specs: one for the process, and one shared by all processes of the program."""
 
-    module: str  # handed in by the front door
+    module: str  # set by `fencepost`
     common: "DataclassInstance"
-    env: Mapping[str, str] = field(default_factory=dict)  # such as where a client of another version lies
+    env: Mapping[str, str] = field(default_factory=dict)  # for example the path of another client version
 
     def command_line(self, spec: ProcessSpec) -> CommandLine:
-        """Return `python -P -m MODULE PROCESS_SPEC COMMON_SPEC`, with its end of the control line."""
+        """Return `python -P -m MODULE PROCESS_SPEC COMMON_SPEC`. The process inherits its end of the control line."""
         argv = [sys.executable, "-P", "-m", self.module, encode(spec).decode(), encode(self.common).decode()]
         return CommandLine(argv, pass_fds=() if spec.control_fd is None else (spec.control_fd,), env=self.env)

@@ -1,8 +1,8 @@
-"""Exactly once into a store: the effects, and how far their inputs are applied, in one transaction of the store.
+"""Exactly once into a database: the rows, and the position of their inputs, in one database transaction.
 
-Kafka's own transactions end where Kafka ends. Here the store says what is done: a worker that gets a partition asks
-the store where to go on, leaves out what the store has already, and moves the store's position only from where it
-knows it to be, so that a zombie's transaction is refused. The group's offsets follow, for whoever looks at the lag.
+Kafka's transactions end at Kafka, so here the database decides what is done. A worker that gains a partition reads
+the position from the database and skips inputs below it. It moves the position only from the value that it knows,
+so the transaction of a zombie is rejected. The group's offsets follow, for those who watch the lag.
 """
 
 from collections.abc import Iterable, Sequence
@@ -30,20 +30,20 @@ from workloads.loop.delivery import (
 
 
 def store_of(context: WorkerContext) -> Database:
-    """The store of a pipeline that has one."""
-    assert context.store is not None, "a worker whose pipeline writes a store is told which"
+    """Return the database of a pipeline that has one."""
+    assert context.store is not None, "a worker of a pipeline with a database gets its spec"
     return context.store
 
 
-def effect_of(context: WorkerContext, op: int, n: int, one: PendingOutput) -> SideEffect:
-    """The effect that an output to a table is."""
-    value, out = value_name(context.journal.name, op, n), one.output
-    sources = header(output_headers(value, out.output_name, one.places), SOURCE_HEADER) or ""
+def effect_of(context: WorkerContext, op: int, n: int, output: PendingOutput) -> SideEffect:
+    """Return the row for an output to a table."""
+    value, out = value_name(context.journal.name, op, n), output.output
+    sources = header(output_headers(value, out.output_name, output.places), SOURCE_HEADER) or ""
     return SideEffect(out.topic, value, out.output_name, sources, out.key, out.value)
 
 
 class ProjectionDelivery:
-    """A `Deliverer` into a store. `states`: the table in which it counts the changes of each key, if any."""
+    """A `Deliverer` that writes to a database. `states` is the table that counts the changes of each key, if any."""
 
     def __init__(self, context: WorkerContext, states: str | None) -> None:
         self._context = context
@@ -52,22 +52,21 @@ class ProjectionDelivery:
         self._group = context.consumer_settings.group
         self._stored_positions: dict[
             TopicPartition, int | None
-        ] = {}  # how far the inputs were applied when last asked
+        ] = {}  # the positions last read from the database
 
     def open(self) -> None:
-        """The store is open."""
+        pass  # the database is open already
 
     def partitions_changed(self, gained: bool, places: Sequence[TopicPartition]) -> None:
-        """Whoever gets a partition asks the store where to go on."""
+        """Forget the positions, so that they are read from the database again."""
         for place in places:
             self._stored_positions.pop(place, None)
 
     def split(self, output_batch: OutputBatch) -> Sequence[OutputBatch]:
-        """All of it at once."""
         return (output_batch,)
 
     def deliver(self, output_batch: OutputBatch) -> Outcome:
-        """Apply what the store does not have, and move its position; then move the group's."""
+        """Write the new rows and move the position, in one database transaction. Then commit the group's offsets."""
         context = self._context
         op = context.journal.number()
         try:
@@ -78,27 +77,27 @@ class ProjectionDelivery:
             record_uncommitted(context, output_batch.positions, str(error))
             context.control.listen(RETRY_S)
             return Outcome.FAIL
-        due = OutputBatch(
+        new_outputs = OutputBatch(
             [one for one in output_batch.outputs if self._is_new(one)],
             output_batch.positions,
             output_batch.intended_end,
         )
         reach = partial(context.control.pause_at, asked=output_batch.intended_end, claims=output_batch.claims)
-        context.journal.write(Invoked("send", context.process, op, sends=due.as_sends()))
+        context.journal.write(Invoked("send", context.process, op, sends=new_outputs.as_sends()))
         outcome, error_text = Outcome.OK, None
         try:
-            with self._store.transaction() as work:
-                for n, one in enumerate(due.outputs):
-                    self._apply(work, op, n, one)
+            with self._store.transaction() as transaction:
+                for n, one in enumerate(new_outputs.outputs):
+                    self._apply(transaction, op, n, one)
                 if self._stores_position:
-                    self._move_positions(work, due)
+                    self._move_positions(transaction, new_outputs)
                 reach(WorkerStep.AFTER_SEND)
         except CommitUnknown as error:
             outcome, error_text = Outcome.INFO, str(error)
         except DatabaseError as error:
             outcome, error_text = Outcome.FAIL, str(error)
             context.control.listen(RETRY_S)
-        acks = [(0, None)] * len(due.outputs) if outcome is Outcome.OK else None
+        acks = [(0, None)] * len(new_outputs.outputs) if outcome is Outcome.OK else None
         context.journal.write(Completed(outcome, "send", context.process, op, acks=acks, error=error_text))
         if outcome is not Outcome.OK:
             self._stored_positions.clear()
@@ -113,11 +112,11 @@ class ProjectionDelivery:
 
     @property
     def _stores_position(self) -> bool:
-        """Whether the store keeps the position of the inputs."""
+        """Whether the database stores the position of the inputs."""
         return self._context.policy.stores_position
 
     def _load_positions(self, places: Iterable[TopicPartition]) -> None:
-        """Know how far the inputs of these partitions are applied. Raises `DatabaseError`."""
+        """Read the positions that are not known yet. Raises `DatabaseError`."""
         for place in places:
             if place not in self._stored_positions:
                 self._stored_positions[place] = (
@@ -129,14 +128,14 @@ class ProjectionDelivery:
             offset >= (self._stored_positions[topic, number] or 0) for topic, number, offset in one.places
         )
 
-    def _apply(self, work: DatabaseTransaction, op: int, n: int, one: PendingOutput) -> None:
-        work.add(effect_of(self._context, op, n, one))
+    def _apply(self, transaction: DatabaseTransaction, op: int, n: int, one: PendingOutput) -> None:
+        transaction.add(effect_of(self._context, op, n, one))
         if self._states is not None and one.output.key is not None:
-            work.change(self._states, one.output.key, one.output.value)
+            transaction.change(self._states, one.output.key, one.output.value)
 
-    def _move_positions(self, work: DatabaseTransaction, output_batch: OutputBatch) -> None:
-        """Move the positions on, never back."""
+    def _move_positions(self, transaction: DatabaseTransaction, output_batch: OutputBatch) -> None:
+        """Move the positions forward, never back."""
         for key, place in output_batch.positions.partitions.items():
             known, (_, following) = self._stored_positions[place], output_batch.claims[key]
             if following > (known or 0):
-                work.advance(self._group, place, known, following)
+                transaction.advance(self._group, place, known, following)

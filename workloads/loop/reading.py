@@ -1,4 +1,4 @@
-"""What a worker reads of the keys that it assigns itself, and how far each of its reads counts."""
+"""The consumer of a worker that assigns itself partitions, and how far each of its reads counts."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -15,7 +15,9 @@ POLL_S = 0.1
 
 
 class InputReader:
-    """A consumer and its positions; what it does stands in the journal. It has a new consumer after a fatal error."""
+    """A consumer and its positions. It records its actions in the journal, and replaces the consumer after a fatal
+    error.
+    """
 
     def __init__(self, client: Client, settings: ConsumerSettings, journal: Journal, process: int) -> None:
         self._client = client
@@ -23,18 +25,18 @@ class InputReader:
         self._journal = journal
         self.process = process
         self.assigned: tuple[TopicPartition, ...] = ()
-        self.read_to: dict[TopicPartition, int] = {}  # behind the reads that count
+        self.read_to: dict[TopicPartition, int] = {}  # the offset after the last read that counts
         self._consumer = self._new_consumer()
 
     def assign_only(self, wanted: Sequence[TopicPartition]) -> bool:
-        """Have these keys and no others; whether that went well."""
+        """Assign exactly these keys. Returns whether that succeeded."""
         if self._consumer_failed or set(wanted) != set(self.assigned):
             self._try_to_move(partial(self._assign, wanted))
         return not self._consumer_failed
 
     def poll(self, txn: int | None = None, at: int | None = None) -> list[ClientRecord]:
-        """Some records. `txn`, `at`: the transaction, and which of its micro-operations this is; outside of one only
-        a poll that gave something is written down.
+        """Poll once. `txn` and `at` name the transaction and its micro-operation. Outside a transaction an empty
+        poll is not recorded.
         """
         call_ns = self._journal.now_ns()
         batch = self._consumer.poll(self._settings.max_records, POLL_S)
@@ -46,26 +48,25 @@ class InputReader:
         return batch
 
     def count(self, batch: Iterable[ClientRecord]) -> None:
-        """These reads count."""
+        """Count these reads."""
         for record in batch:
             self.read_to[record.topic(), record.partition()] = record.offset() + 1
 
     def go_back(self) -> None:
-        """To behind the reads that count."""
+        """Seek back to the end of the reads that count."""
         self._try_to_move(partial(self._go_to, self.assigned))
 
     def change_process(self, process: int) -> None:
-        """Go on as another process, with the same keys."""
+        """Continue under another process number, with the same keys."""
         self.process = process
         self._record_assignment(True, self.assigned)
 
     def unread(self, ends: Mapping[TopicPartition, int]) -> list[TopicPartition]:
-        """The keys that are not read so far. Raises `ClientError`."""
+        """Return the assigned keys that are not read up to `ends`. Raises `ClientError`."""
         read_positions = self._consumer.read_positions()
         return [place for place in self.assigned if read_positions.get(place, 0) < ends[place]]
 
     def close(self) -> None:
-        """Read no more."""
         self._consumer.close()
 
     def _assign(self, wanted: Sequence[TopicPartition]) -> None:
@@ -89,7 +90,7 @@ class InputReader:
             self._journal.write(Assigned(self.process, gained, keys, starts))
 
     def _try_to_move(self, act: Callable[[], None]) -> None:
-        """Move the consumer; one that cannot be moved stands nobody knows where, and there is a new one."""
+        """Move the consumer. If that fails its position is not known, and it will be replaced."""
         try:
             act()
         except ClientError as error:
@@ -101,6 +102,6 @@ class InputReader:
         return self._client.assigned_consumer(self._settings, self._on_error)
 
     def _on_error(self, error: ClientError) -> None:
-        """An error is noted; after a fatal one there is a new consumer."""
+        """Record an error. After a fatal one the consumer will be replaced."""
         self._journal.write(ErrorNoted(error=str(error)))
         self._consumer_failed = self._consumer_failed or error.ends_client

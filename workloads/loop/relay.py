@@ -1,8 +1,8 @@
-"""The relay of an outbox: take rows that are pending, publish them in a transaction, and mark them as done.
+"""The relay of an outbox: take pending rows, publish them in a Kafka transaction, and mark them as done.
 
-The rows are locked from when they are taken until they are marked, in one transaction of the database, and a relay
-passes over what another has locked. Kafka's transaction commits before the database's does: a crash between the two
-publishes the rows again. So each row is published at least once, and whoever takes the records must be idempotent.
+One database transaction locks the rows until they are marked, and a relay skips rows that another relay has
+locked. Kafka's transaction commits before the database's. A crash between the two publishes the rows again. So
+each row is published at least once, and its consumers must be idempotent.
 """
 
 from collections.abc import Sequence
@@ -25,46 +25,40 @@ from workloads.loop.worker import WorkerSettings
 from workloads.model.workload import WorkloadStage
 
 IDLE_S = 0.05
-"""How often a relay that found nothing looks again."""
+"""The pause of a relay that found no rows."""
 MOST_BEYOND = 500
-"""How many rows are taken at once where one relay at a time takes any: so it is never far behind."""
+"""The number of rows to take at once when only one relay takes rows, so that it never lags far behind."""
 NOTHING = BatchOffsets({}, {})
 """A relay commits no offsets."""
 
 
 @dataclass(frozen=True)
 class RowRecord:
-    """A row as a `Record`: its table is its topic, its number is its offset."""
+    """A row as a `ClientRecord`: its table is the topic, and its number is the offset."""
 
     table: str
     row: TableRow
 
     def topic(self) -> str:
-        """Its table."""
         return self.table
 
     def partition(self) -> int:
-        """A table has one."""
         return 0
 
     def offset(self) -> int:
-        """Its number."""
         return self.row.number
 
     def key(self) -> bytes | None:
-        """Its key."""
         return self.row.key
 
     def value(self) -> bytes | None:
-        """Its content."""
         return self.row.content
 
     def headers(self) -> Headers | None:
-        """The name of the attempt that wrote it."""
+        """Return the name of the attempt that wrote the row."""
         return [(VALUE_HEADER, self.row.value.encode())]
 
     def timestamp(self) -> tuple[int, int]:
-        """It has none."""
         return (0, 0)
 
 
@@ -117,11 +111,11 @@ class Relay:
         self._inputs.close()
 
     def turn(self) -> None:
-        """One batch: take, publish, mark."""
+        """Run one batch: take rows, publish them, mark them."""
         self.control.pause_at(WorkerStep.BEFORE_POLL, asked="commit")
         try:
             self._relay()
-        except DatabaseError as error:  # the rows are pending again, or another's
+        except DatabaseError as error:  # the rows are pending again, or another relay has them
             self.journal.write(ErrorNoted(error=str(error)))
             self.control.listen(RETRY_S)
         finally:
@@ -135,7 +129,7 @@ class Relay:
             else self._inputs.take(max_records)
         )
         if not rows:
-            self._inputs.roll_back()  # it holds no transaction open while it waits
+            self._inputs.roll_back()  # keep no transaction open while waiting
             self.control.listen(IDLE_S)
             return
         batch = [RowRecord(self._table, row) for row in rows]
@@ -152,7 +146,7 @@ class Relay:
         if policy.marks_before_send:
             self._mark(rows)
         shares = self.settings.shares
-        preceding = shares.preceding(self.rng, self.stage.notes)
+        preceding = shares.draw_preceding(self.rng, self.stage.notes)
         overruns = intended_end == "commit" and shares.overruns(self.rng)
         output_batch = OutputBatch(outputs, NOTHING, intended_end, preceding, overruns, row_claims)
         outcome = self._sender.transact(self._producer, output_batch)

@@ -1,4 +1,4 @@
-"""The defect `side-effect`: a card is charged inside the transaction, and a transaction does not take that back."""
+"""The defect `side-effect`: a card is charged during the transaction, and an abort does not undo the charge."""
 
 from harness.databases.interface import DatabaseError
 from harness.model.vocabulary import Outcome
@@ -11,7 +11,7 @@ OUTPUT_NAME = "charge"
 
 
 class SideEffects:
-    """Writes a row for each input into a table of a store, at once."""
+    """Writes a row for each input into a table of a database, immediately."""
 
     def __init__(self, context: WorkerContext, table: str) -> None:
         self._context = context
@@ -19,7 +19,7 @@ class SideEffects:
         self._table = table
 
     def write(self, output_batch: OutputBatch) -> None:
-        """Charge for every input of the parcel, once in it."""
+        """Charge once for every input of the batch."""
         context, inputs = self._context, {}
         for one in output_batch.outputs:
             for record, place in zip(one.sources, one.places, strict=True):

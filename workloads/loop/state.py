@@ -1,8 +1,8 @@
-"""The state of a stage that keeps sums: restored from the topic that it writes, changed with each transaction.
+"""The sums of a stage: restored from the topic that the stage writes, and changed with each transaction.
 
-A worker holds the sums of the keys in its partitions, in memory alone. Whoever takes a partition over reads the
-sums' own topic, committed records alone, to where its log ended at that moment: also beyond a transaction that a
-dead worker left open, for records of a later owner may stand above it.
+A worker keeps the sums of the keys in its partitions in memory only. A new owner of a partition reads the
+committed records of the topic of sums, up to the end of its log at that moment. It also reads past a transaction
+that a dead worker left open, because records of a later owner can be above it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,7 +15,7 @@ from workloads.loop.delivery import PendingOutput
 from workloads.model.workload import Aggregate, Output
 
 RESTORE_TIMEOUT_S = 45.0
-"""Longer than a transaction may stay open."""
+"""Longer than a transaction can stay open."""
 OUTPUT_NAME = "sum"
 
 
@@ -34,14 +34,14 @@ class KeySums:
         self._changed: dict[TopicPartition, dict[bytes, int]] = {}
 
     def restore(self, place: TopicPartition) -> None:
-        """Have the sums of the keys of an input partition, which stand in the same partition of the sums' topic.
+        """Restore the sums of the keys of an input partition, from the same partition of the topic of sums.
 
         Raises `ClientError`.
         """
         sums: dict[bytes, int] = {}
-        kept = (self._aggregate.topic, place[1])
+        sums_partition = (self._aggregate.topic, place[1])
         for record in self._client.read_partition(
-            self._bootstrap, self._name, kept, self._isolation, RESTORE_TIMEOUT_S
+            self._bootstrap, self._name, sums_partition, self._isolation, RESTORE_TIMEOUT_S
         ):
             total = self._aggregate.state(as_input(record))
             key = record.key()
@@ -50,7 +50,7 @@ class KeySums:
         self._sums[place] = sums
 
     def forget(self, place: TopicPartition) -> None:
-        """A partition is another's now."""
+        """Drop the sums of a partition that the worker has lost."""
         self._sums.pop(place, None)
 
     def are_restored(self, places: Iterable[TopicPartition]) -> bool:
@@ -58,7 +58,7 @@ class KeySums:
         return all(place in self._sums for place in places)
 
     def plan(self, batch: Sequence[ClientRecord]) -> list[PendingOutput]:
-        """A new sum for each key that these inputs change."""
+        """Return an output with the new sum for each key that these inputs change."""
         self._changed = {}
         sources: dict[tuple[TopicPartition, bytes], list[ClientRecord]] = {}
         for record in batch:
@@ -78,7 +78,9 @@ class KeySums:
         ]
 
     def apply_outcome(self, outcome: Outcome) -> None:
-        """Keep what a transaction has changed, or drop it; raises `ClientError` where it has to be read again."""
+        """Keep the changes of a transaction, drop them, or restore the sums if the outcome is info. Raises
+        `ClientError`.
+        """
         changed, self._changed = self._changed, {}
         for place, sums in changed.items():
             if outcome is Outcome.OK:

@@ -18,7 +18,7 @@ from workloads.model.workload import Output, pinned_id
 
 
 class TransactionSender:
-    """Puts batches into transactions of a producer. The policy makes it wrong on purpose."""
+    """Delivers batches in transactions. A defect in the policy makes it wrong."""
 
     def __init__(self, context: WorkerContext) -> None:
         self._context = context
@@ -32,7 +32,7 @@ class TransactionSender:
         self._side_effects = SideEffects(context, table) if table is not None else None
 
     def producer(self, transactional_id: str) -> TransactionalProducer:
-        """A producer that has this id."""
+        """Return a new producer with this transactional id."""
         context = self._context
         return TransactionalProducer(
             context.client,
@@ -44,10 +44,10 @@ class TransactionSender:
         )
 
     def transact(self, producer: TransactionalProducer, output_batch: OutputBatch) -> Outcome:
-        """Send the outputs and the offsets in one transaction, and end it as asked."""
+        """Send the outputs and the offsets in one transaction, and end it as intended."""
         context = self._context
         producer.open(context.process)
-        if not producer.usable:  # told to stop before there was one: nothing was done
+        if not producer.usable:  # told to stop before initialisation succeeded, so nothing was done
             return Outcome.FAIL
         if context.policy.offsets == "before-transaction":
             commit_offsets(context, output_batch.positions)
@@ -106,7 +106,7 @@ class TransactionSender:
         return (self._outsider or self._context.consumer).membership()
 
     def _send_preceding(self, producer: TransactionalProducer, output_batch: OutputBatch) -> None:
-        """Commit a transaction with nothing in it, or with offsets or an output alone. It claims no input."""
+        """Commit an extra transaction: empty, with offsets only, or with one output only. It claims no input."""
         context, offsets = self._context, output_batch.preceding == ExtraContents.OFFSETS
         outputs = (
             [output_without_input(context, context.notes)]
@@ -114,9 +114,16 @@ class TransactionSender:
             else []
         )
         alone = replace(output_batch, outputs=outputs)
-        op, own = context.journal.number(), producer.transactional_id
+        op, transactional_id = context.journal.number(), producer.transactional_id
         context.journal.write(
-            Invoked("txn", context.process, op, asked="commit", transactional_id=own, sends=alone.as_sends())
+            Invoked(
+                "txn",
+                context.process,
+                op,
+                asked="commit",
+                transactional_id=transactional_id,
+                sends=alone.as_sends(),
+            )
         )
         with producer.transaction(op, context.process, len(outputs)) as txn:
             txn.begin()
@@ -136,7 +143,7 @@ class TransactionSender:
 
 
 class PerWorkerTransactions:
-    """A `Deliverer`: one producer for each worker, whose transactional id outlives it."""
+    """A `Deliverer` with one producer for each worker. Its transactional id stays the same after a restart."""
 
     def __init__(self, context: WorkerContext, transactional_id: str) -> None:
         self._context = context
@@ -148,38 +155,36 @@ class PerWorkerTransactions:
         self._producer.open(self._context.process)
 
     def partitions_changed(self, gained: bool, places: Sequence[TopicPartition]) -> None:
-        """The producer is the same for every partition."""
+        pass  # the producer is the same for every partition
 
     def split(self, output_batch: OutputBatch) -> Sequence[OutputBatch]:
-        """One transaction for all of it."""
         return (output_batch,)
 
     def deliver(self, output_batch: OutputBatch) -> Outcome:
-        """One transaction."""
         return self._sender.transact(self._producer, output_batch)
 
 
 class PerPartitionTransactions:
-    """A `Deliverer`: one producer for each input partition, which a worker has as long as it has the partition.
+    """A `Deliverer` with one producer for each input partition. A worker has it while it owns the partition.
 
-    It is how exactly-once was done before KIP-447: the partition's next owner takes its transactional id, and so
-    fences the last one, whatever the group knows.
+    This is how exactly-once worked before KIP-447: the next owner of a partition uses the same transactional id
+    and so fences the last owner, without the help of the group.
     """
 
     def __init__(self, context: WorkerContext, suffix: str = "") -> None:
         self._context = context
-        self._suffix = suffix  # of each transactional id
+        self._suffix = suffix  # appended to each transactional id
         self._sender = TransactionSender(context)
         self._producers: dict[TopicPartition, TransactionalProducer] = {}
         self._reusable: list[
             TransactionalProducer
-        ] = []  # of partitions that went away; a right worker keeps none
+        ] = []  # producers of lost partitions; always empty without the defect `wrong-pin`
 
     def open(self) -> None:
-        """There is nothing to open before the first partition comes."""
+        pass  # a producer is created when a partition is gained
 
     def partitions_changed(self, gained: bool, places: Sequence[TopicPartition]) -> None:
-        """Have a producer for each partition that comes, and give up that of each that goes."""
+        """Create a producer for each gained partition, and close that of each lost one."""
         for place in places:
             if gained and self._reusable:
                 self._producers[place] = self._reusable.pop()
@@ -192,11 +197,11 @@ class PerPartitionTransactions:
                     producer.close()
 
     def split(self, output_batch: OutputBatch) -> Sequence[OutputBatch]:
-        """One transaction for each input partition."""
+        """Return one batch for each input partition."""
         return output_batch.by_partition()
 
     def deliver(self, output_batch: OutputBatch) -> Outcome:
-        """A transaction of the partition's own producer."""
+        """Deliver with the producer of the partition."""
         (place,) = output_batch.positions.partitions.values()
         return self._sender.transact(self._producer_of(place), output_batch)
 

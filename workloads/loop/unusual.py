@@ -1,4 +1,6 @@
-"""Transactions that are legal and seldom: with nothing in them, with offsets or outputs alone, and held too long."""
+"""Unusual but legal transactions: empty ones, ones with offsets or outputs only, and ones that outlive their
+time-out.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,29 +16,33 @@ from workloads.loop.delivery import OutputBatch, PendingOutput, WorkerContext
 from workloads.model.workload import Output
 
 NOTE = "note"
-"""The output name of an output that comes of no input."""
+"""The output name of an output without an input."""
 LATE_S = 20.0
-"""How long after its time-out a transaction is waited for to be aborted: the coordinator looks now and then."""
+"""How long to wait for an abort after the time-out. The coordinator looks for late transactions only from time to
+time.
+"""
 ASK_S = 5.0
 
 
 class ExtraContents(StrEnum):
-    """What is in a transaction that is committed beside those of the inputs."""
+    """The contents of an extra transaction that is committed before that of a batch."""
 
     NOTHING = "nothing"
-    OFFSETS = "offsets"  # those that the group has, once more
-    OUTPUTS = "outputs"  # of no input
+    OFFSETS = "offsets"  # the group's current offsets again
+    OUTPUTS = "outputs"  # an output without an input
 
 
 @dataclass(frozen=True)
 class UnusualShares:
-    """How often a batch is accompanied, or delivered, by an unusual transaction."""
+    """The shares of batches that follow an extra transaction, or whose transaction outlives its time-out."""
 
     empty: float = 0.0
     overrun: float = 0.0
 
-    def preceding(self, rng: Random, notes: str | None) -> ExtraContents | None:
-        """What is committed before a batch. `notes`: the topic for outputs of no input, if there is one."""
+    def draw_preceding(self, rng: Random, notes: str | None) -> ExtraContents | None:
+        """Draw the extra transaction to commit before a batch, or None. `notes` is the topic for outputs without
+        an input, if any.
+        """
         if not self.empty or rng.random() >= self.empty:
             return None
         return rng.choice(
@@ -44,17 +50,17 @@ class UnusualShares:
         )
 
     def overruns(self, rng: Random) -> bool:
-        """Whether the transaction of a batch is held until it has outlived its time-out."""
+        """Draw whether the transaction of a batch is held until its time-out has passed."""
         return bool(self.overrun) and rng.random() < self.overrun
 
 
 def output_without_input(context: WorkerContext, topic: str) -> PendingOutput:
-    """An output that comes of no input."""
+    """Return an output without an input."""
     return PendingOutput((), Output(topic, NOTE, context.journal.name.encode(), b"still here"))
 
 
 def first_offsets(output_batch: OutputBatch, metadata: str) -> Sequence[StartPosition]:
-    """The offsets at which a batch begins: the group has them already."""
+    """Return the offsets at which the batch begins. The group has committed them already."""
     return [
         StartPosition(one.topic, one.partition, one.offset, metadata)
         for one in output_batch.positions.first_positions
@@ -63,15 +69,15 @@ def first_offsets(output_batch: OutputBatch, metadata: str) -> Sequence[StartPos
 
 
 def hold_until_aborted(context: WorkerContext, txn: Transaction, output_batch: OutputBatch) -> None:
-    """Do nothing until the coordinator has aborted the transaction for its time-out, or the run says stop.
+    """Wait until the coordinator has aborted the transaction because of its time-out, or until told to stop.
 
-    The abort shows where the last stable offset passes a record of the transaction. One without an acknowledged
-    record is not held.
+    The abort is visible when the last stable offset passes a record of the transaction. A transaction without an
+    acknowledged record is not held.
     """
-    placed = _acknowledged_place(txn, output_batch)
-    if placed is None:
+    place = _acknowledged_place(txn, output_batch)
+    if place is None:
         return
-    topic, partition, offset = placed
+    topic, partition, offset = place
     bound_s = context.txn_timeout_ms / 1000 + LATE_S
     try:
         with context.client.last_stable_offset(
@@ -83,14 +89,17 @@ def hold_until_aborted(context: WorkerContext, txn: Transaction, output_batch: O
                 return context.control.stopping or stable(ASK_S) > offset
 
             wait_for(
-                aborted, f"the abort of what stands at {topic}/{partition} {offset}", bound_s, every_s=0.2
+                aborted,
+                f"the abort of the transaction with the record {topic}/{partition} @ {offset}",
+                bound_s,
+                every_s=0.2,
             )
-    except (ClientError, WaitTimeout) as error:  # it goes on all the same, and meets what it meets
+    except (ClientError, WaitTimeout) as error:  # continue all the same: the commit will show the outcome
         context.journal.write(ErrorNoted(op=txn.op, error=str(error)))
 
 
 def _acknowledged_place(txn: Transaction, output_batch: OutputBatch) -> tuple[str, int, int] | None:
-    """The place of a record of the transaction, if one is known."""
+    """Return the place of an acknowledged record of the transaction, or None."""
     for one, ack in zip(output_batch.outputs, txn.acks, strict=True):
         partition, offset = ack or (-1, None)
         if partition >= 0 and offset is not None:

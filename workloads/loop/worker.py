@@ -1,8 +1,7 @@
-"""The consume-transform-produce loop: poll a batch, transform it, have it delivered, and rewind where that failed.
+"""The consume-transform-produce loop: poll a batch, transform it, deliver it, and rewind after a failure.
 
-It is the loop that Kafka's documentation asks for: after a failure the consumer goes back to where the group's
-offsets stand, and after an outcome that nobody can say it asks the group for them. A `Policy` makes it wrong on
-purpose.
+It is the loop that Kafka's documentation recommends. After a failure the consumer seeks back to the group's
+committed offsets. After an outcome of info it asks the group for them. A defect in the `Policy` makes it wrong.
 """
 
 from collections.abc import Callable, Sequence
@@ -45,23 +44,23 @@ from workloads.model.workload import WorkloadStage
 
 @dataclass(frozen=True)
 class WorkerSettings:
-    """What one worker is told at its start."""
+    """The settings of one worker."""
 
     bootstrap: str
-    group: str | None  # None: its stage has none
-    transactional_id: str | None  # it outlives a restart; None: the worker has no transactions
+    group: str | None  # None: its stage has no group
+    transactional_id: str | None  # stays the same after a restart; None: the worker uses no transactions
     process: int
     txn_size: int
     abort_share: float
     seed: int
     policy: Policy
     delivery: Delivery = Delivery.TRANSACTIONS
-    place: int = 0  # which stage of the workload it is, from 0
+    place: int = 0  # position of its stage in the workload, from 0
     partitions: int = 0  # of each topic
     compression: str = "none"
-    largest_bytes: int | None = None  # of a record; None: the client's own limit
+    largest_bytes: int | None = None  # the largest record; None: the client's default limit
     txn_timeout_ms: int = TRANSACTION_TIMEOUT_MS
-    shares: UnusualShares = field(default_factory=UnusualShares)  # of unusual transactions
+    shares: UnusualShares = field(default_factory=UnusualShares)  # shares of unusual transactions
     group_settings: GroupSettings = DEFAULT_GROUP
 
 
@@ -126,18 +125,16 @@ class Worker:
         self.context.consumer.close()
 
     def turn(self) -> None:
-        """One batch: poll, transform, deliver."""
+        """Run one batch: poll, transform, deliver."""
         self.control.pause_at(WorkerStep.BEFORE_POLL, asked="commit")
         call_ns = self.journal.now_ns()
         batch = self.context.consumer.poll(self.settings.txn_size, 0.2)
-        if (
-            self._consumer_failed
-        ):  # what it gave belongs to nobody: the next consumer begins where the group stands
+        if self._consumer_failed:  # drop the batch: the next consumer starts at the committed offsets
             self._renew_consumer()
             return
         positions = BatchOffsets.of(batch)
         if not batch or (self.sums is not None and not self.sums.are_restored(positions.partitions.values())):
-            return  # without its sums only where it was told to stop while it restored them
+            return  # sums are missing only if the worker was told to stop while it restored them
         self._record_poll(call_ns, batch)
         intended_end = "abort" if self.rng.random() < self.settings.abort_share else "commit"
         self.control.pause_at(WorkerStep.AFTER_POLL, asked=intended_end, claims=positions.claims)
@@ -145,16 +142,16 @@ class Worker:
         self.control.pause_at(WorkerStep.AFTER_TRANSFORM, asked=intended_end, claims=positions.claims)
         for output_batch in self.deliverer.split(self._output_batch(outputs, positions, intended_end)):
             outcome = self.deliverer.deliver(output_batch)
-            self._after_transaction(
+            self._after_delivery(
                 outcome, intended_end, output_batch.positions, output_batch.positions.count(batch)
             )
 
     def _output_batch(
         self, outputs: Sequence[PendingOutput], positions: BatchOffsets, intended_end: str
     ) -> OutputBatch:
-        """The batch, and what it draws of unusual transactions."""
+        """Make the batch, and draw which unusual transactions go with it."""
         shares = self.settings.shares
-        preceding = shares.preceding(self.rng, self.stage.notes)
+        preceding = shares.draw_preceding(self.rng, self.stage.notes)
         return OutputBatch(
             outputs,
             positions,
@@ -164,7 +161,7 @@ class Worker:
         )
 
     def _plan(self, batch: Sequence[ClientRecord]) -> list[PendingOutput]:
-        """What these inputs lead to."""
+        """Return the outputs of these inputs."""
         if self.sums is not None:
             return self.sums.plan(batch)
         return [
@@ -193,20 +190,20 @@ class Worker:
             case Delivery.IDEMPOTENT | Delivery.AT_LEAST_ONCE as delivery:
                 return SendThenCommit(self.context, idempotent=delivery is Delivery.IDEMPOTENT)
             case Delivery.MIXED | Delivery.RELAYED as other:
-                raise ValueError(f"a worker of its own delivers {other}")
+                raise ValueError(f"{other} is delivered by another class of workers")
 
     def _transactional_id(self) -> str:
         own_id = self.settings.transactional_id
         if own_id is None:
             return f"{self.journal.name}-{self.rng.getrandbits(64):x}"
-        if not self.settings.policy.stable_id:  # still the run's own, on a cluster that others use
+        if not self.settings.policy.stable_id:  # it still begins with the run's tag
             return f"{own_id}.{self.journal.name.rpartition('.')[2]}-{self.rng.getrandbits(64):x}"
         return own_id
 
-    def _after_transaction(
+    def _after_delivery(
         self, outcome: Outcome, intended_end: str, positions: BatchOffsets, inputs: int
     ) -> None:
-        """Count, and put the consumer where the group's offsets now stand."""
+        """Count the outcome, and move the consumer to the group's offsets after a failure."""
         self.counts.end(outcome, intended_end, inputs)
         if outcome is Outcome.INFO:
             self.context.process += PROCESS_STRIDE
@@ -229,20 +226,23 @@ class Worker:
         return context.client.consumer(context.consumer_settings, self.stage.reads, self, self._on_error)
 
     def _renew_consumer(self) -> None:
-        """Have another in the place of one that is of no more use. A worker that was replaced has none: as a static
-        member it would take the place of its own replacement.
+        """Replace a consumer that failed. A replaced worker creates none: as a static member it would fence its
+        own replacement.
         """
         if not self.control.replaced:
             self.context.consumer.close()
             self.context.consumer = self._new_consumer()
 
     def on_assigned(self, places: Sequence[TopicPartition]) -> Sequence[StartPosition]:
-        """Partitions have come: each begins where the group stands, once all that is committed there is decided.
+        """Return the committed offset of each gained partition, once pending transactional offsets are decided.
 
-        librdkafka would begin at the beginning of a partition whose offset a transaction still holds (the broker says
-        UNSTABLE_OFFSET_COMMIT), if it is assigned again while it asks: so the worker asks itself, and tells it.
+        If librdkafka is assigned a partition while it asks for an offset that a transaction still holds
+        (UNSTABLE_OFFSET_COMMIT), it starts at the beginning of the partition. So the worker asks itself and passes
+        the offsets.
         """
-        self.deliverer.partitions_changed(True, places)  # a pinned producer ends what the last owner had open
+        self.deliverer.partitions_changed(
+            True, places
+        )  # a producer per partition ends the open transaction of the last owner
         if self.sums is not None:
             for place in places:
                 self._retry_until_done(partial(self.sums.restore, place))
@@ -253,7 +253,7 @@ class Worker:
         return starts
 
     def on_revoked(self, places: Sequence[TopicPartition]) -> None:
-        """Partitions were taken away."""
+        """Handle lost partitions."""
         keys = [partition_key(*place) for place in places]
         self.journal.write(Assigned(self.context.process, False, keys))
         self.deliverer.partitions_changed(False, places)
@@ -262,7 +262,7 @@ class Worker:
                 self.sums.forget(place)
 
     def _starts(self, places: Sequence[TopicPartition]) -> list[StartPosition]:
-        """Where the group stands; nowhere, if the consumer is of no more use or the run says stop."""
+        """Return the committed offsets; an empty list if the consumer failed or the run says stop."""
         while not self.control.stopping and not self._consumer_failed:
             try:
                 return self.context.consumer.committed(places, COMMITTED_TIMEOUT_S)
@@ -272,7 +272,7 @@ class Worker:
         return []
 
     def _retry_until_done(self, act: Callable[[], None]) -> None:
-        """Until it succeeds, or the run says stop."""
+        """Call `act` until it succeeds or the run says stop."""
         while not self.control.stopping:
             self.control.listen()
             try:
@@ -288,7 +288,7 @@ class Worker:
         self.journal.write(Polled(self.context.process, op, call_ns, BatchOffsets.delivered_records(batch)))
 
     def _on_error(self, error: ClientError) -> None:
-        """A consumer's error is noted; after a fatal one there is a new consumer."""
+        """Record a consumer's error. After a fatal one the consumer will be replaced."""
         self.journal.write(ErrorNoted(error=str(error)))
         self._consumer_failed = self._consumer_failed or error.meaning in (
             ErrorMeaning.FATAL,

@@ -179,7 +179,7 @@ def test_the_relay_promises_less_than_the_pipeline_and_leaves_no_row() -> None:
         (lambda relay, consumer: (relay, replace(consumer, delivery=None)), "can repeat its outputs"),
         (
             lambda relay, consumer: (relay, replace(consumer, reads=("fed",))),
-            "stages must write all it reads",
+            "every topic that it reads must be written by a stage",
         ),
         (
             lambda relay, consumer: (replace(relay, guarantee=Guarantee.AT_MOST_ONCE), consumer),
@@ -195,5 +195,5 @@ def test_a_stage_promises_what_can_be_judged(
 
 
 def test_by_which_key_a_store_is_written_once_is_said_of_a_stage() -> None:
-    with pytest.raises(ValueError, match="say store-by-key of the stage"):
+    with pytest.raises(ValueError, match="set the delivery store-by-key on one stage, not on the workload"):
         replace(OUTBOX_WORKLOAD, delivery=Delivery.KEYED)

@@ -179,9 +179,12 @@ def test_unusual_transactions_claim_no_input_and_stand_before_those_of_the_batch
 
 def test_without_a_topic_for_notes_there_is_no_output_that_comes_of_no_input() -> None:
     rng, shares = Random(1), UnusualShares(empty=1.0)
-    assert {shares.preceding(rng, None) for _ in range(50)} == {ExtraContents.NOTHING, ExtraContents.OFFSETS}
-    assert {shares.preceding(rng, "notes") for _ in range(50)} == set(ExtraContents)
-    assert UnusualShares().preceding(rng, "notes") is None and not UnusualShares().overruns(rng)
+    assert {shares.draw_preceding(rng, None) for _ in range(50)} == {
+        ExtraContents.NOTHING,
+        ExtraContents.OFFSETS,
+    }
+    assert {shares.draw_preceding(rng, "notes") for _ in range(50)} == set(ExtraContents)
+    assert UnusualShares().draw_preceding(rng, "notes") is None and not UnusualShares().overruns(rng)
 
 
 def test_what_fails_beside_a_batch_takes_nothing_from_it(tmp_path: Path) -> None:
