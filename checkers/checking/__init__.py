@@ -1,1 +1,1 @@
-"""From tables to judgements: running the checks, whether the evidence is complete, and examples."""
+"""Run the checkers over evidence, and say what the evidence lacks."""

@@ -1,4 +1,4 @@
-"""One job for many, and an answer for each all the same: where the job fails, they are judged in parts."""
+"""Check many runs in one Spark job. If the job fails, split the batch to isolate the bad run."""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -12,44 +12,53 @@ log = logging.getLogger(__name__)
 
 
 class NumberedRun(Protocol):
-    """What is judged: a run, as the tables have it."""
+    """A run or a history to check."""
 
     @property
     def run(self) -> int:
-        """Its number."""
+        """Its number in the tables."""
         ...
 
 
-AskedT = TypeVar("AskedT", bound=NumberedRun)
+RunT = TypeVar("RunT", bound=NumberedRun)
 Answer = CheckResult | FencepostError
 
 
 @dataclass(frozen=True)
 class BatchResults:
-    """What one job brought home."""
+    """The results of one job."""
 
     by_run: Mapping[int, Answer]
-    crashed: bool  # a check crashed, and nobody knows on whose account
+    crashed: bool  # a check crashed, and it is not known which run caused it
 
 
 def check_in_parts(
-    asked: Sequence[AskedT], judge: Callable[[Sequence[AskedT]], BatchResults]
+    runs: Sequence[RunT], check: Callable[[Sequence[RunT]], BatchResults]
 ) -> dict[int, Answer]:
-    """By number, what `judge` says; one on which the job fails spoils no other: it alone has the error.
+    """Check the runs in one job. If the job fails or a check crashes, check each half in a job of its own.
 
-    They are halved until the failure stands alone, so one bad one among hundreds costs a few jobs more.
+    One bad run among hundreds costs a few jobs more, and only it gets an error.
+
+    Args:
+        check: checks runs in one job
+
+    Returns:
+        By run number, the result or the error of that run.
+
+    Raises:
+        EnvironmentFailure: Spark is gone.
     """
     try:
-        answers = judge(asked)
+        results = check(runs)
     except EnvironmentFailure:
-        raise  # Spark is gone: nothing more can be asked of it
+        raise  # Spark is gone, so a smaller job would fail too
     except FencepostError as error:
-        if len(asked) == 1:
-            return {asked[0].run: error}
-        log.warning("%s; they are judged in parts", error)
+        if len(runs) == 1:
+            return {runs[0].run: error}
+        log.warning("%s; checking the runs in smaller batches", error)
     else:
-        if not answers.crashed or len(asked) == 1:
-            return dict(answers.by_run)
-        log.warning("a check crashed on one of %d, which are judged in parts", len(asked))
-    half = len(asked) // 2
-    return {**check_in_parts(asked[:half], judge), **check_in_parts(asked[half:], judge)}
+        if not results.crashed or len(runs) == 1:
+            return dict(results.by_run)
+        log.warning("a check crashed on one of %d runs; checking them in smaller batches", len(runs))
+    half = len(runs) // 2
+    return {**check_in_parts(runs[:half], check), **check_in_parts(runs[half:], check)}

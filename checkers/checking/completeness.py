@@ -1,8 +1,8 @@
-"""Whether the evidence is whole: nothing checked is nothing known.
+"""Find what is missing from the evidence of a run, so that the run cannot be valid.
 
-The tables are held against what the run had promised to leave, and against each other: what one says cannot be
-empty, short or missing in another. What is found is told in a sentence and makes a run unknown (`broken`), and
-where a table is not whole, nothing is accused on the strength of something not being there.
+The tables are compared with what the run promised to record, and with each other: what one table mentions cannot be
+empty, short or missing in another. Each gap is a reason in words that makes the run unknown (`broken`). If a table has
+a gap, findings that rest on something being absent from it do not count.
 """
 
 from collections import Counter
@@ -33,17 +33,21 @@ def missing_needs(
     free_stages: Collection[str] = (),
     refused_logs: Mapping[str, str] | None = None,
 ) -> dict[str, Reason]:
-    """The keys of NEEDS that this run has not, each with its reason. `healed`: its last heal is known;
-    `transactions`: its stages write in transactions; `offsets_within`: and move their groups' offsets in them;
-    `free_stages`: those whose inputs have to lead to nothing; `refused_logs`: by internal topic, what the cluster said
-    where it did not give its log.
+    """Return the keys of `NEEDS` that this run does not have, each with its reason.
+
+    Args:
+        healed: it is known when the last fault was healed
+        transactions: the stages write in transactions
+        offsets_within: the stages commit their groups' offsets in these transactions
+        free_stages: stages whose inputs need not lead to anything
+        refused_logs: by internal topic, what the cluster answered when it did not give the log
     """
-    bound = [stage for stage in facts.stages if stage["stage"] not in free_stages]
+    stages_with_outputs = [stage for stage in facts.stages if stage["stage"] not in free_stages]
     unjournaled = [stage for stage in facts.stages if stage.get("journaled") is False]
     has = {
         "journals": not unjournaled,
         "joined": not unjournaled or bool(facts.numbers["expected"]),
-        "inputs": bool(bound) or not facts.stages,
+        "inputs": bool(stages_with_outputs) or not facts.stages,
         "log": any(facts.logs(None)),
         "offsets": any(facts.logs(OFFSETS_TOPIC)),
         "offsets-within": bool(facts.numbers["within"]),
@@ -53,63 +57,67 @@ def missing_needs(
             (stage.get("group") is not None and stage not in unjournaled)
             or stage.get("positions") == OffsetTracking.EACH.value
             or (stage in unjournaled and (stage.get("group") is None or any(facts.logs(OFFSETS_TOPIC))))
-            for stage in bound
+            for stage in stages_with_outputs
         ),
         "healed": healed,
         "expected": bool(facts.numbers["expected"]),
         "order": any(stage.get("ordered") for stage in facts.stages),
         "aggregate": bool(facts.numbers["sums"]),
     }
-    missing = {need: NEEDS[need] for need, there in has.items() if not there}
+    lacking = {need: NEEDS[need] for need, there in has.items() if not there}
     for need, topic in (("offsets", OFFSETS_TOPIC), ("transactions", TRANSACTIONS_TOPIC)):
-        if need in missing and (words := (refused_logs or {}).get(topic)):
-            missing[need] = refused_log(topic, words)
-            if need == "offsets" and "offsets-within" in missing:
-                missing["offsets-within"] = missing[need]  # nobody could see where they were committed
+        if need in lacking and (words := (refused_logs or {}).get(topic)):
+            lacking[need] = refused_log(topic, words)
+            if need == "offsets" and "offsets-within" in lacking:
+                # Without the log it is not known how offsets were committed.
+                lacking["offsets-within"] = lacking[need]
     if not offsets_within:
-        missing |= dict.fromkeys(missing.keys() & {"offsets-within"}, NO_OFFSETS_WITHIN)
+        lacking |= dict.fromkeys(lacking.keys() & {"offsets-within"}, NO_OFFSETS_WITHIN)
     if unjournaled and has["aggregate"]:
-        missing |= dict.fromkeys(missing.keys() & {"joined", "expected"}, ONLY_LAST_RECORDS)
+        lacking |= dict.fromkeys(lacking.keys() & {"joined", "expected"}, ONLY_LAST_RECORDS)
     if not transactions:
-        missing |= dict.fromkeys(missing.keys() & TRANSACTION_NEEDS, NO_TRANSACTIONS)
-    return missing
+        lacking |= dict.fromkeys(lacking.keys() & TRANSACTION_NEEDS, NO_TRANSACTIONS)
+    return lacking
 
 
 def find_missing_evidence(facts: EvidenceCounts, run: StoredRun) -> MissingEvidence:
-    """Hold one run's tables against its promises, and against each other."""
-    found = MissingEvidence()
-    promises = run.promises or _usual(facts)
-    given = [topic for topic in promises.internal_logs if topic not in run.refused_logs]
-    for topic in (None, *given) if run.had_log else ():
+    """Compare one run's tables with its promises, and with each other."""
+    missing = MissingEvidence()
+    promises = run.promises or _default_promises(facts)
+    promised = [topic for topic in promises.internal_logs if topic not in run.refused_logs]
+    for topic in (None, *promised) if run.had_log else ():
         if not (run.has_log and facts.logs(topic)):
             name = topic or "the pipeline's topics"
-            found.add(
-                f"log of {name}", f"the run had the logs of {name}, and they are gone", "batches", "replicas"
+            missing.add(
+                f"log of {name}",
+                f"the run stored the logs of {name}, and they are missing",
+                "batches",
+                "replicas",
             )
-    _journals(facts, found)
-    if not facts.stages and (run.blind or run.unjournaled or facts.have(Role.WORKER)):
-        found.add("stages", "the table stages is empty, though workers ran", "stages")
-    _final_reads(facts, found)
-    _expectations(facts, found)
-    _nothing_done(facts, promises, found)
+    _journals(facts, missing)
+    if not facts.stages and (run.blind or run.unjournaled or facts.has_journal_of(Role.WORKER)):
+        missing.add("stages", "the table stages is empty, though workers ran", "stages")
+    _final_reads(facts, missing)
+    _expectations(facts, missing)
+    _nothing_done(facts, promises, missing)
     if not run.journaled:
-        check_custom_pipeline(facts, run, found)
-    _progress(facts, run, promises, found)
-    _contradictions(facts, found)
+        check_custom_pipeline(facts, run, missing)
+    _progress(facts, run, promises, missing)
+    _contradictions(facts, missing)
     for tp, row in sorted(facts.partitions.items()):
-        _edges(facts.name(tp), row, found)
+        _edges(facts.name(tp), row, missing)
     if run.has_log:
-        _logs(facts, run, promises, found)
-        _offsets_within(facts, promises, found)
-        check_internal_logs(facts, run, found)
-        check_transaction_log(facts, promises, found)
+        _logs(facts, run, promises, missing)
+        _offsets_within(facts, promises, missing)
+        check_internal_logs(facts, run, missing)
+        check_transaction_log(facts, promises, missing)
         if promises.replicas:
-            check_replicas(facts, found)
-    return found
+            check_replicas(facts, missing)
+    return missing
 
 
-def _usual(facts: EvidenceCounts) -> Promises:
-    """Return the promises that a run with unknown promises is held against.
+def _default_promises(facts: EvidenceCounts) -> Promises:
+    """Return the promises that are assumed if a run's promises are not known.
 
     All stages keep journals, and the segment files of all replicas were read.
     """
@@ -117,9 +125,9 @@ def _usual(facts: EvidenceCounts) -> Promises:
     return Promises(journaled=tuple(stages), witness=SEGMENTS, internal_logs=INTERNAL_TOPICS, replicas=True)
 
 
-def _journals(facts: EvidenceCounts, found: MissingEvidence) -> None:
+def _journals(facts: EvidenceCounts, missing: MissingEvidence) -> None:
     if not facts.journals and (facts.numbers["ops"] or facts.numbers["sent"]):
-        found.add(
+        missing.add(
             "journals",
             "the table journals is empty, though operations are recorded",
             "journals",
@@ -129,11 +137,11 @@ def _journals(facts: EvidenceCounts, found: MissingEvidence) -> None:
     for row in facts.journals:
         name = f"journal {row['journal']}"
         if row["missing_lines"]:
-            found.add(
+            missing.add(
                 name, f"{name} lacks {plural(row['missing_lines'], 'line')}", "sends", "ops", "journals"
             )
         elif not row["unbroken"]:
-            found.add(
+            missing.add(
                 name,
                 f"{name} had {row['ops']} operations, and the table ops has {row['counted']}",
                 "sends",
@@ -141,19 +149,19 @@ def _journals(facts: EvidenceCounts, found: MissingEvidence) -> None:
                 "journals",
             )
         elif row["role"] != Role.WORKER.value and not row["ended"]:
-            # A worker may be killed, and another goes on; these have nobody in their place.
-            found.add(name, f"{name} breaks off: its {row['role']} did not come to its end")
+            # A killed worker is replaced by another one. A feeder, observer or final reader is not.
+            missing.add(name, f"{name} ends early: its {row['role']} did not finish")
     for journal in facts.numbers["unknown_journals"] or ():
-        found.add(
+        missing.add(
             f"journal {journal}",
-            f"records bear the name of journal {journal}, of which nothing is here",
+            f"records have values of journal {journal}, which is not stored",
             "sends",
             "ops",
         )
     for journal in facts.numbers["cut_journals"] or ():
-        found.add(
+        missing.add(
             f"end of journal {journal}",
-            f"journal {journal} has no end, and records name operations after its last line: lines of it are gone",
+            f"journal {journal} has no end, and records name operations after its last line: lines of it are missing",
             "sends",
             "ops",
         )
@@ -163,22 +171,22 @@ def _journals(facts: EvidenceCounts, found: MissingEvidence) -> None:
             words = (
                 f"the table {table} holds {plural(facts.numbers[count], 'row')}, and the journals had {had}"
             )
-            found.add(f"rows of {table}", words, table, "journals")
+            missing.add(f"rows of {table}", words, table, "journals")
     if not facts.numbers["sent"] and facts.numbers["values"]:
-        found.add("sends", "the table sends is empty, though records were found", "sends")
+        missing.add("sends", "the table sends is empty, though records were found", "sends")
 
 
-def _final_reads(facts: EvidenceCounts, found: MissingEvidence) -> None:
-    """Whatever a run is: nothing that was not read to its end can be judged."""
+def _final_reads(facts: EvidenceCounts, missing: MissingEvidence) -> None:
+    """Note partitions that no final reader read to the end. Without these reads nothing can be checked."""
     if not facts.partitions:
-        found.add("partitions", "the table partitions is empty", "partitions")
+        missing.add("partitions", "the table partitions is empty", "partitions")
     data = {tp for tp, row in facts.partitions.items() if not row["internal"]}
     final = [row for row in facts.ends if row.get("role") != Role.OBSERVER.value]
     for isolation in Isolation:
         ends = {row["tp"]: row for row in final if row["isolation"] == isolation.value}
         table, column = ("polls", "given") if isolation is Isolation.READ_COMMITTED else ("records", "found")
         if data and not ends:
-            found.add(
+            missing.add(
                 f"final {isolation.value}", f"no final reader read the topics {isolation.value}", "ends"
             )
             continue
@@ -186,15 +194,15 @@ def _final_reads(facts: EvidenceCounts, found: MissingEvidence) -> None:
             name = f"final {isolation.value} read of {facts.name(tp)}"
             row = ends.get(tp)
             if row is None:
-                found.add(name, f"no final reader read {facts.name(tp)} {isolation.value}")
+                missing.add(name, f"no final reader read {facts.name(tp)} {isolation.value}")
             elif row.get("sentinel_offset") is None:
-                found.add(
+                missing.add(
                     name,
                     f"the final {isolation.value} reader ({row['journal']}) did not come to the end of "
                     f"{facts.name(tp)}: it stopped at offset {row['next']}",
                 )
             elif row["next"] <= row["sentinel_offset"]:
-                found.add(
+                missing.add(
                     name,
                     f"the table ends says that the final {isolation.value} reader ({row['journal']}) met the "
                     f"end of {facts.name(tp)} at offset {row['sentinel_offset']}, and read nothing from "
@@ -202,16 +210,16 @@ def _final_reads(facts: EvidenceCounts, found: MissingEvidence) -> None:
                     "ends",
                 )
             elif row["read"] and not facts.partitions[tp].get(column):
-                found.add(
+                missing.add(
                     table,
-                    f"the table {table} holds nothing of {facts.name(tp)}, where the final {isolation.value} "
+                    f"the table {table} has no record of {facts.name(tp)}, where the final {isolation.value} "
                     f"reader ({row['journal']}) read {row['read']} records",
                     table,
                 )
             elif isolation is Isolation.READ_COMMITTED and (words := _not_to_the_end(facts, tp, row)):
-                found.add(name, f"the final {isolation.value} reader ({row['journal']}) {words}", table)
+                missing.add(name, f"the final {isolation.value} reader ({row['journal']}) {words}", table)
             elif row["read"] != (there := facts.partitions[tp].get(column, 0)):
-                found.add(
+                missing.add(
                     name,
                     f"the table {table} holds {there} records of {facts.name(tp)}, where the final "
                     f"{isolation.value} reader ({row['journal']}) read {row['read']} records",
@@ -220,16 +228,16 @@ def _final_reads(facts: EvidenceCounts, found: MissingEvidence) -> None:
 
 
 def _not_to_the_end(facts: EvidenceCounts, tp: int, row: Row) -> str:
-    """Return what is missing from a read-committed read that met its end, in words; empty if nothing is."""
+    """Say what a read-committed read that reached the sentinel lacks; empty if nothing."""
     name, last = facts.name(tp), facts.partitions[tp].get("last_stable", -1)
     if row["next"] <= last:
         return f"stopped at offset {row['next']} of {name}, whose last visible record is at offset {last}"
     if backwards := facts.disorder.get(tp):
-        return f"was given {plural(backwards, 'record')} of {name} below the record before"
+        return f"received {plural(backwards, 'record')} of {name} below an earlier record"
     return ""
 
 
-def _expectations(facts: EvidenceCounts, found: MissingEvidence) -> None:
+def _expectations(facts: EvidenceCounts, missing: MissingEvidence) -> None:
     """Compare the table expected with the number of rows that the final readers wrote for each partition."""
     written: dict[int, int] = {}
     for row in facts.ends:
@@ -237,7 +245,7 @@ def _expectations(facts: EvidenceCounts, found: MissingEvidence) -> None:
             written[row["tp"]] = written.get(row["tp"], 0) + row["expected"]
     for tp, count in sorted(written.items()):
         if tp in facts.partitions and (there := facts.partitions[tp]["expected"]) != count:
-            found.add(
+            missing.add(
                 f"expected of {facts.name(tp)}",
                 f"the table expected holds {plural(there, 'row')} for the inputs of {facts.name(tp)}, and the final "
                 f"reader wrote {count}",
@@ -245,9 +253,9 @@ def _expectations(facts: EvidenceCounts, found: MissingEvidence) -> None:
             )
 
 
-def _nothing_done(facts: EvidenceCounts, promises: Promises, found: MissingEvidence) -> None:
+def _nothing_done(facts: EvidenceCounts, promises: Promises, missing: MissingEvidence) -> None:
     numbers = facts.numbers
-    workers = facts.have(Role.WORKER)
+    workers = facts.has_journal_of(Role.WORKER)
     unjournaled = any(stage.get("journaled") is False for stage in facts.stages)
     journaled = (
         bool(facts.stages)
@@ -255,44 +263,44 @@ def _nothing_done(facts: EvidenceCounts, promises: Promises, found: MissingEvide
         and (workers or any(stage["stage"] in promises.journaled for stage in facts.stages))
     )
     if not facts.total("read"):
-        found.add(
-            "nothing read", "the final read-committed readers were given no record: nothing was read", "polls"
+        missing.add(
+            "nothing read", "the final read-committed readers received no record: nothing was read", "polls"
         )
-    if unjournaled and not facts.outputs_of_any():
-        found.add("nothing committed", "no output is visible: nothing was committed")
+    if unjournaled and not facts.count_any_outputs():
+        missing.add("nothing committed", "no output is visible: nothing was committed")
     if not unjournaled and not numbers["effective_of_stages" if facts.stages else "effective"]:
-        found.add("nothing committed", "no operation is known to have taken effect: nothing was committed")
+        missing.add("nothing committed", "no operation is known to have taken effect: nothing was committed")
     if facts.stages and not facts.total("inputs"):
-        found.add("no inputs", "no input is visible: nothing was there to be processed")
+        missing.add("no inputs", "no input is visible: there was nothing to process")
     consumed = facts.total("consumed")
     if journaled and not consumed:
-        found.add("nothing consumed", "no worker was given any input: nothing was consumed", "polls")
-    bound = {stage["stage"] for stage in facts.stages} - set(promises.free_stages)
+        missing.add("nothing consumed", "no worker received any input: nothing was consumed", "polls")
+    stages_with_outputs = {stage["stage"] for stage in facts.stages} - set(promises.free_stages)
     if journaled and consumed and not numbers["assignments"]:
-        found.add("assignments", "the table assignments is empty, though inputs were read", "assignments")
-    if journaled and consumed and bound:
+        missing.add("assignments", "the table assignments is empty, though inputs were read", "assignments")
+    if journaled and consumed and stages_with_outputs:
         if not numbers["expected"] and not numbers["sums"]:
-            found.add("expected", "the table expected is empty, though inputs were read", "expected")
-        for stage in sorted(bound - facts.due) if facts.due else ():
-            found.add(
+            missing.add("expected", "the table expected is empty, though inputs were read", "expected")
+        for stage in sorted(stages_with_outputs - facts.due) if facts.due else ():
+            missing.add(
                 f"expected of {stage}",
-                f"nothing says what the inputs of stage {stage} must lead to",
+                f"it is not known what the inputs of stage {stage} must lead to",
                 "expected",
             )
         if not numbers["claims"] and facts.total("commits"):
-            found.add("claims", "the table claims is empty, though offsets were committed", "claims")
+            missing.add("claims", "the table claims is empty, though offsets were committed", "claims")
     for row in sorted(facts.groups, key=lambda one: (one["group"], one["tp"])):
-        found.add(
+        missing.add(
             f"group {row['group']}",
-            f"nobody says from where group {row['group']} read {facts.name(row['tp'])}, which it has committed "
-            f"up to offset {row['final']}: inputs that it left out could not be told",
+            f"it is not known from which offset group {row['group']} read {facts.name(row['tp'])}, which it has "
+            f"committed up to offset {row['final']}: skipped inputs would not be noticed",
             "assignments",
         )
 
 
-def _progress(facts: EvidenceCounts, run: StoredRun, promises: Promises, found: MissingEvidence) -> None:
-    """Note the partitions of which a group has committed more than there is, or less than all inputs, though its
-    stage was drained.
+def _progress(facts: EvidenceCounts, run: StoredRun, promises: Promises, missing: MissingEvidence) -> None:
+    """Note groups that have committed more of a partition than there is, or not all inputs though the stage was
+    drained.
     """
     for stage in facts.stages:
         group, free = stage.get("group"), stage["stage"] in promises.free_stages
@@ -317,118 +325,119 @@ def _progress(facts: EvidenceCounts, run: StoredRun, promises: Promises, found: 
                     "though the stage was said to have taken all of its inputs"
                 )
             if words:
-                found.add(f"progress of {group} in {name}", words)
+                missing.add(f"progress of {group} in {name}", words)
 
 
-def _contradictions(facts: EvidenceCounts, found: MissingEvidence) -> None:
-    """Note what no run can have left: one thing twice, or two leaders."""
+def _contradictions(facts: EvidenceCounts, missing: MissingEvidence) -> None:
+    """Note what no run can leave: a row twice, or two leaders."""
     for table, count in (("ops", "ops_twice"), ("sends", "sent_twice")):
         if twice := facts.numbers[count]:
-            found.contradicts(table, f"the table {table} has {plural(twice, 'row')} twice", table)
+            missing.add_contradiction(table, f"the table {table} has {plural(twice, 'row')} twice", table)
     for table, column in (("batches", "log_twice"), ("records", "record_twice"), ("offsets", "commit_twice")):
         for tp, row in sorted(facts.partitions.items()):
             if twice := row.get(column):
                 words = f"the table {table} has {plural(twice, 'offset')} of {facts.name(tp)} twice"
-                found.contradicts(table, words, table)
+                missing.add_contradiction(table, words, table)
     if shared := facts.numbers["shared_producers"]:
         words = f"the table transactions gives {plural(shared, 'producer id')} to several transactional ids"
-        found.contradicts("producer ids", words, "transactions")
+        missing.add_contradiction("producer ids", words, "transactions")
     for row in facts.replicas:
         if not row["agrees"]:
             words = f"the tables replicas and batches do not agree on the leader of {facts.name(row['tp'])}"
-            found.contradicts("leaders", words, "replicas", "batches")
+            missing.add_contradiction("leaders", words, "replicas", "batches")
     leaders = Counter(row["tp"] for row in facts.replicas if row["leader"])
     for tp, leading in sorted(leaders.items()):
         if leading > 1:
             words = f"the table replicas has {leading} leaders of {facts.name(tp)}"
-            found.contradicts("replicas", words, "replicas", "batches")
+            missing.add_contradiction("replicas", words, "replicas", "batches")
 
 
-def _logs(facts: EvidenceCounts, run: StoredRun, promises: Promises, found: MissingEvidence) -> None:
+def _logs(facts: EvidenceCounts, run: StoredRun, promises: Promises, missing: MissingEvidence) -> None:
     acknowledged = facts.numbers["acknowledged"]
     if facts.partitions and not any(row["logged"] for row in facts.partitions.values()):
-        found.add("replicas", "the table replicas names no leader with a whole log", "replicas", "batches")
+        missing.add("replicas", "the table replicas names no leader with a whole log", "replicas", "batches")
     for tp, row in sorted(facts.partitions.items()):
         name = facts.name(tp)
         if row["topic"] in promises.tables:
-            continue  # a store has it, and no broker
-        if "replicas" not in found.reasons and not row["logged"]:
-            found.add(f"log of {name}", f"the leader's log of {name} is not here, or is damaged", "replicas")
+            continue  # it is in a database and has no broker log
+        if "replicas" not in missing.reasons and not row["logged"]:
+            missing.add(f"log of {name}", f"the leader's log of {name} is missing or damaged", "replicas")
         if damaged := row.get("unreadable"):
             broker, end, mark = (damaged.get(key) for key in ("broker", "log_end", "high_watermark"))
-            found.add(
+            missing.add(
                 f"replica {broker} of {name}",
                 f"the log of {name} on broker {broker} cannot be read from offset {end} on, and its high "
                 f"watermark is {'not known' if mark is None else mark}",
             )
         if row["holes"] and not row["compacted"]:
-            found.add(
+            missing.add(
                 f"holes in {name}",
                 f"the leader's log of {name} lacks {plural(row['holes'], 'offset')}, though nothing was compacted",
             )
         if row.get("read_not_in_log"):
-            found.add(
+            missing.add(
                 "batches",
                 f"{row['read_not_in_log']} records of {name} were read that its log does not hold",
                 "batches",
             )
-        if row.get("named_by_some") and run.journaled:  # other programs may forward the header of their input
-            found.add(
+        # A custom pipeline may forward the header of its input.
+        if row.get("named_by_some") and run.journaled:
+            missing.add(
                 f"names in {name}",
-                f"{plural(row['named_by_some'], 'record')} of {name} came to one reader without the name that others "
-                "were given",
+                f"one reader received {plural(row['named_by_some'], 'record')} of {name} without the value that "
+                "others received",
             )
         if row.get("unread") and not row["internal"]:
-            found.add(
+            missing.add(
                 "records",
                 f"the log of {name} holds {row['unread']} records that the final "
-                "read-uncommitted reader did not give",
+                "read-uncommitted reader did not receive",
                 "records",
             )
         if row.get("beyond"):
-            found.add(
+            missing.add(
                 f"beyond the end of {name}",
                 f"the log of {name} holds {row['beyond']} records at or above offset {row['ru_next']}, where "
-                "the final read-uncommitted reader ended: they were written after the last of all",
+                "the final read-uncommitted reader ended: they were written after the sentinel",
                 "records",
             )
     if acknowledged and facts.logs(TRANSACTIONS_TOPIC) and not facts.numbers["transactions"]:
-        found.add(
+        missing.add(
             "transactions", "the table transactions is empty, though transactions committed", "transactions"
         )
     if facts.numbers["claiming"] and facts.logs(OFFSETS_TOPIC) and not facts.total("commits"):
-        found.add("offsets", "the table offsets is empty, though offsets were committed", "offsets")
+        missing.add("offsets", "the table offsets is empty, though offsets were committed", "offsets")
 
 
-def _offsets_within(facts: EvidenceCounts, promises: Promises, found: MissingEvidence) -> None:
-    """Note transactions that claim inputs for a group whose offset commits are all outside any transaction."""
+def _offsets_within(facts: EvidenceCounts, promises: Promises, missing: MissingEvidence) -> None:
+    """Note transactions that claim inputs for a group that commits its offsets only outside transactions."""
     logs = facts.logs(OFFSETS_TOPIC)
     outside = facts.numbers["claiming_outside"]
     if promises.offsets_within and bool(logs) and all(logs) and outside:
-        found.add(
+        missing.add(
             "offsets within",
             f"{plural(outside, 'transaction')} claimed inputs for a group that committed no offset within a "
             "transaction: it is not known whether outputs and offsets were committed together",
         )
 
 
-def _edges(name: str, row: Row, found: MissingEvidence) -> None:
-    """A partition of the pipeline is whole from offset 0 to what the final reader was given last."""
+def _edges(name: str, row: Row, missing: MissingEvidence) -> None:
+    """Note a partition whose log does not reach from offset 0 to the end of the final read."""
     if row["internal"]:
         return
     mark, end, following = (row.get(edge) or 0 for edge in ("high_watermark", "log_end", "rc_next"))
     start = max(row.get("rc_first") or 0, row.get("ru_first") or 0)
     if row["compacted"] and row["sums_alone"]:
-        pass  # a sum is judged by the last record of its key, which the log cleaner keeps
+        pass  # a sum is checked by the last record of its key, which the log cleaner keeps
     elif row["compacted"]:
         words = f"{name} is compacted: what is missing from it proves nothing"
-        found.add(f"edges of {name}", words, COMPLETE_PARTITIONS)
+        missing.add(f"edges of {name}", words, COMPLETE_PARTITIONS)
     elif start > 0:
-        words = f"the log of {name} begins at offset {start}: what stood before is gone"
-        found.add(f"edges of {name}", words, COMPLETE_PARTITIONS)
+        words = f"the log of {name} begins at offset {start}: earlier records are gone"
+        missing.add(f"edges of {name}", words, COMPLETE_PARTITIONS)
     elif row["logged"] and row.get("high_watermark") is not None and not following <= mark <= end:
         words = (
-            f"the high watermark of {name} is {mark}, its log ends at {end}, and the final reader was given "
-            f"all below {following}"
+            f"the high watermark of {name} is {mark}, its log ends at {end}, and the final reader read up to "
+            f"offset {following}"
         )
-        found.add(f"edges of {name}", words, "replicas")
+        missing.add(f"edges of {name}", words, "replicas")

@@ -1,7 +1,6 @@
-"""Whether the tables that are made of Kafka's own topics hold all that those topics' logs hold.
+"""Check that the tables made from Kafka's internal topics have all that the logs of these topics have.
 
-Without them nobody would know that a transaction was decided, or that an offset was committed: what they lack would be
-taken for what never was.
+If they lack a decided transaction or an offset commit, a checker would take it for one that never was.
 """
 
 from checkers.checking.evidence import EvidenceCounts, MissingEvidence
@@ -12,40 +11,41 @@ from harness.model.promises import Promises
 from harness.results.wording import plural
 
 
-def check_transaction_log(facts: EvidenceCounts, promises: Promises, found: MissingEvidence) -> None:
-    """Note what the transaction log lacks of the transactions whose markers, records or offset commits are here.
+def check_transaction_log(facts: EvidenceCounts, promises: Promises, missing: MissingEvidence) -> None:
+    """Note what the transaction log lacks of the transactions whose markers, records or offset commits are stored.
 
-    Markers that repeat the one before them are not counted. Where the logs hold what is the run's alone (a cluster
-    that others use), Kafka's own topics are left out: others write to them as well.
+    Markers that repeat the one before them are not counted. On a shared cluster the markers in internal topics are not
+    counted, because other users write them too.
     """
     for row in sorted(facts.markers, key=lambda one: one["tp"]):
-        here = facts.partitions.get(row["tp"])
-        if here is None or (here["internal"] and not promises.replicas):
+        partition = facts.partitions.get(row["tp"])
+        if partition is None or (partition["internal"] and not promises.replicas):
             continue
         name = facts.name(row["tp"])
-        found.add(
+        missing.add(
             "transactions",
             f"the transaction log lacks transactions that have markers in {name}: {plural(row['markers'], 'marker')} "
-            f"of {plural(row['producers'], 'producer')} (producer id {row['producer_id']}, for instance)",
+            f"of {plural(row['producers'], 'producer')} (for example producer id {row['producer_id']})",
             "transactions",
         )
     if doubtful := facts.numbers["doubtful_producers"]:
-        found.add(
+        missing.add(
             "repeated markers",
             f"the markers of {plural(doubtful, 'producer')} repeat the one before and contradict the transaction log: "
             "it is not known to which transactions they belong",
         )
     if merged := facts.numbers["merged"]:
-        found.add(
+        missing.add(
             "merged transactions",
             f"several operations wrote into one transaction of the transaction log: {plural(merged, 'transaction')}",
             "transactions",
         )
 
 
-def check_internal_logs(facts: EvidenceCounts, run: StoredRun, found: MissingEvidence) -> None:
-    """Note what a table lacks of a log that is here, and was not compacted. What a leader was asked for is left out:
-    of a cluster that others use as well the tables hold what is the run's.
+def check_internal_logs(facts: EvidenceCounts, run: StoredRun, missing: MissingEvidence) -> None:
+    """Note what a table lacks of a log that is stored and not compacted.
+
+    This is not checked on a shared cluster, where the tables have only the rows of the run.
     """
     if run.promises is not None and not run.promises.replicas:
         return
@@ -54,14 +54,14 @@ def check_internal_logs(facts: EvidenceCounts, run: StoredRun, found: MissingEvi
             continue
         name = facts.name(tp)
         if row["topic"] == OFFSETS_TOPIC and row.get("untold_offsets"):
-            found.add(
+            missing.add(
                 "offsets",
                 f"the log of {name} holds {row['untold_offsets']} records of transactions that the table offsets lacks",
                 "offsets",
             )
-        due, there = row["log_end"] - row["log_start"], row.get("states", 0)
-        if row["topic"] == TRANSACTIONS_TOPIC and there != due:
-            found.add(
+        expected, there = row["log_end"] - row["log_start"], row.get("states", 0)
+        if row["topic"] == TRANSACTIONS_TOPIC and there != expected:
+            missing.add(
                 "transactions",
                 f"the table transactions holds {there} records of {name}, whose log goes from offset "
                 f"{row['log_start']} to {row['log_end']}",

@@ -1,7 +1,7 @@
-"""Check that each observer read every partition that it was promised, from the first record to the last.
+"""Check that each observer read every partition that it was promised to read, from the first record to the last.
 
-An observer that stops early, or that is given nothing, finds nothing wrong. At its end it writes a row of `ends` for
-each partition that it was promised: where it began, where it stopped, and how many records it was given.
+An observer that stops early or receives nothing finds nothing wrong. At its end it writes a row of `ends` for each
+partition: where it began, where it stopped, and how many records it received.
 """
 
 from collections import defaultdict
@@ -12,46 +12,46 @@ from checkers.stored.tally import Row
 from harness.model.vocabulary import Role
 
 
-def check_observers(facts: EvidenceCounts, run: StoredRun, found: MissingEvidence) -> None:
-    """Note where an observer is silent, was given nothing, stopped early or began late, or lacks records."""
-    _promised(facts, run, found)
-    given: dict[int, int] = defaultdict(int)
+def check_observers(facts: EvidenceCounts, run: StoredRun, missing: MissingEvidence) -> None:
+    """Note an observer that wrote no row, received nothing, stopped early, began late, or whose records are missing."""
+    _check_rows(facts, run, missing)
+    received: dict[int, int] = defaultdict(int)
     for row in facts.ends:
-        here = facts.partitions.get(row["tp"])
-        if row.get("role") != Role.OBSERVER.value or here is None:
+        partition = facts.partitions.get(row["tp"])
+        if row.get("role") != Role.OBSERVER.value or partition is None:
             continue
-        given[row["tp"]] += row["read"]
-        if (visible := here.get("visible", 0)) and not row["read"]:
+        received[row["tp"]] += row["read"]
+        if (visible := partition.get("visible", 0)) and not row["read"]:
             name = facts.name(row["tp"])
-            found.add(
+            missing.add(
                 f"observer of {name}",
-                f"the observer ({row['journal']}) was given nothing of {name}, where {visible} records are "
+                f"the observer ({row['journal']}) received nothing from {name}, where {visible} records are "
                 "visible",
                 "polls",
             )
         elif row["read"]:
-            _reach(facts.name(row["tp"]), here, row, found)
-    for tp, count in sorted(given.items()):
+            _check_range(facts.name(row["tp"]), partition, row, missing)
+    for tp, count in sorted(received.items()):
         there, name = facts.partitions[tp].get("observed", 0), facts.name(tp)
         if there != count:
-            found.add(
+            missing.add(
                 f"observer of {name}",
-                f"the table polls holds {there} records of {name} for observers, and they were given {count}",
+                f"the table polls has {there} records of {name} for observers, and they received {count}",
                 "polls",
             )
 
 
-def _promised(facts: EvidenceCounts, run: StoredRun, found: MissingEvidence) -> None:
+def _check_rows(facts: EvidenceCounts, run: StoredRun, missing: MissingEvidence) -> None:
     """Note each promised observer and partition with visible records that has no row in `ends`."""
     promised = (
         [one for one in run.promises.readers if one.role == Role.OBSERVER.value] if run.promises else []
     )
-    there = {(row["journal"], row["tp"]) for row in facts.ends if row.get("role") == Role.OBSERVER.value}
+    rows = {(row["journal"], row["tp"]) for row in facts.ends if row.get("role") == Role.OBSERVER.value}
     for reader in promised:
         for tp, row in sorted(facts.partitions.items()):
-            if row["topic"] in reader.topics and row.get("stable") and (reader.journal, tp) not in there:
+            if row["topic"] in reader.topics and row.get("stable") and (reader.journal, tp) not in rows:
                 name = facts.name(tp)
-                found.add(
+                missing.add(
                     f"observer of {name}",
                     f"the observer ({reader.journal}) does not say how far it read {name}, where {row['stable']} "
                     "records are visible",
@@ -59,17 +59,17 @@ def _promised(facts: EvidenceCounts, run: StoredRun, found: MissingEvidence) -> 
                 )
 
 
-def _reach(name: str, here: Row, row: Row, found: MissingEvidence) -> None:
+def _check_range(name: str, partition: Row, row: Row, missing: MissingEvidence) -> None:
     """Note that an observer stopped before the last visible record, or began after the first one."""
-    if row["next"] <= here.get("last_stable", -1):
-        found.add(
+    if row["next"] <= partition.get("last_stable", -1):
+        missing.add(
             f"observer of {name}",
             f"the observer ({row['journal']}) stopped at offset {row['next']} of {name}, whose last visible record "
-            f"is at offset {here['last_stable']}",
+            f"is at offset {partition['last_stable']}",
         )
-    elif row["first"] > here.get("first_stable", row["first"]):
-        found.add(
+    elif row["first"] > partition.get("first_stable", row["first"]):
+        missing.add(
             f"observer of {name}",
             f"the observer ({row['journal']}) began at offset {row['first']} of {name}, whose first visible record "
-            f"is at offset {here['first_stable']}",
+            f"is at offset {partition['first_stable']}",
         )

@@ -1,5 +1,6 @@
-"""What Python workers on the driver's machine are forked from: PySpark's daemon, which has loaded what a task
-needs, so that it is done once.
+"""The module that Python workers on the driver's machine are forked from: PySpark's daemon.
+
+It imports what a task needs, so that this is done once and not in each worker.
 """
 
 import pandas  # type: ignore[import-untyped]  # noqa: F401

@@ -31,7 +31,7 @@ def check_replicas(facts: EvidenceCounts, found: MissingEvidence) -> None:
         found.add(f"{kind} on broker {broker}", f"on broker {broker} {all_words[0]}{more}", "replicas")
     for tp, ids in sorted(topics.items()):
         if len(ids) > 1:
-            words = f"the replicas of {facts.name(tp)} bear {plural(len(ids), 'topic id')}, so one is of another topic"
+            words = f"the replicas of {facts.name(tp)} have {plural(len(ids), 'topic id')}, so one is of another topic"
             found.add(f"topic id of {facts.name(tp)}", words, "replicas")
 
 

@@ -49,7 +49,9 @@ def _cut(h: History, *, ended: bool) -> None:
     )
 
 
-@case(broken=("journal w has no end, and records name operations after its last line: lines of it are gone",))
+@case(
+    broken=("journal w has no end, and records name operations after its last line: lines of it are missing",)
+)
 def the_last_operation_of_a_killed_worker_that_is_gone_is_no_phantom(h: History) -> None:
     _cut(h, ended=False)
 

@@ -51,7 +51,7 @@ def a_marker_that_a_new_coordinator_repeats_changes_nothing(h: History) -> None:
     h.take(1)
 
 
-@case(broken=(LACKS + "x/0: 1 marker of 1 producer (producer id 1, for instance)",))
+@case(broken=(LACKS + "x/0: 1 marker of 1 producer (for example producer id 1)",))
 def a_producer_that_the_transaction_log_does_not_know_is_a_gap(h: History) -> None:
     h.feed(2)
     h.take(0)

@@ -52,7 +52,7 @@ def offsets_gone_from_an_uncompacted_log_are_a_lost_commit(h: History) -> None:
     lost_commit=1,
     broken=(
         *(f"read_{kind} reader (z) did not come" for kind in ("committed", "uncommitted")),
-        "records that the final read-uncommitted reader did not give",
+        "records that the final read-uncommitted reader did not receive",
     ),
 )
 def where_no_sentinel_was_written_the_logs_still_tell(h: History) -> None:
@@ -117,7 +117,7 @@ def _half_of_the_commits_gone(h: History) -> None:
 
 
 HALF: dict[str, Any] = {
-    "broken": ("the leader's log of __consumer_offsets/1 is not here",),
+    "broken": ("the leader's log of __consumer_offsets/1 is missing",),
     "options": {"outputs": "xyz"},
 }
 
@@ -135,7 +135,7 @@ def of_an_info_that_may_stand_in_a_log_that_is_damaged_nobody_knows(h: History) 
     _half_of_the_commits_gone(h)
 
 
-@case(broken=("the leader's log of x/0 is not here",))
+@case(broken=("the leader's log of x/0 is missing",))
 def of_an_info_that_stands_in_no_log_of_commits_nothing_came(h: History) -> None:
     plain(h)
     h.take(gives="", claim=(1, 2), outcome="info", offsets_fate="")

@@ -29,7 +29,7 @@ def an_epoch_that_goes_up_is_none(h: History) -> None:
     h.mark("y", 7, "abort", 4)
 
 
-@case(broken=("the leader's log of y/0 is not here, or is damaged",))
+@case(broken=("the leader's log of y/0 is missing or damaged",))
 def a_damaged_log_says_nothing_of_epochs(h: History) -> None:
     plain(h)
     for epoch in (3, 2):

@@ -29,9 +29,9 @@ def _empty(table: str, *said: str, **finds: int) -> None:
 _empty(
     "partitions",
     "the table partitions is empty",
-    "the run had the logs of the pipeline's topics, and they are gone",
-    "the run had the logs of __consumer_offsets, and they are gone",
-    "the run had the logs of __transaction_state, and they are gone",
+    "the run stored the logs of the pipeline's topics, and they are missing",
+    "the run stored the logs of __consumer_offsets, and they are missing",
+    "the run stored the logs of __transaction_state, and they are missing",
     "nothing was read",
     "no input is visible",
     "nothing was consumed",
@@ -41,8 +41,8 @@ _empty("journals", "the table journals is empty")
 _empty("ops", "the table ops has 0", "nothing was committed")
 _empty("sends", "the table sends is empty")
 _empty("claims", "the table claims is empty")
-_empty("polls", "the table polls holds nothing of", "nothing was read", "nothing was consumed")
-_empty("records", "the table records holds nothing of")
+_empty("polls", "the table polls has no record of", "nothing was read", "nothing was consumed")
+_empty("records", "the table records has no record of")
 _empty("ends", "no final reader read")
 _empty("assignments", "the table assignments is empty")
 _empty("expected", "the table expected is empty", "the table expected holds 0 rows for the inputs of a/0")
@@ -69,7 +69,7 @@ def a_journal_with_a_torn_last_line_is_none(h: History) -> None:
     h.alter("journals", lambda row: row | {"torn_lines": 1, "ended": False} if row["journal"] == "w" else row)
 
 
-@case(broken=("journal f breaks off: its feeder",))
+@case(broken=("journal f ends early: its feeder",))
 def a_feeder_that_was_cut_off_is_a_gap(h: History) -> None:
     plain(h)
     h.alter("journals", lambda row: row | {"ended": False} if row["role"] == "feeder" else row)
@@ -156,9 +156,9 @@ def without_logs_a_right_history_is_clean(h: History) -> None:
 @case(
     options={"log": False},
     broken=(
-        "the run had the logs of the pipeline's topics, and they are gone",
-        "the run had the logs of __consumer_offsets, and they are gone",
-        "the run had the logs of __transaction_state, and they are gone",
+        "the run stored the logs of the pipeline's topics, and they are missing",
+        "the run stored the logs of __consumer_offsets, and they are missing",
+        "the run stored the logs of __transaction_state, and they are missing",
     ),
 )
 def logs_that_were_read_and_are_not_here_are_missed(h: History) -> None:
@@ -169,8 +169,8 @@ def logs_that_were_read_and_are_not_here_are_missed(h: History) -> None:
 @case(
     options={"log": False},
     broken=(
-        "the run had the logs of the pipeline's topics, and they are gone",
-        "the run had the logs of __consumer_offsets, and they are gone",
+        "the run stored the logs of the pipeline's topics, and they are missing",
+        "the run stored the logs of __consumer_offsets, and they are missing",
     ),
 )
 def a_log_that_was_not_promised_is_not_missed(h: History) -> None:
@@ -190,7 +190,7 @@ def of_a_stage_that_promised_no_journal_nobody_asks_who_consumed(h: History) -> 
     h.promises = Promises(witness=SEGMENTS, internal_logs=(OFFSETS, TRANSACTIONS))
 
 
-@case(options={"inputs": "ab"}, broken=("nothing says what the inputs of stage t must lead to",))
+@case(options={"inputs": "ab"}, broken=("it is not known what the inputs of stage t must lead to",))
 def a_stage_of_which_nothing_is_expected_is_told(h: History) -> None:
     plain(h)
     h.alter("stages", lambda row: row | {"stage": "t"} if row["in_topic"] == "b" else row)
@@ -211,7 +211,7 @@ def _damaged(h: History, *topics: str) -> None:
 
 
 @case(
-    broken=("the leader's log of __consumer_offsets/0 is not here",),
+    broken=("the leader's log of __consumer_offsets/0 is missing",),
     not_checked=("group-offset-regression", "overlapping-commit"),
 )
 def without_the_log_of_offset_commits_what_needs_it_is_not_checked(h: History) -> None:
@@ -220,7 +220,7 @@ def without_the_log_of_offset_commits_what_needs_it_is_not_checked(h: History) -
 
 
 @case(
-    broken=tuple(f"the leader's log of {topic}/0 is not here" for topic in "axy"),
+    broken=tuple(f"the leader's log of {topic}/0 is missing" for topic in "axy"),
     not_checked=("lost-commit", "ghost-commit", "dirty-read", "hanging-transaction"),
 )
 def without_the_logs_of_the_pipelines_topics_what_needs_them_is_not_checked(h: History) -> None:
@@ -236,7 +236,7 @@ def an_allowed_anomaly_is_listed_all_the_same(h: History) -> None:
     h.allowed = frozenset({"reprocessed-input"})
 
 
-@case(broken=("the leader's log of x/0 is not here, or is damaged",))
+@case(broken=("the leader's log of x/0 is missing or damaged",))
 def a_damaged_log_is_a_gap(h: History) -> None:
     plain(h)
     _damaged(h, "x")
@@ -294,7 +294,7 @@ def a_final_reader_that_met_the_end_beyond_what_it_read_contradicts_itself(h: Hi
 
 @case(
     broken=(
-        "the table polls holds nothing of z/0, where the final read_committed reader (z) read 1 records",
+        "the table polls has no record of z/0, where the final read_committed reader (z) read 1 records",
     ),
     options={"outputs": "xyz"},
 )
@@ -309,7 +309,7 @@ def what_a_stage_s_own_group_has_not_done_is_not_held_against_it(h: History) -> 
     h.alter("stages", lambda row: row | {"group": "another"})
 
 
-@case(unseen=1, broken=("the run had the logs of __consumer_offsets, and they are gone",))
+@case(unseen=1, broken=("the run stored the logs of __consumer_offsets, and they are missing",))
 def without_a_topic_of_offset_commits_what_needs_none_is_judged(h: History) -> None:
     h.expects = "xy"
     h.feed(2)
@@ -365,14 +365,14 @@ def an_observer_that_was_given_what_the_table_holds_is_a_witness(h: History) -> 
     _observed(h, "x", 1)
 
 
-@case(broken=("the observer (o) was given nothing of y/0, where 3 records are visible",))
+@case(broken=("the observer (o) received nothing from y/0, where 3 records are visible",))
 def an_observer_that_was_given_nothing_is_blind(h: History) -> None:
     plain(h)
     _observed(h, "x", 1)
     _observed(h, "y", 0)
 
 
-@case(broken=("the table polls holds 1 records of x/0 for observers, and they were given 2",))
+@case(broken=("the table polls has 1 records of x/0 for observers, and they received 2",))
 def an_observer_of_whose_deliveries_some_are_in_no_table_is_told(h: History) -> None:
     plain(h)
     _observed(h, "x", 2)

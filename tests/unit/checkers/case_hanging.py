@@ -35,7 +35,7 @@ def a_record_open_after_its_transaction_was_aborted_hangs(h: History) -> None:
     broken=(
         "reader (z) did not come to the end of",
         "nothing was committed",
-        "the final read-uncommitted reader did not give",
+        "the final read-uncommitted reader did not receive",
     ),
 )
 def a_record_hangs_where_no_sentinel_was_written(h: History) -> None:
@@ -43,7 +43,10 @@ def a_record_hangs_where_no_sentinel_was_written(h: History) -> None:
     without_sentinels(h)
 
 
-@case(hanging_transaction=1, broken=(*STUCK, "the run had the logs of __consumer_offsets, and they are gone"))
+@case(
+    hanging_transaction=1,
+    broken=(*STUCK, "the run stored the logs of __consumer_offsets, and they are missing"),
+)
 def a_record_hangs_where_there_is_no_topic_of_offset_commits(h: History) -> None:
     _aborted(h)
     h.alter("partitions", lambda row: None if row["topic"] == OFFSETS else row)
@@ -98,7 +101,7 @@ def a_transaction_that_is_under_way_elsewhere_is_not_under_way_here(h: History) 
 
 
 @case(
-    broken=(*STUCK, "the leader's log of __transaction_state/1 is not here"),
+    broken=(*STUCK, "the leader's log of __transaction_state/1 is missing"),
     not_checked=("hanging-transaction",),
     options={"outputs": "xyz"},
 )
@@ -109,7 +112,7 @@ def without_a_part_of_the_transaction_log_nobody_knows_what_hangs(h: History) ->
 
 
 @case(
-    broken=("did not come to the end of y/0", "the leader's log of __transaction_state/1 is not here"),
+    broken=("did not come to the end of y/0", "the leader's log of __transaction_state/1 is missing"),
     not_checked=("hanging-transaction",),
     options={"outputs": "xyz"},
 )
@@ -140,7 +143,7 @@ def a_record_with_a_time_to_come_ends_no_run(h: History) -> None:
     hanging_transaction=1,
     broken=(
         *STUCK,
-        "the leader's log of y/0 is not here, or is damaged",
+        "the leader's log of y/0 is missing or damaged",
     ),
 )
 def a_log_that_is_damaged_elsewhere_hides_no_transaction_that_hangs(h: History) -> None:

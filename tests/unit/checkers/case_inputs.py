@@ -106,7 +106,7 @@ def a_beginning_at_no_known_position_is_none(h: History) -> None:
 
 @case(
     options={"inputs": "ab"},
-    broken=("nobody says from where group g read a/0, which it has committed up to offset 2",),
+    broken=("it is not known from which offset group g read a/0, which it has committed up to offset 2",),
 )
 def a_group_that_committed_and_whose_beginning_nobody_saw_may_have_left_inputs_out(h: History) -> None:
     h.feed(2, "a")
@@ -183,7 +183,7 @@ def an_input_whose_output_stands_in_no_log_of_its_topic_is_lost(h: History) -> N
 
 
 @case(
-    broken=("did not come to the end of x/1", "the leader's log of x/1 is not here"),
+    broken=("did not come to the end of x/1", "the leader's log of x/1 is missing"),
     options={"outputs": "xyz"},
 )
 def an_input_whose_output_may_stand_in_a_log_that_is_not_here_is_not_lost(h: History) -> None:

@@ -83,9 +83,7 @@ def records_were_given_in_the_order_of_their_numbers(h: History) -> None:
     h.rows["polls"].reverse()
 
 
-@case(
-    broken=("(z) was given 3 records of a/0 below the record before", "(z) was given 3 records of x/0 below")
-)
+@case(broken=("(z) received 3 records of a/0 below an earlier record", "(z) received 3 records of x/0 below"))
 def a_final_reader_that_goes_back_makes_a_run_unknown(h: History) -> None:
     h.feed(3)
     h.take(0, 1, 2)

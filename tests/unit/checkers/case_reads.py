@@ -5,7 +5,7 @@ from cases import case
 from tests.support.histories import History
 
 RU = "read_uncommitted"
-NAMELESS = "1 record of x/0 came to one reader without the name that others were given"
+NAMELESS = "one reader received 1 record of x/0 without the value that others received"
 
 # read-above-lso
 

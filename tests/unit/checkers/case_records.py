@@ -47,7 +47,7 @@ def an_acknowledged_place_that_holds_another_value_is_lost(h: History) -> None:
     h.send(second, "y", at)
 
 
-@case(lost_write=1, vanished=1, broken=("records that the final read-uncommitted reader did not give",))
+@case(lost_write=1, vanished=1, broken=("records that the final read-uncommitted reader did not receive",))
 def an_output_taken_from_all_final_reads_is_lost_where_the_log_holds_it(h: History) -> None:
     h.feed(2)
     op = h.take(0)
@@ -177,7 +177,7 @@ def a_record_without_a_place_may_be_gone_from_a_compacted_topic(h: History) -> N
     lost_write=1,
     vanished=1,
     because={"vanished": "lost-write"},
-    broken=("1 record of y/0 came to one reader without the name",),
+    broken=("one reader received 1 record of y/0 without the value",),
 )
 def a_record_that_was_given_to_a_reader_who_saw_no_name_is_not_unseen(h: History) -> None:
     h.expects = "xy"

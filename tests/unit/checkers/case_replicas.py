@@ -129,7 +129,7 @@ def a_follower_whose_batches_are_gone_is_a_gap_and_no_divergence(h: History) -> 
     h.alter("batches", lambda row: None if row["broker"] == 2 and row["tp"] == x else row)
 
 
-@case(broken=("the replicas of x/0 bear 2 topic ids, so one is of another topic",))
+@case(broken=("the replicas of x/0 have 2 topic ids, so one is of another topic",))
 def a_replica_of_another_topic_id_is_a_gap(h: History) -> None:
     plain(h)
     h.followers = 1

@@ -65,7 +65,7 @@ def an_input_that_was_passed_and_never_applied_is_lost(h: History) -> None:
     store(h)
 
 
-@case(options=OPTIONS, broken=("the leader's log of y/0 is not here",))
+@case(options=OPTIONS, broken=("the leader's log of y/0 is missing",))
 def a_topic_is_no_table_unless_the_run_says_so(h: History) -> None:
     h.feed(1)
     apply(h, 0)

@@ -116,7 +116,7 @@ def without_logs_a_zombie_that_was_told_nothing_and_never_read_is_none(h: Histor
     h.mark("y", 1, "abort")
 
 
-@case(lost_commit=1, unseen=2, broken=("the leader's log of x/0 is not here",))
+@case(lost_commit=1, unseen=2, broken=("the leader's log of x/0 is missing",))
 def a_zombie_that_was_told_ok_and_was_aborted_where_there_is_a_log_is_none(h: History) -> None:
     op = _replaced(h)
     for topic in "xy":
