@@ -17,7 +17,7 @@ from pathlib import Path
 
 from confluent_kafka import Producer
 
-from fencepost.runs.planning import plan_test
+from fencepost.runs.planning import plan_run
 from fencepost.runs.programs import PROCESS
 from harness.clients.interface import TRANSACTION_TIMEOUT_MS
 from harness.cluster import ClusterSpec
@@ -169,7 +169,7 @@ def ready(folder: Path, rounds: int = 3) -> None:
     """From nothing to a cluster in which every broker sees every other."""
     cache = cache_folder()
     prepared = prepare(Options().kafka, "auto", "auto", cache, say)
-    test = plan_test(Options(seed=1), SHOP, Schedule(), folder)
+    test = plan_run(Options(seed=1), SHOP, Schedule(), folder)
     times = []
     for n in range(rounds):
         spec = ClusterSpec(endpoints=("aside", *test.worker_endpoints))

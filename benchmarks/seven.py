@@ -78,9 +78,9 @@ def with_spark(folder: Path) -> dict[str, object]:
     from checkers.external.read_folders import read_folders
     from checkers.external.records import LOST, make_siblings
     from checkers.external.tables import make_keyed, make_pieces
-    from fencepost.checks.spark import starting
+    from fencepost.checks.spark import open_spark
 
-    with starting("local[*]", {}, large=True) as spark:
+    with open_spark("local[*]", {}, large=True) as spark:
         keyed = make_keyed(make_pieces(read_folders(spark, [HistoryFile(0, folder)]).micro, certain=True))
         values = keyed.steps.where("first")
         of_values = {

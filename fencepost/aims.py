@@ -16,7 +16,7 @@ CRASH_POINTS = "crash-points"
 """A kill at every step of the loop, and a pause at each at which a worker holds what it has not committed."""
 
 
-def require_known(asked: str, faults: "Mapping[str, Nemesis]") -> None:
+def require_known_fault(asked: str, faults: "Mapping[str, Nemesis]") -> None:
     """Raise `UsageError` where nothing is called so."""
     name, at, step = asked.partition("@")
     check_name("fault", name, {*faults, "none"} if at else {*faults, "none", CRASH_POINTS})
@@ -29,18 +29,18 @@ def require_known(asked: str, faults: "Mapping[str, Nemesis]") -> None:
         raise UsageError(f"{name} cannot be aimed at a step; these can: {able}")
 
 
-def expand(asked: Sequence[str], pipeline: PipelineSpec) -> list[str]:
+def expand_names(asked: Sequence[str], pipeline: PipelineSpec) -> list[str]:
     """The names, with every step of a sweep in the place of its name."""
     found: list[str] = []
     for name in asked:
         if name == CRASH_POINTS:
-            found += sweep(pipeline)
+            found += crash_point_names(pipeline)
         elif name != "none":
             found.append(name)
     return list(dict.fromkeys(found))
 
 
-def sweep(pipeline: PipelineSpec) -> list[str]:
+def crash_point_names(pipeline: PipelineSpec) -> list[str]:
     """What a sweep of the crash points asks for, in the order of the loop."""
     steps = list(dict.fromkeys(step for stage in pipeline.stages for step in stage.steps))
     kills = [f"kill-worker@{step}" for step in steps]
@@ -48,13 +48,13 @@ def sweep(pipeline: PipelineSpec) -> list[str]:
     return kills + [f"pause-worker@{step}" for step in steps if step in held]
 
 
-def aimed(asked: str, faults: "Mapping[str, Nemesis]") -> "Nemesis":
+def aim(asked: str, faults: "Mapping[str, Nemesis]") -> "Nemesis":
     """The fault, aimed at its step."""
     name, _, step = asked.partition("@")
     return replace(faults[name], at=step) if step else faults[name]
 
 
-def key_of(injection: Mapping[str, object], asked: Sequence[str]) -> str:
+def requested_name(injection: Mapping[str, object], asked: Sequence[str]) -> str:
     """Which of the names that were asked for an injection of the schedule is for."""
     fault, step = str(injection.get("fault")), injection.get("step", injection.get("state"))
     stage = injection.get("stage", str(injection.get("target")).partition(":")[2].partition("/")[0])

@@ -15,13 +15,13 @@ from typing import Any, Protocol, Unpack
 from fencepost.api_types import CheckOptions, FaultDocument, RunOptions, VerdictDocument
 from fencepost.your_pipeline import Pipeline
 
-COMMAND = (sys.executable, "-P", "-m", "fencepost")
+DEFAULT_COMMAND = (sys.executable, "-P", "-m", "fencepost")
 """`-P`: the folder that one happens to stand in is no place to import from."""
 
-OTHER_COMMAND = "FENCEPOST_COMMAND"
+COMMAND_VARIABLE = "FENCEPOST_COMMAND"
 """Names the command of another installation, as a shell would read it: `pipx run fencepost`."""
 
-LAST_WORDS = "FENCEPOST_LAST_WORDS"
+MESSAGE_FILE_VARIABLE = "FENCEPOST_LAST_WORDS"
 """Names the file for the sentence with which a command ends that has no verdict."""
 
 JUDGED_WITHIN_S = 120.0
@@ -174,8 +174,8 @@ def replay(
 
 def command() -> list[str]:
     """What is started: this installation, or the one that the environment names."""
-    named = os.environ.get(OTHER_COMMAND)
-    return shlex.split(named) if named else list(COMMAND)
+    named = os.environ.get(COMMAND_VARIABLE)
+    return shlex.split(named) if named else list(DEFAULT_COMMAND)
 
 
 def option_words(options: Mapping[str, Any]) -> list[str]:
@@ -207,7 +207,7 @@ def _call(arguments: Sequence[str], timeout_s: float | None) -> list[Result]:
     __tracebackhide__ = True
     with tempfile.TemporaryDirectory(prefix="fencepost-api-") as folder:
         last_words = Path(folder) / "last-words"
-        environment = {**os.environ, LAST_WORDS: str(last_words)}
+        environment = {**os.environ, MESSAGE_FILE_VARIABLE: str(last_words)}
         try:
             process = subprocess.Popen(
                 [*command(), *arguments], stdout=subprocess.PIPE, stderr=None, text=True, env=environment

@@ -31,7 +31,7 @@ class CleanRequest:
     idle: IdleTime
 
 
-def clean_here(say: Say) -> tuple[Told, ExitStatus]:
+def clean_machine(say: Say) -> tuple[Told, ExitStatus]:
     """Remove what runs that are certainly over have left on this machine."""
     gone, status = sweep_leftovers(), ExitStatus.VALID
     try:
@@ -46,7 +46,7 @@ def clean_here(say: Say) -> tuple[Told, ExitStatus]:
     return [{"removed": one} for one in gone], status
 
 
-def clean_there(options: Options, asked: CleanRequest, say: Say) -> tuple[Told, ExitStatus]:
+def clean_cluster(options: Options, asked: CleanRequest, say: Say) -> tuple[Told, ExitStatus]:
     """List what runs have left on a cluster that others use, and delete what is idle, if asked.
 
     Raises `FencepostError` for a tag that is not there, and where the cluster does not answer.

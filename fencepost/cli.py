@@ -13,7 +13,7 @@ from types import TracebackType
 
 import click
 
-from fencepost.api import LAST_WORDS
+from fencepost.api import MESSAGE_FILE_VARIABLE
 from harness.common.errors import ExitStatus, FencepostError, UsageError
 from harness.common.names import unknown
 from harness.common.secrets import redact_text
@@ -96,7 +96,7 @@ def run_command_line(arguments: Sequence[str]) -> int:
 
 def _say_last(words: str) -> None:
     """The sentence with which a command ends; who called it as an API finds it in a file of its own."""
-    if told := os.environ.get(LAST_WORDS):
+    if told := os.environ.get(MESSAGE_FILE_VARIABLE):
         with suppress(OSError):
             Path(told).write_text(words, encoding="utf-8", errors="replace")
     try:

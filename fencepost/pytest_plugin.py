@@ -18,10 +18,10 @@ from typing import Any
 
 import pytest
 
-from fencepost.api import OTHER_COMMAND, FencepostFailed, Result, RunFunction, run
-from fencepost.sharing.client import answers
+from fencepost.api import COMMAND_VARIABLE, FencepostFailed, Result, RunFunction, run
+from fencepost.sharing.client import can_connect
 from fencepost.sharing.cluster import SharedCluster, shared_cluster
-from fencepost.sharing.process import VARIABLE, SharedServer, server_in_environment
+from fencepost.sharing.process import SERVER_VARIABLE, SharedServer, server_in_environment
 
 NIGHTLY_SEEDS = 3
 """How often a nightly session carries out a test, each time with another seed."""
@@ -84,9 +84,9 @@ def pytest_configure(config: pytest.Config) -> None:
     if seed is None:
         seed = _told(config).get("fencepost_seed", secrets.randbelow(2**31))
     nightly = config.getoption("--fencepost-nightly")
-    config.stash[_SESSION] = PluginSession(seed, nightly, os.environ.get(OTHER_COMMAND))
+    config.stash[_SESSION] = PluginSession(seed, nightly, os.environ.get(COMMAND_VARIABLE))
     if command := config.getoption("--fencepost-command"):
-        os.environ[OTHER_COMMAND] = command
+        os.environ[COMMAND_VARIABLE] = command
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -97,9 +97,9 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     if session.server:
         session.server.close()
     if session.before is None:
-        os.environ.pop(OTHER_COMMAND, None)
+        os.environ.pop(COMMAND_VARIABLE, None)
     else:
-        os.environ[OTHER_COMMAND] = session.before
+        os.environ[COMMAND_VARIABLE] = session.before
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -130,7 +130,7 @@ def fencepost_night() -> int:
 def _fencepost_server(pytestconfig: pytest.Config) -> Iterator[Path]:
     """The socket of the session's server, which all workers of pytest-xdist share."""
     given = _told(pytestconfig).get("fencepost_server")
-    if given and answers(Path(given)):
+    if given and can_connect(Path(given)):
         yield Path(given)
         return
     with SharedServer() as server:
@@ -140,7 +140,7 @@ def _fencepost_server(pytestconfig: pytest.Config) -> Iterator[Path]:
 @pytest.fixture(scope="session")
 def fencepost_judge(request: pytest.FixtureRequest) -> Iterator[None]:
     """One Spark for all verdicts of the session; a `fencepost.run` of your own may ask for it too."""
-    if os.environ.get(VARIABLE):
+    if os.environ.get(SERVER_VARIABLE):
         yield  # there is one already
         return
     with server_in_environment(request.getfixturevalue("_fencepost_server")):

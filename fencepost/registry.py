@@ -57,14 +57,14 @@ def kafka_versions() -> tuple[str, ...]:
     return versions()
 
 
-def known() -> KnownNames:
+def known_names() -> KnownNames:
     """All names that options may hold."""
-    from fencepost.aims import require_known
+    from fencepost.aims import require_known_fault
     from harness.cluster.kinds.registry import require_options
 
     return KnownNames(
         workloads=workloads(),
-        require_fault=lambda asked: require_known(asked, nemeses()),
+        require_fault=lambda asked: require_known_fault(asked, nemeses()),
         require_cluster=require_options,
         defects=defects(),
         kafka=kafka_versions(),

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 from fencepost import registry
 from fencepost.checks.decide import decide_runs, open_evidence
 from fencepost.checks.evidence import Evidence
-from fencepost.checks.spark import begin_early
+from fencepost.checks.spark import start_early
 from fencepost.command_line import command_line
 from fencepost.runs.preparing import prepare_cluster
-from fencepost.sharing.client import LAST_WORDS_FILE
+from fencepost.sharing.client import MESSAGE_FILE
 from fencepost.sharing.cluster import SharedCluster
 from fencepost.sharing.spark import SparkParts, SparkRequest, result_as_json
 from harness.cluster import ClusterSpec
@@ -57,7 +57,7 @@ REPEATED_KEYS = ("cluster", "image", "brokers", "broker", "heap-mb", "transactio
 READY_TIMEOUT_S = 60.0
 
 
-class OneSpark:
+class SparkService:
     """One Spark for all clients that need the same. It decides for one client after the other."""
 
     def __init__(self) -> None:
@@ -96,7 +96,7 @@ class OneSpark:
         """The Spark, which may still be coming up. None if it has other parts."""
         with self._state:
             if self._pending is None and parts.installation == SparkParts.installation:
-                self._pending = begin_early(java(parts.java_home), parts.master, parts.conf, inputs=0)
+                self._pending = start_early(java(parts.java_home), parts.master, parts.conf, inputs=0)
                 self._parts = parts
             return self._pending if self._parts == parts else None
 
@@ -127,7 +127,7 @@ def _open(folder: Path) -> Evidence | FencepostError:
         return error
 
 
-class OneCluster:
+class ClusterService:
     """One cluster for all clients. All must name the same options."""
 
     def __init__(self) -> None:
@@ -158,7 +158,7 @@ class OneCluster:
     def _start(self, words: Sequence[str], tell: Tell) -> dict[str, Any]:
         try:
             options = cluster_options(words)
-            starting = started_cluster(options, lambda text: tell({"progress": text}))
+            starting = open_cluster(options, lambda text: tell({"progress": text}))
             return {"cluster": asdict(self._stack.enter_context(starting))}
         except FencepostError as error:
             why = f"the session's cluster did not start: {error}"
@@ -176,7 +176,7 @@ def cluster_options(words: Sequence[str]) -> Options:
         options = options.updated(values)
         given += values
     require_given(options.cluster, given)
-    options = options.validated(registry.known())
+    options = options.validated(registry.known_names())
     default = Options()
     for key, field in FIELDS.items():
         if key not in CLUSTER_KEYS and getattr(options, field.name) != getattr(default, field.name):
@@ -190,7 +190,7 @@ def cluster_options(words: Sequence[str]) -> Options:
 
 
 @contextmanager
-def started_cluster(options: Options, say: Callable[[str], None]) -> Iterator[SharedCluster]:
+def open_cluster(options: Options, say: Callable[[str], None]) -> Iterator[SharedCluster]:
     """A cluster for the length of a `with`. Raises `FencepostError`."""
     cache = cache_folder()
     for left in sweep_leftovers():
@@ -209,10 +209,10 @@ def started_cluster(options: Options, say: Callable[[str], None]) -> Iterator[Sh
         parts = ClusterParts(spec, folder, prepared, supervisor, ports.take)
         with CLUSTERS[options.cluster].open(parts) as cluster:
             cluster.create_topics([], READY_TIMEOUT_S)  # its coordinators are up before the first run comes
-            yield SharedCluster(cluster.bootstrap, options.cluster, options.kafka, repeated_words(options))
+            yield SharedCluster(cluster.bootstrap, options.cluster, options.kafka, cluster_words(options))
 
 
-def repeated_words(options: Options) -> list[str]:
+def cluster_words(options: Options) -> list[str]:
     """All that describes the cluster, but for its version, as words of a command; without secrets."""
     default = Options()
     names = (FIELDS[key].name for key in REPEATED_KEYS)
@@ -227,7 +227,7 @@ class Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
     block_on_close = False
 
     def __init__(self, listener: socket.socket) -> None:
-        self.spark, self.cluster = OneSpark(), OneCluster()
+        self.spark, self.cluster = SparkService(), ClusterService()
         super().__init__("", Handler, bind_and_activate=False)
         self.socket.close()
         self.socket = listener
@@ -279,6 +279,6 @@ def serve(path: Path, listener: socket.socket) -> None:
     server.spark.close()
     server.cluster.close()
     with suppress(OSError):  # the process that started this one removes the folder, unless it was killed
-        path.with_name(LAST_WORDS_FILE).unlink(missing_ok=True)
+        path.with_name(MESSAGE_FILE).unlink(missing_ok=True)
         path.unlink()
         path.parent.rmdir()

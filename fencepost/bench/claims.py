@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Any
 
 from fencepost.bench.figures import Ratio, Spread
-from fencepost.bench.plan import BenchPoint, MeasurementKind, place
+from fencepost.bench.plan import BenchPoint, MeasurementKind, describe
 from workloads.model.policy import Delivery
 
 
@@ -48,7 +48,7 @@ class Claim:
         return False if shown.high < self.low or shown.low > self.high else None
 
 
-QUOTED = (
+CLAIMS = (
     Claim(
         "cost-3-5", "transactions cost 3 to 5 % of throughput", MeasurementKind.THROUGHPUT, float("-inf"), 5.0
     ),
@@ -92,12 +92,12 @@ class AnsweredClaim:
         }
 
 
-def judge(measured: Sequence[Ratio]) -> list[AnsweredClaim]:
+def check_claims(measured: Sequence[Ratio]) -> list[AnsweredClaim]:
     """Every quoted figure, in the order in which they are quoted."""
     transactions = [
         one for one in measured if one.point.delivery is Delivery.TRANSACTIONS and one.point.journal
     ]
-    return [*(_judged(claim, transactions) for claim in QUOTED), _amortised(transactions)]
+    return [*(_judged(claim, transactions) for claim in CLAIMS), _amortised(transactions)]
 
 
 def _judged(claim: Claim, measured: Sequence[Ratio]) -> AnsweredClaim:
@@ -127,9 +127,9 @@ def _in_words(claim: Claim, ratio: Ratio) -> str:
     """`librdkafka, 100 inputs: 41 % (38 to 44)`."""
     shown = claim.shown(ratio.spread)
     if claim.figure == MeasurementKind.THROUGHPUT:
-        return f"{place(ratio.point)}: costs {shown.median:.0f} % ({shown.low:.0f} to {shown.high:.0f})"
+        return f"{describe(ratio.point)}: costs {shown.median:.0f} % ({shown.low:.0f} to {shown.high:.0f})"
     return (
-        f"{place(ratio.point)}: x {shown.median:.1f} ({shown.low:.1f} to {shown.high:.1f}), "
+        f"{describe(ratio.point)}: x {shown.median:.1f} ({shown.low:.1f} to {shown.high:.1f}), "
         f"from {ratio.base:.3g} to {ratio.own:.3g} ms"
     )
 

@@ -91,7 +91,7 @@ def quantile(values: Sequence[float], name: str) -> float | None:
     return ordered[min(len(ordered) - 1, math.ceil(share * len(ordered)) - 1)]
 
 
-def pooled(measured: Sequence[Measurement], point: BenchPoint) -> list[float]:
+def pooled_latencies(measured: Sequence[Measurement], point: BenchPoint) -> list[float]:
     """The latencies of a point from all rounds, in milliseconds."""
     return [value for one in measured if one.point == point for value in one.latencies_ms]
 

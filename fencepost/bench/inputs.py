@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
-from fencepost.bench.sight import stamped
+from fencepost.bench.sight import stamped_value
 from harness.clients import librdkafka
 from harness.clients.interface import ProducerSettings
 from harness.common.errors import EnvironmentFailure
@@ -24,7 +24,7 @@ def filler() -> bytes:
     return os.urandom(VALUE_BYTES // 2).hex().encode()
 
 
-def fill(bootstrap: str, topic: str, count: int, check: Callable[[], None]) -> None:
+def fill_topic(bootstrap: str, topic: str, count: int, check: Callable[[], None]) -> None:
     """Write so many inputs as fast as it goes; `check` may raise now and then. Raises `EnvironmentFailure`."""
     producer = Producer(
         librdkafka.idempotent_producer(ProducerSettings(bootstrap))
@@ -47,7 +47,7 @@ def fill(bootstrap: str, topic: str, count: int, check: Callable[[], None]) -> N
         raise EnvironmentFailure(f"{left:,} inputs could not be written within {FILL_TIMEOUT_S:g} s")
 
 
-def begin_at_end(bootstrap: str, group: str, topic: str, partitions: int) -> None:
+def commit_end_offsets(bootstrap: str, group: str, topic: str, partitions: int) -> None:
     """Have a group begin where a topic ends now. Raises `EnvironmentFailure`."""
     consumer = Consumer(librdkafka.group_consumer(bootstrap, group, "bench", Isolation.READ_COMMITTED))
     try:
@@ -82,7 +82,9 @@ class EvenFeed:
         while sent < count:
             due = min(count, 1 + int((time.monotonic() - begun_s) * rate))
             for n in range(sent, due):
-                self._producer.produce(self._topic, stamped(measurement, value), b"%d" % (self._fed + n))
+                self._producer.produce(
+                    self._topic, stamped_value(measurement, value), b"%d" % (self._fed + n)
+                )
             sent = due
             self._producer.poll(max(0.0, min(0.05, begun_s + sent / rate - time.monotonic())))
             self._check()

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from fencepost.bench.figures import Measurement
-from fencepost.bench.inputs import PARTITIONS, EvenFeed, begin_at_end, fill
-from fencepost.bench.plan import BenchPoint, BenchRequest, MeasurementKind, place
+from fencepost.bench.inputs import PARTITIONS, EvenFeed, commit_end_offsets, fill_topic
+from fencepost.bench.plan import BenchPoint, BenchRequest, MeasurementKind, describe
 from fencepost.bench.shifts import STAGE, BenchShift, BenchSpec
-from fencepost.bench.sight import seen
+from fencepost.bench.sight import read_latencies
 from harness.cluster import Cluster
 from harness.common.errors import EnvironmentFailure
 from harness.common.waiting import wait_while_progressing
@@ -106,7 +106,7 @@ class Bench:
         ]
         self._site.cluster.create_topics(topics, 60.0)
         count = FILLED_A_WORKER * (1 + self._asked.most_workers)
-        fill(self._site.cluster.bootstrap, FILLED, count, self._check_cut)
+        fill_topic(self._site.cluster.bootstrap, FILLED, count, self._check_cut)
         for client in self._asked.clients:
             self._members[client] = [
                 self._processes.start_worker(f"{STAGE}-{client}", f"{client}-{n}")
@@ -127,7 +127,7 @@ class Bench:
         self._done += 1
         workers = self._members[point.client][: point.workers]
         if point.kind is MeasurementKind.LATENCY:
-            begin_at_end(
+            commit_end_offsets(
                 self._site.cluster.bootstrap, self._shift(self._done, point).group, LIVE, LIVE_PARTITIONS
             )
         for member in workers:
@@ -178,7 +178,7 @@ class Bench:
         lasted_s = last[0] - first[0]
         if lasted_s <= 0:
             raise EnvironmentFailure(
-                f"{place(point)} ({point.delivery}): nothing was committed within {STRETCHED * slice_s:g} s"
+                f"{describe(point)} ({point.delivery}): nothing was committed within {STRETCHED * slice_s:g} s"
             )
         return {
             "inputs_per_s": (last[1] - first[1]) / lasted_s,
@@ -215,7 +215,7 @@ class Bench:
         count = max(1, round(max(usual, min(FEWEST_INPUTS, 1.5 * usual))))
         self._feed(count, rate, self._done, workers)
         path = self._site.folder / "journals" / "reader.jsonl"
-        latencies = [(at_ns - from_ns) / 1e6 for from_ns, at_ns in seen(path, self._done)]
+        latencies = [(at_ns - from_ns) / 1e6 for from_ns, at_ns in read_latencies(path, self._done)]
         return {"rate": rate, "latencies_ms": latencies}
 
     def _feed(self, count: int, rate: float, measurement: int, workers: Sequence[RunProcess]) -> None:
@@ -267,12 +267,12 @@ class Bench:
         def progress() -> object:
             return [(member.heard.counts, member.heard.given) for member in members]
 
-        def seen() -> list[str]:
+        def member_states() -> list[str]:
             return [f"{member.journal}: {member.heard}" for member in members]
 
-        point = place(self._order[self._done - 1]) if self._done else "at the start"
+        point = describe(self._order[self._done - 1]) if self._done else "at the start"
         wait_while_progressing(
-            probe, progress, f"{awaited} ({point})", PATIENCE_S, every_s=every_s, last_seen=seen
+            probe, progress, f"{awaited} ({point})", PATIENCE_S, every_s=every_s, last_seen=member_states
         )
 
     def _check_cut(self) -> None:

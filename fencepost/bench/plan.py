@@ -55,7 +55,7 @@ class BenchPoint:
         return replace(self, delivery=BASELINE, journal=True)
 
 
-def place(point: BenchPoint) -> str:
+def describe(point: BenchPoint) -> str:
     """Where something was measured."""
     inputs = "1 input" if point.txn_size == 1 else f"{point.txn_size:,} inputs"
     partitions = "1 partition" if point.partitions == 1 else f"{point.partitions} partitions"
@@ -155,7 +155,7 @@ def _ends(point: BenchPoint) -> Iterator[BenchPoint]:
     return (replace(point, delivery=delivery) for delivery in (BASELINE, Delivery.TRANSACTIONS))
 
 
-def in_order(points: Sequence[BenchPoint], number: int, seed: int) -> list[BenchPoint]:
+def order_round(points: Sequence[BenchPoint], number: int, seed: int) -> list[BenchPoint]:
     """The points as round `number` (from 0) measures them: kind by kind, group by group.
 
     From round to round the groups, and the points within each, begin one further on: what comes first, or after a

@@ -19,7 +19,7 @@ import psutil
 from fencepost.bench.figures import Measurement, quantile
 from fencepost.bench.inputs import PARTITIONS, VALUE_BYTES
 from fencepost.bench.measure import LATENCY_SHARE, Bench, BenchInterrupted, BenchSite
-from fencepost.bench.plan import BenchRequest, MeasurementKind, in_order, place
+from fencepost.bench.plan import BenchRequest, MeasurementKind, describe, order_round
 from fencepost.bench.told import as_json
 from fencepost.runs.preparing import prepare_cluster
 from fencepost.runs.programs import jvm_spec
@@ -117,7 +117,7 @@ def _measured(
     for what in sweep_leftovers():
         progress.say(f"ended what an earlier run had left: {what}")
     assert options.seed is not None
-    rounds = (in_order(asked.points(), n, options.seed) for n in range(asked.rounds))
+    rounds = (order_round(asked.points(), n, options.seed) for n in range(asked.rounds))
     order = [*asked.warm_up(), *chain.from_iterable(rounds)]
     with Interrupt() as interrupt, ExitStack() as stack:
         supervisor = stack.enter_context(Supervisor())
@@ -156,7 +156,7 @@ def _rounds(work: Bench, asked: BenchRequest, measured: list[Measurement], progr
 def _line(one: Measurement) -> str:
     """A measurement in a line of the progress."""
     point = one.point
-    name = f"{point.delivery.value}, {place(point)}" + ("" if point.journal else ", without journal")
+    name = f"{point.delivery.value}, {describe(point)}" + ("" if point.journal else ", without journal")
     if point.kind is MeasurementKind.THROUGHPUT:
         return f"{name}: {one.inputs_per_s:,.0f} inputs/s"
     told = quantile(one.latencies_ms, "p50")

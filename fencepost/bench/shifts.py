@@ -83,7 +83,7 @@ class TimedClient:
 
     def _consumer(self, consumer: GroupConsumer) -> None:
         """Its polls begin a batch."""
-        poll = what_is_there(consumer.poll) if self.eager else consumer.poll
+        poll = poll_available(consumer.poll) if self.eager else consumer.poll
         vars(consumer)["poll"] = self._batches(poll)
         self._watch.watch(consumer, CONSUMER)
 
@@ -115,7 +115,7 @@ class TimedClient:
         return call
 
 
-def what_is_there(
+def poll_available(
     poll: Callable[[int, float], list[ClientRecord]],
 ) -> Callable[[int, float], list[ClientRecord]]:
     """A poll that gives what is there as soon as something is."""

@@ -22,12 +22,12 @@ BATCH = 2_000
 _SEEN = struct.Struct("<qqq")  # measurement, creation, sight: nanoseconds of the monotonic clock
 
 
-def stamped(measurement: int, filler: bytes) -> bytes:
+def stamped_value(measurement: int, filler: bytes) -> bytes:
     """The value of an input that is created now."""
     return b"%d %d " % (measurement, time.monotonic_ns()) + filler
 
 
-def stamp(value: bytes | None) -> tuple[int, int]:
+def read_stamp(value: bytes | None) -> tuple[int, int]:
     """Measurement and creation of a value; (0, 0) where it bears none."""
     words = (value or b"").split(b" ", 2)
     if len(words) < 3 or not (words[0].isdigit() and words[1].isdigit()):
@@ -66,11 +66,11 @@ class OutputReader:
             return 0
         batch = first + consume(self._consumer, BATCH, 0.0)
         now_ns = time.monotonic_ns()
-        file.write(b"".join(_SEEN.pack(*stamp(record.value()), now_ns) for record in batch))
+        file.write(b"".join(_SEEN.pack(*read_stamp(record.value()), now_ns) for record in batch))
         return len(batch)
 
 
-def seen(path: Path, measurement: int) -> Iterator[tuple[int, int]]:
+def read_latencies(path: Path, measurement: int) -> Iterator[tuple[int, int]]:
     """Creation and sight of every output of a measurement, in nanoseconds; a torn last one is left out."""
     body = path.read_bytes()
     for number, created_ns, seen_ns in _SEEN.iter_unpack(body[: len(body) - len(body) % _SEEN.size]):

@@ -4,9 +4,17 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fencepost.bench.claims import judge
-from fencepost.bench.figures import QUANTILES, Measurement, Ratio, pooled, quantile, ratios, steps_of
-from fencepost.bench.plan import BASELINE, BenchPoint, BenchRequest, MeasurementKind, place
+from fencepost.bench.claims import check_claims
+from fencepost.bench.figures import (
+    QUANTILES,
+    Measurement,
+    Ratio,
+    pooled_latencies,
+    quantile,
+    ratios,
+    steps_of,
+)
+from fencepost.bench.plan import BASELINE, BenchPoint, BenchRequest, MeasurementKind, describe
 
 SCHEMA = 1
 
@@ -26,7 +34,7 @@ def as_json(
         "baseline": BASELINE.value,
         **about,
         "points": [_point(point, measured, found) for point in points],
-        "claims": [one.as_table() for one in judge(found)],
+        "claims": [one.as_table() for one in check_claims(found)],
     }
 
 
@@ -40,7 +48,7 @@ def _point(point: BenchPoint, measured: Sequence[Measurement], found: Sequence[R
         "partitions": point.partitions,
         "workers": point.workers,
         "journal": point.journal,
-        "where": place(point),
+        "where": describe(point),
         "rounds": len(own),
         "failed": sum(one.failed for one in own),
         "steps_ms": {name: round(value, 3) for name, value in steps_of(measured, point).items()},
@@ -67,7 +75,7 @@ def _throughput(own: Sequence[Measurement]) -> dict[str, Any]:
 
 
 def _latency(own: Sequence[Measurement], measured: Sequence[Measurement]) -> dict[str, Any]:
-    values = pooled(measured, own[0].point)
+    values = pooled_latencies(measured, own[0].point)
     told = {name: quantile(values, name) for name in QUANTILES}
     return {
         "rate": round(statistics.median(one.rate for one in own), 1),

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fencepost.checks.chunks import ahead, in_chunks
+from fencepost.checks.chunks import prefetched, split_into_chunks
 from fencepost.checks.decide import decide_runs, open_evidence
 from fencepost.checks.evidence import LARGE_BYTES, Evidence
-from fencepost.checks.histories import check_histories_files
+from fencepost.checks.histories import check_history_files
 from fencepost.checks.run_folders import NamedHistory
-from fencepost.sharing.client import Refused
+from fencepost.sharing.client import ServerRefused
 from fencepost.sharing.spark import SparkParts, SparkRequest, shared_spark
 from harness.common.errors import EnvironmentFailure, ExitStatus, FencepostError, UnreadableInput
 from harness.history_files.url import Url
@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 LARGE_TEXT_BYTES = 10 * LARGE_BYTES
 """Of history files, about a million rows: text takes more room than Parquet."""
 
-Answers = list[Verdict | FencepostError]
+Results = list[Verdict | FencepostError]
 
 
 @dataclass(frozen=True)
@@ -65,11 +65,11 @@ def _text_bytes(path: Path | Url) -> int:
     return path.stat().st_size * (8 if is_gzipped(path) else 1)
 
 
-Found = Callable[[int, Verdict | FencepostError], None]
+OnResult = Callable[[int, Verdict | FencepostError], None]
 """Is told the number of a history, in the order given, and its answer."""
 
 
-def in_silence(number: int, answer: Verdict | FencepostError) -> None:
+def ignore_result(number: int, answer: Verdict | FencepostError) -> None:
     """Tell nobody."""
 
 
@@ -80,8 +80,8 @@ def check(
     master: str,
     spark_conf: Mapping[str, str],
     progress: Progress,
-    tell: Callable[[Answers], None],
-    found: Found = in_silence,
+    tell: Callable[[Results], None],
+    found: OnResult = ignore_result,
     update: bool = False,
     blind: bool = False,
 ) -> None:
@@ -108,7 +108,7 @@ class _Check:
         asked: CheckRequest,
         spark: tuple[str, Mapping[str, str]],
         progress: Progress,
-        found: Found,
+        found: OnResult,
         stack: ExitStack,
     ) -> None:
         self.answers: dict[int, Verdict | FencepostError] = {}
@@ -123,16 +123,16 @@ class _Check:
             if not one.file and not one.folder:
                 self._note([n], [UnreadableInput(one.error or one.history)])
         numbers = list(self._folders)
-        parts = [[numbers[k] for k in part] for part in in_chunks(list(self._folders.values()))]
+        parts = [[numbers[k] for k in part] for part in split_into_chunks(list(self._folders.values()))]
         self._asked = replace(self._asked, many=len(parts) > 1)
         judged = 0
-        for part, opened in ahead(parts, self._opened):
+        for part, opened in prefetched(parts, self._opened):
             words = f"runs {judged + 1:,} to {judged + len(part):,} of {len(numbers):,}: "
             self._judge(part, opened, words if self._asked.many else "")
             judged += len(part)
         if self._asked.files:
             spark = self._started(self._asked)
-            told = check_histories_files(spark, self._asked.files, self._asked.allow, self._progress.phase)
+            told = check_history_files(spark, self._asked.files, self._asked.allow, self._progress.phase)
             self._note([n for n, one in enumerate(self._given) if one.file], told)
 
     def _opened(self, numbers: Sequence[int]) -> list[Evidence | FencepostError]:
@@ -165,13 +165,13 @@ class _Check:
         self._progress.phase(f"judging {many:,} {'histories' if many > 1 else 'history'}")
 
     def _started(self, asked: CheckRequest) -> "SparkSession":
-        from fencepost.checks.spark import starting
+        from fencepost.checks.spark import open_spark
 
         if self._spark is None:
             if not asked.runs:
                 self._begin(asked)
             master, spark_conf = self._settings
-            self._spark = self._stack.enter_context(starting(master, spark_conf, large=asked.large))
+            self._spark = self._stack.enter_context(open_spark(master, spark_conf, large=asked.large))
         return self._spark
 
     def _note(self, numbers: Sequence[int], told: Sequence[Verdict | FencepostError]) -> None:
@@ -193,7 +193,7 @@ def _open(history: str, folder: Path) -> Evidence | FencepostError:
 
 def _ask_shared(
     asked: CheckRequest, master: str, spark_conf: Mapping[str, str], progress: Progress
-) -> Answers | None:
+) -> Results | None:
     """The answers of the shared Spark, if there is one and it decides all of this."""
     from harness.environment.java import java
 
@@ -204,13 +204,13 @@ def _ask_shared(
     folders = [str(evidence.folder.absolute()) for evidence in asked.runs]
     try:
         judged = shared.decide(SparkRequest(parts, folders, sorted(asked.allow)), progress.phase)
-    except Refused as error:
+    except ServerRefused as error:
         log.info("this check starts a Spark of its own: %s", error)
         return None
     return _all_kept(asked, judged)
 
 
-def _all_kept(asked: CheckRequest, judged: Answers) -> Answers:
+def _all_kept(asked: CheckRequest, judged: Results) -> Results:
     return [_kept(evidence.folder, one, asked) for evidence, one in zip(asked.runs, judged, strict=True)]
 
 

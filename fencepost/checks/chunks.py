@@ -16,7 +16,7 @@ T = TypeVar("T")
 U = TypeVar("U")
 
 
-def in_chunks(
+def split_into_chunks(
     folders: Sequence[Path], most_bytes: int = CHUNK_BYTES, most_runs: int = CHUNK_RUNS
 ) -> list[list[int]]:
     """The places of these runs in the sequence, in their order: as few parts as the bounds permit. A run that is larger
@@ -34,7 +34,7 @@ def in_chunks(
     return parts
 
 
-def ahead(parts: Sequence[T], act: Callable[[T], U]) -> Iterator[tuple[T, U]]:
+def prefetched(parts: Sequence[T], act: Callable[[T], U]) -> Iterator[tuple[T, U]]:
     """Each part with what `act` gives for it, which is done for the next part meanwhile, and for no other."""
     with ThreadPoolExecutor(1, thread_name_prefix="ahead") as pool:
         coming = [pool.submit(act, part) for part in parts[:1]]

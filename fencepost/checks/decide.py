@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fencepost.checks.evidence import KILLED, Evidence, contradictions, require_evidence, require_table
-from fencepost.checks.histories import check_each_run as judge_files
+from fencepost.checks.histories import check_each_file as judge_files
 from fencepost.checks.verdict_rules import decide, healed_ns
 from harness.common.errors import AnalysisFailed, FencepostError, UnreadableInput
 from harness.model.pipeline import JOINED
@@ -118,7 +118,7 @@ def _judge_together(
     stored = [_stored_run(evidence, allow) for evidence in runs]
     told = _with_histories(spark, runs, stored, check_each_run(spark, stored, phase=phase), phase)
     return {
-        evidence.run: why_not(evidence, judged)
+        evidence.run: name_damaged_table(evidence, judged)
         if isinstance(judged, FencepostError)
         else decide(evidence, judged)
         for evidence in runs
@@ -175,7 +175,7 @@ def _altered(evidence: Evidence) -> Reason | None:
     return history_damaged("the file is not as the run wrote it")
 
 
-def why_not(evidence: Evidence, error: FencepostError) -> FencepostError:
+def name_damaged_table(evidence: Evidence, error: FencepostError) -> FencepostError:
     """Why a run has no verdict. A table whose pages are damaged fails in Spark in ways that name no file."""
     if isinstance(error, AnalysisFailed):
         for path in sorted(evidence.folder.glob("*/*.parquet")):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from checkers.external.read_files import HistoryFile
 
 
-def check_histories_files(
+def check_history_files(
     spark: "SparkSession",
     files: Sequence[Path | Url],
     allow: frozenset[str],
@@ -28,7 +28,7 @@ def check_histories_files(
 
     `phase` is told what begins.
     """
-    told = check_each_run(spark, dict(enumerate(files)), allow, phase)
+    told = check_each_file(spark, dict(enumerate(files)), allow, phase)
     return [
         decide_external(path, answer) if isinstance(answer, CheckResult) else answer
         for run, path in enumerate(files)
@@ -36,7 +36,7 @@ def check_histories_files(
     ]
 
 
-def check_each_run(
+def check_each_file(
     spark: "SparkSession",
     files: Mapping[int, Path | Url],
     allow: frozenset[str],

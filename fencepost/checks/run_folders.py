@@ -24,7 +24,7 @@ class NamedHistory:
     error: str | None = None
 
 
-def expand(path: str) -> list[NamedHistory]:
+def find_histories(path: str) -> list[NamedHistory]:
     """The run at `path`, or the runs in it, newest last."""
     if not path:  # an unset variable, perhaps, and not the folder where we are
         return [
@@ -38,9 +38,9 @@ def expand(path: str) -> list[NamedHistory]:
         return [NamedHistory(path, error=f"{trouble.filename or path} cannot be read: {trouble.strerror}")]
 
 
-def one_run(path: str) -> Path:
+def find_run(path: str) -> Path:
     """The folder of the one run at `path`; raises `UnreadableInput`."""
-    found = expand(path)
+    found = find_histories(path)
     if found[0].folder is None:
         raise UnreadableInput(
             found[0].error or f"{path} is an external history; this command needs a stored run"

@@ -35,7 +35,7 @@ LARGE_WARM_UP_S = 90.0
 """The same for a large run, whose pipeline leaves Spark a small part of the machine until its drain is over. A warm-up
 that goes on into the final reads makes them half as slow again.
 """
-NEEDED = (
+TASK_MODULES = (
     "orjson",
     "pyarrow",
     "scipy.sparse",
@@ -43,7 +43,7 @@ NEEDED = (
     "checkers.external.graph.kernel",
 )
 """What a task on another machine imports, by the end of the chain."""
-LOADED = (
+PRELOADED_MODULES = (
     "pandas",
     "pyarrow.parquet",
     "checkers.checking.stored_runs",
@@ -53,7 +53,7 @@ LOADED = (
 """What takes half a second to load: that is done while the JVM comes up."""
 
 
-def archive_of(found: Java) -> Path:
+def archive_path(found: Java) -> Path:
     """Where the cache has Spark's classes for one Java; it need not be there."""
     jars = ":".join(jar.name for jar in class_path())
     of = zlib.crc32(f"{found.home}:{jars}".encode())
@@ -65,12 +65,12 @@ def prepare_archive(found: Java, say: Callable[[str], None]) -> None:
 
     Without it all works as well, so a failure is only logged.
     """
-    if archive_of(found).exists():
+    if archive_path(found).exists():
         return
     say(f"making an archive of Spark's classes for Java {found.version} (up to two minutes, once)")
     try:
-        with locked(cache_folder(), archive_of(found).name):
-            make_archive(SparkSettings(java_home=found.home), archive_of(found), WARM_UP)
+        with locked(cache_folder(), archive_path(found).name):
+            make_archive(SparkSettings(java_home=found.home), archive_path(found), WARM_UP)
     except EnvironmentFailure as error:
         log.warning(
             "the verdict takes some seconds longer, for an archive of Spark's classes could not be made (%s): the run "
@@ -79,11 +79,11 @@ def prepare_archive(found: Java, say: Callable[[str], None]) -> None:
         )
 
 
-def settings(
+def spark_settings(
     found: Java, master: str, conf: Mapping[str, str], *, large: bool = False, warm: bool = False
 ) -> SparkSettings:
     """How Spark is to be started with that Java."""
-    archive = archive_of(found)
+    archive = archive_path(found)
     return SparkSettings(
         java_home=found.home,
         master=master,
@@ -92,7 +92,7 @@ def settings(
         archive=archive if archive.exists() else None,
         warm_up=partial(_warm_up, large=large) if warm else None,
         worker_daemon=WORKER_DAEMON,
-        needed=NEEDED,
+        needed=TASK_MODULES,
     )
 
 
@@ -103,20 +103,20 @@ def _warm_up(spark: "SparkSession", folder: Path, *, large: bool) -> None:
 
 
 @contextmanager
-def starting(master: str, conf: Mapping[str, str], *, large: bool = False) -> "Iterator[SparkSession]":
+def open_spark(master: str, conf: Mapping[str, str], *, large: bool = False) -> "Iterator[SparkSession]":
     """A session for the length of a `with`, with the Java of this machine."""
     for left in sweep_leftovers():
         log.info("ended what an earlier run had left: %s", left)
-    pending = start_spark(settings(java("auto"), master, conf, large=large))
+    pending = start_spark(spark_settings(java("auto"), master, conf, large=large))
     with closing(pending), interruptible(pending):
-        for module in LOADED:
+        for module in PRELOADED_MODULES:
             import_module(module)
         yield pending.session()
 
 
-def begin_early(found: Java, master: str, conf: Mapping[str, str], inputs: float) -> StartingSpark:
+def start_early(found: Java, master: str, conf: Mapping[str, str], inputs: float) -> StartingSpark:
     """Start it before a run is over, and have it judge something small meanwhile.
 
     `inputs` is how many the run will have been fed: each leaves some twenty rows.
     """
-    return start_spark(settings(found, master, conf, large=inputs > LARGE_INPUTS, warm=True))
+    return start_spark(spark_settings(found, master, conf, large=inputs > LARGE_INPUTS, warm=True))

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from fencepost.aims import expand, key_of
+from fencepost.aims import expand_names, requested_name
 from fencepost.checks.evidence import KILLED, Evidence
 from harness.history_files.url import Url
 from harness.model.pipeline import PipelineSpec
@@ -95,8 +95,8 @@ def fault_was_not_planned(run: CheckedRun) -> Iterator[Reason]:
     """A run is unknown if a fault that `--nemesis` names is not in its schedule."""
     if run.facts is None:
         return
-    asked = expand(run.plan.options.nemesis or (), run.plan.pipeline)
-    planned = {key_of(injection, asked) for injection in run.plan.schedule}
+    asked = expand_names(run.plan.options.nemesis or (), run.plan.pipeline)
+    planned = {requested_name(injection, asked) for injection in run.plan.schedule}
     for name in asked:
         if name not in planned:
             text = f"{name} was asked for, and the schedule has none"

@@ -91,7 +91,7 @@ def command(
       fencepost bench --quick
       fencepost bench --client java --txn-size 1,100 --partitions 6 --workers 1 --json
     """
-    options = asking.settled(asking.options_from(given, sets, None))
+    options = asking.settle(asking.options_from(given, sets, None))
 
     from fencepost.bench.plan import QUICK, BenchRequest
     from fencepost.bench.run import bench

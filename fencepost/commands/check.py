@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from fencepost import registry
-from fencepost.checks.run_folders import expand
+from fencepost.checks.run_folders import find_histories
 from fencepost.commands import options as asking
 from fencepost.commands import output as telling
 from fencepost.runs.progress import progress_for
@@ -49,18 +49,18 @@ def command(
         check_name("anomaly", name, registry.anomalies())
     if blind and update:
         raise UsageError("--update writes the verdict of the whole evidence: leave out --blind, or --update")
-    asked = [history for path in histories for history in expand(path)]
+    asked = [history for path in histories for history in find_histories(path)]
     if update and (others := [one.history for one in asked if one.file is not None]):
         print(f"fencepost: --update is for stored runs, and {others[0]} is none", file=sys.stderr)
 
-    from fencepost.checks.check import Answers, check, status_of
+    from fencepost.checks.check import Results, check, status_of
 
-    told: Answers = []
+    told: Results = []
 
-    def tell(answers: Answers) -> None:
+    def tell(answers: Results) -> None:
         progress.close()
         for history, answer in zip(asked, answers, strict=True):
-            telling.tell_history(history.history, answer, as_json=as_json, stored=history.folder is not None)
+            telling.print_history(history.history, answer, as_json=as_json, stored=history.folder is not None)
         sys.stdout.flush()
         told.extend(answers)
 

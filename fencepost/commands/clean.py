@@ -69,7 +69,7 @@ def command(
         _require_tag(tag, options.prefix)
     idle_s = Duration().parse("idle", idle or IDLE)
 
-    from fencepost.cleaning import CleanRequest, clean_here, clean_there
+    from fencepost.cleaning import CleanRequest, clean_cluster, clean_machine
     from harness.cluster.left_behind import IdleTime
 
     words = sys.stderr if as_json else sys.stdout
@@ -78,11 +78,11 @@ def command(
         print(line, file=words, flush=True)
 
     if there:
-        told, status = clean_there(
+        told, status = clean_cluster(
             options, CleanRequest(tags, delete, IdleTime(idle_s, (idle or IDLE).strip())), say
         )
     else:
-        told, status = clean_here(say)
+        told, status = clean_machine(say)
     if as_json:
         print(json.dumps(told, ensure_ascii=False, indent=1))
     return status
@@ -93,7 +93,7 @@ def _options(cluster: str | None, sets: tuple[str, ...]) -> Options:
     for key in (key for assignment in sets for key in parse_set(assignment)):
         if key not in TAKEN:
             raise UsageError(f"clean takes --set {', '.join(TAKEN[1:])}, and no {key}: leave out --set {key}")
-    return asking.options_from({"cluster": cluster}, sets, None).validated(registry.known())
+    return asking.options_from({"cluster": cluster}, sets, None).validated(registry.known_names())
 
 
 def _require_nothing_of_a_cluster(tags: tuple[str, ...], delete: bool, idle: str | None) -> None:

@@ -74,9 +74,9 @@ def _changed(options: Options) -> list[str]:
     return [key for key, one in FIELDS.items() if getattr(options, one.name) != getattr(default, one.name)]
 
 
-def settled(options: Options) -> Options:
+def settle(options: Options) -> Options:
     """The options as the run will have them: validated, with a seed, and with what its defect needs to show."""
-    options = _provoking(options.validated(registry.known()))
+    options = _provoking(options.validated(registry.known_names()))
     return options if options.seed is not None else replace(options, seed=secrets.randbelow(2**32))
 
 

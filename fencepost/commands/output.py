@@ -9,7 +9,7 @@ from harness.common.errors import FencepostError
 from harness.results.verdict import Verdict
 
 
-def tell_run(verdict: Verdict, folder: Path, command: str, *, as_json: bool) -> None:
+def print_run(verdict: Verdict, folder: Path, command: str, *, as_json: bool) -> None:
     """The last lines of a run: verdict, reason, report, and the command that repeats it."""
     from reports.console import last_lines
 
@@ -20,7 +20,7 @@ def tell_run(verdict: Verdict, folder: Path, command: str, *, as_json: bool) -> 
         print(verdict.line())
 
 
-def tell_history(history: str, answer: Verdict | FencepostError, *, as_json: bool, stored: bool) -> None:
+def print_history(history: str, answer: Verdict | FencepostError, *, as_json: bool, stored: bool) -> None:
     """One line of `check`: a history's verdict, or why there is none.
 
     `stored`: of a run of Fencepost's own. For people a line for each anomaly stands below, with its first
@@ -31,7 +31,7 @@ def tell_history(history: str, answer: Verdict | FencepostError, *, as_json: boo
     name = printable(history, 4000)
     if isinstance(answer, FencepostError):
         told = (
-            unread_line(history, str(answer)) if as_json else f"{name}: no verdict: {printable(answer, 4000)}"
+            error_line(history, str(answer)) if as_json else f"{name}: no verdict: {printable(answer, 4000)}"
         )
         print(told)
     elif as_json:
@@ -45,6 +45,6 @@ def tell_history(history: str, answer: Verdict | FencepostError, *, as_json: boo
             print(f"  {line}")
 
 
-def unread_line(history: str, error: str) -> str:
+def error_line(history: str, error: str) -> str:
     """The line of a history that cannot be read."""
     return json.dumps({"history": history, "valid": "unknown", "error": error}, ensure_ascii=False)

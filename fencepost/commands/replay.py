@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from fencepost.checks.run_folders import one_run
+from fencepost.checks.run_folders import find_run
 from fencepost.commands import options as asking
 from fencepost.commands import output as telling
 from fencepost.runs.progress import progress_for
@@ -58,7 +58,7 @@ def command(
       fencepost replay store/latest --without-defect
       fencepost replay store/shop/20261121T100000Z --json
     """
-    folder = one_run(store)
+    folder = find_run(store)
     plan = StoredPlan.load(folder / PLAN)
     options = plan.options
     for values in [*map(_settable, sets), *asking.flag_values(given)]:
@@ -67,7 +67,7 @@ def command(
         options = options.updated({"store": into})
     if without_defect:
         options = _right(options, store, scheduled=bool(plan.schedule))
-    options = asking.settled(options)
+    options = asking.settle(options)
 
     from fencepost.runs.carry_out import run
     from harness.runner.schedule import Schedule
@@ -80,7 +80,7 @@ def command(
             command=_command_line(folder, into, sets, given, without_defect=without_defect),
             schedule=Schedule.from_tables(plan.schedule, plan.run.get("churn", ())),
         )
-    telling.tell_run(verdict, folder, f"fencepost replay {new}", as_json=as_json)
+    telling.print_run(verdict, folder, f"fencepost replay {new}", as_json=as_json)
     return verdict.valid.exit_status
 
 

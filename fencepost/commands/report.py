@@ -2,7 +2,7 @@
 
 import click
 
-from fencepost.checks.run_folders import one_run
+from fencepost.checks.run_folders import find_run
 from harness.common.errors import ExitStatus, UnreadableInput
 from harness.results.run_metadata import RunMetadata
 from harness.results.verdict import Validity, Verdict
@@ -18,7 +18,7 @@ def command(store: str) -> ExitStatus:
     Example:
       fencepost report store/latest
     """
-    folder = one_run(store)
+    folder = find_run(store)
     if not (folder / "verdict.json").exists():
         raise UnreadableInput(f"{folder} has not been judged yet: fencepost check {folder}")
     verdict = Verdict.load(folder / "verdict.json")

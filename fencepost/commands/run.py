@@ -38,7 +38,7 @@ def command(sets: tuple[str, ...], config: str | None, as_json: bool, **given: A
       fencepost run --defect offsets-outside-transaction
       fencepost run --set java=bundled --set broker.log.segment.bytes=1048576
     """
-    options = asking.settled(asking.options_from(given, sets, config))
+    options = asking.settle(asking.options_from(given, sets, config))
 
     from fencepost.runs.carry_out import run
 
@@ -46,5 +46,5 @@ def command(sets: tuple[str, ...], config: str | None, as_json: bool, **given: A
     with closing(progress_for(sys.stderr)) as progress:
         progress.say(f"seed {options.seed}")
         verdict, folder = run(options, progress, command=words)
-    telling.tell_run(verdict, folder, words, as_json=as_json)
+    telling.print_run(verdict, folder, words, as_json=as_json)
     return verdict.valid.exit_status

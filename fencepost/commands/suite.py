@@ -99,7 +99,7 @@ def command(
 
     keep = OneOf(KEEP).parse("keep-evidence", keep_evidence or ALL)
     judge = None if judge is None else OneOf(plans.JUDGES).parse("judge", judge)
-    request = plans.SuiteRequest(asking.settled, options.seed, judge, name, [parse_set(one) for one in sets])
+    request = plans.SuiteRequest(asking.settle, options.seed, judge, name, [parse_set(one) for one in sets])
     suite_file = None if file is None else Path(file)
     with ExitStack() as stack:
         if resume is not None:

@@ -56,13 +56,13 @@ def command(
     limit_s = None if time_limit is None else parse("time-limit", time_limit)["time-limit"]
     # No transaction aborts on purpose: a run is short, and might hold none.
     quiet = () if any(key == "abort-share" for key, _, _ in assignments) else ("abort-share=0",)
-    options = asking.settled(asking.options_from(given, (*quiet, *sets), None))
+    options = asking.settle(asking.options_from(given, (*quiet, *sets), None))
 
-    from fencepost.runs.sweep import points, remarks, status_of, sweep, table
+    from fencepost.runs.sweep import plan_points, remarks, status_of, sweep, table
     from fencepost.sharing.process import shared_judge
 
     names = [name.strip() for name in (WORKLOADS if workload is None else workload).split(",")]
-    asked = points(list(dict.fromkeys(names)), options, limit_s)
+    asked = plan_points(list(dict.fromkeys(names)), options, limit_s)
     settings = {key: text for key, _, text in (one.partition("=") for one in (*quiet, *sets))}
     settings |= {key: getattr(options, FIELDS[key].name) for key in ("client", "seed", "store")}
     _say(f"seed {options.seed}; {len(asked)} runs, one for each crash point of {', '.join(names)}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fencepost.checks.run_folders import one_run
+from fencepost.checks.run_folders import find_run
 from harness.common.errors import ExitStatus, UnreadableInput, UsageError
 from harness.record.run_tables import PLAN
 from harness.results.wording import printable
@@ -61,7 +61,7 @@ def command(
     place = _RECORD.fullmatch(record) if record is not None else None
     if record is not None and place is None:
         raise UsageError(f"a record is named TOPIC/PARTITION@OFFSET, such as invoices/2@33, and not {record}")
-    folder = one_run(store)
+    folder = find_run(store)
     plan = StoredPlan.load(folder / PLAN)
     zero_ms = plan.run.get("wall_ms_at_zero")
     if not isinstance(zero_ms, int | float):

@@ -11,8 +11,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fencepost import registry
-from fencepost.runs.planning import draw, facts_of, plan_run, plan_test, require_ready, tag_for, witness_of
-from fencepost.runs.preparing import end_what_is_left, planned_mb, prepare_cluster
+from fencepost.runs.planning import (
+    draw_schedule,
+    pipeline_spec,
+    plan_run,
+    require_ready,
+    stored_plan,
+    tag_for,
+    witness_of,
+)
+from fencepost.runs.preparing import end_leftovers, planned_mb, prepare_cluster
 from fencepost.runs.run_spark import RunSpark
 from harness.cluster import ClusterSpec
 from harness.cluster.kinds.kind import ClusterParts
@@ -48,7 +56,7 @@ from workloads.custom.pipeline import CustomPipeline
 from workloads.model.workload import Workload
 
 if TYPE_CHECKING:
-    from fencepost.runs.planning import Planned
+    from fencepost.runs.planning import AnyPipeline
     from harness.environment import PreparedEnvironment
 
 
@@ -67,7 +75,7 @@ def run(
     workload = registry.pipeline_of(options)
     options = sized(options)
     require_ready(workload)
-    drawn = draw(options, workload) if schedule is None else schedule
+    drawn = draw_schedule(options, workload) if schedule is None else schedule
     _tell_plan(options, drawn, progress)
     if options.master.startswith("spark://"):  # before a run for which nobody could give a verdict
         from checkers.spark.remote import reach_master
@@ -87,7 +95,7 @@ def run(
         return verdict, performed.folder
 
 
-def perform_alone(options: Options, progress: Progress, *, command: str) -> Path:
+def run_without_verdict(options: Options, progress: Progress, *, command: str) -> Path:
     """Break a cluster under a pipeline, and leave in the run's folder what `fencepost check` judges.
 
     Raises KeyboardInterrupt where the run was asked to end early: it would be one of another length.
@@ -95,7 +103,7 @@ def perform_alone(options: Options, progress: Progress, *, command: str) -> Path
     workload = registry.pipeline_of(options)
     options = sized(options)
     require_ready(workload)
-    drawn = draw(options, workload)
+    drawn = draw_schedule(options, workload)
     _tell_plan(options, drawn, progress)
     with Interrupt() as interrupt, ExitStack() as stack:
         performed = perform_run(options, progress, command, workload, drawn, interrupt, stack, None)
@@ -134,7 +142,7 @@ def perform_run(
     options: Options,
     progress: Progress,
     command: str,
-    workload: "Planned",
+    workload: "AnyPipeline",
     drawn: Schedule,
     interrupt: Interrupt,
     stack: ExitStack,
@@ -156,12 +164,12 @@ def perform_run(
     started = datetime.now(UTC)
     folder = store.create(root, options.name or workload.name, started)
     require(memory_mb(options.brokers), DISK_MB + planned_mb(options), folder)
-    end_what_is_left(cache, progress.say)
+    end_leftovers(cache, progress.say)
     digest = digest_of(workload)
     tag = tag_for(options)
-    test = plan_test(options, workload, drawn, folder, prepared, tag)
+    test = plan_run(options, workload, drawn, folder, prepared, tag)
     clock = RunClock(time.monotonic_ns(), time.time() * 1000)
-    plan = plan_run(options, test, drawn, command, started, clock)
+    plan = stored_plan(options, test, drawn, command, started, clock)
     plan.save(folder / store.PLAN)
     stack.enter_context(store.going_on(folder))
     run_log = RunLog(progress, clock)
@@ -193,7 +201,7 @@ def perform_run(
                 spark.lead_s() if spark else 0.0,
             )
             quiet = perform(test, running, run_log, ahead)
-            note_edit(workload, digest, run_log)
+            report_edit(workload, digest, run_log)
         except FencepostError as error:
             run_log.problem(ReasonCode.RUN_FAILED, f"the run failed: {redact_text(str(error))}")
             facts().save(folder / "metadata.json")
@@ -238,12 +246,12 @@ def _cluster_of(options: Options, test: RunPlan, tag: str) -> ClusterSpec:
 
 
 def _prepare(
-    options: Options, workload: "Planned", cache: Path, say: Callable[[str], None]
+    options: Options, workload: "AnyPipeline", cache: Path, say: Callable[[str], None]
 ) -> "PreparedEnvironment":
     """Find or fetch what a run needs."""
     from fencepost.checks.spark import prepare_archive
 
-    stores = facts_of(options, workload).stores
+    stores = pipeline_spec(options, workload).stores
     ready = prepare_cluster(
         options, cache, say, clients=(ClientChoice.of(options.client).name,), stores=stores
     )
@@ -256,7 +264,7 @@ def digest_of(pipeline: Workload | CustomPipeline) -> str | None:
     return pipeline.digest() if isinstance(pipeline, CustomPipeline) else None
 
 
-def note_edit(pipeline: Workload | CustomPipeline, digest: str | None, run_log: RunLog) -> None:
+def report_edit(pipeline: Workload | CustomPipeline, digest: str | None, run_log: RunLog) -> None:
     """Note a problem if the description of a pipeline was edited during the run: its final readers read it again."""
     if isinstance(pipeline, CustomPipeline) and pipeline.digest() != digest:
         file = str(pipeline.described.file)

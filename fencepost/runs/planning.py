@@ -8,9 +8,9 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from fencepost import registry
-from fencepost.aims import aimed, expand
+from fencepost.aims import aim, expand_names
 from fencepost.runs.programs import programs_of
-from fencepost.runs.shapes import draw_churn, shaped, txn_timeout_ms
+from fencepost.runs.shapes import apply_options, draw_churn, txn_timeout_ms
 from harness.clients.interface import SESSION_TIMEOUT_MS
 from harness.cluster import Ability
 from harness.cluster.config import ports_of
@@ -50,21 +50,21 @@ from workloads.model.workload import Workload
 if TYPE_CHECKING:
     from harness.environment import PreparedEnvironment
 
-OF_OUR_LOOP = (
+WORKLOAD_OPTIONS = (
     "defect", "churn_s", "overrun_share", "workers", "client", "txn_size", "abort_share", "empty_share", "record_bytes",
     "group_protocol", "assignor", "static_membership", "txn_timeout_s",
 )  # fmt: skip
 """Options that say what our own programs do."""
-Planned = Workload | CustomPipeline
+AnyPipeline = Workload | CustomPipeline
 """What a run can be of."""
 SPARE_ENDPOINTS = 2
 """Client endpoints beyond one a worker and those that faults keep: for workers that end by themselves."""
 
 
-def user_facts(options: Options, pipeline: CustomPipeline, tag: str) -> PipelineSpec:
+def custom_pipeline_spec(options: Options, pipeline: CustomPipeline, tag: str) -> PipelineSpec:
     """The facts of a user's pipeline. Raises `UsageError` where the options ask for what only ours can have."""
     usual = Options()
-    if asked := [key for key in OF_OUR_LOOP if getattr(options, key) != getattr(usual, key)]:
+    if asked := [key for key in WORKLOAD_OPTIONS if getattr(options, key) != getattr(usual, key)]:
         key = asked[0].removesuffix("_s").replace("_", "-")
         instead = (
             "set `instances` in the file" if key == "workers" else "leave it out of a run with --pipeline"
@@ -75,7 +75,7 @@ def user_facts(options: Options, pipeline: CustomPipeline, tag: str) -> Pipeline
     return pipeline.facts(options, tag)
 
 
-def require_ready(pipeline: Planned) -> None:
+def require_ready(pipeline: AnyPipeline) -> None:
     """Raise `UsageError` where a user's pipeline cannot be run: before anything is started."""
     if isinstance(pipeline, CustomPipeline):
         for stage in pipeline.described.stages:
@@ -88,25 +88,27 @@ def defect_of(options: Options) -> Defect | None:
     return registry.defects()[options.defect] if options.defect else None
 
 
-def facts_of(options: Options, workload: Planned, tag: str = "") -> PipelineSpec:
+def pipeline_spec(options: Options, workload: AnyPipeline, tag: str = "") -> PipelineSpec:
     """What the pipeline is in a run of these options. Raises `UsageError` where it cannot have what they ask for."""
     if isinstance(workload, CustomPipeline):
-        return user_facts(options, workload, tag)
+        return custom_pipeline_spec(options, workload, tag)
     if options.defect:
         client = ClientChoice.of(options.client).name
         registry.defects()[options.defect].require(workload, client, registry.workloads().values())
     policy, timeout_ms = policy_of(options.defect), txn_timeout_ms(options)
-    return shaped(workload.facts(options, tag, policy=policy, txn_timeout_ms=timeout_ms), options, workload)
+    return apply_options(
+        workload.facts(options, tag, policy=policy, txn_timeout_ms=timeout_ms), options, workload
+    )
 
 
-def draw(options: Options, workload: Planned) -> Schedule:
+def draw_schedule(options: Options, workload: AnyPipeline) -> Schedule:
     """The schedule of these options: the same for the same seed. Raises `UsageError`."""
     nemeses = registry.nemeses()
     defect = defect_of(options)
     named = options.nemesis is not None
-    facts = facts_of(options, workload)
+    facts = pipeline_spec(options, workload)
     if options.nemesis is not None:
-        names = expand(options.nemesis, facts)
+        names = expand_names(options.nemesis, facts)
     elif defect is not None:
         names = list(defect.nemesis)
     else:
@@ -132,7 +134,7 @@ def draw(options: Options, workload: Planned) -> Schedule:
     )
     witness_of(options)  # which may be one that cannot be had
     rng = Random(f"{options.seed}/schedule")
-    chosen: list[Nemesis] = [aimed(name, nemeses) for name in names]
+    chosen: list[Nemesis] = [aim(name, nemeses) for name in names]
     drawn = schedules.draw(chosen, targets, options.time_limit_s, rng, named=named or defect is not None)
     return replace(drawn, churn=draw_churn(options, facts, drawn.injections))
 
@@ -147,9 +149,9 @@ def workers_of(facts: PipelineSpec) -> dict[str, tuple[str, ...]]:
     return {stage.name: stage.workers for stage in facts.stages}
 
 
-def plan_test(
+def plan_run(
     options: Options,
-    workload: Planned,
+    workload: AnyPipeline,
     drawn: Schedule,
     folder: Path,
     prepared: "PreparedEnvironment | None" = None,
@@ -158,7 +160,7 @@ def plan_test(
     """Everything that is fixed before the run begins. `prepared`: for a client that runs on Java; `tag`: what the run's
     topics, groups and ids begin with on a cluster that others use.
     """
-    facts = facts_of(options, workload, tag)
+    facts = pipeline_spec(options, workload, tag)
     workers = workers_of(facts)
     facts = facts.with_workers(joining(drawn.churn), shared=policy_of(options.defect).shared_id)
     nemeses = registry.nemeses()
@@ -198,7 +200,7 @@ def session_timeout_ms(options: Options) -> int:
     )
 
 
-def plan_run(
+def stored_plan(
     options: Options, test: RunPlan, drawn: Schedule, command: str, started: datetime, clock: RunClock
 ) -> StoredPlan:
     """All that is needed to repeat the run, and the one wall-clock time."""

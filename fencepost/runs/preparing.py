@@ -80,7 +80,7 @@ def image_choice(options: Options, say: Callable[[str], None]) -> str:
     return options.image
 
 
-def end_what_is_left(cache: Path, say: Callable[[str], None]) -> None:
+def end_leftovers(cache: Path, say: Callable[[str], None]) -> None:
     """End what earlier runs have left, and say so."""
     from harness.containers.leftovers import sweep
     from harness.processes.guardian import sweep_leftovers

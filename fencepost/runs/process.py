@@ -85,17 +85,17 @@ def require_client(asked: ClientSpec | None, running: RunningClient) -> None:
         running.require(asked.version)
 
 
-def member_of(spec: MembershipSpec, worker: str) -> GroupSettings:
+def group_settings(spec: MembershipSpec, worker: str) -> GroupSettings:
     """How a worker belongs to its group: a static member goes by the worker's name, which its replacement has too."""
     return GroupSettings(spec.protocol, spec.assignor, worker if spec.static else None)
 
 
-def store_of(spec: WorkloadSpec) -> Database | None:
+def open_database(spec: WorkloadSpec) -> Database | None:
     """The store that the pipeline writes, if it has one."""
     return next((DATABASES[kind].connect(address) for kind, address in spec.stores.items()), None)
 
 
-def inputs_of(spec: WorkloadSpec, workload: Workload, table: str) -> InputTable:
+def input_table(spec: WorkloadSpec, workload: Workload, table: str) -> InputTable:
     """A table whose rows are inputs."""
     kind = workload.tables[table]
     return DATABASES[kind].inputs(spec.stores[kind])
@@ -117,9 +117,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     with journal, CallWatch(control, journal).watching():
         try:
             if isinstance(run.pipeline, WorkloadSpec):
-                build(process, run, run.pipeline, journal, control).run()
+                build_task(process, run, run.pipeline, journal, control).run()
             else:
-                build_for_users(process, run, run.pipeline, journal, control).run()
+                build_custom_task(process, run, run.pipeline, journal, control).run()
         except UsageError as error:  # of the user's functions, and of what they give
             print(error, file=sys.stderr)  # the last line of its log: it is told to whoever started the run
             sys.exit(ExitStatus.USAGE)
@@ -152,7 +152,7 @@ def end_at_once() -> NoReturn:
     os._exit(0)
 
 
-def build(
+def build_task(
     process: ProcessSpec, run: RunSpec, pipeline: WorkloadSpec, journal: Journal, control: Control
 ) -> Worker | MixedWorker | Relay | Feeder | TableFeeder | Observer | FinalReader | DatabaseReader:
     """The object that does the task of a process of a built-in pipeline."""
@@ -162,7 +162,7 @@ def build(
             return worker_of(process, task, run, pipeline, workload, journal, control)
         case FeederSpec(inputs_per_s=rate) if workload.fed_table:
             (feed,) = workload.feeds()
-            connect = partial(inputs_of, pipeline, workload, feed.topic)
+            connect = partial(input_table, pipeline, workload, feed.topic)
             return TableFeeder(
                 connect, feed, rate, pipeline.transactions.abort_share, run.seed, journal, control
             )
@@ -173,11 +173,11 @@ def build(
         case ObserverSpec() as task:
             return Observer(process.bootstrap, task.partitions, journal, control)
         case TableReaderSpec(tables=tables):
-            store = store_of(pipeline)
+            store = open_database(pipeline)
             assert store is not None, "who reads tables is told of the store"
             parts = PartWriter(journal, folder_of(process.journal.path))
             inputs_by = {
-                table: inputs_of(pipeline, workload, table)
+                table: input_table(pipeline, workload, table)
                 for table in tables
                 if table in workload.read_tables
             }
@@ -190,7 +190,7 @@ def build(
             )
 
 
-def build_for_users(
+def build_custom_task(
     process: ProcessSpec, run: RunSpec, pipeline: CustomPipelineSpec, journal: Journal, control: Control
 ) -> Feeder | Observer | FinalReader:
     """The same around a user's pipeline, whose workers are commands."""
@@ -264,14 +264,14 @@ def worker_of(
         largest_bytes=largest_bytes(run.record_bytes),
         txn_timeout_ms=transactions.timeout_ms,
         shares=UnusualShares(transactions.empty_share, transactions.overrun_share),
-        group_settings=member_of(pipeline.membership, task.worker),
+        group_settings=group_settings(pipeline.membership, task.worker),
     )
     client = client_of(pipeline.client)
     if settings.delivery is Delivery.RELAYED:
-        inputs = inputs_of(pipeline, workload, stage.reads[0])
+        inputs = input_table(pipeline, workload, stage.reads[0])
         return Relay(stage, settings, client, journal, control, inputs)
     kind = LOOPS.get(settings.delivery, Worker)
-    return kind(stage, settings, client, journal, control, store_of(pipeline))
+    return kind(stage, settings, client, journal, control, open_database(pipeline))
 
 
 def stated_topics(workload: Workload) -> frozenset[str]:

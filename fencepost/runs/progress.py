@@ -10,7 +10,7 @@ from harness.runner.progress import Progress, Tick
 LINE_EVERY_S = 5.0
 
 
-def words(tick: Tick) -> str:
+def status_line(tick: Tick) -> str:
     """The state of a run in one line."""
     lag = "?" if tick.lag is None else f"{tick.lag:,}"
     left = (
@@ -51,7 +51,7 @@ class LineProgress:
         now = self._clock()
         if self._told is None or now - self._told >= LINE_EVERY_S:
             self._told = now
-            self.say(words(tick))
+            self.say(status_line(tick))
 
     def close(self) -> None:
         """Nothing is open."""

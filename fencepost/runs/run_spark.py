@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from checkers.spark.interrupts import interruptible
 from fencepost.checks.decide import decide_run, open_evidence
-from fencepost.checks.spark import LARGE_INPUTS, LARGE_WARM_UP_S, WARM_UP_S, begin_early
-from fencepost.sharing.client import Refused
+from fencepost.checks.spark import LARGE_INPUTS, LARGE_WARM_UP_S, WARM_UP_S, start_early
+from fencepost.sharing.client import ServerRefused
 from fencepost.sharing.spark import SparkParts, SparkRequest, shared_spark
 from harness.common.errors import FencepostError
 from harness.environment.java import Java
@@ -48,7 +48,7 @@ class RunSpark:
             try:
                 self._shared.start(self._parts(java))
                 return
-            except Refused as error:
+            except ServerRefused as error:
                 log.info("this run starts a Spark of its own: %s", error)
                 self._shared = None
         self._own = self._started(java)
@@ -61,7 +61,7 @@ class RunSpark:
             request = SparkRequest(self._parts(self._java), [str(folder.absolute())])
             try:
                 (result,) = self._shared.decide(request, phase)
-            except Refused as error:
+            except ServerRefused as error:
                 log.warning("this run starts a Spark of its own after all: %s", error)
             else:
                 if isinstance(result, FencepostError):
@@ -73,7 +73,7 @@ class RunSpark:
 
     def _started(self, java: Java) -> "StartingSpark":
         options = self._options
-        pending = begin_early(java, options.master, options.spark_conf, _inputs(options))
+        pending = start_early(java, options.master, options.spark_conf, _inputs(options))
         self._stack.callback(pending.close)
         return pending
 

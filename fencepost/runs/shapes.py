@@ -50,7 +50,7 @@ def draw_churn(
     return churn.draw(rng, options.churn_s, options.time_limit_s, workers, struck)
 
 
-def shaped(facts: PipelineSpec, options: Options, workload: "Workload") -> PipelineSpec:
+def apply_options(facts: PipelineSpec, options: Options, workload: "Workload") -> PipelineSpec:
     """The facts of a workload with what these options add. Raises `UsageError` where it cannot have that."""
     from workloads.model.padding import largest_bytes
 

@@ -6,9 +6,9 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from fencepost import registry
-from fencepost.aims import CRASH_POINTS, aimed, expand
+from fencepost.aims import CRASH_POINTS, aim, expand_names
 from fencepost.api import FencepostFailed, Result, run
-from fencepost.runs.planning import draw, facts_of
+from fencepost.runs.planning import draw_schedule, pipeline_spec
 from harness.common.errors import ExitStatus
 from harness.common.names import check_name
 from harness.model.vocabulary import WorkerStep
@@ -39,7 +39,7 @@ class SweepOutcome:
     guarantee: str
     fault: str
     exit_status: int
-    mark_injected: int = 0
+    acted: int = 0
     anomalies: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     reason: str = ""  # where there is no verdict, or an unknown one
     store: str = ""
@@ -60,7 +60,9 @@ class SweepOutcome:
         return asdict(self)
 
 
-def points(workloads: Sequence[str], options: Options, time_limit_s: float | None = None) -> list[SweepPoint]:
+def plan_points(
+    workloads: Sequence[str], options: Options, time_limit_s: float | None = None
+) -> list[SweepPoint]:
     """The runs of a sweep, workload by workload, in the order of the loop.
 
     Each is as long as its fault needs, unless told. Raises `UsageError` where a run would be refused.
@@ -70,11 +72,11 @@ def points(workloads: Sequence[str], options: Options, time_limit_s: float | Non
     for name in workloads:
         check_name("workload", name, there)
         own = replace(options, workload=name)
-        for fault in sorted(expand([CRASH_POINTS], facts_of(own, there[name])), key=_place):
-            needed_s = math.ceil(LEAD_S + aimed(fault, faults).room_s + SLACK_S)
+        for fault in sorted(expand_names([CRASH_POINTS], pipeline_spec(own, there[name])), key=_place):
+            needed_s = math.ceil(LEAD_S + aim(fault, faults).room_s + SLACK_S)
             point = SweepPoint(name, fault, time_limit_s or float(needed_s))
             asked = replace(own, nemesis=(fault,), time_limit_s=point.time_limit_s)
-            draw(asked.validated(registry.known()), there[name])
+            draw_schedule(asked.validated(registry.known_names()), there[name])
             found.append(point)
     return found
 
@@ -103,10 +105,10 @@ def sweep(
                 raise KeyboardInterrupt from error
             yield SweepOutcome(point.workload, guarantee, point.fault, error.exit_status, reason=str(error))
         else:
-            yield outcome_of(point, guarantee, result)
+            yield summarize(point, guarantee, result)
 
 
-def outcome_of(point: SweepPoint, guarantee: str, result: Result) -> SweepOutcome:
+def summarize(point: SweepPoint, guarantee: str, result: Result) -> SweepOutcome:
     """A verdict, as a sweep tells it: warnings, and what follows from another anomaly, aside."""
     verdict = result.verdict
     anomalies = {
@@ -120,7 +122,7 @@ def outcome_of(point: SweepPoint, guarantee: str, result: Result) -> SweepOutcom
         guarantee,
         point.fault,
         result.exit_status,
-        mark_injected=sum(fault["acted"] for fault in verdict["faults"]),
+        acted=sum(fault["acted"] for fault in verdict["faults"]),
         anomalies=anomalies,
         reason="; ".join(reasons) if result.valid is None else "",
         store=str(result.folder),

@@ -16,13 +16,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-LAST_WORDS_FILE = "last-words"
+MESSAGE_FILE = "last-words"
 """Beside the socket: why the server could not be started, or ended."""
 MOST_CHARACTERS = 100
 """Of a socket's address: the kernel accepts 107 on Linux and 103 on macOS."""
 
 
-class Refused(Exception):
+class ServerRefused(Exception):
     """The server does not do this, or does not answer. `status` is the exit status that a command would have."""
 
     def __init__(self, why: str, status: int = 4) -> None:
@@ -30,10 +30,10 @@ class Refused(Exception):
         self.status = status
 
 
-def ask(
+def send_request(
     path: Path, request: Mapping[str, Any], progress: Callable[[str], None], timeout_s: float | None = None
 ) -> dict[str, Any]:
-    """Send a request, pass each line of progress on, and return the answer. Raises `RequestRefused`.
+    """Send a request, pass each line of progress on, and return the answer. Raises `ServerRefused`.
 
     `timeout_s` limits each wait for the next line.
     """
@@ -44,16 +44,16 @@ def ask(
                 for line in lines:
                     body: dict[str, Any] = json.loads(line)
                     if "refused" in body:
-                        raise Refused(body["refused"], body.get("status", 4))
+                        raise ServerRefused(body["refused"], body.get("status", 4))
                     if "progress" not in body:
                         return body
                     progress(body["progress"])
     except (OSError, ValueError) as error:  # ValueError: the server ended in the middle of a line
-        raise Refused(_last_words(path) or f"the shared server does not answer: {error}") from error
-    raise Refused(_last_words(path) or "the shared server ended without an answer")
+        raise ServerRefused(_last_words(path) or f"the shared server does not answer: {error}") from error
+    raise ServerRefused(_last_words(path) or "the shared server ended without an answer")
 
 
-def answers(path: Path) -> bool:
+def can_connect(path: Path) -> bool:
     """Whether one can connect. A server that starts with its first client starts now."""
     try:
         with _connected(path, None):
@@ -93,6 +93,6 @@ def _connected(path: Path, timeout_s: float | None) -> Iterator[socket.socket]:
 
 def _last_words(path: Path) -> str:
     try:
-        return path.with_name(LAST_WORDS_FILE).read_text(encoding="utf-8")
+        return path.with_name(MESSAGE_FILE).read_text(encoding="utf-8")
     except OSError:
         return ""

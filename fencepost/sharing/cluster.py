@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fencepost.api import FencepostFailed, Result, option_words
-from fencepost.sharing.client import Refused, ask
+from fencepost.sharing.client import ServerRefused, send_request
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class _OnShared(Result):
         """The command that repeats the run, on a cluster of its own."""
         repeat = super().repeat
         acted = [_as_option(fault) for fault in (self.verdict or {}).get("faults", ())]
-        return repeat and own_cluster(repeat, self.shared, list(dict.fromkeys(acted)))
+        return repeat and command_on_own_cluster(repeat, self.shared, list(dict.fromkeys(acted)))
 
 
 def _as_option(fault: Mapping[str, Any]) -> str:
@@ -53,7 +53,7 @@ def _as_option(fault: Mapping[str, Any]) -> str:
     return f"{fault.get('fault')}@{state}" if state else str(fault.get("fault"))
 
 
-def own_cluster(command: str, shared: SharedCluster, faults: Sequence[str] = ()) -> str:
+def command_on_own_cluster(command: str, shared: SharedCluster, faults: Sequence[str] = ()) -> str:
     """Change the command of a run on `shared` into one that starts a cluster like it.
 
     More faults are possible there. Where the run drew its faults, the new command names those that struck.
@@ -76,8 +76,8 @@ def shared_cluster(path: Path, options: Mapping[str, Any]) -> SharedCluster:
     `FencepostFailed`, whose message is the command's own sentence.
     """
     try:
-        answer = ask(path, {"cluster": option_words(dict(sorted(options.items())))}, _show)
-    except Refused as error:
+        answer = send_request(path, {"cluster": option_words(dict(sorted(options.items())))}, _show)
+    except ServerRefused as error:
         raise FencepostFailed(error.status, str(error)) from None
     return SharedCluster(**answer["cluster"])
 

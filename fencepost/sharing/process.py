@@ -15,10 +15,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 
-from fencepost.api import LAST_WORDS, command
-from fencepost.sharing.client import LAST_WORDS_FILE, short_name
+from fencepost.api import MESSAGE_FILE_VARIABLE, command
+from fencepost.sharing.client import MESSAGE_FILE, short_name
 
-VARIABLE = "FENCEPOST_SHARED"
+SERVER_VARIABLE = "FENCEPOST_SHARED"
 """Names the socket of the server whose Spark runs and checks may share."""
 END_TIMEOUT_S = 60.0
 
@@ -73,7 +73,7 @@ class SharedServer:
 
     def _start(self) -> None:
         """Start it. Where that fails, the clients find the reason in a file."""
-        last_words = self.path.with_name(LAST_WORDS_FILE)
+        last_words = self.path.with_name(MESSAGE_FILE)
         with (
             self._listener as listener
         ):  # from now on the server's alone: after its end no client waits for it
@@ -84,7 +84,7 @@ class SharedServer:
                     stdin=subprocess.PIPE,
                     stdout=subprocess.DEVNULL,
                     pass_fds=(listener.fileno(),),
-                    env={**os.environ, LAST_WORDS: str(last_words)},
+                    env={**os.environ, MESSAGE_FILE_VARIABLE: str(last_words)},
                     start_new_session=True,
                 )
             except OSError as error:
@@ -113,7 +113,7 @@ def shared_judge() -> Iterator[None]:
     Spark starts when it is first needed. It ends with this `with`, or with this process, whatever ends that. A run
     that needs another Java, other Spark settings or more memory starts a Spark of its own, as without a shared one.
     """
-    if os.environ.get(VARIABLE):
+    if os.environ.get(SERVER_VARIABLE):
         yield  # there is one already
         return
     with SharedServer() as server, server_in_environment(server.path):
@@ -123,8 +123,8 @@ def shared_judge() -> Iterator[None]:
 @contextmanager
 def server_in_environment(path: Path) -> Iterator[None]:
     """Let the runs and checks that are started in this `with` share the Spark of this server."""
-    os.environ[VARIABLE] = str(path)
+    os.environ[SERVER_VARIABLE] = str(path)
     try:
         yield
     finally:
-        os.environ.pop(VARIABLE, None)
+        os.environ.pop(SERVER_VARIABLE, None)

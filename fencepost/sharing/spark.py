@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from fencepost.sharing.client import ask
-from fencepost.sharing.process import VARIABLE
+from fencepost.sharing.client import send_request
+from fencepost.sharing.process import SERVER_VARIABLE
 from harness.common import errors
 from harness.common.errors import EnvironmentFailure, FencepostError
 from harness.results.verdict import Verdict
@@ -42,7 +42,7 @@ class SparkRequest:
 
 
 class SharedSpark:
-    """The Spark of the server with this socket. Where a method raises `RequestRefused`, the caller starts its own
+    """The Spark of the server with this socket. Where a method raises `ServerRefused`, the caller starts its own
     Spark.
     """
 
@@ -51,17 +51,17 @@ class SharedSpark:
 
     def start(self, parts: SparkParts) -> None:
         """Let Spark start, if it has not. Returns before Spark is ready."""
-        ask(self._path, {"spark": asdict(SparkRequest(parts))}, lambda name: None, START_TIMEOUT_S)
+        send_request(self._path, {"spark": asdict(SparkRequest(parts))}, lambda name: None, START_TIMEOUT_S)
 
     def decide(self, request: SparkRequest, phase: Callable[[str], None]) -> list[Verdict | FencepostError]:
         """For each run its verdict, or why it has none."""
-        answer = ask(self._path, {"spark": asdict(request)}, phase)
+        answer = send_request(self._path, {"spark": asdict(request)}, phase)
         return [result_from_json(one) for one in answer["results"]]
 
 
 def shared_spark() -> SharedSpark | None:
     """The shared Spark that the environment names."""
-    named = os.environ.get(VARIABLE)
+    named = os.environ.get(SERVER_VARIABLE)
     return SharedSpark(Path(named)) if named else None
 
 

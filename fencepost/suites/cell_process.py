@@ -49,7 +49,7 @@ class CellResult:
 
 def run_cell(request: CellRequest) -> None:
     """Start the run, and store its result."""
-    from fencepost.runs.carry_out import perform_alone, run
+    from fencepost.runs.carry_out import run, run_without_verdict
 
     options = request.options
     with closing(LineProgress(sys.stderr)) as progress:
@@ -58,7 +58,7 @@ def run_cell(request: CellRequest) -> None:
             if request.judge:
                 run(options, progress, command=request.command)
             else:
-                perform_alone(options, progress, command=request.command)
+                run_without_verdict(options, progress, command=request.command)
         except FencepostError as error:
             result = CellResult(error.exit_status, redact_text(str(error)))
             progress.say(result.error)

@@ -16,7 +16,7 @@ from typing import Any
 
 from fencepost import registry
 from fencepost.command_line import command_line
-from fencepost.runs.planning import draw
+from fencepost.runs.planning import draw_schedule
 from fencepost.suites import failures
 from fencepost.suites.failures import ListedFailures
 from fencepost.suites.matrix import DRAWN, MatrixRow, matches, nemesis_text, rows, set_options, sets_as_toml
@@ -169,7 +169,7 @@ def _exclude(where: str, table: Mapping[str, Any]) -> _Exclude:
         values = table.get(key, [])
         for value in values if isinstance(values, list) else [values]:
             try:
-                Options().updated({key: value}).validated(registry.known())
+                Options().updated({key: value}).validated(registry.known_names())
             except UsageError as error:
                 raise UsageError(f"{where}: {error}") from None
     return _Exclude(where, {key: value for key, value in table.items() if key != OPTIONAL}, optional)
@@ -210,7 +210,7 @@ def _cell(
         written = replace(written, seed=Random(f"{seed}/{name}").randrange(2**SEED_BITS))
     try:
         options = request.settle(written)
-        draw(options, registry.pipeline_of(options))
+        draw_schedule(options, registry.pipeline_of(options))
         if options.client_config is not None:
             ClientProperties.load(Path(options.client_config).expanduser())
     except UsageError as error:
@@ -270,7 +270,7 @@ def _stored_options(stored: Suite) -> dict[str, Options]:
     options = {}
     for cell in stored.cells:
         try:
-            options[cell.name] = from_toml(cell.options).validated(registry.known())
+            options[cell.name] = from_toml(cell.options).validated(registry.known_names())
         except UsageError as error:
             raise UsageError(
                 f'cell "{cell.name}": {error} (name the suite file as well: `fencepost suite FILE '

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fencepost.api import COMMAND
+from fencepost.api import DEFAULT_COMMAND
 from harness.common.errors import ExitStatus
 from harness.common.waiting import wait_for
 from harness.processes.marks import abandoned, marked
@@ -49,7 +49,7 @@ def states(folder: Path) -> dict[str, str]:
 def test_a_suite_that_was_killed_goes_on_where_it_was(tmp_path: Path) -> None:
     (file := tmp_path / "night.toml").write_text(SUITE)
     store = tmp_path / "store"
-    told = [*COMMAND, "suite", "--jobs", "1"]
+    told = [*DEFAULT_COMMAND, "suite", "--jobs", "1"]
     with subprocess.Popen([*told, str(file), "--store", str(store)]) as suite:
         latest = store / "night" / "latest"
         wait_for(

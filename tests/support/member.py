@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fencepost.runs.process import client_of, member_of
+from fencepost.runs.process import client_of, group_settings
 from harness.clients.interface import ClientError, ConsumerSettings, ProducerSettings
 from harness.model.pipeline import TopicPartition
 from harness.model.vocabulary import Isolation
@@ -46,7 +46,7 @@ def main(spec: MemberSpec) -> None:
         spec.name,
         Isolation.READ_COMMITTED,
         max_records=BATCH,
-        group_settings=member_of(spec.membership, spec.worker),
+        group_settings=group_settings(spec.membership, spec.worker),
     )
     met: list[str] = []
 

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from fencepost.sharing.process import VARIABLE
+from fencepost.sharing.process import SERVER_VARIABLE
 
 COMMAND = """
 import json, os, select, socket, sys
@@ -59,7 +59,9 @@ class Project:
         command = pytester.path / "stand in.py"
         command.write_text(COMMAND)
         monkeypatch.setenv("ASKED", str(self.asked_file))
-        monkeypatch.delenv(VARIABLE, raising=False)  # the server that the tests around this one may share
+        monkeypatch.delenv(
+            SERVER_VARIABLE, raising=False
+        )  # the server that the tests around this one may share
         self.command = f"{sys.executable} '{command}'"
 
     def run(self, code: str, *words: str) -> pytest.RunResult:

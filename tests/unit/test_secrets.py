@@ -5,7 +5,7 @@ from importlib import import_module
 import pytest
 
 from fencepost import registry
-from fencepost.checks.run_folders import expand
+from fencepost.checks.run_folders import find_histories
 from fencepost.command_line import command_line
 from fencepost.commands import replay
 from harness.common.errors import FetchFailed, UnreadableInput, UsageError
@@ -52,9 +52,9 @@ def test_the_repeat_command_shows_which_setting_to_give_again():
 def test_a_run_from_what_was_stored_names_what_is_missing():
     stored = from_toml({"spark-conf": {"spark.a.token": REDACTED}, "mirror": f"https://{REDACTED}@host/"})
     with pytest.raises(UsageError, match=r"^mirror, spark\.a\.token must be given again[^\n]*$"):
-        stored.validated(registry.known())
+        stored.validated(registry.known_names())
     again = stored.updated(parse_set("spark.a.token=x")).updated(parse_set("mirror=https://a:b@host/"))
-    assert again.validated(registry.known()) == again
+    assert again.validated(registry.known_names()) == again
 
 
 def test_replay_refuses_without_its_secrets_and_takes_them_again(tmp_path, monkeypatch):
@@ -102,7 +102,7 @@ def test_a_mirror_that_does_not_answer_is_named_without_its_password(tmp_path, m
 
 
 def test_a_history_at_a_url_is_named_without_its_password():
-    (found,) = expand(f"s3a://me:{SECRET}@bucket/night")
+    (found,) = find_histories(f"s3a://me:{SECRET}@bucket/night")
     assert SECRET not in found.history
     assert SECRET in str(found.file)
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from fencepost.bench.claims import QUOTED, AnsweredClaim, ClaimResult, judge
+from fencepost.bench.claims import CLAIMS, AnsweredClaim, ClaimResult, check_claims
 from fencepost.bench.figures import Ratio, Spread
 from fencepost.bench.plan import BenchPoint, MeasurementKind
 from workloads.model.policy import Delivery
@@ -17,11 +17,11 @@ def ratio(*values: float, figure: str = MeasurementKind.THROUGHPUT, **changes) -
 
 
 def answers(*measured: Ratio) -> dict[str, AnsweredClaim]:
-    return {one.name: one for one in judge(measured)}
+    return {one.name: one for one in check_claims(measured)}
 
 
 def test_nothing_measured_confirms_nothing():
-    assert {one.answer for one in judge([])} == {ClaimResult.NOT_MEASURED}
+    assert {one.answer for one in check_claims([])} == {ClaimResult.NOT_MEASURED}
 
 
 @pytest.mark.parametrize(
@@ -43,13 +43,13 @@ def test_a_figure_confirms_the_claims_in_whose_interval_it_lies_and_refutes_the_
     values, figure, confirmed
 ):
     found = answers(ratio(*values, figure=figure))
-    asked = {claim.name for claim in QUOTED if claim.figure == figure}
+    asked = {claim.name for claim in CLAIMS if claim.figure == figure}
     for name in asked:
         assert found[name].answer is (ClaimResult.CONFIRMED if name in confirmed else ClaimResult.REFUTED), (
             name
         )
     assert all(
-        found[claim.name].answer is ClaimResult.NOT_MEASURED for claim in QUOTED if claim.name not in asked
+        found[claim.name].answer is ClaimResult.NOT_MEASURED for claim in CLAIMS if claim.name not in asked
     )
 
 

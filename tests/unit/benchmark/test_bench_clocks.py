@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.bench.shifts import BenchShift, BenchSpec, what_is_there
-from fencepost.bench.sight import _SEEN, seen, stamp, stamped
+from fencepost.bench.shifts import BenchShift, BenchSpec, poll_available
+from fencepost.bench.sight import _SEEN, read_latencies, read_stamp, stamped_value
 from fencepost.bench.stopwatch import WARM_UP, Stopwatch
 from harness.processes.encoding import decode, encode
 from harness.processes.specs import ClientSpec, JvmSpec
@@ -66,21 +66,21 @@ def test_an_object_is_watched_where_it_has_such_calls():
 
 
 def test_a_stamp_says_which_measurement_and_when():
-    measurement, created_ns = stamp(stamped(12, b"xyz"))
+    measurement, created_ns = read_stamp(stamped_value(12, b"xyz"))
     assert measurement == 12
     assert created_ns > 0
 
 
 @pytest.mark.parametrize("value", [None, b"", b"x", b"1 2", b"one two three", b"-1 2 3"])
 def test_what_bears_no_stamp_is_of_no_measurement(value):
-    assert stamp(value) == (0, 0)
+    assert read_stamp(value) == (0, 0)
 
 
 def test_what_was_seen_is_told_by_measurement_and_a_torn_end_is_left_out(tmp_path: Path):
     path = tmp_path / "seen"
     path.write_bytes(_SEEN.pack(1, 10, 15) + _SEEN.pack(2, 20, 27) + _SEEN.pack(1, 30, 38)[:-3])
-    assert list(seen(path, 1)) == [(10, 15)]
-    assert list(seen(path, 2)) == [(20, 27)]
+    assert list(read_latencies(path, 1)) == [(10, 15)]
+    assert list(read_latencies(path, 2)) == [(20, 27)]
 
 
 def test_a_shift_is_told_to_a_process_whole():
@@ -96,7 +96,7 @@ def test_an_eager_poll_takes_what_is_there_and_waits_for_no_more():
         asked.append((most, timeout_s))
         return [7] * min(most, 3)
 
-    assert what_is_there(poll)(10, 0.2) == [7] * 4
+    assert poll_available(poll)(10, 0.2) == [7] * 4
     assert asked == [(1, 0.2), (9, 0.0)]
-    assert what_is_there(poll)(1, 0.2) == [7]
-    assert what_is_there(lambda most, timeout_s: [])(10, 0.2) == []
+    assert poll_available(poll)(1, 0.2) == [7]
+    assert poll_available(lambda most, timeout_s: [])(10, 0.2) == []

@@ -5,7 +5,7 @@ from itertools import groupby
 
 import pytest
 
-from fencepost.bench.plan import BASELINE, QUICK, BenchRequest, MeasurementKind, in_order
+from fencepost.bench.plan import BASELINE, QUICK, BenchRequest, MeasurementKind, order_round
 from workloads.model.policy import Delivery
 
 ASKED = pytest.mark.parametrize(
@@ -16,7 +16,7 @@ ASKED = pytest.mark.parametrize(
 @ASKED
 def test_every_round_measures_every_point_once(asked: BenchRequest):
     for n in range(3):
-        assert Counter(in_order(asked.points(), n, 5)) == Counter(asked.points())
+        assert Counter(order_round(asked.points(), n, 5)) == Counter(asked.points())
 
 
 @ASKED
@@ -27,7 +27,7 @@ def test_what_is_compared_is_measured_in_every_round(asked: BenchRequest):
 
 @ASKED
 def test_points_that_are_compared_stand_side_by_side(asked: BenchRequest):
-    groups = [group for group, _ in groupby(in_order(asked.points(), 1, 3), key=lambda point: point.group)]
+    groups = [group for group, _ in groupby(order_round(asked.points(), 1, 3), key=lambda point: point.group)]
     assert len(groups) == len(set(groups))
 
 
@@ -35,7 +35,7 @@ def test_points_that_are_compared_stand_side_by_side(asked: BenchRequest):
 def test_the_rate_for_latency_follows_from_what_was_measured_before(asked: BenchRequest):
     for n in range(3):
         taken = set()
-        for point in in_order(asked.points(), n, 1):
+        for point in order_round(asked.points(), n, 1):
             if point.kind is MeasurementKind.THROUGHPUT:
                 taken.add((point.client, point.txn_size, point.delivery))
             else:
@@ -44,7 +44,7 @@ def test_the_rate_for_latency_follows_from_what_was_measured_before(asked: Bench
 
 def test_rounds_begin_at_different_points_and_deliveries():
     points = BenchRequest().points()
-    rounds = [in_order(points, n, 0) for n in range(3)]
+    rounds = [order_round(points, n, 0) for n in range(3)]
     assert len({order[0].group for order in rounds}) == 3
     largest = [next(one for one in order if one.txn_size == 10_000) for order in rounds]
     assert {one.delivery for one in largest} == {BASELINE, Delivery.IDEMPOTENT, Delivery.TRANSACTIONS}
@@ -52,7 +52,7 @@ def test_rounds_begin_at_different_points_and_deliveries():
 
 def test_the_same_seed_gives_the_same_order_and_another_one_another():
     points = BenchRequest().points()
-    assert in_order(points, 1, 7) == in_order(points, 1, 7) != in_order(points, 1, 8)
+    assert order_round(points, 1, 7) == order_round(points, 1, 7) != order_round(points, 1, 8)
 
 
 def test_every_size_client_and_delivery_is_there():

@@ -15,7 +15,7 @@ from checkers.spark import remote as cluster
 from checkers.spark.conf import spark_conf
 from checkers.spark.jvm import SparkSettings, driver_flags, last_cause
 from checkers.spark.remote import missing_modules, pack_code, prepare_workers, reach_master, require_full_jdk
-from fencepost.checks.spark import NEEDED
+from fencepost.checks.spark import TASK_MODULES
 from harness.common.errors import EnvironmentFailure
 
 TRACE = """An error occurred while calling o418.parquet.
@@ -72,13 +72,13 @@ def test_the_rooms_that_are_sent_are_enough_for_a_task(tmp_path: Path) -> None:
         "print(checkers.__file__, *checkers.spark.remote.missing_modules(sys.argv[2:], [0]))"
     )
     told = subprocess.run(
-        [sys.executable, "-I", "-c", code, sent, *NEEDED], capture_output=True, text=True, check=True
+        [sys.executable, "-I", "-c", code, sent, *TASK_MODULES], capture_output=True, text=True, check=True
     )
     assert told.stdout.strip() == f"{sent}/checkers/__init__.py"
 
 
 def test_what_a_worker_lacks_is_named() -> None:
-    assert not list(missing_modules(NEEDED, [0]))
+    assert not list(missing_modules(TASK_MODULES, [0]))
     (words,) = missing_modules(("json", "no_such_module"), [0])
     assert words == f"No module named 'no_such_module' on {socket.gethostname()}"
 

@@ -6,7 +6,7 @@ from random import Random
 import pytest
 from pyspark.sql import SparkSession
 
-from fencepost.checks.histories import check_histories_files
+from fencepost.checks.histories import check_history_files
 from harness.common.errors import UnreadableInput
 from harness.results.verdict import Verdict
 from tests.reference.generate import bent, random_history, to_edn, to_jsonl
@@ -29,7 +29,7 @@ def write_mangled(folder: Path, count: int, seed: int) -> list[Path]:
 
 def judge_all(spark: SparkSession, paths: list[Path]) -> tuple[int, int]:
     """How many were judged, and how many are errors; each has one or the other, and nothing has crashed."""
-    answers = check_histories_files(spark, paths, frozenset())
+    answers = check_history_files(spark, paths, frozenset())
     judged = [answer for answer in answers if isinstance(answer, Verdict)]
     for path, answer in zip(paths, answers, strict=True):
         if isinstance(answer, Verdict):

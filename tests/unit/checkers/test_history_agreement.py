@@ -14,7 +14,7 @@ from checkers.external.consistency import REQUIRED, contradictions
 from checkers.external.read_files import HistoryFile
 from checkers.external.read_folders import read_folders
 from checkers.external.table import FileTable
-from fencepost.checks.histories import check_histories_files
+from fencepost.checks.histories import check_history_files
 from harness.common.errors import UnreadableInput
 from harness.history_files.schema import FAIL, INFO, NAMES_FROM, OK, OPEN, TABLES
 from harness.results.verdict import Validity, Verdict
@@ -185,7 +185,7 @@ def test_of_two_records_in_one_place_nobody_knows_the_order(
     sound = _write(tmp_path / "sound", tables)
     place = tables["micro"][[0, 2, 5][number]]
     tables["micro"].append(place | {"value": 4 if number else place["value"], "offset": 4})
-    told = check_histories_files(spark, [sound, _write(tmp_path / "wrong", tables)], frozenset())
+    told = check_history_files(spark, [sound, _write(tmp_path / "wrong", tables)], frozenset())
     assert isinstance(told[0], Verdict) and told[0].valid is Validity.VALID
     assert isinstance(told[1], UnreadableInput) and "two records of one key in the same place" in str(told[1])
 
@@ -203,7 +203,7 @@ def test_one_that_contradicts_itself_stops_no_other(spark: SparkSession, tmp_pat
     ]
     text = tmp_path / "e.jsonl"  # beside tables that are read where they lie
     text.write_text(to_jsonl(random_history(Random(3), 30, set())))
-    first, second, third, last, told = check_histories_files(spark, [*folders, text], frozenset())
+    first, second, third, last, told = check_history_files(spark, [*folders, text], frozenset())
     assert all(isinstance(one, Verdict) and one.valid is Validity.VALID for one in (first, last, told))
     assert isinstance(second, UnreadableInput) and "b: micro.parquet has records of" in str(second)
     assert isinstance(third, UnreadableInput) and 'names.parquet has a text that is no JSON: "{no"' in str(

@@ -16,8 +16,8 @@ from checkers.external.read_files import Histories, HistoryFile, read_histories
 from checkers.external.read_folders import read_folders
 from checkers.external.table import FileTable, SparkTable
 from checkers.external.tables import make_pieces
-from fencepost.checks.histories import check_histories_files
-from fencepost.checks.run_folders import expand
+from fencepost.checks.histories import check_history_files
+from fencepost.checks.run_folders import find_histories
 from harness.common.errors import UnreadableInput
 from harness.history_files.schema import FAIL, MICRO, NAMES, OK, OPS, TABLES
 from harness.history_files.url import Url, is_url
@@ -103,7 +103,7 @@ def test_what_is_wrong_with_a_folder_is_told_and_stops_no_other(
 )
 def test_a_url_is_not_looked_for_on_the_disk(path: str) -> None:
     assert is_url(path)
-    (given,) = expand(path)
+    (given,) = find_histories(path)
     assert given.history == path and given.file == Url(path) and given.error is None
 
 
@@ -161,12 +161,12 @@ def test_a_table_whose_pages_are_damaged_is_told(spark: SparkSession, tmp_path: 
     ops = [{"run": 0, "op": op, "process": op, "f": "txn", "outcome": OK, "invoked": op - 1} for op in (2, 4)]
     for name, rows in (("ops", pa.Table.from_pylist(ops, OPS)), ("micro", micro), ("names", None)):
         pq.write_table(rows or NAMES.empty_table(), tmp_path / f"{name}.parquet")
-    (sound,) = check_histories_files(spark, [tmp_path], frozenset())
+    (sound,) = check_history_files(spark, [tmp_path], frozenset())
     assert isinstance(sound, Verdict)
     path = tmp_path / f"{damaged}.parquet"
     body = path.read_bytes()
     footer = int.from_bytes(body[-8:-4], "little") + 8
     path.write_bytes(body[:4] + b"\xff" * (len(body) - 4 - footer) + body[-footer:])
-    (answer,) = check_histories_files(spark, [tmp_path], frozenset())
+    (answer,) = check_history_files(spark, [tmp_path], frozenset())
     assert isinstance(answer, UnreadableInput)
     assert f"{damaged}.parquet is damaged" in str(answer)

@@ -124,7 +124,7 @@ def test_a_history_with_a_damaged_table_is_told_alone(
     start = chunk.dictionary_page_offset or chunk.data_page_offset
     page.write_bytes(body[:start] + b"\xff" * 60 + body[start + 60 :])  # the footer stays whole
     asked = [tmp_path / "damaged", right, tmp_path / "none.jsonl"]
-    damaged, other, none = check_histories_files(spark, asked, frozenset())
+    damaged, other, none = check_history_files(spark, asked, frozenset())
     assert (
         isinstance(damaged, UnreadableInput)
         and str(damaged) == f"{page} is damaged: a part of it cannot be read"
@@ -143,7 +143,7 @@ def test_where_the_graph_cannot_be_looked_at_the_other_findings_stay(
         raise PySparkException("out of cheese")
 
     monkeypatch.setattr("checkers.external.tables.make_components", crash)
-    (verdict,) = check_histories_files(spark, [wrong], frozenset())
+    (verdict,) = check_history_files(spark, [wrong], frozenset())
     assert isinstance(verdict, Verdict) and "poll-skip" in verdict.anomalies
     assert any("out of cheese" in reason.text for reason in verdict.unknown_because)
 
@@ -163,7 +163,7 @@ def test_a_check_that_crashes_on_one_history_leaves_the_other_its_verdict(
 
         return F.raise_error(F.lit("out of cheese")).cast("string")
 
-    valid, unknown = check_histories_files(spark, [right, wrong], frozenset())
+    valid, unknown = check_history_files(spark, [right, wrong], frozenset())
     assert isinstance(valid, Verdict) and valid.valid is Validity.VALID
     assert isinstance(unknown, Verdict) and unknown.valid is Validity.UNKNOWN
     assert any("out of cheese" in reason.text for reason in unknown.unknown_because)

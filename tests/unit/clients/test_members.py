@@ -6,7 +6,7 @@ import pytest
 from confluent_kafka import KafkaError
 
 from fencepost.runs.planning import session_timeout_ms
-from fencepost.runs.process import member_of
+from fencepost.runs.process import group_settings
 from harness.clients import java_consumer, librdkafka
 from harness.clients.interface import (
     DEFAULT_GROUP,
@@ -58,8 +58,8 @@ def test_a_stranger_does_not_take_the_place_of_a_static_member() -> None:
 
 
 def test_a_static_member_goes_by_the_name_that_its_replacement_has_too() -> None:
-    assert member_of(MembershipSpec(static=True), "shop-1").instance_id == "shop-1"
-    assert member_of(MembershipSpec(), "shop-1") == DEFAULT_GROUP
+    assert group_settings(MembershipSpec(static=True), "shop-1").instance_id == "shop-1"
+    assert group_settings(MembershipSpec(), "shop-1") == DEFAULT_GROUP
 
 
 def test_an_assignor_does_not_go_with_the_consumer_protocol() -> None:

@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from fencepost import registry
-from fencepost.aims import aimed, expand, key_of, require_known
+from fencepost.aims import aim, expand_names, requested_name, require_known_fault
 from harness.common.errors import UsageError
 from harness.model.pipeline import PipelineSpec, StageSpec
 from harness.runner.nemesis import PlannedFault
@@ -40,14 +40,14 @@ PIPELINE = PipelineSpec(
 )
 def test_what_is_no_fault_is_refused_with_what_would_be(asked: str, words: str) -> None:
     with pytest.raises(UsageError, match=words):
-        require_known(asked, NEMESES)
+        require_known_fault(asked, NEMESES)
 
 
 def test_a_coordinator_is_aimed_at_by_the_state_of_a_transaction() -> None:
     asked = "kill-txn-coordinator@prepare-commit"
-    require_known(asked, NEMESES)
-    schedule = draw([aimed(asked, NEMESES)], GROUNDS, 60, Random(1), named=True)
-    assert {key_of(one.as_table(), [asked]) for one in schedule.injections} == {asked}
+    require_known_fault(asked, NEMESES)
+    schedule = draw([aim(asked, NEMESES)], GROUNDS, 60, Random(1), named=True)
+    assert {requested_name(one.as_table(), [asked]) for one in schedule.injections} == {asked}
     assert all(one.state == "prepare-commit" and one.step is None for one in schedule.injections)
     assert "in prepare-commit" in str(schedule.injections[0])
 
@@ -55,16 +55,16 @@ def test_a_coordinator_is_aimed_at_by_the_state_of_a_transaction() -> None:
 def test_a_fault_is_aimed_at_a_step_of_one_stage() -> None:
     stage = sorted(GROUNDS.workers)[-1]
     asked = f"kill-worker@{stage}:after-send"
-    require_known(asked, NEMESES)
-    schedule = draw([aimed(asked, NEMESES)], GROUNDS, 60, Random(1), named=True)
+    require_known_fault(asked, NEMESES)
+    schedule = draw([aim(asked, NEMESES)], GROUNDS, 60, Random(1), named=True)
     assert {str(one.target).partition("/")[0] for one in schedule.injections} == {f"worker:{stage}"}
-    assert {key_of(one.as_table(), [asked]) for one in schedule.injections} == {asked}
+    assert {requested_name(one.as_table(), [asked]) for one in schedule.injections} == {asked}
     with pytest.raises(UsageError, match="needs a stage nowhere whose workers come to the step after-send"):
-        draw([aimed("kill-worker@nowhere:after-send", NEMESES)], GROUNDS, 60, Random(1), named=True)
+        draw([aim("kill-worker@nowhere:after-send", NEMESES)], GROUNDS, 60, Random(1), named=True)
 
 
 def test_a_sweep_is_a_kill_at_every_step_and_a_pause_between_poll_and_commit() -> None:
-    assert expand(["crash-points", "none", "partition"], PIPELINE) == [
+    assert expand_names(["crash-points", "none", "partition"], PIPELINE) == [
         "kill-worker@after-poll",
         "kill-worker@after-send",
         "kill-worker@after-commit",
@@ -77,17 +77,17 @@ def test_a_sweep_is_a_kill_at_every_step_and_a_pause_between_poll_and_commit() -
 def test_every_workload_can_be_swept() -> None:
     for workload in registry.workloads().values():
         facts = workload.facts(Options())
-        swept = expand(["crash-points"], facts)
+        swept = expand_names(["crash-points"], facts)
         steps = {step for stage in facts.stages for step in stage.steps}
         assert {one for one in swept if one.startswith("kill")} == {f"kill-worker@{step}" for step in steps}
         for asked in swept:
-            require_known(asked, NEMESES)
+            require_known_fault(asked, NEMESES)
             assert asked.partition("@")[2] in steps
 
 
 def test_a_fault_that_is_aimed_strikes_at_its_step_alone() -> None:
     names = ["kill-worker@before-commit", "kill-worker@after-poll", "kill-txn-coordinator@after-offsets"]
-    schedule = draw([aimed(name, NEMESES) for name in names], GROUNDS, 120, Random(3), named=True)
+    schedule = draw([aim(name, NEMESES) for name in names], GROUNDS, 120, Random(3), named=True)
     assert {f"{one.fault}@{one.step}" for one in schedule.injections} == set(names)
 
 
@@ -95,13 +95,13 @@ def test_a_step_to_which_no_loop_comes_is_refused() -> None:
     with pytest.raises(
         UsageError, match="kill-worker@nowhere needs a pipeline whose workers come to the step"
     ):
-        draw([aimed("kill-worker@nowhere", NEMESES)], GROUNDS, 120, Random(3), named=True)
+        draw([aim("kill-worker@nowhere", NEMESES)], GROUNDS, 120, Random(3), named=True)
 
 
 def test_an_injection_is_for_what_had_asked_for_it() -> None:
     injection = {"fault": "kill-worker", "step": "after-send"}
-    assert key_of(injection, ["kill-worker@after-send"]) == "kill-worker@after-send"
-    assert key_of(injection, ["kill-worker"]) == "kill-worker"
+    assert requested_name(injection, ["kill-worker@after-send"]) == "kill-worker@after-send"
+    assert requested_name(injection, ["kill-worker"]) == "kill-worker"
 
 
 @pytest.mark.parametrize(
@@ -115,11 +115,11 @@ def test_an_injection_is_for_what_had_asked_for_it() -> None:
     ],
 )
 def test_a_broker_is_struck_for_the_workers_of_the_stage_that_was_asked_for(asked: str, target: str) -> None:
-    require_known(asked, NEMESES)
+    require_known_fault(asked, NEMESES)
     for seed in range(5):
-        schedule = draw([aimed(asked, NEMESES)], GROUNDS, 60, Random(seed), named=True)
+        schedule = draw([aim(asked, NEMESES)], GROUNDS, 60, Random(seed), named=True)
         assert {str(one.target) for one in schedule.injections} == {target}
-        assert {key_of(one.as_table(), [asked]) for one in schedule.injections} == {asked}
+        assert {requested_name(one.as_table(), [asked]) for one in schedule.injections} == {asked}
         assert PlannedFault.from_table(schedule.injections[0].as_table()).stage == "payments"
 
 
@@ -129,13 +129,13 @@ def test_a_broker_is_struck_for_a_stage_whose_loop_comes_to_the_step() -> None:
     for seed in range(5):
         for fault, target in (("group-coordinator", "g1"), ("txn-coordinator", "shop-"), ("broker", "out/0")):
             asked = f"kill-{fault}@after-offsets"
-            schedule = draw([aimed(asked, NEMESES)], few, 60, Random(seed), named=True)
+            schedule = draw([aim(asked, NEMESES)], few, 60, Random(seed), named=True)
             assert all(one.target.name.startswith(target) for one in schedule.injections)
 
 
 @pytest.mark.parametrize("step", ["before-poll", "after-commit"])
 def test_a_pause_where_a_worker_has_nothing_in_hand_is_refused(step: str) -> None:
     with pytest.raises(UsageError, match="needs a step at which a worker has inputs in hand"):
-        draw([aimed(f"pause-worker@{step}", NEMESES)], GROUNDS, 120, Random(3), named=True)
-    schedule = draw([aimed("pause-worker@after-poll", NEMESES)], GROUNDS, 60, Random(3), named=True)
+        draw([aim(f"pause-worker@{step}", NEMESES)], GROUNDS, 120, Random(3), named=True)
+    schedule = draw([aim("pause-worker@after-poll", NEMESES)], GROUNDS, 60, Random(3), named=True)
     assert all(one.step == "after-poll" for one in schedule.injections)

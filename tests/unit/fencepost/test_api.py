@@ -27,7 +27,7 @@ def test_whether_runs_are_judged_without_journals_is_a_flag():
 
 def speaking(monkeypatch, lines: str, status: int) -> None:
     code = f"import sys; print({lines!r}); sys.exit({status})"
-    monkeypatch.setattr(api, "COMMAND", (sys.executable, "-c", code))
+    monkeypatch.setattr(api, "DEFAULT_COMMAND", (sys.executable, "-c", code))
 
 
 @pytest.fixture

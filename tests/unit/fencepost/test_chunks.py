@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.checks.chunks import ahead, in_chunks
+from fencepost.checks.chunks import prefetched, split_into_chunks
 from harness.common.waiting import wait_for
 
 
@@ -32,16 +32,16 @@ def stored(tmp_path: Path, *sizes: int) -> list[Path]:
 def test_a_chunk_is_bounded_by_bytes_and_by_runs(
     tmp_path: Path, sizes: list[int], parts: list[list[int]]
 ) -> None:
-    assert in_chunks(stored(tmp_path, *sizes), most_bytes=10, most_runs=4) == parts
+    assert split_into_chunks(stored(tmp_path, *sizes), most_bytes=10, most_runs=4) == parts
 
 
 def test_a_run_whose_folder_is_gone_is_in_a_chunk_too(tmp_path: Path) -> None:
-    assert in_chunks([tmp_path / "gone"]) == [[0]]
+    assert split_into_chunks([tmp_path / "gone"]) == [[0]]
 
 
 def test_the_next_part_is_begun_while_one_is_at_work_and_no_other() -> None:
     begun: list[int] = []
-    parts = ahead([1, 2, 3], lambda part: begun.append(part) or part * 10)
+    parts = prefetched([1, 2, 3], lambda part: begun.append(part) or part * 10)
     assert next(parts) == (1, 10)
     wait_for(lambda: begun == [1, 2], "the second to be begun", 10)
     assert list(parts) == [(2, 20), (3, 30)]
@@ -54,7 +54,7 @@ def test_what_a_part_raises_comes_when_it_is_its_turn() -> None:
             raise OSError("gone")
         return part
 
-    parts = ahead([1, 2, 3], act)
+    parts = prefetched([1, 2, 3], act)
     assert next(parts) == (1, 1)
     with pytest.raises(OSError, match="gone"):
         next(parts)

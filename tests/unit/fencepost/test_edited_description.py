@@ -3,7 +3,7 @@
 import time
 from pathlib import Path
 
-from fencepost.runs.carry_out import digest_of, note_edit
+from fencepost.runs.carry_out import digest_of, report_edit
 from harness.runner.processes import RunClock
 from harness.runner.run_log import RunLog
 from tests.support.fake_run import Silent
@@ -19,10 +19,10 @@ def log() -> RunLog:
 def test_a_function_that_was_changed_is_told(tmp_path: Path) -> None:
     pipeline, run_log = CustomPipeline(described(tmp_path, EXPECTING, FUNCTIONS)), log()
     digest = digest_of(pipeline)
-    note_edit(pipeline, digest, run_log)
+    report_edit(pipeline, digest, run_log)
     assert run_log.evidence_problems == []
     (tmp_path / "expect.py").write_text(FUNCTIONS + "# another\n")
-    note_edit(pipeline, digest, run_log)
+    report_edit(pipeline, digest, run_log)
     (problem,) = run_log.evidence_problems
     assert problem.code == "description-changed" and "was changed while the run went on" in problem.text
 
@@ -30,5 +30,5 @@ def test_a_function_that_was_changed_is_told(tmp_path: Path) -> None:
 def test_a_workload_of_ours_has_no_file_to_be_changed() -> None:
     run_log = log()
     shop = WORKLOADS["shop"]
-    note_edit(shop, digest_of(shop), run_log)
+    report_edit(shop, digest_of(shop), run_log)
     assert run_log.evidence_problems == []

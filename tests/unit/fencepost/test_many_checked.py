@@ -10,7 +10,7 @@ import pytest
 
 from fencepost.checks import check as checking
 from fencepost.checks import spark
-from fencepost.checks.check import Answers, check
+from fencepost.checks.check import Results, check
 from fencepost.checks.evidence import Evidence
 from fencepost.checks.run_folders import NamedHistory
 from fencepost.runs.progress import LineProgress
@@ -28,12 +28,12 @@ class Machine:
         self.fails_at: int | None = None
 
     @contextmanager
-    def starting(self, master: str, conf: Any, *, large: bool) -> Iterator[object]:
+    def open_spark(self, master: str, conf: Any, *, large: bool) -> Iterator[object]:
         self.started += 1
         self.large.append(large)
         yield object()
 
-    def judge(self, session: object, runs: Any, allow: Any, phase: Any) -> Answers:
+    def judge(self, session: object, runs: Any, allow: Any, phase: Any) -> Results:
         if self.fails_at == len(self.jobs):
             raise EnvironmentFailure("Spark is gone")
         self.jobs.append([Path(run.folder).name for run in runs])
@@ -52,14 +52,14 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
 
     monkeypatch.setattr(checking, "open_evidence", opened)
     monkeypatch.setattr(checking, "decide_runs", made.judge)
-    monkeypatch.setattr(checking, "in_chunks", lambda folders: [[n] for n in range(len(folders))])
-    monkeypatch.setattr(spark, "starting", made.starting)
+    monkeypatch.setattr(checking, "split_into_chunks", lambda folders: [[n] for n in range(len(folders))])
+    monkeypatch.setattr(spark, "open_spark", made.open_spark)
     return made
 
 
-def checked(tmp_path: Path, *names: str) -> tuple[Answers, list[tuple[int, str]]]:
+def checked(tmp_path: Path, *names: str) -> tuple[Results, list[tuple[int, str]]]:
     """What was told at the end, and what was found meanwhile."""
-    told: Answers = []
+    told: Results = []
     found: list[tuple[int, str]] = []
     given = []
     for name in names:

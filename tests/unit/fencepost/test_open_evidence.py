@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from fencepost.checks.check import _open
-from fencepost.checks.decide import open_evidence, why_not
+from fencepost.checks.decide import name_damaged_table, open_evidence
 from fencepost.checks.evidence import Evidence
-from fencepost.checks.run_folders import expand
+from fencepost.checks.run_folders import find_histories
 from harness.common.errors import AnalysisFailed, UnreadableInput
 from harness.model.pipeline import PipelineSpec, StageSpec, TopicSpec
 from harness.model.promises import SEGMENTS, Promises, ReaderPromise
@@ -189,13 +189,13 @@ def test_facts_as_deep_as_a_well_are_said(store: Path) -> None:
 
 def test_a_table_whose_pages_are_damaged_is_named_whatever_spark_says(store: Path) -> None:
     evidence, failed = open_evidence("it", store), AnalysisFailed("the analysis failed: index out of bounds")
-    assert why_not(evidence, failed) is failed
+    assert name_damaged_table(evidence, failed) is failed
     path = store / "history" / "polls.parquet"
     body = bytearray(path.read_bytes())
     body[4:60] = b"\xff" * 56
     path.write_bytes(body)
-    assert "polls.parquet is damaged" in str(why_not(evidence, failed))
-    assert why_not(evidence, broken := UnreadableInput("x")) is broken
+    assert "polls.parquet is damaged" in str(name_damaged_table(evidence, failed))
+    assert name_damaged_table(evidence, broken := UnreadableInput("x")) is broken
 
 
 @pytest.mark.parametrize(
@@ -275,7 +275,7 @@ def test_a_run_that_is_still_going_on_is_not_judged(store: Path, tmp_path: Path)
 
 
 def test_an_empty_path_is_not_the_folder_where_we_are() -> None:
-    (given,) = expand("")
+    (given,) = find_histories("")
     assert given.error == "a path is empty: name a stored run, a store, or a file of a history"
 
 

@@ -12,7 +12,7 @@ from fencepost import registry
 from fencepost.command_line import command_line
 from fencepost.commands.options import options_from
 from fencepost.runs import planning
-from fencepost.runs.shapes import shaped
+from fencepost.runs.shapes import apply_options
 from harness.cluster.kinds.registry import CLUSTERS
 from harness.common.errors import UsageError
 from harness.environment.client_parts import ClientParts
@@ -40,7 +40,7 @@ def test_a_fault_that_is_not_by_default_is_struck_where_it_is_named_alone(
     }
     monkeypatch.setattr(registry, "nemeses", lambda: MappingProxyType(seldom))
     options = Options(time_limit_s=300, seed=1)
-    drawn = planning.draw(options, WORKLOADS["shop"])
+    drawn = planning.draw_schedule(options, WORKLOADS["shop"])
     possible = {name for name, nemesis in seldom.items() if nemesis.needs <= CLUSTERS["local"].can}
     assert {one.fault for one in drawn.injections} == possible - {
         "kill-broker",
@@ -49,14 +49,14 @@ def test_a_fault_that_is_not_by_default_is_struck_where_it_is_named_alone(
         "pause-instance",
     }
     assert "kill-broker" not in drawn.unscheduled
-    named = planning.draw(replace(options, nemesis=("kill-broker",)), WORKLOADS["shop"])
+    named = planning.draw_schedule(replace(options, nemesis=("kill-broker",)), WORKLOADS["shop"])
     assert {one.fault for one in named.injections} == {"kill-broker"}
 
 
 def test_a_run_whose_stages_send_and_read_as_they_like_promises_its_clients_history(tmp_path: Path) -> None:
     for name, promised in (("txn", True), ("shop", False)):
         options = Options(workload=name, seed=1)
-        test = planning.plan_test(options, WORKLOADS[name], Schedule(()), tmp_path)
+        test = planning.plan_run(options, WORKLOADS[name], Schedule(()), tmp_path)
         promises = planning.promises_of(options, test)
         assert promises.history is promised and promises.free_stages == (("txn",) if promised else ())
         assert Promises.from_table(asdict(promises)) == promises
@@ -78,7 +78,7 @@ def test_a_shape_that_a_workload_cannot_have_is_refused(
     options = replace(Options(workload=workload), **asked)
     facts = WORKLOADS[workload].facts(options)
     with pytest.raises(UsageError, match=wanted):
-        shaped(facts, options, WORKLOADS[workload])
+        apply_options(facts, options, WORKLOADS[workload])
 
 
 @pytest.mark.parametrize("name", sorted(WORKLOADS))
@@ -87,7 +87,7 @@ def test_on_a_shared_cluster_all_that_a_run_makes_begins_with_its_tag(name: str,
     tag = planning.tag_for(options)
     assert tag.startswith("fencepost-")
     assert planning.tag_for(options) != tag
-    test = planning.plan_test(options, WORKLOADS[name], Schedule(()), tmp_path, tag=tag)
+    test = planning.plan_run(options, WORKLOADS[name], Schedule(()), tmp_path, tag=tag)
     facts = test.pipeline
     ids = [one for stage in facts.stages for one in stage.transactional_ids.values()]
     groups = [stage.group for stage in facts.stages if stage.group is not None]
@@ -100,7 +100,7 @@ def test_on_a_shared_cluster_all_that_a_run_makes_begins_with_its_tag(name: str,
 @pytest.mark.parametrize("name", sorted(WORKLOADS))
 def test_every_process_numbers_partitions_as_the_stored_plan_does(name: str, tmp_path: Path) -> None:
     options = Options(workload=name, seed=1)
-    test = planning.plan_test(options, WORKLOADS[name], Schedule(()), tmp_path, tag="run-7")
+    test = planning.plan_run(options, WORKLOADS[name], Schedule(()), tmp_path, tag="run-7")
     command_line = test.own.command_line(process_spec(tmp_path, worker_spec()))
     spec = decode(RunSpec, command_line.argv[-1])
     StoredPlan(options, workload=test.pipeline.as_table()).save(tmp_path / "run.toml")
@@ -123,7 +123,7 @@ def launched(
 ) -> tuple[ClientSpec, Mapping[str, str]]:
     """The client that a worker, the feeder and the readers of that run are told of, and their environment."""
     drawn = Schedule(())
-    test = planning.plan_test(options, WORKLOADS["shop"], drawn, folder, prepared_with(client))
+    test = planning.plan_run(options, WORKLOADS["shop"], drawn, folder, prepared_with(client))
     assert set(map(id, test.programs.values())) == {id(test.own)}
     command_line = test.own.command_line(process_spec(folder, worker_spec()))
     spec = decode(RunSpec, command_line.argv[-1]).client
@@ -155,8 +155,8 @@ def test_a_client_of_java_takes_the_place_of_the_clusters_version(
 def test_a_defect_that_a_client_prevents_is_prevented_in_every_version_of_it() -> None:
     options = Options(workload="orders", defect="swallow-send-error", client="java:3.9.1")
     with pytest.raises(UsageError, match="choose --client librdkafka"):
-        planning.facts_of(options, WORKLOADS["orders"])
-    planning.facts_of(replace(options, client="librdkafka:2.9.0"), WORKLOADS["orders"])
+        planning.pipeline_spec(options, WORKLOADS["orders"])
+    planning.pipeline_spec(replace(options, client="librdkafka:2.9.0"), WORKLOADS["orders"])
 
 
 def test_a_cluster_of_its_own_needs_no_tag() -> None:
@@ -166,7 +166,7 @@ def test_a_cluster_of_its_own_needs_no_tag() -> None:
 def test_the_local_cluster_is_witnessed_as_asked(tmp_path: Path) -> None:
     for asked, witness, replicas in ((None, "segments", True), ("fetch", "fetch", False)):
         options = Options(witness=asked, seed=1)
-        test = planning.plan_test(options, WORKLOADS["shop"], Schedule(()), tmp_path)
+        test = planning.plan_run(options, WORKLOADS["shop"], Schedule(()), tmp_path)
         promised = planning.promises_of(options, test)
         assert (promised.witness, promised.replicas) == (witness, replicas)
         assert promised.internal_logs == test.pipeline.internal_topics
@@ -175,37 +175,37 @@ def test_the_local_cluster_is_witnessed_as_asked(tmp_path: Path) -> None:
 def test_segments_of_an_external_cluster_cannot_be_asked_for() -> None:
     options = Options(cluster="external", bootstrap="kafka:9092", witness="segments", seed=1)
     with pytest.raises(UsageError, match="leave out witness=segments"):
-        planning.draw(options, WORKLOADS["shop"])
+        planning.draw_schedule(options, WORKLOADS["shop"])
 
 
 def test_on_an_external_cluster_workers_are_struck_and_nothing_else() -> None:
     options = Options(cluster="external", bootstrap="kafka:9092", seed=1, time_limit_s=120)
-    drawn = planning.draw(options, WORKLOADS["shop"])
+    drawn = planning.draw_schedule(options, WORKLOADS["shop"])
     assert {one.fault for one in drawn.injections} == {"kill-worker", "pause-worker"}
     for fault, lacks in (("kill-broker", "kill"), ("partition", "cut links")):
         with pytest.raises(UsageError, match=f"{fault} needs a cluster on which one can {lacks}"):
-            planning.draw(replace(options, nemesis=(fault,)), WORKLOADS["shop"])
+            planning.draw_schedule(replace(options, nemesis=(fault,)), WORKLOADS["shop"])
 
 
 def test_links_that_are_permitted_are_cut_between_clients_and_brokers_alone() -> None:
     options = Options(
         cluster="external", bootstrap="kafka:9092", permits=("workers", "links"), time_limit_s=120
     )
-    drawn = [planning.draw(replace(options, seed=seed), WORKLOADS["shop"]) for seed in range(20)]
+    drawn = [planning.draw_schedule(replace(options, seed=seed), WORKLOADS["shop"]) for seed in range(20)]
     struck = [one for each in drawn for one in each.injections]
     assert {one.fault for one in struck} == {"kill-worker", "pause-worker", "partition"}
     assert {one.target.role for one in struck if one.fault == "partition"} == {"client"}
     for fault in ("lose-answers", "cut-txn-coordinator"):
-        assert planning.draw(replace(options, seed=1, nemesis=(fault,)), WORKLOADS["shop"]).injections
+        assert planning.draw_schedule(replace(options, seed=1, nemesis=(fault,)), WORKLOADS["shop"]).injections
     lacks = "cut brokers from each other, kill brokers and read the segment files"
     with pytest.raises(UsageError, match=f"kill-leader-ahead needs a cluster on which one can {lacks}"):
-        planning.draw(replace(options, seed=1, nemesis=("kill-leader-ahead",)), WORKLOADS["shop"])
+        planning.draw_schedule(replace(options, seed=1, nemesis=("kill-leader-ahead",)), WORKLOADS["shop"])
 
 
 def test_behind_proxies_a_worker_is_told_that_it_speaks_plaintext(tmp_path: Path) -> None:
     for permits, behind in ((None, False), (("workers",), False), (("links",), True)):
         options = Options(cluster="external", bootstrap="kafka:9092", permits=permits, seed=1)
-        test = planning.plan_test(options, WORKLOADS["shop"], Schedule(()), tmp_path)
+        test = planning.plan_run(options, WORKLOADS["shop"], Schedule(()), tmp_path)
         assert test.own.common.connection.proxied is behind  # type: ignore[attr-defined]
 
 
@@ -231,8 +231,8 @@ def test_a_fault_is_aimed_at_transactions_whose_ids_nobody_named_where_brokers_r
 ) -> None:
     programs = CustomPipeline(described(tmp_path, MINIMAL.replace('"true"', '"true", "{prefix}"')))
     options = Options(nemesis=("kill-instance@ongoing",), seed=1)
-    (first, *_) = planning.draw(options, programs).injections
+    (first, *_) = planning.draw_schedule(options, programs).injections
     assert first.state == "ongoing"
     external = replace(options, cluster="external", bootstrap="kafka:9092", permits=("workers",))
     with pytest.raises(UsageError, match="a pipeline with a transactional id"):
-        planning.draw(external, programs)
+        planning.draw_schedule(external, programs)

@@ -48,46 +48,46 @@ def pipeline(folder: Path, text: str = GROUPED, functions: str = FUNCTIONS) -> C
 )
 def test_what_only_ours_can_have_is_refused(asked: dict[str, Any], words: str, tmp_path: Path) -> None:
     users = pipeline(tmp_path)
-    assert planning.facts_of(OPTIONS, users).name == "billing"
+    assert planning.pipeline_spec(OPTIONS, users).name == "billing"
     with pytest.raises(UsageError, match=words):
-        planning.facts_of(replace(OPTIONS, **asked), users)
+        planning.pipeline_spec(replace(OPTIONS, **asked), users)
 
 
 def test_its_instances_are_struck_and_no_worker_of_ours(tmp_path: Path) -> None:
-    drawn = planning.draw(OPTIONS, pipeline(tmp_path))
+    drawn = planning.draw_schedule(OPTIONS, pipeline(tmp_path))
     struck = {one.fault for one in drawn.injections}
     assert {"kill-instance", "pause-instance", "kill-broker"} <= struck
     assert not struck & {"kill-worker", "pause-worker"}
-    aimed = planning.draw(replace(OPTIONS, nemesis=("kill-instance@offsets-added",)), pipeline(tmp_path))
+    aimed = planning.draw_schedule(replace(OPTIONS, nemesis=("kill-instance@offsets-added",)), pipeline(tmp_path))
     assert {one.state for one in aimed.injections} == {"offsets-added"}
     with pytest.raises(
         UsageError, match="kill-worker needs a pipeline whose workers say at which step they are"
     ):
-        planning.draw(replace(OPTIONS, nemesis=("kill-worker",)), pipeline(tmp_path))
+        planning.draw_schedule(replace(OPTIONS, nemesis=("kill-worker",)), pipeline(tmp_path))
 
 
 def test_of_a_workload_of_ours_no_instance_is_struck() -> None:
-    drawn = planning.draw(OPTIONS, WORKLOADS["shop"])
+    drawn = planning.draw_schedule(OPTIONS, WORKLOADS["shop"])
     names = {"kill-instance", "pause-instance"}
     assert not names & ({one.fault for one in drawn.injections} | drawn.unscheduled.keys())
     with pytest.raises(UsageError, match="kill-instance needs a pipeline of your own"):
-        planning.draw(replace(OPTIONS, nemesis=("kill-instance",)), WORKLOADS["shop"])
+        planning.draw_schedule(replace(OPTIONS, nemesis=("kill-instance",)), WORKLOADS["shop"])
 
 
 @pytest.mark.parametrize("fault", ["kill-instance", "pause-instance"])
 def test_markers_are_held_back_between_brokers_alone(fault: str, tmp_path: Path) -> None:
     asked = replace(OPTIONS, nemesis=(f"{fault}@prepare-commit",))
     users = pipeline(tmp_path, GROUPED.replace('["true"]', '["true", "{prefix}"]'))
-    assert planning.draw(asked, users).injections
+    assert planning.draw_schedule(asked, users).injections
     with pytest.raises(UsageError, match=f"{fault}@prepare-commit needs 2 brokers or more"):
-        planning.draw(replace(asked, brokers=1), users)
+        planning.draw_schedule(replace(asked, brokers=1), users)
     with pytest.raises(UsageError, match=f"{fault}@prepare-commit needs a cluster on which one can"):
-        planning.draw(replace(asked, cluster="external", bootstrap="kafka:9092"), users)
+        planning.draw_schedule(replace(asked, cluster="external", bootstrap="kafka:9092"), users)
 
 
 def test_its_workers_are_its_commands_and_all_others_are_ours(tmp_path: Path) -> None:
     users = pipeline(tmp_path)
-    test = planning.plan_test(OPTIONS, users, Schedule(()), tmp_path / "run")
+    test = planning.plan_run(OPTIONS, users, Schedule(()), tmp_path / "run")
     assert test.workers == {"bill": ("bill-1", "bill-2", "bill-3")}
     (stage,) = users.described.stages
     told = {"topic:purchases": "purchases", "topic:invoices": "invoices", "prefix": "", "client_config": ""}
@@ -108,7 +108,7 @@ def test_a_guest_is_told_the_tag_and_its_programs_the_properties_that_they_need(
     text = GROUPED.replace('["true"]', '["true", "{prefix}", "{client_config}"]')
     config_file = str(tmp_path / "c.properties")
     asked = replace(OPTIONS, cluster="external", client_config=config_file, permits=permits)
-    test = planning.plan_test(asked, pipeline(tmp_path, text), Schedule(()), tmp_path / "run", tag="run-7")
+    test = planning.plan_run(asked, pipeline(tmp_path, text), Schedule(()), tmp_path / "run", tag="run-7")
     command_line = test.own.command_line(process_spec(tmp_path, FeederSpec(1.0)))
     assert decode(RunSpec, command_line.argv[-1]).pipeline.tag == "run-7"
     (command,) = test.programs.values()
@@ -118,7 +118,7 @@ def test_a_guest_is_told_the_tag_and_its_programs_the_properties_that_they_need(
 
 def test_it_promises_ends_by_offsets_and_no_journal_of_its_workers(tmp_path: Path) -> None:
     for text, within in ((GROUPED, True), (GROUPED.replace('group = "g"', ""), False)):
-        test = planning.plan_test(OPTIONS, pipeline(tmp_path, text), Schedule(()), tmp_path / "run")
+        test = planning.plan_run(OPTIONS, pipeline(tmp_path, text), Schedule(()), tmp_path / "run")
         promised = planning.promises_of(OPTIONS, test)
         assert (promised.journaled, promised.ends, promised.transactions) == ((), OFFSETS, True)
         assert promised.offsets_within is within

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fencepost.commands.options import settled
+from fencepost.commands.options import settle
 from fencepost.runs.preparing import image_choice
 from harness.settings.options import Options
 
@@ -21,6 +21,6 @@ from harness.settings.options import Options
 def test_packets_are_dropped_in_an_image_that_can(nemesis: str | None, image: str, chosen: str) -> None:
     faults = None if nemesis is None else tuple(nemesis.split(","))
     said: list[str] = []
-    options = settled(Options(cluster="docker", image=image, nemesis=faults))
+    options = settle(Options(cluster="docker", image=image, nemesis=faults))
     assert image_choice(options, said.append) == chosen
     assert [line for line in said if "iptables" in line] == said and len(said) == (chosen != image)

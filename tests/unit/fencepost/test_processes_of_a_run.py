@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fencepost.runs import planning
-from fencepost.runs.process import build, build_for_users
+from fencepost.runs.process import build_custom_task, build_task
 from harness.databases.interface import DatabaseParts
 from harness.databases.registry import DATABASES
 from harness.model.vocabulary import Isolation
@@ -65,13 +65,13 @@ def made(test: run.RunPlan, task: TaskSpec, folder: Path) -> object:
     assert process.task == task
     with Journal(process.journal.path, 0, JournalBegan("p")) as journal:
         if isinstance(common.pipeline, WorkloadSpec):
-            return build(process, common, common.pipeline, journal, Control(None))
-        return build_for_users(process, common, common.pipeline, journal, Control(None))
+            return build_task(process, common, common.pipeline, journal, Control(None))
+        return build_custom_task(process, common, common.pipeline, journal, Control(None))
 
 
 @pytest.mark.parametrize("name", WITHOUT_A_SERVER)
 def test_every_process_of_a_workload_can_be_made(name: str, tmp_path: Path) -> None:
-    test = planning.plan_test(Options(workload=name, seed=1), WORKLOADS[name], Schedule(()), tmp_path)
+    test = planning.plan_run(Options(workload=name, seed=1), WORKLOADS[name], Schedule(()), tmp_path)
     with Supervisor() as supervisor, ExitStack() as stack:
         for kind in test.pipeline.stores:
             stack.enter_context(DATABASES[kind].provide(DatabaseParts(tmp_path, supervisor, lambda: 0)))
@@ -81,6 +81,6 @@ def test_every_process_of_a_workload_can_be_made(name: str, tmp_path: Path) -> N
 
 def test_every_process_of_ours_around_a_users_pipeline_can_be_made(tmp_path: Path) -> None:
     users = CustomPipeline(described(tmp_path))
-    test = planning.plan_test(Options(seed=1), users, Schedule(()), tmp_path / "run")
+    test = planning.plan_run(Options(seed=1), users, Schedule(()), tmp_path / "run")
     for n, task in enumerate([*tasks_beside(), FinalReaderSpec(Isolation.READ_COMMITTED, (), ())]):
         assert made(test, task, tmp_path / str(n))

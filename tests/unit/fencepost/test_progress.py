@@ -5,7 +5,7 @@ import itertools
 from dataclasses import replace
 
 from fencepost.runs.live_progress import LiveProgress
-from fencepost.runs.progress import LineProgress, progress_for, words
+from fencepost.runs.progress import LineProgress, progress_for, status_line
 from harness.runner.progress import Tick
 
 TICK = Tick(10.0, 50.0, 2000, 190, 5, 1, 2, 21.4, 12, ("kill-broker: broker 2",))
@@ -36,7 +36,7 @@ def test_a_phase_lets_the_next_tick_through():
 
 
 def test_a_line_says_all_of_it():
-    assert words(TICK) == (
+    assert status_line(TICK) == (
         "50 s left, 2,000 inputs, 21 txn/s (190 ok, 5 aborted, 1 info, 2 fenced), lag 12, "
         "faults on: kill-broker: broker 2"
     )
@@ -63,6 +63,6 @@ def test_no_terminal_gets_lines():
 
 
 def test_of_a_program_that_says_nothing_only_what_is_known_is_told() -> None:
-    line = words(replace(TICK, told=False, lag=None))
+    line = status_line(replace(TICK, told=False, lag=None))
     assert "inputs" in line and "faults on" in line
     assert "txn" not in line and "lag" not in line

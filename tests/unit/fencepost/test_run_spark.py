@@ -10,8 +10,8 @@ import pytest
 from fencepost.checks.spark import LARGE_WARM_UP_S, WARM_UP_S
 from fencepost.runs import run_spark
 from fencepost.runs.run_spark import LEAST_S, RunSpark
-from fencepost.sharing.client import Refused
-from fencepost.sharing.process import VARIABLE as SERVER
+from fencepost.sharing.client import ServerRefused
+from fencepost.sharing.process import SERVER_VARIABLE as SERVER
 from fencepost.sharing.spark import SharedSpark
 from harness.common.errors import UnreadableInput
 from harness.environment.cache import VARIABLE
@@ -51,19 +51,19 @@ class Decisions:
         self.shared_starts = self.shared_decides = True
         monkeypatch.setattr(SharedSpark, "start", self._start_shared)
         monkeypatch.setattr(SharedSpark, "decide", self._decide_shared)
-        monkeypatch.setattr(run_spark, "begin_early", self._start_own)
+        monkeypatch.setattr(run_spark, "start_early", self._start_own)
         monkeypatch.setattr(run_spark, "open_evidence", lambda name, folder: None)
         monkeypatch.setattr(run_spark, "decide_run", self._decide_own)
 
     def _start_shared(self, *_: object) -> None:
         self.made.append("start shared")
         if not self.shared_starts:
-            raise Refused("another Java")
+            raise ServerRefused("another Java")
 
     def _decide_shared(self, *_: object) -> list[Any]:
         self.made.append("decide shared")
         if not self.shared_decides:
-            raise Refused("Spark is gone")
+            raise ServerRefused("Spark is gone")
         return [UNREADABLE if "damaged" in str(_) else VERDICT]
 
     def _start_own(self, *_: object) -> Any:

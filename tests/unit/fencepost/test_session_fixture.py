@@ -2,8 +2,8 @@
 
 import pytest
 
-from fencepost.shared_server import repeated_words
-from fencepost.sharing.cluster import SharedCluster, own_cluster
+from fencepost.shared_server import cluster_words
+from fencepost.sharing.cluster import SharedCluster, command_on_own_cluster
 from harness.settings.options import Options
 from tests.support.plugin_project import Project
 
@@ -87,7 +87,9 @@ def test_the_workers_of_xdist_are_told_why_there_is_none(project: Project) -> No
 
 def test_a_command_for_a_cluster_of_its_own_says_what_the_shared_one_was_and_what_struck() -> None:
     there = SharedCluster("a:1", "local", "4.2.1", ["--brokers", "5", "--set", "broker.x=1"])
-    told = own_cluster("fencepost run --seed 7 --set bootstrap=a:1", there, ["kill-worker", "pause-worker"])
+    told = command_on_own_cluster(
+        "fencepost run --seed 7 --set bootstrap=a:1", there, ["kill-worker", "pause-worker"]
+    )
     assert told == (
         "fencepost run --seed 7 --nemesis kill-worker,pause-worker --brokers 5 --set broker.x=1 --kafka 4.2.1"
     )
@@ -98,14 +100,14 @@ def test_a_command_for_a_cluster_of_its_own_has_nothing_that_only_a_guest_is_giv
         "fencepost run --cluster external --set bootstrap=a:1 --set permits=workers --set prefix=team-x "
         "--set client-config=c.properties --seed 5"
     )
-    own = own_cluster(told, SharedCluster("a:1", "local", "4.3.1"))
+    own = command_on_own_cluster(told, SharedCluster("a:1", "local", "4.3.1"))
     assert own == "fencepost run --seed 5 --kafka 4.3.1"
 
 
 def test_what_describes_a_sessions_cluster_has_no_secrets() -> None:
     settings = {"log.segment.bytes": "1048576", "ssl.keystore.password": "hush-4711"}
-    told = repeated_words(Options(brokers=5, kafka="4.2.1", java="bundled", settings=settings))
-    assert repeated_words(Options(cluster="docker")) == ["--cluster", "docker"]
+    told = cluster_words(Options(brokers=5, kafka="4.2.1", java="bundled", settings=settings))
+    assert cluster_words(Options(cluster="docker")) == ["--cluster", "docker"]
     assert told[:2] == ["--brokers", "5"] and "broker.log.segment.bytes=1048576" in told
     assert not any("hush" in word or "4.2.1" in word or "bundled" in word for word in told)
 
@@ -113,7 +115,7 @@ def test_what_describes_a_sessions_cluster_has_no_secrets() -> None:
 def test_a_command_for_a_cluster_of_its_own_keeps_all_else() -> None:
     told = "fencepost run --set bootstrap=a:1,b:2 --cluster external --set broker.x=1 --nemesis kill-worker"
     there = SharedCluster("a:1", "docker", "4.3.1", ["--cluster", "docker"])
-    assert own_cluster(told, there) == (
+    assert command_on_own_cluster(told, there) == (
         "fencepost run --set broker.x=1 --nemesis kill-worker --cluster docker --kafka 4.3.1"
     )
 

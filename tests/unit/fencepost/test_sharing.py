@@ -16,10 +16,10 @@ import pytest
 
 import fencepost
 from fencepost import shared_server as server
-from fencepost.api import OTHER_COMMAND, FencepostFailed
-from fencepost.sharing.client import Refused, answers, ask, short_name
+from fencepost.api import COMMAND_VARIABLE, FencepostFailed
+from fencepost.sharing.client import ServerRefused, can_connect, send_request, short_name
 from fencepost.sharing.cluster import SharedCluster, shared_cluster
-from fencepost.sharing.process import VARIABLE, SharedServer
+from fencepost.sharing.process import SERVER_VARIABLE, SharedServer
 from fencepost.sharing.spark import (
     SharedSpark,
     SparkParts,
@@ -99,21 +99,21 @@ def test_an_error_keeps_its_class_and_its_text() -> None:
 def test_a_server_that_refuses_or_ends_is_not_waited_for(
     lines: tuple[bytes, ...], why: str, tmp_path: Path
 ) -> None:
-    with answering(tmp_path / "server", *lines) as (path, _), pytest.raises(Refused, match=why):
+    with answering(tmp_path / "server", *lines) as (path, _), pytest.raises(ServerRefused, match=why):
         SharedSpark(path).decide(RUN, silent)
 
 
 def test_a_folder_that_is_open_to_others_is_not_trusted(tmp_path: Path) -> None:
     with answering(tmp_path / "server", line(results=[])) as (path, _):
         path.parent.chmod(0o755)
-        with pytest.raises(Refused, match="open to others"):
+        with pytest.raises(ServerRefused, match="open to others"):
             SharedSpark(path).start(PARTS)
         path.parent.chmod(0o700)
         SharedSpark(path).start(PARTS)
 
 
 def test_without_the_variable_there_is_no_shared_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(VARIABLE, raising=False)
+    monkeypatch.delenv(SERVER_VARIABLE, raising=False)
     assert shared_spark() is None
 
 
@@ -139,11 +139,11 @@ class Fakes:
         self.sparks: list[FakeSpark] = []
         self.clusters: list[str] = []
         self.act: Callable[[Callable[[str], None]], None] = lambda phase: phase("checks")
-        monkeypatch.setattr(server, "begin_early", self._begin)
+        monkeypatch.setattr(server, "start_early", self._begin)
         monkeypatch.setattr(server, "java", lambda home: home)
         monkeypatch.setattr(server, "open_evidence", lambda name, folder: name)
         monkeypatch.setattr(server, "decide_runs", self._judge)
-        monkeypatch.setattr(server, "started_cluster", self._cluster)
+        monkeypatch.setattr(server, "open_cluster", self._cluster)
 
     def _begin(self, *_: object, inputs: float) -> FakeSpark:
         self.sparks.append(FakeSpark())
@@ -192,7 +192,7 @@ def test_all_who_need_the_same_spark_share_one(fakes: Fakes, served: Path) -> No
     (verdict,) = shared.decide(RUN, silent)
     assert isinstance(verdict, Verdict) and verdict.history == "/store/a"
     assert len(fakes.sparks) == 1
-    with pytest.raises(Refused, match="another Java"):
+    with pytest.raises(ServerRefused, match="another Java"):
         shared.decide(OTHER_RUN, silent)
 
 
@@ -221,7 +221,7 @@ def test_where_spark_is_gone_the_next_client_gets_another(fakes: Fakes, served: 
         raise EnvironmentFailure("Spark ended")
 
     fakes.act = fail
-    with pytest.raises(Refused, match="Spark is gone: Spark ended"):
+    with pytest.raises(ServerRefused, match="Spark is gone: Spark ended"):
         SharedSpark(served).decide(RUN, silent)
     assert fakes.sparks[0].closed
     fakes.act = lambda phase: None
@@ -278,25 +278,27 @@ def test_what_is_no_request_is_refused(served: Path, capfd: pytest.CaptureFixtur
             channel.connect(name)
             channel.sendall(written)
             assert why in channel.makefile().readline()
-    assert answers(served)  # it connects and asks nothing
+    assert can_connect(served)  # it connects and asks nothing
     SharedSpark(served).start(PARTS)
     assert "Traceback" not in capfd.readouterr().err
 
 
 def test_it_is_there_within_its_with_and_gone_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(VARIABLE, raising=False)
+    monkeypatch.delenv(SERVER_VARIABLE, raising=False)
     with fencepost.shared_judge():
-        named = Path(os.environ[VARIABLE])
+        named = Path(os.environ[SERVER_VARIABLE])
         with fencepost.shared_judge():  # the same
-            assert os.environ[VARIABLE] == str(named)
+            assert os.environ[SERVER_VARIABLE] == str(named)
         no_java = SparkParts("/no/java", "local[2]", {})
-        with pytest.raises(Refused, match="does not run"):  # it listens, and says why it does not start
+        with pytest.raises(
+            ServerRefused, match="does not run"
+        ):  # it listens, and says why it does not start
             SharedSpark(named).decide(SparkRequest(no_java), silent)
-        with pytest.raises(Refused, match="another installation's"):
+        with pytest.raises(ServerRefused, match="another installation's"):
             SharedSpark(named).start(replace(no_java, installation="/elsewhere"))
         with pytest.raises(FencepostFailed, match="brokers must be"):
             shared_cluster(named, {"brokers": 9})
-    assert VARIABLE not in os.environ
+    assert SERVER_VARIABLE not in os.environ
     assert not named.parent.exists()
 
 
@@ -304,18 +306,18 @@ def test_it_ends_with_the_process_that_started_it_whatever_ends_that() -> None:
     code = (
         "import fencepost, os, sys, time\n"
         "with fencepost.shared_judge():\n"
-        f"    print(os.environ['{VARIABLE}'], flush=True)\n"
+        f"    print(os.environ['{SERVER_VARIABLE}'], flush=True)\n"
         "    os.fork() or (os.close(1), time.sleep(15), os._exit(0))\n"  # it holds the server's pipe too
         "    time.sleep(600)\n"
     )
-    environment = {name: value for name, value in os.environ.items() if name != VARIABLE}
+    environment = {name: value for name, value in os.environ.items() if name != SERVER_VARIABLE}
     starter = subprocess.Popen(
         [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=environment
     )
     assert starter.stdout is not None
     named = Path(starter.stdout.readline().strip())
-    with pytest.raises(Refused, match="no request"):  # it answers
-        ask(named, {}, silent)
+    with pytest.raises(ServerRefused, match="no request"):  # it answers
+        send_request(named, {}, silent)
     starter.kill()
     starter.communicate()
     wait_for(lambda: not _named_in_processes(named), f"no process to name {named}", 20)
@@ -336,19 +338,19 @@ def test_a_lazy_server_starts_with_its_first_client(tmp_path: Path, monkeypatch:
     started = tmp_path / "started"
     stand_in = tmp_path / "stand_in.py"
     stand_in.write_text(f"import sys, pathlib\npathlib.Path({str(started)!r}).touch()\nsys.stdin.read()\n")
-    monkeypatch.setenv(OTHER_COMMAND, f"{sys.executable} {stand_in}")
+    monkeypatch.setenv(COMMAND_VARIABLE, f"{sys.executable} {stand_in}")
     with SharedServer(lazy=True) as unused:
         pass
     assert not started.exists() and not unused.path.exists()
     with SharedServer(lazy=True) as used:
-        assert answers(used.path)
+        assert can_connect(used.path)
         wait_for(started.exists, "the server to start", 20)
     assert not used.path.exists()
 
 
 @pytest.mark.parametrize("lazy", [True, False])
 def test_a_command_that_is_not_there_is_named(lazy: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(OTHER_COMMAND, "/no/such/fencepost")
+    monkeypatch.setenv(COMMAND_VARIABLE, "/no/such/fencepost")
     with (
         SharedServer(lazy=lazy) as there,
         pytest.raises(FencepostFailed, match=r"^`/no/such/fencepost` cannot be started: "),
@@ -363,6 +365,6 @@ def test_a_server_that_ends_at_once_leaves_its_sentence(
     stand_in.write_text(
         "import os, pathlib\npathlib.Path(os.environ['FENCEPOST_LAST_WORDS']).write_text('click is missing')\n"
     )
-    monkeypatch.setenv(OTHER_COMMAND, f"{sys.executable} {stand_in}")
+    monkeypatch.setenv(COMMAND_VARIABLE, f"{sys.executable} {stand_in}")
     with SharedServer() as there, pytest.raises(FencepostFailed, match=r"^click is missing$"):
         shared_cluster(there.path, {})

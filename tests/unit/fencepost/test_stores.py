@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.checks.run_folders import expand, one_run
+from fencepost.checks.run_folders import find_histories, find_run
 from harness.common.errors import UnreadableInput
 from harness.history_files.schema import TABLES
 
@@ -23,7 +23,7 @@ def store(tmp_path: Path, monkeypatch) -> Path:
 
 
 def test_a_store_is_all_its_runs_newest_last(store):
-    assert [given.history for given in expand("store")] == [
+    assert [given.history for given in find_histories("store")] == [
         "store/b/20260101T000001Z",
         "store/a/20260101T000002Z",
         "store/a/20260101T000003Z",
@@ -31,40 +31,40 @@ def test_a_store_is_all_its_runs_newest_last(store):
 
 
 def test_a_name_is_its_runs(store):
-    assert len(expand("store/a")) == 2
+    assert len(find_histories("store/a")) == 2
 
 
 def test_a_run_is_named_as_it_was_given(store):
-    assert [given.history for given in expand("./store/latest/")] == ["./store/latest/"]
-    assert one_run("./store/latest/") == Path("store/latest")
+    assert [given.history for given in find_histories("./store/latest/")] == ["./store/latest/"]
+    assert find_run("./store/latest/") == Path("store/latest")
 
 
 @pytest.mark.parametrize(
     ("path", "words"), [("absent", "there is no absent"), ("store/stray", "is no stored run")]
 )
 def test_what_is_no_store_has_an_error(store, path, words):
-    [given] = expand(path)
+    [given] = find_histories(path)
     assert words in given.error
     with pytest.raises(UnreadableInput, match=words):
-        one_run(path)
+        find_run(path)
 
 
 def test_a_file_is_a_history_from_elsewhere(store):
     (store / "history.edn").write_text(EVENT)
-    (given,) = expand("store/history.edn")
+    (given,) = find_histories("store/history.edn")
     assert given.file is not None and given.error is None
 
 
 def test_a_folder_of_tables_is_one_too(store):
     for name in TABLES:
         (store / "stray" / f"{name}.parquet").touch()
-    (given,) = expand("store/stray")
+    (given,) = find_histories("store/stray")
     assert given.file == Path("store/stray")
 
 
 def test_a_folder_that_lacks_a_table_has_an_error(store):
     (store / "stray" / "micro.parquet").touch()
-    (given,) = expand("store/stray")
+    (given,) = find_histories("store/stray")
     assert given.file is None
     assert given.error == "store/stray is no folder of tables: ops.parquet, names.parquet are missing"
 
@@ -75,12 +75,12 @@ def test_none_of_them_is_a_run(store, path):
     for name in TABLES:
         (store / "stray" / f"{name}.parquet").touch()
     with pytest.raises(UnreadableInput, match="this command needs a stored run"):
-        one_run(path)
+        find_run(path)
 
 
 def test_one_run_of_several_must_be_named(store):
     with pytest.raises(UnreadableInput, match="holds several runs; say which"):
-        one_run("store")
+        find_run("store")
 
 
 def test_a_suites_folder_is_all_its_runs(tmp_path):
@@ -89,4 +89,4 @@ def test_a_suites_folder_is_all_its_runs(tmp_path):
     (run / "run.toml").touch()
     (tmp_path / "suite.json").touch()
     (tmp_path / "logs").mkdir()
-    assert [one.folder for one in expand(str(tmp_path))] == [run]
+    assert [one.folder for one in find_histories(str(tmp_path))] == [run]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.commands.options import settled
+from fencepost.commands.options import settle
 from fencepost.suites import plan
 from fencepost.suites.failures import read, remarks
 from fencepost.suites.outcome import judged
@@ -266,16 +266,16 @@ def test_a_suite_that_goes_on_takes_the_tables_of_its_file(tmp_path: Path) -> No
     file = tmp_path / "night.toml"
     matrix = '[matrix]\nworkload = "shop"\ndefect = "no-rewind"\n'
     file.write_text(matrix)
-    began = plan.load(file, SuiteRequest(settled, seed=1)).suite
+    began = plan.load(file, SuiteRequest(settle, seed=1)).suite
     file.write_text(f'{matrix}[[expected]]\nworkload = "shop"\nanomaly = "lost-input"\nwhy = "planted"\n')
-    now = resume(began, file, SuiteRequest(settled))
+    now = resume(began, file, SuiteRequest(settle))
     assert [one["anomaly"] for one in now.suite.expected] == [["lost-input"]]
     assert now.failures.expected[0].applies_to(replace(began.cells[0], state=CellState.VALID))
 
 
 @pytest.mark.parametrize("name", ["smoke", "versions", "containers"])
 def test_the_projects_own_planted_defects_have_to_be_caught(name: str) -> None:
-    made = plan.load(HOUSE / "suites" / f"{name}.toml", SuiteRequest(settled, seed=1))
+    made = plan.load(HOUSE / "suites" / f"{name}.toml", SuiteRequest(settle, seed=1))
     defects = [one for one in made.suite.cells if "defect" in one.options]
     assert defects and not made.failures.known
     for one in made.suite.cells:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fencepost.cli import run_command_line
-from fencepost.commands.options import settled
+from fencepost.commands.options import settle
 from fencepost.suites import plan
 from fencepost.suites.plan import SuitePlan, SuiteRequest
 from harness.common.errors import ExitStatus, UsageError
@@ -24,7 +24,7 @@ PLANTED = (
 def planned(tmp_path: Path, text: str, **asked: object) -> SuitePlan:
     file = tmp_path / "night.toml"
     file.write_text(text)
-    return plan.load(file, SuiteRequest(settled, **asked))
+    return plan.load(file, SuiteRequest(settle, **asked))
 
 
 def names(tmp_path: Path, text: str) -> list[str]:
@@ -252,7 +252,7 @@ def test_no_secret_is_part_of_a_name(tmp_path: Path) -> None:
         '[[include]]\nworkload = "shop"\nmirror = "https://joe:sekret@mirror.example/x"\n'
         '[[include]]\nworkload = "shop"\nbroker = {"log.segment.bytes" = "1048576"}\n'
     )
-    made = plan.load(file, SuiteRequest(settled, seed=1)).suite
+    made = plan.load(file, SuiteRequest(settle, seed=1)).suite
     assert not any(secret in json.dumps(made.as_json()) for secret in ("hunter2", "sekret"))
     assert made.cells[2].name.endswith("broker=log.segment.bytes=1048576")
 
@@ -262,13 +262,13 @@ def test_how_a_suite_connects_is_looked_at_before_anything_runs(tmp_path: Path) 
     file, config = tmp_path / "staging.toml", tmp_path / "staging.properties"
     file.write_text(text.format(config))
     with pytest.raises(UsageError, match="cannot be read: No such file"):
-        plan.load(file, SuiteRequest(settled, seed=1))
+        plan.load(file, SuiteRequest(settle, seed=1))
     config.write_text("security.protocol=SSL\nbootstrap.servers=x:9092\n")
-    (cell,) = plan.load(file, SuiteRequest(settled, seed=1)).suite.cells
+    (cell,) = plan.load(file, SuiteRequest(settle, seed=1)).suite.cells
     assert cell.kafka == "the cluster's own"
     file.write_text(text.format(config) + 'prefix = ["team x"]\n')
     with pytest.raises(UsageError, match="prefix must be 1 to 60 letters"):
-        plan.load(file, SuiteRequest(settled, seed=1))
+        plan.load(file, SuiteRequest(settle, seed=1))
 
 
 def test_an_exclude_that_is_about_nothing_is_refused_unless_it_may_be(tmp_path: Path) -> None:
@@ -280,9 +280,9 @@ def test_an_exclude_that_is_about_nothing_is_refused_unless_it_may_be(tmp_path: 
     ):
         file.write_text(text + more)
         with pytest.raises(UsageError, match=said):
-            plan.load(file, SuiteRequest(settled, seed=1))
+            plan.load(file, SuiteRequest(settle, seed=1))
     file.write_text(text.replace("3.9.2", "4.1.9") + "optional = true\n")
     with pytest.raises(UsageError, match=r"exclude 1: .*4\.1\.9"):
-        plan.load(file, SuiteRequest(settled, seed=1))
+        plan.load(file, SuiteRequest(settle, seed=1))
     file.write_text(text + "optional = true\n")
-    assert len(plan.load(file, SuiteRequest(settled, seed=1)).suite.cells) == 1
+    assert len(plan.load(file, SuiteRequest(settle, seed=1)).suite.cells) == 1

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fencepost.cli import run_command_line
-from fencepost.commands.options import settled
+from fencepost.commands.options import settle
 from fencepost.suites import plan, record
 from fencepost.suites.forecast import NO_TIME, preview
 from fencepost.suites.plan import SuitePlan, SuiteRequest
@@ -32,7 +32,7 @@ def test_a_plan_lists_the_runs_and_starts_none(tmp_path: Path, capfd: pytest.Cap
 def planned(tmp_path: Path) -> SuitePlan:
     file = tmp_path / "night.toml"
     file.write_text(TEXT)
-    return plan.load(file, SuiteRequest(settled))
+    return plan.load(file, SuiteRequest(settle))
 
 
 def last_night(planned: SuitePlan, seconds: float, **more: object) -> Suite:

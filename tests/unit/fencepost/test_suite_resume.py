@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fencepost.cli import run_command_line
-from fencepost.commands.options import settled
+from fencepost.commands.options import settle
 from fencepost.suites import plan, run
 from fencepost.suites.plan import SuitePlan, SuiteRequest, resume
 from fencepost.suites.record import lock
@@ -104,19 +104,19 @@ PLANTED = (
 def planned(tmp_path: Path, text: str) -> SuitePlan:
     file = tmp_path / "night.toml"
     file.write_text(text)
-    return plan.load(file, SuiteRequest(settled))
+    return plan.load(file, SuiteRequest(settle))
 
 
 def resumed_from(tmp_path: Path, stored: Suite, text: str) -> SuitePlan:
     file = tmp_path / "night.toml"
     file.write_text(text)
-    return resume(stored, file, SuiteRequest(settled))
+    return resume(stored, file, SuiteRequest(settle))
 
 
 def test_a_suite_goes_on_from_its_record_alone(tmp_path: Path) -> None:
     made = planned(tmp_path, f'[matrix]\nworkload = ["shop"]\nnemesis = ["drawn", "none"]\n{KNOWN}{PLANTED}')
     made.suite.save(tmp_path)
-    back = resume(Suite.load(tmp_path), None, SuiteRequest(settled))
+    back = resume(Suite.load(tmp_path), None, SuiteRequest(settle))
     assert back.options == made.options
     assert back.failures == made.failures
     assert back.failures.expected[0].anomalies == ("lost-input", "poll-skip")
@@ -131,7 +131,7 @@ def test_secrets_are_not_written_down_and_have_to_be_given_again(tmp_path: Path)
     assert made.options["echo librdkafka drawn"].mirror == "https://me:hush@host/maven"
     stored = Suite.load(tmp_path)
     with pytest.raises(UsageError, match="name the suite file as well"):
-        resume(stored, None, SuiteRequest(settled))
+        resume(stored, None, SuiteRequest(settle))
     assert resumed_from(tmp_path, stored, text).options == made.options
 
 
@@ -165,7 +165,7 @@ def test_it_is_judged_as_it_began_whether_the_file_is_named_or_not(tmp_path: Pat
     began = planned(tmp_path, text).suite
     began = replace(began, judge="each")
     for judge, wanted in ((None, "each"), ("together", "together")):
-        request = SuiteRequest(settled, judge=judge)
+        request = SuiteRequest(settle, judge=judge)
         for file in (tmp_path / "night.toml", None):
             assert resume(began, file, request).suite.judge == wanted
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fencepost.commands.options import settled
+from fencepost.commands.options import settle
 from fencepost.suites import plan, run
 from fencepost.suites import record as records
 from fencepost.suites.forecast import Forecast, preview
@@ -48,7 +48,7 @@ SETTINGS = SuiteSettings(2, None, "local[1]", {}, program=[sys.executable, "-c",
 def record_of(tmp_path: Path, *workloads: str) -> tuple[SuiteRecord, SuitePlan]:
     file = tmp_path / "night.toml"
     file.write_text(f"[suite]\nseed = 1\n[matrix]\nworkload = {json.dumps(workloads)}\n")
-    made = plan.load(file, SuiteRequest(settled))
+    made = plan.load(file, SuiteRequest(settle))
     return records.create(tmp_path / "store", made.suite), made
 
 
@@ -184,7 +184,7 @@ def judge(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def test_all_runs_are_judged_in_one_job_and_told_in_one_folder(tmp_path: Path, judge: list[int]) -> None:
     file = tmp_path / "night.toml"
     file.write_text('[matrix]\nworkload = "echo"\nseeds = 3\n')
-    planned = plan.load(file, SuiteRequest(settled))
+    planned = plan.load(file, SuiteRequest(settle))
     record = records.create(tmp_path / "store", planned.suite)
     made = suite_run(record, planned).run()
     assert judge == [3]
@@ -203,7 +203,7 @@ def test_what_is_done_is_not_done_again(tmp_path: Path, judge: list[int]) -> Non
     orders = replace(killed.cells[1], state=CellState.NOT_RUN, run=None, reason="")
     SuiteRecord(record.folder, killed).update(orders)
     again = Suite.load(record.folder)
-    rest = plan.resume(again, None, SuiteRequest(settled))
+    rest = plan.resume(again, None, SuiteRequest(settle))
     ended = suite_run(SuiteRecord(record.folder, again), rest).run()
     assert (record.folder / str(echo.run) / "mark").exists()
     assert {cell.workload: cell.state for cell in ended.cells} == {
@@ -219,12 +219,12 @@ def test_a_planted_defect_that_is_not_caught_fails_the_suite_also_after_it_is_re
     file = tmp_path / "night.toml"
     planted = 'workload = "echo"\nanomaly = ["lost-input"]\nwhy = "planted"\n'
     file.write_text(f'[matrix]\nworkload = "echo"\n[[expected]]\n{planted}')
-    planned = plan.load(file, SuiteRequest(settled))
+    planned = plan.load(file, SuiteRequest(settle))
     record = records.create(tmp_path / "store", planned.suite)
     made = suite_run(record, planned).run()
     assert (made.cells[0].state, made.exit_status) == (CellState.MISSED, ExitStatus.INVALID)
     stored = Suite.load(record.folder)
-    again = plan.resume(stored, None, SuiteRequest(settled))
+    again = plan.resume(stored, None, SuiteRequest(settle))
     made = suite_run(SuiteRecord(record.folder, again.suite), again).run()
     assert (made.cells[0].state, made.exit_status) == (CellState.MISSED, ExitStatus.INVALID)
     assert made.expected == [{"workload": "echo", "anomaly": ["lost-input"], "why": "planted"}]

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from fencepost.cli import run_command_line
-from fencepost.commands.options import settled
+from fencepost.commands.options import settle
 from fencepost.suites import plan, run
 from fencepost.suites.plan import SuitePlan, SuiteRequest
 from harness.common.errors import ExitStatus, UsageError
@@ -20,7 +20,7 @@ FILE = f'[suite]\nseed = 1\n[defaults]\ntime_limit = 40\n{BROKER}\n[matrix]\nwor
 def planned(tmp_path: Path, *sets: str, text: str = FILE, name: str | None = None) -> SuitePlan:
     file = tmp_path / "night.toml"
     file.write_text(text)
-    return plan.load(file, SuiteRequest(settled, name=name, sets=[parse_set(one) for one in sets]))
+    return plan.load(file, SuiteRequest(settle, name=name, sets=[parse_set(one) for one in sets]))
 
 
 def test_an_option_replaces_the_files_and_is_no_part_of_a_name(tmp_path: Path) -> None:

@@ -13,10 +13,10 @@ from fencepost.runs import sweep as sweeping
 from fencepost.runs.sweep import (
     SweepOutcome,
     SweepPoint,
-    outcome_of,
-    points,
+    plan_points,
     remarks,
     status_of,
+    summarize,
     sweep,
     table,
 )
@@ -37,7 +37,7 @@ def found(count: int, allowed: bool, **more: Any) -> dict[str, Any]:
 
 
 def test_each_step_of_each_workload_is_a_run_of_its_own_in_the_order_of_the_loop() -> None:
-    asked = points(["at-least-once", "echo"], Options(seed=1))
+    asked = plan_points(["at-least-once", "echo"], Options(seed=1))
     of = {name: [one.fault for one in asked if one.workload == name] for name in ("at-least-once", "echo")}
     assert of["at-least-once"] == [
         *(f"kill-worker@{step}" for step in ("before-poll", "after-poll", "after-transform", "after-send")),
@@ -49,9 +49,9 @@ def test_each_step_of_each_workload_is_a_run_of_its_own_in_the_order_of_the_loop
 
 
 def test_a_run_is_as_long_as_its_fault_needs_unless_told() -> None:
-    own = {one.fault.partition("@")[0]: one.time_limit_s for one in points(["echo"], Options(seed=1))}
+    own = {one.fault.partition("@")[0]: one.time_limit_s for one in plan_points(["echo"], Options(seed=1))}
     assert own["kill-worker"] < own["pause-worker"] <= 20
-    assert {one.time_limit_s for one in points(["echo"], Options(seed=1), 40.0)} == {40.0}
+    assert {one.time_limit_s for one in plan_points(["echo"], Options(seed=1), 40.0)} == {40.0}
 
 
 @pytest.mark.parametrize(
@@ -71,11 +71,11 @@ def test_a_run_is_as_long_as_its_fault_needs_unless_told() -> None:
     ],
 )
 def test_a_cell_says_what_was_found_and_whether_it_is_permitted(result: Result, cell: str) -> None:
-    assert outcome_of(KILL, "exactly-once", result).cell == cell
+    assert summarize(KILL, "exactly-once", result).cell == cell
 
 
 def test_an_unknown_run_that_found_something_permitted_is_unknown_all_the_same() -> None:
-    told = outcome_of(
+    told = summarize(
         KILL,
         "exactly-once",
         verdict(None, anomalies={"a": found(1, True)}, unknown_because=[{"text": "it did not act"}]),

@@ -7,7 +7,7 @@ import pytest
 
 from checkers.checking.wording import with_wording
 from checkers.external.lines import line
-from fencepost.commands.output import tell_history
+from fencepost.commands.output import print_history
 from harness.common.errors import FencepostError, UnreadableInput
 from harness.results.reasons import Reason, ReasonCode
 from harness.results.verdict import AnomalyFindings, Validity, Verdict
@@ -32,7 +32,7 @@ def told(
     capsys: pytest.CaptureFixture[str], answer: Verdict | FencepostError, *, as_json: bool = False,
     stored: bool = False,
 ) -> list[str]:  # fmt: skip
-    tell_history("night", answer, as_json=as_json, stored=stored)
+    print_history("night", answer, as_json=as_json, stored=stored)
     return capsys.readouterr().out.splitlines()
 
 

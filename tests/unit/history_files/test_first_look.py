@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.checks.run_folders import expand
+from fencepost.checks.run_folders import find_histories
 from harness.common.errors import UnreadableInput
 from harness.history_files.first_look import LOOK_BYTES, require_readable
 
@@ -59,7 +59,7 @@ UNREADABLE = {
 @pytest.mark.parametrize("name", READABLE)
 def test_a_file_whose_beginning_can_be_read_is_left_to_spark(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(READABLE[name])
-    (given,) = expand(str(tmp_path / name))
+    (given,) = find_histories(str(tmp_path / name))
     assert (given.file, given.error) == (tmp_path / name, None)
 
 
@@ -73,7 +73,7 @@ def test_a_file_that_cannot_be_read_is_refused_by_its_beginning(tmp_path: Path, 
     with pytest.raises(UnreadableInput) as refused:
         require_readable(tmp_path / name)
     assert words in str(refused.value)
-    (given,) = expand(str(tmp_path / name))
+    (given,) = find_histories(str(tmp_path / name))
     assert given.file is None and given.error is not None
 
 
@@ -82,5 +82,5 @@ def test_a_large_file_is_looked_at_in_its_first_bytes_alone(tmp_path: Path) -> N
     with path.open("wb") as file:
         file.write(EVENT)
         file.truncate(1 << 40)  # sparse
-    (given,) = expand(str(path))
+    (given,) = find_histories(str(path))
     assert given.error is None
