@@ -17,7 +17,7 @@ from benchmarks.scale import write
 from checkers.anomalies import poll_order
 from checkers.checking.bisect import BatchResults, check_in_parts
 from checkers.spark.errors import translate_spark_errors
-from fencepost.checks.histories import check_histories_files
+from fencepost.checks.histories import check_history_files
 from harness.common.errors import AnalysisFailed, EnvironmentFailure, FencepostError, UnreadableInput
 from harness.results.verdict import CheckResult, Validity, Verdict
 from tests.reference.generate import random_history, to_jsonl

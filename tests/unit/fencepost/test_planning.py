@@ -196,7 +196,9 @@ def test_links_that_are_permitted_are_cut_between_clients_and_brokers_alone() ->
     assert {one.fault for one in struck} == {"kill-worker", "pause-worker", "partition"}
     assert {one.target.role for one in struck if one.fault == "partition"} == {"client"}
     for fault in ("lose-answers", "cut-txn-coordinator"):
-        assert planning.draw_schedule(replace(options, seed=1, nemesis=(fault,)), WORKLOADS["shop"]).injections
+        assert planning.draw_schedule(
+            replace(options, seed=1, nemesis=(fault,)), WORKLOADS["shop"]
+        ).injections
     lacks = "cut brokers from each other, kill brokers and read the segment files"
     with pytest.raises(UsageError, match=f"kill-leader-ahead needs a cluster on which one can {lacks}"):
         planning.draw_schedule(replace(options, seed=1, nemesis=("kill-leader-ahead",)), WORKLOADS["shop"])

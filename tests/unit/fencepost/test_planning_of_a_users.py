@@ -58,7 +58,9 @@ def test_its_instances_are_struck_and_no_worker_of_ours(tmp_path: Path) -> None:
     struck = {one.fault for one in drawn.injections}
     assert {"kill-instance", "pause-instance", "kill-broker"} <= struck
     assert not struck & {"kill-worker", "pause-worker"}
-    aimed = planning.draw_schedule(replace(OPTIONS, nemesis=("kill-instance@offsets-added",)), pipeline(tmp_path))
+    aimed = planning.draw_schedule(
+        replace(OPTIONS, nemesis=("kill-instance@offsets-added",)), pipeline(tmp_path)
+    )
     assert {one.state for one in aimed.injections} == {"offsets-added"}
     with pytest.raises(
         UsageError, match="kill-worker needs a pipeline whose workers say at which step they are"
