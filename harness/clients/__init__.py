@@ -1,4 +1,4 @@
-"""The Kafka client libraries behind one interface: librdkafka, and kafka-clients for Java.
+"""One interface to two Kafka client libraries: librdkafka, and kafka-clients for Java.
 
-Begin with `interface`. `errors.toml` lists which error proves a failure, and `error_table` reads it.
+Begin with `interface`. `errors.toml` lists what each error means, and `error_table` reads it.
 """

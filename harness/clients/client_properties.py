@@ -1,8 +1,8 @@
-"""How clients connect to a cluster that is already there: a file with Kafka's own property names.
+"""Read a client-config file: how clients connect to an existing cluster, in Kafka's own property names.
 
-The same file that Kafka's command line tools take with `--command-config`. It is translated for our own connections
-and for librdkafka; the Java client is given it as it stands. What is secret in it goes nowhere else: processes are
-handed the path.
+It is the file that Kafka's command line tools take with `--command-config`. This module translates it for Fencepost's
+own connections and for librdkafka. The Java client gets the properties unchanged. Other processes get only the path
+of the file, so that its secrets are copied nowhere.
 """
 
 import re
@@ -19,7 +19,7 @@ TOKEN_URL = "sasl.oauthbearer.token.endpoint.url"
 LOGIN_HANDLER = "sasl.login.callback.handler.class"
 ASKS_FOR_TOKENS = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"
 ALLOWED_URLS = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
-"""A property of a JVM: the URLs that its Kafka clients may send secrets to (CVE-2025-27817); by default, none."""
+"""A JVM property: the URLs to which Kafka clients may send secrets (CVE-2025-27817). By default there is none."""
 _TRUST, _KEY = "ssl.truststore", "ssl.keystore"
 _JAAS = re.compile(r"^\s*(?P<module>[\w.$]+)\s+required\s+(?P<options>.*?);?\s*$", re.DOTALL)
 _OPTION = re.compile(r"(\w+)\s*=\s*(?:\"((?:[^\"\\]|\\.)*)\"|'((?:[^'\\]|\\.)*)'|([^\s;]+))")
@@ -41,80 +41,80 @@ KNOWN = frozenset(
         "ssl.endpoint.identification.algorithm",
     }
 )
-"""What such a file may say: how to connect, and nothing else."""
+"""The properties that a client-config file may have. They only say how to connect."""
 
 _PROPERTY = re.compile(r"[a-z0-9]+([.-][a-z0-9]+)+")
 
 
 @dataclass(frozen=True)
 class ClientProperties:
-    """What one file says. Never shown: it holds passwords."""
+    """The content of a client-config file. Its `repr` shows nothing of it, because it holds passwords."""
 
     security: Security = field(default_factory=Security, repr=False)
-    java: Mapping[str, str] = field(default_factory=dict, repr=False)  # as it stands there
+    java: Mapping[str, str] = field(default_factory=dict, repr=False)  # properties of Java clients
     librdkafka: Mapping[str, str] = field(default_factory=dict, repr=False)
-    bootstrap: str | None = None  # if it names servers
+    bootstrap: str | None = None  # None: the file names no servers
 
     @classmethod
     def load(cls, path: Path) -> "ClientProperties":
-        """Read and translate a file. Raises `UsageError`, which shows no value of it."""
+        """Read and translate a file. Raises `UsageError`, whose message contains no value of the file."""
         try:
-            told = parse(path.read_text())
+            properties = parse(path.read_text())
         except (OSError, UnicodeDecodeError) as error:
-            words = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-            raise UsageError(f"the client-config file {path} cannot be read: {words}") from error
-        if strange := sorted(told.keys() - KNOWN):
-            named = [name for name in strange if _PROPERTY.fullmatch(name)]
-            # Lines of a key that lack their backslash, perhaps: nobody is to see them.
-            if len(named) < len(strange):
-                named.append("lines that are no property")
+            reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+            raise UsageError(f"the client-config file {path} cannot be read: {reason}") from error
+        if unknown := sorted(properties.keys() - KNOWN):
+            shown = [name for name in unknown if _PROPERTY.fullmatch(name)]
+            # An odd name may be a line of a private key whose backslash is missing, so it is not shown.
+            if len(shown) < len(unknown):
+                shown.append("lines that are no property")
             raise UsageError(
-                f"{path} says {', '.join(named)}: a client-config file says how to connect, in these properties: "
-                f"{', '.join(sorted(KNOWN))}"
+                f"{path} has {', '.join(shown)}, but a client-config file only says how to connect: remove them. "
+                f"It may have these properties: {', '.join(sorted(KNOWN))}"
             )
         try:
-            security = _security(told, path.parent)
+            security = _security(properties, path.parent)
         except UsageError as error:
             raise UsageError(f"{path}: {error}") from error
-        java = {name: text for name, text in told.items() if name != BOOTSTRAP}
+        java = {name: text for name, text in properties.items() if name != BOOTSTRAP}
         if security.credentials is not None:
             java[LOGIN_HANDLER] = ASKS_FOR_TOKENS
         for name, file in ((_TRUST, security.ca_file), (_KEY, security.certificate_file)):
             if file is not None:
-                java[f"{name}.location"] = file  # absolute: workers run elsewhere
-        return cls(security, java, _librdkafka(security), told.get(BOOTSTRAP))
+                java[f"{name}.location"] = file  # absolute, because workers run in another folder
+        return cls(security, java, _to_librdkafka(security), properties.get(BOOTSTRAP))
 
 
-def _security(told: Mapping[str, str], folder: Path) -> Security:
-    protocol = told.get("security.protocol", "PLAINTEXT").upper()
+def _security(properties: Mapping[str, str], folder: Path) -> Security:
+    protocol = properties.get("security.protocol", "PLAINTEXT").upper()
     if protocol not in PROTOCOLS:
         raise UsageError(f"security.protocol must be one of {', '.join(PROTOCOLS)}")
     for store in (_TRUST, _KEY):
-        kind = told.get(f"{store}.type", "JKS" if f"{store}.location" in told else "PEM")
+        kind = properties.get(f"{store}.type", "JKS" if f"{store}.location" in properties else "PEM")
         if kind.upper() != "PEM":
             raise UsageError(
-                f"{store}.type must be PEM, which every client reads, and is {kind}: "
-                "`openssl pkcs12 -in STORE.p12 -out STORE.pem` converts a PKCS12 store"
+                f"{store}.type is {kind}, but it must be PEM, which every client reads: "
+                "convert a PKCS12 store with `openssl pkcs12 -in STORE.p12 -out STORE.pem`"
             )
-    mechanism = told.get("sasl.mechanism")
+    mechanism = properties.get("sasl.mechanism")
     username = password = ""
     credentials = None
     if protocol.startswith("SASL_"):
         if mechanism not in MECHANISMS:
             raise UsageError(f"sasl.mechanism must be one of {', '.join(MECHANISMS)}")
-        jaas = told.get("sasl.jaas.config", "")
+        jaas = properties.get("sasl.jaas.config", "")
         if mechanism == OAUTHBEARER:
-            credentials = _token_credentials(told, jaas)
+            credentials = _token_credentials(properties, jaas)
             username = credentials.client_id
         else:
             username, password = _credentials(jaas, mechanism)
     return Security(
         protocol=protocol,
-        ca_file=_file(told, f"{_TRUST}.location", folder),
-        ca_pem=told.get(f"{_TRUST}.certificates"),
-        certificate_file=_file(told, f"{_KEY}.location", folder),
-        key_password=told.get("ssl.key.password"),
-        check_name=bool(told.get("ssl.endpoint.identification.algorithm", "https")),
+        ca_file=_file(properties, f"{_TRUST}.location", folder),
+        ca_pem=properties.get(f"{_TRUST}.certificates"),
+        certificate_file=_file(properties, f"{_KEY}.location", folder),
+        key_password=properties.get("ssl.key.password"),
+        check_name=bool(properties.get("ssl.endpoint.identification.algorithm", "https")),
         mechanism=mechanism,
         username=username,
         password=password,
@@ -122,54 +122,55 @@ def _security(told: Mapping[str, str], folder: Path) -> Security:
     )
 
 
-def _file(told: Mapping[str, str], name: str, folder: Path) -> str | None:
-    if name not in told:
+def _file(properties: Mapping[str, str], name: str, folder: Path) -> str | None:
+    if name not in properties:
         return None
-    path = (folder / Path(told[name]).expanduser()).resolve()
+    path = (folder / Path(properties[name]).expanduser()).resolve()
     if not path.is_file():
-        raise UsageError(f"{name} names {path}, and there is no such file")
+        raise UsageError(f"{name} names {path}, but there is no such file")
     return str(path)
 
 
 def _credentials(jaas: str, mechanism: str) -> tuple[str, str]:
-    """User and password of a login module."""
     module = "scram.ScramLoginModule" if mechanism.startswith("SCRAM") else "plain.PlainLoginModule"
     options = _login(jaas, module, "username", "password")
     return options["username"], options["password"]
 
 
-def _token_credentials(told: Mapping[str, str], jaas: str) -> Credentials:
-    """What a token is asked for with."""
-    url = told.get(TOKEN_URL, "")
+def _token_credentials(properties: Mapping[str, str], jaas: str) -> Credentials:
+    url = properties.get(TOKEN_URL, "")
     if not re.fullmatch(r"https?://[^\s/@]+(/\S*)?", url):
         raise UsageError(f"{TOKEN_URL} must be the URL (http or https) of the server that gives tokens")
-    if told.get(LOGIN_HANDLER, ASKS_FOR_TOKENS).rpartition(".")[2] != ASKS_FOR_TOKENS.rpartition(".")[2]:
+    handler = properties.get(LOGIN_HANDLER, ASKS_FOR_TOKENS)
+    if handler.rpartition(".")[2] != ASKS_FOR_TOKENS.rpartition(".")[2]:
         raise UsageError(f"{LOGIN_HANDLER} must be {ASKS_FOR_TOKENS}: leave it out")
     options = _login(jaas, "oauthbearer.OAuthBearerLoginModule", "clientId", "clientSecret")
     return Credentials(url, options["clientId"], options["clientSecret"], options.get("scope"))
 
 
-def _login(jaas: str, module: str, *needed: str) -> dict[str, str]:
-    """The options of a login module. Raises `UsageError` for another module, or where one that is needed is missing."""
-    found = _JAAS.match(jaas)
+def _login(jaas: str, module: str, *required: str) -> dict[str, str]:
+    """Return the options of a JAAS login module.
+
+    Raises `UsageError` if it is another module, or if a required option is missing.
+    """
+    match = _JAAS.match(jaas)
     options = {
         name: re.sub(r"\\(.)", r"\1", double or single or bare)
-        for name, double, single, bare in _OPTION.findall(found["options"] if found else "")
+        for name, double, single, bare in _OPTION.findall(match["options"] if match else "")
     }
-    ours = found is not None and found["module"].endswith(f".{module.rpartition('.')[2]}")
-    if not ours or not all(options.get(name) for name in needed):
-        form = " ".join(f'{name}="..."' for name in needed)
+    is_module = match is not None and match["module"].endswith(f".{module.rpartition('.')[2]}")
+    if not is_module or not all(options.get(name) for name in required):
+        form = " ".join(f'{name}="..."' for name in required)
         raise UsageError(
             f"sasl.jaas.config must be: org.apache.kafka.common.security.{module} required {form};"
         )
     return options
 
 
-def _librdkafka(security: Security) -> dict[str, str]:
-    """The same in librdkafka's names."""
-    told = {"security.protocol": security.protocol.lower()}
+def _to_librdkafka(security: Security) -> dict[str, str]:
+    settings = {"security.protocol": security.protocol.lower()}
     if security.tls:
-        told |= {
+        settings |= {
             "ssl.ca.location": security.ca_file or "",
             "ssl.ca.pem": security.ca_pem or "",
             "ssl.certificate.location": security.certificate_file or "",
@@ -178,7 +179,7 @@ def _librdkafka(security: Security) -> dict[str, str]:
             "ssl.endpoint.identification.algorithm": "https" if security.check_name else "none",
         }
     if security.credentials is not None:
-        told |= {
+        settings |= {
             "sasl.mechanism": OAUTHBEARER,
             "sasl.oauthbearer.method": "oidc",
             "sasl.oauthbearer.token.endpoint.url": security.credentials.url,
@@ -187,17 +188,17 @@ def _librdkafka(security: Security) -> dict[str, str]:
             "sasl.oauthbearer.scope": security.credentials.scope or "",
         }
     elif security.sasl:
-        told |= {
+        settings |= {
             "sasl.mechanism": security.mechanism or "",
             "sasl.username": security.username,
             "sasl.password": security.password,
         }
-    return {name: text for name, text in told.items() if text}
+    return {name: text for name, text in settings.items() if text}
 
 
 def parse(text: str) -> dict[str, str]:
-    """A file of properties, as Java reads one: `name=value`, comments, lines that a backslash continues."""
-    told: dict[str, str] = {}
+    """Parse a properties file as Java does: `name=value`, comments, and lines continued by a backslash."""
+    properties: dict[str, str] = {}
     lines = iter(text.splitlines())
     for line in lines:
         logical = line.lstrip()
@@ -205,36 +206,39 @@ def parse(text: str) -> dict[str, str]:
             continue
         while (len(logical) - len(logical.rstrip("\\"))) % 2:
             logical = logical[:-1] + next(lines, "").lstrip()
-        found = re.match(r"((?:[^\\=:\s]|\\.)*)\s*[=:\s]?\s*(.*)", logical, re.DOTALL)
-        assert found is not None  # every part of it may be empty
-        told[_plain(found[1])] = _plain(found[2]).rstrip()
-    return told
+        match = re.match(r"((?:[^\\=:\s]|\\.)*)\s*[=:\s]?\s*(.*)", logical, re.DOTALL)
+        assert match is not None  # every part of the pattern may be empty
+        properties[_unescape(match[1])] = _unescape(match[2]).rstrip()
+    return properties
 
 
-def _plain(text: str) -> str:
-    return re.sub(r"\\(.)", lambda found: _ESCAPES.get(found[1], found[1]), text)
+def _unescape(text: str) -> str:
+    return re.sub(r"\\(.)", lambda match: _ESCAPES.get(match[1], match[1]), text)
 
 
-_in_use: list[ClientProperties] = []
+_in_use: list[ClientProperties] = []  # empty, or the one that this process uses
 
 
 def use_client_config(path: str | Path | None) -> ClientProperties:
-    """From now on every client of this process connects as that file says; None: without security."""
+    """Set the client-config file of this process: all clients made from now on connect as it says.
+
+    None means plaintext without authentication. Raises `UsageError`.
+    """
     _in_use[:] = [ClientProperties.load(Path(path))] if path is not None else []
     return _in_use[0] if _in_use else ClientProperties()
 
 
 def librdkafka_properties() -> Mapping[str, str]:
-    """What each librdkafka client of this process is given beside its own settings."""
+    """Return the connection settings for the librdkafka clients of this process."""
     return _in_use[0].librdkafka if _in_use else {}
 
 
 def java_properties() -> Mapping[str, str]:
-    """The same for Java clients."""
+    """Return the connection settings for the Java clients of this process."""
     return _in_use[0].java if _in_use else {}
 
 
 def jvm_properties() -> Mapping[str, str]:
-    """The properties of the JVM that Java clients of this process need."""
+    """Return the JVM properties that the Java clients of this process need."""
     credentials = _in_use[0].security.credentials if _in_use else None
     return {} if credentials is None else {ALLOWED_URLS: credentials.url}

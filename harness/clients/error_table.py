@@ -1,6 +1,6 @@
-"""What the errors of both clients mean: `errors.toml`, the one table by which both clients classify.
+"""Read `errors.toml`, the table by which both clients classify their errors.
 
-`docs/clients.md` is made of it, too (`harness.clients.page`).
+`harness.clients.page` makes `docs/clients.md` from the same table.
 """
 
 import tomllib
@@ -17,33 +17,32 @@ JAVA_ERRORS = "org.apache.kafka.common.errors"
 
 @dataclass(frozen=True)
 class ErrorEntry:
-    """One error: of Kafka's protocol, which both clients have, or one of a library's own."""
+    """An error of Kafka's protocol, which both clients have, or an error of one library."""
 
     name: str
-    when: str  # it comes
+    when: str  # the situation in which it occurs
     source: str  # a KIP, an issue, or the client's own documentation
-    code: int | None = None  # of the protocol; negative: librdkafka's own; None: Java's own
-    librdkafka: tuple[ErrorMeaning, ...] = ()  # the first, unless the library's flags say another of them
-    exception: str | None = None  # the whole name of Java's class; None: librdkafka's own
+    code: int | None = None  # error code of the protocol; negative: only librdkafka has it; None: only Java
+    librdkafka: tuple[ErrorMeaning, ...] = ()  # the first, unless the error's flags select another one
+    exception: str | None = None  # full name of the Java class; None: only librdkafka has the error
     java: ErrorMeaning | None = None
 
     @property
     def short(self) -> str:
-        """The exception without its package."""
+        """Return the name of the exception without its package."""
         return (self.exception or "").rpartition(".")[2]
 
     @classmethod
     def parse(cls, table: Mapping[str, Any]) -> "ErrorEntry":
-        """From the file."""
         exception, java = table.get("exception"), table.get("java")
-        whole = exception if exception is None or "." in exception else f"{JAVA_ERRORS}.{exception}"
+        full_name = exception if exception is None or "." in exception else f"{JAVA_ERRORS}.{exception}"
         return cls(
             name=table["name"],
             when=table["when"],
             source=table["source"],
             code=table.get("code"),
             librdkafka=tuple(map(ErrorMeaning, table.get("librdkafka", ()))),
-            exception=whole,
+            exception=full_name,
             java=None if java is None else ErrorMeaning(java),
         )
 
@@ -52,14 +51,19 @@ ROWS: Sequence[ErrorEntry] = [
     ErrorEntry.parse(table) for table in tomllib.loads(FILE.read_text(encoding="utf-8"))["error"]
 ]
 JAVA_ROWS: Sequence[ErrorEntry] = [row for row in ROWS if row.java is not None]
-"""In the order in which they are tried: the first of which an exception, or a cause of it, is an instance."""
+"""Rows with a Java class, in the order of the file. The first whose class matches the exception or a cause decides."""
 _BY_CODE: Mapping[int, ErrorEntry] = {row.code: row for row in ROWS if row.code is not None}
 
 
 def librdkafka_meaning(code: int, flagged: ErrorMeaning | None) -> ErrorMeaning:
-    """What an error means: fenced if the table says so, else what the library's flags say, which knows the request;
-    without flags the first of its row; and of an error in no row, unknown.
+    """Return what a librdkafka error means.
+
+    The library's flags decide, because librdkafka knows the request. Without flags, the first meaning in the error's
+    row decides. Fenced in that place outweighs the flags. An error without flags and without a row is `UNKNOWN`.
+
+    Args:
+        flagged: the meaning that the error's flags state; None: it has no flags.
     """
     row = _BY_CODE.get(code)
-    usual = row.librdkafka[0] if row else ErrorMeaning.UNKNOWN
-    return usual if usual is ErrorMeaning.FENCED else flagged or usual
+    default = row.librdkafka[0] if row else ErrorMeaning.UNKNOWN
+    return default if default is ErrorMeaning.FENCED else flagged or default

@@ -1,6 +1,8 @@
-"""The Kafka client of a pipeline under test, behind one interface, so that the loop is the same code on each.
+"""The interface of a Kafka client library. The loop of a worker is the same code on every client.
 
-A client translates its library's exceptions into `ClientError` at the edge: nobody else knows the library.
+A client translates the exceptions of its library into `ClientError`. No other module knows the library.
+
+A `place` is a topic and a partition number. Every `timeout_s` is in seconds.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,30 +16,30 @@ from harness.model.vocabulary import Isolation
 from harness.record.naming import Headers
 
 TRANSACTION_TIMEOUT_MS = 30_000
-"""Longer than the pause that makes a zombie, so that fencing and not the time-out decides."""
+"""Longer than the pause that makes a zombie, so that fencing ends its transaction and not this time-out."""
 SESSION_TIMEOUT_MS = 2_000
 HEARTBEAT_MS = 300
-"""Of members of a group; those of the consumer protocol are told the same by the brokers."""
+"""Heartbeat interval of a group member. The brokers use the same value for the consumer protocol (KIP-848)."""
 PLAIN_TIMEOUT_MS = 40_000
-"""For so long a record without a transaction is tried: a failover takes eight seconds."""
+"""How long a client tries to send a record without a transaction. A failover takes eight seconds."""
 RETRY_S = 0.2
-"""How long a worker waits before it asks again what a broker or a store could not answer."""
+"""How long a worker waits before it repeats a request that a broker or a database could not answer."""
 AUTO_COMMIT_MS = 500
-"""How often a client that commits by itself does."""
+"""Interval of the commits of a client that commits by itself."""
 
 
 class ErrorMeaning(StrEnum):
-    """What an error means for whoever met it."""
+    """What a client's error says about the call and about the client."""
 
     RETRIABLE = "retriable"  # the same call may succeed
     ABORTABLE = "abortable"  # the transaction must be aborted; the producer can go on
-    FATAL = "fatal"  # the producer or consumer is of no more use
-    FENCED = "fenced"  # another holds its id, or its transaction timed out: fatal too
+    FATAL = "fatal"  # the producer or consumer can no longer be used
+    FENCED = "fenced"  # another producer or member has its id, or its transaction timed out; also fatal
     UNKNOWN = "unknown"  # the call may have taken effect
 
 
 class ClientError(Exception):
-    """An error of a client's library; the message has the library's own words."""
+    """An error of a client library. The message is the library's own text."""
 
     def __init__(self, meaning: ErrorMeaning, words: str) -> None:
         super().__init__(words)
@@ -45,13 +47,13 @@ class ClientError(Exception):
 
     @property
     def ends_client(self) -> bool:
-        """Whether a new producer or consumer is needed."""
+        """Return whether a new producer or consumer is needed."""
         return self.meaning in (ErrorMeaning.FATAL, ErrorMeaning.FENCED)
 
 
 @dataclass(frozen=True)
 class StartPosition:
-    """A place in a partition; `offset` None: nobody knows one, which stands for the beginning."""
+    """An offset in a partition. `offset` None means that no offset is known: start at the beginning."""
 
     topic: str
     partition: int
@@ -61,15 +63,15 @@ class StartPosition:
 
 @dataclass(frozen=True)
 class GroupSettings:
-    """How a member belongs to its group."""
+    """How a consumer is a member of its group."""
 
-    protocol: str = "classic"  # or consumer: KIP-848
-    assignor: str | None = None  # of the classic protocol: eager or cooperative; None: the client's default
-    instance_id: str | None = None  # of a static member (KIP-345): the same for its replacement
+    protocol: str = "classic"  # or "consumer" (KIP-848)
+    assignor: str | None = None  # classic protocol only: eager or cooperative; None: the client's default
+    instance_id: str | None = None  # of a static member (KIP-345); its replacement has the same id
 
     @property
     def assigned_by_broker(self) -> bool:
-        """Whether assignor, session time-out and heartbeats are the broker's to say."""
+        """Return whether the broker sets the assignor, the session time-out and the heartbeat interval."""
         return self.protocol == "consumer"
 
 
@@ -78,63 +80,69 @@ DEFAULT_GROUP = GroupSettings()
 
 @dataclass(frozen=True)
 class ConsumerSettings:
-    """What a member of a consumer group is told."""
+    """Settings of a consumer."""
 
     bootstrap: str
     group: str
     name: str
     isolation: Isolation
-    max_records: int = 500  # records that one poll may give
-    auto_commit: bool = False  # the client commits what it has given, now and then
+    max_records: int = 500  # of one poll
+    auto_commit: bool = False  # the client commits delivered offsets by itself, at intervals
     group_settings: GroupSettings = DEFAULT_GROUP
 
     def without_membership(self) -> "ConsumerSettings":
-        """The same for one that never joins: an instance id would name the member that has."""
+        """Return settings for a consumer that never joins the group.
+
+        They have no instance id, because that id belongs to the member that has joined with it.
+        """
         return replace(self, group_settings=DEFAULT_GROUP)
 
 
 class AssignmentListener(Protocol):
-    """Told of the partitions of a member, from within its `poll`."""
+    """Receives changes of a member's assignment. The consumer calls it from within `poll`."""
 
     def on_assigned(self, places: Sequence[tuple[str, int]]) -> Sequence[StartPosition] | None:
-        """Partitions have come. Returns where each begins, or None to leave that to the client."""
+        """Handle new partitions. Return where to start each, or None to let the client choose."""
         ...
 
     def on_revoked(self, places: Sequence[tuple[str, int]]) -> None:
-        """Partitions were taken away."""
+        """Handle partitions that were revoked or lost."""
         ...
 
 
 OnError = Callable[[ClientError], None]
 OnDelivery = Callable[[int | None, int | None, str | None], None]
-"""Told partition and offset of an acknowledged record (offset None: not told), or the error's words."""
+"""Called once per record with its partition, its offset and an error text.
+
+If the record was acknowledged, the error is None. The offset is None if the broker did not send it.
+"""
 
 
 class GroupConsumer(Protocol):
-    """A member of a consumer group, which commits nothing by itself."""
+    """A member of a consumer group. It commits nothing by itself, unless `auto_commit` is set."""
 
     def poll(self, max_records: int, timeout_s: float) -> list[ClientRecord]:
-        """Up to so many records, as soon as some are there. Errors go to the consumer's `on_error`."""
+        """Return up to `max_records` records, as soon as there are some. Errors go to the consumer's `on_error`."""
         ...
 
     def membership(self) -> Any:
-        """What `TransactionalClient.send_offsets` needs of it (KIP-447)."""
+        """Return the group metadata for `TransactionalClient.send_offsets` (KIP-447)."""
         ...
 
     def assigned(self) -> set[tuple[str, int]]:
-        """The partitions that it has now."""
+        """Return the partitions that are assigned to the consumer now."""
         ...
 
     def committed(self, places: Sequence[tuple[str, int]], timeout_s: float) -> list[StartPosition]:
-        """What the group has committed there. Raises `ClientError`."""
+        """Return the group's committed offsets. Raises `ClientError`."""
         ...
 
     def seek(self, position: StartPosition) -> None:
-        """Go there. Raises `ClientError`."""
+        """Continue at this position. Raises `ClientError`."""
         ...
 
     def commit(self, positions: Sequence[StartPosition]) -> None:
-        """Commit outside a transaction, and wait for it. Raises `ClientError`."""
+        """Commit outside a transaction, and wait for the response. Raises `ClientError`."""
         ...
 
     def close(self) -> None:
@@ -143,41 +151,43 @@ class GroupConsumer(Protocol):
 
 
 class AssignedConsumer(Protocol):
-    """A consumer without a group: it reads the partitions that it is told, from where it is told."""
+    """A consumer without a group. It reads the partitions that the caller assigns."""
 
     def assign(self, positions: Sequence[StartPosition]) -> None:
-        """Read these partitions from now on, each from its offset, and no other. Raises `ClientError`."""
+        """Replace the assignment: read these partitions from their offsets. Raises `ClientError`."""
         ...
 
     def poll(self, max_records: int, timeout_s: float) -> list[ClientRecord]:
-        """Up to so many records, as soon as some are there. Errors go to the consumer's `on_error`."""
+        """Return up to `max_records` records, as soon as there are some. Errors go to the consumer's `on_error`."""
         ...
 
     def read_positions(self) -> Mapping[tuple[str, int], int]:
-        """How far each of its partitions is read: above the last record, and above what is given to nobody (markers,
-        aborted records). Raises `ClientError`.
+        """Return the next offset to read of each assigned partition.
+
+        The offset is above the last record, and above markers and aborted records, which are never delivered.
+        Raises `ClientError`.
         """
         ...
 
     def close(self) -> None:
-        """Have no more to do with it."""
+        """Release the consumer."""
         ...
 
 
 @dataclass(frozen=True)
 class ProducerSettings:
-    """What a producer is told. One of transactions is idempotent, and its records are acknowledged by all."""
+    """Settings of a producer. A transactional producer is always idempotent and has acks=all."""
 
     bootstrap: str
-    idempotent: bool = True  # the brokers drop what a retry repeats
+    idempotent: bool = True  # the brokers drop a record that a retry repeats
     retries: bool = True  # a record that may not have arrived is sent again
-    acks: str = (
-        "all"  # who must have a record before it is acknowledged: all replicas in sync, or 1, the leader
+    acks: str = "all"  # "all": all in-sync replicas must have the record; "1": only the leader
+    largest_bytes: int | None = None  # largest record; the client refuses a larger one
+    compression: str = "none"  # of batches
+    txn_timeout_ms: int = (
+        TRANSACTION_TIMEOUT_MS  # the coordinator aborts a transaction that is open for longer
     )
-    largest_bytes: int | None = None  # of a record: a larger one is refused by the client itself
-    compression: str = "none"  # of the batches that it sends
-    txn_timeout_ms: int = TRANSACTION_TIMEOUT_MS  # after it the coordinator aborts what is open
-    block_s: float = 10.0  # for how long a call may block, of a client whose calls have one time-out
+    block_s: float = 10.0  # how long a call may block, in a client with one time-out for all calls
 
 
 class ProducerClient(Protocol):
@@ -189,26 +199,29 @@ class ProducerClient(Protocol):
         key: bytes | None,
         value: bytes | None,
         headers: Headers,
-        told: OnDelivery,
+        on_delivery: OnDelivery,
         timestamp_ms: int | None = None,
         *,
         partition: int | None = None,
     ) -> bool:
-        """Queue a record; False while the queue is full. `timestamp_ms`: of its own, above 0; None: now.
-        `partition`: None: the client chooses one by the key.
+        """Queue a record. Return False if the queue is full.
+
+        Args:
+            timestamp_ms: the record's timestamp, above 0; None: the time of the call.
+            partition: the target partition; None: the client chooses it by the key.
         """
         ...
 
     def poll(self, timeout_s: float) -> None:
-        """Let acknowledgements come in."""
+        """Handle acknowledgements that have arrived, and call their `on_delivery`."""
         ...
 
     def flush(self, timeout_s: float) -> int:
-        """Wait for all acknowledgements; how many are missing."""
+        """Wait for all acknowledgements. Return how many are still missing."""
         ...
 
     def discard(self) -> None:
-        """Give it up, with all that it still holds."""
+        """Drop the producer and all records that it has not sent."""
         ...
 
 
@@ -216,7 +229,7 @@ class TransactionalClient(ProducerClient, Protocol):
     """A producer with a transactional id. Each call raises `ClientError`."""
 
     def init(self, timeout_s: float) -> None:
-        """InitProducerId: fences whoever held the id, and ends what it left open."""
+        """Send InitProducerId. It fences the previous producer of this id, and ends that producer's transaction."""
         ...
 
     def begin(self) -> None:
@@ -224,24 +237,24 @@ class TransactionalClient(ProducerClient, Protocol):
         ...
 
     def send_offsets(self, positions: Sequence[StartPosition], membership: Any, timeout_s: float) -> None:
-        """Add input positions to the transaction."""
+        """Add input offsets to the transaction."""
         ...
 
     def commit(self, timeout_s: float) -> None:
-        """Commit; asked again after a retriable error it resumes."""
+        """Commit. A second call after a retriable error resumes the same commit."""
         ...
 
     def abort(self, timeout_s: float) -> None:
-        """End it without effect."""
+        """Abort the transaction."""
         ...
 
 
 class Client(Protocol):
-    """A library that speaks Kafka."""
+    """A Kafka client library."""
 
     @property
     def name(self) -> str:
-        """What `--client` calls it."""
+        """Return the name that `--client` uses."""
         ...
 
     def consumer(
@@ -251,51 +264,54 @@ class Client(Protocol):
         listener: AssignmentListener,
         on_error: OnError,
     ) -> GroupConsumer:
-        """A member of a group that subscribes to topics."""
+        """Create a group member that subscribes to these topics."""
         ...
 
     def unsubscribed_consumer(self, settings: ConsumerSettings) -> GroupConsumer:
-        """One that never joins: its membership fences nobody."""
+        """Create a consumer that never joins the group. Its group metadata fences no zombie."""
         ...
 
     def assigned_consumer(self, settings: ConsumerSettings, on_error: OnError) -> AssignedConsumer:
-        """One that reads what it is told, and commits nothing."""
+        """Create a consumer without a group. It commits nothing."""
         ...
 
     def end_offsets(
         self, bootstrap: str, name: str, places: Sequence[tuple[str, int]], timeout_s: float
     ) -> dict[tuple[str, int], int]:
-        """Where the log of each partition ends now, open transactions included. Raises `ClientError`."""
+        """Return the current high watermark of each partition, above open transactions. Raises `ClientError`."""
         ...
 
     def read_partition(
         self, bootstrap: str, name: str, place: tuple[str, int], isolation: Isolation, timeout_s: float
     ) -> list[ClientRecord]:
-        """The records of a partition to where its log ends now, open transactions included: those are waited for
-        at read_committed. Raises `ClientError`.
+        """Return the records of a partition up to its current high watermark.
+
+        At read_committed, wait until the open transactions below it have ended. Raises `ClientError`.
         """
         ...
 
     def last_stable_offset(
         self, bootstrap: str, name: str, place: tuple[str, int]
     ) -> AbstractContextManager[Callable[[float], int]]:
-        """Asks, again and again, for the last stable offset of a partition: below it every transaction is decided.
-        The call takes a time-out in seconds, and raises `ClientError`.
+        """Open a function that returns the current last stable offset of a partition.
+
+        Every transaction below that offset has ended. The function takes a time-out in seconds, may be called many
+        times, and raises `ClientError`.
         """
         ...
 
     def producer(self, settings: ProducerSettings, transactional_id: str) -> TransactionalClient:
-        """A producer of transactions, not yet initialised."""
+        """Create a transactional producer. The caller must call `init`."""
         ...
 
     def plain_producer(self, settings: ProducerSettings) -> ProducerClient:
-        """A producer without transactions."""
+        """Create a producer without transactions."""
         ...
 
     def classify(self, error: Exception) -> ClientError | None:
-        """The library's exception as ours; None: it is not the library's."""
+        """Translate an exception of the library. Return None if it is not from the library."""
         ...
 
     def translate_errors(self) -> AbstractContextManager[None]:
-        """For the length of a `with`, the library's exceptions are raised as `ClientError`."""
+        """Raise the library's exceptions as `ClientError` inside a `with` block."""
         ...

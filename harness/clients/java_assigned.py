@@ -1,4 +1,4 @@
-"""A consumer without a group, on Kafka's Java client: it reads the partitions that it is told."""
+"""An `AssignedConsumer` on Kafka's Java client."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -20,21 +20,24 @@ class AssignedJava:
     """An `AssignedConsumer`."""
 
     def __init__(self, settings: ConsumerSettings, on_error: OnError) -> None:
-        more = {"max.poll.records": settings.max_records, "fetch.max.wait.ms": 50}
-        self._consumer = consumer_without_group(settings.bootstrap, settings.name, settings.isolation, more)
+        extra = {"max.poll.records": settings.max_records, "fetch.max.wait.ms": 50}
+        self._consumer = consumer_without_group(settings.bootstrap, settings.name, settings.isolation, extra)
         self._on_error = on_error
         self._places: dict[Place, Any] = {}
 
     def assign(self, positions: Sequence[StartPosition]) -> None:
-        """Read these partitions from now on."""
-        self._places = {(one.topic, one.partition): partition(one.topic, one.partition) for one in positions}
+        self._places = {
+            (start.topic, start.partition): partition(start.topic, start.partition) for start in positions
+        }
         with translate_errors():
             self._consumer.assign(java_list(list(self._places.values())))
-            for one in positions:
-                self._consumer.seek(self._places[one.topic, one.partition], jpype.JLong(one.offset or 0))
+            for start in positions:
+                self._consumer.seek(
+                    self._places[start.topic, start.partition], jpype.JLong(start.offset or 0)
+                )
 
     def poll(self, max_records: int, timeout_s: float) -> list[ClientRecord]:
-        """Records, at most as many as its settings say; errors go to `on_error`."""
+        """Return records. The limit is `max_records` of the settings and not the argument."""
         try:
             with translate_errors():
                 return [JavaRecord(record) for record in self._consumer.poll(duration(timeout_s))]
@@ -43,23 +46,24 @@ class AssignedJava:
             return []
 
     def read_positions(self) -> Mapping[Place, int]:
-        """How far each partition is read."""
         with translate_errors():
-            return {place: int(self._consumer.position(where)) for place, where in self._places.items()}
+            return {place: int(self._consumer.position(java)) for place, java in self._places.items()}
 
     def close(self) -> None:
-        """Have no more to do with it."""
         with translate_errors():
             self._consumer.close(duration(CLOSE_TIMEOUT_S))
 
 
 def log_ends(bootstrap: str, name: str, places: Sequence[Place], timeout_s: float) -> dict[Place, int]:
-    """High watermarks; a read-committed consumer would be told the last stable offsets. Raises `ClientError`."""
-    wanted = {place: partition(*place) for place in places}
-    asking = consumer_without_group(bootstrap, name, Isolation.READ_UNCOMMITTED)
+    """Return the high watermarks. Raises `ClientError`.
+
+    The consumer reads uncommitted, because a read-committed one returns the last stable offsets.
+    """
+    partitions = {place: partition(*place) for place in places}
+    consumer = consumer_without_group(bootstrap, name, Isolation.READ_UNCOMMITTED)
     try:
         with translate_errors():
-            told = asking.endOffsets(java_list(list(wanted.values())), duration(timeout_s))
-            return {place: int(told.get(where).longValue()) for place, where in wanted.items()}
+            ends = consumer.endOffsets(java_list(list(partitions.values())), duration(timeout_s))
+            return {place: int(ends.get(java).longValue()) for place, java in partitions.items()}
     finally:
-        asking.close(duration(0))
+        consumer.close(duration(0))

@@ -1,4 +1,7 @@
-"""Kafka's own Java client, through JPype, as a `Client`: the same process, journal and control line as any other."""
+"""Kafka's Java client as a `Client`, through JPype.
+
+The JVM runs inside the worker's process, so journal, control line and faults are the same as for librdkafka.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -27,7 +30,7 @@ def _limits(settings: ProducerSettings) -> dict[str, object]:
 
 
 class JavaClient:
-    """The client that `--client java` means: kafka-clients of the cluster's version."""
+    """The client of `--client java`: kafka-clients, by default of the cluster's version."""
 
     name = "java"
 
@@ -43,41 +46,34 @@ class JavaClient:
         listener: AssignmentListener,
         on_error: OnError,
     ) -> JavaConsumer:
-        """A member of a group that subscribes to topics."""
         consumer = JavaConsumer(settings, on_error)
         consumer.subscribe(topics, listener)
         return consumer
 
     def unsubscribed_consumer(self, settings: ConsumerSettings) -> JavaConsumer:
-        """One that never joins."""
         return JavaConsumer(settings.without_membership(), lambda error: None)
 
     def assigned_consumer(self, settings: ConsumerSettings, on_error: OnError) -> AssignedJava:
-        """One that reads what it is told."""
         return AssignedJava(settings, on_error)
 
     def end_offsets(
         self, bootstrap: str, name: str, places: Sequence[tuple[str, int]], timeout_s: float
     ) -> dict[tuple[str, int], int]:
-        """Where the log of each partition ends now."""
         return log_ends(bootstrap, name, places, timeout_s)
 
     def read_partition(
         self, bootstrap: str, name: str, place: tuple[str, int], isolation: Isolation, timeout_s: float
     ) -> list[ClientRecord]:
-        """The records of a partition to where its log ends now."""
         return whole_partition(bootstrap, name, place, isolation, timeout_s)
 
     @contextmanager
     def last_stable_offset(
         self, bootstrap: str, name: str, place: tuple[str, int]
     ) -> Iterator[Callable[[float], int]]:
-        """Asks for the last stable offset of a partition."""
         with translate_errors(), last_stable_offset(bootstrap, name, place) as ask:
             yield ask
 
     def producer(self, settings: ProducerSettings, transactional_id: str) -> JavaTransactions:
-        """A producer of transactions, not yet initialised."""
         return JavaTransactions(
             {
                 "bootstrap.servers": settings.bootstrap,
@@ -88,7 +84,6 @@ class JavaClient:
         )
 
     def plain_producer(self, settings: ProducerSettings) -> JavaProducer:
-        """A producer without transactions."""
         return JavaProducer(
             {
                 "bootstrap.servers": settings.bootstrap,

@@ -1,4 +1,4 @@
-"""A member of a group, on Kafka's Java client."""
+"""A `GroupConsumer` on Kafka's Java client, and reads without a group."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -33,21 +33,21 @@ _ASSIGNORS = {"eager": "RangeAssignor", "cooperative": "CooperativeStickyAssigno
 
 
 def _group_properties(group: GroupSettings) -> dict[str, Any]:
-    """What of a consumer's settings its group decides. The consumer protocol leaves time-outs to the brokers."""
-    own = {} if group.instance_id is None else {"group.instance.id": group.instance_id}
+    """Return the consumer properties that concern the group. With the consumer protocol the brokers set time-outs."""
+    properties = {} if group.instance_id is None else {"group.instance.id": group.instance_id}
     if group.assigned_by_broker:
-        return {**own, "group.protocol": group.protocol}
+        return {**properties, "group.protocol": group.protocol}
     if group.assignor is not None:
         assignor = f"org.apache.kafka.clients.consumer.{_ASSIGNORS[group.assignor]}"
-        own["partition.assignment.strategy"] = assignor
-    return {**own, "session.timeout.ms": SESSION_TIMEOUT_MS, "heartbeat.interval.ms": HEARTBEAT_MS}
+        properties["partition.assignment.strategy"] = assignor
+    return {**properties, "session.timeout.ms": SESSION_TIMEOUT_MS, "heartbeat.interval.ms": HEARTBEAT_MS}
 
 
 class JavaConsumer:
-    """A member of a group."""
+    """A `GroupConsumer`."""
 
     def __init__(self, settings: ConsumerSettings, on_error: OnError) -> None:
-        told = {
+        properties = {
             **COMMON,
             **java_properties(),
             "bootstrap.servers": settings.bootstrap,
@@ -63,12 +63,10 @@ class JavaConsumer:
             "key.deserializer": f"{BYTE_ARRAY}Deserializer",
             "value.deserializer": f"{BYTE_ARRAY}Deserializer",
         }
-        self._consumer = java_class("org.apache.kafka.clients.consumer.KafkaConsumer")(java_map(told))
+        self._consumer = java_class("org.apache.kafka.clients.consumer.KafkaConsumer")(java_map(properties))
         self._on_error = on_error
 
     def subscribe(self, topics: Sequence[str], listener: AssignmentListener) -> None:
-        """Join the group."""
-
         @jpype.JImplements("org.apache.kafka.clients.consumer.ConsumerRebalanceListener")
         class Listener:
             @jpype.JOverride  # type: ignore[untyped-decorator]
@@ -86,7 +84,7 @@ class JavaConsumer:
         self._consumer.subscribe(java_list([jpype.JString(topic) for topic in topics]), Listener())
 
     def poll(self, max_records: int, timeout_s: float) -> list[ClientRecord]:
-        """Records, at most as many as its settings say; errors go to `on_error`."""
+        """Return records. The limit is `max_records` of the settings and not the argument."""
         try:
             with translate_errors():
                 return [JavaRecord(record) for record in self._consumer.poll(duration(timeout_s))]
@@ -95,29 +93,25 @@ class JavaConsumer:
             return []
 
     def membership(self) -> Any:
-        """The group's metadata."""
         return self._consumer.groupMetadata()
 
     def assigned(self) -> set[tuple[str, int]]:
-        """The partitions that it has now."""
         with translate_errors():
             return set(places(self._consumer.assignment()))
 
     def committed(self, places: Sequence[tuple[str, int]], timeout_s: float) -> list[StartPosition]:
-        """What the group has committed."""
         if not places:
             return []
-        asked = java_class("java.util.HashSet")(java_list([partition(*place) for place in places]))
+        partitions = java_class("java.util.HashSet")(java_list([partition(*place) for place in places]))
         with translate_errors():
-            told = self._consumer.committed(asked, duration(timeout_s))
-        offsets = {place: told.get(partition(*place)) for place in places}
+            answer = self._consumer.committed(partitions, duration(timeout_s))
+        offsets = {place: answer.get(partition(*place)) for place in places}
         return [
             StartPosition(*place, None if offset is None else int(offset.offset()))
             for place, offset in offsets.items()
         ]
 
     def seek(self, position: StartPosition) -> None:
-        """Go there."""
         place = partition(position.topic, position.partition)
         with translate_errors():
             if position.offset is None:
@@ -126,12 +120,10 @@ class JavaConsumer:
                 self._consumer.seek(place, jpype.JLong(position.offset))
 
     def commit(self, positions: Sequence[StartPosition]) -> None:
-        """Commit outside a transaction."""
         with translate_errors():
             self._consumer.commitSync(offsets_of(positions))
 
     def close(self) -> None:
-        """Leave the group."""
         with translate_errors():
             self._consumer.close(duration(CLOSE_TIMEOUT_S))
 
@@ -143,26 +135,28 @@ class JavaConsumer:
 def whole_partition(
     bootstrap: str, name: str, place: tuple[str, int], isolation: Isolation, timeout_s: float
 ) -> list[ClientRecord]:
-    """The records of a partition up to its high watermark of this moment. Raises `ClientError`."""
+    """Return the records of a partition up to its current high watermark. Raises `ClientError`."""
     deadline = time.monotonic() + timeout_s
-    where = partition(*place)
-    asking = consumer_without_group(bootstrap, name, Isolation.READ_UNCOMMITTED)
+    java_partition = partition(*place)
+    # A read-committed consumer would return the last stable offset as the end.
+    end_reader = consumer_without_group(bootstrap, name, Isolation.READ_UNCOMMITTED)
     try:
         with translate_errors():
-            end = int(asking.endOffsets(java_list([where])).get(where).longValue())
+            end = int(end_reader.endOffsets(java_list([java_partition])).get(java_partition).longValue())
     finally:
-        asking.close(duration(0))
+        end_reader.close(duration(0))
     reader = consumer_without_group(bootstrap, name, isolation)
     try:
         with translate_errors():
-            reader.assign(java_list([where]))
-            reader.seekToBeginning(java_list([where]))
+            reader.assign(java_list([java_partition]))
+            reader.seekToBeginning(java_list([java_partition]))
             records: list[ClientRecord] = []
-            while (position := int(reader.position(where))) < end:
+            while (position := int(reader.position(java_partition))) < end:
                 if time.monotonic() > deadline:
                     raise ClientError(
                         ErrorMeaning.RETRIABLE,
-                        f"{place[0]}/{place[1]} could be read up to offset {position} of {end} within {timeout_s:g} s",
+                        f"{place[0]}/{place[1]} was not read to its end, offset {end}, within {timeout_s:g} s: "
+                        f"it was read up to offset {position}",
                     )
                 records += [JavaRecord(record) for record in reader.poll(duration(0.2))]
         return [record for record in records if record.offset() < end]
@@ -172,23 +166,25 @@ def whole_partition(
 
 @contextmanager
 def last_stable_offset(bootstrap: str, name: str, place: tuple[str, int]) -> Iterator[Callable[[float], int]]:
-    """Asks for the last stable offset: it is what a read-committed consumer is told to be the end."""
-    reader, where = consumer_without_group(bootstrap, name, Isolation.READ_COMMITTED), partition(*place)
+    """Open a function that returns the last stable offset, which is the end offset of a read-committed consumer."""
+    reader = consumer_without_group(bootstrap, name, Isolation.READ_COMMITTED)
+    java_partition = partition(*place)
 
-    def ask(timeout_s: float) -> int:
-        return int(reader.endOffsets(java_list([where]), duration(timeout_s)).get(where).longValue())
+    def read_offset(timeout_s: float) -> int:
+        ends = reader.endOffsets(java_list([java_partition]), duration(timeout_s))
+        return int(ends.get(java_partition).longValue())
 
     try:
-        yield ask
+        yield read_offset
     finally:
         reader.close(duration(0))
 
 
 def consumer_without_group(
-    bootstrap: str, name: str, isolation: Isolation, more: Mapping[str, Any] | None = None
+    bootstrap: str, name: str, isolation: Isolation, extra: Mapping[str, Any] | None = None
 ) -> Any:
-    """A consumer without a group. `more`: settings beyond those."""
-    told = {
+    """Return a KafkaConsumer without a group, with the `extra` properties."""
+    properties = {
         **COMMON,
         **java_properties(),
         "bootstrap.servers": bootstrap,
@@ -197,6 +193,6 @@ def consumer_without_group(
         "enable.auto.commit": False,
         "key.deserializer": f"{BYTE_ARRAY}Deserializer",
         "value.deserializer": f"{BYTE_ARRAY}Deserializer",
-        **(more or {}),
+        **(extra or {}),
     }
-    return java_class("org.apache.kafka.clients.consumer.KafkaConsumer")(java_map(told))
+    return java_class("org.apache.kafka.clients.consumer.KafkaConsumer")(java_map(properties))

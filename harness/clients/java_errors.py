@@ -1,7 +1,7 @@
-"""What the exceptions of Kafka's Java client mean: `harness.clients.error_table`, asked by class.
+"""Classify the exceptions of Kafka's Java client by `harness.clients.error_table`.
 
-The first row that an exception, or a cause of it, is an instance of decides: what is fatal stands before what is
-only abortable, for the client wraps the first error in a `KafkaException` of its own.
+The first row whose class matches the exception, or one of its causes, decides. Fatal classes come before abortable
+ones in the table, because the client wraps the first error in a `KafkaException`.
 """
 
 from collections.abc import Iterator
@@ -17,27 +17,27 @@ from harness.clients.jvm import java_class, text
 
 
 def classify(error: BaseException) -> ClientError | None:
-    """What a Java exception means, or one of its causes; None: it is not Java's."""
+    """Translate a Java exception. Return None if it is not one."""
     if not isinstance(error, jpype.JException):
         return None
     chain = [error]
     while (cause := chain[-1].getCause()) is not None and len(chain) < 10:
         chain.append(cause)
-    found = next(
-        (meaning for kind, meaning in _meanings() if any(isinstance(one, kind) for one in chain)),
+    meaning = next(
+        (meaning for kind, meaning in _meanings() if any(isinstance(link, kind) for link in chain)),
         ErrorMeaning.UNKNOWN,
     )
     words = "; caused by ".join(
-        f"{text(one.getClass().getSimpleName())}: {text(one.getMessage())}" for one in chain
+        f"{text(link.getClass().getSimpleName())}: {text(link.getMessage())}" for link in chain
     )
-    return ClientError(found, words)
+    return ClientError(meaning, words)
 
 
 @cache
 def _meanings() -> list[tuple[Any, ErrorMeaning]]:
-    """Class and meaning of each row; a client of another version may lack some."""
-    there = ((_class(row.exception), row.java) for row in JAVA_ROWS)
-    return [(kind, meaning) for kind, meaning in there if kind is not None and meaning is not None]
+    """Return class and meaning of each row. Classes that this version of the client lacks are left out."""
+    rows = ((_class(row.exception), row.java) for row in JAVA_ROWS)
+    return [(kind, meaning) for kind, meaning in rows if kind is not None and meaning is not None]
 
 
 def _class(name: str | None) -> Any:
@@ -49,10 +49,10 @@ def _class(name: str | None) -> Any:
 
 @contextmanager
 def translate_errors() -> Iterator[None]:
-    """The library's exceptions as `ClientError`."""
+    """Raise Java exceptions as `ClientError` inside a `with` block."""
     try:
         yield
     except jpype.JException as error:
-        known = classify(error)
-        assert known is not None
-        raise known from None
+        client_error = classify(error)
+        assert client_error is not None
+        raise client_error from None

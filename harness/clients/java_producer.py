@@ -16,10 +16,10 @@ from harness.record.naming import Headers
 
 
 class JavaProducer:
-    """A producer. What became of its records is asked of their futures, so that no thread of Java's calls Python."""
+    """A `ProducerClient`. It reads results from futures, so that no Java thread calls into Python."""
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
-        told = {
+        properties = {
             **COMMON,
             **java_properties(),
             "acks": "all",
@@ -29,8 +29,8 @@ class JavaProducer:
             "value.serializer": f"{BYTE_ARRAY}Serializer",
             **settings,
         }
-        self._producer = java_class("org.apache.kafka.clients.producer.KafkaProducer")(java_map(told))
-        self._under_way: deque[tuple[Any, OnDelivery]] = deque()
+        self._producer = java_class("org.apache.kafka.clients.producer.KafkaProducer")(java_map(properties))
+        self._in_flight: deque[tuple[Any, OnDelivery]] = deque()
 
     def send(
         self,
@@ -38,85 +38,80 @@ class JavaProducer:
         key: bytes | None,
         value: bytes | None,
         headers: Headers,
-        told: OnDelivery,
+        on_delivery: OnDelivery,
         timestamp_ms: int | None = None,
         *,
         partition: int | None = None,
     ) -> bool:
-        """Queue a record; blocks while the queue is full, as this client does."""
-        named = java_list([])
+        """Queue a record. The Java client blocks while the queue is full, so this never returns False."""
+        java_headers = java_list([])
         for name, content in headers:
             header = java_class("org.apache.kafka.common.header.internals.RecordHeader")
-            named.add(header(name, byte_array(content)))
+            java_headers.add(header(name, byte_array(content)))
         record = java_class("org.apache.kafka.clients.producer.ProducerRecord")(
             topic,
             None if partition is None else java_class("java.lang.Integer").valueOf(partition),
             None if timestamp_ms is None else java_class("java.lang.Long").valueOf(jpype.JLong(timestamp_ms)),
             byte_array(key),
             byte_array(value),
-            named,
+            java_headers,
         )
         with translate_errors():
-            self._under_way.append((self._producer.send(record), told))
+            self._in_flight.append((self._producer.send(record), on_delivery))
         return True
 
     def poll(self, timeout_s: float) -> None:
-        """Let acknowledgements come in."""
         deadline = time.monotonic() + timeout_s
-        while self._under_way:
+        while self._in_flight:
             left_ms = max(0, round(1000 * (deadline - time.monotonic())))
-            if not self._told(*self._under_way[0], left_ms):
+            if not self._report_delivery(*self._in_flight[0], left_ms):
                 return
-            self._under_way.popleft()
+            self._in_flight.popleft()
 
     def flush(self, timeout_s: float) -> int:
-        """Wait for all acknowledgements; the client's own bound is its delivery time-out."""
+        """Wait for all acknowledgements. This may last as long as the client's delivery time-out."""
         with translate_errors():
             self._producer.flush()
         self.poll(timeout_s)
-        return len(self._under_way)
+        return len(self._in_flight)
 
     def discard(self) -> None:
-        """Give it up, with all that it still holds."""
         with translate_errors():
             self._producer.close(duration(0))
 
-    def _told(self, future: Any, told: OnDelivery, timeout_ms: int) -> bool:
-        """Tell what became of a record; False while it is under way."""
+    def _report_delivery(self, future: Any, on_delivery: OnDelivery, timeout_ms: int) -> bool:
+        """Call `on_delivery` with the result of a send. Return False if there is no result yet."""
         try:
             metadata = future.get(timeout_ms, java_class("java.util.concurrent.TimeUnit").MILLISECONDS)
         except jpype.JException as error:
             if isinstance(error, java_class("java.util.concurrent.TimeoutException")):
                 return False
-            told(None, None, str(classify(error)))
+            on_delivery(None, None, str(classify(error)))
         else:
-            told(int(metadata.partition()), int(metadata.offset()) if metadata.hasOffset() else None, None)
+            on_delivery(
+                int(metadata.partition()), int(metadata.offset()) if metadata.hasOffset() else None, None
+            )
         return True
 
 
 class JavaTransactions(JavaProducer):
-    """A producer of transactions. Its calls have one time-out, `max.block.ms`, whatever they are told."""
+    """A `TransactionalClient`. All calls time out after `max.block.ms`; their `timeout_s` has no effect."""
 
     def init(self, timeout_s: float) -> None:
-        """InitProducerId."""
         self._call(self._producer.initTransactions)
 
     def begin(self) -> None:
-        """Begin a transaction."""
         self._call(self._producer.beginTransaction)
 
     def send_offsets(self, positions: Sequence[StartPosition], membership: Any, timeout_s: float) -> None:
-        """Add input positions to the transaction."""
         self._call(self._producer.sendOffsetsToTransaction, offsets_of(positions), membership)
 
     def commit(self, timeout_s: float) -> None:
-        """Commit."""
         self._call(self._producer.commitTransaction)
 
     def abort(self, timeout_s: float) -> None:
-        """End it without effect."""
         self._call(self._producer.abortTransaction)
 
-    def _call(self, act: Callable[..., Any], *arguments: Any) -> None:
+    def _call(self, method: Callable[..., Any], *arguments: Any) -> None:
         with translate_errors():
-            act(*arguments)
+            method(*arguments)

@@ -1,6 +1,6 @@
-"""One JVM inside a worker's process, by JPype: started once, with the jars that a run fetched.
+"""Start one JVM inside a worker's process, through JPype, with the jars of the run's client.
 
-SIGSTOP and SIGKILL strike it like any process. `-Xrs` and `interrupt=False` leave all other signals to Python.
+SIGSTOP and SIGKILL stop and end the JVM with the process. `-Xrs` and `interrupt=False` leave other signals to Python.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,13 +19,13 @@ COMMON: Mapping[str, Any] = {
     "metadata.max.age.ms": 5_000,
     "request.timeout.ms": 10_000,
 }
-"""What consumers and producers are both told; as librdkafka's, where the two have the same setting."""
+"""Properties of consumers and producers. Where librdkafka has the same setting, it has the same value."""
 BYTE_ARRAY = "org.apache.kafka.common.serialization.ByteArray"
-"""Begins the names of the serializer and the deserializer of plain bytes."""
+"""The common start of the names of the byte array serializer and deserializer."""
 
 
 def start(spec: JvmSpec) -> None:
-    """Start it, unless it runs."""
+    """Start the JVM, unless it runs already."""
     if jpype.isJVMStarted():
         return
     jpype.startJVM(
@@ -44,31 +44,29 @@ def start(spec: JvmSpec) -> None:
 
 @cache
 def java_class(name: str) -> Any:
-    """A class of Java's, by its whole name."""
+    """Return a Java class by its full name."""
     return jpype.JClass(name)
 
 
 def text(value: Any) -> str:
-    """A Java string, or what a Java object says of itself."""
+    """Return a Java string, or a Java object's `toString()`, as a Python string."""
     return "null" if value is None else str(value.toString() if hasattr(value, "toString") else value)
 
 
 def java_list(items: Sequence[Any]) -> Any:
-    """A java.util.ArrayList of them."""
-    made = java_class("java.util.ArrayList")()
+    result = java_class("java.util.ArrayList")()
     for item in items:
-        made.add(item)
-    return made
+        result.add(item)
+    return result
 
 
 def java_map(items: dict[str, Any]) -> Any:
-    """A java.util.HashMap of settings: text, whole numbers and truth as the client takes them, which is as text."""
-    made = java_class("java.util.HashMap")()
+    """Return a java.util.HashMap of client properties. All values become strings, which the Java client parses."""
+    result = java_class("java.util.HashMap")()
     for key, value in items.items():
-        made.put(key, str(value).lower() if isinstance(value, bool) else str(value))
-    return made
+        result.put(key, str(value).lower() if isinstance(value, bool) else str(value))
+    return result
 
 
 def duration(seconds: float) -> Any:
-    """A java.time.Duration."""
     return java_class("java.time.Duration").ofMillis(int(seconds * 1000))

@@ -1,8 +1,8 @@
-"""Settings of the librdkafka clients, and what they say of an error.
+"""Settings of librdkafka clients, and texts of their errors.
 
-librdkafka raises an unset `socket.timeout.ms` of a transactional producer to nearly its
-transaction time-out; then a producer whose coordinator was stopped commits nothing for a minute,
-though the cluster failed over in eight seconds. So it is set.
+`socket.timeout.ms` is always set. If it is unset, librdkafka raises it to nearly the transaction time-out of a
+transactional producer. After its coordinator stopped, such a producer commits nothing for a minute, although the
+cluster fails over in eight seconds.
 """
 
 from typing import Any
@@ -38,7 +38,7 @@ _COMMON: dict[str, Any] = {
 
 
 def transactional_producer(settings: ProducerSettings, transactional_id: str) -> dict[str, Any]:
-    """A producer of exactly-once transactions: acks=all is implied."""
+    """Return the settings of a transactional producer. They imply acks=all."""
     return {
         **_COMMON,
         **librdkafka_properties(),
@@ -53,7 +53,7 @@ def transactional_producer(settings: ProducerSettings, transactional_id: str) ->
 
 
 def idempotent_producer(settings: ProducerSettings) -> dict[str, Any]:
-    """A producer of the run's own, that writes each record once, or says that it could not."""
+    """Return the settings of the harness's own producers, which write each record once or report an error."""
     return {
         **_COMMON,
         **librdkafka_properties(),
@@ -66,7 +66,7 @@ def idempotent_producer(settings: ProducerSettings) -> dict[str, Any]:
 
 
 def plain_producer(settings: ProducerSettings) -> dict[str, Any]:
-    """A producer without transactions."""
+    """Return the settings of a producer without transactions."""
     return {
         **_COMMON,
         **librdkafka_properties(),
@@ -87,25 +87,25 @@ def _limits(settings: ProducerSettings) -> dict[str, Any]:
 
 
 def member(settings: ConsumerSettings) -> dict[str, Any]:
-    """A member of a group, as its settings say. The consumer protocol (KIP-848) leaves time-outs to the brokers."""
-    told = group_consumer(settings.bootstrap, settings.group, settings.name, settings.isolation)
+    """Return the settings of a group member. With the consumer protocol (KIP-848) the brokers set time-outs."""
+    properties = group_consumer(settings.bootstrap, settings.group, settings.name, settings.isolation)
     group = settings.group_settings
     if group.assigned_by_broker:
-        told = {name: value for name, value in told.items() if name not in _OF_BROKER}
-        told["group.protocol"] = group.protocol
+        properties = {name: value for name, value in properties.items() if name not in _SET_BY_BROKER}
+        properties["group.protocol"] = group.protocol
     elif group.assignor is not None:
-        told["partition.assignment.strategy"] = _ASSIGNORS[group.assignor]
+        properties["partition.assignment.strategy"] = _ASSIGNORS[group.assignor]
     if group.instance_id is not None:
-        told["group.instance.id"] = group.instance_id
-    return told | (AUTO_COMMIT if settings.auto_commit else {})
+        properties["group.instance.id"] = group.instance_id
+    return properties | (AUTO_COMMIT if settings.auto_commit else {})
 
 
-_OF_BROKER = frozenset({"session.timeout.ms", "heartbeat.interval.ms"})
+_SET_BY_BROKER = frozenset({"session.timeout.ms", "heartbeat.interval.ms"})
 _ASSIGNORS = {"eager": "range", "cooperative": "cooperative-sticky"}
 
 
 def group_consumer(bootstrap: str, group: str, client: str, isolation: Isolation) -> dict[str, Any]:
-    """A member of a consumer group that commits nothing by itself."""
+    """Return the settings of a group member that commits nothing by itself."""
     return {
         **_COMMON,
         **librdkafka_properties(),
@@ -124,7 +124,10 @@ def group_consumer(bootstrap: str, group: str, client: str, isolation: Isolation
 
 
 def reader(bootstrap: str, client: str, isolation: Isolation) -> dict[str, Any]:
-    """A consumer that is told its partitions, and belongs to no group that anybody watches."""
+    """Return the settings of a consumer with assigned partitions.
+
+    librdkafka requires a group name. The consumer never joins that group.
+    """
     return {
         **group_consumer(bootstrap, f"fencepost-reader-{client}", client, isolation),
         "enable.partition.eof": False,
@@ -133,20 +136,20 @@ def reader(bootstrap: str, client: str, isolation: Isolation) -> dict[str, Any]:
 
 
 def error_of(exception: KafkaException) -> KafkaError:
-    """The error inside."""
+    """Return the KafkaError that the exception contains."""
     error: KafkaError = exception.args[0]
     return error
 
 
 def describe_error(error: KafkaError) -> str:
-    """Name and text of an error, for the journal."""
-    kinds = [
-        kind
-        for kind, holds in (
+    """Return name, flags and text of an error, for the journal."""
+    flags = [
+        flag
+        for flag, is_set in (
             ("fatal", error.fatal()),
             ("abortable", error.txn_requires_abort()),
             ("retriable", error.retriable()),
         )
-        if holds
+        if is_set
     ]
-    return f"{error.name()}{' (' + ', '.join(kinds) + ')' if kinds else ''}: {error.str()}"
+    return f"{error.name()}{' (' + ', '.join(flags) + ')' if flags else ''}: {error.str()}"

@@ -1,4 +1,4 @@
-"""A consumer without a group, on librdkafka: it reads the partitions that it is told."""
+"""An `AssignedConsumer` on librdkafka."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -23,41 +23,38 @@ class AssignedLibrdkafka:
         on_error: Callable[[KafkaError], None],
         translate_errors: Callable[[], AbstractContextManager[None]],
     ) -> None:
-        told = librdkafka.reader(settings.bootstrap, settings.name, settings.isolation)
-        self._consumer = Consumer(told | {"enable.partition.eof": True})
+        properties = librdkafka.reader(settings.bootstrap, settings.name, settings.isolation)
+        self._consumer = Consumer(properties | {"enable.partition.eof": True})
         self._on_error = on_error
-        self._translated = translate_errors
+        self._translate_errors = translate_errors
         self._reached: dict[Place, int] = {}
 
     def assign(self, positions: Sequence[StartPosition]) -> None:
-        """Read these partitions from now on."""
-        self._reached = {(one.topic, one.partition): one.offset or 0 for one in positions}
-        with self._translated():
+        self._reached = {(start.topic, start.partition): start.offset or 0 for start in positions}
+        with self._translate_errors():
             self._consumer.assign([TopicPartition(*place, offset) for place, offset in self._reached.items()])
 
     def poll(self, max_records: int, timeout_s: float) -> list[ClientRecord]:
-        """Records; errors go to `on_error`."""
-        records = consume(self._consumer, max_records, timeout_s, self._on_error, self._ended)
+        records = consume(self._consumer, max_records, timeout_s, self._on_error, self._note_position)
         for record in records:
-            self._ended((record.topic(), record.partition()), record.offset() + 1)
+            self._note_position((record.topic(), record.partition()), record.offset() + 1)
         return records
 
     def read_positions(self) -> Mapping[Place, int]:
-        """How far each partition is read."""
         return self._reached
 
     def close(self) -> None:
-        """Have no more to do with it."""
         self._consumer.close()
 
-    def _ended(self, place: Place, offset: int) -> None:
-        """A partition is read so far; the library says where there is nothing more for now."""
+    def _note_position(self, place: Place, offset: int) -> None:
+        """Note that a partition is read up to `offset`. It is above the last record if markers follow."""
         self._reached[place] = max(self._reached.get(place, 0), offset)
 
 
 def log_ends(bootstrap: str, name: str, places: Sequence[Place], timeout_s: float) -> dict[Place, int]:
-    """High watermarks; a read-committed consumer would be told the last stable offsets. Raises the library's
-    exceptions, and `ClientError` where the time is up.
+    """Return the high watermarks. Raises the library's exceptions, and `ClientError` when the time is up.
+
+    The consumer reads uncommitted, because a read-committed one gets the last stable offsets.
     """
     deadline = time.monotonic() + timeout_s
     consumer = Consumer(librdkafka.reader(bootstrap, name, Isolation.READ_UNCOMMITTED))

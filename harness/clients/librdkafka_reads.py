@@ -1,4 +1,4 @@
-"""A partition read whole, by librdkafka: how a pipeline gets its own state back."""
+"""Read a whole partition with librdkafka. A pipeline restores its state from such a read."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -17,8 +17,10 @@ BATCH = 2_000
 def whole_partition(
     bootstrap: str, name: str, place: tuple[str, int], isolation: Isolation, timeout_s: float
 ) -> list[ClientRecord]:
-    """Its records up to the high watermark of this moment. Raises the library's exceptions, and `ClientError` where
-    a transaction stays open there.
+    """Return the records of a partition up to its current high watermark.
+
+    Raises the library's exceptions, and `ClientError` if the end is not reached in time, as while a transaction is
+    open.
     """
     deadline = time.monotonic() + timeout_s
     start, end = _edges(bootstrap, name, place, timeout_s)
@@ -34,7 +36,8 @@ def whole_partition(
             if time.monotonic() > deadline:
                 raise ClientError(
                     ErrorMeaning.RETRIABLE,
-                    f"{place[0]}/{place[1]} could be read up to offset {ends[place]} of {end} within {timeout_s:g} s",
+                    f"{place[0]}/{place[1]} was not read to its end, offset {end}, within {timeout_s:g} s: "
+                    f"it was read up to offset {ends[place]}",
                 )
             records += consume(consumer, BATCH, 0.2, on_end=ends.__setitem__)
         return [record for record in records if record.offset() < end]
@@ -43,7 +46,7 @@ def whole_partition(
 
 
 def _edges(bootstrap: str, name: str, place: tuple[str, int], timeout_s: float) -> tuple[int, int]:
-    """First offset and high watermark; a read-committed consumer would be told the last stable offset."""
+    """Return the first offset and the high watermark. A read-committed consumer gets the last stable offset instead."""
     consumer = Consumer(librdkafka.reader(bootstrap, name, Isolation.READ_UNCOMMITTED))
     try:
         start, end = consumer.get_watermark_offsets(TopicPartition(*place), timeout=timeout_s)
@@ -54,14 +57,14 @@ def _edges(bootstrap: str, name: str, place: tuple[str, int], timeout_s: float) 
 
 @contextmanager
 def last_stable_offset(bootstrap: str, name: str, place: tuple[str, int]) -> Iterator[Callable[[float], int]]:
-    """Asks for the last stable offset: it is what a read-committed consumer is told to be the end."""
+    """Open a function that returns the last stable offset, which is the end offset of a read-committed consumer."""
     consumer = Consumer(librdkafka.reader(bootstrap, name, Isolation.READ_COMMITTED))
 
-    def ask(timeout_s: float) -> int:
+    def read_offset(timeout_s: float) -> int:
         _, end = consumer.get_watermark_offsets(TopicPartition(*place), timeout=timeout_s)
         return int(end)
 
     try:
-        yield ask
+        yield read_offset
     finally:
         consumer.close()

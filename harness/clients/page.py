@@ -1,4 +1,4 @@
-"""The page of the clients, made from the table of errors and from what versions of requests mean.
+"""Make docs/clients.md from `page.md`, the table of errors and the meanings of request versions.
 
 python -m harness.clients.page FILE
 """
@@ -14,26 +14,26 @@ TEMPLATE = Path(__file__).with_name("page.md")
 
 
 def page() -> str:
-    """The whole page, as Markdown."""
-    told = {
+    """Return the page as Markdown."""
+    tables = {
         "errors": "\n".join(map(_row, ROWS)),
-        "requests": "\n".join(line for one in MEANINGS for line in _meanings(one)),
+        "requests": "\n".join(line for meaning in MEANINGS for line in _meanings(meaning)),
     }
-    return TEMPLATE.read_text(encoding="utf-8").format(**told)
+    return TEMPLATE.read_text(encoding="utf-8").format(**tables)
 
 
 def _row(row: ErrorEntry) -> str:
     code = f" ({row.code})" if row.code is not None else ""
     name = f"`{row.name}`{code}"
     exception = f"{row.java.value}: `{row.short}`" if row.java else "no such error"
-    failures = " or ".join(meaning.value for meaning in row.librdkafka) or "no such error"
-    return f"| {name} | {failures} | {exception} | {row.when} | {row.source} |"
+    meanings = " or ".join(meaning.value for meaning in row.librdkafka) or "no such error"
+    return f"| {name} | {meanings} | {exception} | {row.when} | {row.source} |"
 
 
-def _meanings(one: VersionedMeaning) -> Iterator[str]:
-    if one.before:
-        yield f"| {one.request} | below {one.version} | {one.before} |"
-    yield f"| {one.request} | {f'{one.version} and above' if one.version else 'any'} | {one.since} |"
+def _meanings(meaning: VersionedMeaning) -> Iterator[str]:
+    if meaning.before:
+        yield f"| {meaning.request} | below {meaning.version} | {meaning.before} |"
+    yield f"| {meaning.request} | {f'{meaning.version} and above' if meaning.version else 'any'} | {meaning.since} |"
 
 
 if __name__ == "__main__":

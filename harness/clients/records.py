@@ -1,4 +1,4 @@
-"""What a consumer delivers: records, told apart from the errors that come in their place."""
+"""Records that a consumer delivers, separated from its error messages."""
 
 from collections.abc import Callable
 from typing import Protocol, cast
@@ -11,7 +11,10 @@ from harness.record.naming import Headers
 
 
 class ClientRecord(Protocol):
-    """A message that is a record: it has a place. (The library's own type leaves that open.)"""
+    """A message that is a record. It always has a topic, a partition and an offset, unlike confluent-kafka's `Message`.
+
+    `timestamp` returns its kind (see confluent-kafka) and milliseconds since 1970.
+    """
 
     def topic(self) -> str: ...
     def partition(self) -> int: ...
@@ -29,9 +32,10 @@ def consume(
     on_error: Callable[[KafkaError], None] | None = None,
     on_end: Callable[[tuple[str, int], int], None] | None = None,
 ) -> list[ClientRecord]:
-    """Up to `most` records, as soon as they are there or the time is up; errors go to `on_error`.
+    """Return up to `max_records` records, or fewer when the time is up. Errors go to `on_error`.
 
-    `on_end` is told of each partition, and the offset, at which there is nothing more to read for now.
+    `on_end` is called with a place and an offset when the end of that partition is reached. It needs the setting
+    `enable.partition.eof`.
     """
     records = []
     for message in consumer.consume(max_records, timeout=timeout_s):
@@ -48,7 +52,7 @@ def consume(
 
 
 def as_input(message: ClientRecord) -> InputRecord:
-    """A record as the transform is given it."""
+    """Convert a record to the argument of a transform, without Fencepost's own headers."""
     headers = [
         (name, _bytes(content)) for name, content in message.headers() or () if name not in OWN_HEADERS
     ]

@@ -1,4 +1,4 @@
-"""Positions of a batch: what was delivered, what to commit, where to go back to."""
+"""Offsets of a batch of records: what was delivered, what to commit, and where to rewind to."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,14 +14,13 @@ COMMITTED_TIMEOUT_S = 15.0
 
 @dataclass(frozen=True)
 class BatchOffsets:
-    """Per partition, the first offset of a batch and the one above its last."""
+    """The range of offsets that a batch has of each partition. Keys are partition names (`partition_key`)."""
 
-    claims: Mapping[str, tuple[int, int]]
-    partitions: Mapping[str, tuple[str, int]]
+    claims: Mapping[str, tuple[int, int]]  # the first offset, and the last plus 1
+    partitions: Mapping[str, tuple[str, int]]  # topic and partition number
 
     @classmethod
     def of(cls, batch: Sequence[ClientRecord]) -> "BatchOffsets":
-        """The positions of a batch of records."""
         claims: dict[str, tuple[int, int]] = {}
         partitions: dict[str, tuple[str, int]] = {}
         for message in batch:
@@ -33,43 +32,43 @@ class BatchOffsets:
 
     @property
     def first_positions(self) -> list[StartPosition]:
-        """Where the batch began."""
+        """Return the first offset of each partition."""
         return [StartPosition(*self.partitions[key], first) for key, (first, _) in self.claims.items()]
 
     def count(self, batch: Sequence[ClientRecord]) -> int:
-        """How many records of a batch are from these partitions."""
-        return sum(partition_key(one.topic(), one.partition()) in self.claims for one in batch)
+        """Count the records of a batch that are from these partitions."""
+        return sum(partition_key(message.topic(), message.partition()) in self.claims for message in batch)
 
     def split_by_partition(self) -> dict[str, "BatchOffsets"]:
-        """Those of each partition, by its name."""
+        """Return the offsets of each partition by its name."""
         return {
             key: BatchOffsets({key: claim}, {key: self.partitions[key]}) for key, claim in self.claims.items()
         }
 
     def positions_to_commit(self, metadata: str) -> list[StartPosition]:
-        """The offsets that say that the batch is done; the metadata names the operation."""
+        """Return the offsets to commit after the batch. `metadata` names the operation in the group's offsets."""
         return [
             StartPosition(*self.partitions[key], following, metadata)
             for key, (_, following) in self.claims.items()
         ]
 
     def rewind(self, consumer: GroupConsumer, known: Sequence[StartPosition] | None) -> None:
-        """Seek back: to `known`, or to what the group has committed.
+        """Seek back to `known`, or to the group's committed offsets if it is None.
 
-        Partitions that were taken away meanwhile are left alone: their new owner asks for itself.
+        Partitions that were revoked meanwhile are skipped, because their new owner sets its own position.
         Raises `ClientError`.
         """
-        owned = consumer.assigned()
+        assigned = consumer.assigned()
         if known is None:
-            asked = [place for place in self.partitions.values() if place in owned]
-            known = consumer.committed(asked, COMMITTED_TIMEOUT_S)
+            places = [place for place in self.partitions.values() if place in assigned]
+            known = consumer.committed(places, COMMITTED_TIMEOUT_S)
         for position in known:
-            if (position.topic, position.partition) in owned:
+            if (position.topic, position.partition) in assigned:
                 consumer.seek(position)
 
     @staticmethod
     def delivered_records(batch: Sequence[ClientRecord]) -> dict[str, list[Any]]:
-        """Offset and value of each record, by partition, in the order of delivery."""
+        """Return offset and attempt name of each record, by partition, in the order of delivery."""
         records: dict[str, list[Any]] = {}
         for message in batch:
             key = partition_key(message.topic(), message.partition())

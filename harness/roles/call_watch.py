@@ -1,8 +1,8 @@
-"""A look, once a second, at the call that a worker is in: one that lasts is told to the run, and noted in the journal.
+"""Watch the client call that a worker is in, and report a call that lasts too long to the run and in the journal.
 
-Every call of a transaction has a time-out, which a library may ignore (librdkafka #5456, #5511). A worker that waits so
-can say nothing itself: a thread beside it does. It cannot where the library keeps Python's lock meanwhile; neither
-client does.
+Every call of a transaction has a time-out, but a library may ignore it (librdkafka #5456, #5511). A worker in such a
+call cannot report it, so a second thread does. This works because neither client holds Python's global
+interpreter lock during a call.
 """
 
 import threading
@@ -17,24 +17,27 @@ from harness.roles.calls import Call
 from harness.roles.control import Control
 
 LONG_LOOKS = 20
-"""Looks at one call after which it is told: with one each second, twice the time-out of a call."""
+"""A call is reported after so many looks. At one look a second this is twice the time-out of a call."""
 LOOK_S = 1.0
 
 
 class CallWatch:
-    """Counts how often it has seen a call. While the process is paused it sees nothing, and no call is to blame."""
+    """Counts how often it has seen the same call.
+
+    It counts looks instead of time, so that a pause of the process does not count as a long call.
+    """
 
     def __init__(self, control: Control, journal: Journal) -> None:
         self._control = control
         self._journal = journal
         self._seen: Call | None = None
         self._looks = 0
-        self._told: Call | None = None
+        self._reported: Call | None = None
         self._over = threading.Event()
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Look meanwhile, in a thread."""
+        """Watch in a thread inside a `with` block."""
         thread = threading.Thread(target=self._watch, name="call watch", daemon=True)
         thread.start()
         try:
@@ -48,15 +51,15 @@ class CallWatch:
             self.look()
 
     def look(self) -> None:
-        """Look once."""
+        """Look once, and report the current call if it has lasted too long, or the end of a reported call."""
         now = self._control.calls.now
         self._looks = self._looks + 1 if now is self._seen else 1
         self._seen = now
-        if self._told is not None and now is not self._told:
-            self._told = None
-            self._control.report(Report(since_ns=0))  # it has come back
-        if now is not None and self._told is None and self._looks >= LONG_LOOKS:
-            self._told = now
+        if self._reported is not None and now is not self._reported:
+            self._reported = None
+            self._control.report(Report(since_ns=0))  # the call has returned
+        if now is not None and self._reported is None and self._looks >= LONG_LOOKS:
+            self._reported = now
             since_ns = self._journal.now_ns() - (time.monotonic_ns() - now.since_ns)
             self._journal.write(ErrorNoted(op=now.op, waits=now.name, since=since_ns))
             self._control.report(Report(waits=now.name, since_ns=since_ns))

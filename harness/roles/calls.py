@@ -1,4 +1,4 @@
-"""The call of its client that a worker is in: so that one that never returns is told, by name."""
+"""Remember which client call a worker is in, so that a call that never returns is reported by name."""
 
 import time
 from collections.abc import Callable
@@ -10,23 +10,23 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, eq=False)
 class Call:
-    """One call; no two are equal."""
+    """One call of the client library. Calls are compared by identity."""
 
-    name: str  # as the library has it: send_offsets_to_transaction
+    name: str  # of librdkafka's function: send_offsets_to_transaction
     op: int
-    since_ns: int  # on the monotonic clock
+    since_ns: int  # start of the call, on the monotonic clock
 
 
 class Calls:
-    """What a worker is waiting in. A thread beside it may look at `now` at any time."""
+    """The current client call of a worker. Another thread may read `now` at any time."""
 
     def __init__(self) -> None:
         self.now: Call | None = None
 
-    def during(self, name: str, op: int, act: Callable[[], T]) -> T:
-        """Do it, and be in that call meanwhile."""
+    def during(self, name: str, op: int, call: Callable[[], T]) -> T:
+        """Make a call, with `now` set until it returns."""
         self.now = Call(name, op, time.monotonic_ns())
         try:
-            return act()
+            return call()
         finally:
             self.now = None

@@ -1,8 +1,8 @@
-"""The line between a worker and the run: what the worker tells, and where it may be struck.
+"""The worker's end of its control line to the run, over which it reports and receives commands.
 
-Both ends speak JSON lines over one socket pair. A fault *arms* a step; when the worker comes to
-it with records in hand, it tells the step and waits there until it is struck (killed, or stopped
-and told to go on). So no strike is missed, and none hits beside its step.
+Both ends send JSON lines over a socket pair. A fault *arms* a step. When the worker reaches that step with records in
+hand, it reports the step and waits there. The fault then kills it, or stops it and later lets it go on. So a fault
+cannot miss its step.
 """
 
 import select
@@ -15,34 +15,34 @@ from harness.roles.calls import Calls
 
 
 class Control:
-    """The worker's end. Without a socket (a benchmark) nothing is told and nothing strikes."""
+    """The worker's end of the line. Without a socket, as in a benchmark, reports are dropped and no command comes."""
 
     def __init__(self, channel: socket.socket | None) -> None:
         self._channel = channel
-        self._telling = threading.Lock()  # a thread beside the worker tells as well
+        self._sending = threading.Lock()  # the thread of `CallWatch` reports, too
         self._poll = select.poll()
         self._buffer = b""
         self._armed: str | None = None
-        self._asked: str | None = None  # wait only in a transaction that is to end so
+        self._armed_end: str | None = None  # pause only in a transaction that is to end so: commit or abort
         self._go = False
         self.calls = Calls()
-        self.replaced = False  # the run has put another worker in this one's place
+        self.replaced = False  # the run has started another worker in place of this one
         self.stopping = False
         if channel is not None:
             self._poll.register(channel, select.POLLIN)
 
     def report(self, report: Report) -> None:
-        """Send a report; a run that has gone away is no reason to fail."""
+        """Send a report. If the run has ended, set `stopping` instead of raising an error."""
         if self._channel is None:
             return
         try:
-            with self._telling:
+            with self._sending:
                 self._channel.sendall(report.line())
         except (BrokenPipeError, ConnectionResetError):
             self.stopping = True
 
     def listen(self, timeout_s: float = 0.0) -> None:
-        """Take in what has come; waits for it so long, and not at all by default."""
+        """Handle commands that have arrived. Wait up to `timeout_s` for the first one."""
         timeout_ms = round(1000 * timeout_s)
         while self._channel is not None and self._poll.poll(timeout_ms):
             timeout_ms = 0
@@ -50,17 +50,19 @@ class Control:
                 return
 
     def is_armed(self, step: WorkerStep) -> bool:
-        """Whether a fault waits for that step."""
+        """Return whether a fault is armed on this step."""
         self.listen()
         return self._armed == step.value
 
     def pause_at(self, step: WorkerStep, asked: str | None = None, claims: Claims | None = None) -> None:
-        """Be at a step: if it is armed, tell so and wait there until told to go.
+        """Report the step and wait there until the run says go, if a fault is armed on this step.
 
-        `asked` says how the transaction at hand is to end, for a fault that wants only one kind.
+        Args:
+            asked: how the current transaction is to end (commit or abort); a fault may want only one of them.
+            claims: the offsets of the batch in hand.
         """
         self.listen()
-        if self._armed != step.value or (self._asked is not None and asked != self._asked):
+        if self._armed != step.value or (self._armed_end is not None and asked != self._armed_end):
             return
         self._armed = None
         self.report(Report(at=step.value, claims=claims))
@@ -69,13 +71,13 @@ class Control:
             pass
 
     def await_go(self) -> None:
-        """Wait until told to go on, or to stop; where nobody tells anything, do not."""
+        """Wait until the run says go or stop. Return at once without a socket."""
         self._go = False
         while self._channel is not None and not self._go and not self.stopping and self._take():
             pass
 
     def _take(self) -> bool:
-        """Read and obey; False once the run is gone."""
+        """Read commands and carry them out. Return False if the run has ended."""
         assert self._channel is not None
         received = self._channel.recv(65536)
         if not received:
@@ -86,7 +88,7 @@ class Control:
         for line in lines:
             command = Command.parse(line)
             if command.arm or command.disarm:
-                self._armed, self._asked = command.arm, command.asked
+                self._armed, self._armed_end = command.arm, command.asked
             self._go = self._go or command.go
             self.replaced = self.replaced or command.replaced
             self.stopping = self.stopping or command.stop

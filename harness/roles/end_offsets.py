@@ -1,4 +1,4 @@
-"""The ends of things: what a group has not read yet, and the sentinels behind everything."""
+"""Count the records that a group has not read, and write the sentinels at the ends of partitions."""
 
 import threading
 import time
@@ -19,10 +19,10 @@ PROBE_TIMEOUT_S = 10.0
 
 
 def count_unread(bootstrap: str, positions: Mapping[Place, int]) -> int:
-    """How many visible records stand at or above these positions.
+    """Count the visible records at or above these positions.
 
-    Markers take offsets too, so a position below the end may have nothing above it. Raises
-    `WaitTimeout` if a partition's end is not reached within `PROBE_TIMEOUT_S`.
+    They are read and not computed from offsets, because markers take offsets too. Raises `WaitTimeout` if the end of a
+    partition is not reached within `PROBE_TIMEOUT_S`.
     """
     if not positions:
         return 0
@@ -32,7 +32,7 @@ def count_unread(bootstrap: str, positions: Mapping[Place, int]) -> int:
     consumer = Consumer(settings)
     try:
         consumer.assign([TopicPartition(*place, offset) for place, offset in positions.items()])
-        found = 0
+        count = 0
         pending = set(positions)
         deadline = time.monotonic() + PROBE_TIMEOUT_S
         while pending:
@@ -45,37 +45,37 @@ def count_unread(bootstrap: str, positions: Mapping[Place, int]) -> int:
             for message in consumer.consume(1_000, timeout=0.1):
                 error = message.error()
                 if error is None:
-                    found += 1
+                    count += 1
                 elif error.code() == KafkaError._PARTITION_EOF:
                     pending.discard((cast(str, message.topic()), cast(int, message.partition())))
-        return found
+        return count
     finally:
         _CLOSING.append(threading.Thread(target=_close, args=(consumer,), name="close", daemon=True))
         _CLOSING[-1].start()
 
 
 _CLOSING: list[threading.Thread] = []
-"""Librdkafka often takes a second to close a consumer. Nobody waits for that, but who needs the next one."""
+"""Threads that close consumers. librdkafka often needs a second for this; only the next `count_unread` waits for it."""
 
 
 def _close(consumer: Consumer) -> None:
-    with suppress(KafkaException):  # it has told what it was there for
+    with suppress(KafkaException):  # the count is complete, so an error does not matter
         consumer.close()
 
 
 def write_sentinels(bootstrap: str, places: Sequence[Place], timeout_s: float) -> None:
-    """Write one record into each partition, behind everything; raises `WaitTimeout`."""
+    """Write a sentinel at the end of each partition. Raises `WaitTimeout`."""
     producer = Producer(librdkafka.idempotent_producer(ProducerSettings(bootstrap)))
     failed: list[str] = []
 
-    def answered(error: KafkaError | None, _: object) -> None:
+    def on_delivery(error: KafkaError | None, _: object) -> None:
         if error is not None:
             failed.append(librdkafka.describe_error(error))
 
     for topic, partition in places:
         name = f"{SENTINEL_VALUE}:{topic}/{partition}"
         headers: Headers = [(VALUE_HEADER, name.encode())]
-        producer.produce(topic, b"", partition=partition, headers=headers, on_delivery=answered)
+        producer.produce(topic, b"", partition=partition, headers=headers, on_delivery=on_delivery)
     left = producer.flush(timeout_s)
     if left or failed:
         raise WaitTimeout(

@@ -1,6 +1,6 @@
-"""The feeder: writes the inputs of a run at a rate, idempotently.
+"""The feeder: writes the inputs of a run at a constant rate, idempotently.
 
-What stands in the input log at the end is the input, whatever the feeder was told.
+The inputs of a run are the records in the input log at its end, whether the feeder got an acknowledgement or not.
 """
 
 import time
@@ -29,26 +29,26 @@ FLUSH_TIMEOUT_S = 60.0
 
 @dataclass
 class FeedState:
-    """One feed under way."""
+    """Progress of one feed."""
 
     feed: Feed
-    rate: float  # inputs a second
+    rate: float  # inputs per second
     rng: Random
     sent: int = 0
 
 
 @dataclass
 class FeedBatch:
-    """The inputs of one tick: one operation, complete when each was answered."""
+    """The inputs of one tick. They are one operation, which completes when every record has a result."""
 
     op: int
     acks: list[Ack | None]
-    answered: int = 0
+    results: int = 0  # records with a result
     error: str | None = None
 
 
 class Feeder:
-    """Feeds its topics until it is told to stop."""
+    """Writes inputs to its topics until the run stops it."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class Feeder:
         control: Control,
     ) -> None:
         shares = sum(feed.share for feed in feeds)
-        self._lines = [
+        self._feeds = [
             FeedState(feed, rate * feed.share / shares, Random(f"{seed}/inputs" + (f"/{n}" if n else "")))
             for n, feed in enumerate(feeds)
         ]
@@ -70,52 +70,52 @@ class Feeder:
         self.acked = 0
 
     def run(self) -> None:
-        """Once told to go, send what is due, tick by tick, until told to stop; then wait for the answers."""
+        """Wait for go, then send the due inputs at every tick until the run says stop. Then wait for the results."""
         self._control.report(Report(ready=True))
         self._control.await_go()
         begun = time.monotonic()
         while not self._control.stopping:
-            for line in self._lines:
-                due = int((time.monotonic() - begun) * line.rate) - line.sent
-                if line.feed.count is not None:
-                    due = min(due, line.feed.count - line.sent)
+            for state in self._feeds:
+                due = int((time.monotonic() - begun) * state.rate) - state.sent
+                if state.feed.count is not None:
+                    due = min(due, state.feed.count - state.sent)
                 if due > 0:
-                    self._send(line, due)
+                    self._send(state, due)
             self._producer.poll(TICK_S)
             self._control.listen()
             self._control.report(Report(fed=self.acked))
         self._producer.flush(FLUSH_TIMEOUT_S)
         self._control.report(Report(fed=self.acked))
 
-    def _send(self, line: FeedState, count: int) -> None:
-        topic = line.feed.topic
-        inputs = [line.feed.make(line.rng, line.sent + i) for i in range(count)]
-        line.sent += count
-        sends = [[topic, None, _digest_of(fed)] for fed in inputs]
-        chunk = FeedBatch(self._journal.number(), [None] * count)
-        self._journal.write(Invoked("send", 0, chunk.op, sends=sends))
-        for n, fed in enumerate(inputs):
-            name = value_name(self._journal.name, chunk.op, n)
-            headers = input_headers(name, fed.timestamp_ms, fed.headers)
-            self._produce(topic, fed, headers, partial(self._answered, chunk, n))
+    def _send(self, state: FeedState, count: int) -> None:
+        topic = state.feed.topic
+        inputs = [state.feed.make(state.rng, state.sent + i) for i in range(count)]
+        state.sent += count
+        sends = [[topic, None, _digest_of(record)] for record in inputs]
+        batch = FeedBatch(self._journal.number(), [None] * count)
+        self._journal.write(Invoked("send", 0, batch.op, sends=sends))
+        for n, record in enumerate(inputs):
+            name = value_name(self._journal.name, batch.op, n)
+            headers = input_headers(name, record.timestamp_ms, record.headers)
+            self._produce(topic, record, headers, partial(self._on_delivery, batch, n))
 
     def _produce(
         self,
         topic: str,
-        fed: FeedRecord,
+        record: FeedRecord,
         headers: Headers,
-        answered: Callable[[KafkaError | None, Message], None],
+        on_delivery: Callable[[KafkaError | None, Message], None],
     ) -> None:
         deadline = time.monotonic() + FLUSH_TIMEOUT_S
         while True:
             try:
                 self._producer.produce(
                     topic,
-                    fed.value,
-                    fed.key,
+                    record.value,
+                    record.key,
                     headers=headers,
-                    on_delivery=answered,
-                    timestamp=fed.timestamp_ms or 0,
+                    on_delivery=on_delivery,
+                    timestamp=record.timestamp_ms or 0,
                 )
             except BufferError:
                 if time.monotonic() > deadline:
@@ -130,18 +130,18 @@ class Feeder:
             else:
                 return
 
-    def _answered(self, chunk: FeedBatch, n: int, error: KafkaError | None, message: Message) -> None:
-        chunk.answered += 1
+    def _on_delivery(self, batch: FeedBatch, n: int, error: KafkaError | None, message: Message) -> None:
+        batch.results += 1
         if error is None:
-            chunk.acks[n] = (cast(int, message.partition()), message.offset())
+            batch.acks[n] = (cast(int, message.partition()), message.offset())
             self.acked += 1
         else:
-            chunk.error = librdkafka.describe_error(error)
-        if chunk.answered == len(chunk.acks):
-            outcome = Outcome.INFO if chunk.error else Outcome.OK
-            self._journal.write(Completed(outcome, "send", 0, chunk.op, acks=chunk.acks, error=chunk.error))
+            batch.error = librdkafka.describe_error(error)
+        if batch.results == len(batch.acks):
+            outcome = Outcome.INFO if batch.error else Outcome.OK
+            self._journal.write(Completed(outcome, "send", 0, batch.op, acks=batch.acks, error=batch.error))
 
 
-def _digest_of(fed: FeedRecord) -> int:
-    """Of the record that it must become."""
-    return digest(fed.key, fed.value, input_headers("", fed.timestamp_ms, fed.headers), fed.timestamp_ms)
+def _digest_of(record: FeedRecord) -> int:
+    headers = input_headers("", record.timestamp_ms, record.headers)
+    return digest(record.key, record.value, headers, record.timestamp_ms)

@@ -1,7 +1,7 @@
-"""Final readers: at the end of a run they read every partition whole, and write what they read as columns.
+"""Final readers: after the run they read every partition to its end, and write the records as columns.
 
-They are no workers: nothing that they do takes effect. One that was killed leaves whole parts and its journal,
-and can be started again from the beginning.
+A final reader changes nothing on the cluster. If it is killed, it leaves complete parts and its journal, and can be
+started again from the beginning.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -39,29 +39,38 @@ from harness.roles.control import Control
 from harness.roles.start_offsets import first_offsets
 
 BATCH = 2_000
-NOTHING = ""
-"""What a record is about in which nothing can be found that joins it to an input."""
-FIRST_ASKED_S = 5.0
-"""Where that is not known in time, librdkafka asks by itself."""
-BEGINNINGS_TIMEOUT_S = 20.0
-"""For all partitions together: whoever told the reader to stop waits for its last words."""
+NO_CORRELATION_KEY = ""
+"""The correlation key of a record that has none, so that it cannot be joined to an input."""
+START_OFFSETS_TIMEOUT_S = 5.0
+"""Time for the first offsets at the start. If they are not known by then, librdkafka looks them up itself."""
+FIRST_OFFSETS_TIMEOUT_S = 20.0
+"""Time for the first offsets of all partitions at the end. The run waits for the reader meanwhile."""
 
 
 @dataclass(frozen=True)
 class ProgramTopics:
-    """What a reader is told of a pipeline that is not ours."""
+    """Topics of a custom pipeline."""
 
-    topics: frozenset[str] = frozenset()  # that its programs write
-    until: Mapping[TopicPartition, int] = field(default_factory=dict)  # where each partition ends
+    topics: frozenset[str] = frozenset()  # topics that its programs write
+    end_offsets: Mapping[TopicPartition, int] = field(
+        default_factory=dict
+    )  # where reading ends, without sentinels
 
 
 class FinalReader:
     """Reads every partition from its start to its sentinel, at one isolation level.
 
-    The read-uncommitted one says what every record holds, and what each input must lead to. `stated`: the topics
-    of whose records the expectation says anything. Of a pipeline that is not ours (`foreign`) the read-committed one
-    says what inputs must lead to, in their order: an expectation may depend on what came before. `partitions`: the
-    numbers of the run's partitions.
+    The read-uncommitted reader writes the content of every record. It also writes the expected outputs of each input of
+    a workload. For a custom pipeline the read-committed reader writes the expected outputs, because they may depend on
+    the order of the committed inputs.
+
+    Args:
+        places: the partitions to read.
+        partitions: the numbers of the run's partitions.
+        parts: where the columns are written.
+        expect: states the expected outputs.
+        stated: the topics whose records `expect` says anything about.
+        custom: the topics of a custom pipeline; None: the pipeline is a workload.
     """
 
     def __init__(
@@ -75,35 +84,36 @@ class FinalReader:
         control: Control,
         expect: Expectation,
         stated: Collection[str],
-        foreign: ProgramTopics | None = None,
+        custom: ProgramTopics | None = None,
     ) -> None:
         self._isolation = isolation
         self._journal = journal
         self._parts = parts
         self._control = control
         self._expect = expect
-        self._stated, self._foreign = frozenset(stated), foreign or ProgramTopics()
-        states = Isolation.READ_COMMITTED if foreign else Isolation.READ_UNCOMMITTED
-        self._states = isolation is states
+        self._stated, self._custom = frozenset(stated), custom or ProgramTopics()
+        stating_level = Isolation.READ_COMMITTED if custom else Isolation.READ_UNCOMMITTED
+        self._states_expected = isolation is stating_level
         settings = librdkafka.reader(bootstrap, journal.name, isolation)
-        self._consumer = Consumer(settings | {"enable.partition.eof": bool(self._foreign.until)})
-        # Where it begins is asked first: librdkafka puts off its own question by half a second.
-        known = first_offsets(self._consumer, places, FIRST_ASKED_S)
+        self._consumer = Consumer(settings | {"enable.partition.eof": bool(self._custom.end_offsets)})
+        # Look up the first offsets here, because librdkafka waits half a second before it does.
+        known = first_offsets(self._consumer, places, START_OFFSETS_TIMEOUT_S)
         self._consumer.assign(
             [KafkaTopicPartition(*place, known.get(place, OFFSET_BEGINNING)) for place in places]
         )
         self._partitions = partitions
-        self._named = {partition_key(topic, number): tp for tp, topic, number in partitions}
+        self._tp_by_key = {partition_key(topic, number): tp for tp, topic, number in partitions}
         self._tps = {place: partitions.planned(*place) for place in places}
         tps = self._tps.values()
         self._next, self._read = dict.fromkeys(tps, 0), dict.fromkeys(tps, 0)
         self._sentinels: dict[int, int | None] = dict.fromkeys(tps)
-        self._due = dict.fromkeys(tps, 0)  # rows of the table expected
-        self._until = {tp: self._foreign.until.get(place, 0) for place, tp in self._tps.items()}
+        self._expected_rows = dict.fromkeys(tps, 0)  # rows of the table `expected`
+        self._end_offsets = {tp: self._custom.end_offsets.get(place, 0) for place, tp in self._tps.items()}
 
     def run(self) -> None:
-        """Read until every sentinel was met, or until told to stop; then say from where on and how far. The consumer is
-        left to the end of the process, as that of an observer.
+        """Read until every sentinel was read or the run says stop. Then record first and last offsets.
+
+        The consumer is not closed, because that often takes a second and there is no group to leave.
         """
         self._control.report(Report(ready=True))
         self._read_all()
@@ -112,62 +122,63 @@ class FinalReader:
         self._control.report(Report(reached=sum(offset is not None for offset in self._sentinels.values())))
 
     def _read_all(self) -> None:
-        given = 0
+        record_count = 0
         while not self._control.stopping and None in self._sentinels.values():
             self._control.listen()
             call_ns = self._journal.now_ns()
-            batch = consume(self._consumer, BATCH, 0.1, on_end=self._came_to if self._foreign.until else None)
+            on_end = self._note_end if self._custom.end_offsets else None
+            batch = consume(self._consumer, BATCH, 0.1, on_end=on_end)
             if batch:
                 op = self._journal.number()
                 return_ns = self._journal.write(Polled(0, op, call_ns))
                 if self._isolation is Isolation.READ_COMMITTED:
-                    self._delivered(op, return_ns, batch)
+                    self._write_polls(op, return_ns, batch)
                 else:
-                    self._contents(batch)
-                given += len(batch)
-                self._control.report(Report(given=given))
+                    self._write_records(batch)
+                record_count += len(batch)
+                self._control.report(Report(given=record_count))
 
-    def _came_to(self, place: TopicPartition, offset: int) -> None:
-        """There is nothing more to read now: markers have offsets, too."""
+    def _note_end(self, place: TopicPartition, offset: int) -> None:
+        """Note the current end of a partition. It may be above the last record, because markers have offsets."""
         tp = self._tps[place]
         self._next[tp] = max(self._next[tp], offset)
-        if offset >= self._until[tp]:
-            self._sentinels[tp] = self._until[tp] - 1  # as if the last entry were one
+        if offset >= self._end_offsets[tp]:
+            self._sentinels[tp] = self._end_offsets[tp] - 1  # take the last log entry as the sentinel
 
     def _ends(self) -> dict[str, ReadEnd]:
-        """How far each partition was read, and where its log begins by now; without a leader it is left out."""
-        first_positions = first_offsets(self._consumer, list(self._tps), BEGINNINGS_TIMEOUT_S)
+        """Return where each log begins now, and how far it was read. A partition without a leader is left out."""
+        firsts = first_offsets(self._consumer, list(self._tps), FIRST_OFFSETS_TIMEOUT_S)
         return {
             partition_key(*place): ReadEnd(
-                first_positions[place],
+                firsts[place],
                 self._next[tp],
                 self._read[tp],
                 self._sentinels[tp],
-                self._due[tp] if self._states else None,
+                self._expected_rows[tp] if self._states_expected else None,
             )
             for place, tp in self._tps.items()
-            if place in first_positions
+            if place in firsts
         }
 
-    def _take(self, message: ClientRecord, sentinel: bool) -> tuple[int, int]:
-        """The place of a record, by the number of its partition; notes that the partition is read so far."""
+    def _count_record(self, message: ClientRecord, sentinel: bool) -> tuple[int, int]:
+        """Count a record, and return the number of its partition and its offset."""
         tp, offset = self._tps[message.topic(), message.partition()], message.offset()
-        if self._next[tp] <= offset:  # what is told of its end may come first
+        if self._next[tp] <= offset:  # `_note_end` may have noted a higher offset before
             self._next[tp] = offset + 1
         self._read[tp] += 1
         if sentinel:
             self._sentinels[tp] = offset
         return tp, offset
 
-    def _delivered(self, op: int, return_ns: int, batch: Sequence[ClientRecord]) -> None:
-        """What was given, in the order of delivery."""
+    def _write_polls(self, op: int, return_ns: int, batch: Sequence[ClientRecord]) -> None:
+        """Write rows of the table `polls`, in the order of delivery."""
         tps, offsets, values = [], [], []
         expected: list[tuple[object, ...]] = []
         for message in batch:
             value = self._value_of(message)
-            tp, offset = self._take(message, is_sentinel(value))
-            if self._states and message.topic() in self._stated:
-                self._expected(message, tp, offset, expected)
+            tp, offset = self._count_record(message, is_sentinel(value))
+            if self._states_expected and message.topic() in self._stated:
+                self._add_expected(message, tp, offset, expected)
             tps.append(tp)
             offsets.append(offset)
             values.append(value)
@@ -177,38 +188,38 @@ class FinalReader:
             self._parts.extend("expected", len(expected), *map(list, zip(*expected, strict=True)))
 
     def _value_of(self, message: ClientRecord) -> str | None:
-        """The name of the attempt to send it. What a program has forwarded of our headers means nothing."""
-        if message.topic() in self._foreign.topics:
+        """Return the attempt name of a record. It is None in topics of programs, which may forward our headers."""
+        if message.topic() in self._custom.topics:
             return None
         return header(message.headers(), VALUE_HEADER)
 
-    def _contents(self, batch: Sequence[ClientRecord]) -> None:
-        """What each record holds and says of itself, and what it must lead to if it is an input."""
+    def _write_records(self, batch: Sequence[ClientRecord]) -> None:
+        """Write rows of the table `records`, and of `expected` for inputs."""
         records: list[tuple[object, ...]] = []
         expected: list[tuple[object, ...]] = []
         for message in batch:
             headers, key = message.headers() or [], message.key()
             topic, timestamp_ms = message.topic(), message.timestamp()[1]
             value, output_name, sources = own_headers(headers)
-            if topic in self._foreign.topics:
+            if topic in self._custom.topics:
                 value = output_name = sources = None
             sentinel = is_sentinel(value)
-            tp, offset = self._take(message, sentinel)
+            tp, offset = self._count_record(message, sentinel)
             inputs = self._inputs(sources) if sources else ()
             state = correlation_key = content = None
-            if self._states and topic in self._stated and not sentinel:
-                state = self._expected(message, tp, offset, expected)
-            found = None
-            if topic in self._foreign.topics:
-                judged = as_input(message)
-                state, found = self._expect.state(judged), self._expect.correlation_key(judged)
-                if state is not None or found is not None:
+            if self._states_expected and topic in self._stated and not sentinel:
+                state = self._add_expected(message, tp, offset, expected)
+            correlation = None
+            if topic in self._custom.topics:
+                output = as_input(message)
+                state, correlation = self._expect.state(output), self._expect.correlation_key(output)
+                if state is not None or correlation is not None:
                     content = excerpt(key, message.value())
-            if found is not None:
-                correlation_key, crc = found.by or NOTHING, found.digest
+            if correlation is not None:
+                correlation_key, crc = correlation.by or NO_CORRELATION_KEY, correlation.digest
             else:
                 crc = digest(key, message.value(), headers, timestamp_ms)
-            named = (
+            columns = (
                 value,
                 output_name,
                 inputs,
@@ -220,32 +231,35 @@ class FinalReader:
                 correlation_key,
                 content,
             )
-            records.append((tp, offset, *named))
+            records.append((tp, offset, *columns))
         self._parts.extend("records", len(records), *map(list, zip(*records, strict=True)))
         if expected:
             self._parts.extend("expected", len(expected), *map(list, zip(*expected, strict=True)))
 
     def _inputs(self, sources: str) -> list[tuple[int, int]]:
-        """The inputs that a record names, as `tp` and offset. The plan may not name the partition: see `UNPLANNED`."""
-        one = parse_source(sources)  # nearly all name one, of a few partitions
-        if one is not None and one[0] in self._named:
-            return [(self._named[one[0]], one[1])]
+        """Return the inputs that a record names, as partition number and offset.
+
+        For a partition that is not in the plan, the number is `UNPLANNED`.
+        """
+        source = parse_source(sources)  # fast path: nearly all records name one input
+        if source is not None and source[0] in self._tp_by_key:
+            return [(self._tp_by_key[source[0]], source[1])]
         return [
             (self._partitions.planned(topic, partition), offset)
             for topic, partition, offset in parse_sources(sources)
         ]
 
-    def _expected(
+    def _add_expected(
         self, message: ClientRecord, tp: int, offset: int, rows: list[tuple[object, ...]]
     ) -> int | None:
-        """Write down what a record must lead to; returns the sum that it states, if any."""
+        """Add the expected outputs of a record to `rows`. Return the total that the record states, or None."""
         record, before = as_input(message), len(rows)
         rows += [due_row(due, tp, message.partition(), offset) for due in self._expect.due(record)]
         rows += [adds_row(add, tp, offset) for add in self._expect.adds(record)]
-        self._due[tp] += len(rows) - before
+        self._expected_rows[tp] += len(rows) - before
         return self._expect.state(record)
 
 
 def is_sentinel(value: str | None) -> bool:
-    """Whether a record of that name is the one that the run wrote last into its partition."""
+    """Return whether an attempt name is that of a sentinel."""
     return value is not None and value.startswith(SENTINEL_VALUE)

@@ -1,4 +1,4 @@
-"""Observers: readers that are not under test, while the run goes on. Final readers have a file of their own."""
+"""Observers: processes that read the outputs during the run. They are not under test."""
 
 import time
 from collections.abc import Sequence
@@ -18,53 +18,54 @@ from harness.roles.record_counts import RecordCounts
 
 BATCH = 2_000
 ENDS_TIMEOUT_S = 20.0
-"""How long an observer that was told to stop reads on to the ends."""
+"""How long an observer continues to the ends of its partitions after the run has said stop."""
 
 
 class Observer:
-    """Reads topics at read_committed while the run goes on."""
+    """Reads partitions at read_committed during the run."""
 
     def __init__(
         self, bootstrap: str, places: Sequence[tuple[str, int]], journal: Journal, control: Control
     ) -> None:
         self._journal = journal
         self._control = control
-        self._given = RecordCounts(places)
+        self._counts = RecordCounts(places)
         self._errors = 0
         self._places = set(places)
-        self._ends: dict[tuple[str, int], int] = {}  # where there was nothing more to read
+        self._ends: dict[
+            tuple[str, int], int
+        ] = {}  # by place: the last end of the partition that was reached
         settings = librdkafka.reader(bootstrap, journal.name, Isolation.READ_COMMITTED)
         self._consumer = Consumer(settings | {"enable.partition.eof": True})
         self._consumer.assign([TopicPartition(*place, OFFSET_BEGINNING) for place in places])
 
     def run(self) -> None:
-        """Read until told to stop, and then to the ends; then say, of every partition, what it was given.
+        """Read until the run says stop, then to the ends. Then record how many records came from each partition.
 
-        The consumer is left to the end of the process: it has no group to leave, and to close it often takes a second.
+        The consumer is not closed, because that often takes a second and there is no group to leave.
         """
         self._control.report(Report(ready=True))
         deadline: float | None = None
-        while self._goes_on(deadline):
+        while self._has_more(deadline):
             if self._control.stopping:
                 deadline = deadline or time.monotonic() + ENDS_TIMEOUT_S
             else:
                 self._control.listen()
             call_ns = self._journal.now_ns()
-            batch = consume(self._consumer, BATCH, 0.2, self._met, self._ends.__setitem__)
+            batch = consume(self._consumer, BATCH, 0.2, self._note_error, self._ends.__setitem__)
             if batch:
                 op = self._journal.number()
                 self._journal.write(Polled(0, op, call_ns, BatchOffsets.delivered_records(batch)))
-                self._given.add(batch)
-        self._journal.write(EndsRead(Isolation.READ_COMMITTED.value, self._given.ends, self._errors))
+                self._counts.add(batch)
+        self._journal.write(EndsRead(Isolation.READ_COMMITTED.value, self._counts.ends, self._errors))
 
-    def _goes_on(self, deadline: float | None) -> bool:
+    def _has_more(self, deadline: float | None) -> bool:
         if not self._control.stopping:
             return True
-        read = {place: self._given.ends[partition_key(*place)].next for place in self._places}
+        read = {place: self._counts.ends[partition_key(*place)].next for place in self._places}
         behind = [place for place in self._places if self._ends.get(place, -1) < read[place]]
         return bool(behind) and (deadline is None or time.monotonic() < deadline)
 
-    def _met(self, error: KafkaError) -> None:
-        """Note an error of the consumer, with how many there have been."""
+    def _note_error(self, error: KafkaError) -> None:
         self._errors += 1
         self._journal.write(ErrorNoted(error=librdkafka.describe_error(error), errors=self._errors))

@@ -1,4 +1,4 @@
-"""What a reader was given, by partition: how many records, and from which offset to which."""
+"""Count the records that a reader gets from each partition, with the first and the last offset."""
 
 from collections.abc import Sequence
 
@@ -8,13 +8,13 @@ from harness.record.naming import partition_key
 
 
 class RecordCounts:
-    """Counts the records of every partition that a reader was promised, also of those that gave none."""
+    """Counts records by partition. Partitions without records have a count of 0."""
 
     def __init__(self, places: Sequence[tuple[str, int]]) -> None:
         self.ends = {partition_key(*place): ReadEnd() for place in places}
 
     def add(self, batch: Sequence[ClientRecord]) -> None:
-        """Count the records of a batch."""
+        """Add the records of a batch."""
         for message in batch:
             end = self.ends[partition_key(message.topic(), message.partition())]
             if not end.read:

@@ -1,4 +1,4 @@
-"""Which client a process really runs, as the library itself says: it stands in the process's journal."""
+"""Find out which client version a process runs. The library itself says it, and the journal records it."""
 
 import sys
 from dataclasses import dataclass
@@ -8,39 +8,39 @@ from harness.environment.client_versions import PACKAGES
 
 @dataclass(frozen=True)
 class RunningClient:
-    """A client that was loaded."""
+    """The client library that a process has loaded."""
 
     name: str  # librdkafka, java
     version: str  # of its package: confluent-kafka, kafka-clients
-    library: str | None = None  # of librdkafka itself
+    library: str | None = None  # the version of librdkafka; None: Java
 
     def __str__(self) -> str:
         package = f"{PACKAGES[self.name]} {self.version}"
         return package if self.library is None else f"{package} (librdkafka {self.library})"
 
-    def require(self, asked: str | None) -> None:
-        """End the process, with a sentence as its last words, where it runs another version than was asked for.
+    def require(self, required: str | None) -> None:
+        """Exit the process with a message if it runs another version than the `required` one.
 
-        A run that went on would be evidence of a client that nobody asked for.
+        Otherwise the run would be evidence of a client that the user did not ask for. None permits every version.
         """
-        if asked is not None and asked != self.version:
+        if required is not None and required != self.version:
             sys.exit(
-                f"this process runs {self}, and --client {self.name}:{asked} was asked for: look for what puts another "
-                f"{PACKAGES[self.name]} first on Python's path ({_place()})"
+                f"this process runs {self}, but --client {self.name}:{required} was asked for: remove the other "
+                f"{PACKAGES[self.name]} from the front of Python's path ({_place()})"
             )
 
 
 def running_librdkafka() -> RunningClient:
-    """That of confluent-kafka, which this process has loaded."""
+    """Return the versions of the confluent-kafka that this process has loaded."""
     import confluent_kafka
 
-    version = confluent_kafka.version()  # a pair up to 2.11, then a text
+    version = confluent_kafka.version()  # a pair up to 2.11, a string from then on
     library, _ = confluent_kafka.libversion()
     return RunningClient("librdkafka", version if isinstance(version, str) else version[0], library)
 
 
 def running_java() -> RunningClient:
-    """That of kafka-clients, in the JVM of this process, which must have been started."""
+    """Return the version of kafka-clients in the JVM of this process. The JVM must have been started."""
     from harness.clients.jvm import java_class, text
 
     return RunningClient("java", text(java_class("org.apache.kafka.common.utils.AppInfoParser").getVersion()))

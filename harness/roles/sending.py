@@ -1,4 +1,4 @@
-"""Records on their way: handed to a client one by one, each acknowledged in its place."""
+"""Send the records of an operation through a client, and collect their acknowledgements."""
 
 import time
 from functools import partial
@@ -11,16 +11,16 @@ FLUSH_TIMEOUT_S = 60.0
 
 
 class DeliveryFailed(Exception):
-    """A record was not acknowledged."""
+    """A record was not acknowledged, or the queue of the client stayed full."""
 
 
 class RecordSender:
-    """The records of one operation, and their acknowledgements."""
+    """Sends the records of one operation. `acks` has the acknowledgement of the n-th record, or None."""
 
     def __init__(self, producer: ProducerClient, count: int, *, lenient: bool = False) -> None:
         self._producer = producer
-        self._lenient = lenient  # what the client itself refuses is left out
-        self._handed: list[int] = []  # what was given to the client so far
+        self._lenient = lenient  # skip a record that the client refuses, instead of raising its error
+        self._queued: list[int] = []  # numbers of the records that the client has got
         self.acks: list[Ack | None] = [None] * count
 
     def send(
@@ -34,13 +34,16 @@ class RecordSender:
         *,
         partition: int | None = None,
     ) -> None:
-        """Hand the n-th record to the client; waits while its queue is full."""
+        """Send the n-th record. Wait while the client's queue is full.
+
+        Raises `ClientError`, and `DeliveryFailed` if the queue stays full.
+        """
         deadline = time.monotonic() + FLUSH_TIMEOUT_S
-        self._handed.append(n)
+        self._queued.append(n)
         try:
-            told = partial(self._delivered, n)
+            on_delivery = partial(self._on_delivery, n)
             while not self._producer.send(
-                topic, key, value, headers, told, timestamp_ms, partition=partition
+                topic, key, value, headers, on_delivery, timestamp_ms, partition=partition
             ):
                 if time.monotonic() > deadline:
                     raise DeliveryFailed(f"the producer's queue stayed full for {FLUSH_TIMEOUT_S:g} s")
@@ -51,14 +54,14 @@ class RecordSender:
             self.acks[n] = REFUSED
 
     def flush(self) -> None:
-        """Wait for the acknowledgement of all that was handed over; raises DeliveryFailed."""
+        """Wait until all records are acknowledged. Raises `DeliveryFailed`."""
         left = self._producer.flush(FLUSH_TIMEOUT_S)
-        missing = [self.acks[n] for n in self._handed].count(None)
+        missing = [self.acks[n] for n in self._queued].count(None)
         if missing:
             raise DeliveryFailed(
-                f"{missing} of {len(self._handed)} records not acknowledged, {left} still queued"
+                f"{missing} of {len(self._queued)} records not acknowledged, {left} still queued"
             )
 
-    def _delivered(self, n: int, partition: int | None, offset: int | None, error: str | None) -> None:
+    def _on_delivery(self, n: int, partition: int | None, offset: int | None, error: str | None) -> None:
         if error is None and partition is not None:
             self.acks[n] = (partition, offset)

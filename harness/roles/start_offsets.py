@@ -1,4 +1,4 @@
-"""Where logs begin by now: what stood before is gone."""
+"""Find the first offsets that the logs of partitions still have."""
 
 import time
 from collections.abc import Sequence
@@ -9,36 +9,37 @@ from confluent_kafka import TopicPartition as KafkaTopicPartition
 from harness.model.pipeline import TopicPartition
 
 LEAST_S = 0.1
-"""For each partition that is asked for alone, however little time is left."""
+"""The shortest time-out of a request for a single partition."""
 
 
 def first_offsets(
     consumer: Consumer, places: Sequence[TopicPartition], timeout_s: float
 ) -> dict[TopicPartition, int]:
-    """The first offset of each partition; without those of which no leader has answered in time.
+    """Return the first offset of each partition. A partition whose leader does not answer in time is left out.
 
-    All are asked for together, which takes a hundredth of a second, where one by one they take a twentieth each. But
-    one partition without a leader leaves all without an answer: then each is asked for, in the half of the time that is
-    left.
+    One request for all partitions takes 10 ms, while a request for each takes 50 ms per partition. But if one partition
+    has no leader, the common request fails. Then each partition is requested alone, in the remaining half of the time.
     """
     deadline = time.monotonic() + timeout_s
     try:
-        return _asked(consumer, places, timeout_s / 2)
+        return _request_offsets(consumer, places, timeout_s / 2)
     except KafkaException:
-        found: dict[TopicPartition, int] = {}
+        offsets: dict[TopicPartition, int] = {}
         for left, place in zip(range(len(places), 0, -1), places, strict=True):
             try:
-                found |= _asked(consumer, [place], max(LEAST_S, (deadline - time.monotonic()) / left))
+                offsets |= _request_offsets(
+                    consumer, [place], max(LEAST_S, (deadline - time.monotonic()) / left)
+                )
             except KafkaException:
-                continue  # it is left out, and whoever needs it says that it is missing
-        return found
+                continue  # the caller reports a missing partition
+        return offsets
 
 
-def _asked(
+def _request_offsets(
     consumer: Consumer, places: Sequence[TopicPartition], timeout_s: float
 ) -> dict[TopicPartition, int]:
-    asked = [KafkaTopicPartition(*place, OFFSET_BEGINNING) for place in places]
-    answers = consumer.offsets_for_times(asked, timeout=timeout_s)
+    partitions = [KafkaTopicPartition(*place, OFFSET_BEGINNING) for place in places]
+    answers = consumer.offsets_for_times(partitions, timeout=timeout_s)
     return {
         (answer.topic, answer.partition): answer.offset
         for answer in answers

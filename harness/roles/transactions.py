@@ -1,7 +1,7 @@
-"""A transactional producer that records what it does, and knows what its errors prove.
+"""A transactional producer that records its operations in the journal, and derives outcomes from its errors.
 
-What matters of the protocol: commit may be asked for again after a retriable error
-and resumes; a fatal error ends the producer, and the next one's InitProducerId settles what was open.
+Two rules of the protocol matter here. A commit may be called again after a retriable error, and resumes. A fatal error
+ends the producer, and the InitProducerId of the next producer ends the open transaction.
 """
 
 import time
@@ -29,18 +29,16 @@ from harness.roles.control import Control
 from harness.roles.sending import DeliveryFailed, RecordSender
 
 STEP_TIMEOUT_S = 10.0
-COMMIT_PATIENCE_S = 40.0
-"""How long a commit is asked for again before its outcome is called unknown."""
+COMMIT_TIMEOUT_S = 40.0
+"""How long a commit is retried. After that, its outcome is not known."""
 
 
 @dataclass(frozen=True)
 class ErrorHandling:
-    """How a producer's owner takes what goes wrong; the default is right."""
+    """How a worker handles errors of a transaction. The defaults are correct; defects change them."""
 
-    skips_refused_records: bool = (
-        False  # a record that the client itself refuses is left out, and the rest is committed
-    )
-    commit_timeout_s: float = COMMIT_PATIENCE_S
+    skips_refused_records: bool = False  # if the client refuses a record, commit the transaction without it
+    commit_timeout_s: float = COMMIT_TIMEOUT_S
 
 
 DEFAULT_HANDLING = ErrorHandling()
@@ -48,15 +46,15 @@ DEFAULT_HANDLING = ErrorHandling()
 
 @dataclass
 class TransactionErrors:
-    """What went wrong in a transaction."""
+    """Errors of a transaction."""
 
     error: str | None = None
-    surprise: bool = False  # of a kind that nobody foresaw
+    is_unexpected: bool = False  # the error is not from the client library
     abort_error: str | None = None
 
 
 class Transaction(RecordSender):
-    """One transaction: its acknowledgements, and how it ended."""
+    """One transaction, with its acknowledgements and its outcome."""
 
     def __init__(
         self,
@@ -68,54 +66,52 @@ class Transaction(RecordSender):
         handling: ErrorHandling = DEFAULT_HANDLING,
     ) -> None:
         super().__init__(producer, count, lenient=handling.skips_refused_records)
-        self._patience_s = handling.commit_timeout_s
+        self._commit_timeout_s = handling.commit_timeout_s
         self._transactional = producer
         self._calls = calls
         self.op = op
         self._journal = journal
         self.commit_invoked = False
-        self.told = False  # the acknowledgements stand in the journal
+        self.acks_recorded = False  # the journal has the acknowledgements
         self.outcome = Outcome.INFO
         self.fenced = False
 
     def begin(self) -> None:
-        """Begin it at the client; whatever is sent before is not part of it."""
         self._transactional.begin()
 
     def send_offsets(self, offsets: Sequence[StartPosition], membership: Any) -> None:
-        """Add the input positions to the transaction."""
         call = partial(self._transactional.send_offsets, offsets, membership, STEP_TIMEOUT_S)
-        self._retried("send_offsets_to_transaction", call)
+        self._retry("send_offsets_to_transaction", call)
 
     def abort(self) -> None:
-        """End it without effect, on purpose."""
-        self._tell("abort")
+        """Abort the transaction because the workload wants it, and not after an error."""
+        self._record_end("abort")
         self.outcome = Outcome.FAIL
-        self._retried("abort_transaction", partial(self._transactional.abort, STEP_TIMEOUT_S))
+        self._retry("abort_transaction", partial(self._transactional.abort, STEP_TIMEOUT_S))
 
-    def commit(self, reach: Callable[[], None], struck: bool) -> None:
-        """Commit; if a fault is armed on the very commit, be at that step while it is under way."""
-        self._tell("commit")
+    def commit(self, pause: Callable[[], None], is_armed: bool) -> None:
+        """Commit. If a fault is armed on the commit step, call `pause` while the commit is in progress."""
+        self._record_end("commit")
         self.commit_invoked = True
-        call = partial(self._transactional.commit, min(STEP_TIMEOUT_S, self._patience_s))
-        named = partial(self._calls.during, "commit_transaction", self.op, call)
-        commit = partial(retry, named, self._journal, self.op, self._patience_s)
-        if struck:
-            _beside(commit, reach)
+        call = partial(self._transactional.commit, min(STEP_TIMEOUT_S, self._commit_timeout_s))
+        watched = partial(self._calls.during, "commit_transaction", self.op, call)
+        commit = partial(retry, watched, self._journal, self.op, self._commit_timeout_s)
+        if is_armed:
+            _run_alongside(commit, pause)
         else:
             commit()
         self.outcome = Outcome.OK
 
-    def _retried(self, name: str, act: Callable[[], None]) -> None:
-        retry(partial(self._calls.during, name, self.op, act), self._journal, self.op)
+    def _retry(self, name: str, call: Callable[[], None]) -> None:
+        retry(partial(self._calls.during, name, self.op, call), self._journal, self.op)
 
-    def _tell(self, end: Literal["commit", "abort"]) -> None:
+    def _record_end(self, end: Literal["commit", "abort"]) -> None:
         self._journal.write(EndInvoked(end, self.op, self.acks))
-        self.told = True
+        self.acks_recorded = True
 
 
 class TransactionalProducer:
-    """A producer of transactions, made anew after every fatal error."""
+    """Runs transactions on a producer, which it replaces by a new one after every fatal error."""
 
     def __init__(
         self,
@@ -137,14 +133,15 @@ class TransactionalProducer:
 
     @property
     def usable(self) -> bool:
-        """Whether there is a producer that has not met a fatal error."""
+        """Return whether there is a producer without a fatal error."""
         return self._producer is not None
 
     def open(self, process: int) -> None:
-        """Initialise the transactional id: fences whoever held it, and ends what it left open.
+        """Create a producer and initialise its transactional id, unless there is a usable one.
 
-        Asks again until it succeeds, or the run says stop, or another has taken the place of this worker: whoever was
-        replaced would fence its own replacement.
+        This fences the previous producer of the id and ends its transaction. It is retried until it succeeds, or the
+        run says stop or has replaced this worker. A replaced worker must not retry, because it would fence its own
+        replacement.
         """
         while self._producer is None and not (self._control.stopping or self._control.replaced):
             self._control.listen()
@@ -155,7 +152,7 @@ class TransactionalProducer:
                 call = partial(producer.init, STEP_TIMEOUT_S)
                 retry(partial(self._calls.during, "init_transactions", op, call), self._journal, op)
             except ClientError as error:
-                producer.discard()  # else its request could still be answered, and fence the next one
+                producer.discard()  # otherwise its request could still take effect, and fence the next producer
                 self._journal.write(Completed(Outcome.INFO, "init", process, op, error=str(error)))
                 self._control.listen(RETRY_S)
             else:
@@ -163,12 +160,15 @@ class TransactionalProducer:
                 self._producer = producer
 
     def close(self) -> None:
-        """Have no more to do with the id: whoever takes it next settles what is open."""
+        """Discard the producer without ending its transaction. The next producer of the id ends it."""
         self._discard()
 
     @contextmanager
     def transaction(self, op: int, process: int, count: int) -> Iterator[Transaction]:
-        """A transaction, which the caller begins; its completion is written however it ends, and no cause is unsaid."""
+        """Open a transaction; the caller calls `begin`. On every exit, record the completion with its errors.
+
+        An exception from the `with` block is recorded and not raised.
+        """
         if self._producer is None:
             raise AssertionError("transaction before open")
         txn = Transaction(self._producer, op, self._journal, count, self._calls, self._handling)
@@ -176,18 +176,18 @@ class TransactionalProducer:
         try:
             yield txn
         except ClientError as error:
-            self._failed(txn, error, errors)
+            self._handle(error, txn, errors)
         except DeliveryFailed as error:
             txn.outcome = Outcome.FAIL
             errors.error = str(error)
             self._abort(txn, errors)
-        except Exception as error:  # noqa: BLE001 - the one broad except: it failed as nobody foresaw
-            known = self._client.classify(error)
-            if known is not None:
-                self._failed(txn, known, errors)
+        except Exception as error:  # noqa: BLE001 - any error of the transaction must be recorded
+            client_error = self._client.classify(error)
+            if client_error is not None:
+                self._handle(client_error, txn, errors)
             else:
                 txn.outcome = outcome_of_error(txn.commit_invoked)
-                errors.error, errors.surprise = repr(error), True
+                errors.error, errors.is_unexpected = repr(error), True
                 self._discard()
         self._journal.write(
             Completed(
@@ -195,26 +195,26 @@ class TransactionalProducer:
                 "txn",
                 process,
                 op,
-                acks=None if txn.told else txn.acks,
+                acks=None if txn.acks_recorded else txn.acks,
                 error=errors.error,
                 fenced=txn.fenced,
-                surprise=errors.surprise,
+                surprise=errors.is_unexpected,
                 abort_error=errors.abort_error,
             )
         )
 
-    def _failed(self, txn: Transaction, error: ClientError, errors: TransactionErrors) -> None:
-        """What an error proves, and what it takes to go on."""
+    def _handle(self, error: ClientError, txn: Transaction, errors: TransactionErrors) -> None:
+        """Set the outcome that the error proves, and abort the transaction or discard the producer."""
         txn.outcome = outcome_of_error(txn.commit_invoked)
         txn.fenced = error.meaning is ErrorMeaning.FENCED
         errors.error = str(error)
         if error.meaning is ErrorMeaning.ABORTABLE:
             self._abort(txn, errors)
-        else:  # fatal, fenced, or no answer within the patience: a new producer settles it
+        else:  # fatal, fenced, or no response in time: the next producer ends the transaction
             self._discard()
 
     def _abort(self, txn: Transaction, errors: TransactionErrors) -> None:
-        """Put the producer back to where it can begin again, or give it up."""
+        """Abort the transaction, so that the producer can begin another. If this fails, discard the producer."""
         if self._producer is None:
             return
         try:
@@ -226,18 +226,20 @@ class TransactionalProducer:
             self._discard()
 
     def _discard(self) -> None:
-        """Give the producer up with all that it still holds."""
         if self._producer is not None:
             self._producer.discard()
         self._producer = None
 
 
-def retry(act: Callable[[], None], journal: Journal, op: int, patience_s: float = COMMIT_PATIENCE_S) -> None:
-    """Ask again after a retriable error, for as long as the patience lasts; each is noted."""
-    deadline = time.monotonic() + patience_s
+def retry(call: Callable[[], None], journal: Journal, op: int, timeout_s: float = COMMIT_TIMEOUT_S) -> None:
+    """Repeat a call after retriable errors until `timeout_s` has passed. Each error is noted in the journal.
+
+    Raises the last `ClientError`.
+    """
+    deadline = time.monotonic() + timeout_s
     while True:
         try:
-            return act()
+            return call()
         except ClientError as error:
             if error.meaning is not ErrorMeaning.RETRIABLE or time.monotonic() > deadline:
                 raise
@@ -245,18 +247,18 @@ def retry(act: Callable[[], None], journal: Journal, op: int, patience_s: float 
 
 
 def outcome_of_error(commit_invoked: bool) -> Outcome:
-    """What an error proves of the transaction in which it came.
+    """Return the outcome of a transaction in which an error occurred.
 
-    Before the commit was invoked, EndTxn(commit) cannot have been sent: it failed. After, every
-    error is `info`, fencing included: a retry of a commit that had succeeded is answered
-    INVALID_PRODUCER_EPOCH once a successor has begun.
+    Before the commit was invoked, EndTxn(commit) cannot have been sent, so the outcome is `fail`. After that it is
+    `info` for every error. This includes fencing: if a commit has succeeded and is retried, the response is
+    INVALID_PRODUCER_EPOCH after a successor has begun.
     """
     return Outcome.INFO if commit_invoked else Outcome.FAIL
 
 
-def _beside(act: Callable[[], None], reach: Callable[[], None]) -> None:
-    """Run `act` in a thread while this one is at the step; raise whatever it raised."""
+def _run_alongside(commit: Callable[[], None], pause: Callable[[], None]) -> None:
+    """Run `commit` in a thread while `pause` runs in this one. Raise what `commit` raises."""
     with ThreadPoolExecutor(1, thread_name_prefix="commit") as pool:
-        committing = pool.submit(act)
-        reach()
-        committing.result()
+        result = pool.submit(commit)
+        pause()
+        result.result()

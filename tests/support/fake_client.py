@@ -203,7 +203,7 @@ class FakeProducer:
         key: bytes | None,
         value: bytes | None,
         headers: Headers,
-        told: OnDelivery,
+        on_delivery: OnDelivery,
         timestamp_ms: int | None = None,
         *,
         partition: int | None = None,
@@ -212,10 +212,10 @@ class FakeProducer:
         self.client.records.append((headers, timestamp_ms))
         if partition is not None and not self.client.unanswered:
             log = self.client.kept.setdefault((topic, partition), [])
-            told(partition, len(log), None)
+            on_delivery(partition, len(log), None)
             log.append(FakeRecord((topic, partition), len(log), value, key, tuple(headers)))
         elif not self.client.unanswered:
-            told(0, self.sent, None)
+            on_delivery(0, self.sent, None)
         self.sent += 1
         return True
 

@@ -133,7 +133,7 @@ class TransactionSender:
                 txn.send_offsets(
                     first_offsets(output_batch, operation_name(context.journal.name, op)), self._membership()
                 )
-            txn.commit(lambda: None, struck=False)
+            txn.commit(lambda: None, is_armed=False)
         if txn.outcome is Outcome.INFO:
             context.process += PROCESS_STRIDE
         context.fenced += txn.fenced

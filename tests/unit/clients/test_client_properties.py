@@ -138,7 +138,7 @@ def test_every_client_of_the_process_connects_so(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("told", "words"),
     [
-        ({"linger_ms": "5"}, "says linger.ms: a client-config file says how to connect"),
+        ({"linger_ms": "5"}, "has linger.ms, but a client-config file only says how to connect"),
         ({"security_protocol": "TLS"}, "security.protocol must be one of PLAINTEXT"),
         (
             {"security_protocol": "SASL_SSL", "sasl_mechanism": "GSSAPI"},
@@ -156,10 +156,10 @@ def test_every_client_of_the_process_connects_so(tmp_path: Path) -> None:
             },
             "sasl.jaas.config must be: .*PlainLogin",
         ),
-        ({"ssl_truststore_location": "ca.jks"}, "ssl.truststore.type must be PEM"),
+        ({"ssl_truststore_location": "ca.jks"}, "ssl.truststore.type is JKS, but it must be PEM"),
         (
             {"ssl_truststore_location": "gone", "ssl_truststore_type": "PEM"},
-            "gone, and there is no such file",
+            "gone, but there is no such file",
         ),
     ],
 )
@@ -177,7 +177,7 @@ def test_the_lines_of_a_key_that_lack_their_backslash_are_not_shown(tmp_path: Pa
         "ssl.keystore.key=-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0\nVTUt9Us8cKj\nlinger.ms=5\n"
     )
     with pytest.raises(
-        UsageError, match=r"says linger\.ms, ssl\.keystore\.key, lines that are no property: a"
+        UsageError, match=r"has linger\.ms, ssl\.keystore\.key, lines that are no property, but a"
     ) as told:
         ClientProperties.load(path)
     assert "MIIE" not in str(told.value) and "VTUt" not in str(told.value)

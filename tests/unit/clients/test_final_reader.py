@@ -100,7 +100,7 @@ class Cluster:
         return []
 
     def offsets_for_times(self, places: Sequence[TopicPartition], timeout: float) -> list[TopicPartition]:
-        assert 0 < timeout <= final_reader.BEGINNINGS_TIMEOUT_S
+        assert 0 < timeout <= final_reader.FIRST_OFFSETS_TIMEOUT_S
         assert {place.offset for place in places} == {OFFSET_BEGINNING}
         if "y" in {place.topic for place in places}:
             raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
@@ -162,7 +162,7 @@ def read(
             foreign,
         )
         FinalReader(*told).run()
-    assert cluster.tells_ends is bool(foreign and foreign.until)
+    assert cluster.tells_ends is bool(foreign and foreign.end_offsets)
     tables = Tabulator(1, (StageSpec("s", ("x",), "g"),), PartitionIds(PLANNED))
     tables.write([path], tmp_path / "history")
     rows = {file.stem: pq.read_table(file).to_pylist() for file in (tmp_path / "history").iterdir()}
