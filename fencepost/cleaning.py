@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from fencepost.command_line import command_line
-from harness.cluster.connecting import reached, servers_of
-from harness.cluster.left_behind import IdleTime, Leftovers, RemovalReport, found, remove
+from harness.cluster.connecting import bootstrap_servers, reach_brokers
+from harness.cluster.left_behind import IdleTime, Leftovers, RemovalReport, find_leftovers, remove_leftovers
 from harness.common.errors import EnvironmentFailure, ExitStatus, UsageError
 from harness.containers.leftovers import remove_abandoned
 from harness.environment.cache import cache_folder
@@ -51,8 +51,8 @@ def clean_cluster(options: Options, asked: CleanRequest, say: Say) -> tuple[Told
 
     Raises `FencepostError` for a tag that is not there, and where the cluster does not answer.
     """
-    brokers = reached(servers_of(options.bootstrap, options.client_config))
-    lefts = found(brokers, options.prefix, asked.tags or None)
+    brokers = reach_brokers(bootstrap_servers(options.bootstrap, options.client_config))
+    lefts = find_leftovers(brokers, options.prefix, asked.tags or None)
     if missing := sorted(set(asked.tags) - {left.tag for left in lefts}):
         raise UsageError(
             f"nothing on the cluster has the tag {missing[0]}: leave out the tag, and see which there are"
@@ -63,8 +63,8 @@ def clean_cluster(options: Options, asked: CleanRequest, say: Say) -> tuple[Told
     failed = idle = False
     for left in _once_more(brokers, options.prefix, lefts) if asked.delete else lefts:
         now_ms = time.time() * 1000
-        kept = left.kept_because(now_ms, asked.idle, named=left.tag in asked.tags)
-        removed = remove(brokers, left) if asked.delete and kept is None else None
+        kept = left.reason_to_keep(now_ms, asked.idle, named=left.tag in asked.tags)
+        removed = remove_leftovers(brokers, left) if asked.delete and kept is None else None
         say(f"{left.tag}  {_there(left, now_ms)}; {kept or _removed(left, removed)}")
         for failure in removed.failures if removed else ():
             say(f"  {failure}")
@@ -79,7 +79,7 @@ def clean_cluster(options: Options, asked: CleanRequest, say: Say) -> tuple[Told
 def _once_more(brokers: Mapping[int, Target], prefix: str, lefts: Sequence[Leftovers]) -> Iterator[Leftovers]:
     """Each as it is now: somebody may have begun to use it while others were deleted, or its run has removed it."""
     for left in lefts:
-        yield from found(brokers, prefix, [left.tag])
+        yield from find_leftovers(brokers, prefix, [left.tag])
 
 
 def _there(left: Leftovers, now_ms: float) -> str:

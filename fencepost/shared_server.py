@@ -26,7 +26,7 @@ from fencepost.sharing.cluster import SharedCluster
 from fencepost.sharing.spark import SparkParts, SparkRequest, result_as_json
 from harness.cluster import ClusterSpec
 from harness.cluster.kinds.kind import ClusterParts
-from harness.cluster.kinds.registry import CLUSTERS, require_given
+from harness.cluster.kinds.registry import CLUSTERS, check_brokers_option
 from harness.common.errors import EnvironmentFailure, FencepostError, UsageError
 from harness.environment.cache import cache_folder
 from harness.environment.doctor import DISK_MB, memory_mb
@@ -175,7 +175,7 @@ def cluster_options(words: Sequence[str]) -> Options:
         values = parse_set(assignment)
         options = options.updated(values)
         given += values
-    require_given(options.cluster, given)
+    check_brokers_option(options.cluster, given)
     options = options.validated(registry.known_names())
     default = Options()
     for key, field in FIELDS.items():

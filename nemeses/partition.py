@@ -12,7 +12,7 @@ from random import Random
 from harness.cluster import Ability
 from harness.common.errors import FaultFailed
 from harness.network import Cut
-from harness.network.links import around, between, client_link
+from harness.network.links import client_link, links_around, links_between
 from harness.runner.nemesis import (
     DrawnFault,
     FaultContext,
@@ -61,10 +61,10 @@ def _links(context: FaultContext, target: Target) -> tuple[Sequence[str], str, s
     one, _, other = target.name.rpartition("-")
     if target.role == "isolate":
         brokers = [broker.id for broker in context.cluster.brokers]
-        links = [link for link in around(int(target.name), brokers) if link in there]
+        links = [link for link in links_around(int(target.name), brokers) if link in there]
         return links, f"broker {target.name}", "its peers"
     if target.role == "pair":
-        links = [link for link in between(int(one), int(other)) if link in there]
+        links = [link for link in links_between(int(one), int(other)) if link in there]
         return links, f"broker {one}", f"broker {other}"
     if target.role == "client":
         member = worker_at(context.processes, one)

@@ -13,7 +13,7 @@ from random import Random
 
 from harness.common.errors import StartFailed, WaitTimeout, in_words
 from harness.network import LinkMeter
-from harness.network.links import dialed_by
+from harness.network.links import client_links_by_broker
 from harness.runner.member import RunProcess
 from harness.runner.nemesis import (
     DrawnFault,
@@ -115,7 +115,7 @@ class _PausedInstance:
     def of(cls, context: FaultContext, member: RunProcess) -> "_PausedInstance":
         """Look at it now."""
         network = context.cluster.network
-        links = dialed_by(member.endpoint, network.links).values()
+        links = client_links_by_broker(member.endpoint, network.links).values()
         there = context.cluster.members(member.group or "")
         return cls(
             member,
@@ -137,7 +137,7 @@ class _PausedInstance:
         return f"{member.journal} came back and ended: {member.last_words()}"
 
     def _did(self, context: FaultContext) -> str:
-        carried = self.meter.carried() if self.meter else None
+        carried = self.meter.traffic() if self.meter else None
         if carried is not None:
             if sent := sum(one.requests for one in carried.values()):
                 return f"sent {sent} bytes of requests"

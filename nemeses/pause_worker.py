@@ -111,7 +111,7 @@ def _held(context: FaultContext, member: RunProcess, claims: Claims) -> Claims:
     """Of what the worker has in hand that past which its group has not gone: only there can others be seen to go on."""
     if member.group is None:
         return claims
-    committed = context.cluster.committed(member.group)
+    committed = context.cluster.committed_offsets(member.group)
     return {key: claim for key, claim in claims.items() if committed.get(split_partition(key), -1) < claim[1]}
 
 
@@ -119,7 +119,7 @@ def _await_taken(context: FaultContext, group: str, member: RunProcess, claims: 
     """Wait until the group has committed past what the zombie holds; empty: it never did."""
 
     def taken() -> str | None:
-        committed = context.cluster.committed(group)
+        committed = context.cluster.committed_offsets(group)
         for key, (_, following) in claims.items():
             if committed.get(split_partition(key), -1) >= following:
                 return f"others had committed {key} up to {committed[split_partition(key)]}"

@@ -24,7 +24,7 @@ from fencepost.bench.told import as_json
 from fencepost.runs.preparing import prepare_cluster
 from fencepost.runs.programs import jvm_spec
 from harness.cluster import ClusterSpec
-from harness.cluster.config import SETTINGS, replication
+from harness.cluster.config import BROKER_SETTINGS, replication_settings
 from harness.cluster.kinds.kind import ClusterParts
 from harness.cluster.kinds.registry import CLUSTERS
 from harness.common.secrets import redact_text
@@ -185,7 +185,7 @@ def _about(
     from confluent_kafka import libversion
 
     redacted = options.redacted()
-    house = {**SETTINGS, **replication(options.brokers)}
+    house = {**BROKER_SETTINGS, **replication_settings(options.brokers)}
     return {
         "started": started.isoformat(timespec="seconds"),
         "seed": options.seed,
@@ -207,7 +207,7 @@ def _about(
         "cluster": {
             "brokers": options.brokers,
             "heap_mb": options.heap_mb,
-            "replication": int(replication(options.brokers)["default.replication.factor"]),
+            "replication": int(replication_settings(options.brokers)["default.replication.factor"]),
             "input_partitions": PARTITIONS,
             "record_bytes": VALUE_BYTES,
             "latency_share": LATENCY_SHARE,

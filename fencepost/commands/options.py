@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from fencepost import registry
-from harness.cluster.kinds.registry import require_given
+from harness.cluster.kinds.registry import check_brokers_option
 from harness.common.errors import UsageError
 from harness.settings.options import FIELDS, Options, parse, parse_set
 from harness.settings.run_file import StoredPlan
@@ -64,7 +64,9 @@ def options_from(given: Mapping[str, Any], sets: Sequence[str], config: str | No
     for values in [*from_sets, *flags]:
         options = options.updated(values)
     written = () if plan.run else _changed(options)  # what a run stored, nobody wrote
-    require_given(options.cluster, {*written, *(key for values in [*from_sets, *flags] for key in values)})
+    check_brokers_option(
+        options.cluster, {*written, *(key for values in [*from_sets, *flags] for key in values)}
+    )
     return options
 
 

@@ -24,7 +24,7 @@ from fencepost.runs.preparing import end_leftovers, planned_mb, prepare_cluster
 from fencepost.runs.run_spark import RunSpark
 from harness.cluster import ClusterSpec
 from harness.cluster.kinds.kind import ClusterParts
-from harness.cluster.kinds.registry import CLUSTERS, kafka_of, sized
+from harness.cluster.kinds.registry import CLUSTERS, kafka_version_of, with_broker_count
 from harness.common.errors import FencepostError
 from harness.common.secrets import redact_text
 from harness.databases.backlog import DatabaseBacklog
@@ -51,7 +51,7 @@ from harness.runner.tabulate import Ends, rows_of, tabulate, unexpected_errors
 from harness.settings.client_choice import ClientChoice
 from harness.settings.options import Options
 from harness.settings.run_file import StoredPlan
-from harness.witness import FETCHED
+from harness.witness import FETCHED_FOLDER
 from workloads.custom.pipeline import CustomPipeline
 from workloads.model.workload import Workload
 
@@ -73,7 +73,7 @@ def run(
         schedule: the faults and the churn of a stored run; None: the seed draws them.
     """
     workload = registry.pipeline_of(options)
-    options = sized(options)
+    options = with_broker_count(options)
     require_ready(workload)
     drawn = draw_schedule(options, workload) if schedule is None else schedule
     _tell_plan(options, drawn, progress)
@@ -101,7 +101,7 @@ def run_without_verdict(options: Options, progress: Progress, *, command: str) -
     Raises KeyboardInterrupt where the run was asked to end early: it would be one of another length.
     """
     workload = registry.pipeline_of(options)
-    options = sized(options)
+    options = with_broker_count(options)
     require_ready(workload)
     drawn = draw_schedule(options, workload)
     _tell_plan(options, drawn, progress)
@@ -189,7 +189,7 @@ def perform_run(
         with run_log.phase("cluster"):
             parts = ClusterParts(_cluster_of(options, test, tag), folder, prepared, supervisor, ports.take)
             cluster = up.enter_context(CLUSTERS[options.cluster].open(parts))
-            run_log.features = cluster.finalized()
+            run_log.features = cluster.finalized_features()
         store.point_latest(root, folder)  # not before: a run that was ended early has no evidence to look at
         try:
             ends = (
@@ -297,10 +297,10 @@ def _tabulate(folder: Path, plan: StoredPlan, run_log: RunLog, quiet: FinalState
 
 def _drop_segments(folder: Path) -> None:
     """The segment files stand in `log/` now; the brokers' own logs stay."""
-    for room in ("brokers", FETCHED):
+    for room in ("brokers", FETCHED_FOLDER):
         for data in (folder / room).glob("*/data"):
             shutil.rmtree(data)
-    shutil.rmtree(folder / FETCHED, ignore_errors=True)
+    shutil.rmtree(folder / FETCHED_FOLDER, ignore_errors=True)
 
 
 def _versions(options: Options, prepared: "PreparedEnvironment") -> dict[str, str]:
@@ -309,7 +309,7 @@ def _versions(options: Options, prepared: "PreparedEnvironment") -> dict[str, st
     database = prepared.postgres
     return {
         "fencepost": version("fencepost"),
-        "kafka": kafka_of(options),
+        "kafka": kafka_version_of(options),
         "java": f"{prepared.java.version} ({prepared.java.origin})",
         "librdkafka": libversion()[0],
         "confluent-kafka": version("confluent-kafka"),

@@ -13,8 +13,8 @@ from fencepost.runs.programs import programs_of
 from fencepost.runs.shapes import apply_options, draw_churn, txn_timeout_ms
 from harness.clients.interface import SESSION_TIMEOUT_MS
 from harness.cluster import Ability
-from harness.cluster.config import ports_of
-from harness.cluster.kinds.registry import CLUSTERS, can
+from harness.cluster.config import count_ports
+from harness.cluster.kinds.registry import CLUSTERS, abilities_of
 from harness.common.errors import UsageError
 from harness.databases.registry import DATABASES
 from harness.environment.ports import SIZE
@@ -124,9 +124,11 @@ def draw_schedule(options: Options, workload: AnyPipeline) -> Schedule:
         transactional_ids={stage.name: tuple(stage.transactional_ids.values()) for stage in facts.stages},
         writes={stage.name: stage.writes for stage in facts.stages},
         endpoints=tuple(f"w{n}" for n in range(sum(map(len, workers.values())))),
-        can=can(options),
+        can=abilities_of(options),
         unnamed=tuple(
-            stage.name for stage in facts.stages if stage.unnamed and Ability.REQUESTS in can(options)
+            stage.name
+            for stage in facts.stages
+            if stage.unnamed and Ability.REQUESTS in abilities_of(options)
         ),
         stage=defect.stage_of(workload) if defect and isinstance(workload, Workload) and not named else None,
         step=defect.step.value if defect and defect.step and not named else None,
@@ -184,7 +186,7 @@ def plan_run(
 
 def require_ports(options: Options, endpoints: int) -> None:
     """Raise `UsageError` for more brokers and client endpoints than one block of ports has room for."""
-    needed = ports_of(options.brokers, endpoints)
+    needed = count_ports(options.brokers, endpoints)
     if needed > SIZE:
         raise UsageError(
             f"{options.brokers} brokers and {endpoints} client endpoints take {needed} ports, and a run has {SIZE}: "
@@ -223,7 +225,7 @@ def stored_plan(
 
 def witness_of(options: Options) -> str:
     """How the brokers' logs are read: as asked, or every replica's where that can be."""
-    segments = Ability.SEGMENTS in CLUSTERS[options.cluster].can
+    segments = Ability.SEGMENTS in CLUSTERS[options.cluster].abilities
     if options.witness == SEGMENTS and not segments:
         raise UsageError(
             f"the segment files of a cluster of kind {options.cluster} cannot be read: leave out witness=segments"

@@ -82,10 +82,10 @@ def image_choice(options: Options, say: Callable[[str], None]) -> str:
 
 def end_leftovers(cache: Path, say: Callable[[str], None]) -> None:
     """End what earlier runs have left, and say so."""
-    from harness.containers.leftovers import sweep
+    from harness.containers.leftovers import try_remove_abandoned
     from harness.processes.guardian import sweep_leftovers
 
-    for left in [*sweep_leftovers(), *sweep(cache)]:
+    for left in [*sweep_leftovers(), *try_remove_abandoned(cache)]:
         say(f"ended what an earlier run had left: {left}")
 
 

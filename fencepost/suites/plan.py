@@ -21,7 +21,7 @@ from fencepost.suites import failures
 from fencepost.suites.failures import ListedFailures
 from fencepost.suites.matrix import DRAWN, MatrixRow, matches, nemesis_text, rows, set_options, sets_as_toml
 from harness.clients.client_properties import ClientProperties
-from harness.cluster.kinds.registry import kafka_of, require_given
+from harness.cluster.kinds.registry import check_brokers_option, kafka_version_of
 from harness.common.errors import UsageError
 from harness.common.names import on_one_line, unknown
 from harness.common.secrets import REDACTED
@@ -136,7 +136,7 @@ def _cells(seed: int, document: Mapping[str, Any], request: SuiteRequest) -> lis
         if values.get("nemesis") == DRAWN:
             values.pop("nemesis")
         written = Options().updated(values)
-        require_given(written.cluster, values)
+        check_brokers_option(written.cluster, values)
         name = _name(row, written)
         actual = {**to_toml(written), "nemesis": nemesis_text("nemesis", written.nemesis)}
         matching = [one for one in exclude if matches(one.where, one.options, actual)]
@@ -222,7 +222,7 @@ def _cell(
         workload=_workload(options),
         client=options.client if options.pipeline is None else OWN_CLIENT,
         nemesis=nemesis_text("nemesis", options.nemesis),
-        kafka=kafka_of(options),
+        kafka=kafka_version_of(options),
         seed=options.seed,
         options=to_toml(options),
         command=command_line(options),

@@ -18,7 +18,7 @@ from harness.network import LinkEffect, Network
 from harness.network.toxics import EFFECTS
 from harness.results.wording import join_words
 from harness.witness import Witness
-from harness.witness.request_log import ObservedClientIds, SpokenVersions
+from harness.witness.request_log import ClientVersions, ObservedClientIds
 
 
 class Ability(StrEnum):
@@ -42,17 +42,17 @@ Need = Ability | type[LinkEffect]
 """What a fault may need of a cluster: an ability, or an effect on links."""
 
 
-def in_words(needs: Collection[Need]) -> str:
+def describe_needs(needs: Collection[Need]) -> str:
     """Name needs in words that complete "a cluster on which one can ..."."""
     return join_words(
-        sorted(one.value if isinstance(one, Ability) else one.does for one in needs), most=len(needs)
+        sorted(one.value if isinstance(one, Ability) else one.action for one in needs), most=len(needs)
     )
 
 
-EVERYTHING: frozenset[Need] = frozenset({*Ability, *EFFECTS})
-OF_CONTAINERS: frozenset[Need] = frozenset({Ability.PACKETS, Ability.DISCONNECT})
+ALL_ABILITIES: frozenset[Need] = frozenset({*Ability, *EFFECTS})
+CONTAINER_ABILITIES: frozenset[Need] = frozenset({Ability.PACKETS, Ability.DISCONNECT})
 """What needs a network of its own for each broker."""
-OF_PROCESSES = EVERYTHING - OF_CONTAINERS
+PROCESS_ABILITIES = ALL_ABILITIES - CONTAINER_ABILITIES
 """What can be done to brokers that are processes of this machine."""
 
 
@@ -94,12 +94,12 @@ class TransactionView:
     state: str
     producer_id: int
     epoch: int
-    places: tuple[tuple[str, int], ...]  # the partitions that are enrolled and not yet marked
+    partitions: tuple[tuple[str, int], ...]  # those that are enrolled and not yet marked
 
     def __str__(self) -> str:
         """Return it for a message: "Ongoing with out/0, out/1"."""
-        places = ", ".join(f"{topic}/{partition}" for topic, partition in self.places)
-        return f"{self.state} with {places or 'no partition'}"
+        partitions = ", ".join(f"{topic}/{partition}" for topic, partition in self.partitions)
+        return f"{self.state} with {partitions or 'no partition'}"
 
 
 class Broker(Protocol):
@@ -151,7 +151,7 @@ class Cluster(Protocol):
     """A running Kafka cluster."""
 
     @property
-    def can(self) -> frozenset[Need]:
+    def abilities(self) -> frozenset[Need]:
         """What can be done to it, and the effects that its links can have."""
         ...
 
@@ -188,7 +188,7 @@ class Cluster(Protocol):
         """The broker that leads the id's partition of `__transaction_state`; -1: none."""
         ...
 
-    def transaction(self, transactional_id: str) -> TransactionView | None:
+    def describe_transaction(self, transactional_id: str) -> TransactionView | None:
         """What its coordinator says of it now; None: nothing, or nobody coordinates it (KIP-664)."""
         ...
 
@@ -196,7 +196,7 @@ class Cluster(Protocol):
         """The broker that leads the group's partition of `__consumer_offsets`; -1: none."""
         ...
 
-    def offsets_place(self, group: str) -> tuple[str, int]:
+    def offsets_partition(self, group: str) -> tuple[str, int]:
         """The partition of `__consumer_offsets` in which the group's offsets stand."""
         ...
 
@@ -213,7 +213,7 @@ class Cluster(Protocol):
         """Wait until every broker is up and every ISR is full in every broker's own view."""
         ...
 
-    def last_stable(self, topics: Sequence[str]) -> Mapping[tuple[str, int], tuple[int, int, int]]:
+    def log_offsets(self, topics: Sequence[str]) -> Mapping[tuple[str, int], tuple[int, int, int]]:
         """By (topic, partition): log start, last stable offset, high watermark."""
         ...
 
@@ -221,7 +221,7 @@ class Cluster(Protocol):
         """Whether records may be compacted away, by the topics' real configuration."""
         ...
 
-    def committed(self, group: str) -> Mapping[tuple[str, int], int]:
+    def committed_offsets(self, group: str) -> Mapping[tuple[str, int], int]:
         """A group's committed offsets by (topic, partition)."""
         ...
 
@@ -239,13 +239,13 @@ class Cluster(Protocol):
         """
         ...
 
-    def heard(self, endpoint: str) -> ObservedClientIds:
+    def client_ids(self, endpoint: str) -> ObservedClientIds:
         """By which names a client has spoken over its endpoint, while requests were recorded; empty where nobody has,
         or nothing can be.
         """
         ...
 
-    def finalized(self) -> Mapping[str, int]:
+    def finalized_features(self) -> Mapping[str, int]:
         """The features that are in force, and at which level: `transaction.version`, `metadata.version`, ... Those at
         level 0 are left out, as Kafka does.
         """
@@ -257,6 +257,6 @@ class Cluster(Protocol):
         """
         ...
 
-    def spoken(self, endpoints: Sequence[str]) -> SpokenVersions:
+    def client_versions(self, endpoints: Sequence[str]) -> ClientVersions:
         """What was written down of these client endpoints; empty where nothing can be."""
         ...

@@ -26,14 +26,14 @@ ASK_TIMEOUT_S = 2.0
 NO_ERROR = 0
 NOT_CONTROLLER = 41
 TRANSACTIONAL_ID_NOT_FOUND = 105
-NONE = -1  # no leader, no coordinator
+NO_BROKER = -1  # no leader, no coordinator
 EARLIEST = -2
 LATEST = -1
-NEWEST = -3  # the record with the largest timestamp, KIP-734
+MAX_TIMESTAMP = -3  # the record with the largest timestamp, KIP-734
 GROUP = 0
 TRANSACTION = 1
 INTERNAL = ("__consumer_offsets", "__transaction_state")
-OF_TOPIC, OF_BROKER, LOGGERS = 2, 4, 8  # kinds of resource that have settings
+TOPIC_RESOURCE, BROKER_RESOURCE, LOGGER_RESOURCE = 2, 4, 8  # kinds of resource that have settings
 SET = 0
 
 T = TypeVar("T")
@@ -55,11 +55,11 @@ class BrokerView:
     topics: Mapping[str, Mapping[int, PartitionView]]
     epochs: Mapping[tuple[str, int], int]  # leader epochs
     listens: Mapping[int, tuple[str, int]] = field(default_factory=dict)  # by broker, as it is advertised
-    controller: int = NONE  # whoever takes what is meant for the controller
+    controller: int = NO_BROKER  # whoever takes what is meant for the controller
     refused: Mapping[str, int] = field(default_factory=dict)  # by topic, the error in the place of an answer
 
 
-def view_of(
+def fetch_view(
     port: Target, timeout_s: float = ASK_TIMEOUT_S, topics: Collection[str] | None = None
 ) -> BrokerView:
     """What the broker at a port knows, of these topics alone where some are named; raises `WireError`."""
@@ -88,12 +88,14 @@ def view_of(
     )
 
 
-def views(ports: Mapping[int, Target], timeout_s: float = ASK_TIMEOUT_S) -> dict[int, BrokerView | WireError]:
+def fetch_views(
+    ports: Mapping[int, Target], timeout_s: float = ASK_TIMEOUT_S
+) -> dict[int, BrokerView | WireError]:
     """Every broker's own view, asked at once; an error in the place of an answer."""
-    return at_once(ports, lambda port: view_of(port, timeout_s))
+    return ask_all(ports, lambda port: fetch_view(port, timeout_s))
 
 
-def at_once(ports: Mapping[int, Target], question: Callable[[Target], T]) -> dict[int, T | WireError]:
+def ask_all(ports: Mapping[int, Target], question: Callable[[Target], T]) -> dict[int, T | WireError]:
     """The answer of every broker to one question, by broker."""
 
     def answer(port: Target) -> T | WireError:
@@ -106,7 +108,7 @@ def at_once(ports: Mapping[int, Target], question: Callable[[Target], T]) -> dic
         return dict(zip(ports, pool.map(answer, ports.values()), strict=True))
 
 
-def complaints(
+def find_sync_problems(
     seen: Mapping[int, BrokerView | WireError], brokers: Sequence[int], topics: Collection[str] | None = None
 ) -> Iterator[str]:
     """What is not as it should be, one sentence each; nothing if all is well in every view.
@@ -125,7 +127,7 @@ def complaints(
                 continue
             for number, partition in sorted(partitions.items()):
                 name, whose = f"{topic}/{number}", f"in broker {broker}'s view"
-                if partition.leader == NONE:
+                if partition.leader == NO_BROKER:
                     yield f"{name} has no leader {whose}"
                 for lacking in sorted(set(partition.replicas) - set(partition.isr)):
                     yield f"{name} lacks broker {lacking} {whose}"
@@ -238,11 +240,11 @@ def list_offsets(
     timeout_s: float = ASK_TIMEOUT_S,
 ) -> dict[tuple[str, int], int]:
     """Offsets that a leader knows, EARLIEST or LATEST; raises `RequestRefused` if it does not lead them."""
-    told = listed_offsets(port, partitions, timestamp, isolation, timeout_s).items()
+    told = list_offsets_and_timestamps(port, partitions, timestamp, isolation, timeout_s).items()
     return {place: part.offset for place, part in told}
 
 
-def listed_offsets(
+def list_offsets_and_timestamps(
     port: Target,
     partitions: Sequence[tuple[str, int]],
     timestamp: int,
@@ -276,7 +278,7 @@ def listed_offsets(
     return found
 
 
-def settings_of(
+def describe_settings(
     port: Target, kind: int, names: Sequence[str], keys: Sequence[str], timeout_s: float = ASK_TIMEOUT_S
 ) -> dict[str, dict[str, str]]:
     """Some settings of topics or brokers (OF_TOPIC, OF_BROKER), by name, as they hold now; raises `RequestRefused`."""
@@ -303,7 +305,7 @@ def set_log_level(
     """Have a broker log at a level until it is started anew (KIP-412); raises `RequestRefused`."""
     resource: Any = IncrementalAlterConfigsRequest.AlterConfigsResource
     change = resource.AlterableConfig(name=logger, config_operation=SET, value=level)
-    asked = [resource(resource_type=LOGGERS, resource_name=str(broker), configs=[change])]
+    asked = [resource(resource_type=LOGGER_RESOURCE, resource_name=str(broker), configs=[change])]
     (answer,) = send_request(
         port, IncrementalAlterConfigsRequest(resources=asked, validate_only=False, version=1), timeout_s
     ).responses

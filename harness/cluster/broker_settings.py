@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
-from harness.cluster.config import FIXED
+from harness.cluster.config import RESERVED_SETTINGS
 from harness.common.errors import StartFailed, UsageError
 from harness.common.names import nearest
 from harness.environment.cache import provide
@@ -24,7 +24,7 @@ def check_settings(settings: Mapping[str, str], known: Collection[str]) -> list[
     that are just not documented.
     """
     for name in settings:
-        if name in FIXED:
+        if name in RESERVED_SETTINGS:
             raise UsageError(f"Fencepost sets {name} for each broker itself: leave out broker.{name}")
     strange = [name for name in settings if name not in known and not name.startswith(_FREE)]
     for name in strange:

@@ -19,7 +19,7 @@ from harness.network.toxiproxy import HOST, Proxy
 
 HARNESS = "HARNESS"
 
-SETTINGS: Mapping[str, str] = {
+BROKER_SETTINGS: Mapping[str, str] = {
     # Safety: what a transactional pipeline is told to use. How many replicas there are, `replication` says.
     "unclean.leader.election.enable": "false",
     "auto.create.topics.enable": "false",
@@ -63,8 +63,8 @@ SETTINGS: Mapping[str, str] = {
 """What every broker of a local cluster says, unless the user says otherwise."""
 
 
-MOST_REPLICAS = 3
-MOST_VOTERS = 3
+MAX_REPLICAS = 3
+MAX_VOTERS = 3
 """Faults strike one broker at a time, and three voters outlive one. Five would make every change of metadata wait for
 one more of them, and would outlive what no fault does.
 """
@@ -74,12 +74,12 @@ def voters_of(brokers: Sequence[int]) -> tuple[int, ...]:
     """The nodes that are controllers too: the first three, or one. Two voters would outlive no more than one does, for
     both are needed for a majority.
     """
-    return tuple(brokers[:MOST_VOTERS] if len(brokers) >= MOST_VOTERS else brokers[:1])
+    return tuple(brokers[:MAX_VOTERS] if len(brokers) >= MAX_VOTERS else brokers[:1])
 
 
-def replication(brokers: int) -> dict[str, str]:
+def replication_settings(brokers: int) -> dict[str, str]:
     """How many replicas partitions have, the internal ones too, and how many of them must have a record."""
-    replicas = min(MOST_REPLICAS, brokers)
+    replicas = min(MAX_REPLICAS, brokers)
     least = max(1, replicas - 1)
     return {
         "default.replication.factor": str(replicas),
@@ -167,13 +167,13 @@ def lay_out(
     return PortLayout(ids, voters, tuple(endpoints), listeners, links, toxiproxy=next_port(), hosts=hosts)
 
 
-def ports_of(brokers: int, endpoints: int) -> int:
+def count_ports(brokers: int, endpoints: int) -> int:
     """How many ports a cluster takes."""
     laid_out = lay_out(brokers, [str(endpoint) for endpoint in range(endpoints)], count().__next__)
     return len(laid_out.listeners) + len(laid_out.links) + 1
 
 
-FIXED = frozenset(
+RESERVED_SETTINGS = frozenset(
     {
         *("node.id", "broker.id", "process.roles", "log.dir", "log.dirs", "metadata.log.dir"),
         *(
@@ -193,8 +193,17 @@ def _endpoint_listener(place: int) -> str:
     return f"ENDPOINT_{place}"
 
 
-def properties(layout: PortLayout, broker: int, data_dir: PurePath, settings: Mapping[str, str]) -> str:
-    """The broker's `server.properties`; `settings` are the user's, none of `FIXED`, and win over `SETTINGS`."""
+def broker_properties(
+    layout: PortLayout, broker: int, data_dir: PurePath, settings: Mapping[str, str]
+) -> str:
+    """Return the text of a broker's `server.properties`.
+
+    Args:
+        layout: The ports of the cluster.
+        broker: The broker's node id.
+        data_dir: The broker's data folder, as the broker sees it.
+        settings: The user's settings. They override `BROKER_SETTINGS`, and have no name of `RESERVED_SETTINGS`.
+    """
     own = {name: port for (owner, name), port in layout.listeners.items() if owner == broker}
     peers = [peer for peer in layout.brokers if peer != broker]
     itself, proxies = layout.hosts.of(broker), layout.hosts.proxies
@@ -218,8 +227,8 @@ def properties(layout: PortLayout, broker: int, data_dir: PurePath, settings: Ma
         for voter in layout.voters
     }
     said = {
-        **SETTINGS,
-        **replication(len(layout.brokers)),
+        **BROKER_SETTINGS,
+        **replication_settings(len(layout.brokers)),
         **settings,
         "node.id": str(broker),
         "process.roles": "broker,controller" if votes else "broker",

@@ -11,10 +11,10 @@ from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 
-from harness.cluster import EVERYTHING, Ability, ClusterSpec, Need
-from harness.cluster.config import Hosts, properties
+from harness.cluster import ALL_ABILITIES, Ability, ClusterSpec, Need
+from harness.cluster.config import Hosts, broker_properties
 from harness.cluster.docker_broker import DATA, HOME, DockerBroker
-from harness.cluster.proxies import filled
+from harness.cluster.proxies import create_proxies
 from harness.cluster.start_diagnosis import diagnosis, port_taken
 from harness.cluster.started import REQUESTS, StartedCluster
 from harness.cluster.started_node import PortTaken
@@ -22,7 +22,7 @@ from harness.cluster.storage import new_id, node_files
 from harness.common.errors import EnvironmentFailure, StartFailed
 from harness.containers.container import Container
 from harness.containers.fleet import EXECUTABLE, READABLE, ContainerFactory, ContainerSpec
-from harness.containers.sockets import TABLES, established
+from harness.containers.sockets import SOCKET_TABLES, read_established
 from harness.environment import PreparedEnvironment
 from harness.environment.archive import flags_for
 from harness.environment.container_image import ContainerImage
@@ -31,9 +31,14 @@ from harness.environment.jvm import HERE, LOGGING, broker_command
 from harness.environment.kafka import KafkaDistribution
 from harness.environment.rootfs import ARCHIVE, JARS, JAVA_HOME
 from harness.network.proxied import ProxiedNetwork
-from harness.network.traffic import Received
+from harness.network.traffic import ReceivedBytes
 from harness.processes.spawn import Supervisor
-from harness.witness.request_log import ObservedClientIds, SpokenVersions, heard, spoken
+from harness.witness.request_log import (
+    ClientVersions,
+    ObservedClientIds,
+    parse_client_ids,
+    parse_client_versions,
+)
 from harness.witness.segment_witness import SegmentWitness
 
 TOXIPROXY = "toxiproxy"
@@ -51,11 +56,11 @@ class ProxyContainer:
         """Whether it still runs."""
         return self._container.state().status == "running"
 
-    def established(self) -> Counter[int]:
+    def connections_by_port(self) -> Counter[int]:
         """How many connections stand on each port."""
-        return Counter(one.local_port for one in established(self._container.ask("cat", *TABLES)))
+        return Counter(one.local_port for one in read_established(self._container.run("cat", *SOCKET_TABLES)))
 
-    def received(self) -> Received | None:
+    def received_bytes(self) -> ReceivedBytes | None:
         """None: its sockets are in a network namespace of their own, of which a user without root learns no bytes."""
         return None
 
@@ -84,26 +89,28 @@ class DockerCluster(StartedCluster[DockerBroker]):
         self._registered = False
 
     @property
-    def can(self) -> frozenset[Need]:
+    def abilities(self) -> frozenset[Need]:
         """Everything; without iptables in the image no packets can be dropped."""
-        return EVERYTHING - (frozenset() if self._image.drops_packets else {Ability.PACKETS})
+        return ALL_ABILITIES - (frozenset() if self._image.drops_packets else {Ability.PACKETS})
 
     def __enter__(self) -> "DockerCluster":
         super().__enter__()
         self._registered = True
         return self
 
-    def spoken(self, endpoints: Sequence[str]) -> SpokenVersions:
+    def client_versions(self, endpoints: Sequence[str]) -> ClientVersions:
         """What the brokers wrote down of these client endpoints since it was last asked."""
-        recorded = {node.id: node.container.read(HOME / REQUESTS) for node in self._nodes}
-        found = spoken(self._unread(recorded), {self.layout.listener_of(endpoint) for endpoint in endpoints})
+        recorded = {node.id: node.container.read_file(HOME / REQUESTS) for node in self._nodes}
+        found = parse_client_versions(
+            self._unread(recorded), {self.layout.listener_of(endpoint) for endpoint in endpoints}
+        )
         self._read |= {broker: len(content) for broker, content in recorded.items()}
         return found
 
-    def heard(self, endpoint: str) -> ObservedClientIds:
+    def client_ids(self, endpoint: str) -> ObservedClientIds:
         """By what the brokers wrote down since it was last asked for what was spoken."""
-        recorded = {node.id: node.container.read(HOME / REQUESTS) for node in self._nodes}
-        return heard(self._unread(recorded), self.layout.listener_of(endpoint))
+        recorded = {node.id: node.container.read_file(HOME / REQUESTS) for node in self._nodes}
+        return parse_client_ids(self._unread(recorded), self.layout.listener_of(endpoint))
 
     def _unread(self, recorded: Mapping[int, bytes]) -> Iterator[bytes]:
         """The lines, of each broker from where it was last read."""
@@ -116,7 +123,7 @@ class DockerCluster(StartedCluster[DockerBroker]):
         found = []
         for node in self._nodes:
             own = {port for (broker, _), port in self.layout.listeners.items() if broker == node.id}
-            for one in established(node.container.ask("cat", *TABLES)) if node.running else ():
+            for one in read_established(node.container.run("cat", *SOCKET_TABLES)) if node.running else ():
                 if one.local_port not in own and one.remote_port in owners.keys() - own:
                     found.append(f"broker {node.id} dials {owners[one.remote_port]}")
         return found
@@ -124,7 +131,7 @@ class DockerCluster(StartedCluster[DockerBroker]):
     def isolate(self, broker: int, how: Ability) -> AbstractContextManager[Callable[[], str]]:
         """Drop its packets but for the harness's, or take it from the network on which brokers and proxies are."""
         node = self._nodes[broker - 1]
-        if how is Ability.PACKETS and how in self.can:
+        if how is Ability.PACKETS and how in self.abilities:
             return node.drop_packets(self.layout.harness_port(broker))
         if how is Ability.DISCONNECT:
             return self._fleet.disconnected(node.container, self.hosts.of(broker))
@@ -159,7 +166,7 @@ class DockerCluster(StartedCluster[DockerBroker]):
                     f"toxiproxy did not start: {diagnosis(words)}; its log is {container.log_file}"
                 )
 
-        api = filled(port, self.layout.links.values(), check)
+        api = create_proxies(port, self.layout.links.values(), check)
         self._require_version(container)
         return ProxiedNetwork(api, ProxyContainer(container), self.layout.links)
 
@@ -167,7 +174,7 @@ class DockerCluster(StartedCluster[DockerBroker]):
         """Raise `StartFailed` if the image has no Kafka where it is looked for, or another version."""
         image, wanted = self._image.name, self._prepared.kafka.version
         try:
-            jars = container.ask("ls", str(JARS))
+            jars = container.run("ls", str(JARS))
         except EnvironmentFailure as error:
             raise StartFailed(
                 f"the image {image} has no Kafka in {JARS}: name another with --set image=NAME"
@@ -208,7 +215,7 @@ class DockerCluster(StartedCluster[DockerBroker]):
                 ],
                 configured_in=Path(HOME),
             )
-            said_of_it = properties(self.layout, broker, DATA, self._spec.settings)
+            said_of_it = broker_properties(self.layout, broker, DATA, self._spec.settings)
             files = {
                 **logging_files,
                 str(config): (said_of_it.encode(), READABLE),

@@ -57,7 +57,7 @@ class DockerBroker(StartedNode):
     def log_bytes(self, place: tuple[str, int]) -> int:
         """How long its log of a partition is; 0: it has none."""
         folder = DATA / f"{place[0]}-{place[1]}"
-        return int(self.container.ask("sh", "-c", f"cat {folder}/*.log 2>/dev/null | wc -c"))
+        return int(self.container.run("sh", "-c", f"cat {folder}/*.log 2>/dev/null | wc -c"))
 
     def kill(self) -> str:
         """SIGKILL; returns the proof."""
@@ -78,7 +78,7 @@ class DockerBroker(StartedNode):
     def copy_data(self) -> None:
         """Bring what its partitions hold into its folder. It must run. Raises `EnvironmentFailure`."""
         self.data_dir.mkdir(parents=True, exist_ok=True)
-        self.container.pack(DATA, _NOT_EVIDENCE, self.data_dir)
+        self.container.copy_folder(DATA, _NOT_EVIDENCE, self.data_dir)
 
     @contextmanager
     def drop_packets(self, harness_port: int) -> Iterator[Callable[[], str]]:
@@ -104,12 +104,12 @@ class DockerBroker(StartedNode):
 
     def _filter(self, *words: str) -> None:
         try:
-            self.container.ask("iptables", "-w", *words)
+            self.container.run("iptables", "-w", *words)
         except EnvironmentFailure as error:
             raise FaultFailed(f"the packets of broker {self.id}: {error}") from error
 
     def _dropped(self) -> str:
-        lines = self.container.ask("iptables-save", "-c", "-t", "filter").splitlines()
+        lines = self.container.run("iptables-save", "-c", "-t", "filter").splitlines()
         counted = [line[1:].partition(":")[0] for line in lines if line.startswith("[") and "DROP" in line]
         dropped = sum(map(int, counted))
         return f"iptables dropped {dropped} packets of broker {self.id}" if dropped else ""

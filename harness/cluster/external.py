@@ -12,18 +12,18 @@ from types import TracebackType
 from typing import TypeVar
 
 from harness.cluster import Broker, ClusterSpec, Need, PartitionView, admin, topics
-from harness.cluster.admin import NONE
+from harness.cluster.admin import NO_BROKER
 from harness.cluster.client_links import ClientLinks
 from harness.cluster.connecting import (
     ANSWER_TIMEOUT_S,
     CLEAN_UP_TIMEOUT_S,
-    allowed,
     ask_any,
-    reached,
-    servers_of,
+    bootstrap_servers,
+    reach_brokers,
+    retry_unless_forbidden,
 )
 from harness.cluster.forbidden import Forbidden
-from harness.cluster.questions import CONSUMER_OFFSETS, TRANSACTION_STATE, ClusterQueries, persist
+from harness.cluster.questions import CONSUMER_OFFSETS, TRANSACTION_STATE, ClusterQueries, retry
 from harness.common.errors import EnvironmentFailure
 from harness.model.pipeline import TopicPartition, TopicSpec
 from harness.network import Network
@@ -33,7 +33,7 @@ from harness.settings.tags import prefix_of
 from harness.wire.protocol import Target, WireError
 from harness.witness.fetch_witness import FetchWitness
 from harness.witness.own_batches import RunBatches
-from harness.witness.request_log import ObservedClientIds, SpokenVersions
+from harness.witness.request_log import ClientVersions, ObservedClientIds
 
 INTERNAL = (TRANSACTION_STATE, CONSUMER_OFFSETS)
 T = TypeVar("T")
@@ -51,7 +51,7 @@ class ExternalCluster(ClusterQueries):
         self._spec = spec
         self._links = links
         self.network: Network = NoNetwork()
-        self.can: frozenset[Need] = EFFECTS if links else frozenset()
+        self.abilities: frozenset[Need] = EFFECTS if links else frozenset()
         self._made: list[str] = []
         self._since: dict[TopicPartition, int] = {}  # where the internal topics ended before the run
         self._refused: dict[str, str] = {}
@@ -59,9 +59,9 @@ class ExternalCluster(ClusterQueries):
         self.bootstrap = spec.bootstrap or ""
 
     def __enter__(self) -> "ExternalCluster":
-        servers = servers_of(self.bootstrap or None, self._spec.client_config)
+        servers = bootstrap_servers(self.bootstrap or None, self._spec.client_config)
         self.bootstrap = ",".join(map(str, servers))
-        brokers = reached(servers)
+        brokers = reach_brokers(servers)
         self._brokers = brokers
         if self._links is not None:
             try:
@@ -133,7 +133,7 @@ class ExternalCluster(ClusterQueries):
         for topic in INTERNAL:
             if topic not in told.topics:
                 self._refused[topic] = f"the cluster's ACLs keep {topic} from this user"
-        for place, (_, _, high) in self.last_stable([t for t in INTERNAL if t in told.topics]).items():
+        for place, (_, _, high) in self.log_offsets([t for t in INTERNAL if t in told.topics]).items():
             self._since[place] = high
 
     def txn_coordinator(self, transactional_id: str) -> int:
@@ -150,7 +150,7 @@ class ExternalCluster(ClusterQueries):
         found = [f"{topic} is not there" for topic in sorted(set(topics or self._made) - view.topics.keys())]
         for topic, partitions in sorted(view.topics.items()):
             for number, partition in sorted(partitions.items()):
-                if partition.leader == NONE:
+                if partition.leader == NO_BROKER:
                     found.append(f"{topic}/{number} has no leader")
                 lacking = sorted(set(partition.replicas) - set(partition.isr))
                 found += [f"{topic}/{number} lacks broker {broker}" for broker in lacking]
@@ -159,16 +159,16 @@ class ExternalCluster(ClusterQueries):
     def topics(self) -> tuple[str, ...]:
         """The run's own: those that it made, and those that its programs made under its tag."""
         stem = f"{self._spec.tag}-"
-        everything = persist(
-            lambda: self._ask_any(lambda at: admin.view_of(at, ANSWER_TIMEOUT_S)), "the cluster's topics"
+        everything = retry(
+            lambda: self._ask_any(lambda at: admin.fetch_view(at, ANSWER_TIMEOUT_S)), "the cluster's topics"
         )
         return tuple(sorted({*self._made, *(one for one in everything.topics if one.startswith(stem))}))
 
-    def last_stable(self, topics: Sequence[str]) -> Mapping[TopicPartition, tuple[int, int, int]]:
+    def log_offsets(self, topics: Sequence[str]) -> Mapping[TopicPartition, tuple[int, int, int]]:
         """By partition: log start, last stable offset, high watermark. Of the internal topics, from where the run found
         them; what others have open there is no matter of the run.
         """
-        told = super().last_stable([topic for topic in topics if topic not in self._refused])
+        told = super().log_offsets([topic for topic in topics if topic not in self._refused])
         return {
             place: (max(start, self._since.get(place, start)), high, high)
             if place[0] in INTERNAL
@@ -183,35 +183,38 @@ class ExternalCluster(ClusterQueries):
     def record_requests(self, on: bool, whose: str = "the run's") -> None:
         """Their log is not ours to turn on."""
 
-    def heard(self, endpoint: str) -> ObservedClientIds:
+    def client_ids(self, endpoint: str) -> ObservedClientIds:
         """Nobody was written down."""
         return ObservedClientIds()
 
-    def spoken(self, endpoints: Sequence[str]) -> SpokenVersions:
+    def client_versions(self, endpoints: Sequence[str]) -> ClientVersions:
         """Nothing was written down."""
-        return SpokenVersions()
+        return ClientVersions()
 
     def _current(self) -> admin.BrokerView:
         return self._view((*self._made, *INTERNAL))
 
     def _view(self, topics: Collection[str]) -> admin.BrokerView:
-        return persist(
-            lambda: self._ask_any(lambda at: admin.view_of(at, ANSWER_TIMEOUT_S, topics)), "a broker's view"
+        return retry(
+            lambda: self._ask_any(lambda at: admin.fetch_view(at, ANSWER_TIMEOUT_S, topics)),
+            "a broker's view",
         )
 
     def _ask_any(self, question: Callable[[Target], T]) -> T:
         return ask_any(self._brokers, question)
 
     def _allowed(self, question: Callable[[Target], T], operation: str, name: str) -> T:
-        return allowed(lambda: self._ask_any(question), operation, name, prefix_of(self._spec.tag))
+        return retry_unless_forbidden(
+            lambda: self._ask_any(question), operation, name, prefix_of(self._spec.tag)
+        )
 
     def _coordinator(self, key: str, kind: int) -> int:
         try:
             return self._ask_any(lambda at: admin.find_coordinator(at, key, kind))
         except WireError:
-            return NONE
+            return NO_BROKER
 
     def _delete_group(self, group: str) -> None:
         coordinator = self.group_coordinator(group)
-        if coordinator != NONE:
+        if coordinator != NO_BROKER:
             topics.delete_group(self._brokers[coordinator], group)

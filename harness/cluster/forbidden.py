@@ -17,7 +17,7 @@ class Forbidden(EnvironmentFailure):
     """The cluster does not let this user do what a run needs; asking again would not help."""
 
 
-def explained(error: RequestRefused, operation: str, name: str, prefix: str) -> Forbidden | None:
+def explain_refusal(error: RequestRefused, operation: str, name: str, prefix: str) -> Forbidden | None:
     """The error as a user can act on it; None: it may pass. `prefix`: what all that a run makes there begins with."""
     kinds = {_TOPIC: "topic", _GROUP: "group", _ID: "transactional-id", _CLUSTER: "topic"}
     if error.code in kinds:

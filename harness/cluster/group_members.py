@@ -16,20 +16,20 @@ from harness.wire.protocol import KafkaConnection, Target, send_request
 GROUP_NOT_FOUND = 69
 NO_SUCH_GROUP = "Dead"
 """As the classic protocol calls a group that it does not know: there is none, or it is of another protocol."""
-SETTLED = ("Stable", "Empty", NO_SUCH_GROUP)
-NEWER: Any = (ConsumerGroupDescribeRequest, StreamsGroupDescribeRequest)
+STABLE_STATES = ("Stable", "Empty", NO_SUCH_GROUP)
+NEWER_REQUESTS: Any = (ConsumerGroupDescribeRequest, StreamsGroupDescribeRequest)
 
 
-def members_of(port: Target, group: str, timeout_s: float = ASK_TIMEOUT_S) -> tuple[str, ...] | None:
+def stable_members(port: Target, group: str, timeout_s: float = ASK_TIMEOUT_S) -> tuple[str, ...] | None:
     """The ids of a group's members, as its coordinator has them; None while the group is not stable.
 
     Stable means in the newer protocols that every member has what was assigned to it. Raises `WireError`.
     """
-    state, members = described(port, group, timeout_s)
-    return members if state in SETTLED else None
+    state, members = describe_group(port, group, timeout_s)
+    return members if state in STABLE_STATES else None
 
 
-def groups_of(port: Target, timeout_s: float = ASK_TIMEOUT_S) -> dict[str, str]:
+def list_groups(port: Target, timeout_s: float = ASK_TIMEOUT_S) -> dict[str, str]:
     """The groups that a broker coordinates, of all protocols, each with its state. Raises `WireError`."""
     answer = send_request(port, ListGroupsRequest(states_filter=[], version=4), timeout_s)
     if answer.error_code != NO_ERROR:
@@ -37,7 +37,7 @@ def groups_of(port: Target, timeout_s: float = ASK_TIMEOUT_S) -> dict[str, str]:
     return {group.group_id: group.group_state for group in answer.groups}
 
 
-def described(port: Target, group: str, timeout_s: float = ASK_TIMEOUT_S) -> tuple[str, tuple[str, ...]]:
+def describe_group(port: Target, group: str, timeout_s: float = ASK_TIMEOUT_S) -> tuple[str, tuple[str, ...]]:
     """A group's state and the ids of its members, asked at its coordinator; Dead: it knows none of that name, or of a
     protocol that we do not ask in. Raises `WireError`.
     """
@@ -56,7 +56,7 @@ def _of_a_newer_protocol(
     known = {
         api.api_key for api in coordinator.send_request(ApiVersionsRequest(version=0), timeout_s).api_keys
     }
-    for kind in NEWER:
+    for kind in NEWER_REQUESTS:
         if kind.API_KEY in known:
             request = kind(group_ids=[group], include_authorized_operations=False, version=0)
             state, members = _told(coordinator.send_request(request, timeout_s), group)

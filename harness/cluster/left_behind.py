@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from functools import partial
 
 from harness.cluster import admin, group_members, topics
-from harness.cluster.admin import NONE, RequestRefused
-from harness.cluster.connecting import ANSWER_TIMEOUT_S, CLEAN_UP_TIMEOUT_S, allowed, ask_any
+from harness.cluster.admin import NO_BROKER, RequestRefused
+from harness.cluster.connecting import ANSWER_TIMEOUT_S, CLEAN_UP_TIMEOUT_S, ask_any, retry_unless_forbidden
 from harness.cluster.group_members import NO_SUCH_GROUP
-from harness.cluster.questions import persist
+from harness.cluster.questions import retry
 from harness.common.errors import EnvironmentFailure
 from harness.results.wording import duration, plural, printable
 from harness.settings.tags import longest_prefix, prefix_of, tag_of
@@ -49,7 +49,7 @@ class Leftovers:
     written_ms: int | None = None  # when the last record was written; None: there is no record
     unknown: str | None = None  # why one cannot say whether it is in use
 
-    def kept_because(self, now_ms: float, idle: IdleTime, *, named: bool = False) -> str | None:
+    def reason_to_keep(self, now_ms: float, idle: IdleTime, *, named: bool = False) -> str | None:
         """Why it is not to be removed; None: it is idle. `named`: by the user, who knows that no run is starting."""
         if self.unknown is not None:
             return f"left alone: {self.unknown}"
@@ -85,10 +85,12 @@ class RemovalReport:
     failures: tuple[str, ...]
 
 
-def found(brokers: Mapping[int, Target], prefix: str, tags: Collection[str] | None = None) -> list[Leftovers]:
+def find_leftovers(
+    brokers: Mapping[int, Target], prefix: str, tags: Collection[str] | None = None
+) -> list[Leftovers]:
     """What runs with that prefix have on a cluster, by tag; `tags`: of these alone. Raises `EnvironmentFailure`."""
-    view = persist(partial(ask_any, brokers, _everything), "the cluster's topics")
-    states = persist(lambda: _groups(brokers), "the cluster's groups")
+    view = retry(partial(ask_any, brokers, _everything), "the cluster's topics")
+    states = retry(lambda: _groups(brokers), "the cluster's groups")
     its_topics, its_groups = _by_tag({*view.topics, *view.refused}, prefix), _by_tag(states, prefix)
     wanted = sorted(its_topics.keys() | its_groups.keys())
     return [
@@ -101,7 +103,7 @@ def found(brokers: Mapping[int, Target], prefix: str, tags: Collection[str] | No
     ]
 
 
-def remove(brokers: Mapping[int, Target], left: Leftovers) -> RemovalReport:
+def remove_leftovers(brokers: Mapping[int, Target], left: Leftovers) -> RemovalReport:
     """Remove its groups, then its topics: a group that has got a member meanwhile keeps them all."""
     prefix = prefix_of(left.tag)
     gone: dict[str, list[str]] = {"topics": [], "groups": []}
@@ -109,7 +111,7 @@ def remove(brokers: Mapping[int, Target], left: Leftovers) -> RemovalReport:
 
     def tried(kind: str, name: str, act: Callable[[], None]) -> None:
         try:
-            allowed(act, "Delete", name, prefix)
+            retry_unless_forbidden(act, "Delete", name, prefix)
         except _InUse:
             raise
         except EnvironmentFailure as failure:
@@ -133,13 +135,13 @@ class _InUse(EnvironmentFailure):
 
 
 def _everything(at: Target) -> admin.BrokerView:
-    return admin.view_of(at, ANSWER_TIMEOUT_S)
+    return admin.fetch_view(at, ANSWER_TIMEOUT_S)
 
 
 def _groups(brokers: Mapping[int, Target]) -> dict[str, str]:
     """All groups with their states: each broker knows those that it coordinates."""
     states: dict[str, str] = {}
-    for told in admin.at_once(brokers, lambda at: group_members.groups_of(at, ANSWER_TIMEOUT_S)).values():
+    for told in admin.ask_all(brokers, lambda at: group_members.list_groups(at, ANSWER_TIMEOUT_S)).values():
         if isinstance(told, WireError):
             raise told
         states |= told
@@ -164,14 +166,18 @@ def _looked_at(
     )
     try:
         # A broker lists the groups that the user may see, and does not say that it leaves others out.
-        allowed(partial(ask_any, brokers, partial(_coordinated, group=tag)), "Describe", tag, prefix)
+        retry_unless_forbidden(
+            partial(ask_any, brokers, partial(_coordinated, group=tag)), "Describe", tag, prefix
+        )
         groups = tuple(
             one
             if one.members == 0
-            else allowed(partial(_with_members, brokers, one.name), "Describe", one.name, prefix)
+            else retry_unless_forbidden(
+                partial(_with_members, brokers, one.name), "Describe", one.name, prefix
+            )
             for one in groups
         )
-        there, written_ms = allowed(partial(_written, brokers, names), "Describe", tag, prefix)
+        there, written_ms = retry_unless_forbidden(partial(_written, brokers, names), "Describe", tag, prefix)
     except EnvironmentFailure as failure:
         return [Leftovers(tag, tuple(names), groups, unknown=str(failure))]
     return [Leftovers(tag, there, groups, written_ms)] if there or groups else []
@@ -188,20 +194,20 @@ def _coordinator(brokers: Mapping[int, Target], group: str) -> Target:
 
 def _broker(brokers: Mapping[int, Target], broker: int, what: str) -> Target:
     """Where that broker listens. Raises `WireError` while there is none, or it came after we had connected."""
-    if broker == NONE or broker not in brokers:
+    if broker == NO_BROKER or broker not in brokers:
         raise WireError(f"no broker that we know of {what}")
     return brokers[broker]
 
 
 def _with_members(brokers: Mapping[int, Target], group: str) -> LeftGroup:
     """A group that has members, by its state; a protocol that we do not ask in has them uncounted."""
-    state, members = group_members.described(_coordinator(brokers, group), group, ANSWER_TIMEOUT_S)
+    state, members = group_members.describe_group(_coordinator(brokers, group), group, ANSWER_TIMEOUT_S)
     return LeftGroup(group, None if state == NO_SUCH_GROUP else len(members))
 
 
 def _written(brokers: Mapping[int, Target], names: Sequence[str]) -> tuple[tuple[str, ...], int | None]:
     """Those of the topics that are still there, and when the last record was written to any of them."""
-    view = ask_any(brokers, lambda at: admin.view_of(at, ANSWER_TIMEOUT_S, names))
+    view = ask_any(brokers, lambda at: admin.fetch_view(at, ANSWER_TIMEOUT_S, names))
     by_leader: dict[int, list[tuple[str, int]]] = {}
     for name in names:
         if view.refused.get(name, topics.UNKNOWN_TOPIC) != topics.UNKNOWN_TOPIC:
@@ -212,7 +218,7 @@ def _written(brokers: Mapping[int, Target], names: Sequence[str]) -> tuple[tuple
     for leader, places in by_leader.items():
         topic, number = places[0]
         at = _broker(brokers, leader, f"leads {topic}/{number}")
-        told = admin.listed_offsets(at, places, admin.NEWEST, 0, ANSWER_TIMEOUT_S)
+        told = admin.list_offsets_and_timestamps(at, places, admin.MAX_TIMESTAMP, 0, ANSWER_TIMEOUT_S)
         newest = max(newest, *(part.timestamp for part in told.values()))
     return tuple(sorted(view.topics)), None if newest < 0 else newest
 

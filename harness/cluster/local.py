@@ -13,8 +13,8 @@ from pathlib import Path
 
 import psutil
 
-from harness.cluster import OF_PROCESSES
-from harness.cluster.config import properties
+from harness.cluster import PROCESS_ABILITIES
+from harness.cluster.config import broker_properties
 from harness.cluster.node import LocalBroker
 from harness.cluster.proxies import ToxiproxyServer
 from harness.cluster.started import REQUESTS, StartedCluster
@@ -22,7 +22,12 @@ from harness.cluster.storage import format_node, new_id
 from harness.common.errors import EnvironmentFailure
 from harness.environment.jvm import broker_command
 from harness.network.proxied import ProxiedNetwork
-from harness.witness.request_log import ObservedClientIds, SpokenVersions, heard, spoken
+from harness.witness.request_log import (
+    ClientVersions,
+    ObservedClientIds,
+    parse_client_ids,
+    parse_client_versions,
+)
 from harness.witness.segment_witness import SegmentWitness
 
 _log = logging.getLogger(__name__)
@@ -31,23 +36,25 @@ _log = logging.getLogger(__name__)
 class LocalCluster(StartedCluster[LocalBroker]):
     """A cluster in a folder of its own, of processes that a supervisor guards."""
 
-    can = OF_PROCESSES
+    abilities = PROCESS_ABILITIES
     _toxiproxy: ToxiproxyServer | None = None
 
-    def spoken(self, endpoints: Sequence[str]) -> SpokenVersions:
+    def client_versions(self, endpoints: Sequence[str]) -> ClientVersions:
         """What the brokers wrote down of these client endpoints since it was last asked."""
         with ExitStack() as opened:
             logs = [opened.enter_context(file.open("rb")) for file in self._recorded()]
-            found = spoken(chain(*logs), {self.layout.listener_of(endpoint) for endpoint in endpoints})
+            found = parse_client_versions(
+                chain(*logs), {self.layout.listener_of(endpoint) for endpoint in endpoints}
+            )
         for file in self._recorded():
             os.truncate(file, 0)  # a broker that lives goes on with the same file
         return found
 
-    def heard(self, endpoint: str) -> ObservedClientIds:
+    def client_ids(self, endpoint: str) -> ObservedClientIds:
         """By what the brokers wrote down since it was last asked for what was spoken."""
         with ExitStack() as opened:
             logs = [opened.enter_context(file.open("rb")) for file in self._recorded()]
-            return heard(chain(*logs), self.layout.listener_of(endpoint))
+            return parse_client_ids(chain(*logs), self.layout.listener_of(endpoint))
 
     def _recorded(self) -> list[Path]:
         return list((self._folder / "brokers").glob(f"*/{REQUESTS}"))
@@ -94,7 +101,7 @@ class LocalCluster(StartedCluster[LocalBroker]):
             )
             node = LocalBroker(broker, folder, command, self.layout.harness_port(broker), self._supervisor)
             format_node(node.data_dir, cluster_id, broker, checkpoint)
-            config.write_text(properties(self.layout, broker, node.data_dir, self._spec.settings))
+            config.write_text(broker_properties(self.layout, broker, node.data_dir, self._spec.settings))
             nodes.append(node)
         return nodes
 

@@ -11,14 +11,14 @@ from harness.cluster.started_node import PortTaken
 from harness.common.errors import StartFailed
 from harness.common.waiting import wait_for
 from harness.network.toxiproxy import HOST, Proxy, Toxiproxy, ToxiproxyError
-from harness.network.traffic import Received, received
+from harness.network.traffic import ReceivedBytes, read_received_bytes
 from harness.processes.child import Child
 from harness.processes.spawn import Supervisor
 
 TOXIPROXY_TIMEOUT_S = 15.0
 
 
-def filled(port: int, proxies: Collection[Proxy], check: Callable[[], None]) -> Toxiproxy:
+def create_proxies(port: int, proxies: Collection[Proxy], check: Callable[[], None]) -> Toxiproxy:
     """Wait until the server on a port answers, and make its proxies. `check` raises if it has ended.
 
     Raises `PortTaken`, `StartFailed`.
@@ -62,14 +62,14 @@ class ToxiproxyServer:
                 kind = PortTaken if port_taken(words) else StartFailed
                 raise kind(f"toxiproxy did not start: {diagnosis(words)}; its log is {self._log}")
 
-        return filled(self._port, proxies, check)
+        return create_proxies(self._port, proxies, check)
 
     @property
     def alive(self) -> bool:
         """Whether it still runs."""
         return self.child is not None and self.child.poll() is None
 
-    def established(self) -> Counter[int]:
+    def connections_by_port(self) -> Counter[int]:
         """How many connections stand on each port that it listens on, or dials from."""
         if self.child is None:
             return Counter()
@@ -79,9 +79,9 @@ class ToxiproxyServer:
             if connection.status == psutil.CONN_ESTABLISHED and connection.raddr
         )
 
-    def received(self) -> Received | None:
+    def received_bytes(self) -> ReceivedBytes | None:
         """How many bytes each connection of this machine has received. None: this platform does not say."""
-        return received()
+        return read_received_bytes()
 
     def end(self) -> None:
         """Kill it. Raises `EnvironmentFailure` where it stays."""

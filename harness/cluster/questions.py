@@ -7,8 +7,8 @@ from functools import partial
 from typing import TypeVar
 
 from harness.cluster import Ability, PartitionView, TransactionView, admin
-from harness.cluster.admin import NONE, at_once
-from harness.cluster.group_members import members_of
+from harness.cluster.admin import NO_BROKER, ask_all
+from harness.cluster.group_members import stable_members
 from harness.cluster.topics import create_topics
 from harness.common.errors import FaultFailed, WaitTimeout
 from harness.common.waiting import wait_for
@@ -19,7 +19,7 @@ from harness.witness.request_log import LOGGER
 
 TRANSACTION_STATE = "__transaction_state"
 CONSUMER_OFFSETS = "__consumer_offsets"
-PATIENCE_S = 15.0  # more than an election takes
+RETRY_TIMEOUT_S = 15.0  # more than an election takes
 
 T = TypeVar("T")
 
@@ -61,11 +61,11 @@ class ClusterQueries:
         """The active controller, in its own view; the newest if two believe to be. Raises `WaitTimeout`."""
 
         def leader() -> int | None:
-            answers = at_once(self._live(self._controllers), admin.quorum_leader).values()
+            answers = ask_all(self._live(self._controllers), admin.quorum_leader).values()
             led = [answer for answer in answers if not isinstance(answer, WireError)]
             return max(led)[1] if led else None
 
-        return wait_for(leader, "an active controller", PATIENCE_S)
+        return wait_for(leader, "an active controller", RETRY_TIMEOUT_S)
 
     def describe(self, topic: str) -> Mapping[int, PartitionView]:
         """By partition, in the controller's view; empty if there is no such topic."""
@@ -75,10 +75,10 @@ class ClusterQueries:
         """The broker that leads the id's partition of `__transaction_state`; -1: none."""
         return self._leader_for(TRANSACTION_STATE, transactional_id)
 
-    def transaction(self, transactional_id: str) -> TransactionView | None:
+    def describe_transaction(self, transactional_id: str) -> TransactionView | None:
         """What its coordinator says of it now; None: nothing, or nobody coordinates it."""
         coordinator = self.txn_coordinator(transactional_id)
-        if coordinator == NONE or not self._up(coordinator):
+        if coordinator == NO_BROKER or not self._up(coordinator):
             return None
         try:
             return admin.describe_transaction(self._brokers[coordinator], transactional_id)
@@ -89,7 +89,7 @@ class ClusterQueries:
         """The broker that leads the group's partition of `__consumer_offsets`; -1: none."""
         return self._leader_for(CONSUMER_OFFSETS, group)
 
-    def offsets_place(self, group: str) -> tuple[str, int]:
+    def offsets_partition(self, group: str) -> tuple[str, int]:
         """The partition of `__consumer_offsets` with the group's offsets; a guess if the topic may not be seen."""
         return CONSUMER_OFFSETS, partition_for(group, max(1, len(self.describe(CONSUMER_OFFSETS))))
 
@@ -97,7 +97,7 @@ class ClusterQueries:
         """What is not as it should be, in every broker's own view; empty: all is well."""
         live = self._live(self._brokers)
         down = [f"broker {broker} is not running" for broker in self._brokers if broker not in live]
-        return down + list(admin.complaints(admin.views(live), sorted(self._brokers), topics))
+        return down + list(admin.find_sync_problems(admin.fetch_views(live), sorted(self._brokers), topics))
 
     def await_in_sync(self, timeout_s: float, topics: Collection[str] | None = None) -> None:
         """Wait until every broker answers and every ISR is full in every broker's own view."""
@@ -109,7 +109,7 @@ class ClusterQueries:
 
         wait_for(all_well, "every ISR to be full", timeout_s, last_seen=lambda: "; ".join(seen[:5]))
 
-    def last_stable(self, topics: Sequence[str]) -> Mapping[tuple[str, int], tuple[int, int, int]]:
+    def log_offsets(self, topics: Sequence[str]) -> Mapping[tuple[str, int], tuple[int, int, int]]:
         """By (topic, partition): log start, last stable offset, high watermark, asked at the leaders."""
 
         def offsets() -> dict[tuple[str, int], tuple[int, int, int]]:
@@ -122,7 +122,7 @@ class ClusterQueries:
                     by_leader.setdefault(partition.leader, []).append((topic, number))
             found: dict[tuple[str, int], tuple[int, int, int]] = {}
             for leader, partitions in by_leader.items():
-                if leader == NONE:
+                if leader == NO_BROKER:
                     raise WireError(f"nobody leads {partitions[0][0]}/{partitions[0][1]}")
                 port = self._brokers[leader]
                 start = admin.list_offsets(port, partitions, admin.EARLIEST, isolation=0)
@@ -131,18 +131,18 @@ class ClusterQueries:
                 found |= {each: (start[each], stable[each], high[each]) for each in partitions}
             return found
 
-        return persist(offsets, f"the ends of {', '.join(topics)}")
+        return retry(offsets, f"the ends of {', '.join(topics)}")
 
-    def committed(self, group: str) -> Mapping[tuple[str, int], int]:
+    def committed_offsets(self, group: str) -> Mapping[tuple[str, int], int]:
         """A group's committed offsets by (topic, partition)."""
 
         def offsets() -> dict[tuple[str, int], int]:
             coordinator = self.group_coordinator(group)
-            if coordinator == NONE:
+            if coordinator == NO_BROKER:
                 raise WireError(f"nobody coordinates {group}")
             return admin.committed_offsets(self._brokers[coordinator], group)
 
-        return persist(offsets, f"the offsets of {group}")
+        return retry(offsets, f"the offsets of {group}")
 
     def topics(self) -> tuple[str, ...]:
         """The names of all topics but Kafka's own."""
@@ -151,10 +151,10 @@ class ClusterQueries:
     def members(self, group: str) -> tuple[str, ...] | None:
         """The ids of a group's members; None while it is not stable, or nobody can say."""
         coordinator = self.group_coordinator(group)
-        if coordinator == NONE:
+        if coordinator == NO_BROKER:
             return None
         try:
-            return members_of(self._brokers[coordinator], group)
+            return stable_members(self._brokers[coordinator], group)
         except WireError:
             return None
 
@@ -165,15 +165,17 @@ class ClusterQueries:
             live = self._live(self._brokers)
             cleans = False
             for broker, port in live.items():
-                told = admin.settings_of(port, admin.OF_BROKER, [str(broker)], ["log.cleaner.enable"])
+                told = admin.describe_settings(
+                    port, admin.BROKER_RESOURCE, [str(broker)], ["log.cleaner.enable"]
+                )
                 cleans = cleans or told[str(broker)].get("log.cleaner.enable") != "false"
             some = next(iter(live.values()))
-            policies = admin.settings_of(some, admin.OF_TOPIC, topics, ["cleanup.policy"])
+            policies = admin.describe_settings(some, admin.TOPIC_RESOURCE, topics, ["cleanup.policy"])
             return {
                 topic: cleans and "compact" in policies[topic].get("cleanup.policy", "") for topic in topics
             }
 
-        return persist(answer, f"the settings of {', '.join(topics)}")
+        return retry(answer, f"the settings of {', '.join(topics)}")
 
     def record_requests(self, on: bool, whose: str = "the run's") -> None:
         """Have every live broker write down what it is asked, or no more; raises `WireError`."""
@@ -185,7 +187,7 @@ class ClusterQueries:
         level = "DEBUG" if on else "ERROR"  # brokers take no OFF, and log no request at ERROR
         live = self._live(self._brokers)
         brokers = {port: broker for broker, port in live.items()}
-        told = at_once(live, lambda port: admin.set_log_level(port, brokers[port], LOGGER, level))
+        told = ask_all(live, lambda port: admin.set_log_level(port, brokers[port], LOGGER, level))
         for error in told.values():
             if isinstance(error, WireError):
                 raise error
@@ -194,7 +196,7 @@ class ClusterQueries:
         """Raises `FaultFailed`: brokers can be isolated where they are containers."""
         raise FaultFailed(f"one cannot {how} on this cluster, so broker {broker} stays on its network")
 
-    def finalized(self) -> Mapping[str, int]:
+    def finalized_features(self) -> Mapping[str, int]:
         """The features that are in force, and at which level; those at level 0 are left out."""
 
         def told() -> dict[str, int]:
@@ -203,24 +205,24 @@ class ClusterQueries:
                 self._brokers.get(self.controller()) or next(iter(self._brokers.values()))
             )
 
-        return persist(told, "the cluster's features")
+        return retry(told, "the cluster's features")
 
     def create_topics(self, topics: Sequence[TopicSpec], timeout_s: float) -> None:
         """Create them and both internal topics, and use those once; returns when all is in sync."""
         some = next(iter(self._live(self._brokers).values()))
-        persist(partial(create_topics, some, topics, timeout_s), "the topics", timeout_s)
+        retry(partial(create_topics, some, topics, timeout_s), "the topics", timeout_s)
         for kind in (admin.TRANSACTION, admin.GROUP):
-            persist(partial(admin.find_coordinator, some, WARM_UP, kind), "a coordinator", timeout_s)
+            retry(partial(admin.find_coordinator, some, WARM_UP, kind), "a coordinator", timeout_s)
         self.await_in_sync(timeout_s)
         for broker, port in self._brokers.items():
             self._warm_up(broker, port, timeout_s)
         if topics:
             first = partial(self._commit_first, topics[0].name)
-            persist(first, "a first commit of offsets", timeout_s)
+            retry(first, "a first commit of offsets", timeout_s)
 
     def _commit_first(self, topic: str) -> None:
         coordinator = self.group_coordinator(WARM_UP)
-        if coordinator == NONE:
+        if coordinator == NO_BROKER:
             raise WireError(f"nobody coordinates {WARM_UP}")
         admin.commit_offset(self._brokers[coordinator], WARM_UP, topic)
 
@@ -231,7 +233,7 @@ class ClusterQueries:
         own = next((id_ for id_ in ids if led[partition_for(id_, len(led))].leader == broker), None)
         if own is not None:
             first = partial(admin.init_producer_id, port, own)
-            persist(first, f"broker {broker} to coordinate transactions", timeout_s)
+            retry(first, f"broker {broker} to coordinate transactions", timeout_s)
 
     def _live(self, ports: Mapping[int, Target]) -> dict[int, Target]:
         return {broker: port for broker, port in ports.items() if self._up(broker)}
@@ -239,14 +241,14 @@ class ClusterQueries:
     def _leader_for(self, topic: str, key: str) -> int:
         partitions = self.describe(topic)
         if not partitions:
-            return NONE
+            return NO_BROKER
         return partitions[partition_for(key, len(partitions))].leader
 
     def _current(self) -> admin.BrokerView:
-        return persist(lambda: admin.view_of(self._brokers[self.controller()]), "the controller's view")
+        return retry(lambda: admin.fetch_view(self._brokers[self.controller()]), "the controller's view")
 
 
-def persist(question: Callable[[], T], awaited: str, timeout_s: float = PATIENCE_S) -> T:
+def retry(question: Callable[[], T], awaited: str, timeout_s: float = RETRY_TIMEOUT_S) -> T:
     """Ask until a broker answers; raises `WaitTimeout` with the last refusal."""
     refusal: list[WireError | WaitTimeout] = []
 

@@ -15,7 +15,7 @@ from harness.cluster import Broker, ClusterSpec, admin
 from harness.cluster.config import Hosts, PortLayout, lay_out
 from harness.cluster.questions import ClusterQueries
 from harness.cluster.started_node import START_TIMEOUT_S, PortTaken
-from harness.cluster.storage import features
+from harness.cluster.storage import bootstrap_checkpoint
 from harness.common.errors import StartFailed, UsageError, WaitTimeout
 from harness.common.waiting import wait_for
 from harness.environment import PreparedEnvironment
@@ -168,7 +168,9 @@ class StartedCluster(ClusterQueries, ABC, Generic[N]):
         def storage_tool(folder: Path) -> list[str]:
             return broker_command(prepared.java, prepared.kafka, main=STORAGE_TOOL, args=[], folder=folder)
 
-        return features(prepared.cache, prepared.kafka.version, storage_tool, self._spec.transaction_version)
+        return bootstrap_checkpoint(
+            prepared.cache, prepared.kafka.version, storage_tool, self._spec.transaction_version
+        )
 
     def _await_registered(self) -> None:
         """Wait until every broker is up in every broker's own view; raises `StartFailed`."""
@@ -178,7 +180,7 @@ class StartedCluster(ClusterQueries, ABC, Generic[N]):
         def all_registered() -> bool:
             for node in self._nodes:
                 node.check_started()
-            seen = admin.views(self._brokers)
+            seen = admin.fetch_views(self._brokers)
             state[:] = [_told(broker, view) for broker, view in seen.items()]
             registered = (
                 isinstance(view, admin.BrokerView) and view.brokers == wanted for view in seen.values()

@@ -38,7 +38,7 @@ def new_id() -> str:
             return text
 
 
-def features(
+def bootstrap_checkpoint(
     cache: Path,
     kafka: str,
     storage_tool: Callable[[Path], Sequence[str]],

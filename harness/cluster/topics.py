@@ -13,7 +13,7 @@ from harness.wire.protocol import Target, send_request
 UNKNOWN_TOPIC = 3
 TOPIC_ALREADY_EXISTS = 36
 GROUP_NOT_FOUND = 69
-MISTAKES = (17, 37, 40)
+INVALID_REQUEST_CODES = (17, 37, 40)
 """An invalid topic (a name that collides with another), number of partitions or setting."""
 
 
@@ -41,7 +41,7 @@ def create_topics(port: Target, topics: Sequence[TopicSpec], timeout_s: float) -
     for answer in send_request(port, request, timeout_s).topics:
         if answer.error_code == TOPIC_ALREADY_EXISTS:
             existing.append(answer.name)
-        elif answer.error_code in MISTAKES:
+        elif answer.error_code in INVALID_REQUEST_CODES:
             why = answer.error_message or f"error {answer.error_code}"
             raise UsageError(f"the topic {answer.name} cannot be made, for the broker refuses it: {why}")
         elif answer.error_code != NO_ERROR:

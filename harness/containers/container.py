@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.common.errors import EnvironmentFailure, FaultFailed, StartFailed
 from harness.common.waiting import wait_for
-from harness.containers.daemon import said, shortened
+from harness.containers.daemon import shorten, translate_errors
 
 if TYPE_CHECKING:
     from docker.models.containers import Container as Handle
@@ -64,20 +64,20 @@ class Container:
 
     def state(self) -> ContainerState:
         """What it does now. Raises `EnvironmentFailure`."""
-        with said(f"{self.name} could not be looked at"):
-            told: Mapping[str, Any] = self._handle.client.api.inspect_container(self.id)["ContainerState"]
+        with translate_errors(f"{self.name} could not be looked at"):
+            told: Mapping[str, Any] = self._handle.client.api.inspect_container(self.id)["State"]
         self._last_pid = told["Pid"] or self._last_pid
         return ContainerState(told["Status"], told["Pid"], told["ExitCode"], told["OOMKilled"])
 
     def networks(self) -> set[str]:
         """The names of the networks that it is on."""
-        with said(f"{self.name} could not be looked at"):
+        with translate_errors(f"{self.name} could not be looked at"):
             settings = self._handle.client.api.inspect_container(self.id)["NetworkSettings"]
         return set(settings["Networks"])
 
     def start(self) -> None:
         """Start its process; what that prints is appended to the log file. Raises `StartFailed`."""
-        with said(f"{self.name} could not be started", StartFailed):
+        with translate_errors(f"{self.name} could not be started", StartFailed):
             output = self._handle.attach(stdout=True, stderr=True, stream=True)
             self._follower = threading.Thread(
                 target=self._follow, args=(output,), name=f"output of {self.name}", daemon=True
@@ -101,7 +101,7 @@ class Container:
     def pause(self) -> str:
         """Freeze all its processes; returns the proof, once Docker says that they are frozen. Raises `FaultFailed`."""
         self._alive()
-        with said(f"{self.name} could not be paused", FaultFailed):
+        with translate_errors(f"{self.name} could not be paused", FaultFailed):
             self._handle.pause()
         state = self.state()
         if state.status != "paused":
@@ -112,29 +112,29 @@ class Container:
         """Let it go on; returns the proof. Does nothing to one that is not paused."""
         if self.state().status != "paused":
             return f"container {self.name} was not stopped"
-        with said(f"{self.name} could not go on", FaultFailed):
+        with translate_errors(f"{self.name} could not go on", FaultFailed):
             self._handle.unpause()
         state = self.state()
         if state.status != "running":
             raise FaultFailed(f"{self.name} is {state.status} after it was to go on")
         return f"container {self.name} (process {state.pid}) thawed"
 
-    def ask(self, *command: str) -> str:
+    def run(self, *command: str) -> str:
         """What a command prints that is run inside. Raises `EnvironmentFailure` if it fails."""
-        with said(f"{command[0]} could not be run in {self.name}"):
+        with translate_errors(f"{command[0]} could not be run in {self.name}"):
             status, output = self._handle.exec_run(list(command), user="0")
         words: str = output.decode(errors="replace")
         if status:
             raise EnvironmentFailure(
-                f"{command[0]} failed in {self.name} with status {status}: {shortened(words)}"
+                f"{command[0]} failed in {self.name} with status {status}: {shorten(words)}"
             )
         return words
 
-    def pack(self, folder: PurePosixPath, exclude: Sequence[str], out: Path) -> None:
+    def copy_folder(self, folder: PurePosixPath, exclude: Sequence[str], out: Path) -> None:
         """Write what a folder inside holds into `out`, but for files that match. Raises `EnvironmentFailure`."""
         command = ["tar", "-C", str(folder), *(f"--exclude={one}" for one in exclude), "-cf", "-", "."]
         api = self._handle.client.api
-        with said(f"{folder} of {self.name} could not be read"):
+        with translate_errors(f"{folder} of {self.name} could not be read"):
             run = api.exec_create(self.id, command, stderr=False, user="0")["Id"]
             try:
                 with (
@@ -144,17 +144,17 @@ class Container:
                     tar.extractall(out, filter="data")
             except tarfile.TarError as error:
                 # A command that cannot be run says so where its output would come.
-                words = shortened(stream.began.decode(errors="replace"))
+                words = shorten(stream.began.decode(errors="replace"))
                 raise EnvironmentFailure(f"tar in {self.name} gave no archive ({error}): {words}") from error
             status = api.exec_inspect(run)["ExitCode"]
         if status:
             raise EnvironmentFailure(f"tar failed in {self.name} with status {status}")
 
-    def read(self, file: PurePosixPath) -> bytes:
+    def read_file(self, file: PurePosixPath) -> bytes:
         """A file's content, whether its process runs or not; empty if there is no such file."""
         from docker.errors import NotFound
 
-        with said(f"{file} of {self.name} could not be read"):
+        with translate_errors(f"{file} of {self.name} could not be read"):
             try:
                 chunks, _ = self._handle.get_archive(str(file))
             except NotFound:
@@ -168,7 +168,7 @@ class Container:
         """End it and remove it, with its volumes. Raises `EnvironmentFailure`."""
         from docker.errors import NotFound
 
-        with said(f"{self.name} could not be removed"):
+        with translate_errors(f"{self.name} could not be removed"):
             try:
                 self._handle.remove(force=True, v=True)
             except NotFound:
@@ -189,7 +189,7 @@ class Container:
         return state
 
     def _signal(self, signal: str) -> None:
-        with said(f"{self.name} could not be sent {signal}", FaultFailed):
+        with translate_errors(f"{self.name} could not be sent {signal}", FaultFailed):
             self._handle.kill(signal)
 
     def _ending(self, before: ContainerState, wanted: int, words: str) -> str:

@@ -41,12 +41,12 @@ def connect() -> "DockerClient":
         client.ping()
     except (DockerException, RequestException, OSError) as error:
         raise NoDocker(_why(error)) from error
-    if away := another_machine(client.api.base_url):
+    if away := refuse_remote_daemon(client.api.base_url):
         raise NoDocker(away)
     return client
 
 
-def another_machine(base_url: str) -> str:
+def refuse_remote_daemon(base_url: str) -> str:
     """Why a daemon at that address, as the client has it, cannot be used; empty if it is this machine's."""
     host = urlsplit(base_url).hostname
     if host in (None, "localhost", "localnpipe", THIS_MACHINE):
@@ -60,13 +60,13 @@ def another_machine(base_url: str) -> str:
 
 def platform_of(client: "DockerClient") -> tuple[str, str]:
     """System and machine of its containers, as Go names them: `linux`, `arm64`. Raises `EnvironmentFailure`."""
-    with said("Docker could not be asked what it runs on"):
+    with translate_errors("Docker could not be asked what it runs on"):
         told = client.version()
         return told["Os"], told["Arch"]
 
 
 @contextmanager
-def said(doing: str, kind: type[EnvironmentFailure] = EnvironmentFailure) -> Iterator[None]:
+def translate_errors(doing: str, kind: type[EnvironmentFailure] = EnvironmentFailure) -> Iterator[None]:
     """What Docker refuses becomes one sentence: `broker 1 could not be started: ...`."""
     from docker.errors import APIError, DockerException
     from requests import RequestException
@@ -74,12 +74,12 @@ def said(doing: str, kind: type[EnvironmentFailure] = EnvironmentFailure) -> Ite
     try:
         yield
     except APIError as error:
-        raise kind(f"{doing}: Docker says: {shortened(error.explanation or str(error))}") from error
+        raise kind(f"{doing}: Docker says: {shorten(error.explanation or str(error))}") from error
     except (DockerException, RequestException) as error:
-        raise kind(f"{doing}: Docker does not answer: {shortened(error)}") from error
+        raise kind(f"{doing}: Docker does not answer: {shorten(error)}") from error
 
 
-def shortened(words: object) -> str:
+def shorten(words: object) -> str:
     """In one line, and no longer than a line of a report."""
     text = " ".join(str(words).split())
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
@@ -105,4 +105,4 @@ def _why(error: Exception) -> str:
         for one in ("FileNotFoundError", "ConnectionRefused", "Connection refused", "No such file")
     ):
         return f"no Docker daemon answers at {where}: start Docker, or name another daemon in DOCKER_HOST"
-    return f"the Docker daemon at {where} does not answer: {shortened(text)}"
+    return f"the Docker daemon at {where} does not answer: {shorten(text)}"

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from harness.common.errors import FaultFailed, StartFailed
 from harness.containers.container import Container
-from harness.containers.daemon import LABEL, connect, said
-from harness.containers.leftovers import note, removal
+from harness.containers.daemon import LABEL, connect, translate_errors
+from harness.containers.leftovers import note_path, removal_command
 from harness.processes.spawn import Supervisor
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class ContainerFactory:
     def __init__(self, image: str, supervisor: Supervisor, cache: Path) -> None:
         self._image = image
         self._supervisor = supervisor
-        self._note = note(cache, supervisor.mark)
+        self._note = note_path(cache, supervisor.mark)
         self._name = f"fencepost-{supervisor.mark.rpartition('.')[2]}"
         self._networks: dict[str, Network] = {}
 
@@ -59,7 +59,7 @@ class ContainerFactory:
 
         self._note.parent.mkdir(parents=True, exist_ok=True)
         self._note.touch()
-        self._supervisor.guard_by(removal(self._supervisor.mark))
+        self._supervisor.guard_by(removal_command(self._supervisor.mark))
         for kind in (LINKS, HARNESS):
             # An internal network has no gateway, so that ports are published by the other, on which containers may not
             # talk to each other: it would be a way round what strikes `links`.
@@ -71,7 +71,7 @@ class ContainerFactory:
             }
             network = Network(docker_network_kw=wanted)
             network.name = f"{self._name}-{kind}"
-            with said(f"the network {network.name} could not be made", StartFailed):
+            with translate_errors(f"the network {network.name} could not be made", StartFailed):
                 self._networks[kind] = network.create()
 
     def make(self, recipe: ContainerSpec) -> Container:
@@ -79,7 +79,7 @@ class ContainerFactory:
         from testcontainers.core.docker_client import DockerClient
 
         name = f"{self._name}-{recipe.host}"
-        with said(f"the container {name} could not be made", StartFailed):
+        with translate_errors(f"the container {name} could not be made", StartFailed):
             handle = DockerClient().create(
                 self._image,
                 entrypoint=list(recipe.command),
@@ -104,7 +104,7 @@ class ContainerFactory:
         from docker.errors import APIError
 
         name = self._networks[LINKS].name
-        with said(f"{container.name} could not be disconnected", FaultFailed):
+        with translate_errors(f"{container.name} could not be disconnected", FaultFailed):
             network = connect().networks.get(name)
             network.disconnect(container.id, force=True)
 
@@ -115,7 +115,7 @@ class ContainerFactory:
         try:
             yield proof
         finally:
-            with said(f"{container.name} could not be connected again", FaultFailed):
+            with translate_errors(f"{container.name} could not be connected again", FaultFailed):
                 try:
                     network.connect(container.id, aliases=[host])
                 except APIError:
@@ -125,7 +125,7 @@ class ContainerFactory:
     def close(self) -> None:
         """Remove the networks, once the containers are gone. Raises `EnvironmentFailure`."""
         for kind, network in list(self._networks.items()):
-            with said(f"the network {network.name} could not be removed"):
+            with translate_errors(f"the network {network.name} could not be removed"):
                 network.remove()
             del self._networks[kind]
         self._note.unlink(missing_ok=True)

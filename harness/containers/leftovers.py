@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.common.errors import EnvironmentFailure
-from harness.containers.daemon import LABEL, connect, labels_of, said
+from harness.containers.daemon import LABEL, connect, labels_of, translate_errors
 from harness.processes.marks import abandoned
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
-def note(cache: Path, mark: str) -> Path:
+def note_path(cache: Path, mark: str) -> Path:
     """Where it is noted that the run of this mark may have something in Docker."""
     return cache / "docker" / mark
 
@@ -36,7 +36,7 @@ def remove_marked(client: "DockerClient", wanted: Callable[[str], bool]) -> list
     for what, thing in _marked(client):
         if not wanted(labels_of(thing)[LABEL]):
             continue
-        with said(f"the {what} {thing.name} could not be removed"):
+        with translate_errors(f"the {what} {thing.name} could not be removed"):
             try:
                 if what == "container":
                     thing.remove(force=True, v=True)
@@ -51,7 +51,7 @@ def remove_marked(client: "DockerClient", wanted: Callable[[str], bool]) -> list
 def _marked(client: "DockerClient") -> Iterator[tuple[str, Any]]:
     """Containers before the networks that they are in."""
     with_label = {"label": LABEL}
-    with said("Docker could not be asked for what runs have left"):
+    with translate_errors("Docker could not be asked for what runs have left"):
         yield from (
             ("container", one)
             for one in client.containers.list(all=True, filters=with_label, ignore_removed=True)
@@ -60,7 +60,7 @@ def _marked(client: "DockerClient") -> Iterator[tuple[str, Any]]:
         yield from (("volume", one) for one in client.volumes.list(filters=with_label))
 
 
-def sweep(cache: Path) -> list[str]:
+def try_remove_abandoned(cache: Path) -> list[str]:
     """As `remove_abandoned`, at the start of a run: that Docker refuses is logged, and no reason not to run."""
     try:
         return remove_abandoned(cache)
@@ -83,7 +83,7 @@ def remove_abandoned(cache: Path) -> list[str]:
     return gone
 
 
-def removal(mark: str) -> list[str]:
+def removal_command(mark: str) -> list[str]:
     """The command that removes what the run of this mark has in Docker."""
     return [sys.executable, "-P", "-m", __name__, mark]
 

@@ -4,19 +4,19 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 ESTABLISHED = 1
-TABLES = ("/proc/net/tcp", "/proc/net/tcp6")
+SOCKET_TABLES = ("/proc/net/tcp", "/proc/net/tcp6")
 
 
-class DockerStream(NamedTuple):
+class ContainerConnection(NamedTuple):
     """One end of a connection that stands."""
 
     local_port: int
     remote_port: int
 
 
-def established(tables: str) -> Iterator[DockerStream]:
+def read_established(tables: str) -> Iterator[ContainerConnection]:
     """The connections that stand, in the text of both tables: one a line, addresses as `HEX:PORT` in hexadecimal."""
     for line in tables.splitlines():
         words = line.split()
         if len(words) > 3 and words[0].endswith(":") and int(words[3], 16) == ESTABLISHED:
-            yield DockerStream(*(int(address.rpartition(":")[2], 16) for address in words[1:3]))
+            yield ContainerConnection(*(int(address.rpartition(":")[2], 16) for address in words[1:3]))

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.common.errors import EnvironmentFailure, FetchFailed
-from harness.containers.daemon import platform_of, said, shortened
+from harness.containers.daemon import platform_of, shorten, translate_errors
 from harness.environment.archive import archive_flags, archive_path
 from harness.environment.cache import locked
 from harness.environment.java import bundled_java
@@ -74,10 +74,10 @@ def _had(client: "DockerClient", name: str, origin: str, say: Callable[[str], No
     if found is None:
         say(f"pulling the image {name} (once)")
         refusal = f"the image {name} is not there, and cannot be pulled"
-        with said(refusal, FetchFailed):
+        with translate_errors(refusal, FetchFailed):
             for step in client.api.pull(name, stream=True, decode=True):
                 if "error" in step:
-                    raise FetchFailed(f"{refusal}: {shortened(step['error'])}")
+                    raise FetchFailed(f"{refusal}: {shorten(step['error'])}")
         found = _find(client, name)
     if found is None:
         raise FetchFailed(
@@ -89,7 +89,7 @@ def _had(client: "DockerClient", name: str, origin: str, say: Callable[[str], No
 def _find(client: "DockerClient", name: str) -> Any | None:
     from docker.errors import ImageNotFound
 
-    with said(f"Docker could not be asked for the image {name}"):
+    with translate_errors(f"Docker could not be asked for the image {name}"):
         try:
             return client.images.get(name)
         except ImageNotFound:
@@ -144,12 +144,12 @@ def _build(client: "DockerClient", name: str, kafka: KafkaDistribution, cache: P
     ]
     with tempfile.NamedTemporaryFile(prefix="fencepost-image-", suffix=".tar") as file:
         write_rootfs(Path(file.name), java, kafka, archive)
-        with said(f"the image {name} could not be made"):
+        with translate_errors(f"the image {name} could not be made"):
             answer = client.api.import_image_from_file(
                 file.name, repository=repository, tag=tag, changes=changes
             )
     if '"error"' in str(answer):
-        raise EnvironmentFailure(f"the image {name} could not be made: Docker says: {shortened(answer)}")
+        raise EnvironmentFailure(f"the image {name} could not be made: Docker says: {shorten(answer)}")
 
 
 def _word(there: bool) -> str:

@@ -19,21 +19,21 @@ class LinkEffect:
     is then refused before the run starts if the cluster cannot make the effect.
     """
 
-    does: ClassVar[str] = ""  # completes "needs a cluster on which one can ..."
+    action: ClassVar[str] = ""  # completes "needs a cluster on which one can ..."
 
 
 @dataclass(frozen=True)
 class Cut(LinkEffect):
     """Nothing passes in either direction. Bytes in flight are lost, never delivered late."""
 
-    does: ClassVar[str] = "cut links"
+    action: ClassVar[str] = "cut links"
 
 
 @dataclass(frozen=True)
 class DropResponses(LinkEffect):
     """Requests arrive and take effect. No response comes back."""
 
-    does: ClassVar[str] = "drop responses"
+    action: ClassVar[str] = "drop responses"
 
 
 class LinkTraffic(NamedTuple):
@@ -46,7 +46,7 @@ class LinkTraffic(NamedTuple):
 class LinkMeter(Protocol):
     """Counts the bytes on some links from the moment that it is made."""
 
-    def carried(self) -> Mapping[str, LinkTraffic] | None:
+    def traffic(self) -> Mapping[str, LinkTraffic] | None:
         """Return the bytes of each link since then. None: they cannot be counted on this platform or cluster."""
         ...
 
@@ -68,7 +68,7 @@ class ActiveEffect(Protocol):
         ...
 
     @property
-    def lacks(self) -> str:
+    def missing_proof(self) -> str:
         """Why the last `evidence` was empty: what was last seen of the links. Empty if it was not."""
         ...
 

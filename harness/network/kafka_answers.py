@@ -17,11 +17,11 @@ from harness.network.kafka_apis import (
     FIND_COORDINATOR,
     METADATA,
     PRODUCE,
-    newest,
+    newest_version,
 )
 
 HOST = "127.0.0.1"
-NOBODY = (HOST, 1)
+UNREACHABLE = (HOST, 1)
 """The address of a broker that has none here: nobody listens there."""
 UNSUPPORTED_VERSION = 35
 _ADDRESSES = 0  # the tag of NodeEndpoints
@@ -40,23 +40,25 @@ class AddressMap:
     """What each broker is to be called."""
 
     by_broker: Mapping[int, tuple[str, int]]
-    strangers: set[int] = field(default_factory=set)  # brokers that were named, and have no address here
+    unknown_brokers: set[int] = field(
+        default_factory=set
+    )  # brokers that were named, and have no address here
 
     def of(self, broker: int) -> tuple[str, int]:
         """Where a client is to dial it."""
         if broker not in self.by_broker:
-            self.strangers.add(broker)
-        return self.by_broker.get(broker, NOBODY)
+            self.unknown_brokers.add(broker)
+        return self.by_broker.get(broker, UNREACHABLE)
 
 
-def concerns(key: int, version: int) -> bool:
+def contains_addresses(key: int, version: int) -> bool:
     """Whether the answers to a request of that API and version have to be rewritten."""
     return key in _SINCE and version >= _SINCE[key]
 
 
-def rewritten(key: int, version: int, answer: bytes, addresses: AddressMap) -> bytes:
+def rewrite_response(key: int, version: int, answer: bytes, addresses: AddressMap) -> bytes:
     """An answer, header and body without its length, with other addresses. Raises `UnreadableResponse`."""
-    known = newest(key)
+    known = newest_version(key)
     if key != API_VERSIONS and (known is None or version > known):
         raise UnreadableResponse(f"version {version} of API {key} is not known here")
     try:
@@ -153,7 +155,7 @@ class _Walk:
             key, least, most = self.number(">h"), self.number(">h"), self.number(">h")
             tagged = self.at
             self.tags()
-            known = newest(key)
+            known = newest_version(key)
             if known is not None and known >= least:
                 spoken = struct.pack(">hhh", key, least, min(most, known))
                 kept.append(spoken + self._answer[tagged : self.at])

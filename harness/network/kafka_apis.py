@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 PRODUCE, FETCH, METADATA, FIND_COORDINATOR, API_VERSIONS, DESCRIBE_CLUSTER = 0, 1, 3, 10, 18, 60
 
-UNSPOKEN: Mapping[int, str] = {
+HIDDEN_APIS: Mapping[int, str] = {
     4: "LeaderAndIsr",  # between brokers, until 3.9
     5: "StopReplica",
     6: "UpdateMetadata",
@@ -23,7 +23,7 @@ UNSPOKEN: Mapping[int, str] = {
 }
 """What no client of a run has a use for, and whose answers are not rewritten."""
 
-HARMLESS: Mapping[int, str] = {
+UNCHANGED_APIS: Mapping[int, str] = {
     88: "StreamsGroupHeartbeat",
     89: "StreamsGroupDescribe",
 }
@@ -45,6 +45,6 @@ _NEWEST = (
 """The newest version of each API, by its key."""
 
 
-def newest(key: int) -> int | None:
+def newest_version(key: int) -> int | None:
     """The newest version of an API that may be spoken; None: it may not be at all."""
-    return None if key in UNSPOKEN or not 0 <= key < len(_NEWEST) else _NEWEST[key]
+    return None if key in HIDDEN_APIS or not 0 <= key < len(_NEWEST) else _NEWEST[key]

@@ -21,7 +21,7 @@ from typing import Any
 
 from harness.clients.client_properties import use_client_config
 from harness.common.errors import EnvironmentFailure
-from harness.network.kafka_answers import HOST, AddressMap, concerns, rewritten
+from harness.network.kafka_answers import HOST, AddressMap, contains_addresses, rewrite_response
 from harness.processes.encoding import decode
 from harness.wire.protocol import LARGEST_ANSWER, Address, WireError, decode_response, encode_request
 from harness.wire.security import sasl_requests, tls_refusal
@@ -117,7 +117,7 @@ class ProxyPort:
         while True:
             message = await _message(reader)
             key, version, number = struct.unpack_from(">hhi", message, 4)
-            if concerns(key, version):
+            if contains_addresses(key, version):
                 asked.append((number, key, version))
             writer.write(message)
             await writer.drain()
@@ -137,10 +137,10 @@ class ProxyPort:
             await writer.drain()
 
     def _told_otherwise(self, key: int, version: int, message: bytes) -> bytes:
-        before = len(self._addresses.strangers)
-        answer = rewritten(key, version, message[4:], self._addresses)
-        if len(self._addresses.strangers) > before:
-            named = ", ".join(map(str, sorted(self._addresses.strangers)))
+        before = len(self._addresses.unknown_brokers)
+        answer = rewrite_response(key, version, message[4:], self._addresses)
+        if len(self._addresses.unknown_brokers) > before:
+            named = ", ".join(map(str, sorted(self._addresses.unknown_brokers)))
             _log.error("brokers that joined the cluster during the run cannot be reached: %s", named)
         return struct.pack(">i", len(answer)) + answer
 

@@ -21,20 +21,20 @@ def client_link(endpoint: str, broker: int) -> str:
     return f"client:{endpoint}->{broker}"
 
 
-def dialed_by(endpoint: str, links: Iterable[str]) -> dict[int, str]:
+def client_links_by_broker(endpoint: str, links: Iterable[str]) -> dict[int, str]:
     """The links by which a client endpoint dials brokers, by broker."""
     stem = f"client:{endpoint}->"
     return {int(link.removeprefix(stem)): link for link in links if link.startswith(stem)}
 
 
-def between(one: int, other: int) -> list[str]:
+def links_between(one: int, other: int) -> list[str]:
     """Every link between two brokers, in both directions."""
     return [peer_link(a, b, kind) for a, b in permutations((one, other)) for kind in KINDS]
 
 
-def around(broker: int, brokers: Sequence[int]) -> list[str]:
+def links_around(broker: int, brokers: Sequence[int]) -> list[str]:
     """Every link between a broker and all its peers."""
-    return [link for peer in brokers if peer != broker for link in between(broker, peer)]
+    return [link for peer in brokers if peer != broker for link in links_between(broker, peer)]
 
 
 def proxy_name(link: str) -> str:

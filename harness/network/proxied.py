@@ -19,7 +19,7 @@ from harness.network import LinkEffect, LinkTraffic
 from harness.network.links import proxy_name
 from harness.network.toxics import Toxic, toxics_of
 from harness.network.toxiproxy import Proxy, Toxiproxy, ToxiproxyError
-from harness.network.traffic import Ports, Received, SocketMeter
+from harness.network.traffic import ProxyPorts, ReceivedBytes, SocketMeter
 from harness.results.wording import plural
 from harness.wire.protocol import is_answering
 
@@ -36,11 +36,11 @@ class ProxyServer(Protocol):
         """Whether it still runs."""
         ...
 
-    def established(self) -> Counter[int]:
+    def connections_by_port(self) -> Counter[int]:
         """How many connections stand on each port that it listens on, or dials from."""
         ...
 
-    def received(self) -> Received | None:
+    def received_bytes(self) -> ReceivedBytes | None:
         """How many bytes each of its connections has received, and maybe others. None: that is not known."""
         ...
 
@@ -83,15 +83,15 @@ class ProxiedNetwork:
 
     def connections(self, links: Iterable[str]) -> Mapping[str, int]:
         """How many connections stand on each link, from whoever dials it."""
-        ports = self._server.established()
+        ports = self._server.connections_by_port()
         return {link: ports[self._links[link].listen_port] for link in links}
 
     def meter(self, links: Iterable[str]) -> SocketMeter:
         """Begin to count the bytes that are sent over these links."""
         ports = {
-            link: Ports(self._links[link].listen_port, self._links[link].upstream_port) for link in links
+            link: ProxyPorts(self._links[link].listen_port, self._links[link].upstream_port) for link in links
         }
-        return SocketMeter(self._server.received, ports)
+        return SocketMeter(self._server.received_bytes, ports)
 
     def passes(self, link: str, timeout_s: float | None = None) -> bool:
         """Whether a request through the link's proxy is answered."""
@@ -185,7 +185,7 @@ class LinkCut:
         return self._links
 
     @property
-    def lacks(self) -> str:
+    def missing_proof(self) -> str:
         """Why the last `evidence` was empty; empty if it was not."""
         return self._lacks
 
@@ -197,7 +197,7 @@ class LinkCut:
         down answers nobody. Where bytes cannot be counted, a connection that is or was on the link must do instead.
         Empty if no link proves it, or if one leaks.
         """
-        stands, carried = self._network.connections(self._links), self._meter.carried()
+        stands, carried = self._network.connections(self._links), self._meter.traffic()
         used = {link: words for link in self._links if (words := self._use(link, stands[link], carried))}
         if not used:
             self._lacks = self._unused(carried)

@@ -46,5 +46,5 @@ def toxics_of(effect: LinkEffect) -> tuple[Toxic, ...]:
     """Return the toxics that make an effect. Raises `UsageError` if there are none."""
     made = TOXICS.get(type(effect))
     if made is None:
-        raise UsageError(f"toxiproxy cannot {effect.does}: impose another effect")
+        raise UsageError(f"toxiproxy cannot {effect.action}: impose another effect")
     return made(effect)

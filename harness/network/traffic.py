@@ -33,27 +33,29 @@ class LocalConnection(NamedTuple):
     remote_port: int
 
 
-class Ports(NamedTuple):
+class ProxyPorts(NamedTuple):
     """Where a proxy listens, and which port it dials."""
 
     listens: int
     dials: int
 
 
-Received = Mapping[LocalConnection, int]
+ReceivedBytes = Mapping[LocalConnection, int]
 """By connection, the bytes that this end of it has received."""
 
 
 class SocketMeter:
     """Counts the bytes on links from the moment that it is made."""
 
-    def __init__(self, received: Callable[[], Received | None], links: Mapping[str, Ports]) -> None:
-        self._received = received
+    def __init__(
+        self, read_received_bytes: Callable[[], ReceivedBytes | None], links: Mapping[str, ProxyPorts]
+    ) -> None:
+        self._received = read_received_bytes
         self._links = links
-        self._before = received() or {}
+        self._before = read_received_bytes() or {}
         self._ignored: frozenset[LocalConnection] = frozenset()
 
-    def carried(self) -> Mapping[str, LinkTraffic] | None:
+    def traffic(self) -> Mapping[str, LinkTraffic] | None:
         """Return the bytes of each link since then. None: they cannot be counted here."""
         now = self._received()
         if now is None:
@@ -80,7 +82,7 @@ class SocketMeter:
         self._ignored |= self.connections() - frozenset(known)
 
 
-def received() -> Received | None:
+def read_received_bytes() -> ReceivedBytes | None:
     """Return the bytes that each end of each connection within this machine has received.
 
     Connections of 127.0.0.0/8 alone are listed. None: this platform does not say.

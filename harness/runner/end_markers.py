@@ -66,8 +66,8 @@ class SentinelEndMarkers:
         if stage.group is None:
             return 0  # no group tells how far it is
         try:
-            committed = self._cluster.committed(stage.group)
-            ends = self._cluster.last_stable(self._taken(stage, committed))
+            committed = self._cluster.committed_offsets(stage.group)
+            ends = self._cluster.log_offsets(self._taken(stage, committed))
             if any(stable < high for _, stable, high in ends.values()):
                 return None  # what is not committed yet may still become an input
             behind = _behind(committed, ends)
@@ -87,10 +87,10 @@ class SentinelEndMarkers:
 
     def open_transactions(self, topics: Sequence[str], groups: Sequence[str]) -> list[str]:
         """Where the last stable offset lies below the high watermark."""
-        ends = dict(self._cluster.last_stable(topics))
-        kept = {self._cluster.offsets_place(group) for group in groups}
+        ends = dict(self._cluster.log_offsets(topics))
+        kept = {self._cluster.offsets_partition(group) for group in groups}
         if kept:
-            internal = self._cluster.last_stable(sorted({topic for topic, _ in kept}))
+            internal = self._cluster.log_offsets(sorted({topic for topic, _ in kept}))
             ends |= {place: internal[place] for place in kept if place in internal}
         return [f"{t}/{p} at {stable}" for (t, p), (_, stable, high) in ends.items() if stable < high]
 
@@ -122,7 +122,7 @@ class OffsetEndMarkers(SentinelEndMarkers):
             self._stood.pop(stage.name, None)
             return None
         try:
-            written = {place: high for place, (_, _, high) in self._cluster.last_stable(stage.writes).items()}
+            written = {place: high for place, (_, _, high) in self._cluster.log_offsets(stage.writes).items()}
         except WaitTimeout:
             return None
         before, since_s = self._stood.get(stage.name, ({}, 0.0))
@@ -142,7 +142,7 @@ class OffsetEndMarkers(SentinelEndMarkers):
 
     def settle(self, places: Sequence[TopicPartition]) -> None:
         """Ask where each partition ends now."""
-        ends = self._cluster.last_stable(sorted({topic for topic, _ in places}))
+        ends = self._cluster.log_offsets(sorted({topic for topic, _ in places}))
         self.until = {place: ends[place][2] for place in places}
 
     def mark(self, places: Sequence[TopicPartition]) -> None:

@@ -22,7 +22,7 @@ from harness.runner.final_reads import read_all
 from harness.runner.nemesis import FaultContext
 from harness.runner.run_log import RunLog
 from harness.runner.stalls import not_ended, note_stalls
-from harness.witness import LogEdge
+from harness.witness import LogBounds
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class FinalState:
     leaders: Mapping[TopicPartition, int] = field(default_factory=dict)
     high_watermarks: Mapping[TopicPartition, int] = field(default_factory=dict)
     compacted: Mapping[str, bool] = field(default_factory=dict)
-    edges: Mapping[TopicPartition, LogEdge] = field(default_factory=dict)
+    edges: Mapping[TopicPartition, LogBounds] = field(default_factory=dict)
     refused: Mapping[str, str] = field(default_factory=dict)  # by topic, why its log could not be read
 
 
@@ -109,10 +109,12 @@ def _witnessed(cluster: Cluster, quiet: FinalState, folder: Path, run_log: RunLo
         run_log,
         ReasonCode.LOGS_NOT_READ,
         "the brokers' logs could not be read",
-        partial(witness.take, quiet.edges, folder),
+        partial(witness.collect, quiet.edges, folder),
     )
-    compacted = {topic: told and topic not in witness.unbroken for topic, told in quiet.compacted.items()}
-    return replace(quiet, compacted=compacted, refused=witness.refused)
+    compacted = {
+        topic: told and topic not in witness.complete_topics for topic, told in quiet.compacted.items()
+    }
+    return replace(quiet, compacted=compacted, refused=witness.unreadable)
 
 
 def _attempt(
@@ -205,7 +207,7 @@ def _read_to_the_ends(
     unmarked = ReasonCode.NO_SENTINELS, "the ends were not marked"
 
     def read() -> None:
-        asked = context.cluster.last_stable([topic.name for topic in pipeline.topics])
+        asked = context.cluster.log_offsets([topic.name for topic in pipeline.topics])
         records = sum(high - start for start, _, high in asked.values())
         tables = [table.name for table in pipeline.tables]
         mark = partial(attempt, *unmarked, partial(ends.mark, places))
@@ -232,7 +234,7 @@ def _look(cluster: Cluster, pipeline: PipelineSpec, run_log: RunLog) -> FinalSta
             for topic in everything
             for partition, view in cluster.describe(topic).items()
         }
-        ends = cluster.last_stable(everything)
+        ends = cluster.log_offsets(everything)
         compacted = cluster.compacted(everything)
     except FencepostError as error:
         run_log.problem(ReasonCode.ENDS_UNKNOWN, f"the ends of the logs could not be asked for: {error}")
@@ -244,7 +246,7 @@ def _look(cluster: Cluster, pipeline: PipelineSpec, run_log: RunLog) -> FinalSta
         {place: high for place, (_, _, high) in ends.items()},
         compacted,
         {
-            place: LogEdge(views[place].leader, start, high, views[place].topic_id)
+            place: LogBounds(views[place].leader, start, high, views[place].topic_id)
             for place, (start, _, high) in ends.items()
             if place in views
         },

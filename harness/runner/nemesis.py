@@ -12,7 +12,7 @@ from enum import StrEnum
 from random import Random
 from typing import Any
 
-from harness.cluster import EVERYTHING, Cluster, Need
+from harness.cluster import ALL_ABILITIES, Cluster, Need
 from harness.common.errors import UnreadableInput
 from harness.databases.backlog import Backlog, no_backlog
 from harness.databases.interface import Service
@@ -125,7 +125,7 @@ class FaultTargets:
     transactional_ids: Mapping[str, tuple[str, ...]]  # by stage
     endpoints: tuple[str, ...]  # the client endpoints that workers begin in
     writes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # by stage: the topics of its outputs
-    can: frozenset[Need] = EVERYTHING
+    can: frozenset[Need] = ALL_ABILITIES
     stage: str | None = None  # strike workers of this stage only
     step: str | None = None  # and at this step
     services: tuple[str, ...] = ()  # the servers of the pipeline's stores, by name

@@ -44,7 +44,7 @@ class RequestRecording:
         refusal = self._switch(on=False)
         if refusal is None or last:
             self._on = False
-            self._run_log.spoken = self._cluster.spoken(self._endpoints)
+            self._run_log.spoken = self._cluster.client_versions(self._endpoints)
         if refusal is not None and last:
             words = f"a broker did not stop to record requests, which slows it down: {refusal}"
             self._run_log.unexpected_errors.append(Reason(ReasonCode.REQUESTS_RECORDED, words))

@@ -12,7 +12,7 @@ from harness.results.verdict import FaultReport
 from harness.runner.processes import RunClock
 from harness.runner.progress import Progress
 from harness.runner.stall import StuckCall
-from harness.witness.request_log import SpokenVersions
+from harness.witness.request_log import ClientVersions
 
 
 @dataclass
@@ -33,7 +33,7 @@ class RunLog:
     refused_logs: Mapping[str, str] = field(default_factory=dict)
     history_crc: int | None = None
     clock_drift_ms: float | None = None
-    spoken: SpokenVersions = field(default_factory=SpokenVersions)  # by the workers, to the brokers
+    spoken: ClientVersions = field(default_factory=ClientVersions)  # by the workers, to the brokers
     ran: Sequence[str] = ()  # the clients that the workers ran, as their journals say
     features: Mapping[str, int] = field(default_factory=dict)  # of the cluster, those in force
     rested_ms: float | None = None  # the wall clock when nothing moved any more, where no sentinel has it

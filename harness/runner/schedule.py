@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
-from harness.cluster import in_words
-from harness.cluster.kinds.registry import where
+from harness.cluster import describe_needs
+from harness.cluster.kinds.registry import clusters_able_to
 from harness.common.errors import UsageError
 from harness.runner.churn import LEAD_S, PlannedChange
 from harness.runner.nemesis import (
@@ -111,8 +111,8 @@ def _lacks(nemesis: Nemesis, targets: FaultTargets) -> str | None:
     """What a fault needs and the run has not; None: nothing."""
     needs = nemesis.needs | nemesis.beyond.needs
     if not needs <= targets.can:
-        able = f" ({words})" if (words := where(needs)) else ""
-        return f"needs a cluster on which one can {in_words(needs - targets.can)}{able}"
+        able = f" ({words})" if (words := clusters_able_to(needs)) else ""
+        return f"needs a cluster on which one can {describe_needs(needs - targets.can)}{able}"
     try:
         nemesis.drawn(Random(0), targets)
     except NoTarget as error:

@@ -19,7 +19,7 @@ from harness.record.partitions import PartitionIds, write_partitions
 from harness.record.tables import Tabulator
 from harness.results.reasons import Reason, ReasonCode
 from harness.settings.run_file import StoredPlan
-from harness.witness import FETCHED
+from harness.witness import FETCHED_FOLDER
 from harness.witness.capture import ReplicaSource, capture
 
 Place = tuple[str, int]
@@ -82,5 +82,5 @@ def rows_of(folder: Path) -> dict[str, int]:
 
 def replicas(folder: Path, witness: str) -> Sequence[ReplicaSource]:
     """The data folders that the brokers of a run left behind, or what was fetched of them."""
-    found = sorted((folder / (FETCHED if witness == FETCH else "brokers")).glob("*/data"))
+    found = sorted((folder / (FETCHED_FOLDER if witness == FETCH else "brokers")).glob("*/data"))
     return [ReplicaSource(int(data.parent.name), data) for data in found if data.parent.name.isdigit()]

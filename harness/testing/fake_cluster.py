@@ -11,14 +11,14 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any, cast
 
-from harness.cluster import EVERYTHING, Ability, Need, PartitionView, TransactionView
+from harness.cluster import ALL_ABILITIES, Ability, Need, PartitionView, TransactionView
 from harness.common.errors import FaultFailed, WaitTimeout
 from harness.model.pipeline import TopicPartition, TopicSpec
-from harness.network.links import between, client_link
+from harness.network.links import client_link, links_between
 from harness.runner.nemesis import FaultContext
 from harness.runner.processes import Processes
 from harness.testing.fake_network import FakeNetwork
-from harness.witness.request_log import ObservedClientIds, SpokenVersions
+from harness.witness.request_log import ClientVersions, ObservedClientIds
 
 
 @dataclass
@@ -77,7 +77,7 @@ class FakeBroker:
 
 def around_all(size: int) -> list[str]:
     """Every link between brokers."""
-    return [link for one, other in combinations(range(1, size + 1), 2) for link in between(one, other)]
+    return [link for one, other in combinations(range(1, size + 1), 2) for link in links_between(one, other)]
 
 
 @dataclass
@@ -89,7 +89,7 @@ class FakeCluster:
     heal_fails: bool = False  # a broker that stopped does not start again
     stays_out_of_sync: bool = False  # `await_in_sync` raises `WaitTimeout`
     busy: bool = True  # the log of a leader is longer than those of its followers
-    can: frozenset[Need] = EVERYTHING
+    abilities: frozenset[Need] = ALL_ABILITIES
     network: FakeNetwork = field(default_factory=FakeNetwork)
     bootstrap: str = "nowhere:9092"
     created: list[TopicSpec] = field(default_factory=list)
@@ -161,7 +161,7 @@ class FakeCluster:
         """Return the broker with the role `txn ID`."""
         return self.leader_of(f"txn {transactional_id}")
 
-    def transaction(self, transactional_id: str) -> TransactionView | None:
+    def describe_transaction(self, transactional_id: str) -> TransactionView | None:
         """Return the next of `transactions`."""
         told = self.transactions.get(transactional_id, [])
         return told.pop(0) if len(told) > 1 else next(iter(told), None)
@@ -170,7 +170,7 @@ class FakeCluster:
         """Return the broker with the role `group NAME`."""
         return self.leader_of(f"group {group}")
 
-    def offsets_place(self, group: str) -> TopicPartition:
+    def offsets_partition(self, group: str) -> TopicPartition:
         """Return partition 0."""
         return "__consumer_offsets", 0
 
@@ -184,7 +184,7 @@ class FakeCluster:
         if missing := self.out_of_sync(topics):
             raise WaitTimeout("every ISR to be full", timeout_s, "; ".join(missing))
 
-    def last_stable(self, topics: Sequence[str]) -> Mapping[TopicPartition, tuple[int, int, int]]:
+    def log_offsets(self, topics: Sequence[str]) -> Mapping[TopicPartition, tuple[int, int, int]]:
         """Return what `ends` says."""
         return {place: ends for place, ends in self.ends.items() if place[0] in topics}
 
@@ -192,7 +192,7 @@ class FakeCluster:
         """Return false for each topic."""
         return dict.fromkeys(topics, False)
 
-    def committed(self, group: str) -> Mapping[TopicPartition, int]:
+    def committed_offsets(self, group: str) -> Mapping[TopicPartition, int]:
         """Return what `offsets` says, and put `soon` in its place."""
         told = self.offsets.get(group, {})
         self.offsets[group] = self.soon.pop(group, told)
@@ -207,11 +207,11 @@ class FakeCluster:
         told = self.groups.get(group, [()])
         return told.pop(0) if len(told) > 1 else told[0]
 
-    def finalized(self) -> Mapping[str, int]:
+    def finalized_features(self) -> Mapping[str, int]:
         """Return the features of a new cluster."""
         return {"metadata.version": 1, "transaction.version": 2}
 
-    def heard(self, endpoint: str) -> ObservedClientIds:
+    def client_ids(self, endpoint: str) -> ObservedClientIds:
         """Return what `asked` says while requests are recorded."""
         return (
             self.asked.get(endpoint, ObservedClientIds())
@@ -233,9 +233,9 @@ class FakeCluster:
         yield lambda: self.network.proof
         one.resume()
 
-    def spoken(self, endpoints: Sequence[str]) -> SpokenVersions:
+    def client_versions(self, endpoints: Sequence[str]) -> ClientVersions:
         """Return one request if requests were recorded."""
-        return SpokenVersions({"EndTxn": [1]}, ["fake 1"]) if True in self.recording else SpokenVersions()
+        return ClientVersions({"EndTxn": [1]}, ["fake 1"]) if True in self.recording else ClientVersions()
 
 
 class NoProcesses:

@@ -20,7 +20,7 @@ class FakeActiveEffect:
         return self.proof
 
     @property
-    def lacks(self) -> str:
+    def missing_proof(self) -> str:
         """Say it as a real network does."""
         return "" if self.proof else f"nothing was sent into {', '.join(self.links)} while it was cut"
 
@@ -32,7 +32,7 @@ class FakeMeter:
     network: "FakeNetwork"
     links: Sequence[str]
 
-    def carried(self) -> Mapping[str, LinkTraffic] | None:
+    def traffic(self) -> Mapping[str, LinkTraffic] | None:
         """Return the same bytes at each call; None if the network is not `measured`."""
         if not self.network.measured:
             return None

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-Place = tuple[str, int]
+from harness.model.pipeline import TopicPartition
 
-FETCHED = "fetched"
+FETCHED_FOLDER = "fetched"
 """In a run's folder: what was fetched from the leaders, a folder for each, as its data folder would be."""
 
 
 @dataclass(frozen=True)
-class LogEdge:
+class LogBounds:
     """A partition's log when the cluster was at rest, as its leader told."""
 
     leader: int
@@ -34,16 +34,16 @@ class Witness(Protocol):
         ...
 
     @property
-    def refused(self) -> Mapping[str, str]:
+    def unreadable(self) -> Mapping[str, str]:
         """By topic: why its log may not be read, and what would help. Known once it was taken."""
         ...
 
     @property
-    def unbroken(self) -> frozenset[str]:
+    def complete_topics(self) -> frozenset[str]:
         """The topics of which no record is missing between the edges, as was seen: nothing was compacted away."""
         ...
 
-    def take(self, edges: Mapping[Place, LogEdge], folder: Path) -> None:
+    def collect(self, edges: Mapping[TopicPartition, LogBounds], folder: Path) -> None:
         """Bring what these partitions hold into the run's folder, while the cluster is up and at rest.
 
         Raises `EnvironmentFailure`.

@@ -16,10 +16,11 @@ from kafka.protocol.consumer import FetchRequest
 
 from harness.common.errors import EnvironmentFailure
 from harness.common.waiting import wait_for
+from harness.model.pipeline import TopicPartition
 from harness.model.promises import FETCH
 from harness.wire.protocol import KafkaConnection, Target
-from harness.witness import FETCHED, LogEdge, Place
-from harness.witness.own_batches import EVERYTHING, RunBatches
+from harness.witness import FETCHED_FOLDER, LogBounds
+from harness.witness.own_batches import ALL_BATCHES, RunBatches
 from harness.witness.segments import HEADER, LogBatch
 
 VERSION = 12  # the last that names topics
@@ -38,7 +39,7 @@ class FetchWitness:
     def __init__(
         self,
         brokers: Mapping[int, Target],
-        own: RunBatches = EVERYTHING,
+        own: RunBatches = ALL_BATCHES,
         refused: Mapping[str, str] | None = None,
     ) -> None:
         """`brokers`: where each listens; `own`: what is written down of topics that others use as well; `refused`: the
@@ -51,20 +52,20 @@ class FetchWitness:
         self._seen: set[str] = set()
 
     @property
-    def refused(self) -> Mapping[str, str]:
+    def unreadable(self) -> Mapping[str, str]:
         """The topics that the cluster's ACLs keep from us."""
         return self._refused
 
     @property
-    def unbroken(self) -> frozenset[str]:
+    def complete_topics(self) -> frozenset[str]:
         """The topics in which each offset had its record."""
         return frozenset(self._seen - self._broken)
 
-    def take(self, edges: Mapping[Place, LogEdge], folder: Path) -> None:
+    def collect(self, edges: Mapping[TopicPartition, LogBounds], folder: Path) -> None:
         """Fetch every partition from its leader. The transaction log comes before the committed offsets: it says
         which producers are the run's.
         """
-        by_leader: dict[int, list[Place]] = defaultdict(list)
+        by_leader: dict[int, list[TopicPartition]] = defaultdict(list)
         for place, edge in edges.items():
             by_leader[edge.leader].append(place)
         for places in _in_order(by_leader):
@@ -73,21 +74,21 @@ class FetchWitness:
                 raise EnvironmentFailure(
                     f"nobody leads {places[0][0]}/{places[0][1]}, so it cannot be fetched"
                 )
-            data = folder / FETCHED / str(leader) / "data"
+            data = folder / FETCHED_FOLDER / str(leader) / "data"
             with KafkaConnection(self._brokers[leader], TIMEOUT_S) as connection:
                 for place in places:
                     if place[0] not in self._refused:
                         self._take(connection, place, edges[place], data)
         for leader, led in by_leader.items():
             taken = {place: edges[place] for place in led if place[0] not in self._refused}
-            data = folder / FETCHED / str(leader) / "data"
+            data = folder / FETCHED_FOLDER / str(leader) / "data"
             data.mkdir(parents=True, exist_ok=True)
             _checkpoint(
                 data / "replication-offset-checkpoint", {p: e.high_watermark for p, e in taken.items()}
             )
             _checkpoint(data / "log-start-offset-checkpoint", {p: e.start for p, e in taken.items()})
 
-    def _take(self, connection: KafkaConnection, place: Place, edge: LogEdge, data: Path) -> None:
+    def _take(self, connection: KafkaConnection, place: TopicPartition, edge: LogBounds, data: Path) -> None:
         topic, number = place
         partition = data / f"{topic}-{number}"
         partition.mkdir(parents=True)
@@ -100,7 +101,9 @@ class FetchWitness:
             (partition / "partition.metadata").unlink()
             partition.rmdir()
 
-    def _stream(self, connection: KafkaConnection, place: Place, edge: LogEdge, file: BinaryIO) -> bool:
+    def _stream(
+        self, connection: KafkaConnection, place: TopicPartition, edge: LogBounds, file: BinaryIO
+    ) -> bool:
         """Write all batches from the start to the high watermark; False: they may not be read."""
         at = edge.start
         while at < edge.high_watermark:
@@ -113,7 +116,7 @@ class FetchWitness:
                     break
                 if batch.base_offset > at or batch.records != batch.last_offset_delta + 1:
                     self._broken.add(place[0])
-                if self._own.holds(place[0], batch):
+                if self._own.includes(place[0], batch):
                     file.write(batch.source[batch.at : batch.end])
                 at = max(at, batch.last_offset + 1)
             if at == before:
@@ -122,7 +125,7 @@ class FetchWitness:
                 )
         return True
 
-    def _records(self, connection: KafkaConnection, place: Place, at: int) -> bytes | None:
+    def _records(self, connection: KafkaConnection, place: TopicPartition, at: int) -> bytes | None:
         """What the leader gives from an offset on; None: it may not be read."""
 
         def given() -> tuple[bytes | None] | None:
@@ -161,7 +164,7 @@ def _as_kafka(topic_id: str) -> str:
         return topic_id  # it is none
 
 
-def _in_order(by_leader: Mapping[int, list[Place]]) -> Iterator[list[Place]]:
+def _in_order(by_leader: Mapping[int, list[TopicPartition]]) -> Iterator[list[TopicPartition]]:
     """Of each leader in turn the pipeline's topics, then the transaction log, then what is left."""
     for wanted in (0, 1, 2):
         for places in by_leader.values():
@@ -173,7 +176,7 @@ def _turn(topic: str) -> int:
     return {"__transaction_state": 1, "__consumer_offsets": 2}.get(topic, 0)
 
 
-def _fetch(connection: KafkaConnection, place: Place, offset: int) -> Any:
+def _fetch(connection: KafkaConnection, place: TopicPartition, offset: int) -> Any:
     kind: Any = FetchRequest.FetchTopic
     partition = kind.FetchPartition(
         partition=place[1], fetch_offset=offset, partition_max_bytes=ANSWER_BYTES, log_start_offset=-1
@@ -197,7 +200,7 @@ def _fetch(connection: KafkaConnection, place: Place, offset: int) -> Any:
     return answer.responses[0].partitions[0]
 
 
-def _checkpoint(path: Path, offsets: Mapping[Place, int]) -> None:
+def _checkpoint(path: Path, offsets: Mapping[TopicPartition, int]) -> None:
     """As Kafka writes it."""
     lines = [f"{topic} {number} {offset}" for (topic, number), offset in sorted(offsets.items())]
     path.write_text("\n".join(["0", str(len(lines)), *lines, ""]))

@@ -24,7 +24,7 @@ class RunBatches:
     groups: Collection[str] = ()
     producers: set[int] = field(default_factory=set)
 
-    def holds(self, topic: str, batch: LogBatch) -> bool:
+    def includes(self, topic: str, batch: LogBatch) -> bool:
         """Whether a batch of a topic is of the run."""
         if self.prefix is None:
             return True
@@ -55,4 +55,4 @@ class RunBatches:
         return found
 
 
-EVERYTHING = RunBatches(None)
+ALL_BATCHES = RunBatches(None)

@@ -15,7 +15,7 @@ _MARK = b"Completed request:"
 
 
 @dataclass(frozen=True)
-class SpokenVersions:
+class ClientVersions:
     """What came over some listeners."""
 
     versions: Mapping[str, Sequence[int]] = field(default_factory=dict)  # by request (`EndTxn`), each once
@@ -31,7 +31,7 @@ class ObservedClientIds:
     """By id, when it was last spoken, as the log writes it: later ones are greater. Of several brokers' logs, too."""
 
 
-def spoken(lines: Iterable[bytes], listeners: Collection[str]) -> SpokenVersions:
+def parse_client_versions(lines: Iterable[bytes], listeners: Collection[str]) -> ClientVersions:
     """What came over these listeners; a line that is cut, or of another kind, says nothing."""
     versions: dict[str, set[int]] = {}
     software: set[str] = set()
@@ -48,13 +48,13 @@ def spoken(lines: Iterable[bytes], listeners: Collection[str]) -> SpokenVersions
             software.add(f"{client['softwareName']} {client['softwareVersion']}")
         except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError, ValueError):
             continue
-    return SpokenVersions(
+    return ClientVersions(
         {name: sorted(found) for name, found in sorted(versions.items())},
         tuple(sorted(software - {"unknown unknown"})),  # who has not yet asked for ApiVersions is not known
     )
 
 
-def heard(lines: Iterable[bytes], listener: str) -> ObservedClientIds:
+def parse_client_ids(lines: Iterable[bytes], listener: str) -> ObservedClientIds:
     """What came over a listener. A line that is cut, or of another kind, says nothing."""
     members: set[tuple[str, str]] = set()
     ids: dict[str, str] = {}

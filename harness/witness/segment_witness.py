@@ -3,22 +3,23 @@
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from harness.model.pipeline import TopicPartition
 from harness.model.promises import SEGMENTS
-from harness.witness import LogEdge, Place
+from harness.witness import LogBounds
 
 
 class SegmentWitness:
     """A `Witness` of a cluster whose segment files can be read."""
 
     kind = SEGMENTS
-    unbroken: frozenset[str] = frozenset()  # not known
-    refused: Mapping[str, str] = {}
+    complete_topics: frozenset[str] = frozenset()  # not known
+    unreadable: Mapping[str, str] = {}
 
     def __init__(self, copy: Callable[[], None] | None = None) -> None:
         """`copy`: copies all segment files into the run's folder; None: they are there."""
         self._copy = copy
 
-    def take(self, edges: Mapping[Place, LogEdge], folder: Path) -> None:
+    def collect(self, edges: Mapping[TopicPartition, LogBounds], folder: Path) -> None:
         """Copy the files if they are elsewhere. Raises `EnvironmentFailure`."""
         if self._copy is not None:
             self._copy()

@@ -68,7 +68,7 @@ def kill_around_markers(context: FaultContext, planned: PlannedFault) -> Iterato
 
 def _output(held: HeldWorker, effect: InjectedFault) -> TopicPartition | None:
     """A partition of the stage's outputs that the transaction has written."""
-    written = [place for place in held.view.places if place[0] in held.stage.writes]
+    written = [place for place in held.view.partitions if place[0] in held.stage.writes]
     if not written:
         effect.lacking[GOAL] = f"the transaction of {held.transactional_id} had written no output"
         return None
@@ -92,7 +92,7 @@ def _state(
     seen: list[TransactionView | None] = [None]
 
     def complete() -> bool:
-        seen[0] = context.cluster.transaction(held.transactional_id)
+        seen[0] = context.cluster.describe_transaction(held.transactional_id)
         return seen[0] is not None and seen[0].state == "CompleteCommit"
 
     try:

@@ -85,7 +85,7 @@ def _hold(
         effect.lacking["worker-at-step"] = str(error)
         return None
     transactional_id = stage.transactional_id_of(member.worker or "", map(split_partition, claims))
-    view = context.cluster.transaction(transactional_id) if transactional_id is not None else None
+    view = context.cluster.describe_transaction(transactional_id) if transactional_id is not None else None
     if transactional_id is None or view is None or view.state != "Ongoing":
         member.send(Command(go=True))
         effect.lacking[GOAL] = (

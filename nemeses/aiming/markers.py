@@ -19,7 +19,7 @@ def other_leaders(context: FaultContext, coordinator: int, view: TransactionView
     """The brokers, its coordinator aside, that lead what a transaction has written: those that a cut can keep from
     their markers.
     """
-    return {find_leader(context, place) for place in view.places} - {coordinator, -1}
+    return {find_leader(context, place) for place in view.partitions} - {coordinator, -1}
 
 
 @contextmanager
@@ -36,8 +36,8 @@ def hold_back_markers(context: FaultContext, coordinator: int, leaders: Collecti
 
 def describe_transaction(coordinator: int, transactional_id: str, view: TransactionView) -> str:
     """What the coordinator said, in a sentence."""
-    topic, number = view.places[0]
-    more = f" and {len(view.places) - 1} more" if len(view.places) > 1 else ""
+    topic, number = view.partitions[0]
+    more = f" and {len(view.partitions) - 1} more" if len(view.partitions) > 1 else ""
     return (
         f"broker {coordinator} said that {transactional_id} was in {view.state}, "
         f"with no marker yet in {topic}/{number}{more}"

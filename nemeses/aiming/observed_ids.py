@@ -33,7 +33,7 @@ def find_member_ids(context: FaultContext, member: RunProcess) -> frozenset[str]
 
 def find_transactional_id(context: FaultContext, member: RunProcess) -> str | None:
     """The transactional id by which it speaks now, the last one where it has several. None: that cannot be told."""
-    before = context.cluster.heard(
+    before = context.cluster.client_ids(
         member.endpoint
     ).transactional_ids  # of who had the endpoint before it, too
 
@@ -54,7 +54,7 @@ def _observe(
     try:
         cluster.record_requests(True, RECORDING)
         return wait_for(
-            lambda: told(cluster.heard(member.endpoint)),
+            lambda: told(cluster.client_ids(member.endpoint)),
             f"a request of {member.journal} {how}",
             IDENTIFY_TIMEOUT_S,
             every_s=0.5,

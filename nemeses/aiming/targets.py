@@ -10,7 +10,7 @@ from harness.common.errors import FaultFailed, WaitTimeout
 from harness.common.waiting import wait_for
 from harness.model.pipeline import StageSpec
 from harness.network import LinkTraffic
-from harness.network.links import dialed_by
+from harness.network.links import client_links_by_broker
 from harness.runner.member import RunProcess
 from harness.runner.nemesis import (
     DrawnFault,
@@ -158,7 +158,7 @@ def broker_in_touch(cluster: Cluster, endpoint: str, named: int) -> int:
     that is not ours may number its brokers otherwise. A worker that starts is waited for, no longer than a fault may
     be late. Where bytes cannot be counted, connections are counted instead.
     """
-    links = dialed_by(endpoint, cluster.network.links)
+    links = client_links_by_broker(endpoint, cluster.network.links)
     if not links:
         raise FaultFailed(f"there is no link of the client endpoint {endpoint}")
     meter = cluster.network.meter(links.values())
@@ -168,7 +168,7 @@ def broker_in_touch(cluster: Cluster, endpoint: str, named: int) -> int:
 
     def look() -> None:
         nonlocal used, needed
-        carried = meter.carried()
+        carried = meter.traffic()
         if carried is None:
             needed = 1  # a number of connections need not grow
             carried = {

@@ -80,7 +80,8 @@ def kill_in_state(context: FaultContext, planned: PlannedFault) -> Iterator[Inje
             settled = done(
                 lambda: (
                     now
-                    if (now := cluster.transaction(transactional_id)) is not None and now.state != aim.state
+                    if (now := cluster.describe_transaction(transactional_id)) is not None
+                    and now.state != aim.state
                     else None
                 ),
                 f"broker {moved} to take {transactional_id} out of {aim.state}",
@@ -103,8 +104,8 @@ def _prepared(
     seen: list[TransactionView | None] = [None]
 
     def prepared() -> TransactionView | None:
-        seen[0] = cluster.transaction(held.transactional_id)
-        return seen[0] if seen[0] is not None and seen[0].state == aim.state and seen[0].places else None
+        seen[0] = cluster.describe_transaction(held.transactional_id)
+        return seen[0] if seen[0] is not None and seen[0].state == aim.state and seen[0].partitions else None
 
     try:
         return wait_for(

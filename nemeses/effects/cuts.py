@@ -17,7 +17,9 @@ def prove_cut(effect: InjectedFault, cut: ActiveEffect) -> None:
     """
     try:
         awaited = "the cut to be met by bytes of the pipeline"
-        evidence = wait_for(cut.evidence, awaited, USED_TIMEOUT_S, every_s=0.2, last_seen=lambda: cut.lacks)
+        evidence = wait_for(
+            cut.evidence, awaited, USED_TIMEOUT_S, every_s=0.2, last_seen=lambda: cut.missing_proof
+        )
     except WaitTimeout as error:
         effect.lacking[GOAL] = str(error)
     else:

@@ -190,7 +190,7 @@ def _note(
     effect: InjectedFault, member: RunProcess, transactional_id: str, view: TransactionView, more: str = ""
 ) -> None:
     effect.mark_injected()
-    topics = sorted({topic for topic, _ in view.places})
+    topics = sorted({topic for topic, _ in view.partitions})
     effect.proof.append(
         f"{member.journal} was stopped while {transactional_id} was {view.state} with {', '.join(topics)}{more}"
     )
@@ -225,7 +225,7 @@ def await_working(context: FaultContext, target: Target) -> tuple[RunProcess, st
         if context.processes.starting(stage.name):
             seen = "an instance of it is not ready yet"
             return False
-        written = sum(high for _, _, high in context.cluster.last_stable(stage.writes).values())
+        written = sum(high for _, _, high in context.cluster.log_offsets(stage.writes).values())
         first.append(written)
         seen = f"its output topics end at {written} records, as at the first look"
         return written > first[0]

@@ -46,7 +46,7 @@ def stop_in(
         f"{member.journal} to be in a transaction of {transactional_id} that is {state}",
         CATCH_TIMEOUT_S if timeout_s is None else timeout_s,
         every_s=0.002,
-        last_seen=lambda: context.cluster.transaction(transactional_id),
+        last_seen=lambda: context.cluster.describe_transaction(transactional_id),
     )
 
 
@@ -90,7 +90,7 @@ def _await_prepared(context: FaultContext, member: RunProcess, transactional_id:
     seen: list[TransactionView | None] = [None]
 
     def prepared() -> TransactionView | None:
-        seen[0] = context.cluster.transaction(transactional_id)
+        seen[0] = context.cluster.describe_transaction(transactional_id)
         if seen[0] is not None and seen[0].state not in ("Ongoing", "PrepareCommit"):
             raise WaitTimeout(awaited, 0, seen[0])
         return _stopped(context, member, transactional_id, _decided) if _decided(seen[0]) else None
@@ -103,11 +103,11 @@ def _open(view: TransactionView | None) -> bool:
 
 
 def _offsets_added(view: TransactionView | None) -> bool:
-    return view is not None and _open(view) and any(topic == CONSUMER_OFFSETS for topic, _ in view.places)
+    return view is not None and _open(view) and any(topic == CONSUMER_OFFSETS for topic, _ in view.partitions)
 
 
 def _decided(view: TransactionView | None) -> bool:
-    return view is not None and view.state == "PrepareCommit" and bool(view.places)
+    return view is not None and view.state == "PrepareCommit" and bool(view.partitions)
 
 
 def _stopped(
@@ -116,12 +116,12 @@ def _stopped(
     """Look once; the instance is stopped where what is looked for is given. Raises `WaitTimeout`: it has ended."""
     if not member.alive:
         raise WaitTimeout(f"{member.journal} to begin a transaction", 0, f"it ended: {member.last_words()}")
-    if not met(context.cluster.transaction(transactional_id)):
+    if not met(context.cluster.describe_transaction(transactional_id)):
         return None
     member.child.pause()
     view, held = None, False
     try:
-        view = context.cluster.transaction(transactional_id)
+        view = context.cluster.describe_transaction(transactional_id)
         held = met(view)
     finally:  # also where nobody answers
         if not held:

@@ -18,7 +18,7 @@ from harness.cluster.docker import DockerCluster
 from harness.common.errors import FaultFailed
 from harness.common.waiting import wait_for
 from harness.containers.daemon import LABEL, NoDocker, connect
-from harness.containers.leftovers import sweep
+from harness.containers.leftovers import try_remove_abandoned
 from harness.environment import PreparedEnvironment
 from harness.environment.builder import Builder
 from harness.environment.cache import cache_folder
@@ -227,7 +227,7 @@ def test_a_run_that_is_killed_leaves_nothing_in_docker(
     run.wait()
     if guardian_too:
         assert newer()
-        sweep(cache_folder())
+        try_remove_abandoned(cache_folder())
     wait_for(lambda: not newer(), "nothing to be left", 90, last_seen=newer)
 
 

@@ -14,7 +14,7 @@ import fencepost
 from fencepost.api import Result
 from harness.clients.client_properties import use_client_config
 from harness.cluster import ClusterSpec
-from harness.cluster.connecting import look
+from harness.cluster.connecting import inspect_cluster
 from harness.cluster.external import ExternalCluster
 from harness.cluster.forbidden import Forbidden
 from harness.cluster.local import LocalCluster
@@ -110,8 +110,8 @@ def test_a_right_pipeline_is_valid_beside_strangers_who_keep_all_that_is_theirs(
     result.assert_valid()
     assert result.verdict["coverage"]["fenced"] >= 1
     assert topics_of(plain) == before
-    assert plain.last_stable([STRANGER])[STRANGER, 0] == (0, 2, 3)  # theirs is still open
-    assert plain.committed(STRANGERS_GROUP) == {(STRANGER, 0): 1}
+    assert plain.log_offsets([STRANGER])[STRANGER, 0] == (0, 2, 3)  # theirs is still open
+    assert plain.committed_offsets(STRANGERS_GROUP) == {(STRANGER, 0): 1}
     assert "one replica" in result.verdict["not_checked"]["replica-divergence"]
     left = [name for name in (STRANGER, STRANGERS_GROUP, "a-stranger") if named_in(result.folder, name)]
     assert left == []
@@ -186,10 +186,10 @@ def test_every_mechanism_lets_the_user_in_and_no_other_password(
 ) -> None:
     servers = secured.bootstrap_for(ENDPOINT)
     right = secured.client_config(tmp_path / "right", mechanism=mechanism)
-    assert look(servers, str(right)).brokers == (1, 2, 3)
+    assert inspect_cluster(servers, str(right)).brokers == (1, 2, 3)
     wrong = secured.client_config(tmp_path / "wrong", mechanism=mechanism, password="another")
     with pytest.raises(NotTrusted, match=f"does not let the user {USER} in with {mechanism}"):
-        look(servers, str(wrong))
+        inspect_cluster(servers, str(wrong))
 
 
 @pytest.mark.parametrize("client", ["librdkafka", "java"])
@@ -225,11 +225,11 @@ def test_a_token_that_brokers_do_not_take_is_told_in_one_sentence(
         config = others.client_config(tmp_path / "client.properties", certificate)
         gone = others.client_config(tmp_path / "gone", certificate, secret="of another client")
         with pytest.raises(NotTrusted, match=f"does not let the client {USER} in with OAUTHBEARER"):
-            look(secured.bootstrap_for(ENDPOINT), str(config))
+            inspect_cluster(secured.bootstrap_for(ENDPOINT), str(config))
     with pytest.raises(
         NotTrusted, match=r"does not answer .*: look at sasl\.oauthbearer\.token\.endpoint\.url"
     ):
-        look(secured.bootstrap_for(ENDPOINT), str(gone))
+        inspect_cluster(secured.bootstrap_for(ENDPOINT), str(gone))
 
 
 def test_a_wrong_way_to_connect_is_told_in_one_sentence(secured: SecuredCluster, tmp_path: Path) -> None:
@@ -246,11 +246,11 @@ def test_a_wrong_way_to_connect_is_told_in_one_sentence(secured: SecuredCluster,
         path = tmp_path / name
         path.write_text(text)
         with pytest.raises(EnvironmentFailure, match=words):
-            look(servers, str(path))
+            inspect_cluster(servers, str(path))
     with pytest.raises(EnvironmentFailure, match="expects TLS or SASL"):
-        look(servers, None)
+        inspect_cluster(servers, None)
     with pytest.raises(NotTrusted, match=r"ended the TLS handshake|does not speak TLS"):
-        look(secured.bootstrap, str(tmp_path / "client.properties"))
+        inspect_cluster(secured.bootstrap, str(tmp_path / "client.properties"))
 
 
 def test_a_port_where_nobody_listens_ends_with_status_4(tmp_path: Path) -> None:

@@ -126,4 +126,4 @@ def test_a_zombie_is_fenced_by_its_group(
         met = zombie.does("send")
         print(group, met)  # noqa: T201 - which fence it was
         assert met["failure"] in FENCED, met
-        assert cluster.committed(group)["in", 0] == 5
+        assert cluster.committed_offsets(group)["in", 0] == 5

@@ -73,7 +73,7 @@ def test_a_right_program_is_valid_beside_a_topic_of_the_same_name(
     result.assert_valid()
     assert result.verdict["coverage"]["committed"] > 0
     assert topics_of(theirs) == before
-    assert theirs.last_stable([THEIRS])[THEIRS, 0] == (0, 0, 0)
+    assert theirs.log_offsets([THEIRS])[THEIRS, 0] == (0, 0, 0)
 
 
 def test_a_wrong_program_is_caught_on_a_cluster_that_others_use(theirs: LocalCluster, tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from harness.environment.ports import PortBlock
 from harness.environment.prepare import prepare
 from harness.model.vocabulary import Isolation
 from harness.network import Cut
-from harness.network.links import around, between, client_link
+from harness.network.links import client_link, links_around, links_between
 from harness.network.proxied import LinkCut, ProxiedNetwork
 from harness.processes.marks import marked, start_time
 from harness.processes.spawn import Supervisor
@@ -115,10 +115,10 @@ def test_two_peers_that_are_cut_lose_sight_of_each_other_and_find_no_way_round(s
         return len(last) == 6 and time.monotonic() - min(last.values()) < 1
 
     with load(shared) as last:
-        with cut_off(shared, between(1, 2)) as cut:
+        with cut_off(shared, links_between(1, 2)) as cut:
             assert len(cut.links) == 4
             evidence = wait_for(
-                cut.evidence, "a proof of the cut", SYNC_TIMEOUT_S, last_seen=lambda: cut.lacks
+                cut.evidence, "a proof of the cut", SYNC_TIMEOUT_S, last_seen=lambda: cut.missing_proof
             )
             proven = [part.partition(": ")[0] for part in evidence.split("; ")]
             assert proven and set(proven) <= set(cut.links)
@@ -136,11 +136,13 @@ def test_two_peers_that_are_cut_lose_sight_of_each_other_and_find_no_way_round(s
 
 def test_cuts_may_overlap_and_each_ends_its_own(shared: LocalCluster) -> None:
     network: ProxiedNetwork = shared.network
-    with cut_off(shared, around(1, [1, 2, 3])) as outer:
-        with cut_off(shared, between(1, 2)):
+    with cut_off(shared, links_around(1, [1, 2, 3])) as outer:
+        with cut_off(shared, links_between(1, 2)):
             pass
         # It fails if the inner cut's end has healed the outer one.
-        wait_for(outer.evidence, "a proof of the outer cut", SYNC_TIMEOUT_S, last_seen=lambda: outer.lacks)
+        wait_for(
+            outer.evidence, "a proof of the outer cut", SYNC_TIMEOUT_S, last_seen=lambda: outer.missing_proof
+        )
         network.heal()
         assert outer.evidence() == ""
         network.heal()  # idempotent
@@ -155,7 +157,9 @@ def test_cutting_one_client_blinds_nobody_else(shared: LocalCluster) -> None:
         assert cut.evidence() == ""
         for connection in opened:
             connection.sendall(b"request")
-        evidence = wait_for(cut.evidence, "a proof of the cut", SYNC_TIMEOUT_S, last_seen=lambda: cut.lacks)
+        evidence = wait_for(
+            cut.evidence, "a proof of the cut", SYNC_TIMEOUT_S, last_seen=lambda: cut.missing_proof
+        )
         if sys.platform == "linux":
             assert "client:w0->2: 7 bytes of requests and 0 bytes of answers were sent into it" in evidence
         assert shared.out_of_sync() == []

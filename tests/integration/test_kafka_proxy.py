@@ -28,8 +28,8 @@ from harness.environment.prepare import prepare
 from harness.model.pipeline import TopicSpec
 from harness.model.vocabulary import Isolation
 from harness.network import ActiveEffect, Cut, DropResponses
-from harness.network.kafka_answers import concerns
-from harness.network.kafka_apis import DESCRIBE_QUORUM, HARMLESS, UNSPOKEN, newest
+from harness.network.kafka_answers import contains_addresses
+from harness.network.kafka_apis import DESCRIBE_QUORUM, HIDDEN_APIS, UNCHANGED_APIS, newest_version
 from harness.network.links import client_link
 from harness.processes.spawn import Supervisor
 from harness.wire.protocol import decode_response, encode_request, send_request
@@ -106,7 +106,7 @@ def test_what_a_proxy_offers_is_what_it_can_read(clusters: tuple[LocalCluster, E
     theirs, ours = clusters
     real = spoken(ports_of(theirs.bootstrap)[0])
     offered = spoken(ports_of(ours.bootstrap_for("w0"))[0])
-    assert set(real) - set(offered) == {key for key in UNSPOKEN if key in real}
+    assert set(real) - set(offered) == {key for key in HIDDEN_APIS if key in real}
     assert {key for key in offered if offered[key] != real[key]} == {DESCRIBE_QUORUM}
 
 
@@ -119,12 +119,14 @@ def test_every_answer_of_this_kafka_that_has_addresses_is_known(ready: PreparedE
     assert len(answers) > 80
     for one in answers:
         key, last = one["apiKey"], int(one["validVersions"].rpartition("-")[2])
-        if key in UNSPOKEN:
+        if key in HIDDEN_APIS:
             continue
-        assert newest(key) == (1 if key == DESCRIBE_QUORUM else last), one["name"]
+        assert newest_version(key) == (1 if key == DESCRIBE_QUORUM else last), one["name"]
         structs = {kind["name"]: kind["fields"] for kind in one.get("commonStructs", [])}
-        versions = [v for v in range(newest(key) + 1) if _has_address(one.get("fields", []), structs, v)]
-        assert key in HARMLESS or all(concerns(key, v) for v in versions), one["name"]
+        versions = [
+            v for v in range(newest_version(key) + 1) if _has_address(one.get("fields", []), structs, v)
+        ]
+        assert key in UNCHANGED_APIS or all(contains_addresses(key, v) for v in versions), one["name"]
 
 
 def _schema(text: bytes) -> dict[str, Any]:
@@ -192,7 +194,12 @@ def test_a_client_goes_through_the_proxies_alone_and_a_cut_is_proven(
                         one.sendall(encode_request(MetadataRequest(version=0), 1))
                     return cut.evidence().count("a request through it stays unanswered") == 3
 
-                wait_for(proven, "all three links to be used", WITHIN_S, last_seen=lambda cut=cut: cut.lacks)
+                wait_for(
+                    proven,
+                    "all three links to be used",
+                    WITHIN_S,
+                    last_seen=lambda cut=cut: cut.missing_proof,
+                )
                 assert send_request(
                     ports_of(ours.bootstrap_for("w1"))[0], MetadataRequest(version=1), 5
                 ).brokers

@@ -29,15 +29,15 @@ class GuestCluster:
     brokers: dict[int, Target] = field(default_factory=lambda: {1: 1, 2: 2})
 
     def install(self, patch: pytest.MonkeyPatch) -> None:
-        patch.setattr(admin, "view_of", self.view_of)
-        patch.setattr(admin, "listed_offsets", self.listed_offsets)
+        patch.setattr(admin, "fetch_view", self.fetch_view)
+        patch.setattr(admin, "list_offsets_and_timestamps", self.list_offsets_and_timestamps)
         patch.setattr(admin, "find_coordinator", self.find_coordinator)
-        patch.setattr(group_members, "groups_of", self.groups_of)
-        patch.setattr(group_members, "described", self.described)
+        patch.setattr(group_members, "list_groups", self.list_groups)
+        patch.setattr(group_members, "describe_group", self.describe_group)
         patch.setattr(topics, "delete_topics", self.delete_topics)
         patch.setattr(topics, "delete_group", self.delete_group)
 
-    def view_of(
+    def fetch_view(
         self, at: Target, timeout_s: float = 0.0, topics: Collection[str] | None = None
     ) -> admin.BrokerView:
         known = {
@@ -51,10 +51,10 @@ class GuestCluster:
         refused = {name: NO_SUCH_TOPIC for name in topics or () if name not in known}
         return admin.BrokerView((1, 2), known, {}, {1: ("a", 1), 2: ("b", 2)}, 1, refused)
 
-    def listed_offsets(
+    def list_offsets_and_timestamps(
         self, at: int, places: Collection[tuple[str, int]], timestamp: int, *_: Any
     ) -> dict[tuple[str, int], Any]:
-        assert timestamp == admin.NEWEST
+        assert timestamp == admin.MAX_TIMESTAMP
         assert {number for _, number in places} == {at - 1}, "each leader is asked for what it leads"
         # Only the first partition was written.
         told = {(name, n): self.written[name] if n == 0 else -1 for name, n in places}
@@ -65,13 +65,13 @@ class GuestCluster:
             raise RequestRefused(f"finding the coordinator of {key}", 30)
         return 1
 
-    def groups_of(self, at: int, timeout_s: float = 0.0) -> dict[str, str]:
+    def list_groups(self, at: int, timeout_s: float = 0.0) -> dict[str, str]:
         if at in self.silent:
             raise WireError(f"no answer from port {at}")
         states = {group: "Stable" if members else "Empty" for group, members in self.members.items()}
         return states if at == 1 and not self.hidden else {}
 
-    def described(self, at: int, group: str, timeout_s: float = 0.0) -> tuple[str, tuple[str, ...]]:
+    def describe_group(self, at: int, group: str, timeout_s: float = 0.0) -> tuple[str, tuple[str, ...]]:
         assert at == 1, "a group is asked for at its coordinator"
         if group in self.foreign:
             return "Dead", ()

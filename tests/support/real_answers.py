@@ -22,13 +22,13 @@ from kafka.protocol.producer.produce import ProduceRequest
 from kafka.record import MemoryRecordsBuilder
 
 from harness.cluster import ClusterSpec
-from harness.cluster.admin import GROUP, find_coordinator, view_of
+from harness.cluster.admin import GROUP, fetch_view, find_coordinator
 from harness.cluster.local import LocalCluster
-from harness.cluster.questions import persist
+from harness.cluster.questions import retry
 from harness.environment.cache import cache_folder
 from harness.environment.ports import PortBlock
 from harness.environment.prepare import prepare
-from harness.network.kafka_apis import API_VERSIONS, newest
+from harness.network.kafka_apis import API_VERSIONS, newest_version
 from harness.processes.spawn import Supervisor
 from harness.wire.protocol import encode_request, send_request
 
@@ -65,8 +65,8 @@ def one_replica(bootstrap: str, ports: Sequence[int]) -> Place:
     for made in admin.create_topics([NewTopic(TOPIC, 1, 1)]).values():
         made.result(TIMEOUT_S)
     for group in GROUPS:
-        persist(partial(find_coordinator, ports[0], group, GROUP), "a coordinator", TIMEOUT_S)
-    view = next(view for view in map(view_of, ports) if TOPIC in view.topics)
+        retry(partial(find_coordinator, ports[0], group, GROUP), "a coordinator", TIMEOUT_S)
+    view = next(view for view in map(fetch_view, ports) if TOPIC in view.topics)
     partition = view.topics[TOPIC][0]
     others = (port for broker, (_, port) in view.listens.items() if broker != partition.leader)
     return Place(UUID(partition.topic_id), next(others))
@@ -127,7 +127,7 @@ def _produce(place: Place, version: int) -> Any:
 def may_be_asked(request: Any, versions: dict[int, tuple[int, int]]) -> bool:
     """Whether a broker speaks it, and a client behind the proxies may."""
     low, high = versions.get(request.API_KEY, (1, 0))
-    known = newest(request.API_KEY)
+    known = newest_version(request.API_KEY)
     if request.API_KEY == API_VERSIONS:
         return bool(request.version <= high)
     return known is not None and low <= request.version <= min(high, known)

@@ -27,26 +27,26 @@ def _check(options: Options) -> None:
 
 
 def _count_brokers(options: Options) -> int:
-    from harness.cluster.connecting import look
+    from harness.cluster.connecting import inspect_cluster
 
-    return len(look(options.bootstrap, options.client_config).brokers)
+    return len(inspect_cluster(options.bootstrap, options.client_config).brokers)
 
 
 EXTERNAL = ClusterKind(
     name="external",
     summary="a cluster that is already there: --set bootstrap=HOST:PORT,...; its brokers are not struck",
-    can=frozenset(),
+    abilities=frozenset(),
     one_clock=False,
     open=_open,
     shared=True,
-    takes={
+    own_options={
         "bootstrap": "",
         "client-config": "",
         "keep=topics": "",
         "prefix": "a cluster of the run's own has no other names",
         "permits": "everything of a cluster of our own may be struck",
     },
-    decides={"broker": "has its own broker settings", "keep=logs": "keeps its segment files itself"},
+    refused_options={"broker": "has its own broker settings", "keep=logs": "keeps its segment files itself"},
     permits={WORKERS: frozenset(), LINKS: EFFECTS},
     check=_check,
     brokers=_count_brokers,

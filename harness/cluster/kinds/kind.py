@@ -34,13 +34,13 @@ class ClusterKind:
 
     name: str
     summary: str  # one line of `fencepost list clusters`
-    can: frozenset[Need]  # what can be done to it, and the effects that its links can have
+    abilities: frozenset[Need]  # what can be done to it, and the effects that its links can have
     one_clock: bool  # brokers and clients run on one machine
     open: Callable[[ClusterParts], AbstractContextManager[Cluster]]
     shared: bool = False  # it exists already: a run neither starts nor ends it, and tags what it makes there
     image: bool = False  # its brokers run in containers of an image
-    takes: Mapping[str, str] = field(default_factory=dict)  # options, and why other kinds refuse them
-    decides: Mapping[str, str] = field(default_factory=dict)  # options that it refuses, and why
+    own_options: Mapping[str, str] = field(default_factory=dict)  # options, and why other kinds refuse them
+    refused_options: Mapping[str, str] = field(default_factory=dict)  # options that it refuses, and why
     permits: Mapping[str, frozenset[Need]] = field(
         default_factory=dict
     )  # what each word of --set permits adds to `can`

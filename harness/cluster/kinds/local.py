@@ -2,7 +2,7 @@
 
 from contextlib import AbstractContextManager
 
-from harness.cluster import OF_PROCESSES, Cluster
+from harness.cluster import PROCESS_ABILITIES, Cluster
 from harness.cluster.kinds.kind import ClusterKind, ClusterParts
 
 
@@ -15,7 +15,7 @@ def _open(parts: ClusterParts) -> AbstractContextManager[Cluster]:
 LOCAL = ClusterKind(
     name="local",
     summary="Kafka nodes as processes of this machine, three or --brokers, no root and no Docker",
-    can=OF_PROCESSES,
+    abilities=PROCESS_ABILITIES,
     one_clock=True,
     open=_open,
 )

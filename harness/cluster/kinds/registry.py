@@ -20,7 +20,7 @@ _KINDS = (
 )
 
 CLUSTERS: Mapping[str, ClusterKind] = {kind.name: kind for kind in _KINDS}
-MOST_BROKERS = 7
+MAX_BROKERS = 7
 """The limit of the option `brokers`. A run needs the number only to know how many replicas a topic can have."""
 
 
@@ -30,37 +30,37 @@ def kind_of(name: str) -> ClusterKind:
     return CLUSTERS[name]
 
 
-def can(options: Options) -> frozenset[Need]:
+def abilities_of(options: Options) -> frozenset[Need]:
     """Return what can be done to the cluster of these options, as far as the user permits it."""
     kind = CLUSTERS[options.cluster]
-    return kind.can.union(*(kind.permits.get(one, frozenset()) for one in options.permits or ()))
+    return kind.abilities.union(*(kind.permits.get(one, frozenset()) for one in options.permits or ()))
 
 
 def clients_are_proxied(options: Options) -> bool:
     """Say whether clients reach a shared cluster through proxies of the run, to which they speak plaintext."""
-    return CLUSTERS[options.cluster].shared and not EFFECTS.isdisjoint(can(options))
+    return CLUSTERS[options.cluster].shared and not EFFECTS.isdisjoint(abilities_of(options))
 
 
-def kafka_of(options: Options) -> str:
+def kafka_version_of(options: Options) -> str:
     """Return the version of Kafka of a run's brokers, for people."""
     return "the cluster's own" if CLUSTERS[options.cluster].shared else options.kafka
 
 
-def sized(options: Options) -> Options:
+def with_broker_count(options: Options) -> Options:
     """Return the options with the cluster's own number of brokers, if it exists already. Raises `FencepostError`."""
     count = CLUSTERS[options.cluster].brokers
-    return options if count is None else replace(options, brokers=min(MOST_BROKERS, count(options)))
+    return options if count is None else replace(options, brokers=min(MAX_BROKERS, count(options)))
 
 
-def where(needs: Collection[Need]) -> str:
+def clusters_able_to(needs: Collection[Need]) -> str:
     """Return which clusters can do all of it: "--cluster local or docker"; empty if none can."""
     wanted = frozenset(needs)
-    able = [kind.name for kind in CLUSTERS.values() if wanted <= kind.can]
+    able = [kind.name for kind in CLUSTERS.values() if wanted <= kind.abilities]
     able += [
         f"{kind.name} --set permits={word}"
         for kind in CLUSTERS.values()
         for word, more in kind.permits.items()
-        if not wanted <= kind.can and wanted <= kind.can | more
+        if not wanted <= kind.abilities and wanted <= kind.abilities | more
     ]
     return f"--cluster {' or '.join(able)}" if able else ""
 
@@ -68,12 +68,12 @@ def where(needs: Collection[Need]) -> str:
 def require_options(options: Options) -> None:
     """Raise `UsageError` for an unknown kind, and for options that this kind does not take."""
     kind = kind_of(options.cluster)
-    taken = {word: why for one in CLUSTERS.values() for word, why in one.takes.items()}
+    taken = {word: why for one in CLUSTERS.values() for word, why in one.own_options.items()}
     for word, why in taken.items():
-        if word not in kind.takes and _is_given(options, word):
-            able = " or ".join(one.name for one in CLUSTERS.values() if word in one.takes)
+        if word not in kind.own_options and _is_given(options, word):
+            able = " or ".join(one.name for one in CLUSTERS.values() if word in one.own_options)
             raise UsageError(f"{_flag(word)} needs --cluster {able}{f': {why}' if why else ''}")
-    for word, why in kind.decides.items():
+    for word, why in kind.refused_options.items():
         if _is_given(options, word):
             raise UsageError(f"{kind} {why}: leave out {_flag(word)}")
     kind.check(options)
@@ -82,7 +82,7 @@ def require_options(options: Options) -> None:
         raise UsageError(f"a run cannot strike {strange[0]} of {kind}: permits may have {may}")
 
 
-def require_given(cluster: str, given: Collection[str]) -> None:
+def check_brokers_option(cluster: str, given: Collection[str]) -> None:
     """Raise `UsageError` for an unknown kind, and for --brokers if the cluster has a number of its own.
 
     `given`: the keys of the options that the user wrote. A stored run has a number of brokers that nobody wrote.

@@ -64,7 +64,7 @@ def test_clients_are_sent_to_the_listeners_of_their_endpoint_alone(subject: Subj
 @pytest.mark.parametrize("check", brokers.OF_BROKERS, ids=lambda check: check.name)
 def test_brokers_are_struck_and_come_back(subject: Subject, check: brokers.OfBrokers) -> None:
     cluster = subject.cluster
-    if check.needs not in cluster.can:
+    if check.needs not in cluster.abilities:
         brokers.check_brokers_are_not_to_be_struck(cluster, check.needs)
         return
     with means.load(cluster, subject.footing):
@@ -73,7 +73,7 @@ def test_brokers_are_struck_and_come_back(subject: Subject, check: brokers.OfBro
 
 
 def test_a_clients_link_is_cut_and_healed(subject: Subject) -> None:
-    if Cut not in subject.cluster.can:
+    if Cut not in subject.cluster.abilities:
         links.check_links_are_not_to_be_struck(subject.cluster)
         return
     links.check_bytes_are_counted(subject.cluster, subject.footing)
@@ -82,7 +82,7 @@ def test_a_clients_link_is_cut_and_healed(subject: Subject) -> None:
 
 
 def test_a_broker_is_cut_off_from_its_peers_and_healed(subject: Subject) -> None:
-    if Cut not in subject.cluster.can or not links.peer_links(subject.cluster):
+    if Cut not in subject.cluster.abilities or not links.peer_links(subject.cluster):
         return  # the test before this one says whether that is right
     links.check_a_broker_that_is_cut_off(subject.cluster, subject.footing)
 

@@ -9,7 +9,7 @@ from harness.cluster import Broker, Cluster
 from harness.common.errors import FaultFailed
 from harness.common.waiting import wait_for
 from harness.network import ActiveEffect, Cut, DropResponses
-from harness.network.links import around, client_link, peer_link
+from harness.network.links import client_link, links_around, peer_link
 from tests.support.conformance.means import (
     ENDPOINT,
     HOST,
@@ -44,7 +44,7 @@ def peer_links(cluster: Cluster) -> list[str]:
 
 def _proof(cut: ActiveEffect) -> str:
     """Return its evidence, once bytes of the load have met the cut."""
-    return wait_for(cut.evidence, "a proof of the cut", WITHIN_S, last_seen=lambda: cut.lacks)
+    return wait_for(cut.evidence, "a proof of the cut", WITHIN_S, last_seen=lambda: cut.missing_proof)
 
 
 def check_bytes_are_counted(cluster: Cluster, footing: Footing = HOST) -> None:
@@ -55,7 +55,7 @@ def check_bytes_are_counted(cluster: Cluster, footing: Footing = HOST) -> None:
         link = client_link(ENDPOINT, broker)
         meter = cluster.network.meter([link])
         _acknowledged_since(last, led, time.monotonic())
-        carried = meter.carried()
+        carried = meter.traffic()
         assert carried is None or (carried[link].requests > 0 and carried[link].answers > 0)
 
 
@@ -109,7 +109,7 @@ def check_a_broker_that_is_cut_off(cluster: Cluster, footing: Footing = HOST) ->
     )
     with load(cluster, footing):
         broker = of(cluster, cluster.describe(topic)[0].leader)
-        links = [link for link in around(broker.id, ids) if link in cluster.network.links]
+        links = [link for link in links_around(broker.id, ids) if link in cluster.network.links]
         with cluster.network.impose(links, Cut()) as cut:
             assert sorted(cut.links) == sorted(links)
             evidence = _proof(cut)

@@ -106,7 +106,7 @@ def records(
 ) -> list[tuple[int, bytes | None, bytes]]:
     """Offset, key and value of what a consumer is given, from an offset to the end of what is stable."""
     found: list[tuple[int, bytes | None, bytes]] = []
-    end = cluster.last_stable([topic])[topic, number][1]
+    end = cluster.log_offsets([topic])[topic, number][1]
     with closing(reader(cluster, isolation)) as consumer:
         consumer.assign([TopicPartition(topic, number, start)])
 
@@ -134,21 +134,21 @@ def listed(cluster: Cluster):  # type: ignore[no-untyped-def]
 
 
 def state(cluster: Cluster, id_: str) -> str | None:
-    told = cluster.transaction(id_)
+    told = cluster.describe_transaction(id_)
     return told.state if told else None
 
 
 def high(cluster: Cluster, topic: str, number: int) -> int:
-    return cluster.last_stable([topic])[topic, number][2]
+    return cluster.log_offsets([topic])[topic, number][2]
 
 
 def highs(cluster: Cluster, topic: str, numbers: Sequence[int]) -> dict[int, int]:
-    ends = cluster.last_stable([topic])
+    ends = cluster.log_offsets([topic])
     return {number: ends[topic, number][2] for number in numbers}
 
 
 def at_rest(cluster: Cluster, topic: str) -> bool:
-    return all(stable == high for _, stable, high in cluster.last_stable([topic]).values())
+    return all(stable == high for _, stable, high in cluster.log_offsets([topic]).values())
 
 
 def comes_true(question: Callable[[], bool], within_s: float) -> bool:

@@ -22,7 +22,7 @@ def check_who_speaks_over_a_endpoint_is_heard(cluster: Cluster, footing: Footing
             producer.produce(footing.name(SMALL), b"x")
             producer.commit_transaction(30)
             member.poll(0.1)
-            return cluster.heard(ENDPOINT)
+            return cluster.client_ids(ENDPOINT)
 
         cluster.record_requests(True)
         try:
@@ -34,6 +34,6 @@ def check_who_speaks_over_a_endpoint_is_heard(cluster: Cluster, footing: Footing
             wait_for(lambda: heard().members & ids, f"the member of {group} to be heard", WITHIN_S)
             first = heard().transactional_ids[own]
             wait_for(lambda: heard().transactional_ids[own] > first, f"{own} to be heard again", WITHIN_S)
-            assert cluster.heard("w0") == ObservedClientIds()  # nobody has spoken there
+            assert cluster.client_ids("w0") == ObservedClientIds()  # nobody has spoken there
         finally:
             cluster.record_requests(False)

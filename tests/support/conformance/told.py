@@ -85,8 +85,10 @@ def check_transactions_are_read_whole_or_not_at_all(cluster: Cluster, footing: F
     assert read(cluster, topic, 0, Isolation.READ_COMMITTED, before) == [b"1", b"2", b"3", b"4"]
     everything = [b"1", b"2", b"3", b"x", b"y", b"4"]
     assert read(cluster, topic, 0, Isolation.READ_UNCOMMITTED, before) == everything
-    wait_for(lambda: cluster.committed(group) == {(topic, 0): before + 4}, "the group's offset", WITHIN_S)
-    assert cluster.committed(footing.name("no-such-group")) == {}
+    wait_for(
+        lambda: cluster.committed_offsets(group) == {(topic, 0): before + 4}, "the group's offset", WITHIN_S
+    )
+    assert cluster.committed_offsets(footing.name("no-such-group")) == {}
 
 
 def check_coordinators_are_those_that_the_brokers_name(cluster: Cluster, footing: Footing = HOST) -> None:
@@ -98,7 +100,7 @@ def check_coordinators_are_those_that_the_brokers_name(cluster: Cluster, footing
         told = {one.key: one.node_id for one in send_request(at, request, 10).coordinators if one.key}
         assert told == {name: ours(name) for name in told}
         assert len(told) >= 5
-    topic, number = cluster.offsets_place(footing.name(GROUP))
+    topic, number = cluster.offsets_partition(footing.name(GROUP))
     assert topic == "__consumer_offsets"
     if there := cluster.describe(topic):
         assert there[number].leader == cluster.group_coordinator(footing.name(GROUP))
@@ -108,7 +110,7 @@ def check_offsets_are_told(cluster: Cluster, footing: Footing = HOST) -> None:
     topic, id_ = footing.name(SMALL), footing.name("checks")
     place = (topic, 0)
     at = high(cluster, *place)
-    assert cluster.transaction(footing.name("nobodys")) is None
+    assert cluster.describe_transaction(footing.name("nobodys")) is None
     producer = producing(cluster, id_)
     producer.begin_transaction()
     for _ in range(3):
@@ -118,18 +120,18 @@ def check_offsets_are_told(cluster: Cluster, footing: Footing = HOST) -> None:
     producer.produce(topic, b"x")
     assert producer.flush(30) == 0
     # 3 records, a marker; 1 that is open.
-    assert cluster.last_stable([topic]) == {place: (0, at + 4, at + 5)}
-    told = cluster.transaction(id_)
+    assert cluster.log_offsets([topic]) == {place: (0, at + 4, at + 5)}
+    told = cluster.describe_transaction(id_)
     assert told is not None
-    assert (told.state, told.places) == ("Ongoing", (place,))
+    assert (told.state, told.partitions) == ("Ongoing", (place,))
     assert told.producer_id >= 0 and told.epoch >= 0
     producer.abort_transaction(30)
-    wait_for(lambda: cluster.last_stable([topic])[place] == (0, at + 6, at + 6), "the abort's marker", 10)
+    wait_for(lambda: cluster.log_offsets([topic])[place] == (0, at + 6, at + 6), "the abort's marker", 10)
     wait_for(lambda: state(cluster, id_) == "CompleteAbort", "the abort to be complete", 10)
 
 
 def check_features_and_settings_are_told(cluster: Cluster, footing: Footing = HOST) -> None:
-    features = cluster.finalized()
+    features = cluster.finalized_features()
     assert features["metadata.version"] > 0
     assert all(level > 0 for level in features.values())
     assert cluster.compacted([footing.name(TOPIC)]) == {footing.name(TOPIC): False}
@@ -144,7 +146,7 @@ def check_requests_are_recorded_and_then_no_more(cluster: Cluster, footing: Foot
     cluster.record_requests(True)
     send()
     cluster.record_requests(False)
-    told = cluster.spoken([ENDPOINT])
+    told = cluster.client_versions([ENDPOINT])
     if footing.guest:  # the brokers' logs are not a guest's to turn on
         assert not told.versions
         return
@@ -152,11 +154,11 @@ def check_requests_are_recorded_and_then_no_more(cluster: Cluster, footing: Foot
     assert all(len(versions) == 1 for versions in told.versions.values())
     assert len(told.software) == 1
     send()
-    assert not cluster.spoken([ENDPOINT]).versions
+    assert not cluster.client_versions([ENDPOINT]).versions
     cluster.record_requests(True)
     send()
     cluster.record_requests(False)
-    assert "Produce" in cluster.spoken([ENDPOINT]).versions  # read or not, it can be recorded again
+    assert "Produce" in cluster.client_versions([ENDPOINT]).versions  # read or not, it can be recorded again
 
 
 def check_clients_find_no_way_round(cluster: Cluster, footing: Footing = HOST) -> None:

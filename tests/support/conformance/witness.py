@@ -9,7 +9,7 @@ from harness.common.waiting import wait_for
 from harness.model.promises import SEGMENTS
 from harness.model.vocabulary import Isolation
 from harness.runner.tabulate import replicas
-from harness.witness import LogEdge
+from harness.witness import LogBounds
 from harness.witness.records import read_marker, read_records
 from harness.witness.replicas import Replica, find_replicas
 from tests.support.conformance.means import (
@@ -40,15 +40,15 @@ def check_witness_of(cluster: Cluster, topic: str, told: Told, folder: Path) -> 
     """`told`: by isolation and partition, what a consumer has read from the start to the end."""
     witness = cluster.witness()
     assert witness is not None
-    views, ends = cluster.describe(topic), cluster.last_stable([topic])
+    views, ends = cluster.describe(topic), cluster.log_offsets([topic])
     edges = {
-        (topic, number): LogEdge(
+        (topic, number): LogBounds(
             view.leader, ends[topic, number][0], ends[topic, number][2], topic_id=view.topic_id
         )
         for number, view in views.items()
     }
-    witness.take(edges, folder)
-    assert topic not in witness.refused
+    witness.collect(edges, folder)
+    assert topic not in witness.unreadable
     logs: dict[int, dict[int, Log]] = {number: {} for number in views}
     for source in replicas(folder, witness.kind):
         for replica in find_replicas(source, {topic}):

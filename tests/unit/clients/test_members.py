@@ -17,7 +17,7 @@ from harness.clients.interface import (
     GroupSettings,
 )
 from harness.clients.librdkafka_client import LibrdkafkaConsumer
-from harness.cluster.config import SETTINGS
+from harness.cluster.config import BROKER_SETTINGS
 from harness.common.errors import UsageError
 from harness.model.vocabulary import Isolation
 from harness.processes.specs import MembershipSpec
@@ -47,7 +47,7 @@ def test_a_member_of_the_consumer_protocol_leaves_to_the_brokers_what_is_theirs(
         assert settings["group.protocol"] == "consumer" and settings["group.instance.id"] == "w-1"
         forbidden = {"session.timeout.ms", "heartbeat.interval.ms", "partition.assignment.strategy"}
         assert forbidden.isdisjoint(settings)
-    assert SETTINGS["group.consumer.session.timeout.ms"] == "2000"
+    assert BROKER_SETTINGS["group.consumer.session.timeout.ms"] == "2000"
 
 
 def test_a_stranger_does_not_take_the_place_of_a_static_member() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from harness.cluster.broker_settings import check_settings
-from harness.cluster.config import FIXED, PortLayout, lay_out, ports_of, properties
+from harness.cluster.config import RESERVED_SETTINGS, PortLayout, broker_properties, count_ports, lay_out
 from harness.cluster.storage import format_node, new_id
 from harness.common.errors import UsageError
 from harness.network.links import client_link, peer_link
@@ -17,7 +17,7 @@ def layout() -> PortLayout:
 
 
 def said(layout: PortLayout, broker: int, settings: Mapping[str, str] | None = None) -> dict[str, str]:
-    lines = properties(layout, broker, Path("/data"), settings or {}).splitlines()
+    lines = broker_properties(layout, broker, Path("/data"), settings or {}).splitlines()
     return dict(line.split("=", 1) for line in lines)
 
 
@@ -75,7 +75,7 @@ def test_a_users_setting_wins_over_ours_but_not_over_the_structure(layout: PortL
 
 
 def test_a_path_that_properties_would_misread_is_escaped(layout: PortLayout) -> None:
-    text = properties(layout, 1, Path("/tmp/run\\é😀"), {})
+    text = broker_properties(layout, 1, Path("/tmp/run\\é😀"), {})
     assert "log.dirs=/tmp/run\\\\\\u00e9\\ud83d\\ude00\n" in text
     assert text.isascii()
 
@@ -98,15 +98,15 @@ def test_a_formatted_folder_names_the_cluster_the_node_and_itself(tmp_path: Path
 
 def test_what_the_cluster_needs_for_itself_is_refused() -> None:
     """Else it would be passed over: each broker has its own."""
-    for name in FIXED:
+    for name in RESERVED_SETTINGS:
         with pytest.raises(UsageError, match=f"Fencepost sets {name} for each broker itself"):
-            check_settings({name: "7"}, FIXED)
+            check_settings({name: "7"}, RESERVED_SETTINGS)
     assert check_settings({"num.partitions": "2"}, {"num.partitions"}) == []
 
 
 def test_whatever_each_broker_has_of_its_own_is_refused(layout: PortLayout) -> None:
     plain, asked = said(layout, 1), said(layout, 1, dict.fromkeys(said(layout, 1), "x"))
-    assert {name for name in plain if asked[name] != "x"} <= FIXED
+    assert {name for name in plain if asked[name] != "x"} <= RESERVED_SETTINGS
 
 
 @pytest.mark.parametrize(("brokers", "voters"), [(1, 1), (2, 1), (3, 3), (4, 3), (5, 3), (7, 3)])
@@ -114,7 +114,7 @@ def test_some_brokers_are_controllers_and_all_dial_them(brokers: int, voters: in
     some = lay_out(brokers, ("w0",), count(20000).__next__)
     assert some.voters == tuple(range(1, voters + 1))
     ports = [*some.listeners.values(), *(proxy.listen_port for proxy in some.links.values()), some.toxiproxy]
-    assert len(set(ports)) == len(ports) == ports_of(brokers, 1)
+    assert len(set(ports)) == len(ports) == count_ports(brokers, 1)
     for broker in some.brokers:
         config = said(some, broker)
         votes = broker in some.voters

@@ -1,5 +1,5 @@
 from harness.cluster import PartitionView
-from harness.cluster.admin import BrokerView, complaints
+from harness.cluster.admin import BrokerView, find_sync_problems
 from harness.cluster.questions import java_hash, partition_for
 from harness.wire.protocol import WireError
 
@@ -13,7 +13,7 @@ def view(
 
 
 def said(*views: BrokerView | WireError) -> list[str]:
-    return list(complaints(dict(enumerate(views, 1)), ALL))
+    return list(find_sync_problems(dict(enumerate(views, 1)), ALL))
 
 
 def test_nothing_is_said_where_all_is_well() -> None:

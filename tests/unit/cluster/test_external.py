@@ -4,9 +4,9 @@ import pytest
 
 from harness.cluster import ClusterSpec, PartitionView, admin
 from harness.cluster.admin import RequestRefused
-from harness.cluster.connecting import addresses_of
+from harness.cluster.connecting import parse_addresses
 from harness.cluster.external import ExternalCluster
-from harness.cluster.forbidden import explained
+from harness.cluster.forbidden import explain_refusal
 from harness.common.errors import FaultFailed, UsageError
 from harness.network import Cut
 from harness.wire.protocol import Address, Target
@@ -14,7 +14,7 @@ from harness.wire.security import Security
 
 
 def test_servers_are_read_with_their_ports() -> None:
-    told = addresses_of("kafka-1:9092, [::1]:9093", Security("SSL"))
+    told = parse_addresses("kafka-1:9092, [::1]:9093", Security("SSL"))
     assert [(one.host, one.port, one.security.protocol) for one in told] == [
         ("kafka-1", 9092, "SSL"),
         ("::1", 9093, "SSL"),
@@ -25,23 +25,25 @@ def test_servers_are_read_with_their_ports() -> None:
 @pytest.mark.parametrize("text", ["", "kafka", "kafka:", ":9092", "kafka:0", "kafka:99999", "a:1,b"])
 def test_what_names_no_server_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="bootstrap must be HOST:PORT"):
-        addresses_of(text, Security())
+        parse_addresses(text, Security())
 
 
 @pytest.mark.parametrize(
     ("code", "kind"), [(29, "topic"), (30, "group"), (53, "transactional-id"), (31, "topic")]
 )
 def test_what_acls_forbid_is_told_with_what_allows_it(code: int, kind: str) -> None:
-    told = str(explained(RequestRefused("asking", code), "Create", "team.x-1", "team.x"))
+    told = str(explain_refusal(RequestRefused("asking", code), "Create", "team.x-1", "team.x"))
     assert f"--{kind} team.x- --resource-pattern-type prefixed" in told
 
 
 def test_a_cluster_that_deletes_no_topics_is_not_asked_again() -> None:
-    assert "delete.topic.enable=false" in str(explained(RequestRefused("deleting", 73), "Delete", "x", "x"))
+    assert "delete.topic.enable=false" in str(
+        explain_refusal(RequestRefused("deleting", 73), "Delete", "x", "x")
+    )
 
 
 def test_an_error_that_may_pass_is_no_refusal() -> None:
-    assert explained(RequestRefused("asking", 15), "Describe", "x", "x") is None
+    assert explain_refusal(RequestRefused("asking", 15), "Describe", "x", "x") is None
 
 
 @pytest.fixture
@@ -55,7 +57,7 @@ def guest(monkeypatch: pytest.MonkeyPatch) -> ExternalCluster:
         "__consumer_offsets": {0: well},
     }
 
-    def view_of(at: object, timeout_s: float, topics: Collection[str]) -> admin.BrokerView:
+    def fetch_view(at: object, timeout_s: float, topics: Collection[str]) -> admin.BrokerView:
         known = {topic: all_topics[topic] for topic in topics if topic in all_topics}
         return admin.BrokerView((1, 2), known, {}, {1: ("kafka", 9092)}, 1)
 
@@ -65,7 +67,7 @@ def guest(monkeypatch: pytest.MonkeyPatch) -> ExternalCluster:
         told = {admin.EARLIEST: 0, admin.LATEST: 90 if isolation else 100}
         return dict.fromkeys(places, told[timestamp])
 
-    monkeypatch.setattr(admin, "view_of", view_of)
+    monkeypatch.setattr(admin, "fetch_view", fetch_view)
     monkeypatch.setattr(admin, "list_offsets", list_offsets)
     return ExternalCluster(ClusterSpec(bootstrap="kafka:9092", tag="fencepost-a"))
 
@@ -81,11 +83,11 @@ def test_what_strangers_have_open_in_internal_topics_is_no_matter_of_a_run(guest
     with guest:
         guest._made = ["fencepost-a-in"]
         guest._since["__consumer_offsets", 0] = 70
-        ends = guest.last_stable(["fencepost-a-in", "__consumer_offsets"])
+        ends = guest.log_offsets(["fencepost-a-in", "__consumer_offsets"])
         assert ends["fencepost-a-in", 0] == (0, 90, 100)
         assert ends["__consumer_offsets", 0] == (70, 100, 100)
         guest._refused["__consumer_offsets"] = "ACLs"
-        assert ("__consumer_offsets", 0) not in guest.last_stable(["fencepost-a-in", "__consumer_offsets"])
+        assert ("__consumer_offsets", 0) not in guest.log_offsets(["fencepost-a-in", "__consumer_offsets"])
         guest._made = []  # nothing to remove
 
 
@@ -106,14 +108,14 @@ def test_what_is_the_controllers_is_asked_of_the_next_broker_where_one_is_not(gu
 
 def test_nothing_of_it_can_be_struck(guest: ExternalCluster) -> None:
     with guest:
-        assert guest.can == frozenset()
+        assert guest.abilities == frozenset()
         assert not guest.brokers
         assert guest.network.alive
         guest.network.heal()
         with pytest.raises(FaultFailed, match="cannot be struck"):
             guest.network.impose(["a"], Cut())
         guest.record_requests(True)
-        assert not guest.spoken(["w0"]).versions
+        assert not guest.client_versions(["w0"]).versions
         assert guest.compacted(["fencepost-a-in", "__consumer_offsets"]) == {
             "fencepost-a-in": False,
             "__consumer_offsets": True,

@@ -16,7 +16,7 @@ from kafka.protocol.admin.groups import (
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
 
 from harness.cluster.admin import RequestRefused
-from harness.cluster.group_members import groups_of, members_of
+from harness.cluster.group_members import list_groups, stable_members
 from harness.cluster.messages import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
@@ -97,7 +97,7 @@ def knows(*apis: int) -> Any:
 )
 def test_a_classic_group_is_asked_once(told: Any, members: Sequence[str] | None) -> None:
     with coordinator({CLASSIC: told}) as (port, asked):
-        assert members_of(port, "g") == members
+        assert stable_members(port, "g") == members
         assert asked == [CLASSIC]
 
 
@@ -110,29 +110,29 @@ def test_a_group_of_a_newer_protocol_is_stable_once_everybody_has_what_is_his(
 ) -> None:
     there = {CLASSIC: classic("Dead"), VERSIONS: knows(CLASSIC, CONSUMER, STREAMS)}
     with coordinator({**there, CONSUMER: consumer(told, "a", "b")}) as (port, _):
-        assert members_of(port, "g") == members
+        assert stable_members(port, "g") == members
     of_streams = {CONSUMER: consumer("", error=NOT_FOUND), STREAMS: streams(told, "a", "b")}
     with coordinator({**there, **of_streams}) as (port, asked):
-        assert members_of(port, "g") == members
+        assert stable_members(port, "g") == members
         assert asked == [CLASSIC, VERSIONS, CONSUMER, STREAMS]
 
 
 def test_a_streams_group_without_its_topics_is_not_stable() -> None:
     there = {CLASSIC: classic("Dead"), VERSIONS: knows(STREAMS), STREAMS: streams("NotReady", "a")}
     with coordinator(there) as (port, _):
-        assert members_of(port, "g") is None
+        assert stable_members(port, "g") is None
 
 
 def test_a_broker_that_knows_no_newer_protocol_is_not_asked_for_one() -> None:
     with coordinator({CLASSIC: classic("Dead"), VERSIONS: knows(CLASSIC)}) as (port, asked):
-        assert members_of(port, "g") == ()
+        assert stable_members(port, "g") == ()
         assert asked == [CLASSIC, VERSIONS]
 
 
 def test_a_group_that_nobody_knows_has_no_members() -> None:
     missing = {CONSUMER: consumer("", error=NOT_FOUND), STREAMS: streams("", error=NOT_FOUND)}
     with coordinator({CLASSIC: classic("Dead"), VERSIONS: knows(CONSUMER, STREAMS), **missing}) as (port, _):
-        assert members_of(port, "g") == ()
+        assert stable_members(port, "g") == ()
 
 
 def test_a_broker_lists_its_groups_with_their_states() -> None:
@@ -142,10 +142,10 @@ def test_a_broker_lists_its_groups_with_their_states() -> None:
         kind(group_id="h", group_state="Empty"),
     ]
     with coordinator({LIST: ListGroupsResponse(error_code=0, groups=told, version=4)}) as (port, _):
-        assert groups_of(port) == {"g": "Stable", "h": "Empty"}
+        assert list_groups(port) == {"g": "Stable", "h": "Empty"}
     loading = ListGroupsResponse(error_code=NOT_COORDINATOR, groups=[], version=4)
     with coordinator({LIST: loading}) as (port, _), pytest.raises(RequestRefused):
-        groups_of(port)
+        list_groups(port)
 
 
 def test_a_refusal_is_an_error() -> None:
@@ -153,13 +153,13 @@ def test_a_refusal_is_an_error() -> None:
         coordinator({CLASSIC: classic("", error=NOT_COORDINATOR)}) as (port, _),
         pytest.raises(RequestRefused),
     ):
-        members_of(port, "g")
+        stable_members(port, "g")
     newer = {
         CLASSIC: classic("Dead"),
         VERSIONS: knows(CONSUMER),
         CONSUMER: consumer("", error=NOT_COORDINATOR),
     }
     with coordinator(newer) as (port, _), pytest.raises(RequestRefused):
-        members_of(port, "g")
+        stable_members(port, "g")
     with coordinator({}) as (port, _), pytest.raises(WireError):
-        members_of(port, "g")
+        stable_members(port, "g")

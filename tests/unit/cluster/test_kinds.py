@@ -9,7 +9,13 @@ import pytest
 
 from harness.cluster import Ability
 from harness.cluster.kinds import registry
-from harness.cluster.kinds.registry import CLUSTERS, can, require_given, require_options, where
+from harness.cluster.kinds.registry import (
+    CLUSTERS,
+    abilities_of,
+    check_brokers_option,
+    clusters_able_to,
+    require_options,
+)
 from harness.common.errors import UsageError
 from harness.network import Cut
 from harness.settings.options import Options
@@ -72,21 +78,21 @@ def test_how_many_brokers_an_external_cluster_has_is_not_to_be_said() -> None:
     with pytest.raises(
         UsageError, match="an external cluster has its own number of brokers: leave out --brokers"
     ):
-        require_given("external", {"brokers", "seed"})
-    require_given("local", {"brokers"})
-    require_given("external", {"seed"})
+        check_brokers_option("external", {"brokers", "seed"})
+    check_brokers_option("local", {"brokers"})
+    check_brokers_option("external", {"seed"})
     with pytest.raises(UsageError, match='there is no cluster "moon"'):
-        require_given("moon", ())
+        check_brokers_option("moon", ())
 
 
 def test_links_that_are_permitted_can_have_effects() -> None:
-    assert Cut not in can(EXTERNAL)
-    assert Cut in can(replace(EXTERNAL, permits=("links",)))
+    assert Cut not in abilities_of(EXTERNAL)
+    assert Cut in abilities_of(replace(EXTERNAL, permits=("links",)))
 
 
 def test_a_message_says_which_clusters_can_do_it() -> None:
-    assert where({Cut}) == "--cluster local or docker or external --set permits=links"
-    assert where({Ability.PACKETS, Cut}) == "--cluster docker"
+    assert clusters_able_to({Cut}) == "--cluster local or docker or external --set permits=links"
+    assert clusters_able_to({Ability.PACKETS, Cut}) == "--cluster docker"
 
 
 def test_a_kind_that_is_added_is_one_line_of_the_table(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from harness.cluster import left_behind
-from harness.cluster.left_behind import IdleTime, LeftGroup, Leftovers, found, remove
+from harness.cluster.left_behind import IdleTime, LeftGroup, Leftovers, find_leftovers, remove_leftovers
 from harness.settings.tags import longest_prefix, new_tag, prefix_of, tag_of
 from harness.wire.protocol import WireError
 from tests.support.guest_cluster import GuestCluster
@@ -58,25 +58,25 @@ def test_what_is_of_no_run_is_not_found(cluster: GuestCluster) -> None:
     others = ("fencepost-mine", f"{TAG}7-x", f"team.{TAG}-in", "strangers")
     cluster.written |= dict.fromkeys(others, NOW_MS)
     cluster.members |= dict.fromkeys(others, 0)
-    (left,) = found(cluster.brokers, "fencepost")
+    (left,) = find_leftovers(cluster.brokers, "fencepost")
     assert left == Leftovers(
         TAG, (f"{TAG}-in", f"{TAG}-out"), (LeftGroup(f"{TAG}-shop", 0),), NOW_MS - 60 * MINUTE_MS
     )
-    assert [one.tag for one in found(cluster.brokers, "team.fencepost")] == [f"team.{TAG}"]
-    remove(cluster.brokers, left)
+    assert [one.tag for one in find_leftovers(cluster.brokers, "team.fencepost")] == [f"team.{TAG}"]
+    remove_leftovers(cluster.brokers, left)
     assert cluster.written.keys() == set(others)
     assert cluster.members.keys() == set(others)
 
 
 def test_each_tag_is_for_itself_and_one_can_ask_for_some(cluster: GuestCluster) -> None:
     cluster.members[f"{OTHER}-shop"] = 2
-    assert [one.tag for one in found(cluster.brokers, "fencepost")] == [OTHER, TAG]
-    (left,) = found(cluster.brokers, "fencepost", [OTHER])
+    assert [one.tag for one in find_leftovers(cluster.brokers, "fencepost")] == [OTHER, TAG]
+    (left,) = find_leftovers(cluster.brokers, "fencepost", [OTHER])
     assert (left.topics, left.groups, left.written_ms) == ((), (LeftGroup(f"{OTHER}-shop", 2),), None)
 
 
 def kept(left: Leftovers) -> str | None:
-    return left.kept_because(NOW_MS, IdleTime(600, "10m"))
+    return left.reason_to_keep(NOW_MS, IdleTime(600, "10m"))
 
 
 LEFT = Leftovers(TAG, (f"{TAG}-in",), (LeftGroup(f"{TAG}-shop", 0),), NOW_MS - 11 * MINUTE_MS)
@@ -90,13 +90,13 @@ def test_what_is_old_and_without_members_is_idle() -> None:
 def test_topics_without_records_are_kept_unless_the_tag_is_named() -> None:
     blank = Leftovers(TAG, (f"{TAG}-in",), ())
     assert "a run may only be starting" in str(kept(blank))
-    assert blank.kept_because(NOW_MS, IdleTime(600, "10m"), named=True) is None
+    assert blank.reason_to_keep(NOW_MS, IdleTime(600, "10m"), named=True) is None
 
 
 def test_groups_that_the_user_may_not_see_keep_all(cluster: GuestCluster) -> None:
     cluster.members[f"{TAG}-shop"] = 3
     cluster.hidden = True
-    (left,) = found(cluster.brokers, "fencepost")
+    (left,) = find_leftovers(cluster.brokers, "fencepost")
     assert left.groups == ()
     assert "--operation Delete --group fencepost- --resource-pattern-type prefixed" in str(left.unknown)
     assert kept(left) is not None
@@ -106,8 +106,8 @@ def test_what_a_run_left_on_purpose_is_of_another_prefix(cluster: GuestCluster) 
     tag = new_tag("fencepost", kept=True)
     cluster.written = {f"{tag}-in": NOW_MS - 60 * MINUTE_MS}
     cluster.members = {}
-    assert found(cluster.brokers, "fencepost") == []
-    assert [one.tag for one in found(cluster.brokers, "fencepost-kept")] == [tag]
+    assert find_leftovers(cluster.brokers, "fencepost") == []
+    assert [one.tag for one in find_leftovers(cluster.brokers, "fencepost-kept")] == [tag]
     assert prefix_of(tag) == prefix_of(new_tag("fencepost")) == "fencepost"
 
 
@@ -130,14 +130,14 @@ def test_what_may_be_of_another_prefix_is_kept_with_all_of_its_tag() -> None:
 def test_a_group_of_a_protocol_that_nobody_asks_in_has_members(cluster: GuestCluster) -> None:
     cluster.members[f"{TAG}-shared"] = 2
     cluster.foreign = {f"{TAG}-shared"}
-    (left,) = found(cluster.brokers, "fencepost")
+    (left,) = find_leftovers(cluster.brokers, "fencepost")
     assert left.groups == (LeftGroup(f"{TAG}-shared", None), LeftGroup(f"{TAG}-shop", 0))
 
 
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each question is asked once."""
     monkeypatch.setattr("harness.cluster.connecting.CLEAN_UP_TIMEOUT_S", 0.0)
-    monkeypatch.setattr(left_behind, "persist", lambda ask, what: ask())
+    monkeypatch.setattr(left_behind, "retry", lambda ask, what: ask())
 
 
 def test_what_cannot_be_asked_is_kept_and_said(
@@ -146,7 +146,7 @@ def test_what_cannot_be_asked_is_kept_and_said(
     impatient(monkeypatch)
     cluster.written[f"{OTHER}-in"] = 0
     cluster.leaderless = {f"{TAG}-in"}
-    well, left = found(cluster.brokers, "fencepost")
+    well, left = find_leftovers(cluster.brokers, "fencepost")
     assert kept(well) is None
     assert f"leads {TAG}-in/0" in str(left.unknown)
     assert str(left.unknown) in str(kept(left))
@@ -158,27 +158,27 @@ def test_a_broker_that_does_not_list_its_groups_ends_it(
     impatient(monkeypatch)
     cluster.silent = {2}
     with pytest.raises(WireError, match="no answer from port 2"):
-        found(cluster.brokers, "fencepost")
+        find_leftovers(cluster.brokers, "fencepost")
 
 
 def test_what_a_run_has_removed_meanwhile_is_not_told(
     cluster: GuestCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster.members.clear()
-    named = cluster.view_of(0)
+    named = cluster.fetch_view(0)
     cluster.written.clear()
-    real = cluster.view_of
+    real = cluster.fetch_view
     monkeypatch.setattr(
-        "harness.cluster.admin.view_of",
+        "harness.cluster.admin.fetch_view",
         lambda at, timeout_s, topics=None: named if topics is None else real(at, timeout_s, topics),
     )
-    assert found(cluster.brokers, "fencepost") == []
+    assert find_leftovers(cluster.brokers, "fencepost") == []
 
 
 def test_all_else_is_removed_where_acls_forbid_something(cluster: GuestCluster) -> None:
     cluster.forbidden = {f"{TAG}-in", f"{TAG}-shop"}
-    (left,) = found(cluster.brokers, "fencepost")
-    removed = remove(cluster.brokers, left)
+    (left,) = find_leftovers(cluster.brokers, "fencepost")
+    removed = remove_leftovers(cluster.brokers, left)
     assert (removed.topics, removed.groups) == ((f"{TAG}-out",), ())
     assert cluster.written.keys() == {f"{TAG}-in"}
     group, topic = removed.failures
@@ -188,8 +188,8 @@ def test_all_else_is_removed_where_acls_forbid_something(cluster: GuestCluster) 
 
 def test_a_group_that_gets_a_member_before_it_is_deleted_keeps_the_topics(cluster: GuestCluster) -> None:
     cluster.joining = {f"{TAG}-shop"}
-    (left,) = found(cluster.brokers, "fencepost")
-    removed = remove(cluster.brokers, left)
+    (left,) = find_leftovers(cluster.brokers, "fencepost")
+    removed = remove_leftovers(cluster.brokers, left)
     assert (removed.topics, removed.groups) == ((), ())
     assert len(removed.failures) == 1
     assert cluster.written.keys() == {f"{TAG}-in", f"{TAG}-out"}

@@ -7,7 +7,7 @@ from kafka.protocol.admin import CreateTopicsResponse
 
 from harness.cluster import topics
 from harness.cluster.admin import RequestRefused
-from harness.cluster.questions import persist
+from harness.cluster.questions import retry
 from harness.cluster.topics import create_topics
 from harness.common.errors import UsageError
 from harness.model.pipeline import TopicSpec
@@ -42,7 +42,7 @@ def test_a_setting_that_no_broker_takes_is_the_users_mistake_and_is_not_tried_ag
     with pytest.raises(
         UsageError, match=r"the topic out cannot be made.*Invalid value soon for .* retention.ms"
     ):
-        persist(lambda: create_topics(1, WANTED, 5.0), "the topics", 60.0)
+        retry(lambda: create_topics(1, WANTED, 5.0), "the topics", 60.0)
     assert len(asked) == 1
 
 

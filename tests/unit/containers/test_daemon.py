@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from harness.common.errors import EnvironmentFailure, FaultFailed
-from harness.containers.daemon import NoDocker, another_machine, connect, said, shortened
+from harness.containers.daemon import NoDocker, connect, refuse_remote_daemon, shorten, translate_errors
 
 
 def test_without_a_daemon_one_is_told_to_start_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -39,19 +39,25 @@ def test_a_daemon_on_another_machine_is_refused(
     address: str, away: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DOCKER_HOST", "ssh://ci@build-7")
-    assert ("ssh://ci@build-7 is on another machine" in another_machine(address)) is away
+    assert ("ssh://ci@build-7 is on another machine" in refuse_remote_daemon(address)) is away
 
 
 def test_what_docker_refuses_is_one_sentence_of_the_kind_that_was_asked_for() -> None:
     from docker.errors import APIError, DockerException
 
     words = r"^broker 1 could not be paused: Docker says: it is\s+not running$"
-    with pytest.raises(FaultFailed, match=words), said("broker 1 could not be paused", FaultFailed):
+    with (
+        pytest.raises(FaultFailed, match=words),
+        translate_errors("broker 1 could not be paused", FaultFailed),
+    ):
         raise APIError("409", explanation="it is\nnot running")
-    with pytest.raises(EnvironmentFailure, match="Docker does not answer: gone"), said("it could not be"):
+    with (
+        pytest.raises(EnvironmentFailure, match="Docker does not answer: gone"),
+        translate_errors("it could not be"),
+    ):
         raise DockerException("gone")
 
 
 def test_words_are_one_line_and_bounded() -> None:
-    assert shortened("a\n  b") == "a b"
-    assert len(shortened("x" * 1000)) == 300
+    assert shorten("a\n  b") == "a b"
+    assert len(shorten("x" * 1000)) == 300

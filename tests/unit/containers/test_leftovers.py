@@ -50,10 +50,10 @@ def test_a_sweep_removes_what_dead_runs_left_and_nothing_of_living_ones(
     client = Client(dead, living)
     monkeypatch.setattr(leftovers, "connect", lambda: client)
     for mark in (dead, living):
-        note = leftovers.note(tmp_path, mark)
-        note.parent.mkdir(exist_ok=True)
-        note.touch()
-    assert leftovers.sweep(tmp_path) == ["container old", "network net"]
+        note_path = leftovers.note_path(tmp_path, mark)
+        note_path.parent.mkdir(exist_ok=True)
+        note_path.touch()
+    assert leftovers.try_remove_abandoned(tmp_path) == ["container old", "network net"]
     assert client.gone == ["old", "net"]
     assert [one.name for one in (tmp_path / "docker").iterdir()] == [living]
 
@@ -65,15 +65,15 @@ def test_a_docker_that_refuses_keeps_no_run_from_starting_and_is_told_to_who_cle
         raise EnvironmentFailure("Docker does not answer")
 
     monkeypatch.setattr(leftovers, "connect", refuse)
-    note = leftovers.note(tmp_path, DEAD.format(new_mark().split(".")[2]))
-    note.parent.mkdir()
-    note.touch()
-    assert leftovers.sweep(tmp_path) == []
+    note_path = leftovers.note_path(tmp_path, DEAD.format(new_mark().split(".")[2]))
+    note_path.parent.mkdir()
+    note_path.touch()
+    assert leftovers.try_remove_abandoned(tmp_path) == []
     with pytest.raises(EnvironmentFailure, match="does not answer"):
         leftovers.remove_abandoned(tmp_path)
-    assert note.exists()
+    assert note_path.exists()
 
 
 def test_without_a_note_docker_is_not_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(leftovers, "connect", lambda: pytest.fail("it was asked"))
-    assert leftovers.sweep(tmp_path) == []
+    assert leftovers.try_remove_abandoned(tmp_path) == []

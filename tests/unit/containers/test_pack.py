@@ -33,7 +33,7 @@ class Engine:
 
 def packed(place: Path, engine: Engine) -> None:
     container = Container(cast("Any", engine), "broker-1", place / "log")
-    container.pack(PurePosixPath("/data"), (), place / "out")
+    container.copy_folder(PurePosixPath("/data"), (), place / "out")
 
 
 def archive() -> bytes:

@@ -1,6 +1,6 @@
 """What a container's kernel tells of its connections."""
 
-from harness.containers.sockets import DockerStream, established
+from harness.containers.sockets import ContainerConnection, read_established
 
 TABLES = """\
   sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
@@ -13,8 +13,11 @@ TABLES = """\
 
 
 def test_only_connections_that_stand_are_told_with_their_ports() -> None:
-    assert list(established(TABLES)) == [DockerStream(20000, 54321), DockerStream(20002, 20003)]
+    assert list(read_established(TABLES)) == [
+        ContainerConnection(20000, 54321),
+        ContainerConnection(20002, 20003),
+    ]
 
 
 def test_empty_tables_tell_none() -> None:
-    assert list(established("")) == []
+    assert list(read_established("")) == []

@@ -41,7 +41,7 @@ def test_a_fault_that_is_not_by_default_is_struck_where_it_is_named_alone(
     monkeypatch.setattr(registry, "nemeses", lambda: MappingProxyType(seldom))
     options = Options(time_limit_s=300, seed=1)
     drawn = planning.draw_schedule(options, WORKLOADS["shop"])
-    possible = {name for name, nemesis in seldom.items() if nemesis.needs <= CLUSTERS["local"].can}
+    possible = {name for name, nemesis in seldom.items() if nemesis.needs <= CLUSTERS["local"].abilities}
     assert {one.fault for one in drawn.injections} == possible - {
         "kill-broker",
         "kill-postgres",

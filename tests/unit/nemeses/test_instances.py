@@ -46,11 +46,11 @@ def test_one_is_struck_once_it_is_ready_and_its_stage_writes(
     with fake_run(tmp_path, late, cluster, pipeline=USERS) as run:
         member = run.processes.start_worker("s", "s-1")
 
-        def last_stable(topics: Sequence[str]) -> dict[tuple[str, int], tuple[int, int, int]]:
+        def log_offsets(topics: Sequence[str]) -> dict[tuple[str, int], tuple[int, int, int]]:
             assert member.heard.ready and member.alive
             return {("out", 0): (0, 0, highs.pop(0))}
 
-        monkeypatch.setattr(run.cluster, "last_stable", last_stable)
+        monkeypatch.setattr(run.cluster, "log_offsets", log_offsets)
         effect = struck(run, fault, state)
         assert effect.acted and highs == []
         assert "it was not seen at work before" not in "; ".join(effect.proof)
@@ -76,7 +76,7 @@ class Writes(FakeCluster):
 
     looks = 0
 
-    def last_stable(self, topics: Sequence[str]) -> dict[tuple[str, int], tuple[int, int, int]]:
+    def log_offsets(self, topics: Sequence[str]) -> dict[tuple[str, int], tuple[int, int, int]]:
         self.looks += 1
         return {("out", 0): (0, self.looks, self.looks)}
 
@@ -137,14 +137,14 @@ def test_who_took_the_place_of_one_that_ended_before_it_was_struck_is_killed(
     highs = [5, 5, 6]
     with running(tmp_path, FakeCluster(), STAYS) as (run, member):
 
-        def last_stable(topics: Sequence[str]) -> dict[tuple[str, int], tuple[int, int, int]]:
+        def log_offsets(topics: Sequence[str]) -> dict[tuple[str, int], tuple[int, int, int]]:
             if len(highs) == 2:
                 member.expected_to_end = True
                 member.child.kill()
                 run.processes.replace(member)
             return {("out", 0): (0, 0, highs.pop(0))}
 
-        monkeypatch.setattr(run.cluster, "last_stable", last_stable)
+        monkeypatch.setattr(run.cluster, "log_offsets", log_offsets)
         effect = struck(run, "kill-instance")
         assert effect.acted and effect.target == "instance s-1.1" and highs == []
         assert journals(run) == ["s-1.0", "s-1.1", "s-1.2"]
@@ -159,7 +159,7 @@ def test_a_stage_that_may_be_silent_for_long_is_waited_for_as_long(
     highs = [5] * 5 + [6]
     with fake_run(tmp_path, STAYS, pipeline=alone) as run:
         run.processes.await_ready([run.processes.start_worker("s", "s-1")])
-        monkeypatch.setattr(run.cluster, "last_stable", lambda _: {("out", 0): (0, 0, highs.pop(0))})
+        monkeypatch.setattr(run.cluster, "log_offsets", lambda _: {("out", 0): (0, 0, highs.pop(0))})
         assert struck(run, "kill-instance").acted and highs == []
 
 
@@ -167,7 +167,7 @@ def test_one_that_ends_meanwhile_is_told_with_its_last_words(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with running(tmp_path, FakeCluster()) as (run, member):
-        monkeypatch.setattr(run.cluster, "transaction", lambda own: member.child.kill() and None)
+        monkeypatch.setattr(run.cluster, "describe_transaction", lambda own: member.child.kill() and None)
         injection = PlannedFault("kill-instance", Target("worker", "s/s-1"), 0.0, 0.05, {"state": "ongoing"})
         with NEMESES["kill-instance"].inject(run.context, injection) as effect:
             pass

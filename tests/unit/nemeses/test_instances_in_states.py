@@ -48,7 +48,7 @@ def test_one_is_killed_in_the_state_in_which_it_was_stopped(
     with running(tmp_path, FakeCluster(transactions={"s-1": looks})) as (run, member):
         effect = struck(run, "kill-instance", state)
         assert effect.acted and looks == [last]
-        topics = ", ".join(sorted(topic for topic, _ in last.places))
+        topics = ", ".join(sorted(topic for topic, _ in last.partitions))
         assert effect.proof[0] == f"s-1.0 was stopped while s-1 was Ongoing with {topics}"
         assert effect.details == {"worker": "s-1.0", "state": state, "transactional_id": "s-1"}
         assert not member.alive
@@ -168,7 +168,7 @@ def test_one_goes_on_where_nobody_says_how_its_transaction_stands(
                 raise WaitTimeout("the controller's view", 15.0, "nothing")
             return OPEN
 
-        monkeypatch.setattr(run.cluster, "transaction", told)
+        monkeypatch.setattr(run.cluster, "describe_transaction", told)
         effect = struck(run, "kill-instance", "ongoing")
         assert not effect.acted and "the controller's view" in effect.lacking[STATE]
         assert member.child.running
@@ -191,7 +191,7 @@ def test_the_transactional_id_of_one_that_nobody_named_is_the_one_that_it_speaks
     cluster = FakeCluster(transactions={"s-1": [OPEN], "thread-2": [OPEN], "of-another": [OPEN]})
     monkeypatch.setattr(
         cluster,
-        "heard",
+        "client_ids",
         lambda endpoint: ObservedClientIds(transactional_ids=looks.pop(0) if len(looks) > 1 else looks[0]),
     )
     with fake_run(tmp_path, STAYS, cluster, pipeline=NAMELESS) as run:

@@ -11,17 +11,23 @@ from kafka.protocol.consumer.fetch import FetchResponse
 from kafka.protocol.metadata import ApiVersionsResponse, FindCoordinatorResponse, MetadataResponse
 from kafka.protocol.producer.produce import ProduceResponse
 
-from harness.network.kafka_answers import NOBODY, AddressMap, UnreadableResponse, concerns, rewritten
+from harness.network.kafka_answers import (
+    UNREACHABLE,
+    AddressMap,
+    UnreadableResponse,
+    contains_addresses,
+    rewrite_response,
+)
 from harness.network.kafka_apis import (
     API_VERSIONS,
     DESCRIBE_CLUSTER,
     DESCRIBE_QUORUM,
     FETCH,
     FIND_COORDINATOR,
+    HIDDEN_APIS,
     METADATA,
     PRODUCE,
-    UNSPOKEN,
-    newest,
+    newest_version,
 )
 
 THEIRS = {0: ("b", 9092), 1: ("kafka-1.staging.example", 9092), 2: ("10.0.0.2", 40_000)}
@@ -35,7 +41,7 @@ def encoded(answer: Any, number: int = 77) -> bytes:
 
 
 def rewriting(key: int, version: int, answer: bytes, ours: dict[int, tuple[str, int]] = OURS) -> bytes:
-    return rewritten(key, version, answer, AddressMap(ours))
+    return rewrite_response(key, version, answer, AddressMap(ours))
 
 
 def metadata(version: int, at: dict[int, tuple[str, int]]) -> bytes:
@@ -125,12 +131,12 @@ def test_an_answer_is_as_if_the_broker_had_other_addresses(key: int, version: in
     assert written(version, THEIRS) != written(version, OURS)
     assert rewriting(key, version, written(version, THEIRS)) == written(version, OURS)
     assert rewriting(key, version, written(version, OURS)) == written(version, OURS)
-    assert concerns(key, version)
+    assert contains_addresses(key, version)
 
 
 def test_every_version_that_may_be_spoken_is_tried_here() -> None:
     assert {key: max(v for k, v, _ in CASES if k == key) for key, _, _ in CASES} == {
-        key: newest(key) for key in (METADATA, FIND_COORDINATOR, DESCRIBE_CLUSTER, PRODUCE, FETCH)
+        key: newest_version(key) for key in (METADATA, FIND_COORDINATOR, DESCRIBE_CLUSTER, PRODUCE, FETCH)
     }
 
 
@@ -139,15 +145,17 @@ def test_an_answer_without_addresses_stays_as_it_is(written: Any) -> None:
     key, version = (PRODUCE, 13) if written is produced else (FETCH, 18)
     answer = written(version, THEIRS, moved=False)
     assert rewriting(key, version, answer) == answer
-    assert not concerns(PRODUCE, 9)
-    assert not concerns(FETCH, 15)
+    assert not contains_addresses(PRODUCE, 9)
+    assert not contains_addresses(FETCH, 15)
 
 
 def test_a_broker_that_has_no_address_here_is_nowhere() -> None:
     ours = {id_: OURS[id_] for id_ in (0, 1)}
     addresses = AddressMap(ours)
-    assert rewritten(METADATA, 12, metadata(12, THEIRS), addresses) == metadata(12, {**ours, 2: NOBODY})
-    assert addresses.strangers == {2}
+    assert rewrite_response(METADATA, 12, metadata(12, THEIRS), addresses) == metadata(
+        12, {**ours, 2: UNREACHABLE}
+    )
+    assert addresses.unknown_brokers == {2}
 
 
 @pytest.mark.parametrize(("key", "version", "written"), CASES)
@@ -221,7 +229,7 @@ def test_brokers_of_several_versions_were_recorded() -> None:
 
 
 def test_what_is_not_rewritten_is_not_spoken() -> None:
-    assert all(newest(key) is None for key in UNSPOKEN)
-    assert newest(DESCRIBE_QUORUM) == 1
-    assert newest(-1) is None
-    assert newest(93) is None
+    assert all(newest_version(key) is None for key in HIDDEN_APIS)
+    assert newest_version(DESCRIBE_QUORUM) == 1
+    assert newest_version(-1) is None
+    assert newest_version(93) is None

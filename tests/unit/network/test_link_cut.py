@@ -8,10 +8,10 @@ import pytest
 from harness.network import Cut, DropResponses, LinkEffect
 from harness.network.proxied import LinkCut
 from harness.network.toxics import toxics_of
-from harness.network.traffic import LocalConnection, Ports, Received, SocketMeter
+from harness.network.traffic import LocalConnection, ProxyPorts, ReceivedBytes, SocketMeter
 
 SILENT, ANSWERS_LOST = Cut(), DropResponses()
-PORTS = {"a": Ports(1001, 2001), "b": Ports(1002, 2002)}
+PORTS = {"a": ProxyPorts(1001, 2001), "b": ProxyPorts(1002, 2002)}
 CLIENT, BROKER = (
     LocalConnection(1001, 5001),
     LocalConnection(6001, 2001),
@@ -39,12 +39,12 @@ class Links:
     def connections(self, links: Iterable[str]) -> dict[str, int]:
         return {link: self.stands.get(link, 0) for link in links}
 
-    def received(self) -> Received | None:
+    def received_bytes(self) -> ReceivedBytes | None:
         return None if self.sockets is None else dict(self.sockets)
 
 
 def cut(links: Links, stood: dict[str, int], effect: LinkEffect = SILENT) -> LinkCut:
-    return LinkCut(links, ["a", "b"], stood, SocketMeter(links.received, PORTS), toxics_of(effect))
+    return LinkCut(links, ["a", "b"], stood, SocketMeter(links.received_bytes, PORTS), toxics_of(effect))
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_bytes_that_were_sent_into_a_link_while_it_was_cut_prove_the_cut(
         f"a: {requests} bytes of requests and {answers} bytes of answers were sent into it while it was cut, a request "
         "through it stays unanswered, and a connection that bypasses it is answered"
     )
-    assert one.lacks == ""
+    assert one.missing_proof == ""
 
 
 @pytest.mark.parametrize(
@@ -112,25 +112,25 @@ def test_connections_on_a_link_that_carried_nothing_prove_no_cut(
     links = Links(answering={"a", "b"}, stands={"a": 1, "b": 1}, sockets={CLIENT: 700, BROKER: 900})
     one = cut(links, {"a": 1, "b": 1}, effect)
     links.sockets = {CLIENT: 700, BROKER: 900} | later
-    assert (one.evidence(), one.lacks) == ("", lacks)
+    assert (one.evidence(), one.missing_proof) == ("", lacks)
 
 
 def test_a_cut_that_is_not_proven_says_what_was_seen_instead() -> None:
     links = Links(answering={"a"}, passing={"b"}, sockets={})
     one = cut(links, {"a": 0, "b": 0})
     links.sockets = {CLIENT: 10}
-    assert (one.evidence(), one.lacks) == ("", "a request through b was answered, so it was not cut")
+    assert (one.evidence(), one.missing_proof) == ("", "a request through b was answered, so it was not cut")
     links.passing, links.answering = set(), {"b"}
-    assert (one.evidence(), one.lacks) == ("", "nobody answers behind a, cut or not")
+    assert (one.evidence(), one.missing_proof) == ("", "nobody answers behind a, cut or not")
 
 
 def test_what_the_harness_itself_sends_through_a_link_is_not_counted() -> None:
     links = Links(
         answering={"a"}, sockets={}, probes={LocalConnection(1002, 5009): 20, LocalConnection(6009, 2002): 9}
     )
-    meter = SocketMeter(links.received, PORTS)
+    meter = SocketMeter(links.received_bytes, PORTS)
     one = LinkCut(links, ["a", "b"], {"a": 0, "b": 0}, meter, toxics_of(SILENT))
     links.sockets = {CLIENT: 10}
     assert one.evidence()
     links.sockets |= {LocalConnection(6009, 2002): 400}  # its answer comes late
-    assert meter.carried() == {"a": (10, 0), "b": (0, 0)}
+    assert meter.traffic() == {"a": (10, 0), "b": (0, 0)}

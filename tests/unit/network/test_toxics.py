@@ -16,7 +16,7 @@ from harness.network.toxiproxy import Proxy
 
 @dataclass(frozen=True)
 class Latency(LinkEffect):
-    does: ClassVar[str] = "delay bytes"
+    action: ClassVar[str] = "delay bytes"
     delay_s: float = 0.0
 
 
@@ -37,10 +37,10 @@ class Api:
 class Server:
     alive = True
 
-    def established(self) -> Counter[int]:
+    def connections_by_port(self) -> Counter[int]:
         return Counter()
 
-    def received(self) -> None:
+    def received_bytes(self) -> None:
         return None
 
 

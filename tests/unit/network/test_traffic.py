@@ -6,7 +6,13 @@ import sys
 import pytest
 
 from harness.common.waiting import wait_for
-from harness.network.traffic import LocalConnection, Ports, Received, SocketMeter, received
+from harness.network.traffic import (
+    LocalConnection,
+    ProxyPorts,
+    ReceivedBytes,
+    SocketMeter,
+    read_received_bytes,
+)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux says how many bytes a socket has received")
@@ -20,17 +26,17 @@ def test_both_directions_of_a_link_are_counted_and_its_end_is_not() -> None:
         answering, _ = broker.accept()
         with client, above, accepted, answering:
             client.sendall(b"before")
-            wait_for(lambda: (received() or {}).get(_of(accepted)) == 6, "six bytes", 5.0)
-            meter = SocketMeter(received, {"link": Ports(port, dialed)})
-            assert meter.carried() == {"link": (0, 0)}
+            wait_for(lambda: (read_received_bytes() or {}).get(_of(accepted)) == 6, "six bytes", 5.0)
+            meter = SocketMeter(read_received_bytes, {"link": ProxyPorts(port, dialed)})
+            assert meter.traffic() == {"link": (0, 0)}
             client.sendall(b"x" * 100)
             answering.sendall(b"y" * 30)
             wait_for(
-                lambda: meter.carried() == {"link": (100, 30)}, "130 bytes", 5.0, last_seen=meter.carried
+                lambda: meter.traffic() == {"link": (100, 30)}, "130 bytes", 5.0, last_seen=meter.traffic
             )
             client.shutdown(socket.SHUT_WR)
             assert accepted.recv(200) and accepted.recv(1) == b""  # the end has arrived
-            assert meter.carried() == {"link": (100, 30)}
+            assert meter.traffic() == {"link": (100, 30)}
 
 
 def _of(one: socket.socket) -> LocalConnection:
@@ -48,8 +54,8 @@ def test_a_connection_that_one_end_has_closed_keeps_nobody_from_counting_the_oth
             assert accepted.recv(1) == b""
             client.close()  # its end was acknowledged: the kernel keeps a part of it, which counts nothing
 
-            def closed() -> Received | None:
-                counted = received() or {}
+            def closed() -> ReceivedBytes | None:
+                counted = read_received_bytes() or {}
                 return None if port in {one.local_port for one in counted} else counted
 
             counted = wait_for(closed, "the kernel to have closed one end", 2.0)
@@ -58,8 +64,8 @@ def test_a_connection_that_one_end_has_closed_keeps_nobody_from_counting_the_oth
 
 def test_where_the_kernel_does_not_say_nothing_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(socket, "AF_NETLINK", raising=False)
-    assert received() is None
-    assert SocketMeter(received, {"link": Ports(1, 2)}).carried() is None
+    assert read_received_bytes() is None
+    assert SocketMeter(read_received_bytes, {"link": ProxyPorts(1, 2)}).traffic() is None
 
 
 def test_a_sandbox_that_refuses_the_question_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,4 +73,4 @@ def test_a_sandbox_that_refuses_the_question_is_no_failure(monkeypatch: pytest.M
         raise PermissionError("not here")
 
     monkeypatch.setattr(socket, "socket", refuse)
-    assert received() is None
+    assert read_received_bytes() is None

@@ -9,7 +9,8 @@ import pytest
 from witness_logs import COMMIT, batch, commit_key, commit_value, marker, state_key, state_value
 
 from harness.common.errors import EnvironmentFailure
-from harness.witness import LogEdge, Place, fetch_witness
+from harness.model.pipeline import TopicPartition
+from harness.witness import LogBounds, fetch_witness
 from harness.witness.fetch_witness import FetchWitness
 from harness.witness.own_batches import RunBatches
 from harness.witness.replicas import ReplicaSource, find_replicas
@@ -21,7 +22,10 @@ class Leader:
     """Answers with what stands from an offset on, `most` bytes of it, whole or not."""
 
     def __init__(
-        self, logs: Mapping[Place, bytes], most: int = 10_000, refuse: Mapping[str, int] | None = None
+        self,
+        logs: Mapping[TopicPartition, bytes],
+        most: int = 10_000,
+        refuse: Mapping[str, int] | None = None,
     ):
         self.logs, self.most, self.refuse = logs, most, refuse or {}
 
@@ -50,16 +54,16 @@ def take(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
     leader: Leader,
-    edges: Mapping[Place, LogEdge],
+    edges: Mapping[TopicPartition, LogBounds],
     own: RunBatches,
 ) -> FetchWitness:
     monkeypatch.setattr(fetch_witness, "KafkaConnection", lambda *_: leader)
     witness = FetchWitness({1: 9092}, own)
-    witness.take(edges, tmp_path)
+    witness.collect(edges, tmp_path)
     return witness
 
 
-def written(tmp_path: Path, place: Place) -> bytes:
+def written(tmp_path: Path, place: TopicPartition) -> bytes:
     (log,) = (tmp_path / "fetched" / "1" / "data" / f"{place[0]}-{place[1]}").glob("*.log")
     return log.read_bytes()
 
@@ -74,10 +78,10 @@ def test_batches_that_come_in_pieces_are_written_as_they_stand(
     log = b"".join(
         [batch(0), batch(1, [(b"k", b"v")] * 3, pid=7, txn=True), marker(4, COMMIT, pid=7), batch(5)]
     )
-    edges = {("in", 0): LogEdge(1, 0, 6, "7caa25d9-e45c-4eec-b97a-a5d23b41ab8a")}
+    edges = {("in", 0): LogBounds(1, 0, 6, "7caa25d9-e45c-4eec-b97a-a5d23b41ab8a")}
     witness = take(monkeypatch, tmp_path, Leader({("in", 0): log}, most), edges, ALL)
     assert written(tmp_path, ("in", 0)) == log
-    assert witness.unbroken == {"in"}
+    assert witness.complete_topics == {"in"}
     (replica,) = find_replicas(ReplicaSource(1, tmp_path / "fetched" / "1" / "data"), ["in"])
     assert [one.base_offset for one in replica.read()] == [0, 1, 4, 5]
     assert (replica.high_watermark, replica.log_end, replica.topic_id()) == (6, 6, "fKol2eRcTuy5eqXSO0Grig")
@@ -86,23 +90,25 @@ def test_batches_that_come_in_pieces_are_written_as_they_stand(
 def test_what_stands_above_the_high_watermark_is_left(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    take(monkeypatch, tmp_path, Leader({("in", 0): batch(0) + batch(1)}), {("in", 0): LogEdge(1, 0, 1)}, ALL)
+    take(
+        monkeypatch, tmp_path, Leader({("in", 0): batch(0) + batch(1)}), {("in", 0): LogBounds(1, 0, 1)}, ALL
+    )
     assert written(tmp_path, ("in", 0)) == batch(0)
 
 
 def test_a_gap_is_seen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     logs = {("gap", 0): batch(0) + batch(2), ("whole", 0): batch(4)}
-    edges = {("gap", 0): LogEdge(1, 0, 3), ("whole", 0): LogEdge(1, 4, 5)}
-    assert take(monkeypatch, tmp_path, Leader(logs), edges, ALL).unbroken == {"whole"}
+    edges = {("gap", 0): LogBounds(1, 0, 3), ("whole", 0): LogBounds(1, 4, 5)}
+    assert take(monkeypatch, tmp_path, Leader(logs), edges, ALL).complete_topics == {"whole"}
 
 
 def test_a_log_that_acls_keep_is_refused_and_leaves_nothing(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     leader = Leader({("in", 0): batch(0), OFFSETS: batch(0)}, refuse={OFFSETS[0]: 29})
-    edges = {("in", 0): LogEdge(1, 0, 1), OFFSETS: LogEdge(1, 0, 1)}
+    edges = {("in", 0): LogBounds(1, 0, 1), OFFSETS: LogBounds(1, 0, 1)}
     witness = take(monkeypatch, tmp_path, leader, edges, ALL)
-    assert list(witness.refused) == ["__consumer_offsets"]
+    assert list(witness.unreadable) == ["__consumer_offsets"]
     found = find_replicas(ReplicaSource(1, tmp_path / "fetched" / "1" / "data"), ["in", OFFSETS[0]])
     assert [replica.topic for replica in found] == ["in"]
 
@@ -110,12 +116,12 @@ def test_a_log_that_acls_keep_is_refused_and_leaves_nothing(
 def test_any_other_refusal_is_a_failure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     leader = Leader({("in", 0): batch(0)}, refuse={"in": 6})
     with pytest.raises(EnvironmentFailure, match="fetching in/0 from offset 0 was refused with error 6"):
-        take(monkeypatch, tmp_path, leader, {("in", 0): LogEdge(1, 0, 1)}, ALL)
+        take(monkeypatch, tmp_path, leader, {("in", 0): LogBounds(1, 0, 1)}, ALL)
 
 
 def test_nobody_leads_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with pytest.raises(EnvironmentFailure, match="nobody leads in/0"):
-        take(monkeypatch, tmp_path, Leader({}), {("in", 0): LogEdge(-1, 0, 1)}, ALL)
+        take(monkeypatch, tmp_path, Leader({}), {("in", 0): LogBounds(-1, 0, 1)}, ALL)
 
 
 def test_of_internal_topics_only_what_is_the_runs_is_written(
@@ -136,8 +142,8 @@ def test_of_internal_topics_only_what_is_the_runs_is_written(
         batch(5, [(commit_key("theirs", "x", 0), value)]),
     ]
     leader = Leader({STATE: b"".join(states), OFFSETS: b"".join(offsets)})
-    edges = {OFFSETS: LogEdge(1, 0, 6), STATE: LogEdge(1, 0, 2)}
+    edges = {OFFSETS: LogBounds(1, 0, 6), STATE: LogBounds(1, 0, 2)}
     witness = take(monkeypatch, tmp_path, leader, edges, RunBatches("fencepost-ab", ["g"]))
     assert written(tmp_path, STATE) == states[0]
     assert written(tmp_path, OFFSETS) == offsets[0] + offsets[2] + offsets[4]
-    assert witness.unbroken == {STATE[0], OFFSETS[0]}, "what was left out is no gap"
+    assert witness.complete_topics == {STATE[0], OFFSETS[0]}, "what was left out is no gap"

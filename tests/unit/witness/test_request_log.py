@@ -3,7 +3,12 @@
 import orjson
 
 from harness.results import requests
-from harness.witness.request_log import ObservedClientIds, SpokenVersions, heard, spoken
+from harness.witness.request_log import (
+    ClientVersions,
+    ObservedClientIds,
+    parse_client_ids,
+    parse_client_versions,
+)
 
 
 def line(key: str, version: int, listener: str, name: str = "lib", kind: str = "2.8") -> bytes:
@@ -24,13 +29,15 @@ def test_versions_are_told_of_the_listeners_that_are_asked_for() -> None:
         line("API_VERSIONS", 3, "OUTPUT_NAME_1", "unknown", "unknown"),
     ]
     versions = {"ApiVersions": [3], "EndTxn": [1, 5], "TxnOffsetCommit": [3]}
-    assert spoken(lines, {"OUTPUT_NAME_1", "OUTPUT_NAME_2"}) == SpokenVersions(versions, ("lib 2.8",))
+    assert parse_client_versions(lines, {"OUTPUT_NAME_1", "OUTPUT_NAME_2"}) == ClientVersions(
+        versions, ("lib 2.8",)
+    )
 
 
 def test_a_line_that_is_cut_or_strange_says_nothing() -> None:
     whole = line("END_TXN", 1, "S")
     strange = [b"Completed request:[1]\n", b"Completed request:{}\n", b'Completed request:{"listener":"S"}\n']
-    assert spoken([whole[:-9], *strange, b"INFO\n", b""], {"S"}) == SpokenVersions()
+    assert parse_client_versions([whole[:-9], *strange, b"INFO\n", b""], {"S"}) == ClientVersions()
 
 
 def member_line(listener: str, group: str, member: str | None) -> bytes:
@@ -54,8 +61,8 @@ def test_members_are_known_by_what_they_ask_over_their_listener() -> None:
         b'Completed request:{"listener":"OUTPUT_NAME_1","request":["memberId"]}\n',
         b'Completed request:["memberId"]\n',
     ]
-    assert heard(lines, "OUTPUT_NAME_1") == ObservedClientIds(frozenset({("g", "a"), ("h", "b")}))
-    assert heard(lines, "OUTPUT_NAME_3") == ObservedClientIds()
+    assert parse_client_ids(lines, "OUTPUT_NAME_1") == ObservedClientIds(frozenset({("g", "a"), ("h", "b")}))
+    assert parse_client_ids(lines, "OUTPUT_NAME_3") == ObservedClientIds()
 
 
 def transaction_line(listener: str, at: str, **asked: str | None) -> bytes:
@@ -74,7 +81,7 @@ def test_transactional_ids_are_known_with_when_they_were_last_spoken() -> None:
         transaction_line("OUTPUT_NAME_1", "09.000", transactionalId="d")[:-9],
     ]
     times = {"a": "2026-11-25T10:00:07.250Z", "b": "2026-11-25T10:00:08.000Z"}
-    assert heard(lines, "OUTPUT_NAME_1").transactional_ids == times
+    assert parse_client_ids(lines, "OUTPUT_NAME_1").transactional_ids == times
 
 
 def test_what_a_version_means_stands_first() -> None:
