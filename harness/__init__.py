@@ -1,1 +1,1 @@
-"""The ground: history, store, verdict, clusters, clients, network, schedule, environment."""
+"""The base of Fencepost: clusters, clients, network, processes, evidence, results, settings and the runner."""

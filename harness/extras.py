@@ -1,4 +1,4 @@
-"""The extras of the package: Python packages that only some features need.
+"""The extras of the package `fencepost`: Python packages that only some features need.
 
 `pip install fencepost` leaves them out. A feature that needs one calls `require_extra` before it imports it.
 """

@@ -29,7 +29,7 @@ from checkers.findings.rules import Suspect
 from checkers.findings.wording import AnomalyWording
 from checkers.spark.joins import broadcast
 from checkers.stored.tables import Tables
-from harness.results.example import CONTENT, Example
+from harness.results.example import CONTENT_LIMIT, Example
 from harness.results.wording import printable
 
 ADDING = "visible and size(adds) > 0"
@@ -100,7 +100,7 @@ def _must_hold(e: Example) -> str | None:
     due = e.inputs[0].body.get("due") if e.inputs else None
     return next(
         (
-            printable(one.get("content"), CONTENT)
+            printable(one.get("content"), CONTENT_LIMIT)
             for one in (due if isinstance(due, list) else [])
             if isinstance(one, Mapping)
             and one.get("topic") == e.rest.get("output_topic")

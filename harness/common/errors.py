@@ -1,9 +1,9 @@
-"""What can go wrong apart from the system under test, and the exit status that each kind has.
+"""The exceptions that Fencepost raises, and their exit statuses.
 
-Errors are of three kinds and never mixed: the system under test misbehaved (a row in a table of
-findings, no exception), the user asked for something that cannot be (`UsageError`,
-`UnreadableInput`), or the environment failed (`EnvironmentFailure`). Each message is one sentence
-that says what to do; the command line prints it without a traceback.
+There are three kinds of failures, which are never mixed. If the system under test misbehaves, this is a finding and
+not an exception. If the user asks for something impossible, it is a `UsageError` or `UnreadableInput`. If the
+environment fails, it is an `EnvironmentFailure`. Each message is one sentence that says what to do. The command line
+prints it without a traceback.
 """
 
 from collections.abc import Mapping, Sequence, Set
@@ -11,7 +11,7 @@ from enum import IntEnum
 
 
 class ExitStatus(IntEnum):
-    """What `run`, `check`, `suite` and `replay` return to the shell."""
+    """The exit status of `run`, `check`, `suite` and `replay`."""
 
     VALID = 0
     INVALID = 1
@@ -22,41 +22,41 @@ class ExitStatus(IntEnum):
 
 
 class FencepostError(Exception):
-    """The root of everything that Fencepost raises on purpose."""
+    """The base class of all exceptions that Fencepost raises on purpose."""
 
     exit_status = ExitStatus.FAILURE
 
 
 class UsageError(FencepostError):
-    """The user asked for what cannot be: an unknown name, a wrong value, a limit too small."""
+    """The user asked for something impossible: an unknown name, a wrong value, a limit that is too small."""
 
     exit_status = ExitStatus.USAGE
 
 
 class UnreadableInput(FencepostError):
-    """A store or a history that cannot be read: missing, damaged, or not one."""
+    """A store or a history cannot be read: it is missing, damaged, or something else."""
 
     exit_status = ExitStatus.USAGE
 
 
 class EnvironmentFailure(FencepostError):
-    """Kafka, Java, toxiproxy, Spark, the disk or the network did not do what a run needs."""
+    """Kafka, Java, Toxiproxy, Spark, the disk or the network did not do what a run needs."""
 
 
 class AnalysisFailed(FencepostError):
-    """A Spark job failed on a history, for no reason that lies in a file."""
+    """A Spark job failed on a history, and its files are not the reason."""
 
 
 class FetchFailed(EnvironmentFailure):
-    """Something pinned could not be had: the message says what was tried, and how to go on."""
+    """A pinned file could not be downloaded. The message says what was tried, and what to do."""
 
 
 class StartFailed(EnvironmentFailure):
-    """A process ended or stayed silent where it had to come up."""
+    """A process ended, or did not become ready, when it was started."""
 
 
 class PipelineFailed(EnvironmentFailure):
-    """A user's program did not come up, or keeps exiting: of such a run nothing is known."""
+    """A program of a custom pipeline did not start, or keeps exiting. Such a run is unknown."""
 
 
 class FaultFailed(EnvironmentFailure):
@@ -64,9 +64,9 @@ class FaultFailed(EnvironmentFailure):
 
 
 class WaitTimeout(EnvironmentFailure):
-    """A condition did not come true within its bound.
+    """A condition did not become true in time.
 
-    The message says what was awaited, for how long, and what was last seen.
+    The message names the condition, the time-out, and the last state that was seen.
     """
 
     def __init__(self, awaited: str, timeout_s: float, last_seen: object) -> None:
@@ -77,11 +77,11 @@ class WaitTimeout(EnvironmentFailure):
 
 
 def in_words(value: object) -> str:
-    """Return a value as a message shows it.
+    """Return a value as text for a message.
 
-    Text, numbers and errors are shown as they are, and collections item by item. None, and what is empty, is
-    "nothing". An object is shown by its class's `__str__`. If the class has none, the message says so, because a
-    `repr` tells a user nothing.
+    Text, numbers and errors are shown as they are, and collections item by item. None and empty values become
+    "nothing". An object is shown by the `__str__` of its class. If the class has none, the text says so, because a
+    `repr` does not help a user.
     """
     if isinstance(value, bool):
         return "yes" if value else "no"

@@ -1,4 +1,4 @@
-"""Names that a user may type, and what to say of one that nobody knows."""
+"""Names that a user may type, and messages about unknown names."""
 
 import difflib
 from collections.abc import Collection
@@ -7,18 +7,18 @@ from harness.common.errors import UsageError
 
 
 def nearest(name: str, known: Collection[str]) -> str | None:
-    """The known name that looks most like `name`, or None if none does."""
+    """Return the known name that is most similar to `name`, or None if no name is similar."""
     close = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.6)
     return close[0] if close else None
 
 
 def on_one_line(text: str) -> str:
-    """What a user typed, for a sentence: control characters and the like are escaped."""
-    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+    """Escape control characters in text that a user typed, so that a message can show it."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 def unknown(kind: str, name: str, known: Collection[str]) -> str:
-    """One sentence: there is no such `kind`; what was probably meant, or all that there is."""
+    """Return a sentence: there is no such `kind`, and the most similar name or all known names."""
     name = on_one_line(name)
     close = nearest(name, known)
     if close:

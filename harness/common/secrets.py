@@ -1,14 +1,14 @@
-"""Secrets: what is never written down or shown, and what stands in its place.
+"""Recognise secrets, and replace them before they are stored or shown.
 
-A setting is a secret if its name says so (`spark.hadoop.fs.s3a.secret.key`), and so are the user and the
-password in a URL and the value after `password=` within another value. Names decide, as in Spark's own
-`spark.redaction.regex`: a secret under an innocent name is not recognised.
+Secrets are: the value of a setting whose name says so (`spark.hadoop.fs.s3a.secret.key`), the user and the password in
+a URL, and the value after `password=` within another value. Only names decide, as in Spark's `spark.redaction.regex`.
+A secret whose name does not say so is not recognised.
 """
 
 import re
 
 REDACTED = "<redacted>"
-"""Stands for a secret in `run.toml` and in the command that repeats a run; a run refuses it as a value."""
+"""The placeholder of a secret in `run.toml` and in the command that repeats a run. A run refuses it as a value."""
 
 _WORDS = r"secret|passw(?:or)?d|passphrase|token|jaas|(?:access|api|private|account|shared)[._-]?key"
 _NAME = re.compile(rf"{_WORDS}|(?:^|[._-])(?:key|pwd|auth)(?:$|[._-])|credentials?$", re.IGNORECASE)
@@ -19,17 +19,17 @@ _WITHIN = re.compile(
 
 
 def is_secret(name: str) -> bool:
-    """Whether the name of a setting says that its value is a secret."""
+    """Return whether the name of a setting says that its value is a secret."""
     return _NAME.search(name) is not None
 
 
 def redact_text(text: str) -> str:
-    """A text for people to read: without the user and password of a URL, or a value after `password=`."""
+    """Replace the user and password of each URL in a text, and each value after `password=`."""
     return _WITHIN.sub(rf"\1{REDACTED}", _USERINFO.sub(f"{REDACTED}@", text))
 
 
 def redact_setting(name: str, value: str) -> str:
-    """The value of a setting as it may be written down."""
+    """Return the value of a setting, or the placeholder if it is a secret."""
     if value.lower() in ("true", "false"):  # spark.hadoop.hadoop.security.token.service.use_ip
         return value
     return REDACTED if is_secret(name) else redact_text(value)

@@ -20,7 +20,7 @@ def read_table(kind: type[T], table: Mapping[str, Any], **other: Any) -> T:
     Args:
         other: values of fields that have another type in the file.
     """
-    for one in fields(kind):
-        if one.name not in table and one.default is not None:
-            raise KeyError(one.name)
+    for field in fields(kind):
+        if field.name not in table and field.default is not None:
+            raise KeyError(field.name)
     return kind(**{**table, **other})

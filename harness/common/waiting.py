@@ -11,7 +11,7 @@ from harness.common.errors import WaitTimeout, in_words
 
 T = TypeVar("T")
 REPORT_AFTER = 0.25
-"""Of the time that a wait may take: then whoever looks on is told what it waits for."""
+"""The share of the time-out after which a wait reports what it waits for."""
 
 
 def wait_for(
@@ -23,22 +23,27 @@ def wait_for(
     last_seen: Callable[[], object] | None = None,
     tell: Callable[[str], None] | None = None,
 ) -> T:
-    """Call `probe` until it gives something true, and return that.
+    """Call `probe` until it returns a true value, and return this value.
 
-    `awaited` completes the sentence "waited 10 s for ...". `last_seen` describes the state when
-    the time is up; without it the last answer of `probe` is told. `harness.common.errors.in_words` says how an
-    object is shown. `tell` is given both once, when a quarter of the time is over. Raises `WaitTimeout`.
+    Args:
+        awaited: Completes the sentence "waited 10 s for ...".
+        last_seen: Returns the state for the message. Without it, the message shows the last result of `probe`.
+            `harness.common.errors.in_words` puts the state into words.
+        tell: Called once with a progress message, after a quarter of the time-out.
+
+    Raises:
+        WaitTimeout: `probe` returned no true value within `timeout_s`.
     """
-    began = time.monotonic()
+    began_s = time.monotonic()
     while True:
-        answer = probe()
-        if answer:
-            return answer
-        waited_s = time.monotonic() - began
+        result = probe()
+        if result:
+            return result
+        waited_s = time.monotonic() - began_s
         if waited_s >= timeout_s:
-            raise WaitTimeout(awaited, timeout_s, last_seen() if last_seen else answer)
+            raise WaitTimeout(awaited, timeout_s, last_seen() if last_seen else result)
         if tell and waited_s >= timeout_s * REPORT_AFTER:
-            seen = in_words(last_seen() if last_seen else answer)
+            seen = in_words(last_seen() if last_seen else result)
             tell(f"waiting {timeout_s:g} s at most for {awaited}: {seen}")
             tell = None
         time.sleep(every_s)
@@ -53,21 +58,21 @@ def wait_while_progressing(
     every_s: float = 0.2,
     last_seen: Callable[[], object] | None = None,
 ) -> T:
-    """As `wait_for`, but the time begins again whenever `progress` gives something else than before.
+    """Wait as `wait_for` does, but start the time-out again whenever `progress` returns another value.
 
-    For work whose length nobody knows: it is given up once nothing has moved for `patience_s`.
+    Use it for work whose duration is not known. It raises `WaitTimeout` after `patience_s` without progress.
     """
-    deadline = time.monotonic() + patience_s
+    deadline_s = time.monotonic() + patience_s
     before = progress()
     while True:
-        answer = probe()
-        if answer:
-            return answer
+        result = probe()
+        if result:
+            return result
         now = progress()
         if now != before:
-            before, deadline = now, time.monotonic() + patience_s
-        elif time.monotonic() >= deadline:
+            before, deadline_s = now, time.monotonic() + patience_s
+        elif time.monotonic() >= deadline_s:
             raise WaitTimeout(
-                f"{awaited}, without any progress", patience_s, last_seen() if last_seen else answer
+                f"{awaited}, without any progress", patience_s, last_seen() if last_seen else result
             )
         time.sleep(every_s)

@@ -1,7 +1,7 @@
-"""What goes into a pipeline, and what must come of it.
+"""The inputs of a pipeline, and the expected outputs of each input.
 
-There are millions of these in a long run: so they are named tuples, which are made three times as fast as frozen
-dataclasses.
+A long run has millions of them. They are named tuples because creating one takes a third of the time of a frozen
+dataclass.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -13,86 +13,83 @@ Headers = Sequence[tuple[str, bytes | None]]
 
 
 class InputRecord(NamedTuple):
-    """A record as a pipeline is given it. A null key or value is None, which is not an empty one."""
+    """A record that a pipeline reads. A null key or value is None; an empty one is `b""`."""
 
     topic: str
     key: bytes | None
     value: bytes | None
     partition: int = 0
     offset: int = 0
-    headers: Headers = ()  # without those of the run's own
+    headers: Headers = ()  # without the headers that Fencepost adds
     timestamp_ms: int = 0
 
 
 class FeedRecord(NamedTuple):
-    """A record that a feed makes."""
+    """A record that a feed makes for the feeder to send."""
 
     key: bytes | None
     value: bytes | None
     headers: Headers = ()
-    timestamp_ms: int | None = None  # None: when it is sent
+    timestamp_ms: int | None = None  # None: the time at which the record is sent
 
 
 @dataclass(frozen=True)
 class Feed:
-    """Where inputs come from: a topic that the run's feeder writes, at a share of the rate."""
+    """A source of inputs: the feeder writes records to a topic, at a share of the rate of the run."""
 
     topic: str
-    make: Callable[[Random, int], FeedRecord]  # the n-th input
+    make: Callable[[Random, int], FeedRecord]  # makes the n-th input
     share: float = 1.0
-    count: int | None = None  # how many there are; None: as many as are asked for
+    count: int | None = None  # the number of records; None: as many as the rate requires
 
 
 class ExpectedOutput(NamedTuple):
-    """An output that an input must lead to: which one of them (output name), where, and what it must hold."""
+    """An expected output of an input: the stage that makes it, its name, its topic and its content."""
 
     stage: str
     output_name: str
     topic: str
-    digest: Callable[[int, int], int]  # of the output, by the input's partition and offset
-    intermediate_topic: str | None = (
-        None  # the topic whose record, made of the input, the stage takes; None: the input itself
-    )
-    correlation_key: str | None = (
-        None  # by what the output is joined to the input; None: it names its inputs itself
-    )
-    content: str | None = None  # what it must hold, as `harness.record.naming.excerpt` has it
+    digest: Callable[[int, int], int]  # of the output, from the partition and offset of the input
+    # The topic between the input and the stage, if another stage makes a record there first. None: the stage reads
+    # the input itself.
+    intermediate_topic: str | None = None
+    # The field by which the output is joined to its input. None: the output names its inputs in a header.
+    correlation_key: str | None = None
+    content: str | None = None  # the expected content, shortened by `harness.record.naming.excerpt`
 
 
 class ExpectedSum(NamedTuple):
-    """What an input adds to a sum: the key in `topic` whose record holds it, and how much."""
+    """The amount that an input adds to a sum. The record of `key` in `topic` holds the sum."""
 
     stage: str
     topic: str
     key: bytes
     amount: int
-    content: str | None = (
-        None  # what its last record must hold by then, where a program of a user's writes it
-    )
+    content: str | None = None  # of a custom pipeline: the expected content of the key's last record
 
 
 class CorrelationKey(NamedTuple):
-    """What joins a record to its input, where it does not bear its input's place."""
+    """The key that joins an output of a custom pipeline to its input."""
 
-    by: str | None  # the same text as in `ExpectedOutput.about`; None: nothing in it can be found there
-    digest: int  # of all that is judged of what it holds
+    by: str | None  # equal to `ExpectedOutput.correlation_key`; None: the record has no such field
+    digest: int  # of the part of the content that is checked
 
 
 class Expectation(Protocol):
-    """What a pipeline's inputs must lead to. Asked by the final readers alone."""
+    """The expected outputs of a pipeline's inputs. Only the final readers call it."""
 
     def due(self, record: InputRecord) -> Iterable[ExpectedOutput]:
-        """The outputs that it must lead to, each once."""
+        """Return the expected outputs of an input, each once."""
         ...
 
     def adds(self, record: InputRecord) -> Iterable[ExpectedSum]:
-        """What it adds to sums."""
+        """Return the amounts that an input adds to sums."""
         ...
 
     def state(self, record: InputRecord) -> int | None:
-        """The sum that the record states for its key; None: it states none."""
+        """Return the sum that an output holds for its key. None: the record holds no sum."""
         ...
 
     def correlation_key(self, record: InputRecord) -> "CorrelationKey | None":
-        """What an output of a program that keeps no journal says of its input; None: nothing that could join them."""
+        """Return the correlation key of an output of a custom pipeline. None: the outputs of its topic have none."""
         ...

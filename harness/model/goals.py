@@ -1,4 +1,4 @@
-"""What has to happen in a run, or the run proves too little."""
+"""Goals: what has to happen in a run so that the run proves enough."""
 
 from dataclasses import dataclass
 
@@ -7,51 +7,47 @@ from harness.model.vocabulary import Exercise, outputs_in
 
 @dataclass(frozen=True)
 class Goal:
-    """Something that has to happen in a run, or the run proves too little.
-
-    `counted` is a key of the verdict's coverage: at least one must have been counted. `waived` says why it is not
-    asked for in this run; then it is listed as not exercised and changes nothing.
-    """
+    """Something that has to happen in a run. If it does not, the run is unknown."""
 
     name: str
-    counted: str
+    counted: str  # a key of the verdict's coverage, which must be at least 1
     text: str  # what did not happen: "no transaction was aborted"
     remedy: str
-    waived: str = ""
+    waived: str = ""  # why this run need not reach the goal: then it is only listed under `not_exercised`
 
 
 def abort_goal(abort_share: float) -> Goal:
-    """That a transaction was aborted: without one nobody can say that aborted records stay hidden."""
+    """Require an aborted transaction: without one, nothing shows that aborted records stay hidden."""
     return Goal(
         name="aborted-read",
         counted="aborted",
         text="no transaction was aborted",
         remedy="a longer --time-limit or a higher abort-share helps",
-        waived="" if abort_share > 0 else "no transaction was to be aborted: abort-share is 0",
+        waived="" if abort_share > 0 else "no transaction is aborted on purpose: abort-share is 0",
     )
 
 
 def transactions_goal() -> Goal:
-    """That a pipeline that promises transactions has committed some."""
+    """Require a committed transaction of a custom pipeline that promises exactly-once."""
     return Goal(
         name="transactions",
         counted="committed",
         text="the pipeline promises exactly-once, and none of its transactions was seen to commit",
-        remedy="if a stage needs none, say transactions = false in its [[stage]]; else look at its log in workers/",
+        remedy="if a stage needs none, set transactions = false in its [[stage]]; else read its log in workers/",
     )
 
 
 def optional_abort_goal() -> Goal:
-    """That a transaction of a user's program was aborted; if none was, that is told, and the run may be valid."""
+    """Look for an aborted transaction of a custom pipeline. A run without one may be valid, but its verdict says so."""
     text = (
         "none of the pipeline's transactions was aborted, so nothing shows that aborted outputs stay hidden"
     )
-    remedy = "--nemesis kill-instance@ongoing strikes while one is open"
+    remedy = "--nemesis kill-instance@ongoing kills an instance while a transaction is open"
     return Goal("aborted-read", "aborted", text, remedy, waived=f"{text}: {remedy}")
 
 
 def output_goal(topic: str, text: str) -> Goal:
-    """That something was written to a topic. `text`: what is said if nothing was."""
+    """Require an output in a topic. `text` is the sentence for a run without one."""
     return Goal(
         name=f"outputs in {topic}",
         counted=outputs_in(topic),
@@ -61,21 +57,21 @@ def output_goal(topic: str, text: str) -> Goal:
 
 
 def mixed_goals() -> tuple[Goal, ...]:
-    """That transactions were given what others had written, and that keys came and went."""
+    """Require a read of another transaction's record within a transaction, and a key that is no longer used."""
     remedy = "a longer --time-limit helps"
     return (
         Goal(
             name="read within a transaction",
             counted=Exercise.READ_WITHIN.value,
-            text="no committed transaction was given a record of another one",
+            text="no committed transaction read a record of another one",
             remedy=remedy,
         ),
-        Goal(name="retired key", counted=Exercise.GIVEN_UP.value, text="no key has retired", remedy=remedy),
+        Goal(name="retired key", counted=Exercise.GIVEN_UP.value, text="no key was retired", remedy=remedy),
     )
 
 
 def several_topics_goal() -> Goal:
-    """That a transaction covered inputs of several topics."""
+    """Require a transaction with inputs of several topics."""
     return Goal(
         name="several-topics",
         counted=Exercise.SEVERAL_TOPICS.value,

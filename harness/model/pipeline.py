@@ -1,8 +1,8 @@
-"""What a pipeline is to those who run it, strike it and judge it.
+"""The description of a pipeline, for the runner, the faults and the checkers.
 
-`PipelineUnderTest` is the interface behind every workload. What it says of itself is data (`PipelineSpec`), fixed
-before the run, stored in `run.toml` as `[workload]`, and read from there by whoever judges the run later: no rule of
-evidence asks which pipeline it is.
+`PipelineUnderTest` is the interface of every workload and of custom pipelines. Its method `facts` returns a
+`PipelineSpec`, which is data. The run stores it in `run.toml` as `[workload]`, and the checkers read it from there.
+So no checker has a special case for a certain pipeline.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,21 +19,22 @@ CONSUMER_OFFSETS = "__consumer_offsets"
 TRANSACTION_STATE = "__transaction_state"
 
 TopicPartition = tuple[str, int]
-"""Topic and partition."""
 
 
 class RecordIdentity(StrEnum):
-    """How it is known which attempt wrote a record of a topic, and from which input."""
+    """How a record of a topic is joined to the attempt that wrote it and to its inputs."""
 
-    JOURNAL = "journal"  # its headers name the attempt, and a journal announced it
-    CORRELATION = "correlation"  # a field or header that the user names
-    CONTENT = "content"  # the multiset of what is due, against what stands there
-    FINAL = "final"  # of each key the last record counts, and what all inputs together must lead to
-    NONE = "none"
+    JOURNAL = "journal"  # its headers name the attempt and the inputs, and a journal has the attempt
+    CORRELATION = "correlation"  # by the correlation key, a field or header that the user names
+    CONTENT = "content"  # by content: the expected outputs and the records are compared as multisets
+    FINAL = (
+        "final"  # only the last record of each key is compared, with what all inputs together must lead to
+    )
+    NONE = "none"  # the records are not checked
 
 
 JOINED = frozenset({RecordIdentity.CORRELATION, RecordIdentity.CONTENT})
-"""Records of such a topic do not bear the places of their inputs: they are joined to them by what they hold."""
+"""Records of such a topic do not name their inputs. They are joined to them by their content."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class TopicSpec:
 
 TOPIC_CONFIG: Mapping[str, str] = {
     "unclean.leader.election.enable": "false",
-    "retention.ms": "-1",  # time stamps may be of long ago
+    "retention.ms": "-1",  # Kafka would delete records with old time stamps
 }
 MOST_REPLICAS = 3
 
@@ -61,7 +62,7 @@ def durable_topic(
     config: Mapping[str, str] | None = None,
     identity: RecordIdentity = RecordIdentity.JOURNAL,
 ) -> TopicSpec:
-    """A topic as durable as the brokers permit: three replicas, of which two must have what is acknowledged."""
+    """Return a topic that is as durable as possible: on three brokers or more, 3 replicas, 2 of them in sync."""
     replication = min(MOST_REPLICAS, brokers)
     own = {**TOPIC_CONFIG, "min.insync.replicas": str(max(1, replication - 1)), **(config or {})}
     return TopicSpec(name, partitions, replication, own, identity)
@@ -69,87 +70,87 @@ def durable_topic(
 
 @dataclass(frozen=True)
 class TableSpec:
-    """A table of a store: read at the end like a topic with one partition. A stage may read it, too."""
+    """A table of a database. A final reader reads it like a topic with one partition. A stage may read it, too."""
 
     name: str
-    store: str  # which kind: `harness.databases`
+    store: str  # the kind of database, see `harness.databases`
 
 
 @dataclass(frozen=True)
 class StageSpec:
-    """One stage: what it reads and writes, in which group, and what it promises."""
+    """One stage of a pipeline: what it reads and writes, its group, and what it promises."""
 
     name: str
-    reads: tuple[str, ...]
-    group: str | None = None  # for which it commits its offsets; None: it keeps them in a place of its own
-    promised: str = Isolation.READ_COMMITTED.value  # the isolation that its consumers promise to read at
-    ordered: bool = (
-        False  # outputs of one key and output name stand in the order of their inputs of one partition
+    reads: tuple[str, ...]  # topics and tables
+    group: str | None = (
+        None  # the consumer group that commits its offsets; None: it keeps its offsets elsewhere
     )
+    promised: str = Isolation.READ_COMMITTED.value  # the isolation level that its consumers promise
+    # Outputs of one key and output name are in the order of their inputs of one partition.
+    ordered: bool = False
     writes: tuple[str, ...] = ()
-    journaled: bool = True  # its workers write down what they do, and the input ranges that they commit
+    journaled: bool = True  # its workers keep journals, which have the input ranges that they commit
     workers: tuple[str, ...] = ()
-    transactional_ids: Mapping[str, str] = field(default_factory=dict)  # by worker, or by partition; {}: none
+    # By worker, or by partition (`topic-0`). Empty if it has none, or if a custom pipeline does not name them.
+    transactional_ids: Mapping[str, str] = field(default_factory=dict)
     txn_timeout_ms: int = 0  # 0: it has no transactions
-    steps: tuple[str, ...] = ()  # of its loop, where a worker can be struck
-    zombie_steps: tuple[
-        str, ...
-    ] = ()  # the steps at which it has begun what others would have to do in its place
-    positions: str | None = None  # `OffsetTracking`; None: by its group, if it has one
-    guarantee: str | None = None  # of what it does with each of its inputs; None: the pipeline's
-    idle_s: float = (
-        15.0  # who has no group and no journal has nothing left to do once it has written nothing so long
-    )
-    transforms: bool = True  # what it reads leads to what it writes; False: it reads and sends as it likes
+    steps: tuple[str, ...] = ()  # the steps of its loop at which faults can be aimed
+    zombie_steps: tuple[str, ...] = ()  # the steps at which pausing a worker leaves a zombie
+    positions: str | None = None  # `OffsetTracking`; None: GROUP if it has a group, else ELSEWHERE
+    guarantee: str | None = None  # for each of its inputs; None: the guarantee of the pipeline
+    idle_s: float = 15.0  # without group and journals: it has finished after writing nothing for so long
+    transforms: bool = True  # its outputs come from its inputs; False: it sends and polls independently
 
     @property
     def offset_tracking(self) -> OffsetTracking:
-        """How it knows which of its inputs are done."""
+        """How it records which of its inputs it has processed."""
         if self.positions is None:
             return OffsetTracking.ELSEWHERE if self.group is None else OffsetTracking.GROUP
         return OffsetTracking(self.positions)
 
     def transactional_id_of(self, worker: str, places: Iterable[TopicPartition]) -> str | None:
-        """The transactional id of a worker that has these input partitions in hand: its own, or a partition's."""
-        named = (worker, *(f"{topic}-{number}" for topic, number in places))
-        return next((self.transactional_ids[one] for one in named if one in self.transactional_ids), None)
+        """Return the transactional id of a worker that processes these input partitions. None: it has none."""
+        owners = (worker, *(f"{topic}-{number}" for topic, number in places))
+        return next(
+            (self.transactional_ids[owner] for owner in owners if owner in self.transactional_ids), None
+        )
 
     @property
     def unnamed(self) -> bool:
-        """Whether it has transactions of whose ids nobody knows before they are spoken."""
+        """Whether it has transactions, but its transactional ids are not known before it sends a request."""
         return not self.journaled and self.txn_timeout_ms > 0 and not self.transactional_ids
 
     def with_workers(self, more: Sequence[str], shared: bool) -> "StageSpec":
-        """The same with more workers."""
+        """Return the stage with more workers. If `shared`, all its workers have the same transactional id."""
         ids = self.transactional_ids
-        own: dict[str, str] = {}
+        new_ids: dict[str, str] = {}
         if set(ids) == set(self.workers):  # by worker, and not by partition
-            worker, id_of = next(iter(ids.items()), ("", ""))
-            prefix = id_of.removesuffix(worker)  # of a shared cluster
-            own = {name: id_of if shared else f"{prefix}{name}" for name in more}
+            worker, transactional_id = next(iter(ids.items()), ("", ""))
+            prefix = transactional_id.removesuffix(worker)  # on a shared cluster
+            new_ids = {name: transactional_id if shared else f"{prefix}{name}" for name in more}
         return replace(
             self,
             workers=(*self.workers, *more),
-            transactional_ids={**ids, **own},
+            transactional_ids={**ids, **new_ids},
         )
 
     @classmethod
     def from_table(cls, table: Mapping[str, Any]) -> "StageSpec":
-        """As `run.toml` has it. Raises KeyError, TypeError."""
+        """Read a stage of `[workload]` in `run.toml`. Raises KeyError, TypeError."""
         lists = ("reads", "writes", "steps", "workers", "zombie_steps")
         return read_table(cls, table, **{name: tuple(table[name]) for name in lists})
 
 
 @dataclass(frozen=True)
 class PipelineSpec:
-    """All that others need to know of a pipeline in one run."""
+    """The description of a pipeline in one run."""
 
     name: str
     topics: tuple[TopicSpec, ...]
     stages: tuple[StageSpec, ...]
     guarantee: Guarantee = Guarantee.EXACTLY_ONCE
     goals: tuple[Goal, ...] = ()
-    allowed: tuple[str, ...] = ()  # anomalies that the guarantee permits
+    allowed: tuple[str, ...] = ()  # anomalies that the workload permits
     tables: tuple[TableSpec, ...] = ()
 
     @property
@@ -159,7 +160,7 @@ class PipelineSpec:
 
     @property
     def partition_counts(self) -> dict[str, int]:
-        """By topic or table, how many partitions it has. A run numbers its partitions in this order."""
+        """The number of partitions by topic or table. A run numbers its partitions in this order."""
         return {
             **{topic.name: topic.partitions for topic in self.topics},
             **{table.name: 1 for table in self.tables},
@@ -167,9 +168,9 @@ class PipelineSpec:
 
     @property
     def written(self) -> tuple[str, ...]:
-        """The topics that a stage writes."""
-        written = {topic for stage in self.stages for topic in stage.writes}
-        return tuple(topic.name for topic in self.topics if topic.name in written)
+        """The topics that stages write."""
+        outputs = {topic for stage in self.stages for topic in stage.writes}
+        return tuple(topic.name for topic in self.topics if topic.name in outputs)
 
     @property
     def transactional(self) -> bool:
@@ -178,58 +179,61 @@ class PipelineSpec:
 
     @property
     def transactional_topics(self) -> frozenset[str]:
-        """The topics that stages write in transactions alone. A table of a store is no topic."""
+        """The topics that stages write only in transactions. A table of a database is not a topic."""
         inside = {topic for stage in self.stages if stage.txn_timeout_ms for topic in stage.writes}
         outside = {topic for stage in self.stages if not stage.txn_timeout_ms for topic in stage.writes}
         return frozenset({topic.name for topic in self.topics} & inside - outside)
 
     @property
     def journaled(self) -> bool:
-        """Whether its workers are ours: they say what they do, and their topics may hold records of the run's own."""
+        """Whether all stages keep journals. Then the topics may hold records of Fencepost, such as sentinels."""
         return all(stage.journaled for stage in self.stages)
 
     @property
     def free_stages(self) -> tuple[str, ...]:
-        """The stages that read and send as they like: no input of theirs has to lead to anything."""
+        """The stages that send and poll independently: their inputs have no expected outputs."""
         return tuple(stage.name for stage in self.stages if not stage.transforms)
 
     @property
     def stores(self) -> tuple[str, ...]:
-        """The kinds of stores that it needs beside Kafka."""
+        """The kinds of databases that it needs beside Kafka."""
         return tuple(dict.fromkeys(table.store for table in self.tables))
 
     @property
     def stored_inputs(self) -> tuple[TableSpec, ...]:
-        """The tables that a stage reads."""
-        read = {topic for stage in self.stages for topic in stage.reads}
-        return tuple(table for table in self.tables if table.name in read)
+        """The tables that stages read."""
+        inputs = {topic for stage in self.stages for topic in stage.reads}
+        return tuple(table for table in self.tables if table.name in inputs)
 
     @property
     def internal_topics(self) -> tuple[str, ...]:
-        """The topics of Kafka's own in which it leaves traces."""
-        groups = any(stage.group is not None for stage in self.stages)
-        kept = ((CONSUMER_OFFSETS, groups), (TRANSACTION_STATE, self.transactional))
-        return tuple(topic for topic, needed in kept if needed)
+        """The internal topics of Kafka that have records about it."""
+        has_group = any(stage.group is not None for stage in self.stages)
+        topics = ((CONSUMER_OFFSETS, has_group), (TRANSACTION_STATE, self.transactional))
+        return tuple(topic for topic, is_used in topics if is_used)
 
     def stage(self, name: str) -> StageSpec:
-        """The stage of that name."""
+        """Return the stage with this name."""
         return next(stage for stage in self.stages if stage.name == name)
 
     def with_topics(self, config: Mapping[str, str]) -> "PipelineSpec":
-        """The same with more settings of every topic."""
-        topics = tuple(replace(one, config={**one.config, **config}) for one in self.topics)
+        """Return the pipeline with more settings for every topic."""
+        topics = tuple(replace(topic, config={**topic.config, **config}) for topic in self.topics)
         return replace(self, topics=topics)
 
     def with_workers(self, more: Mapping[str, Sequence[str]], *, shared: bool = False) -> "PipelineSpec":
-        """The same with more workers, by stage, each with a transactional id of its own where the others have one.
-        `shared`: all of a stage have the same.
+        """Return the pipeline with more workers.
+
+        Args:
+            more: The names of the new workers, by stage.
+            shared: All workers of a stage have the same transactional id. Otherwise each new worker gets its own.
         """
         return replace(
             self, stages=tuple(stage.with_workers(more.get(stage.name, ()), shared) for stage in self.stages)
         )
 
     def as_table(self) -> dict[str, Any]:
-        """As it stands in `run.toml`, under `[workload]`."""
+        """Return the table `[workload]` of `run.toml`."""
         return asdict(self) | {
             "topics": [topic.name for topic in self.topics],
             "topic": [asdict(topic) for topic in self.topics],
@@ -238,7 +242,7 @@ class PipelineSpec:
 
     @classmethod
     def from_table(cls, table: Mapping[str, Any]) -> "PipelineSpec":
-        """The inverse. Raises KeyError, TypeError, ValueError where the table is not as a run wrote it."""
+        """Read what `as_table` returned. Raises KeyError, TypeError, ValueError."""
         return cls(
             name=str(table["name"]),
             topics=tuple(
@@ -249,31 +253,31 @@ class PipelineSpec:
             guarantee=Guarantee(table["guarantee"]),
             goals=tuple(read_table(Goal, goal) for goal in table["goals"]),
             allowed=tuple(table["allowed"]),
-            tables=tuple(read_table(TableSpec, one) for one in table["tables"]),
+            tables=tuple(read_table(TableSpec, row) for row in table["tables"]),
         )
 
 
 class RunSizes(Protocol):
-    """What of a run's options a pipeline depends on."""
+    """The options of a run that a pipeline depends on."""
 
     @property
     def workers(self) -> int:
-        """Workers of each stage."""
+        """Number of workers of each stage."""
         ...
 
     @property
     def partitions(self) -> int:
-        """Partitions of each topic."""
+        """Number of partitions of each topic."""
         ...
 
     @property
     def brokers(self) -> int:
-        """Brokers of the cluster."""
+        """Number of brokers of the cluster."""
         ...
 
     @property
     def abort_share(self) -> float:
-        """Share of the transactions that are aborted on purpose."""
+        """Share of the transactions, 0 to 1, that are aborted on purpose."""
         ...
 
 
@@ -282,22 +286,25 @@ class PipelineUnderTest(Protocol):
 
     @property
     def name(self) -> str:
-        """What `--workload` calls it."""
+        """The name for `--workload`."""
         ...
 
     @property
     def summary(self) -> str:
-        """One line: which topics lead to which."""
+        """One line: the topics that each stage reads and writes."""
         ...
 
     def facts(self, options: RunSizes, tag: str = "") -> PipelineSpec:
-        """What it is in a run of these options. `tag` sets its topics, groups and ids apart on a shared cluster."""
+        """Return the description of the pipeline in a run with these options.
+
+        `tag` makes the names of its topics, groups and transactional ids unique on a shared cluster.
+        """
         ...
 
     def feeds(self) -> Sequence[Feed]:
-        """Where its inputs come from."""
+        """Return the sources of its inputs."""
         ...
 
     def expectation(self) -> Expectation:
-        """What its inputs must lead to."""
+        """Return the expected outputs of its inputs."""
         ...

@@ -1,7 +1,7 @@
-"""What a run promises: the evidence that it will leave, stated before it begins.
+"""The promises of a run: the evidence that it will leave, decided before it begins.
 
-Whoever judges the run holds its tables against this, and against nothing that he knows of a certain pipeline,
-client or cluster. It stands in `run.toml`, under `[run.promises]`.
+`fencepost check` compares the tables of the run with its promises. It needs no other knowledge of the pipeline, the
+client or the cluster. The promises are in `run.toml`, under `[run.promises]`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,17 +13,17 @@ from harness.model.vocabulary import Isolation, Role
 
 SEGMENTS, FETCH, NO_WITNESS = "segments", "fetch", "none"
 FINAL_JOURNAL = "final-"
-"""How the names of final readers' journals begin."""
+"""The prefix of the names of final readers' journals."""
 STORE_READER = f"{FINAL_JOURNAL}store"
-"""The journal of the final reader of a store's tables."""
+"""The journal of the final reader of a database's tables."""
 HISTORY_FILE = "history.jsonl"
-"""In the run's folder."""
+"""The clients' own history, in the run folder."""
 SENTINELS, OFFSETS = "sentinels", "offsets"
 
 
 @dataclass(frozen=True)
 class ReaderPromise:
-    """A reader of the run's own: which topics it reads whole, and at which isolation."""
+    """An observer or a final reader: the topics that it reads to their end, and its isolation level."""
 
     journal: str
     role: str  # harness.model.vocabulary.Role: observer or final
@@ -37,25 +37,25 @@ class Promises:
 
     journaled: tuple[
         str, ...
-    ] = ()  # the stages whose workers keep journals, and state the ranges that they commit
-    witness: str = NO_WITNESS  # how the brokers' logs are read: segments, fetch, none
+    ] = ()  # the stages whose workers keep journals with the input ranges that they commit
+    witness: str = NO_WITNESS  # how the broker logs are read: segments, fetch, none
     internal_logs: tuple[str, ...] = ()  # the internal topics whose logs are read as well
-    transactions: bool = True  # its stages write in transactions
-    offsets_within: bool = True  # and move their groups' offsets in them
-    replicas: bool = False  # the log of every replica, and not of the leader alone
-    ends: str = SENTINELS  # how the end of a partition is known
+    transactions: bool = True  # a stage writes in transactions
+    offsets_within: bool = True  # a stage commits the offsets of its group in its transactions
+    replicas: bool = False  # the log of every replica is read, not only the leader's
+    ends: str = SENTINELS  # how the end of a partition is known: sentinels, offsets
     readers: tuple[ReaderPromise, ...] = ()
     broken_premises: tuple[
         str, ...
-    ] = ()  # what the faults of the run break: checks that rest on it are not made
-    tables: tuple[str, ...] = ()  # of a store: they stand in no broker's log
-    free_stages: tuple[str, ...] = ()  # those whose inputs have to lead to nothing
-    history: bool = False  # what its clients told stands in `HISTORY_FILE` as well
+    ] = ()  # the premises that faults of the run break; checks on them are left out
+    tables: tuple[str, ...] = ()  # the tables of databases, which are in no broker log
+    free_stages: tuple[str, ...] = ()  # the stages whose inputs have no expected outputs
+    history: bool = False  # the operations of the clients are in `HISTORY_FILE` as well
     one_clock: bool = True  # brokers and clients run on one machine
 
     @classmethod
     def from_table(cls, table: Mapping[str, Any]) -> "Promises":
-        """As `run.toml` has it. Raises TypeError, KeyError."""
+        """Read `[run.promises]` of `run.toml`. Raises TypeError, KeyError."""
         lists = ("journaled", "internal_logs", "broken_premises", "tables", "free_stages")
         readers = (
             read_table(ReaderPromise, reader, topics=tuple(reader["topics"])) for reader in table["readers"]
@@ -68,7 +68,7 @@ INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state")
 
 
 def final_readers(topics: Sequence[str]) -> tuple[ReaderPromise, ...]:
-    """The two final readers, one at each isolation level, of every topic."""
+    """Return the two final readers of the topics, one for each isolation level."""
     return tuple(
         ReaderPromise(f"{FINAL_JOURNAL}{level.value}", Role.FINAL.value, level.value, tuple(topics))
         for level in Isolation
@@ -76,10 +76,10 @@ def final_readers(topics: Sequence[str]) -> tuple[ReaderPromise, ...]:
 
 
 def store_reader(tables: Sequence[str]) -> ReaderPromise:
-    """The final reader of a store's tables."""
+    """Return the final reader of a database's tables."""
     return ReaderPromise(STORE_READER, Role.FINAL.value, Isolation.READ_COMMITTED.value, tuple(tables))
 
 
 def observer(topics: Sequence[str]) -> ReaderPromise:
-    """The one that reads the outputs while the run goes on."""
+    """Return the observer, which reads the outputs during the run."""
     return ReaderPromise("observer-1", Role.OBSERVER.value, Isolation.READ_COMMITTED.value, tuple(topics))

@@ -1,20 +1,20 @@
-"""The words of a history: what every room means by an operation, an outcome, a role.
+"""The words of a history: operations, outcomes, roles and the headers that Fencepost adds to records.
 
-An *operation* is what a process tried: an invocation, written before the act, and a completion,
-written after. A *value* names one attempt to send, and is unique in the run. An *input* is a
-place (topic, partition, offset), never a value. Times are nanoseconds of one monotonic clock
-since the run began, the same for every process.
+An *operation* is what a process tried. It has an invocation, written before the call, and a completion, written
+after it. A *value* names one attempt to send, and is unique in the run. An *input* is identified by its place (topic,
+partition, offset), never by its value. Times are nanoseconds since the run began, of one monotonic clock for all
+processes.
 """
 
 from enum import StrEnum
 
 
 class Outcome(StrEnum):
-    """How an operation ended, as far as its client can know."""
+    """The outcome of an operation, as far as its client can know."""
 
     OK = "ok"  # it took effect
     FAIL = "fail"  # it never will
-    INFO = "info"  # nobody can say
+    INFO = "info"  # not known
 
 
 class EventType(StrEnum):
@@ -34,7 +34,7 @@ class Isolation(StrEnum):
 
 
 class Guarantee(StrEnum):
-    """What a pipeline promises of each input."""
+    """How often a pipeline promises to process each input."""
 
     EXACTLY_ONCE = "exactly-once"
     AT_LEAST_ONCE = "at-least-once"
@@ -42,33 +42,33 @@ class Guarantee(StrEnum):
 
     @property
     def permits(self) -> str | None:
-        """The anomaly that this guarantee exists to permit; None: it permits none."""
+        """The anomaly that this guarantee permits; None: it permits none."""
         return {self.AT_LEAST_ONCE: "reprocessed-input", self.AT_MOST_ONCE: "lost-input"}.get(self)
 
 
 class OffsetTracking(StrEnum):
-    """How a stage knows which of its inputs are done, and so what may be said of those that led to nothing."""
+    """How a stage records which of its inputs it has processed. It decides which inputs can be called lost."""
 
-    GROUP = "group"  # a consumer group's offsets: all below them are done
-    EACH = "each"  # each input says so itself, in any order; at the end of a run none is left
-    ELSEWHERE = "elsewhere"  # in a place of its own, where nobody reads them
+    GROUP = "group"  # the offsets of a consumer group: all inputs below them are processed
+    EACH = "each"  # a mark on each input, in any order; at the end of a run every input has it
+    ELSEWHERE = "elsewhere"  # outside Kafka, where Fencepost does not read it
 
 
 class Role(StrEnum):
-    """What the process behind a journal was there for."""
+    """The role of the process that wrote a journal."""
 
     WORKER = "worker"  # runs a stage of the pipeline under test
     FEEDER = "feeder"  # writes the inputs
-    OBSERVER = "observer"  # reads the outputs while the run goes on
-    FINAL = "final"  # reads everything to the sentinels, at the end
+    OBSERVER = "observer"  # reads the outputs during the run
+    FINAL = "final"  # reads every partition to its sentinel after the run
 
 
 class Fate(StrEnum):
-    """What the brokers' log says became of a data record.
+    """The fate of a data record, from the broker log.
 
-    `plain` if its batch is not transactional; else the type of the first control batch with the
-    same producer id at a higher offset of the same partition, whatever its epoch; `open` if there
-    is none. It is what brokers and read-committed consumers do.
+    The fate is `plain` if the batch of the record is not transactional. Else it is the type of the first control batch
+    of the same producer id at a higher offset of the partition, whatever its epoch. If there is none, it is `open`.
+    Brokers and read-committed consumers use the same rule.
     """
 
     PLAIN = "plain"
@@ -78,7 +78,7 @@ class Fate(StrEnum):
 
 
 class WorkerStep(StrEnum):
-    """The named steps of a worker's loop, where it can be struck."""
+    """The named steps of a worker's loop. A fault can be aimed at a step."""
 
     BEFORE_POLL = "before-poll"
     AFTER_POLL = "after-poll"
@@ -91,49 +91,47 @@ class WorkerStep(StrEnum):
 
 
 STEPS_WITH_INPUT = (WorkerStep.AFTER_POLL, WorkerStep.AFTER_TRANSFORM)
-"""Where a worker of any delivery has inputs in hand, and has begun nothing with them."""
+"""Steps at which a worker of any delivery has polled inputs and has not begun to process them."""
 
 WARM_UP = "fencepost-warm-up"
-"""A group, and the stem of transactional ids, by which a run has its coordinators used before its pipeline begins."""
+"""A group, and the prefix of transactional ids, with which a run uses all coordinators before its pipeline begins."""
 VALUE_HEADER = "fencepost-value"
-"""Names the attempt: the one header that a digest leaves out, for it differs at each attempt."""
+"""The name of the attempt. A digest leaves out this header, because it differs at each attempt."""
 SOURCE_HEADER = "fencepost-from"
-"""The inputs that an output comes from: `topic/partition/offset`, separated by commas."""
+"""The inputs of an output: `topic/partition/offset`, separated by commas."""
 OUTPUT_NAME_HEADER = "fencepost-output_name"
-"""Which of the outputs expected of its inputs this one is."""
+"""The output name: which of the expected outputs of its inputs the record is."""
 TIME_HEADER = "fencepost-time"
-"""Says that the record's time stamp is its producer's own, and which: then a digest covers the time stamp, too."""
+"""The time stamp, if the producer of the record set it. Then a digest covers the time stamp, too."""
 PAD_HEADER = "fencepost-pad"
-"""Makes a record as large as a run asks for."""
+"""Padding, which makes a record as large as the run requires."""
 OWN_HEADERS = frozenset({VALUE_HEADER, SOURCE_HEADER, OUTPUT_NAME_HEADER, TIME_HEADER, PAD_HEADER})
-"""The headers of the run's own: a pipeline's transform is given all others."""
+"""The headers that Fencepost adds. The transform of a pipeline gets all other headers."""
 SENTINEL_VALUE = "fencepost-sentinel"
-"""Begins the value of the record that stands last in each partition."""
+"""The prefix of the value of a sentinel."""
 
 
 def outputs_in(topic: str) -> str:
-    """The key of a verdict's coverage that counts the visible outputs in a topic."""
+    """Return the key of a verdict's coverage that counts the visible outputs in a topic."""
     return f"outputs in {topic}"
 
 
 class Exercise(StrEnum):
-    """What only some runs ask to be counted: the keys of a verdict's coverage that count it."""
+    """Keys of a verdict's coverage that only some runs have. Most of them count transactions."""
 
     SEVERAL_TOPICS = "over several topics"  # committed, with inputs of more than one topic
     EMPTY = "empty"  # committed, with neither outputs nor offsets
     OFFSETS_ONLY = "offsets only"  # committed without outputs
     OUTPUTS_ONLY = "outputs only"  # committed without offsets
-    TIMED_OUT = "timed out"  # aborted by the coordinator, because they had been open for too long
-    READ_WITHIN = (
-        "read within transactions"  # records of others that committed ones were given by their own polls
-    )
-    GIVEN_UP = "partitions given up"  # how often a consumer had a partition no longer
+    TIMED_OUT = "timed out"  # aborted by the coordinator because of the transaction time-out
+    READ_WITHIN = "read within transactions"  # records of others that committed transactions polled
+    GIVEN_UP = "partitions given up"  # how often a consumer lost a partition
 
 
 class Premise(StrEnum):
-    """What some checks rest on, and some faults break; then those checks are not made, and that is told."""
+    """An assumption of some checks that some faults break. Then these checks are left out, with a reason."""
 
     LEADER_ALWAYS = "leader-always"  # no partition is without a leader for long
     NO_LATE_BYTES = "no-late-bytes"  # no request arrives after its connection has ended
-    ONE_CLOCK = "one-clock"  # brokers and clients agree on the time
-    WHOLE_LOGS = "whole-logs"  # no log loses what was written to it
+    ONE_CLOCK = "one-clock"  # brokers and clients have the same clock
+    WHOLE_LOGS = "whole-logs"  # no log loses a record that was written to it

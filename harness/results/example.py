@@ -1,10 +1,16 @@
-"""One example of a finding: its records, operations and inputs, wherever they are nested.
+"""An example of a finding: collects its records, operations and inputs, and describes them in words.
 
-Examples come as nested mappings. By convention `record` is {topic, partition, offset, value,
-producer_id, epoch, fate, marker_offset}, `operation` is a row of the table of operations, `input`
-is {topic, partition, offset}, and plurals are lists of these. An offset that a group committed is {topic,
-partition, committed}, a range of inputs {topic, partition, first, next}. Every field may be absent or null,
-and other names may hold the same shapes, so what something is, is told by its shape too.
+An example is a nested mapping. By convention its keys have these values:
+
+- `record`: {topic, partition, offset, value, producer_id, epoch, fate, marker_offset};
+- `operation`: a row of the table of operations;
+- `input`: {topic, partition, offset};
+- an offset that a group committed: {topic, partition, committed};
+- a range of inputs: {topic, partition, first, next};
+- a plural such as `records`: a list of them.
+
+Every field may be absent or null. Other keys may have values of the same shapes, so `Example` recognises a value by
+its key or by its shape.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,63 +20,63 @@ from typing import Any
 from harness.results.wording import integer, join_words, printable
 
 Body = Mapping[str, Any]
-UNNAMED_OPERATION = "an operation that nobody named"
+UNNAMED_OPERATION = "an operation without a name"
 FATES = {"commit": "committed", "abort": "aborted", "open": "still open", "plain": "not transactional"}
 _OPERATION_FIELDS = frozenset({"op", "journal", "call_ns", "commit_ns", "return_ns", "outcome"})
 _RECORD_FIELDS = frozenset({"value", "fate", "producer_id", "epoch", "marker_offset"})
 _OFFSET_FIELDS = frozenset({"committed", "first", "next"})
-CONTENT = 260
-"""Characters of what a record holds: more than are kept of it."""
-MOST_PARTS = 200
-"""Of each kind, in one example: a transaction of a million records is not drawn whole."""
+CONTENT_LIMIT = 260
+"""Characters of a record's content. Stored excerpts are shorter, so they are shown in full."""
+PARTS_LIMIT = 200
+"""Parts of each kind in one example. A transaction of a million records would be too large to show."""
 
 
 @dataclass(frozen=True)
 class ExamplePart:
-    """A record, an operation or an input, the name that it goes by, and who stands beside it."""
+    """A record, an operation, an input or an offset in an example."""
 
-    label: str
+    label: str  # its key in the example
     body: Body
-    operation: Body | None = None  # for a record: the one that stands beside it or in it
+    operation: Body | None = None  # of a record: the operation inside it or next to it
 
 
 class Example:
-    """What one example holds, sorted by kind."""
+    """The parts of one example, sorted by kind."""
 
     def __init__(self, body: Body) -> None:
         self.body = body
         self.records: list[ExamplePart] = []
         self.operations: list[ExamplePart] = []
         self.inputs: list[ExamplePart] = []
-        self.offsets: list[ExamplePart] = []  # what groups committed, and the ranges that operations claimed
-        self.rest: dict[str, Any] = {}  # the scalars at the top
+        self.offsets: list[ExamplePart] = []  # committed offsets, and input ranges of operations
+        self.rest: dict[str, Any] = {}  # the scalars at the top level
         for label, value in body.items():
             self._sort(str(label), value, body)
         self.records = [self._with_writer(part) for part in self.records]
 
     def _with_writer(self, record: ExamplePart) -> ExamplePart:
-        """A record may name its operation by number only; it may stand elsewhere in the example."""
+        """Add the operation that the record names by number, if the example has it."""
         op = record.body.get("op")
         if record.operation is not None or op is None:
             return record
         known = (part.body for part in self.operations if part.body.get("op") == op)
         return replace(record, operation=next(known, {"op": op}))
 
-    def _sort(self, label: str, value: object, around: Body) -> None:
+    def _sort(self, label: str, value: object, parent: Body) -> None:
         if isinstance(value, Mapping):
-            self._sort_mapping(label, value, around)
+            self._sort_mapping(label, value, parent)
         elif isinstance(value, list | tuple) and any(isinstance(item, Mapping) for item in value):
-            for item in value[:MOST_PARTS]:
+            for item in value[:PARTS_LIMIT]:
                 self._sort(_singular(label), item, {})
-        elif around is self.body and value is not None:
+        elif parent is self.body and value is not None:
             self.rest[label] = value
 
-    def _sort_mapping(self, label: str, value: Body, around: Body) -> None:
+    def _sort_mapping(self, label: str, value: Body, parent: Body) -> None:
         kind = _kind(label, value)
         if kind == "operation":
             self._add(self.operations, ExamplePart(label, value))
         elif kind == "record":
-            self._add(self.records, ExamplePart(label, value, _operation_beside(value, around)))
+            self._add(self.records, ExamplePart(label, value, _operation_near(value, parent)))
         elif kind == "input":
             self._add(self.inputs, ExamplePart(label, value))
         elif kind == "offset":
@@ -81,23 +87,23 @@ class Example:
 
     @staticmethod
     def _add(parts: list[ExamplePart], part: ExamplePart) -> None:
-        if len(parts) < MOST_PARTS and all(part.body != other.body for other in parts):
+        if len(parts) < PARTS_LIMIT and all(part.body != other.body for other in parts):
             parts.append(part)
 
     @property
     def record(self) -> str:
-        """The first record in words."""
+        """The first record, in words."""
         return describe_record(self.records[0].body) if self.records else "a record"
 
     @property
     def operation(self) -> str:
-        """The first operation that is not the reader, in words."""
+        """The first operation other than the reader, in words."""
         writers = [part for part in self.operations if part.label != "reader"]
         return describe_operation(writers[0].body) if writers else UNNAMED_OPERATION
 
     @property
     def reader(self) -> str:
-        """Who read, in words."""
+        """The reader, in words."""
         reader = self.body.get("reader")
         if isinstance(reader, Mapping):
             return describe_operation(reader)
@@ -105,43 +111,48 @@ class Example:
 
     @property
     def input(self) -> str:
-        """The first input in words."""
+        """The first input, in words."""
         return f"input {describe_place(self.inputs[0].body)}" if self.inputs else "an input"
 
     @property
     def two_records(self) -> tuple[str, str]:
-        """The first two records in words."""
-        named = [describe_record(part.body) for part in self.records[:2]]
-        first, second = [*named, *("a record", "another")[len(named) :]]
+        """The first two records, in words."""
+        words = [describe_record(part.body) for part in self.records[:2]]
+        first, second = [*words, *("a record", "another")[len(words) :]]
         return first, second
 
     @property
     def producer(self) -> str:
-        """The producer at the top, in words."""
+        """The producer at the top level, in words."""
         return f"of producer {printable(self.rest.get('producer_id'))}"
 
     @property
     def transactional_id(self) -> str:
-        """The transactional id at the top, in words."""
-        own = self.rest.get("transactional_id")
-        return "a transactional id" if own is None else printable(own, 60)
+        """The transactional id at the top level, in words."""
+        transactional_id = self.rest.get("transactional_id")
+        return "a transactional id" if transactional_id is None else printable(transactional_id, 60)
 
     @property
     def content(self) -> str | None:
-        """What the first record holds, where a program of a user's wrote it."""
+        """The content of the first record. None if it is not stored: only custom pipelines have it."""
         content = self.first_record().get("content")
-        return None if content is None else printable(content, CONTENT)
+        return None if content is None else printable(content, CONTENT_LIMIT)
 
     @property
     def expected_content(self) -> str | None:
-        """The expected output of the first input with the example's output name, in a custom pipeline."""
+        """The content of the first input's expected output that has the example's output name.
+
+        None if it is not stored: only custom pipelines have it.
+        """
         due = self.inputs[0].body.get("due") if self.inputs else None
-        outputs = [one for one in due if isinstance(one, Mapping)] if isinstance(due, list) else []
-        named = [one.get("content") for one in outputs if one.get("slot") == self.rest.get("slot")]
-        return printable(named[0], CONTENT) if named and named[0] is not None else None
+        outputs = [output for output in due if isinstance(output, Mapping)] if isinstance(due, list) else []
+        contents = [
+            output.get("content") for output in outputs if output.get("slot") == self.rest.get("slot")
+        ]
+        return printable(contents[0], CONTENT_LIMIT) if contents and contents[0] is not None else None
 
     def inner(self, name: str) -> Body:
-        """The mapping of this name at the top; empty if there is none."""
+        """The mapping with this key at the top level; empty if there is none."""
         body = self.body.get(name)
         return body if isinstance(body, Mapping) else {}
 
@@ -150,20 +161,20 @@ class Example:
         return self.records[0].body if self.records else {}
 
     def first_operation(self) -> Body:
-        """The first operation that is not the reader, empty if there is none."""
+        """The first operation other than the reader, empty if there is none."""
         return next((part.body for part in self.operations if part.label != "reader"), {})
 
     def moment_s(self) -> float | None:
-        """When the last of its operations began to take effect, in seconds since the run began."""
-        moments = [moment for part in self.operations if (moment := _moment_ns(part.body)) is not None]
-        return max(moments) / 1e9 if moments else None
+        """The time at which the last operation began to commit, in seconds since the run began. None: not known."""
+        times_ns = [time_ns for part in self.operations if (time_ns := _time_ns(part.body)) is not None]
+        return max(times_ns) / 1e9 if times_ns else None
 
 
-def _moment_ns(operation: Body) -> int | None:
+def _time_ns(operation: Body) -> int | None:
     for name in ("commit_ns", "call_ns", "return_ns"):
-        moment = integer(operation.get(name))
-        if moment is not None:
-            return moment
+        time_ns = integer(operation.get(name))
+        if time_ns is not None:
+            return time_ns
     return None
 
 
@@ -180,12 +191,12 @@ def _kind(label: str, value: Body) -> str | None:
     return "input" if "offset" in value else None
 
 
-def _operation_beside(record: Body, around: Body) -> Body | None:
-    for body in (record, around):
+def _operation_near(record: Body, parent: Body) -> Body | None:
+    for body in (record, parent):
         for name in ("operation", "writer"):
-            found = body.get(name)
-            if isinstance(found, Mapping):
-                return found
+            operation = body.get(name)
+            if isinstance(operation, Mapping):
+                return operation
     return None
 
 
@@ -194,24 +205,24 @@ def _singular(label: str) -> str:
 
 
 def describe_place(body: Body) -> str:
-    """`invoices/3 offset 17`, as far as it is known."""
+    """Return `invoices/3 offset 17`. What is not known is left out, or shown as `?`."""
     topic, partition, offset = body.get("topic"), body.get("partition"), body.get("offset")
     if topic is None and partition is None:
-        where = "a partition nobody named"
+        where = "an unknown partition"
     else:
         where = f"{printable(topic)}/{'?' if partition is None else printable(partition)}"
     return where if offset is None else f"{where} offset {printable(offset)}"
 
 
 def describe_offset(body: Body) -> str:
-    """`purchases/1 up to 816`, and what became of it; or `purchases/1 from 812 up to 816`."""
+    """Return `purchases/1 up to 816`, or for a range `purchases/1 from 812 up to 816`."""
     where = describe_place({key: value for key, value in body.items() if key != "offset"})
     first = "" if body.get("first") is None else f" from {printable(body['first'], 30)}"
     return f"{where}{first} up to {printable(body.get('committed', body.get('next')), 30)}"
 
 
 def describe_record(body: Body) -> str:
-    """`shop-1.0:42:0 at invoices/3 offset 17`."""
+    """Return `shop-1.0:42:0 at invoices/3 offset 17`."""
     value = body.get("value")
     if value is None:
         return f"the record at {describe_place(body)}" if "topic" in body or "offset" in body else "a record"
@@ -219,7 +230,7 @@ def describe_record(body: Body) -> str:
 
 
 def describe_operation(body: Body) -> str:
-    """The operation's name, or whatever else tells it from others."""
+    """Return the operation's name, number, journal, transactional id or stage: the first that is known."""
     if body.get("op") is not None and body.get("name") is None:
         return f"operation {printable(body['op'], 30)}"
     for name in ("name", "journal", "transactional_id", "stage"):
@@ -229,16 +240,16 @@ def describe_operation(body: Body) -> str:
 
 
 def fate(record: Body) -> str:
-    """What a record's marker says, as far as it is known."""
+    """Return the fate of a record, and the offset of its marker if it is known."""
     if record.get("fate") is None:
         return "of unknown fate"
-    said = FATES.get(str(record["fate"]), printable(record["fate"], 40))
+    word = FATES.get(str(record["fate"]), printable(record["fate"], 40))
     marker = record.get("marker_offset")
-    return said if marker is None else f"{said} by the marker at offset {printable(marker)}"
+    return word if marker is None else f"{word} by the marker at offset {printable(marker)}"
 
 
 def describe_example(name: str, body: Body) -> str:
-    """An example of an anomaly that nobody has words for, in one sentence."""
+    """Describe the example of an anomaly that has no wording of its own."""
     e = Example(body)
     parts = [describe_record(part.body) for part in e.records]
     parts += [describe_operation(part.body) for part in e.operations]
@@ -248,7 +259,7 @@ def describe_example(name: str, body: Body) -> str:
 
 
 def read_operations(examples: Iterator[Body]) -> Iterator[Body]:
-    """Every operation in some examples, in their order."""
+    """Yield the operations of all examples, in their order."""
     for body in examples:
         for part in Example(body).operations:
             yield part.body

@@ -1,4 +1,4 @@
-"""All reasons that a verdict may give: why a run is unknown, and why a check was left out.
+"""All reasons that a verdict may have: why a run is unknown, and why a check was left out.
 
 `ReasonCode` is the table of all codes. `docs/reasons.md` is made of it, and `fencepost explain CODE` prints one entry.
 A `Reason` is one use of a code, with a sentence about this run. Programs read `code` and `subject`, which do not
@@ -16,7 +16,7 @@ from typing import Any, Self
 
 
 class Consequence(Enum):
-    """What a reason does to a verdict, and the key of `verdict.json` under which it is listed."""
+    """How a reason changes a verdict, and the key of `verdict.json` that lists it."""
 
     UNKNOWN = "The run is unknown", "unknown_because", "A run with one of these reasons is at best `unknown`."
     NOT_CHECKED = (
@@ -29,7 +29,7 @@ class Consequence(Enum):
         "not_checked_because",
         "Nothing is missing: the check is not for this kind of run.",
     )
-    WARNING = "A warning", "warnings", "These change no verdict, and are worth a look."
+    WARNING = "A warning", "warnings", "These change no verdict, but you should look at them."
 
     def __init__(self, heading: str, key: str, meaning: str) -> None:
         self.heading = heading
@@ -51,14 +51,14 @@ _CLUSTER_LOGS = "read the logs of the brokers, in brokers/ of the run's folder, 
 _WORKER_LOGS = "read its log, in workers/ of the run's folder"
 _PROGRAM_LOGS = f"{_WORKER_LOGS}; `fencepost doctor --pipeline FILE` tries it before anything is broken"
 _REPEAT = "repeat the run; if evidence is missing again, report it"
-_LOCAL = "run it on a local cluster, of which all logs are read"
+_LOCAL = "run it on a local cluster, because Fencepost reads all logs there"
 
 
 class ReasonCode(StrEnum):
     """The codes of all reasons. A reason cannot have a code that is not here.
 
-    Each entry is the code, its consequences, its meaning, when it is said, and what the user can do. `remedy` holds for
-    each use of the code, unless a `Reason` has one of its own. It is empty only where nothing has to be done.
+    Each entry is the code, its consequences, its meaning, when it occurs, and what the user can do (`remedy`). A
+    `Reason` may have a remedy of its own. The remedy is empty only if nothing has to be done.
     """
 
     consequences: tuple[Consequence, ...]
@@ -69,7 +69,7 @@ class ReasonCode(StrEnum):
     def __new__(
         cls, code: str, consequences: tuple[Consequence, ...], meaning: str, when: str, remedy: str = ""
     ) -> Self:
-        """Make a member of a row of the table."""
+        """Make a member from a row of the table."""
         member = str.__new__(cls, code)
         member._value_ = code
         member.consequences = consequences
@@ -80,7 +80,7 @@ class ReasonCode(StrEnum):
 
     @property
     def applicable(self) -> bool:
-        """Whether evidence is missing. False: the check is not for this kind of run."""
+        """Whether the check applies to this kind of run, so that evidence is missing."""
         return Consequence.NOT_APPLICABLE not in self.consequences
 
     # How the run went.
@@ -106,20 +106,20 @@ class ReasonCode(StrEnum):
             "about the pipeline."
         ),
         "The run ended with exit status 4, and what it had left was checked later.",
-        "mend what the text names; `fencepost doctor` checks the environment",
+        "repair what the text names; `fencepost doctor` checks the environment",
     )
     NEVER_CAME_UP = (
         "never-came-up",
         _UNKNOWN,
-        "A program of your pipeline did not start, so nothing was put to the test.",
+        "A program of your pipeline did not start, so nothing was tested.",
         "A program ended, or was not ready within `ready_within_s`, before the first input.",
         _PROGRAM_LOGS,
     )
     PIPELINE_FAILED = (
         "pipeline-failed",
         _UNKNOWN,
-        "A program of your pipeline ended by itself so often that the run was given up.",
-        "One instance ended by itself eight times. A few ends are right, for instance after it was fenced.",
+        "A program of your pipeline ended by itself so often that the run was stopped.",
+        "One instance ended by itself eight times. A few ends are correct, for instance after it was fenced.",
         _PROGRAM_LOGS,
     )
     DESCRIPTION_CHANGED = (
@@ -137,24 +137,24 @@ class ReasonCode(StrEnum):
         _UNKNOWN,
         (
             "A worker ran another client, or another version of it, than `--client` asked for. So the run "
-            "says nothing of the client that was asked for."
+            "says nothing about the client that you chose."
         ),
         "The first line of a worker's journal names another client, or none.",
-        "look at the first line of that journal, in journals/, and at what stands in PYTHONPATH",
+        "look at the first line of that journal, in journals/, and at PYTHONPATH",
     )
 
     # The faults and goals.
     FAULT_DID_NOT_ACT = (
         "fault-did-not-act",
         _UNKNOWN,
-        "A fault was injected and had no effect, so the pipeline was not put to this test.",
+        "A fault was injected and had no effect, so the pipeline was not tested under this fault.",
         "The evidence of the fault says that it did not act, for instance because its target was not there.",
         _OTHER_SEED,
     )
     FAULT_NOT_PROVEN = (
         "fault-not-proven",
         _UNKNOWN,
-        "A fault is said to have acted, and nothing proves it.",
+        "The report of a fault says that it acted, and nothing proves it.",
         "The report of the fault has no evidence, or an end that comes before its start.",
         _OTHER_SEED,
     )
@@ -168,7 +168,7 @@ class ReasonCode(StrEnum):
     FAULT_NOT_PLANNED = (
         "fault-not-planned",
         _UNKNOWN,
-        "A fault that was asked for is not in the schedule of the run.",
+        "A fault that you named is not in the schedule of the run.",
         "`--nemesis` named a fault for which the time limit had no room, or which the run cannot inject.",
         _OTHER_SEED,
     )
@@ -182,8 +182,8 @@ class ReasonCode(StrEnum):
     FAULTS_LATE = (
         "faults-late",
         _UNKNOWN,
-        "A fault was not over long after the time limit, and the run gave up waiting for it.",
-        "A fault waited for its moment, or took too long to heal.",
+        "A fault was not over long after the time limit, so the run stopped waiting for it.",
+        "A fault waited too long for its target, or took too long to heal.",
         _OTHER_SEED,
     )
     GOAL_NOT_MET = (
@@ -191,7 +191,7 @@ class ReasonCode(StrEnum):
         _UNKNOWN,
         (
             "The run did not reach a goal, such as an aborted transaction or a zombie that came back. "
-            "Without it the run is no evidence of what the goal is for."
+            "Without it the run does not test what the goal is for."
         ),
         "Nothing in the history or in the reports of the faults shows the goal.",
         "repeat the run with a longer `--time-limit` or another `--seed`",
@@ -215,16 +215,16 @@ class ReasonCode(StrEnum):
     NOT_DRAINED = (
         "not-drained",
         _UNKNOWN,
-        "A stage did not process all of its inputs after the faults. What is missing at the end may only be late.",
+        "A stage did not process all of its inputs after the faults. An output that is missing at the end may be late.",
         "After the faults were healed, the stage made no progress for too long.",
-        "look whether its workers hang (their logs are in workers/); a lower `--rate` leaves less to process",
+        "check whether its workers hang (their logs are in workers/); a lower `--rate` leaves less to process",
     )
     INPUTS_LEFT = (
         "inputs-left",
         _UNKNOWN,
-        "A stage stopped, and there are inputs that none of its commits has reached.",
+        "A stage stopped before it had committed the offsets of all of its inputs.",
         "The committed offsets of the stage, after its workers have ended, are before the end of its inputs.",
-        "look whether its workers hang (their logs are in workers/); a lower `--rate` leaves less to process",
+        "check whether its workers hang (their logs are in workers/); a lower `--rate` leaves less to process",
     )
     TRANSACTION_OPEN = (
         "transaction-open",
@@ -232,15 +232,15 @@ class ReasonCode(StrEnum):
         "A transaction was still open after the longest transaction time-out. Readers cannot go beyond it.",
         "The last stable offset of a partition is below its high watermark when all workers have ended.",
         (
-            "look for hanging-transaction among the anomalies; if there is none, read the logs of the "
+            "check whether the verdict has the anomaly hanging-transaction; if not, read the logs of the "
             "brokers and repeat the run"
         ),
     )
     DID_NOT_END = (
         "did-not-end",
         _UNKNOWN,
-        "A process of the run did not end when it was told to, and was killed. What it had begun was not finished.",
-        "A worker, an observer or the feeder was alive too long after it had been told to end.",
+        "A process of the run did not end when it was asked to, and was killed. It did not finish its work.",
+        "A worker, an observer or the feeder was alive too long after the request to end.",
         _WORKER_LOGS,
     )
     STALLED = (
@@ -250,11 +250,10 @@ class ReasonCode(StrEnum):
             "A worker waited in one call of its client for longer than the call may take. The run is unknown "
             "if the worker had to be killed in the call. If the call returned, this is a warning."
         ),
-        "The worker's own watch reports the call, and names who should have answered.",
+        "The worker watches its calls. It reports the call, and the broker that should have answered.",
         (
-            "`fencepost list clients` says what is known of this version of the client, and --client "
-            "NAME:VERSION chooses another; the worker's journal has a note with the time at which the call "
-            "began"
+            "read in `fencepost list clients` what is known about this version of the client, and choose another "
+            "with --client NAME:VERSION; the worker's journal has a note with the time at which the call began"
         ),
     )
 
@@ -262,22 +261,22 @@ class ReasonCode(StrEnum):
     READER_SHORT = (
         "reader-short",
         _UNKNOWN,
-        "A reader did not come to the end of its partitions. Records that it did not read cannot be called lost.",
+        "A reader did not reach the end of its partitions. A record that it did not read may not be lost.",
         "A final reader, or a worker that must read to the end, stopped before the end of a partition.",
         _CLUSTER_LOGS,
     )
     NO_SENTINELS = (
         "no-sentinels",
         _UNKNOWN,
-        "The ends of the partitions could not be marked. So it is not known whether the final readers read everything.",
+        "The sentinels could not be written. So it is not known whether the final readers read everything.",
         "The record that marks the end of a partition could not be written.",
         _CLUSTER_LOGS,
     )
     ENDS_UNKNOWN = (
         "ends-unknown",
         _UNKNOWN,
-        "The cluster did not say where its partitions end and who leads them.",
-        "The cluster refused the question, or did not answer, after the final reads.",
+        "The cluster did not return the end offsets and the leaders of its partitions.",
+        "The cluster refused the request, or did not answer, after the final reads.",
         _CLUSTER_LOGS,
     )
     NOT_IN_SYNC_AT_THE_END = (
@@ -300,20 +299,20 @@ class ReasonCode(StrEnum):
         "incomplete-evidence",
         _UNKNOWN,
         (
-            "A part of the evidence is missing, or the parts do not agree. Where a table is not whole, no "
-            "anomaly is derived from a row that is missing in it."
+            "A part of the evidence is missing, or the parts do not agree. If a table is not complete, a row "
+            "that is missing in it is not evidence of an anomaly."
         ),
-        "Before the checks, the tables are compared with what the run promised and with each other.",
+        "The tables do not agree with what the run promised, or with each other.",
         _REPEAT,
     )
     CONTRADICTORY_EVIDENCE = (
         "contradictory-evidence",
         _EITHER,
         (
-            "The tables contain what no run can leave: one row twice, or a partition with two leaders. No "
+            "The tables contain what no run can write: one row twice, or a partition with two leaders. No "
             "finding in them would be proof, so nothing is checked."
         ),
-        "Before the checks, the tables are compared with themselves and with each other.",
+        "Two rows of a table, or two tables, contradict each other.",
         _REPEAT,
     )
     HISTORY_DAMAGED = (
@@ -321,21 +320,21 @@ class ReasonCode(StrEnum):
         _UNKNOWN,
         "The clients' own history (history.jsonl) is missing, or is not as the run wrote it.",
         "The run promised the file, and it is missing, changed or not readable.",
-        "repeat the run, or take the file from where it was kept",
+        "repeat the run, or restore the file from a copy",
     )
     NOTHING_READ = (
         "nothing-read",
         _UNKNOWN,
-        "No operation of an external history was given a record, so there is nothing to check.",
+        "No operation of an external history read a record, so there is nothing to check.",
         "The history has no operation of a numbered process, or none that is `ok` and read a record.",
         "record what clients sent and polled as operations send, poll and txn (docs/histories.md)",
     )
     CHECK_CRASHED = (
         "check-crashed",
         _UNKNOWN,
-        "A check had its evidence and crashed. This is a mistake in Fencepost.",
+        "A check had its evidence and crashed. This is a bug in Fencepost.",
         "A checker raised an error in Spark. The other checks are not affected.",
-        "hand it over as a bug report: the check had its evidence and broke",
+        "report it as a bug of Fencepost",
     )
 
     # Checks that were left out.
@@ -348,7 +347,7 @@ class ReasonCode(StrEnum):
             "lost-input, the run is unknown."
         ),
         "The run was planned with faults, or on a cluster, that break what the check relies on.",
-        "judge it by a run without the faults that break this",
+        "repeat the run without the faults that break this",
     )
     NO_GROUP_OFFSETS = (
         "no-group-offsets",
@@ -361,14 +360,14 @@ class ReasonCode(StrEnum):
         "no-logs",
         _NOT_CHECKED,
         "The check needs the logs of the brokers, and this history has none.",
-        "The run read no broker logs, because its cluster gives none.",
+        "The run read no broker logs, because its cluster does not permit it.",
         _LOCAL,
     )
     NO_OFFSETS_LOG = (
         "no-offsets-log",
         _NOT_CHECKED,
         "The check needs the log of __consumer_offsets, and this history has none.",
-        "The cluster did not give the log of __consumer_offsets.",
+        "The cluster did not return the log of __consumer_offsets.",
         _LOCAL,
     )
     NO_TRANSACTIONS_LOG = (
@@ -396,7 +395,7 @@ class ReasonCode(StrEnum):
         "no-last-heal",
         _NOT_CHECKED,
         "The check looks at the time after the last fault was healed, and this time is not known.",
-        "The run does not say when its last fault was healed.",
+        "The run metadata does not say when the last fault was healed.",
         _LET_IT_END,
     )
     CLOCK_DRIFT = (
@@ -406,22 +405,22 @@ class ReasonCode(StrEnum):
             "The clock of this machine moved during the run, or it is not known whether it did. Times of "
             "brokers are not compared with times of clients."
         ),
-        "The wall clock moved against the monotonic clock, or the run does not say when it began.",
-        "repeat the run on a machine whose clock is not set while it runs",
+        "The wall clock moved against the monotonic clock, or the run metadata does not say when the run began.",
+        "repeat the run on a machine whose clock is not changed during the run",
     )
     NO_EXPECTATION = (
         "no-expectation",
         _NOT_CHECKED,
-        "Nothing says what the inputs must lead to, so missing or doubled outputs cannot be found.",
-        "The pipeline's file has no [expect], or the workload says nothing of its outputs.",
-        "add [expect] to the pipeline's file, or run a workload that says what its inputs must lead to",
+        "The expected outputs of the inputs are not known, so missing or duplicate outputs cannot be found.",
+        "The pipeline's file has no [expect], or the workload does not define its expected outputs.",
+        "add [expect] to the pipeline's file, or run a workload that defines its expected outputs",
     )
     FINAL_ALONE = (
         "final-alone",
         _NOT_CHECKED,
         "Only the last record of each key is checked, by aggregate-mismatch.",
         "The pipeline's file names the output under `final`.",
-        "see aggregate-mismatch; take the topic out of `final` to have each of its records checked",
+        "look at the result of aggregate-mismatch; remove the topic from `final` to check each of its records",
     )
     NO_OFFSETS_WITHIN = (
         "no-offsets-within",
@@ -434,8 +433,8 @@ class ReasonCode(StrEnum):
         "offset-commits-not-named",
         _NOT_CHECKED,
         (
-            "A lost offset commit would not be noticed: the offset commits do not say which operation they "
-            "are of, or some may be missing. The rest of lost-commit is checked."
+            "A lost offset commit would not be found, because the offset commits do not name their operations, "
+            "or some may be missing. The rest of lost-commit is checked."
         ),
         "The log of __consumer_offsets is compacted or missing, or a transactional commit names no operation.",
         _LOCAL,
@@ -454,7 +453,7 @@ class ReasonCode(StrEnum):
         "topics-not-named",
         _NOT_CHECKED,
         "The contents of some topics were not checked, because the pipeline's file does not name them.",
-        "A program of your pipeline made topics of its own, such as the changelogs of Kafka Streams.",
+        "A program of your pipeline created topics of its own, such as the changelogs of Kafka Streams.",
         "name the topics in the pipeline's file if their contents matter",
     )
     TRANSACTIONS_NOT_TOLD_APART = (
@@ -477,8 +476,8 @@ class ReasonCode(StrEnum):
     GRAPH_TOO_LARGE = (
         "graph-too-large",
         _NOT_CHECKED,
-        "The dependency graph is too large to look for this kind of cycle in all of it.",
-        "Edges that go back in time hold millions of operations together.",
+        "The dependency graph is too large to search all of it for this kind of cycle.",
+        "Edges that go back in time connect millions of operations.",
         "check a shorter history",
     )
 
@@ -498,14 +497,14 @@ class ReasonCode(StrEnum):
     NO_AGGREGATE = (
         "no-aggregate",
         _NOT_APPLICABLE,
-        "The workload states no aggregate, so there is no sum to compare.",
+        "The workload writes no aggregate, so there is no sum to compare.",
         "No output of the pipeline is a sum, or the last record of a key.",
     )
     NO_INPUTS = (
         "no-inputs",
         _NOT_APPLICABLE,
-        "No input of this workload has to lead to anything, so none can be lost.",
-        "All stages of the workload send and poll as they like.",
+        "No input of this workload has an expected output, so no input can be lost.",
+        "All stages of the workload send and poll independently of their inputs.",
     )
     NO_TRANSACTIONS = (
         "no-transactions",
@@ -530,32 +529,32 @@ class ReasonCode(StrEnum):
     UNEXPECTED_END = (
         "unexpected-end",
         _WARNING,
-        "A worker ended by itself, and another one took its place.",
-        "A process ended that no fault had killed.",
+        "A worker ended by itself, and was replaced.",
+        "A process ended, and no fault had killed it.",
         _WORKER_LOGS,
     )
     UNEXPECTED_ERROR = (
         "unexpected-error",
         _WARNING,
-        "A worker met an error that it does not know. It treated the operation as undecided and went on.",
+        "A worker got an error that it does not know. It recorded the outcome `info` and went on.",
         "The client raised an error that is not in the table of errors (docs/clients.md).",
         _WORKER_LOGS,
     )
     DID_NOT_STOP = (
         "did-not-stop",
         _WARNING,
-        "A program of your pipeline did not end on its stop signal, and was killed. It had finished its work before.",
-        "The program was alive longer than `stop_within_s` after the signal.",
-        "choose its `stop` signal, or give it more time, in the pipeline's file",
+        "A program of your pipeline did not end after its stop signal, and was killed. It had finished its work.",
+        "The program was alive for longer than `stop_within_s` after the signal.",
+        "set another `stop` signal or a longer `stop_within_s` in the pipeline's file",
     )
     REQUESTS_RECORDED = (
         "requests-recorded",
         _WARNING,
-        "A broker went on writing down all requests, which makes it slower.",
-        "The broker refused to end the recording with which a run learns the versions of requests.",
+        "A broker still logs all requests, which makes it slower.",
+        "A run logs requests to learn their versions. The broker refused to stop this logging.",
         (
-            "leave it if the run started the brokers, for they end with it; otherwise set the level of "
-            "`kafka.request.logger` back on the broker that the text names"
+            "do nothing if the run started the brokers, because they end with the run; otherwise reset the level of "
+            "`kafka.request.logger` on the broker that the text names"
         ),
     )
 
@@ -568,12 +567,12 @@ CODES: Mapping[str, ReasonCode] = {code.value: code for code in ReasonCode}
 class Reason:
     """One reason of one run.
 
-    A `code` that is not in the table raises ValueError. `remedy` is that of the code unless it is given.
+    A `code` that is not in the table raises ValueError. The default of `remedy` is the remedy of the code.
     """
 
     code: ReasonCode
     text: str  # a sentence without a full stop
-    subject: str = ""  # what it is about: a partition, a worker, a fault, a table, an anomaly
+    subject: str = ""  # what the reason concerns: a partition, a worker, a fault, a table, an anomaly
     remedy: str = ""  # what the user can do; empty: nothing has to be done
 
     def __post_init__(self) -> None:
@@ -583,47 +582,48 @@ class Reason:
         object.__setattr__(self, "remedy", self.remedy or self.code.remedy)
 
     def as_json(self) -> dict[str, str]:
-        """The object in `verdict.json` and `metadata.json`; what is empty is left out."""
+        """Return the object in `verdict.json` and `metadata.json`, without empty values."""
         body = {"code": self.code.value, "subject": self.subject, "text": self.text, "remedy": self.remedy}
         return {key: value for key, value in body.items() if value}
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> "Reason":
-        """The inverse of `as_json`. Raises KeyError, TypeError."""
+        """Read what `as_json` returned. Raises KeyError, TypeError."""
         if not isinstance(body, Mapping):
-            raise TypeError(f"a reason has a code and a text, and {body!r} has none")
-        words = {key: body.get(key, "") for key in ("subject", "remedy")}
-        if not all(isinstance(word, str) for word in (body["code"], body["text"], *words.values())):
-            raise TypeError(f"a reason's parts are texts, not {dict(body)}")
+            raise TypeError(f"a reason is an object with a code and a text, not {body!r}")
+        optional = {key: body.get(key, "") for key in ("subject", "remedy")}
+        if not all(isinstance(text, str) for text in (body["code"], body["text"], *optional.values())):
+            raise TypeError(f"the values of a reason are texts, not {dict(body)}")
         if body["code"] not in CODES:
             raise TypeError(f"there is no reason code {body['code']!r}")
-        return cls(CODES[body["code"]], body["text"], **words)
+        return cls(CODES[body["code"]], body["text"], **optional)
 
 
 EXTERNAL_ONLY = Reason(ReasonCode.EXTERNAL_ONLY, "applies only to external histories")
 NO_ORDER = Reason(ReasonCode.NO_ORDER, "the workload promises no order")
-NO_AGGREGATE = Reason(ReasonCode.NO_AGGREGATE, "the workload states no aggregate")
-NO_INPUTS = Reason(ReasonCode.NO_INPUTS, "no input of this workload has to lead to anything")
+NO_AGGREGATE = Reason(ReasonCode.NO_AGGREGATE, "the workload writes no aggregate")
+NO_INPUTS = Reason(ReasonCode.NO_INPUTS, "no input of this workload has an expected output")
 NO_TRANSACTIONS = Reason(ReasonCode.NO_TRANSACTIONS, "the workload has no transactions")
 NO_JOURNALS = Reason(
-    ReasonCode.NO_JOURNALS, "the pipeline keeps no journals, so nobody knows what it was told or given"
+    ReasonCode.NO_JOURNALS,
+    "the pipeline keeps no journals, so it is not known what its clients read and which answers they got",
 )
 NO_OFFSETS_WITHIN = Reason(ReasonCode.NONE_WITHIN, "the workload commits no offset within a transaction")
 
 
 def explain(code: ReasonCode) -> str:
-    """One entry of the table, as Markdown."""
-    told = [
+    """Return one entry of the table, as Markdown."""
+    paragraphs = [
         f"# `{code}`",
         f"**{code.meaning}**",
         f"- **When:** {code.when}\n- **What to do:** {remedy_of(code)}\n- **In `verdict.json`:** {_keys(code)}",
     ]
-    return "\n\n".join(told) + "\n"
+    return "\n\n".join(paragraphs) + "\n"
 
 
 def page() -> str:
-    """All entries, as `docs/reasons.md` has them."""
-    told = [
+    """Return the content of `docs/reasons.md`: all entries."""
+    paragraphs = [
         "# Reasons",
         (
             "A verdict says in `unknown_because` why a run is `unknown`, and in `not_checked_because` why a "
@@ -633,10 +633,10 @@ def page() -> str:
     ]
     for consequence in Consequence:
         codes = [code for code in ReasonCode if code.consequences[0] is consequence]
-        told += [f"## {consequence.heading}", consequence.meaning]
-        told += ["\n".join(f"- [`{code}`](#{code})" for code in codes)]
-        told += [f"##{explain(code).strip()}" for code in codes]
-    return "\n\n".join(told) + "\n"
+        paragraphs += [f"## {consequence.heading}", consequence.meaning]
+        paragraphs += ["\n".join(f"- [`{code}`](#{code})" for code in codes)]
+        paragraphs += [f"##{explain(code).strip()}" for code in codes]
+    return "\n\n".join(paragraphs) + "\n"
 
 
 def remedy_of(code: ReasonCode) -> str:
@@ -646,7 +646,7 @@ def remedy_of(code: ReasonCode) -> str:
 
 
 def _keys(code: ReasonCode) -> str:
-    return " or ".join(f"`{one.key}`" for one in code.consequences)
+    return " or ".join(f"`{consequence.key}`" for consequence in code.consequences)
 
 
 if __name__ == "__main__":

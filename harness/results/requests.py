@@ -1,4 +1,4 @@
-"""What the version of a request says of the client that sent it."""
+"""The meaning of request versions: what the version of a request shows about the client that sent it."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class VersionedMeaning:
-    """From one version on a request means one thing, and before it another; either may be empty."""
+    """The meaning of a request from one version on, and before that version. Empty: it has none."""
 
     request: str
     version: int
-    since: str
-    before: str
+    since: str  # from `version` on
+    before: str  # below `version`
 
 
 MEANINGS: Sequence[VersionedMeaning] = (
@@ -25,39 +25,41 @@ MEANINGS: Sequence[VersionedMeaning] = (
     VersionedMeaning(
         "AddPartitionsToTxn",
         0,
-        "the client enrols partitions by itself; under transaction version 2 the first Produce does (KIP-890)",
+        "the client adds partitions to its transaction itself; under transaction version 2 the first Produce does "
+        "(KIP-890)",
         "",
     ),
     VersionedMeaning(
         "AddOffsetsToTxn",
         0,
-        "the client enrols the group's offsets by itself; under transaction version 2 TxnOffsetCommit does (KIP-890)",
+        "the client adds the group's offsets to its transaction itself; under transaction version 2 TxnOffsetCommit "
+        "does (KIP-890)",
         "",
     ),
     VersionedMeaning(
         "Produce",
         12,
-        "the first one enrols its partition in the transaction (KIP-890)",
-        "the partition must have been enrolled; the leader asks the coordinator whether it was (KIP-890)",
+        "the first one adds its partition to the transaction (KIP-890)",
+        "the partition must have been added before; the leader asks the coordinator whether it was (KIP-890)",
     ),
     VersionedMeaning(
         "TxnOffsetCommit",
         5,
-        "it bears the member and its generation, so that the group fences a zombie (KIP-447), and enrols the group's "
-        "offsets (KIP-890)",
-        "it bears the member and its generation from version 3 on, so that the group fences a zombie (KIP-447)",
+        "it has the member and its generation, so that the group fences a zombie (KIP-447), and adds the group's "
+        "offsets to the transaction (KIP-890)",
+        "it has the member and its generation from version 3 on, so that the group fences a zombie (KIP-447)",
     ),
     VersionedMeaning(
         "InitProducerId",
         3,
         "the producer can go on with a new epoch after an error (KIP-360)",
-        "after an error that concerns its epoch the producer must be given up",
+        "after an error that concerns its epoch the producer must be closed",
     ),
     VersionedMeaning(
         "OffsetFetch",
         7,
-        "it can wait for offsets that an open transaction holds (KIP-447)",
-        "a new member may begin at an offset that an open transaction is about to move (KIP-447)",
+        "it can wait for the offsets of an open transaction (KIP-447)",
+        "a new member may begin at an old offset while an open transaction has a newer one (KIP-447)",
     ),
     VersionedMeaning(
         "JoinGroup",
@@ -75,11 +77,12 @@ MEANINGS: Sequence[VersionedMeaning] = (
 
 
 def rows(requests: Mapping[str, Sequence[int]]) -> Iterator[tuple[str, str, str]]:
-    """Request, versions and what they mean: those that mean something first, then the others."""
-    for one in MEANINGS:
-        for version in requests.get(one.request, ()):
-            yield one.request, f"v{version}", one.since if version >= one.version else one.before
-    known = {one.request for one in MEANINGS}
+    """Yield request, versions and meaning: first the requests with a meaning, then the others."""
+    for meaning in MEANINGS:
+        for version in requests.get(meaning.request, ()):
+            words = meaning.since if version >= meaning.version else meaning.before
+            yield meaning.request, f"v{version}", words
+    known = {meaning.request for meaning in MEANINGS}
     for name, versions in requests.items():
         if name not in known:
             yield name, ", ".join(f"v{version}" for version in versions), ""

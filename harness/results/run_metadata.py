@@ -1,7 +1,6 @@
-"""What a run knows of its own evidence, beside the tables: `metadata.json` in its folder.
+"""The run metadata: what a run knows of its own evidence beside the tables, in `metadata.json` in its folder.
 
-Written at the end of a run, however it ended; a run that was killed leaves none, and is then at
-best unknown.
+A run writes the file when it ends, also after a failure. A run that was killed leaves none, and is at best unknown.
 """
 
 import json
@@ -15,13 +14,12 @@ from harness.results.membership_changes import MembershipChange
 from harness.results.reasons import Reason
 from harness.results.verdict import FaultReport
 
-_REASONS = ("evidence_problems", "unexpected_errors")
-"""Fields that hold reasons."""
+_REASON_FIELDS = ("evidence_problems", "unexpected_errors")
 
 
 @dataclass(frozen=True)
 class RunPhase:
-    """A part of a run, in seconds since it began (negative: before the clock started)."""
+    """A part of a run, in seconds since the run began. Negative times are before the clock started."""
 
     name: str
     start_s: float
@@ -30,70 +28,64 @@ class RunPhase:
 
 @dataclass(frozen=True)
 class RunMetadata:
-    """What only the run itself can tell."""
+    """What only the run itself knows of its evidence."""
 
     phases: Sequence[RunPhase] = ()
     faults: Sequence[FaultReport] = ()
-    churn: Sequence[MembershipChange] = ()  # of workers that joined and left
-    unscheduled: Mapping[str, str] = field(
-        default_factory=dict
-    )  # permitted, but the schedule had no room: why
-    unmet_goals: Mapping[str, str] = field(
-        default_factory=dict
-    )  # goals of the run that were not reached: why
-    evidence_problems: Sequence[
-        Reason
-    ] = ()  # why the evidence is not complete (not drained, a leftover, ...)
+    churn: Sequence[MembershipChange] = ()  # workers that joined and left
+    # By fault: why the schedule has no entry for a fault that was permitted.
+    unscheduled: Mapping[str, str] = field(default_factory=dict)
+    # By goal: why the run did not reach it.
+    unmet_goals: Mapping[str, str] = field(default_factory=dict)
+    # Why the evidence is not complete, for instance because a stage was not drained.
+    evidence_problems: Sequence[Reason] = ()
     interrupted: bool = False
-    unexpected_errors: Sequence[Reason] = ()  # processes that ended by themselves, errors that nobody foresaw
+    # Processes that ended by themselves, and errors that are not in the table of errors.
+    unexpected_errors: Sequence[Reason] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
-    requests: Mapping[str, Sequence[int]] = field(
-        default_factory=dict
-    )  # by request (`EndTxn`), the versions that the workers spoke; {}: not recorded
-    rows: Mapping[str, int] = field(default_factory=dict)  # by table, as written; {}: nobody counted
-    history_crc: int | None = None  # CRC-32 of the clients' own history, where the run promises one
-    compacted: Mapping[str, bool] = field(default_factory=dict)  # by topic, as it was configured at the end
-    refused_logs: Mapping[str, str] = field(
-        default_factory=dict
-    )  # by topic, why the cluster did not give its log, and what would help
-    clock_drift_ms: float | None = (
-        None  # how far the wall clock moved from the monotonic one; None: not measured
-    )
-    rested_ms: float | None = (
-        None  # the wall clock when nothing moved any more, of a run whose ends no sentinel marks
-    )
+    # By request (`EndTxn`): the versions that the workers sent. Empty if requests were not recorded.
+    requests: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    # By table: the rows that the run wrote. Empty if they were not counted.
+    rows: Mapping[str, int] = field(default_factory=dict)
+    history_crc: int | None = None  # CRC-32 of history.jsonl; None if the run promises no such file
+    compacted: Mapping[str, bool] = field(default_factory=dict)  # by topic, as configured at the end
+    # By topic: why the cluster did not give its log, and what the user can do.
+    refused_logs: Mapping[str, str] = field(default_factory=dict)
+    # How far the wall clock moved against the monotonic clock. None: not measured.
+    clock_drift_ms: float | None = None
+    # The wall clock time at which the run had come to rest. Only of a run without sentinels.
+    rested_ms: float | None = None
 
     def save(self, path: Path) -> None:
-        """Write it whole or not at all."""
+        """Write the file atomically."""
         part = path.with_suffix(".part")
-        told = {name: [reason.as_json() for reason in getattr(self, name)] for name in _REASONS}
-        body = asdict(self) | told
+        reasons = {name: [reason.as_json() for reason in getattr(self, name)] for name in _REASON_FIELDS}
+        body = asdict(self) | reasons
         part.write_text(json.dumps(body, indent=1, ensure_ascii=False) + "\n")
         part.replace(path)
 
     @classmethod
     def load(cls, path: Path) -> "RunMetadata":
-        """Read it back; raises `UnreadableInput`, which names the file."""
+        """Read the file. Raises `UnreadableInput`, which names it."""
         try:
             body: dict[str, Any] = json.loads(path.read_text())
-            if lacking := sorted({one.name for one in fields(cls)} - body.keys()):
-                raise ValueError(f"the run wrote {', '.join(lacking)} there, and it is gone")
+            if missing := sorted({field.name for field in fields(cls)} - body.keys()):
+                raise ValueError(f"{', '.join(missing)} is missing, and every run writes it")
             return cls(
                 **body
                 | {
                     "phases": [RunPhase(**phase) for phase in body["phases"]],
                     "faults": [FaultReport.from_json(fault) for fault in body["faults"]],
-                    "churn": [MembershipChange.from_json(one) for one in body["churn"]],
+                    "churn": [MembershipChange.from_json(change) for change in body["churn"]],
                     "rows": dict(body["rows"]),
                 }
-                | {name: _reasons(body[name]) for name in _REASONS}
+                | {name: _reasons(body[name]) for name in _REASON_FIELDS}
             )
         except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise UnreadableInput(f"{path} cannot be read: {error}") from error
 
 
 def _reasons(stored: Any) -> list[Reason]:
-    """Reasons as they are stored; raises TypeError where it is no list of them."""
     if not isinstance(stored, list):
         raise TypeError(f"reasons are a list, not {stored!r}")
-    return [Reason.from_json(one) for one in stored]
+    return [Reason.from_json(reason) for reason in stored]

@@ -32,7 +32,7 @@ class CellState(StrEnum):
     MISSED = "missed"  # valid, though the suite file expects a planted defect to be caught
     UNKNOWN = "unknown"
     FAILED = "failed"  # there is no verdict: Fencepost or its environment failed
-    NOT_JUDGED = "not judged"  # the run is over
+    NOT_JUDGED = "not judged"  # the run has ended, and was not checked yet
     NOT_RUN = "not run"
 
     @property
@@ -49,7 +49,7 @@ class CellState(StrEnum):
 
     @property
     def good(self) -> bool:
-        """Whether nobody has to look at it."""
+        """Whether the cell needs no attention."""
         return self in (CellState.VALID, CellState.CAUGHT, CellState.KNOWN)
 
     @property
@@ -59,7 +59,7 @@ class CellState(StrEnum):
 
     @property
     def bad(self) -> bool:
-        """Whether somebody has to look at it."""
+        """Whether the cell needs attention."""
         return self in (CellState.INVALID, CellState.MISSED, CellState.UNKNOWN, CellState.FAILED)
 
 
@@ -67,8 +67,8 @@ class CellState(StrEnum):
 class Flake:
     """How often a cell was bad in the latest comparable suites, this one included."""
 
-    judged: int = 0  # suites in which it has a verdict, or failed
-    bad: int = 0  # suites in which somebody had to look at it
+    judged: int = 0  # suites in which the cell has a verdict, or failed
+    bad: int = 0  # suites in which the cell needed attention
 
 
 @dataclass(frozen=True)
@@ -83,25 +83,23 @@ class Cell:
     seed: int
     options: Mapping[str, Any]  # as run.toml has them, without secrets
     command: str  # repeats the run
-    more: Mapping[str, str] = field(default_factory=dict)  # other options that set it apart from other cells
+    more: Mapping[str, str] = field(
+        default_factory=dict
+    )  # other options in which it differs from other cells
     slug: str = ""  # name of its folder in `runs` and of its log in `logs`
     state: CellState = CellState.NOT_RUN
-    reason: str = ""  # the verdict's; or why there is none
-    anomalies: Mapping[str, int] = field(
-        default_factory=dict
-    )  # those that the guarantee forbids, with counts
+    reason: str = ""  # the summary of the verdict, or why there is no verdict
+    anomalies: Mapping[str, int] = field(default_factory=dict)  # by anomaly that is not allowed: how many
     known: str = ""  # why the failure is known (`[[known]]`)
     expected: str = ""  # why a defect is planted (`[[expected]]`)
     first: str = ""  # the first example of the worst anomaly, in a sentence
-    remedy: str = ""  # for the first reason of an unknown run, or for a missed defect
+    remedy: str = ""  # what to do about the first reason of an unknown run, or about a missed defect
     codes: Sequence[str] = ()  # reason codes of an unknown run with their subjects, sorted
     faults: Mapping[str, int] = field(default_factory=dict)  # how often each acted, 0 included
-    not_exercised: Mapping[str, str] = field(
-        default_factory=dict
-    )  # goals and faults that did not occur, and why
-    run: str | None = None  # the run's folder, relative to the suite's
+    not_exercised: Mapping[str, str] = field(default_factory=dict)  # by goal or fault: why it did not occur
+    run: str | None = None  # the run folder, relative to the folder of the suite
     started: str | None = None  # UTC
-    duration_s: float | None = None  # without the check if all runs are checked together
+    duration_s: float | None = None  # without the check, if all runs are checked together
     versions: Mapping[str, str] = field(default_factory=dict)
     fingerprint: str | None = None  # of options and versions, without the seed
     before: CellState | None = None  # its state in the latest previous suite that ran it
@@ -110,7 +108,7 @@ class Cell:
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> "Cell":
-        """The inverse of `asdict`. Raises TypeError, ValueError or KeyError."""
+        """Read what `asdict` returned. Raises TypeError, ValueError or KeyError."""
         values = _fields_from(cls, body)
         if not _is_seconds(values["options"].get("time-limit", 0)):
             raise TypeError(
@@ -136,21 +134,19 @@ class Suite:
     name: str
     file: str  # as the command named it
     seed: int
-    judge: str  # together, or each
+    judge: str  # "together": all runs are checked in one job; "each": each run is checked when it ends
     started: str  # UTC
     cells: Sequence[Cell]
     known: Sequence[Mapping[str, Any]] = ()  # the tables [[known]]
     expected: Sequence[Mapping[str, Any]] = ()  # the tables [[expected]]
-    ended: str | None = None  # UTC; None: it goes on, or was killed
+    ended: str | None = None  # UTC; None: it is running, or was killed
     interrupted: bool = False
-    took_s: float = 0.0  # wall clock time, over all times that it was resumed
-    judging_s: float = 0.0
+    took_s: float = 0.0  # wall clock time, summed over all resumptions
+    judging_s: float = 0.0  # of it, the time that the checks took
     remarks: Sequence[str] = ()  # notes on known failures that are gone or expired
     previous: str | None = None  # when the previous suite of this name began, UTC
     spark: Mapping[str, Any] = field(default_factory=dict)  # master and spark-conf, as run.toml has them
-    sets: Mapping[str, Any] = field(
-        default_factory=dict
-    )  # what --set said, as run.toml has it, without secrets
+    sets: Mapping[str, Any] = field(default_factory=dict)  # the options from --set, without secrets
 
     @property
     def exit_status(self) -> ExitStatus:
@@ -173,7 +169,7 @@ class Suite:
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> "Suite":
-        """The inverse of `as_json`. Raises TypeError, ValueError or KeyError."""
+        """Read what `as_json` returned. Raises TypeError, ValueError or KeyError."""
         if body["schema"] != SCHEMA_VERSION:
             raise ValueError(f"its schema is {body['schema']}, and this version reads {SCHEMA_VERSION}")
         values = _fields_from(cls, body)
@@ -199,7 +195,7 @@ class Suite:
             raise UnreadableInput(f"{path} cannot be read: {error.strerror or error}") from error
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise UnreadableInput(
-                f"{path} is not as a suite wrote it ({type(error).__name__}: {error})"
+                f"{path} was not written by a suite, or was changed ({type(error).__name__}: {error})"
             ) from error
 
 
@@ -218,13 +214,13 @@ _FITS: Mapping[Any, Callable[[Any], bool]] = {
         isinstance(value, Mapping) and all(type(count) is int for count in value.values())
     ),
 }
-"""By type of a field: whether a value of JSON fits it. Other types are converted by their class."""
+"""By type of a field: whether a JSON value has this type. The classes convert the fields of other types."""
 
 
 def _fields_from(cls: type[Cell | Suite], body: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a dataclass from JSON. Raises KeyError or TypeError."""
-    values = {one.name: body[one.name] for one in fields(cls)}
-    for one in fields(cls):
-        if one.type in _FITS and not _FITS[one.type](values[one.name]):
-            raise TypeError(f"{one.name} of a {cls.__name__.lower()} cannot be {values[one.name]!r}")
+    """Return the values of the fields of a dataclass. Raises KeyError or TypeError."""
+    values = {column.name: body[column.name] for column in fields(cls)}
+    for column in fields(cls):
+        if column.type in _FITS and not _FITS[column.type](values[column.name]):
+            raise TypeError(f"{column.name} of a {cls.__name__.lower()} cannot be {values[column.name]!r}")
     return values

@@ -1,6 +1,6 @@
-"""The verdict: what `verdict.json` holds, and how its parts add up.
+"""The verdict: the content of `verdict.json`.
 
-The worst wins, in the order valid < unknown < invalid. Nothing checked is nothing known.
+A verdict is the worst of its parts, in the order valid < unknown < invalid. If nothing was checked, it is unknown.
 """
 
 import json
@@ -19,7 +19,7 @@ SCHEMA_VERSION = 1
 
 
 class Validity(IntEnum):
-    """Ordered by how much it outweighs the others."""
+    """Whether a run is valid. The greater value wins."""
 
     VALID = 0
     UNKNOWN = 1
@@ -27,12 +27,12 @@ class Validity(IntEnum):
 
     @property
     def json(self) -> bool | str:
-        """As `verdict.json` says it: true, false or "unknown"."""
+        """The value in `verdict.json`: true, false or "unknown"."""
         return "unknown" if self is Validity.UNKNOWN else self is Validity.VALID
 
     @property
     def exit_status(self) -> ExitStatus:
-        """What the shell is told of a single history."""
+        """The exit status if this is the only history."""
         return {
             Validity.VALID: ExitStatus.VALID,
             Validity.UNKNOWN: ExitStatus.UNKNOWN,
@@ -41,7 +41,7 @@ class Validity(IntEnum):
 
     @classmethod
     def parse(cls, value: bool | str) -> "Validity":
-        """The inverse of `json`."""
+        """Read a value of `json`. Raises `UnreadableInput`."""
         for validity in cls:
             if validity.json is value or (isinstance(value, str) and validity.json == value):
                 return validity
@@ -49,9 +49,9 @@ class Validity(IntEnum):
 
 
 CALLER = "--allow"
-"""Who permits what the command line says."""
+"""The `allowed_by` of an anomaly that the user permits on the command line."""
 STAGE = "the stage"
-"""Who permits what the guarantee of one stage does, in a pipeline that promises more."""
+"""The `allowed_by` of an anomaly that the guarantee of one stage permits, though the pipeline promises more."""
 
 
 @dataclass(frozen=True)
@@ -59,28 +59,28 @@ class AnomalyFindings:
     """The findings of one anomaly in one run."""
 
     count: int
-    examples: Sequence[Mapping[str, Any]]  # the first, in the checker's stated order
-    allowed: bool = False  # the workload's guarantee permits it
-    warning: bool = False  # listed, and never decides; then `allowed` is true as well
+    examples: Sequence[Mapping[str, Any]]  # the first findings, in the order that the checker states
+    allowed: bool = False  # it decides no verdict
+    warning: bool = False  # it is a warning, which never decides a verdict; `allowed` is true as well
     because: str | None = None  # the anomaly that this one follows from
-    allowed_by: str | None = None  # who permits it: Kafka, subscribe, --allow, the workload
-    sentences: Sequence[str] = ()  # each example, told
-    words: str = ""  # how many, of what: "3 outputs too many: their inputs took effect twice"
+    allowed_by: str | None = None  # who permits it: Kafka, subscribe, --allow, the workload, the stage
+    sentences: Sequence[str] = ()  # for each example, a sentence that describes it
+    words: str = ""  # the count in words: "3 outputs too many: their inputs took effect twice"
     meaning: str = ""  # what the anomaly is
-    permitted: int = 0  # how many more there are that the guarantee of their stage permits
+    permitted: int = 0  # further findings, which the guarantee of their stage permits
 
     @property
     def example(self) -> Mapping[str, Any] | None:
-        """The first, of an anomaly that counts; None of one that is allowed."""
+        """The first example. None if the anomaly is allowed or has no example."""
         return self.examples[0] if self.examples and not self.allowed else None
 
     @property
     def allowed_by_caller(self) -> bool:
-        """Whether it is allowed for no other reason than that the caller said so."""
+        """Whether it is allowed only because of `--allow`."""
         return self.allowed_by == CALLER
 
     def as_json(self) -> dict[str, Any]:
-        """As it stands under its name in `anomalies`."""
+        """Return the value in `anomalies`."""
         body: dict[str, Any] = {"count": self.count, "allowed": self.allowed}
         if self.warning:
             body["warning"] = True
@@ -101,35 +101,36 @@ class AnomalyFindings:
 
 @dataclass(frozen=True)
 class FaultReport:
-    """What one strike did. Times are seconds since the run began; it starts when it strikes, and not while it waits
-    for its moment.
+    """What one planned fault did. Times are seconds since the run began.
+
+    The fault starts when it is injected, not when it begins to wait for its target.
     """
 
     fault: str
     target: str
     start_s: float
-    end_s: float | None
+    end_s: float | None  # None: it was not healed
     acted: bool
     evidence: str
-    struck: str  # "broker 2 was killed"
+    struck: str  # in words: "broker 2 was killed"
     details: Mapping[str, str] = field(default_factory=dict)
-    """What it hit, by name: `broker`, `worker` (its journal), `step`, `transactional_id`, `state`, `group` or
+    """The target, by kind: `broker`, `worker` (its journal), `step`, `transactional_id`, `state`, `group` or
     `partition`."""
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> "FaultReport":
-        """The inverse of `as_json`. Raises TypeError."""
+        """Read what `as_json` returned. Raises TypeError."""
         report = cls(**body)
-        told: Iterable[tuple[object, object]] = (
+        details: Iterable[tuple[object, object]] = (
             report.details.items() if isinstance(report.details, Mapping) else [(None, None)]
         )
-        words = (report.fault, report.target, report.evidence, report.struck, *chain(*told))
-        if type(report.acted) is not bool or not all(isinstance(one, str) for one in words):
-            raise TypeError(f"no fault is {body!r}")
+        texts = (report.fault, report.target, report.evidence, report.struck, *chain(*details))
+        if type(report.acted) is not bool or not all(isinstance(text, str) for text in texts):
+            raise TypeError(f"{body!r} is not the report of a fault")
         return report
 
     def as_json(self) -> dict[str, Any]:
-        """As it stands in `faults`."""
+        """Return an entry of `faults`."""
         return {
             "fault": self.fault,
             "target": self.target,
@@ -143,31 +144,31 @@ class FaultReport:
 
 
 def checks_without_evidence(not_checked: Mapping[str, Reason]) -> dict[str, Reason]:
-    """The checks that had no evidence; not those that are not for this kind of history or of workload."""
+    """Return the checks whose evidence is missing, without those that do not apply to this history or workload."""
     return {name: reason for name, reason in not_checked.items() if reason.code.applicable}
 
 
 @dataclass(frozen=True)
 class IndeterminateOperations:
-    """Operations of which neither their client nor the evidence says whether they took effect."""
+    """Operations of which no evidence says whether they took effect."""
 
     count: int = 0
-    examples: Sequence[Mapping[str, Any]] = field(default_factory=list)  # the first of them
+    examples: Sequence[Mapping[str, Any]] = field(default_factory=list)  # the first ones
 
     def as_json(self) -> dict[str, Any]:
-        """As it stands in `unsettled`."""
+        """Return the value of `unsettled`."""
         return {"count": self.count, "examples": [dict(example) for example in self.examples]}
 
 
 @dataclass(frozen=True)
 class CheckResult:
-    """What the checkers say of one run, before the run's own circumstances are weighed."""
+    """The results of the checkers for one run. The verdict depends on the run metadata as well."""
 
     anomalies: Mapping[str, AnomalyFindings]
-    not_checked: Mapping[str, Reason]  # without evidence: alone it changes nothing
+    not_checked: Mapping[str, Reason]  # by check that was left out; does not change the verdict
     broken: Mapping[
         str, Reason
-    ]  # checks that had their evidence and did not run, evidence that is short: unknown
+    ]  # by check or table: a crash, or evidence that is missing; the run is unknown
     checked: Sequence[str] = ()  # the anomalies that were looked for
     coverage: Mapping[str, int] = field(default_factory=dict)
     stats: Mapping[str, int] = field(default_factory=dict)
@@ -176,7 +177,7 @@ class CheckResult:
 
 @dataclass(frozen=True)
 class Verdict:
-    """All of `verdict.json`."""
+    """The content of `verdict.json`."""
 
     history: str
     name: str
@@ -187,19 +188,19 @@ class Verdict:
     not_checked: Mapping[str, Reason] = field(default_factory=dict)
     not_exercised: Mapping[str, str] = field(default_factory=dict)
     unknown_because: Sequence[Reason] = ()  # each reason that keeps a run from being valid
-    warnings: Sequence[
-        Reason
-    ] = ()  # what changes nothing, and is to be known: workers that ended by themselves
+    warnings: Sequence[Reason] = ()  # these do not change the verdict
     checked: Sequence[str] = ()  # the anomalies that were looked for
     faults: Sequence[FaultReport] = ()
-    churn: Sequence[MembershipChange] = ()  # what moved when workers joined and left; no faults
+    churn: Sequence[MembershipChange] = ()  # workers that joined and left; these are not faults
     coverage: Mapping[str, int] = field(default_factory=dict)
     stats: Mapping[str, int] = field(default_factory=dict)
     unsettled: IndeterminateOperations = field(default_factory=IndeterminateOperations)
-    requests: Mapping[str, Sequence[int]] = field(default_factory=dict)  # the versions that the workers spoke
+    requests: Mapping[str, Sequence[int]] = field(
+        default_factory=dict
+    )  # by request, the versions that workers sent
 
     def as_json(self) -> dict[str, Any]:
-        """The document."""
+        """Return the content of the file."""
         return {
             "schema": SCHEMA_VERSION,
             "history": self.history,
@@ -207,7 +208,7 @@ class Verdict:
             "seed": self.seed,
             "valid": self.valid.json,
             "summary": self.summary,
-            "anomalies": {name: found.as_json() for name, found in self.anomalies.items()},
+            "anomalies": {name: findings.as_json() for name, findings in self.anomalies.items()},
             "not_checked": {name: reason.text for name, reason in self.not_checked.items()},
             "not_checked_because": {name: reason.as_json() for name, reason in self.not_checked.items()},
             "not_exercised": dict(self.not_exercised),
@@ -215,7 +216,7 @@ class Verdict:
             "warnings": [reason.as_json() for reason in self.warnings],
             "checked": list(self.checked),
             "faults": [fault.as_json() for fault in self.faults],
-            **({"churn": [one.as_json() for one in self.churn]} if self.churn else {}),
+            **({"churn": [change.as_json() for change in self.churn]} if self.churn else {}),
             "coverage": dict(self.coverage),
             "stats": dict(self.stats),
             "unsettled": self.unsettled.as_json(),
@@ -224,7 +225,7 @@ class Verdict:
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> "Verdict":
-        """Read a document back; raises `UnreadableInput` where it is not one."""
+        """Read what `as_json` returned. Raises `UnreadableInput`."""
         try:
             return cls(
                 history=body["history"],
@@ -232,7 +233,7 @@ class Verdict:
                 seed=body["seed"],
                 valid=Validity.parse(body["valid"]),
                 summary=body["summary"],
-                anomalies={name: AnomalyFindings(**found) for name, found in body["anomalies"].items()},
+                anomalies={name: AnomalyFindings(**value) for name, value in body["anomalies"].items()},
                 not_checked={
                     name: Reason.from_json(reason) for name, reason in body["not_checked_because"].items()
                 },
@@ -241,7 +242,7 @@ class Verdict:
                 warnings=[Reason.from_json(reason) for reason in body["warnings"]],
                 checked=body["checked"],
                 faults=[FaultReport.from_json(fault) for fault in body["faults"]],
-                churn=[MembershipChange.from_json(one) for one in body.get("churn", ())],
+                churn=[MembershipChange.from_json(change) for change in body.get("churn", ())],
                 coverage=body["coverage"],
                 stats=body["stats"],
                 unsettled=IndeterminateOperations(**body["unsettled"]),
@@ -254,27 +255,27 @@ class Verdict:
 
     @classmethod
     def load(cls, path: Path) -> "Verdict":
-        """Read `verdict.json`; raises `UnreadableInput`, which names the file."""
+        """Read `verdict.json`. Raises `UnreadableInput`, which names the file."""
         try:
             return cls.from_json(json.loads(path.read_text()))
         except (OSError, ValueError, RecursionError) as error:
             raise UnreadableInput(f"{path} cannot be read: {error}") from error
 
     def save(self, path: Path) -> None:
-        """Write `verdict.json`: whole, or not at all. Raises `OSError`."""
+        """Write `verdict.json` atomically. Raises `OSError`."""
         part = path.with_name(f"{path.name}.part")
         part.write_text(self.line() + "\n")
         part.replace(path)
 
     def line(self) -> str:
-        """The document in one line, for `--json`."""
+        """Return the content of the file in one line, for `--json`."""
         return json.dumps(self.as_json(), ensure_ascii=False)
 
 
 def worst_status(statuses: Iterable[ExitStatus]) -> ExitStatus:
-    """Of several histories: the first of 4, 2, 1, 3, 0 that occurred; of none, unknown."""
-    seen = set(statuses)
+    """Return the exit status of several histories: the first of 4, 2, 1, 3, 0 that occurs; 3 if there is none."""
+    statuses = set(statuses)
     for status in (ExitStatus.FAILURE, ExitStatus.USAGE, ExitStatus.INVALID, ExitStatus.UNKNOWN):
-        if status in seen:
+        if status in statuses:
             return status
-    return ExitStatus.VALID if seen else ExitStatus.UNKNOWN
+    return ExitStatus.VALID if statuses else ExitStatus.UNKNOWN

@@ -1,8 +1,7 @@
-"""Values as words: safe to show, short enough to read, numbers with their units.
+"""Put values into words: safe to show, short enough to read, numbers with their units.
 
-What a run recorded may hold anything: markup, control characters, marks that turn the direction of
-writing, a key of a megabyte. Markup is escaped where text becomes HTML or XML; everything else is
-dealt with here, once.
+A recorded value may contain anything: markup, control characters, marks that change the direction of writing, a key
+of a megabyte. Reports escape markup where they write HTML or XML. This module does everything else.
 """
 
 import json
@@ -16,10 +15,10 @@ _ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def printable(value: object, limit: int = LIMIT) -> str:
-    """One value as one line of text without anything invisible, at most about `limit` characters.
+    """Return a value as one line of text without invisible characters, at most about `limit` characters long.
 
-    Control, format and surrogate characters are shown as escapes (`\\x1b`, `\\u202e`). Lists and
-    mappings are shown as JSON. None is "unknown".
+    Control, format and surrogate characters become escapes (`\\x1b`, `\\u202e`). Lists and mappings become JSON.
+    None becomes "unknown".
     """
     if value is None:
         return "unknown"
@@ -33,18 +32,18 @@ def printable(value: object, limit: int = LIMIT) -> str:
         text = json.dumps(value, ensure_ascii=False, default=str)
     else:
         text = str(value)
-    return "".join(_shown(character) for character in shorten(text, limit))
+    return "".join(_printable_character(character) for character in shorten(text, limit))
 
 
 def shorten(text: str, limit: int = LIMIT) -> str:
-    """The text, or its two ends and how much was left out."""
+    """Return the text; if it is longer than `limit`, its two ends and how many characters were left out."""
     if len(text) <= limit:
         return text
     head, tail = limit * 2 // 3, limit // 6
     return f"{text[:head]} … {number(len(text) - head - tail)} characters left out … {text[-tail:]}"
 
 
-def _shown(character: str) -> str:
+def _printable_character(character: str) -> str:
     if character in _ESCAPES:
         return _ESCAPES[character]
     if character not in _HIDDEN and character.isprintable():
@@ -58,14 +57,14 @@ def _shown(character: str) -> str:
 
 
 def integer(value: object) -> int | None:
-    """The value if it is a whole number of 64 bits, else None: findings may hold anything."""
+    """Return the value if it is an integer of 64 bits, else None. Findings may contain anything."""
     if not isinstance(value, int) or isinstance(value, bool):
         return None
     return value if -(2**63) <= value < 2**63 else None
 
 
 def number(value: float) -> str:
-    """With separators of thousands; at most three significant digits behind a small whole part."""
+    """Return a number with separators of thousands. A fraction has at most three significant digits."""
     if not math.isfinite(value):
         return str(value)
     if value == int(value):
@@ -74,12 +73,12 @@ def number(value: float) -> str:
 
 
 def seconds(value: float | None) -> str:
-    """A time or a length in seconds."""
+    """Return a time or a duration in seconds: `12.3 s`. None becomes "unknown"."""
     return "unknown" if value is None else f"{value:,.1f} s"
 
 
 def duration(seconds: float) -> str:
-    """A length of time for people: `45 s`, `12 min`, `1 h 05 min`, `3 d 04 h`."""
+    """Return a duration for people: `45 s`, `12 min`, `1 h 05 min`, `3 d 04 h`."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
@@ -90,12 +89,12 @@ def duration(seconds: float) -> str:
 
 
 def milliseconds(value: float) -> str:
-    """A length in milliseconds, in seconds from one second on."""
+    """Return a duration in milliseconds; from one second on, in seconds."""
     return f"{value / 1000:.3g} s" if value >= 1000 else f"{value:.3g} ms"
 
 
 def size(octets: int) -> str:
-    """A file's size."""
+    """Return the size of a file: `12.3 kB`."""
     if octets < 1000:
         return f"{octets} B"
     for unit, scale in (("kB", 1e3), ("MB", 1e6), ("GB", 1e9)):
@@ -104,13 +103,13 @@ def size(octets: int) -> str:
     return f"{octets / 1e12:.3g} TB"
 
 
-def plural(count: int, one: str, many: str | None = None) -> str:
-    """`1 input`, `3 inputs`."""
-    return f"{number(count)} {one if count == 1 else many or one + 's'}"
+def plural(count: int, singular: str, plural_form: str | None = None) -> str:
+    """Return a count and its noun: `1 input`, `3 inputs`."""
+    return f"{number(count)} {singular if count == 1 else plural_form or singular + 's'}"
 
 
 def join_words(parts: Iterable[str], most: int = 4) -> str:
-    """`a, b and c`; what is more than `most` is counted."""
+    """Return `a, b and c`. If there are more than `most` parts, the last ones are only counted."""
     parts = list(parts)
     if len(parts) > most:
         parts = [*parts[: most - 1], f"{number(len(parts) - most + 1)} more"]

@@ -1,1 +1,1 @@
-"""What a user can set: options, the kinds of value, and run.toml."""
+"""The settings of a run: options, the types of their values, and `run.toml`."""

@@ -1,4 +1,4 @@
-"""The option `client`: which client the pipeline uses, and of which version."""
+"""The option `client`: the client that the pipeline uses, and its version."""
 
 import re
 from dataclasses import dataclass
@@ -14,33 +14,31 @@ _MUST_BE = f"one of {', '.join(CLIENTS)}, or with a version: librdkafka:2.16.1, 
 
 @dataclass(frozen=True)
 class ClientChoice:
-    """What the option says. Without a version: the one that is installed; for Java that of the cluster's version."""
+    """The client and its version. None: the installed librdkafka, or the Java client of the cluster's version."""
 
     name: str  # librdkafka, java
     version: str | None = None
 
     @classmethod
     def of(cls, option: str) -> "ClientChoice":
-        """From the option, which `ClientKind` has accepted."""
+        """Read a value that `ClientKind` has accepted."""
         name, _, version = option.partition(":")
         return cls(name, version or None)
 
     @property
     def pinned(self) -> ClientVersion | None:
-        """What is known of the version that is asked for, if one is; raises `UsageError` for one that no lock pins."""
+        """The pinned version. None: the option has no version. Raises `UsageError` if no lock file pins the version."""
         return None if self.version is None else client_version(self.name, self.version)
 
 
 @dataclass(frozen=True)
 class ClientKind:
-    """A client, or a client of a version: `librdkafka`, `java:3.9.1`. Whether it is pinned, `validated` asks."""
+    """A client, with or without a version: `librdkafka`, `java:3.9.1`. `Options.validated` checks the version."""
 
     def parse(self, key: str, text: str) -> str:
-        """From text."""
         return self.accept(key, text)
 
     def accept(self, key: str, value: object) -> str:
-        """From TOML or Python."""
         if not isinstance(value, str):
             raise refuse(key, _MUST_BE, value)
         name, colon, version = value.partition(":")

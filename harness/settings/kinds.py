@@ -1,8 +1,7 @@
-"""The kinds of value that an option may have, each with its limits.
+"""The types of option values, with their limits.
 
-A kind reads a value from text (`parse`, for the command line) or takes one that already has a type
-(`accept`, for TOML and Python). Both give the value, or raise `UsageError` in one sentence that
-names the option and says what it may be.
+`parse` reads a value from text, for the command line. `accept` checks a value that has a type, for TOML and Python.
+Both return the value, or raise `UsageError` with a sentence that names the option and the values that it may have.
 """
 
 import math
@@ -20,19 +19,19 @@ _LENGTH = "a length of time, as 90m or 2h"
 
 
 class OptionKind(Protocol):
-    """What an option may be."""
+    """The type of the values of an option."""
 
     def parse(self, key: str, text: str) -> Any:
-        """From text."""
+        """Read a value from text. Raises `UsageError`."""
         ...
 
     def accept(self, key: str, value: object) -> Any:
-        """From TOML or Python."""
+        """Check a value from TOML or Python, and return it. Raises `UsageError`."""
         ...
 
 
 def refuse(key: str, must_be: str, value: object) -> UsageError:
-    """The error to raise: `workers must be a whole number from 1 to 16, not "three"`."""
+    """Return the error to raise: `workers must be a whole number from 1 to 16, not "three"`."""
     shown = (
         f'"{on_one_line(redact_setting(key, value))}"' if isinstance(value, str) else redact_text(repr(value))
     )
@@ -41,20 +40,18 @@ def refuse(key: str, must_be: str, value: object) -> UsageError:
 
 @dataclass(frozen=True)
 class WholeNumber:
-    """A whole number within limits, both included."""
+    """A whole number from `low` to `high`."""
 
     low: int
     high: int
 
     def parse(self, key: str, text: str) -> int:
-        """From text."""
         try:
             return self.accept(key, int(text))
         except ValueError:
             raise refuse(key, self._must_be(), text) from None
 
     def accept(self, key: str, value: object) -> int:
-        """From TOML or Python."""
         if isinstance(value, bool) or not isinstance(value, int) or not self.low <= value <= self.high:
             raise refuse(key, self._must_be(), value)
         return value
@@ -67,21 +64,19 @@ class WholeNumber:
 
 @dataclass(frozen=True)
 class Number:
-    """A finite number within limits, both included."""
+    """A finite number from `low` to `high`."""
 
     low: float
     high: float
     unit: str = ""
 
     def parse(self, key: str, text: str) -> float:
-        """From text."""
         try:
             return self.accept(key, float(text))
         except ValueError:
             raise refuse(key, self._must_be(), text) from None
 
     def accept(self, key: str, value: object) -> float:
-        """From TOML or Python."""
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise refuse(key, self._must_be(), value)
         if not math.isfinite(value) or not self.low <= value <= self.high:
@@ -94,18 +89,16 @@ class Number:
 
 @dataclass(frozen=True)
 class Duration:
-    """A length of time in seconds: `90`, `90s`, `45m`, `2h`."""
+    """A duration in seconds: `90`, `90s`, `45m`, `2h`. A number is in seconds."""
 
     def parse(self, key: str, text: str) -> float:
-        """From text."""
-        found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh]?)", text.strip())
-        seconds = float(found[1]) * _UNITS_S[found[2]] if found else 0.0
+        match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh]?)", text.strip())
+        seconds = float(match[1]) * _UNITS_S[match[2]] if match else 0.0
         if not 0 < seconds < math.inf:
             raise refuse(key, _LENGTH, text)
         return seconds
 
     def accept(self, key: str, value: object) -> float:
-        """From TOML or Python: a text as well, or a number of seconds."""
         if isinstance(value, str):
             return self.parse(key, value)
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
@@ -118,14 +111,12 @@ class Switch:
     """True or false."""
 
     def parse(self, key: str, text: str) -> bool:
-        """From text."""
         words = {"true": True, "false": False}
         if text.lower() not in words:
             raise refuse(key, "true or false", text)
         return words[text.lower()]
 
     def accept(self, key: str, value: object) -> bool:
-        """From TOML or Python."""
         if not isinstance(value, bool):
             raise refuse(key, "true or false", value)
         return value
@@ -133,17 +124,15 @@ class Switch:
 
 @dataclass(frozen=True)
 class Text:
-    """A text that matches a pattern whole."""
+    """A text that fully matches a pattern."""
 
     must_be: str
     pattern: str = r"[^\x00-\x1f\x7f]+"
 
     def parse(self, key: str, text: str) -> str:
-        """From text."""
         return self.accept(key, text)
 
     def accept(self, key: str, value: object) -> str:
-        """From TOML or Python."""
         if not isinstance(value, str) or not re.fullmatch(self.pattern, value) or not _is_unicode(value):
             raise refuse(key, self.must_be, value)
         return value
@@ -156,11 +145,9 @@ class OneOf:
     words: tuple[str, ...]
 
     def parse(self, key: str, text: str) -> str:
-        """From text."""
         return self.accept(key, text)
 
     def accept(self, key: str, value: object) -> str:
-        """From TOML or Python."""
         if not isinstance(value, str):
             raise refuse(key, f"one of {', '.join(self.words)}", value)
         if value not in self.words:
@@ -170,14 +157,12 @@ class OneOf:
 
 @dataclass(frozen=True)
 class Names:
-    """Some names: a list, or one text with commas between them."""
+    """A list of names, or one text with commas between the names."""
 
     def parse(self, key: str, text: str) -> tuple[str, ...]:
-        """From text."""
         return self.accept(key, [name.strip() for name in text.split(",")])
 
     def accept(self, key: str, value: object) -> tuple[str, ...]:
-        """From TOML or Python."""
         must_be = 'a list of names, or "none"'
         if isinstance(value, str):
             return self.parse(key, value)
@@ -190,27 +175,25 @@ class Names:
             raise UsageError(f"{key} contains a duplicate: {on_one_line(', '.join(value))}")
         if "none" in value and len(value) > 1:
             raise UsageError(
-                f'{key} says "none", and names something as well: {on_one_line(", ".join(value))}'
+                f'{key} has "none" and other names: {on_one_line(", ".join(value))}; leave one of them out'
             )
         return tuple(value)
 
 
 @dataclass(frozen=True)
 class SettingsTable:
-    """Another program's settings: a mapping of names to text."""
+    """The settings of another program, such as Spark: a mapping of names to texts."""
 
-    names: str  # a pattern
+    names: str  # the pattern of the names
     must_be: str
 
     def parse(self, key: str, text: str) -> dict[str, str]:
-        """From text."""
         name, equals, value = text.partition("=")
         if not equals:
             raise refuse(key, "NAME=VALUE", text)
         return self.accept(key, {name.strip(): value})
 
     def accept(self, key: str, value: object) -> dict[str, str]:
-        """From TOML or Python."""
         if not isinstance(value, Mapping):
             raise refuse(key, "a table of names and values", value)
         for name, setting in value.items():
@@ -227,7 +210,7 @@ class SettingsTable:
 
 
 def _is_unicode(text: str) -> bool:
-    """Whether it can be written down: an undecodable argument has lone surrogates."""
+    """Return whether a text can be stored. An argument that cannot be decoded has lone surrogates."""
     try:
         text.encode()
     except UnicodeEncodeError:

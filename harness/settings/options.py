@@ -1,7 +1,7 @@
-"""What a run is asked to be: one frozen dataclass, the same names in TOML, in Python and on the command line.
+"""The options of a run: one frozen dataclass, with the same names in TOML, in Python and on the command line.
 
-A key is a field's name with hyphens and without its unit: `time_limit_s` is `time-limit` in
-`run.toml`, `--time-limit` for the shell. Keys may be written with underscores everywhere.
+The key of an option is the name of its field with hyphens and without its unit. `time_limit_s` is `time-limit` in
+`run.toml`, and `--time-limit` on the command line. Underscores are accepted in place of hyphens.
 """
 
 import dataclasses
@@ -36,9 +36,9 @@ ASSIGNORS = ("eager", "cooperative")
 COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
-def option(kind: OptionKind, default: Any, words: str, *, flag: bool = False) -> Any:
-    """A field of `Options`. With `flag` it has its own option on the command line; else `--set` sets it."""
-    metadata = {"kind": kind, "help": words, "flag": flag}
+def option(kind: OptionKind, default: Any, help_text: str, *, flag: bool = False) -> Any:
+    """Define a field of `Options`. With `flag`, the command line has an option for it; else `--set` sets it."""
+    metadata = {"kind": kind, "help": help_text, "flag": flag}
     if isinstance(default, dict):
         return field(default_factory=dict, metadata=metadata)
     return field(default=default, metadata=metadata)
@@ -46,35 +46,40 @@ def option(kind: OptionKind, default: Any, words: str, *, flag: bool = False) ->
 
 @dataclass(frozen=True)
 class KnownNames:
-    """What options may name. The caller of `Options.validated` gives it: this room knows no registry."""
+    """The names that options may have. The caller of `Options.validated` supplies them from the registries."""
 
     workloads: Collection[str]
-    require_fault: Callable[[str], None]  # raises `UsageError` for what no fault is called
-    require_cluster: Callable[["Options"], None]  # and for options that the kind of cluster does not take
+    require_fault: Callable[[str], None]  # raises `UsageError` for an unknown fault
+    require_cluster: Callable[
+        ["Options"], None
+    ]  # raises `UsageError` for options that the cluster kind has not
     defects: Collection[str]
     kafka: Collection[str]
 
 
 @dataclass(frozen=True)
 class Options:
-    """Everything that a user can say of a run. Times are seconds, rates are per second."""
+    """All options of a run. Times are in seconds, rates per second."""
 
     workload: str = option(Text("a workload"), "shop", "the pipeline under test", flag=True)
     pipeline: str | None = option(
-        Text("the path of a file"), None, "a pipeline.toml of your own, in the place of a workload", flag=True
+        Text("the path of a file"),
+        None,
+        "the pipeline.toml of a custom pipeline, instead of a workload",
+        flag=True,
     )
     nemesis: tuple[str, ...] | None = option(
         Names(),
         None,
         "faults, with commas between them (kill-worker, kill-worker@after-send, crash-points), or none; "
-        "drawn by the seed if not given",
+        "drawn from the seed if not given",
         flag=True,
     )
     time_limit_s: float = option(
-        Number(1, 86400, "seconds"), 60.0, "seconds of workload under faults", flag=True
+        Number(1, 86400, "seconds"), 60.0, "how long the pipeline runs under faults, in seconds", flag=True
     )
     seed: int | None = option(
-        WholeNumber(0, 2**63 - 1), None, "of all that is drawn; random if not given", flag=True
+        WholeNumber(0, 2**63 - 1), None, "the seed of all random choices; random if not given", flag=True
     )
     workers: int = option(WholeNumber(1, 16), 3, "processes per stage of the pipeline", flag=True)
     rate: float = option(Number(0.1, 100_000, "inputs a second"), 150.0, "inputs a second", flag=True)
@@ -91,19 +96,19 @@ class Options:
     assignor: str | None = option(
         OneOf(ASSIGNORS),
         None,
-        "of the classic group protocol: eager or cooperative; eager if not given",
+        "the assignor of the classic group protocol: eager or cooperative; eager if not given",
         flag=True,
     )
     cluster: str = option(
         Text("a kind of cluster"),
         "local",
-        "the kind of cluster: `fencepost list clusters` has them",
+        "the kind of cluster: `fencepost list clusters` lists them",
         flag=True,
     )
     brokers: int = option(WholeNumber(1, 7), 3, "how many brokers the cluster has, 1 to 7", flag=True)
     kafka: str = option(Text("a version of Kafka"), "4.3.1", "the version of Kafka", flag=True)
-    defect: str | None = option(Text("a defect"), None, "run the workload wrong on purpose", flag=True)
-    store: str = option(PATH, "store", "the folder that runs are kept in", flag=True)
+    defect: str | None = option(Text("a defect"), None, "give the workload a bug on purpose", flag=True)
+    store: str = option(PATH, "store", "the folder in which runs are stored", flag=True)
     name: str | None = option(
         Text(
             "up to 64 letters, digits, '.', '_' or '-', beginning with a letter or digit",
@@ -117,7 +122,7 @@ class Options:
         OneOf(("logs", "topics", "none")), "none", "keep segment files (logs) or external topics", flag=True
     )
     image: str = option(
-        Text("auto, bundled, or an image"), "auto", "of docker's brokers: auto, bundled, or a name"
+        Text("auto, bundled, or an image"), "auto", "the image of docker's brokers: auto, bundled, or a name"
     )
     java: str = option(TOOL, "auto", "auto, bundled, or a Java home")
     toxiproxy: str = option(TOOL, "auto", "auto, bundled, or toxiproxy's binary")
@@ -128,13 +133,13 @@ class Options:
     churn_s: float = option(
         Number(0, 3600, "seconds"),
         0.0,
-        "seconds from one worker that joins or leaves to the next; 0: none does",
+        "seconds from one change of the workers (one joins or leaves) to the next; 0: no change",
     )
     empty_share: float | None = option(
         Number(0, 0.9),
         None,
-        "share of the batches, 0 to 0.9, before which a worker commits a transaction with nothing, or with "
-        "offsets or outputs alone; the workload's own if not given",
+        "share of the batches, 0 to 0.9, before which a worker commits a transaction that is empty, or has only "
+        "offsets or only outputs; the workload's value if not given",
     )
     overrun_share: float = option(
         Number(0, 0.5), 0.0, "share of the transactions, 0 to 0.5, held open past their time-out"
@@ -142,7 +147,7 @@ class Options:
     transaction_version: int | None = option(
         WholeNumber(0, 2),
         None,
-        "the cluster's feature transaction.version, 0 to 2 (KIP-890); that version of Kafka's own if not given",
+        "the cluster's feature transaction.version, 0 to 2 (KIP-890); the default of its Kafka version if not given",
     )
     txn_timeout_s: float = option(
         Number(2, 30, "seconds"), 30.0, "seconds after which the coordinator aborts an open transaction"
@@ -150,14 +155,16 @@ class Options:
     compression: str = option(
         OneOf(COMPRESSIONS),
         "none",
-        "of the records that workers and feeder send: none, gzip, snappy, lz4 or zstd",
+        "the compression of the records that workers and feeder send: none, gzip, snappy, lz4 or zstd",
     )
     record_bytes: int = option(
         WholeNumber(0, 4_194_304), 0, "bytes that inputs and outputs are padded to; 0: no padding"
     )
     partitions: int = option(WholeNumber(1, 64), 6, "partitions of each topic")
     static_membership: bool = option(
-        Switch(), False, "workers have a group.instance.id, which outlives a restart: true or false"
+        Switch(),
+        False,
+        "workers have a group.instance.id, which stays the same after a restart: true or false",
     )
     first_port: int | None = option(
         WholeNumber(1024, 65_000), None, "use ports from this one up; free ports if not given"
@@ -173,8 +180,10 @@ class Options:
     client_config: str | None = option(
         Text("the path of a file"), None, "Kafka's client properties: how to connect to an external cluster"
     )
-    permits: tuple[str, ...] | None = option(Names(), None, "what an external run may strike: workers,links")
-    prefix: str = option(PREFIX, "fencepost", "what the topics, groups and ids of an external run begin with")
+    permits: tuple[str, ...] | None = option(
+        Names(), None, "the targets of faults that an external run may have: workers,links"
+    )
+    prefix: str = option(PREFIX, "fencepost", "the prefix of the topics, groups and ids of an external run")
     heap_mb: int = option(WholeNumber(128, 8192), 256, "MB of heap of each broker")
     mirror: str | None = option(
         Text("a URL (http, https or file)", r"(https?|file)://[^\s]+"),
@@ -195,12 +204,12 @@ class Options:
 
     @property
     def missing_secrets(self) -> tuple[str, ...]:
-        """The settings of which only a placeholder is here: they are secrets, and were not stored."""
+        """The settings whose values are placeholders, because a run does not store secrets."""
         texts = {f"{key}.{name}" if key == "broker" else name: text for key, name, text in _texts(self)}
         return tuple(name for name, text in texts.items() if REDACTED in text)
 
     def redacted(self) -> "Options":
-        """These options as they may be stored and shown: a placeholder stands for each secret."""
+        """Return the options for storing and showing, with a placeholder for each secret."""
         changes: dict[str, Any] = {"spark_conf": {}, "settings": {}}
         for key, name, text in _texts(self):
             field_name = FIELDS[key].name
@@ -212,16 +221,16 @@ class Options:
 
     @property
     def run_name(self) -> str:
-        """The run's folder in the store."""
+        """The name of the run folder in the store."""
         return self.name or self.workload
 
     def validated(self, known: KnownNames) -> "Options":
-        """These options, if they can be met; raises `UsageError` in one sentence."""
-        for key, one in FIELDS.items():
-            value = getattr(self, one.name)
+        """Return these options if they are consistent. Raises `UsageError`."""
+        for key, column in FIELDS.items():
+            value = getattr(self, column.name)
             if value is not None:
                 _kind(key).accept(key, value)
-            elif one.default is not None:
+            elif column.default is not None:
                 raise refuse(key, "given", None)
         if self.missing_secrets:
             raise UsageError(
@@ -234,11 +243,11 @@ class Options:
         if self.defect is not None:
             check_name("defect", self.defect, known.defects)
         check_name("Kafka version", self.kafka, known.kafka)
-        _ = ClientChoice.of(self.client).pinned  # there is such a version
+        _ = ClientChoice.of(self.client).pinned  # raises if there is no such version
         kafka_version(self.kafka).require(self.transaction_version, self.group_protocol)
         if self.group_protocol == "consumer" and self.assignor is not None:
             raise UsageError(
-                f"assignor {self.assignor} does not go with group-protocol consumer, where the brokers assign the "
+                f"assignor {self.assignor} cannot be used with group-protocol consumer, where the brokers assign the "
                 "partitions (KIP-848): leave one of the two out"
             )
         known.require_cluster(self)
@@ -250,10 +259,10 @@ class Options:
         return self
 
     def updated(self, values: Mapping[str, object]) -> "Options":
-        """These options with some of them replaced, by key; tables are merged. Raises `UsageError`."""
+        """Return these options with new values, by key. Tables are merged. Raises `UsageError`."""
         changes: dict[str, Any] = {}
-        for written, value in values.items():
-            key = key_of(written)
+        for name, value in values.items():
+            key = key_of(name)
             accepted = _kind(key).accept(key, value)
             if isinstance(accepted, dict):
                 accepted = {**getattr(self, FIELDS[key].name), **accepted}
@@ -272,11 +281,11 @@ def _key(name: str) -> str:
 
 
 FIELDS: Mapping[str, "dataclasses.Field[Any]"] = {_key(f.name): f for f in dataclasses.fields(Options)}
-"""The fields of `Options` by key, in the order in which they are told."""
+"""The fields of `Options` by key, in the order in which they are shown."""
 
 
 def _texts(options: Options) -> Iterator[tuple[str, str, str]]:
-    """The key, name and value of every option that may hold a secret."""
+    """Yield the key, name and value of every option that may contain a secret."""
     if options.mirror is not None:
         yield "mirror", "mirror", options.mirror
     yield "master", "master", options.master
@@ -290,27 +299,27 @@ def _kind(key: str) -> OptionKind:
     return kind
 
 
-def key_of(written: str) -> str:
-    """The key that a user meant; raises `UsageError`, which has the nearest one."""
-    key = written.replace("_", "-")
+def key_of(name: str) -> str:
+    """Return the key of an option. Raises `UsageError`, whose message has the most similar key."""
+    key = name.replace("_", "-")
     if key not in FIELDS:
-        raise UsageError(unknown("option", written, FIELDS))
+        raise UsageError(unknown("option", name, FIELDS))
     return key
 
 
-def parse(written: str, text: str) -> dict[str, Any]:
-    """One option from text, by its key: `time-limit` and `60`, or `spark-conf` and `spark.x=y`."""
-    key = key_of(written)
+def parse(name: str, text: str) -> dict[str, Any]:
+    """Read one option from text: `time-limit` and `60`, or `spark-conf` and `spark.x=y`."""
+    key = key_of(name)
     return {key: _kind(key).parse(key, text)}
 
 
 def parse_set(assignment: str) -> dict[str, Any]:
-    """What `--set KEY=VALUE` says; `broker.NAME=VALUE` is a setting of the brokers."""
-    written, equals, text = assignment.partition("=")
+    """Read the value of `--set KEY=VALUE`; `broker.NAME=VALUE` is a setting of the brokers."""
+    key, equals, text = assignment.partition("=")
     if not equals:
         raise refuse("--set", "KEY=VALUE", assignment)
-    table, dot, name = written.strip().partition(".")
-    if dot and table == "spark":  # Spark's names all begin so
+    table, dot, name = key.strip().partition(".")
+    if dot and table == "spark":  # the names of Spark's settings begin with `spark.`
         return parse("spark-conf", assignment)
     if dot:
         return parse(table, f"{name}={text}")
@@ -318,16 +327,16 @@ def parse_set(assignment: str) -> dict[str, Any]:
 
 
 def to_toml(options: Options) -> dict[str, Any]:
-    """The table `[options]` of `run.toml`: everything that is given, defaults as well, and no secret."""
+    """Return the table `[options]` of `run.toml`: all options except None, with defaults and without secrets."""
     options = options.redacted()
     table: dict[str, Any] = {}
-    for key, one in FIELDS.items():
-        value = getattr(options, one.name)
+    for key, column in FIELDS.items():
+        value = getattr(options, column.name)
         if value is not None:
             table[key] = list(value) if isinstance(value, tuple) else value
     return table
 
 
 def from_toml(table: Mapping[str, object]) -> Options:
-    """The inverse of `to_toml`, but for secrets; what is not there has its default. Raises `UsageError`."""
+    """Read what `to_toml` returned. Secrets are lost, and a missing option gets its default. Raises `UsageError`."""
     return Options().updated(table)

@@ -1,4 +1,4 @@
-"""`run.toml`: all that is needed to repeat a run, in a file that a person can read and edit."""
+"""`run.toml`: the stored run plan, which is enough to repeat a run. People can read and edit it."""
 
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -21,8 +21,8 @@ TABLES = ("options", "run", "schedule", "workload")
 class StoredPlan:
     """The file's tables: `[options]`, `[run]`, `[[schedule]]`, `[workload]`.
 
-    `run` holds the id, the start in UTC, the command, and the wall clock at the run's zero. TOML
-    has no null: what is None is left out. The strikes of the schedule are flat: no table in them.
+    `run` holds the id, the start in UTC, the command, the wall clock time at which the run began, and the promises.
+    TOML has no null, so None is left out. The planned faults of the schedule contain no tables.
     """
 
     options: Options
@@ -32,7 +32,7 @@ class StoredPlan:
 
     @property
     def pipeline(self) -> PipelineSpec:
-        """The pipeline of the run; raises `UnreadableInput`."""
+        """The pipeline of the run. Raises `UnreadableInput`."""
         try:
             return PipelineSpec.from_table(self.workload)
         except (KeyError, TypeError, ValueError) as error:
@@ -42,29 +42,33 @@ class StoredPlan:
 
     @property
     def promises(self) -> Promises:
-        """The evidence that the run promised; raises `UnreadableInput`."""
+        """The evidence that the run promised. Raises `UnreadableInput`."""
         try:
             return Promises.from_table(self.run["promises"])
         except (KeyError, TypeError, ValueError) as error:
             raise UnreadableInput(f"run.toml does not say what the run promised: {error!r}") from error
 
     def text(self) -> str:
-        """The file."""
-        tables = {"options": to_toml(self.options), "run": _told(self.run), "workload": _told(self.workload)}
+        """Return the content of the file."""
+        tables = {
+            "options": to_toml(self.options),
+            "run": _without_none(self.run),
+            "workload": _without_none(self.workload),
+        }
         text = tomli_w.dumps({name: table for name, table in tables.items() if table})
-        for strike in self.schedule:  # flat, so that each can have a heading of its own
-            text += "\n[[schedule]]\n" + tomli_w.dumps(_told(strike))
+        for fault in self.schedule:  # without tables, so that each can have its own heading
+            text += "\n[[schedule]]\n" + tomli_w.dumps(_without_none(fault))
         return text
 
     def save(self, path: Path) -> None:
-        """Write it whole or not at all."""
+        """Write the file atomically."""
         part = path.with_suffix(".part")
         part.write_text(self.text(), encoding="utf-8")
         part.replace(path)
 
     @classmethod
     def load(cls, path: Path) -> "StoredPlan":
-        """Read it back; raises `UnreadableInput`, which names the file."""
+        """Read the file. Raises `UnreadableInput`, which names it."""
         try:
             document = tomllib.loads(path.read_text(encoding="utf-8"))
             for name, table in document.items():
@@ -84,10 +88,10 @@ class StoredPlan:
             raise UnreadableInput(f"{path} cannot be read: {error}") from error
 
 
-def _told(value: Any) -> Any:
-    """The same without what is None, and with lists for tuples."""
+def _without_none(value: Any) -> Any:
+    """Return the value without None in it, and with lists instead of tuples."""
     if isinstance(value, Mapping):
-        return {key: _told(inner) for key, inner in value.items() if inner is not None}
+        return {key: _without_none(inner) for key, inner in value.items() if inner is not None}
     if isinstance(value, list | tuple):
-        return [_told(inner) for inner in value if inner is not None]
+        return [_without_none(inner) for inner in value if inner is not None]
     return value

@@ -1,4 +1,4 @@
-"""Tags: how the names begin of all that a run makes on a cluster that others use."""
+"""Tags: a tag is the start of the names of all topics, groups and ids of a run on a shared cluster."""
 
 import re
 import secrets
@@ -6,37 +6,40 @@ import secrets
 from harness.settings.kinds import Text
 
 PREFIX = Text("1 to 60 letters, digits, dots, underscores and hyphens", r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
-"""What a run's own names begin with where others have names as well: what Kafka permits in the name of a topic."""
+"""The option `prefix`, with which each tag begins. Kafka permits these characters in the name of a topic."""
 IDLE = "10m"
-"""How old the last record of a run must be before one takes it for killed, where the user says nothing."""
+"""The default age of the last record of a run after which `fencepost clean` considers the run dead."""
 
 
 KEPT = "-kept"
-"""What the prefix of a run ends in that leaves its topics on purpose: `fencepost clean` takes them for another's."""
+"""The end of the prefix if a run leaves its topics on purpose, so that `fencepost clean` does not delete them."""
 
 
 def new_tag(prefix: str, *, kept: bool = False) -> str:
-    """What all that a run makes on a cluster that others use begins with."""
+    """Return a new tag. `kept`: the run leaves its topics on purpose."""
     return f"{prefix}{KEPT if kept else ''}-{secrets.token_hex(3)}"
 
 
 def prefix_of(tag: str) -> str:
-    """The prefix of a run by its tag, as the user has it."""
+    """Return the value of the option `prefix` from a tag."""
     return tag.rpartition("-")[0].removesuffix(KEPT)
 
 
-def _tagged(prefix: str) -> re.Pattern[str]:
-    """A name with a tag as `new_tag` makes it: TAG or TAG-...; `prefix`: the pattern of its prefix."""
+def _tag_pattern(prefix: str) -> re.Pattern[str]:
+    """Return the pattern of names with a tag: TAG or TAG-... . `prefix` is the pattern of the prefix."""
     return re.compile(rf"(?P<tag>(?P<prefix>{prefix})-[0-9a-f]{{6}})(?:-.*)?", re.DOTALL)
 
 
 def tag_of(name: str, prefix: str) -> str | None:
-    """The tag in the name of a topic or a group; None: no run with that prefix has made it."""
-    found = _tagged(re.escape(prefix)).fullmatch(name)
-    return found["tag"] if found else None
+    """Return the tag in the name of a topic or a group. None: no run with this prefix has created it."""
+    match = _tag_pattern(re.escape(prefix)).fullmatch(name)
+    return match["tag"] if match else None
 
 
 def longest_prefix(name: str) -> str | None:
-    """Of the prefixes whose runs may have made that name the longest: of `a-0b1c2d-3e4f5a-in` it is `a-0b1c2d`."""
-    found = _tagged(PREFIX.pattern).fullmatch(name)
-    return found["prefix"] if found else None
+    """Return the longest prefix with which a run may have created this name, or None.
+
+    For `a-0b1c2d-3e4f5a-in` it is `a-0b1c2d`.
+    """
+    match = _tag_pattern(PREFIX.pattern).fullmatch(name)
+    return match["prefix"] if match else None

@@ -1,8 +1,8 @@
 """A cluster and a network in memory, for tests of faults: no Kafka runs, and a test takes milliseconds.
 
 `fake_cluster.FakeCluster` implements `harness.cluster.Cluster`, and its field `network` is a
-`fake_network.FakeNetwork`, which implements `harness.network.Network`. `fake_cluster.fault_context` makes of a cluster
-what a fault is given. A whole test, of the fault that docs/add-a-fault.md adds:
+`fake_network.FakeNetwork`, which implements `harness.network.Network`. `fake_cluster.fault_context` returns the
+context that a fault gets. A complete test of the fault that docs/add-a-fault.md adds:
 
     import pytest
 
@@ -27,7 +27,7 @@ what a fault is given. A whole test, of the fault that docs/add-a-fault.md adds:
         with pytest.raises(FaultFailed), NEMESIS.inject(fault_context(cluster), PLANNED):
             pass
 
-A fault that has nothing to show must not count: `FakeCluster(moves=False)` keeps the roles of a broker where they are,
-and `FakeCluster(network=FakeNetwork(proof=""))` has cuts that cannot be proved. A fault that strikes workers needs
-real processes as well: tests/unit/nemeses/test_faults.py has them.
+A fault without proof must not count as acted. `FakeCluster(moves=False)` keeps the roles of a broker where they are,
+and `FakeCluster(network=FakeNetwork(proof=""))` has cuts that cannot be proved. A fault whose targets are workers
+needs real processes as well: see tests/unit/nemeses/test_faults.py.
 """

@@ -1,7 +1,7 @@
 """`FakeCluster`: a `Cluster` in memory, for tests of faults.
 
-When a broker stops, its roles pass to another broker at once. When it returns, it is in sync at once. The fields of
-`FakeCluster` ask for what a real cluster does wrong: leaders that do not move, brokers that do not come back.
+When a broker stops, another broker gets its roles at once. When it returns, it is in sync at once. The fields of
+`FakeCluster` simulate the failures of a real cluster: leaders that do not move, brokers that do not come back.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -37,31 +37,31 @@ class FakeBroker:
         return self.state == "up"
 
     def log_bytes(self, place: TopicPartition) -> int:
-        """Return 150 for the leader of a busy cluster, else 100."""
+        """Return 150 if the cluster is `busy` and this broker leads the partition, else 100."""
         return 100 + 50 * (self.cluster.busy and self.cluster.leader_of(f"{place[0]}/{place[1]}") == self.id)
 
     def kill(self) -> str:
-        """Stop it; its roles pass to other brokers."""
+        """Stop the broker. Another broker gets its roles."""
         self._leave("dead")
         return f"process {self.pid} ended by SIGKILL"
 
     def stop(self) -> str:
-        """Stop it as `kill` does; the words differ."""
+        """Stop the broker as `kill` does, and return the words for a normal end."""
         self._leave("dead")
         return f"process {self.pid} ended with status 0"
 
     def pause(self) -> str:
-        """Pause it; its roles pass to other brokers."""
+        """Pause the broker. Another broker gets its roles."""
         self._leave("paused")
         return f"process {self.pid} stopped by SIGSTOP"
 
     def resume(self) -> str:
-        """Let it run again. Raises `FaultFailed` if the cluster has `heal_fails`."""
+        """Resume the broker. Raises `FaultFailed` if the cluster has `heal_fails`."""
         self._return()
         return f"process {self.pid} continued by SIGCONT"
 
     def start(self) -> None:
-        """Start it again. Raises `FaultFailed` if the cluster has `heal_fails`."""
+        """Start the broker again. Raises `FaultFailed` if the cluster has `heal_fails`."""
         self._return()
 
     def _leave(self, state: str) -> None:
@@ -76,8 +76,8 @@ class FakeBroker:
 
 
 def around_all(size: int) -> list[str]:
-    """Every link between brokers."""
-    return [link for one, other in combinations(range(1, size + 1), 2) for link in links_between(one, other)]
+    """Return every link between brokers."""
+    return [link for first, second in combinations(range(1, size + 1), 2) for link in links_between(first, second)]
 
 
 @dataclass
@@ -85,7 +85,7 @@ class FakeCluster:
     """A `Cluster` in memory."""
 
     size: int = 3
-    moves: bool = True  # the roles of a broker that stops pass to another
+    moves: bool = True  # another broker gets the roles of a broker that stops
     heal_fails: bool = False  # a broker that stopped does not start again
     stays_out_of_sync: bool = False  # `await_in_sync` raises `WaitTimeout`
     busy: bool = True  # the log of a leader is longer than those of its followers
@@ -93,26 +93,20 @@ class FakeCluster:
     network: FakeNetwork = field(default_factory=FakeNetwork)
     bootstrap: str = "nowhere:9092"
     created: list[TopicSpec] = field(default_factory=list)
-    transactions: dict[str, list[TransactionView]] = field(
-        default_factory=dict
-    )  # by transactional id: one answer for each call of `transaction`; the last one repeats
-    offsets: dict[str, dict[TopicPartition, int]] = field(
-        default_factory=dict
-    )  # by group: its committed offsets
-    soon: dict[str, dict[TopicPartition, int]] = field(
-        default_factory=dict
-    )  # what replaces them after the next call
-    groups: dict[str, list[tuple[str, ...] | None]] = field(
-        default_factory=dict
-    )  # by group: its members for each call of `members`; the last one repeats
-    asked: dict[str, ObservedClientIds] = field(
-        default_factory=dict
-    )  # by client endpoint: what `heard` returns
-    records_on: bool = False  # `record_requests(False)` raises `WaitTimeout`
+    # By transactional id: one result for each call of `describe_transaction`. The last one repeats.
+    transactions: dict[str, list[TransactionView]] = field(default_factory=dict)
+    # By group: its committed offsets.
+    offsets: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
+    # By group: the offsets that replace `offsets` after the next call of `committed_offsets`.
+    next_offsets: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
+    # By group: its members for each call of `members`. The last one repeats.
+    groups: dict[str, list[tuple[str, ...] | None]] = field(default_factory=dict)
+    # By client endpoint: the ids that the brokers see in its requests.
+    observed_ids: dict[str, ObservedClientIds] = field(default_factory=dict)
+    keeps_recording: bool = False  # `record_requests(False)` raises `WaitTimeout`
     recording: list[bool] = field(default_factory=list)  # the argument of each call of `record_requests`
-    ends: dict[TopicPartition, tuple[int, int, int]] = field(
-        default_factory=dict
-    )  # log start, last stable offset, high watermark
+    # By partition: log start, last stable offset, high watermark.
+    ends: dict[TopicPartition, tuple[int, int, int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.brokers = [FakeBroker(number, self, 4700 + number) for number in range(1, self.size + 1)]
@@ -125,30 +119,30 @@ class FakeCluster:
         return self.bootstrap
 
     def witness(self) -> None:
-        """Return None: there are no logs."""
+        """Return None: a cluster in memory has no logs."""
 
     def create_topics(self, topics: Sequence[TopicSpec], timeout_s: float) -> None:
-        """Add them to `created`."""
+        """Add the topics to `created`."""
         self.created += topics
 
     def describe(self, topic: str) -> Mapping[int, PartitionView]:
-        """One view for each partition of a topic that was created."""
+        """Return a view of each partition of a topic in `created`."""
         ids = tuple(broker.id for broker in self.brokers)
         up = tuple(broker.id for broker in self.brokers if broker.running)
         return {
             number: PartitionView(self.leader_of(f"{topic}/{number}"), ids, up, topic)
-            for made in self.created
-            if made.name == topic
-            for number in range(made.partitions)
+            for spec in self.created
+            if spec.name == topic
+            for number in range(spec.partitions)
         }
 
     def leader_of(self, role: str) -> int:
-        """Return the broker with a role: `controller`, `out/0`, `txn shop-1`, `group shop`."""
+        """Return the number of the broker with a role: `controller`, `out/0`, `txn shop-1`, `group shop`."""
         return self._leader.setdefault(role, 1)
 
     def move_from(self, broker: int) -> None:
-        """Give every role of a broker to the first one that is up; -1 if there is none."""
-        up = [one.id for one in self.brokers if one.running]
+        """Give every role of a broker to the first broker that is up, or to -1 if there is none."""
+        up = [candidate.id for candidate in self.brokers if candidate.running]
         for role, leader in self._leader.items():
             if leader == broker:
                 self._leader[role] = up[0] if up else -1
@@ -163,15 +157,15 @@ class FakeCluster:
 
     def describe_transaction(self, transactional_id: str) -> TransactionView | None:
         """Return the next of `transactions`."""
-        told = self.transactions.get(transactional_id, [])
-        return told.pop(0) if len(told) > 1 else next(iter(told), None)
+        views = self.transactions.get(transactional_id, [])
+        return views.pop(0) if len(views) > 1 else next(iter(views), None)
 
     def group_coordinator(self, group: str) -> int:
         """Return the broker with the role `group NAME`."""
         return self.leader_of(f"group {group}")
 
     def offsets_partition(self, group: str) -> TopicPartition:
-        """Return partition 0."""
+        """Return partition 0 of __consumer_offsets."""
         return "__consumer_offsets", 0
 
     def out_of_sync(self, topics: Collection[str] | None = None) -> list[str]:
@@ -180,12 +174,12 @@ class FakeCluster:
         return down + (["x/0 lacks broker 1"] if self.stays_out_of_sync else [])
 
     def await_in_sync(self, timeout_s: float, topics: Collection[str] | None = None) -> None:
-        """Return at once, or raise `WaitTimeout` at once."""
+        """Return at once, or raise `WaitTimeout` at once if a replica is out of sync."""
         if missing := self.out_of_sync(topics):
             raise WaitTimeout("every ISR to be full", timeout_s, "; ".join(missing))
 
     def log_offsets(self, topics: Sequence[str]) -> Mapping[TopicPartition, tuple[int, int, int]]:
-        """Return what `ends` says."""
+        """Return the values in `ends`."""
         return {place: ends for place, ends in self.ends.items() if place[0] in topics}
 
     def compacted(self, topics: Sequence[str]) -> Mapping[str, bool]:
@@ -193,28 +187,28 @@ class FakeCluster:
         return dict.fromkeys(topics, False)
 
     def committed_offsets(self, group: str) -> Mapping[TopicPartition, int]:
-        """Return what `offsets` says, and put `soon` in its place."""
-        told = self.offsets.get(group, {})
-        self.offsets[group] = self.soon.pop(group, told)
-        return told
+        """Return the value in `offsets`, and replace it by the one in `next_offsets`."""
+        offsets = self.offsets.get(group, {})
+        self.offsets[group] = self.next_offsets.pop(group, offsets)
+        return offsets
 
     def topics(self) -> tuple[str, ...]:
-        """Return no topic."""
+        """Return an empty tuple."""
         return ()
 
     def members(self, group: str) -> tuple[str, ...] | None:
-        """Return the next of `groups`; nobody if the test has set nothing."""
-        told = self.groups.get(group, [()])
-        return told.pop(0) if len(told) > 1 else told[0]
+        """Return the next of `groups`, or no member if the test has set none."""
+        members = self.groups.get(group, [()])
+        return members.pop(0) if len(members) > 1 else members[0]
 
     def finalized_features(self) -> Mapping[str, int]:
         """Return the features of a new cluster."""
         return {"metadata.version": 1, "transaction.version": 2}
 
     def client_ids(self, endpoint: str) -> ObservedClientIds:
-        """Return what `asked` says while requests are recorded."""
+        """Return the value in `observed_ids` while requests are recorded."""
         return (
-            self.asked.get(endpoint, ObservedClientIds())
+            self.observed_ids.get(endpoint, ObservedClientIds())
             if self.recording[-1:] == [True]
             else ObservedClientIds()
         )
@@ -222,32 +216,32 @@ class FakeCluster:
     def record_requests(self, on: bool, whose: str = "the run's") -> None:
         """Add the argument to `recording`."""
         self.recording.append(on)
-        if not on and self.records_on:
+        if not on and self.keeps_recording:
             raise WaitTimeout("a broker to write no more", 0.0, "")
 
     @contextmanager
     def isolate(self, broker: int, how: Ability) -> Iterator[Callable[[], str]]:
-        """Pause the broker for the length of a `with`. The proof is that of the network."""
-        one = self.brokers[broker - 1]
-        one.pause()
+        """Pause the broker until the end of the `with`. The proof is that of the network."""
+        isolated = self.brokers[broker - 1]
+        isolated.pause()
         yield lambda: self.network.proof
-        one.resume()
+        isolated.resume()
 
     def client_versions(self, endpoints: Sequence[str]) -> ClientVersions:
-        """Return one request if requests were recorded."""
+        """Return the version of one request if requests were recorded."""
         return ClientVersions({"EndTxn": [1]}, ["fake 1"]) if True in self.recording else ClientVersions()
 
 
 class NoProcesses:
-    """Stands in for `Processes` where a fault looks at no worker."""
+    """A substitute for `Processes`, for faults that use no worker."""
 
     def workers(self, stage: str | None = None) -> list[Any]:
-        """Return no worker."""
+        """Return an empty list."""
         return []
 
 
 def fault_context(cluster: FakeCluster, **parts: Any) -> FaultContext:
-    """Return what a fault is given: this cluster, and no worker unless `parts` has `processes`.
+    """Return the context of a fault on this cluster, without workers unless `parts` has `processes`.
 
     `parts` are fields of `FaultContext`.
     """

@@ -16,24 +16,24 @@ class FakeActiveEffect:
     proof: str
 
     def evidence(self) -> str:
-        """Return the proof; empty if the test asks for an effect that cannot be shown to act."""
+        """Return the proof. It is empty if the test needs an effect that cannot be proved."""
         return self.proof
 
     @property
     def missing_proof(self) -> str:
-        """Say it as a real network does."""
+        """Return the reason for a missing proof, in the words of a real network."""
         return "" if self.proof else f"nothing was sent into {', '.join(self.links)} while it was cut"
 
 
 @dataclass
 class FakeMeter:
-    """Counts 100 bytes of requests and 50 of answers on each link that is in use."""
+    """A meter that counts 100 bytes of requests and 50 bytes of responses on each link that is in use."""
 
     network: "FakeNetwork"
     links: Sequence[str]
 
     def traffic(self) -> Mapping[str, LinkTraffic] | None:
-        """Return the same bytes at each call; None if the network is not `measured`."""
+        """Return the same bytes at each call. None if the network is not `measured`."""
         if not self.network.measured:
             return None
         used = self.network.connections(self.links)
@@ -42,7 +42,7 @@ class FakeMeter:
 
 @dataclass
 class FakeNetwork:
-    """A `Network` that remembers what was imposed. Set `proof` to "" for an effect that cannot be shown to act."""
+    """A `Network` that records the effects that were imposed. Set `proof` to "" for effects that cannot be proved."""
 
     links: Sequence[str] = ()
     proof: str = "nothing passes"
@@ -50,11 +50,11 @@ class FakeNetwork:
     alive: bool = True
     idle: Collection[str] = ()  # links without a connection
     measured: bool = True  # the bytes on links can be counted
-    on: list[str] = field(default_factory=list)  # the links that have an effect on them now
-    imposed: list[tuple[str, LinkEffect]] = field(default_factory=list)  # all that ever were
+    affected: list[str] = field(default_factory=list)  # the links that have an effect now
+    imposed: list[tuple[str, LinkEffect]] = field(default_factory=list)  # every link and effect until now
 
     def connections(self, links: Iterable[str]) -> Mapping[str, int]:
-        """Return one connection for each link, and none for those that are idle."""
+        """Return one connection for each link, and none for each `idle` link."""
         return {link: int(link not in self.idle) for link in links}
 
     def meter(self, links: Iterable[str]) -> FakeMeter:
@@ -63,16 +63,16 @@ class FakeNetwork:
 
     @contextmanager
     def impose(self, links: Sequence[str], effect: LinkEffect) -> Iterator[FakeActiveEffect]:
-        """Remember it. Raises `FaultFailed` at the end if `heal_fails`."""
-        self.on += links
+        """Record the effect. Raises `FaultFailed` at the end if `heal_fails`."""
+        self.affected += links
         self.imposed += [(link, effect) for link in links]
         yield FakeActiveEffect(links, self.proof)
         if self.heal_fails:
             raise FaultFailed("the links could not be healed")
-        self.on = [link for link in self.on if link not in links]
+        self.affected = [link for link in self.affected if link not in links]
 
     def heal(self) -> None:
         """Remove every effect. Raises `FaultFailed` if `heal_fails`."""
         if self.heal_fails:
             raise FaultFailed("the links could not be healed")
-        self.on = []
+        self.affected = []

@@ -127,7 +127,7 @@ def test_every_option_says_what_it_is():
         ("mirror=example.org", "mirror must be a URL"),
         ("master=lokal", "master must be a Spark master"),
         ("broker.UPPER CASE=1", "a name in broker must be"),
-        ("nemesis=none,kill-broker", 'says "none", and names something as well'),
+        ("nemesis=none,kill-broker", 'has "none" and other names: none, kill-broker; leave one of them out'),
         ("nemesis=kill-broker,kill-broker", "contains a duplicate"),
         ("nemesis=", "a list of names"),
         ("store=", "the path of a folder"),

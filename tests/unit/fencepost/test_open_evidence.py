@@ -128,7 +128,7 @@ def test_all_that_a_run_says_of_itself_must_be_there(key: str, store: Path) -> N
     facts = json.loads((store / "metadata.json").read_text())
     del facts[key]
     (store / "metadata.json").write_text(json.dumps(facts))
-    with pytest.raises(UnreadableInput, match=f"the run wrote {key} there, and it is gone"):
+    with pytest.raises(UnreadableInput, match=f"{key} is missing, and every run writes it"):
         open_evidence("it", store)
 
 

@@ -68,8 +68,8 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 def carried_out(run: FakeRun, *faults: str) -> InjectionState:
     run.processes.await_ready([run.processes.start_worker("s", "s-1")])
     run.cluster.groups["g"] = [("s-1.0",)] * 3 + [("s-1.1",)]
-    run.cluster.asked["w0"] = ObservedClientIds(frozenset({("g", "s-1.0")}))
-    run.cluster.soon["g"] = {("in", 0): 10}  # others have committed what a zombie would hold
+    run.cluster.observed_ids["w0"] = ObservedClientIds(frozenset({("g", "s-1.0")}))
+    run.cluster.next_offsets["g"] = {("in", 0): 10}  # others have committed what a zombie would hold
     with Journal(run.folder / "journals" / "nemesis.jsonl", 0, JournalBegan("nemesis")) as journal:
         carrying = FaultInjector([AIMED[fault] for fault in faults], NEMESES, run.context, journal, 0.0)
         carrying.start()
@@ -118,7 +118,7 @@ def test_a_fault_that_acts_says_how_it_is_known(fault: str, tmp_path: Path) -> N
         assert (report.acted, injected.errors, injected.unmet_goals) == (True, [], {})
         assert report.evidence and NEMESES[fault].past_tense in report.struck and report.end_s is not None
         assert all(broker.running for broker in run.cluster.brokers)
-        assert run.cluster.network.on == []
+        assert run.cluster.network.affected == []
         assert {type(effect) for _, effect in run.cluster.network.imposed} <= NEMESES[fault].needs
 
 

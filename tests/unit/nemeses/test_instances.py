@@ -102,7 +102,7 @@ def test_of_one_that_ends_right_before_it_is_stopped_the_replacement_is_struck(
     cluster = Writes(
         transactions={"s-1": [OPEN]},
         groups={"g": [*[("a",)] * 4, ("b",)]},
-        asked={"w0": ObservedClientIds(frozenset({("g", "a")}))},
+        observed_ids={"w0": ObservedClientIds(frozenset({("g", "a")}))},
     )
     with running(tmp_path, cluster) as (run, member):
         ends_before(run, member, monkeypatch)

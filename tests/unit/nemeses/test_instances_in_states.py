@@ -104,7 +104,7 @@ def test_one_is_struck_while_its_markers_are_held_back(
             "with no marker yet in out/0"
         )
         assert set(cluster.network.imposed) == {(peer_link(1, 2, "int"), Cut())}
-        assert cluster.network.on == [] and member.alive == (fault == "pause-instance")
+        assert cluster.network.affected == [] and member.alive == (fault == "pause-instance")
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -125,7 +125,7 @@ def test_one_that_is_not_seen_in_prepare_commit_goes_on(
     with running(tmp_path, made) as (run, member):
         effect = struck(run, fault, "prepare-commit")
         assert not effect.acted and why in effect.lacking[STATE] and effect.injected_ns is None
-        assert member.child.running and made.network.on == [] and journals(run) == ["s-1.0"]
+        assert member.child.running and made.network.affected == [] and journals(run) == ["s-1.0"]
 
 
 def test_one_goes_on_where_its_markers_cannot_be_held_back(

@@ -29,7 +29,7 @@ def group_of(*looks: Sequence[str] | None, own: str | None = None) -> FakeCluste
     told = [None if look is None else tuple(look) for look in looks]
     return FakeCluster(
         groups={"g": told},
-        asked={"w0": ObservedClientIds(frozenset({("g", own), ("another", "b")}))} if own else {},
+        observed_ids={"w0": ObservedClientIds(frozenset({("g", own), ("another", "b")}))} if own else {},
     )
 
 
@@ -77,7 +77,7 @@ def test_where_bytes_cannot_be_counted_one_that_rejoins_its_group_was_a_zombie(
     paused = Child.resume
 
     def resume(child: Child) -> str:
-        cluster.asked["w0"] = ObservedClientIds(frozenset({("g", own)}))
+        cluster.observed_ids["w0"] = ObservedClientIds(frozenset({("g", own)}))
         return paused(child)
 
     monkeypatch.setattr(Child, "resume", resume)

@@ -55,7 +55,7 @@ def struck(
     with NEMESES[fault].inject(replace(run.context, stages=stages), injection) as effect:
         pass
     assert all(broker.running for broker in run.cluster.brokers)
-    assert run.cluster.network.on == []
+    assert run.cluster.network.affected == []
     return effect
 
 

@@ -100,7 +100,7 @@ def test_a_run_strikes_heals_and_comes_to_rest(tmp_path: Path) -> None:
 
 
 def test_a_broker_that_does_not_stop_to_record_requests_is_told(tmp_path: Path) -> None:
-    run = Whole(tmp_path, FakeCluster(records_on=True), limit_s=2.0)
+    run = Whole(tmp_path, FakeCluster(keeps_recording=True), limit_s=2.0)
     run.perform()
     assert [reason.code for reason in run.log.unexpected_errors] == ["requests-recorded"]
     assert run.cluster.recording[0] and len(run.cluster.recording) > 2  # asked again
@@ -217,7 +217,7 @@ class AnyOrder(RuleBasedStateMachine):
     def what_is_off_leaves_nothing_behind(self) -> None:
         brokers = [broker for broker in self.cluster.brokers if not broker.running]
         assert len(brokers) == len(self.on.keys() - {"partition"})
-        assert bool(self.cluster.network.on) == ("partition" in self.on)
+        assert bool(self.cluster.network.affected) == ("partition" in self.on)
 
     def teardown(self) -> None:
         for name in sorted(self.on, key=lambda name: name == "partition"):  # brokers first
