@@ -77,7 +77,9 @@ class FakeBroker:
 
 def around_all(size: int) -> list[str]:
     """Return every link between brokers."""
-    return [link for first, second in combinations(range(1, size + 1), 2) for link in links_between(first, second)]
+    return [
+        link for first, second in combinations(range(1, size + 1), 2) for link in links_between(first, second)
+    ]
 
 
 @dataclass
