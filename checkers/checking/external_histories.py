@@ -1,4 +1,4 @@
-"""From external histories to what the checkers say of them: one Spark job for all of them."""
+"""Check external histories: all of them in one Spark job."""
 
 import json
 from collections import Counter
@@ -31,20 +31,20 @@ OPERATION = pa.schema([OPS.field(name) for name in ("run", *OPERATION_COLUMNS)])
 CYCLES = {graph.name for graph in GRAPHS}
 TOO_LARGE = Reason(
     ReasonCode.GRAPH_TOO_LARGE,
-    "looked for in parts of the dependency graph alone: edges that go back hold millions of operations "
-    "together, more than one task can take",
+    "only parts of the dependency graph were searched: edges that go back in time connect millions of "
+    "operations, more than one task can take",
 )
-NO_OPERATIONS = "there is no operation of a numbered process in it: nothing was read"
-NO_READ = "no ok operation was given any record: nothing was read"
-JUDGED = ("send", "poll", "txn")
+NO_OPERATIONS = "the history has no operation of a numbered process: nothing was read"
+NO_READ = "no ok operation received a record: nothing was read"
+CHECKED_KINDS = ("send", "poll", "txn")
 KINDS_SHOWN = 6
-"""A reason names at most so many kinds of operations that were passed over, the most frequent first."""
+"""How many kinds of operations that were passed over a reason names, the most frequent first."""
 KIND_CHARACTERS = 40
-SAME_PLACE = (
-    "micro.parquet has two records of one key in the same place (op, polled, n): a row stands twice, or "
-    "nobody knows in which order they were sent or given"
+SAME_POSITION = (
+    "micro.parquet has two records of one key at the same position (op, polled, n): a row is there twice, or the "
+    "order of the records is not known"
 )
-NOT_TOLD = Reason(
+NO_EVIDENCE = Reason(
     ReasonCode.EXTERNAL_HISTORY, "an external history names no markers, no inputs and no final readers"
 )
 
@@ -59,53 +59,62 @@ def check_histories(
     examples: int = 10,
     phase: Callable[[str], None] = lambda name: None,
 ) -> dict[int, CheckResult | UnreadableInput]:
-    """What the checkers say of each history, by its number, or why nothing can be said of its tables.
+    """Check external histories.
 
-    `allowed`: what the caller permits; `phase` is told what begins.
+    Args:
+        runs: the numbers of the histories
+        allowed: anomalies that the caller permits
+        examples: how many examples of each anomaly are kept
+        phase: is called with the name of each phase when it begins
+
+    Returns:
+        By number, the result, or the error if the tables of a history cannot be used.
     """
     numbers = count_operations(ops)
-    told = make_external(ops, micro, numbers, examples, phase=phase)
-    phase("cycles, and the other checks beside them")
-    found = collect(told, (*HISTORY_CHECKERS, INDETERMINATE), examples)
-    too_large = {} if CYCLES & found.crashed.keys() else told.too_large
+    tables = make_external(ops, micro, numbers, examples, phase=phase)
+    phase("cycles and the other checks")
+    findings = collect(tables, (*HISTORY_CHECKERS, INDETERMINATE), examples)
+    too_large = {} if CYCLES & findings.crashed.keys() else tables.too_large
     phase("evidence")
-    _add_records(numbers, told)
-    _explain(told, ops, names, found.rows)
+    _add_records(numbers, tables)
+    _explain(tables, ops, names, findings.rows)
     counts = {run: numbers.get(run, Counter()) for run in runs}
     unread = {run for run, count in counts.items() if not count["read"] and count["passed_over"]}
     kinds = kinds_passed_over(ops, unread)
     return {
-        run: UnreadableInput(SAME_PLACE)
+        run: UnreadableInput(SAME_POSITION)
         if count["in_place_of_another"]
-        else _judgement(
-            run, found, count, kinds.get(run, Counter()), allowed, too_large.get(run, frozenset())
+        else _check_result(
+            run, findings, count, kinds.get(run, Counter()), allowed, too_large.get(run, frozenset())
         )
         for run, count in counts.items()
     }
 
 
 def _add_records(numbers: Numbers, t: ExternalTables) -> None:
-    """And what became of its records; each task has counted its own."""
+    """Add the counts of records; each task has counted its own."""
     for row in t.counted.toArrow().to_pylist():
         numbers[row.pop("run")].update(row)
 
 
-def _judgement(
+def _check_result(
     run: int,
-    found: CollectedFindings,
+    findings: CollectedFindings,
     numbers: Counter[str],
     kinds: Counter[str],
     allowed: frozenset[str],
-    left_out: Set[int],
+    kinds_left_out: Set[int],
 ) -> CheckResult:
-    """The findings of one history, and why it may be unknown. `kinds`: those passed over, if nothing was read."""
+    """The result of one history. `kinds`: the operations that were passed over, if nothing was read."""
     anomalies: dict[str, AnomalyFindings] = {}
     permitted = dict.fromkeys(allowed, CALLER)
     if numbers["subscribes"]:
         permitted |= dict.fromkeys(ALLOWED_WITH_SUBSCRIBE, "subscribe")
     for checker in HISTORY_CHECKERS:
         for name in checker.anomalies:
-            parts = [found.rows[key] for key in ((run, name, False), (run, name, True)) if key in found.rows]
+            parts = [
+                findings.rows[key] for key in ((run, name, False), (run, name, True)) if key in findings.rows
+            ]
             if parts:
                 by = "Kafka" if name in checker.always_allowed else permitted.get(name)
                 counted = AnomalyFindings(
@@ -115,14 +124,16 @@ def _judgement(
                     allowed_by=by,
                 )
                 anomalies[name] = with_wording(name, counted, line)
-    told = {name for checker in HISTORY_CHECKERS for name in checker.anomalies}
-    broken = dict(found.crashed)
+    checked = {name for checker in HISTORY_CHECKERS for name in checker.anomalies}
+    broken = dict(findings.crashed)
     if not numbers["read"]:
         broken[ReasonCode.NOTHING_READ] = _nothing_read(numbers, kinds)
     return CheckResult(
-        anomalies={name: with_cause(run, name, anomalies, found.caused) for name in anomalies},
-        not_checked={name: NOT_TOLD for checker in CHECKERS for name in checker.anomalies if name not in told}
-        | {graph.name: TOO_LARGE for graph in GRAPHS if graph.kinds & left_out},
+        anomalies={name: with_cause(run, name, anomalies, findings.caused) for name in anomalies},
+        not_checked={
+            name: NO_EVIDENCE for checker in CHECKERS for name in checker.anomalies if name not in checked
+        }
+        | {graph.name: TOO_LARGE for graph in GRAPHS if graph.kinds & kinds_left_out},
         broken=broken,
         checked=[name for checker in HISTORY_CHECKERS for name in checker.anomalies],
         coverage={
@@ -131,12 +142,12 @@ def _judgement(
             "aborted": numbers["aborted"],
         },
         stats={name: numbers[name] for name in ("ops", "ok", "fail", "info", "open", "passed_over")},
-        unsettled=indeterminate_operations(run, found.rows),
+        unsettled=indeterminate_operations(run, findings.rows),
     )
 
 
 def _nothing_read(numbers: Counter[str], kinds: Counter[str]) -> Reason:
-    """Why a history is unknown in which no ok operation was given any record."""
+    """Say why a history is unknown in which no ok operation received a record."""
     if not numbers["ops"]:
         return Reason(ReasonCode.NOTHING_READ, NO_OPERATIONS)
     over = numbers["passed_over"]
@@ -146,69 +157,71 @@ def _nothing_read(numbers: Counter[str], kinds: Counter[str]) -> Reason:
     parts = [f"{number(many)} {printable(f, KIND_CHARACTERS)}" for f, many in shown]
     if others := over - sum(many for _, many in shown):
         parts.append(f"and {number(others)} of other kinds")
-    several = f"its operations were passed over: {', '.join(parts)}"
+    passed_over = f"its operations were passed over: {', '.join(parts)}"
     if over < numbers["ops"]:
-        several = (
+        passed_over = (
             f"of its {number(numbers['ops'])} operations {number(over)} were passed over: {', '.join(parts)}"
         )
     return Reason(
         ReasonCode.NOTHING_READ,
-        f"{NO_READ}; {several}; Fencepost judges {join_words(JUDGED)}",
-        remedy=f"record what clients sent and polled as operations {join_words(JUDGED)} (docs/histories.md)",
+        f"{NO_READ}; {passed_over}; Fencepost checks {join_words(CHECKED_KINDS)}",
+        remedy=f"record what clients sent and polled as operations {join_words(CHECKED_KINDS)} (docs/histories.md)",
     )
 
 
 def _explain(
     t: ExternalTables,
-    told_ops: HistoryTable,
+    ops_table: HistoryTable,
     names: HistoryTable,
     rows: Mapping[tuple[int, str, bool], Findings],
 ) -> None:
-    """Put the operations themselves, and the keys and values as they were written, into the examples."""
-    ops: set[tuple[int, int]] = set()
-    ids: set[tuple[int, int]] = set()
-    _name_records(t, [thing for finding in rows.values() for thing in nested_objects(finding.examples)])
+    """Add the operations, and the original keys and values, to the examples."""
+    op_keys: set[tuple[int, int]] = set()
+    name_keys: set[tuple[int, int]] = set()
+    _name_records(t, [item for finding in rows.values() for item in nested_objects(finding.examples)])
     for (run, _, _), finding in rows.items():
-        for thing in nested_objects(finding.examples):
-            if thing.get("op") is not None:
-                ops.add((run, thing["op"]))
-            named = (thing.get("key"), thing.get("value"))
-            ids |= {(run, one) for one in named if isinstance(one, int) and one >= NAMES_FROM}
-    told = lookup(told_ops, OPERATION, "op", ops)
-    texts = lookup(names, NAMES, "id", ids)
+        for item in nested_objects(finding.examples):
+            if item.get("op") is not None:
+                op_keys.add((run, item["op"]))
+            named = (item.get("key"), item.get("value"))
+            name_keys |= {
+                (run, number) for number in named if isinstance(number, int) and number >= NAMES_FROM
+            }
+    operations = lookup(ops_table, OPERATION, "op", op_keys)
+    texts = lookup(names, NAMES, "id", name_keys)
     for (run, name, _), finding in rows.items():
-        finding.examples = [_describe(example, run, told, texts) for example in finding.examples]
+        finding.examples = [_describe(example, run, operations, texts) for example in finding.examples]
         if checker_of(name).family == "cycles":
             for example in finding.examples:
-                example["steps"] = [_sentence(step) for step in example["cycle"]]
+                example["steps"] = [_describe_step(step) for step in example["cycle"]]
 
 
-def _name_records(t: ExternalTables, things: Sequence[dict[str, Any]]) -> None:
-    """Put the records that they go by into the steps of cycles."""
-    steps = [thing for thing in things if "reference" in thing]
+def _name_records(t: ExternalTables, items: Sequence[dict[str, Any]]) -> None:
+    """Add to each step of a cycle the records that connect its operations."""
+    steps = [item for item in items if "reference" in item]
     records = records_of(t.packs, {step["reference"] for step in steps})
     for step in steps:
-        found = records[step.pop("reference")]
+        step_records = records[step.pop("reference")]
         for name in ("record",) if step["kind"] == WORDS[WR] else ("record", "following"):
-            step[name] = {part: told for part, told in found[name].items() if told is not None}
+            step[name] = {part: value for part, value in step_records[name].items() if value is not None}
 
 
 def _describe(
-    thing: Any,
+    item: Any,
     run: int,
-    told: Mapping[tuple[int, int], Mapping[str, Any]],
+    operations: Mapping[tuple[int, int], Mapping[str, Any]],
     texts: Mapping[tuple[int, int], Mapping[str, Any]],
 ) -> Any:
-    """One object of an example, with all that is known of it."""
-    if isinstance(thing, list):
-        return [_describe(each, run, told, texts) for each in thing]
-    if not isinstance(thing, dict):
-        return thing
-    body = {key: _describe(value, run, told, texts) for key, value in thing.items()}
+    """Add to an object of an example all that is known of it."""
+    if isinstance(item, list):
+        return [_describe(element, run, operations, texts) for element in item]
+    if not isinstance(item, dict):
+        return item
+    body = {key: _describe(value, run, operations, texts) for key, value in item.items()}
     for name in ("key", "value"):
         if (run, body.get(name)) in texts:
             body[name] = _named(texts[run, body[name]]["text"])
-    operation = told.get((run, thing.get("op", -1)))
+    operation = operations.get((run, item.get("op", -1)))
     if operation:
         body |= {column: operation[column] for column in OPERATION_COLUMNS if operation[column] is not None}
         body["outcome"] = OUTCOMES[operation["outcome"]]
@@ -222,18 +235,18 @@ def _named(text: str | None) -> Any:
         raise UnreadableInput(f"names.parquet has a text that is no JSON: {shown(text)}") from error
 
 
-def _sentence(step: Mapping[str, Any]) -> str:
-    """A step of a cycle in words: which operation depends on which, and by what."""
-    one, other = (f"T{step[end]['op']}" for end in ("from", "to"))
+def _describe_step(step: Mapping[str, Any]) -> str:
+    """A step of a cycle in words: which operation depends on which, and why."""
+    earlier, later = (f"T{step[end]['op']}" for end in ("from", "to"))
     kind = step["kind"]
     if kind == "process":
-        return f"{other} came after {one} in the same process"
+        return f"{later} came after {earlier} in the same process"
     if kind == "realtime":
-        return f"{other} was invoked after {one} had completed"
+        return f"{later} was invoked after {earlier} had completed"
     key, value = json.dumps(step["record"]["key"]), json.dumps(step["record"]["value"])
     if kind == "wr":
-        return f"{other} read {value} from {key}, which {one} wrote"
+        return f"{later} read {value} from {key}, which {earlier} wrote"
     following = json.dumps(step["following"]["value"])
     if kind == "ww":
-        return f"{other} wrote {following} to {key}, next after {value}, which {one} wrote"
-    return f"{one} read {value} from {key} and not {following}, next after it, which {other} wrote"
+        return f"{later} wrote {following} to {key}, next after {value}, which {earlier} wrote"
+    return f"{earlier} read {value} from {key} and not {following}, next after it, which {later} wrote"

@@ -1,7 +1,7 @@
-"""Small facts of each run, that say whether the evidence is whole.
+"""Gather the facts of each run that say whether its evidence is complete.
 
-`checkers.checking.completeness` holds them against each other. Most are counted in the one pass of
-`checkers.stored.tally`; what needs a join is asked only where the counts say that there is something to find.
+`checkers.checking.completeness` compares them with each other. Most are counted in the one pass of
+`checkers.stored.tally`. Facts that need a join are queried only if the counts show that there is something to find.
 """
 
 import json
@@ -32,11 +32,11 @@ from checkers.stored.tally import Row, TableQuery, Tally
 from harness.model.vocabulary import Fate, Role
 
 ENDS = ("committed", "aborted", "open")
-"""What may have become of a transaction whose client was not told; else nobody knows."""
+"""How a transaction may have ended whose client does not know; otherwise the end is not known."""
 
 
 TIMED_OUT = "state = 'PrepareAbort' and update_ms >= start_ms + timeout_ms"
-"""A transaction that its coordinator has aborted because it had been open for too long."""
+"""A transaction that its coordinator aborted because it had been open for too long."""
 _IN_REACH = "offset >= ru_first and offset < ru_next and not compacted"
 POSITIONS = {
     "found": "found",
@@ -58,7 +58,7 @@ POSITIONS = {
     "inputs": "visible and is_input and not sentinel",
     "outputs": "visible and size(inputs) > 0",
 }
-"""What is counted of each partition."""
+"""Conditions on the rows of `log_entries`, each counted by partition."""
 _TXN = "operation.f = 'txn'"
 _WHOLE = f"{_TXN} and settled = 'committed'"
 _WRITES = "operation.f != 'poll' and settled = 'committed'"
@@ -83,16 +83,17 @@ OPERATIONS = {
     "of_several": f"{_WHOLE} and size(claims) > 1",
     "ops_twice": "twice",
 }
-"""What is counted of the operations, but for initialisations."""
-VALUES = {
+"""Conditions on the rows of `operations` other than initialisations, each counted."""
+ATTEMPTS = {
     "sent": "send is not null",
     "stray": "send is null and value is not null",
     "sent_twice": "twice",
 }
-"""What is counted of the values: those that were announced, those that nobody had, and those that were twice."""
+"""Conditions on the rows of `attempts`, each counted. sent: a journal has a send of it; stray: a value of no journal.
+"""
 
 
-SPANS = {
+LOG_TRANSACTIONS = {
     "spans_committed": "decided = 'commit'",
     "spans_whole": "whole",
     "spans_compared": "size(reads) > 0 and exists(records, r -> size(r.inputs) > 0)",
@@ -110,29 +111,31 @@ STATES = {
 
 
 FACT_TABLES = ("log_entries", "operations", "attempts", "inputs", "log_transactions", "states")
-"""The shared tables of which facts are counted."""
+"""The shared tables whose rows are counted."""
 
 
 def facts_query(t: Tables, table: str) -> TableQuery | None:
-    """Return what is counted of a shared table. None: no fact rests on it."""
+    """Return what to count of a shared table; None: nothing."""
     if table == "log_entries":
         ends = t.tps.select("run", "tp", "ru_first", "ru_next", "ru_end", "compacted")
         placed = t.log_entries.join(broadcast(ends), on=["run", "tp"], how="inner")
         return TableQuery(table, placed, POSITIONS, by_tp="tp", sums={"observed": "observed"}, edge="offset")
     if table == "operations":
-        held = {name: f"operation.f != 'init' and ({held})" for name, held in OPERATIONS.items()}
-        return TableQuery(table, t.operations, held)
+        condition = {
+            name: f"operation.f != 'init' and ({condition})" for name, condition in OPERATIONS.items()
+        }
+        return TableQuery(table, t.operations, condition)
     if table == "attempts":
-        return TableQuery(table, t.attempts, VALUES)
+        return TableQuery(table, t.attempts, ATTEMPTS)
     if table == "inputs":
         return TableQuery(table, t.inputs, {}, sums={"expected": "size(expected)", "sums": "size(adds)"})
     if table == "log_transactions":
-        return TableQuery(table, t.log_transactions, SPANS)
+        return TableQuery(table, t.log_transactions, LOG_TRANSACTIONS)
     return TableQuery(table, t.states, STATES) if table == "states" else None
 
 
 def gather_facts(s: Sources, t: Tables, counts: Tally) -> dict[int, list[Fact]]:
-    """By run: pairs of kind and body. What is null is left out of a body."""
+    """Return the facts of each run, as pairs of kind and row. Columns that are null are left out."""
     facts: dict[int, list[Fact]] = defaultdict(list)
     groups = local_rows(t.groups)
     for kind, rows in {**t.facts, "group": _groups(t, groups), "progress": groups}.items():
@@ -143,31 +146,31 @@ def gather_facts(s: Sources, t: Tables, counts: Tally) -> dict[int, list[Fact]]:
         facts[run].append(("numbers", _numbers(run, t.raw, counts)))
         facts[run] += [("due", {"stage": stage}) for stage in sorted(t.raw.texts(run, "expected"))]
     if joined := _joined(s, t, counts):
-        for found in reduce(DataFrame.unionByName, joined).collect():
-            facts[found["run"]].append((found["kind"], json.loads(found["detail"])))
+        for detail in reduce(DataFrame.unionByName, joined).collect():
+            facts[detail["run"]].append((detail["kind"], json.loads(detail["detail"])))
     return dict(facts)
 
 
-def _without_nulls(thing: Any) -> Any:
-    if isinstance(thing, Mapping):
-        return {name: _without_nulls(value) for name, value in thing.items() if value is not None}
-    return [_without_nulls(one) for one in thing] if isinstance(thing, list) else thing
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _without_nulls(value) for name, value in value.items() if value is not None}
+    return [_without_nulls(one) for one in value] if isinstance(value, list) else value
 
 
 def _of_partition(row: Mapping[str, Any], raw: Tally, counts: Tally) -> dict[str, int]:
-    """What is counted of one partition."""
+    """The counts of one partition."""
     run, tp = row["run"], row["tp"]
-    here, states = counts.in_tp(run, "log_entries", tp), raw.in_tp(run, "transactions", tp)
+    entries, states = counts.in_tp(run, "log_entries", tp), raw.in_tp(run, "transactions", tp)
     due = raw.in_tp(run, "expected", tp)
-    found = {} if here is None else {name: here[name] for name in (*POSITIONS, "observed")}
+    partition_counts = {} if entries is None else {name: entries[name] for name in (*POSITIONS, "observed")}
     if (stable := counts.edge(run, "log_entries", tp, "stable")) is not None:
-        found |= {"first_stable": stable[0], "last_stable": stable[1]}
-    found["expected"] = 0 if due is None else due["rows"]
-    return found if states is None else {**found, "states": states["rows"]}
+        partition_counts |= {"first_stable": stable[0], "last_stable": stable[1]}
+    partition_counts["expected"] = 0 if due is None else due["rows"]
+    return partition_counts if states is None else {**partition_counts, "states": states["rows"]}
 
 
 def _numbers(run: int, raw: Tally, counts: Tally) -> dict[str, int]:
-    """What is counted of the whole run."""
+    """The counts of the whole run."""
     operations, values = counts.of(run, "operations"), counts.of(run, "attempts")
     inputs, assignments = counts.of(run, "inputs"), raw.of(run, "assignments")
     return {
@@ -178,7 +181,7 @@ def _numbers(run: int, raw: Tally, counts: Tally) -> dict[str, int]:
         "sums": inputs["sums"],
         "sent_twice": values["sent_twice"],
         **{name: counts.of(run, "states")[name] for name in STATES},
-        **{name: counts.of(run, "log_transactions")[name] for name in SPANS},
+        **{name: counts.of(run, "log_transactions")[name] for name in LOG_TRANSACTIONS},
         "assignments": assignments["rows"],
         "given_up": assignments["given_up"],
         "within": raw.of(run, "offsets")["within"],
@@ -188,7 +191,7 @@ def _numbers(run: int, raw: Tally, counts: Tally) -> dict[str, int]:
 
 
 def _joined(s: Sources, t: Tables, counts: Tally) -> list[DataFrame]:
-    """What needs a join, where there is something to find: run, kind, detail (JSON)."""
+    """The queries of facts that need a join, where there is something to find: run, kind, detail (JSON)."""
     parts = []
     if counts.any_row_matches("operations", "polls_within"):
         parts.append(_rows(_read_within(s, t), "within"))
@@ -206,13 +209,15 @@ def _joined(s: Sources, t: Tables, counts: Tally) -> list[DataFrame]:
     ]
     parts.append(_rows(_disorder(s), "disorder"))
     if any(row["journaled"] is False for row in t.facts["stage"]):
-        parts += [_rows(_here(t), "spans"), _rows(_left(s, t), "left")]
+        parts += [_rows(_stored_spans(t), "spans"), _rows(_inputs_left(s, t), "left")]
     return parts
 
 
 def _unknown_markers(s: Sources, t: Tables) -> DataFrame:
-    """By partition: how many producers have more markers there than the transaction log has transactions, and how many
-    markers are too many. Markers of a cluster's other users are left out: see `checkers.checking.completeness`.
+    """By partition, the producers with more markers than the transaction log has transactions, and how many are too
+    many.
+
+    `checkers.checking.internal_logs` leaves out the markers of other users of a shared cluster.
     """
     return (
         count_markers(s, t.tps, t.states)
@@ -227,7 +232,7 @@ def _unknown_markers(s: Sources, t: Tables) -> DataFrame:
 
 
 def _disorder(s: Sources) -> DataFrame:
-    """By partition: how many records the final read-committed reader was given out of order."""
+    """By partition, how many records the final read-committed reader received out of order."""
     before = "lag(offset) over (partition by run, tp order by op, n)"
     return (
         s["polls"]
@@ -245,9 +250,7 @@ def _rows(frame: DataFrame, kind: str) -> DataFrame:
 
 
 def _groups(t: Tables, groups: Sequence[Row]) -> list[Row]:
-    """Groups of stages that have committed offsets of a partition, and of which nobody saw where they began: run,
-    group, tp, final.
-    """
+    """The groups of stages with commits in a partition, whose start there is not known: run, group, tp, final."""
     topics = {(row["run"], row["tp"]): row["topic"] for row in t.facts["partition"]}
     read = {
         (row["run"], row["group"], row["in_topic"]) for row in t.facts["stage"] if row["group"] is not None
@@ -262,7 +265,7 @@ def _groups(t: Tables, groups: Sequence[Row]) -> list[Row]:
 
 
 def _read_within(s: Sources, t: Tables) -> DataFrame:
-    """read_within: records of others that transactions were given by polls of theirs, and have committed."""
+    """By run, how many records of others committed transactions received by polls of their own: run, read_within."""
     committed = t.operations.where("settled = 'committed'").selectExpr("run", "op as txn")
     named = s["ops"].selectExpr("run", "op as txn", "name as own")
     return (
@@ -278,23 +281,25 @@ def _read_within(s: Sources, t: Tables) -> DataFrame:
     )
 
 
-def _here(t: Tables) -> DataFrame:
-    """spans_here: the number of completed transactions whose partitions all have their whole logs here."""
-    here = t.tps.where(f"logged and {FROM_THE_START}").groupBy("run").agg(F.expr("collect_set(tp) as here"))
-    ended = t.states.where(STATES["spans_ended"]).join(broadcast(here), on="run", how="left")
+def _stored_spans(t: Tables) -> DataFrame:
+    """By run, how many completed transactions have the whole logs of all their partitions stored: run, spans_here."""
+    partitions = (
+        t.tps.where(f"logged and {FROM_THE_START}").groupBy("run").agg(F.expr("collect_set(tp) as here"))
+    )
+    ended = t.states.where(STATES["spans_ended"]).join(broadcast(partitions), on="run", how="left")
     return ended.groupBy("run").agg(*_counts({"spans_here": "size(array_except(before.tps, here)) = 0"}))
 
 
-NOT_THERE = """filter(expected, e -> not exists(outputs,
+MISSING_OUTPUTS = """filter(expected, e -> not exists(outputs,
     o -> o.visible and coalesce(o.output_name = e.output_name and o.topic = e.topic, false)))"""
 
 
-def _left(s: Sources, t: Tables) -> DataFrame:
-    """By stage without journals: the inputs that led to nothing, and that it is not known to have gone past."""
+def _inputs_left(s: Sources, t: Tables) -> DataFrame:
+    """By stage without journals, how many inputs led to nothing, and are not known to be processed."""
     stages = s["stages"].where("journaled = false").select("run", "stage").distinct()
     return (
-        t.inputs.where(f"visible and size({NOT_THERE}) > 0")
-        .selectExpr("run", "tp", "offset", f"explode({NOT_THERE}) as e")
+        t.inputs.where(f"visible and size({MISSING_OUTPUTS}) > 0")
+        .selectExpr("run", "tp", "offset", f"explode({MISSING_OUTPUTS}) as e")
         .selectExpr("run", "tp", "offset", "e.stage", "e.group")
         .join(broadcast(stages), on=["run", "stage"], how="left_semi")
         .join(broadcast(t.groups), on=["run", "group", "tp"], how="left")
@@ -305,13 +310,13 @@ def _left(s: Sources, t: Tables) -> DataFrame:
 
 
 def _reads_several(t: Tables) -> bool:
-    """Whether any stage reads several topics."""
+    """True if any stage reads several topics."""
     read = {(row["run"], row["stage"], row["in_topic"]) for row in t.facts["stage"]}
     return len(read) > len({(run, stage) for run, stage, _ in read})
 
 
 def _several_topics(t: Tables) -> DataFrame:
-    """Committed transactions with inputs of several topics."""
+    """By run, the number of committed transactions with inputs of several topics."""
     inputs = (
         t.operations.where("operation.f = 'txn' and settled = 'committed' and size(claims) > 1")
         .selectExpr("run", "op", "explode(claims) as claim")
@@ -323,7 +328,7 @@ def _several_topics(t: Tables) -> DataFrame:
 
 
 def _unknown_journals(t: Tables) -> DataFrame:
-    """Journals by which records are named, and of which nothing is here."""
+    """By run, up to five journals that values name, but that are not stored."""
     stray = t.attempts.where("send is null").selectExpr("run", f"{JOURNAL_OF} as journal")
     return (
         stray.where("journal != ''")
@@ -334,7 +339,7 @@ def _unknown_journals(t: Tables) -> DataFrame:
 
 
 def _cut_journals(t: Tables) -> DataFrame:
-    """Journals of killed processes that lost their last lines.
+    """By run, up to five journals of killed processes that lost their last lines.
 
     A visible record names the last operation of the journal, or a later one, and the journal does not announce it.
     """
@@ -349,5 +354,5 @@ def _cut_journals(t: Tables) -> DataFrame:
 
 
 def _counts(of: Mapping[str, str]) -> list[Column]:
-    """How many rows each condition holds for, under its name."""
+    """For each condition, the number of rows that match, under its name."""
     return [F.expr(f"count(if({condition}, 1, null)) as {name}") for name, condition in of.items()]

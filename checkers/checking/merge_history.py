@@ -1,9 +1,9 @@
-"""A run of which there are tables and its clients' own history: what the two say of it, in one judgement.
+"""Merge the results of a run's tables and of its clients' history into one.
 
-The tables have the brokers' logs, so they decide wherever both were looked at for the same anomaly. The history has
-the micro-operations of each transaction in their order, so it alone decides on cycles. It also adds what it says of
-the order of polls and sends, and of a transaction that was given its own record: the tables have each poll as an
-operation of its own, and say neither of polls within transactions.
+The tables have the broker logs, so their result decides wherever both checked the same anomaly. The history has the
+micro-operations of each transaction in their order, so it alone decides about cycles. It also adds the order of polls
+and sends, and transactions that received their own records: the tables have each poll as an operation of its own, and
+have no polls within transactions.
 """
 
 import re
@@ -16,51 +16,61 @@ from harness.results.reasons import EXTERNAL_ONLY, Reason, ReasonCode
 from harness.results.verdict import AnomalyFindings, CheckResult
 
 ORDER = "order"
-"""The family of which both may tell, each of what it alone has seen."""
+"""The family of anomalies that the history may add, if the tables found none."""
 WITHIN = frozenset({"precommitted-read"})
-"""And what is so of one operation alone."""
+"""Anomalies of a single operation that the history may add, if the tables found none."""
 KEY = re.compile(r"(.+)/([0-9]{1,9})")
-"""As a run's history names a key: by its topic and partition."""
+"""How a run's history names a key: topic and partition."""
 
 
 def history_damaged(why: str) -> Reason:
-    """Why a history that the run promised says nothing."""
+    """The reason for a history that the run promised and that cannot be used."""
     text = f"the run promised {HISTORY_FILE}, and {why}"
     return Reason(ReasonCode.HISTORY_DAMAGED, text, HISTORY_FILE)
 
 
-def merge_history(stored: CheckResult, told: CheckResult | Reason, allowed: Mapping[str, str]) -> CheckResult:
-    """One judgement of both. `told`: of the history, or why there is none; `allowed`: what is permitted, by whom."""
-    if isinstance(told, Reason):
-        lacking = {name: told for name, reason in stored.not_checked.items() if reason == EXTERNAL_ONLY}
+def merge_history(
+    stored: CheckResult, history: CheckResult | Reason, allowed: Mapping[str, str]
+) -> CheckResult:
+    """Merge both results.
+
+    Args:
+        stored: the result of the tables
+        history: the result of the history, or why there is none
+        allowed: anomalies that are permitted, and by whom
+    """
+    if isinstance(history, Reason):
+        lacking = {name: history for name, reason in stored.not_checked.items() if reason == EXTERNAL_ONLY}
         return replace(
             stored,
             not_checked={**stored.not_checked, **lacking},
-            broken={**stored.broken, HISTORY_FILE: told},
+            broken={**stored.broken, HISTORY_FILE: history},
         )
-    looked = [name for name in told.checked if stored.not_checked.get(name) == EXTERNAL_ONLY]
-    taken = [name for name in told.checked if name in looked or _adds(name, stored)]
-    theirs = {name: _as_of_a_run(told.anomalies[name]) for name in taken if name in told.anomalies}
+    only_history = [name for name in history.checked if stored.not_checked.get(name) == EXTERNAL_ONLY]
+    added = [name for name in history.checked if name in only_history or _history_decides(name, stored)]
+    findings = {
+        name: _with_keys_of_runs(history.anomalies[name]) for name in added if name in history.anomalies
+    }
     anomalies = {
         **stored.anomalies,
-        **{name: _permitted(found, allowed.get(name)) for name, found in theirs.items()},
+        **{name: _permitted(found, allowed.get(name)) for name, found in findings.items()},
     }
     in_order = [name for checker in CHECKERS for name in checker.anomalies]
-    unchecked = {name: reason for name, reason in stored.not_checked.items() if name not in looked}
-    unchecked |= {name: told.not_checked[name] for name in looked if name in told.not_checked}
+    unchecked = {name: reason for name, reason in stored.not_checked.items() if name not in only_history}
+    unchecked |= {name: history.not_checked[name] for name in only_history if name in history.not_checked}
     return replace(
         stored,
         anomalies={name: anomalies[name] for name in in_order if name in anomalies},
         not_checked=unchecked,
-        broken={**stored.broken, **told.broken},
-        checked=[*stored.checked, *(name for name in looked if name not in unchecked)],
+        broken={**stored.broken, **history.broken},
+        checked=[*stored.checked, *(name for name in only_history if name not in unchecked)],
     )
 
 
-def _adds(name: str, stored: CheckResult) -> bool:
-    """Whether the history is heard beside the tables, which found nothing.
+def _history_decides(name: str, stored: CheckResult) -> bool:
+    """True if the history decides about an anomaly that the tables did not find.
 
-    Not of order where lines of a journal are gone: what a client was given may be among them.
+    It does not decide about order if lines of a journal are missing: they may have the records that a client received.
     """
     if name in stored.anomalies:
         return False
@@ -68,18 +78,18 @@ def _adds(name: str, stored: CheckResult) -> bool:
     return name in WITHIN or (whole and checker_of(name).family == ORDER)
 
 
-def _as_of_a_run(found: AnomalyFindings) -> AnomalyFindings:
-    """With the places and times of its examples under the names that those of stored runs have."""
-    examples = [_renamed(example) for example in found.examples]
-    return replace(found, examples=[one for one in examples if isinstance(one, dict)])
+def _with_keys_of_runs(found: AnomalyFindings) -> AnomalyFindings:
+    """Rename the keys in the examples to those of stored runs."""
+    examples = [_rename_keys(example) for example in found.examples]
+    return replace(found, examples=[example for example in examples if isinstance(example, dict)])
 
 
-def _renamed(thing: object) -> object:
-    if isinstance(thing, list):
-        return [_renamed(one) for one in thing]
-    if not isinstance(thing, dict):
-        return thing
-    body = {name: _renamed(value) for name, value in thing.items()}
+def _rename_keys(item: object) -> object:
+    if isinstance(item, list):
+        return [_rename_keys(element) for element in item]
+    if not isinstance(item, dict):
+        return item
+    body = {name: _rename_keys(value) for name, value in item.items()}
     key = body.get("key")
     place = KEY.fullmatch(key) if isinstance(key, str) else None
     if place is not None:

@@ -1,4 +1,4 @@
-"""Check that every replica that the run promised is here up to the high watermark, so that they can be compared."""
+"""Check that every promised replica is stored up to the high watermark, so that replicas can be compared."""
 
 from collections import defaultdict
 from collections.abc import Mapping
@@ -8,8 +8,8 @@ from checkers.stored.tally import Row
 from harness.results.wording import plural
 
 
-def check_replicas(facts: EvidenceCounts, found: MissingEvidence) -> None:
-    """Note the replicas whose logs are not whole, by broker and kind of gap.
+def check_replicas(facts: EvidenceCounts, missing: MissingEvidence) -> None:
+    """Note the replicas whose logs are not complete, by broker and kind of gap.
 
     A damaged replica is noted by `checkers.checking.completeness`.
     """
@@ -24,19 +24,19 @@ def check_replicas(facts: EvidenceCounts, found: MissingEvidence) -> None:
         if row.get("damaged") is None and (gap := _gap(facts.name(row["tp"]), row, marks, starts)):
             kind, words = gap
             gaps[kind, row["broker"]].append(words)
-    for (kind, broker), all_words in gaps.items():
+    for (kind, broker), sentences in gaps.items():
         more = (
-            f", and so do {plural(len(all_words) - 1, 'other replica')} there" if len(all_words) > 1 else ""
+            f", and so do {plural(len(sentences) - 1, 'other replica')} there" if len(sentences) > 1 else ""
         )
-        found.add(f"{kind} on broker {broker}", f"on broker {broker} {all_words[0]}{more}", "replicas")
+        missing.add(f"{kind} on broker {broker}", f"on broker {broker} {sentences[0]}{more}", "replicas")
     for tp, ids in sorted(topics.items()):
         if len(ids) > 1:
             words = f"the replicas of {facts.name(tp)} have {plural(len(ids), 'topic id')}, so one is of another topic"
-            found.add(f"topic id of {facts.name(tp)}", words, "replicas")
+            missing.add(f"topic id of {facts.name(tp)}", words, "replicas")
 
 
 def _gap(name: str, row: Row, marks: Mapping[int, int], starts: Mapping[int, int]) -> tuple[str, str] | None:
-    """The kind of gap in one replica, and a sentence on it; None: it is whole."""
+    """The kind of gap in one replica, and a sentence about it; None: it is complete."""
     start, end, reached = row.get("log_start", 0), row.get("log_end"), row.get("reached", 0)
     if row.get("high_watermark") is None:
         return "high watermarks", f"the replica of {name} has no high watermark"

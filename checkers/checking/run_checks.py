@@ -1,8 +1,7 @@
-"""The one place where the checkers run: all findings of all runs, counted, the first of them kept.
+"""Run the checkers: count all findings of all runs, and keep the first of each anomaly.
 
-The order of the examples: one of each operation before a second one of any; among them as each checker states
-it (`position`, smallest first; then the detail's text).
-`checkers.checking.explain` says what an example holds.
+Examples are in this order: one finding of each operation comes before a second one of any. Among them, they are ordered
+by `position`, then by the text of the detail. `checkers.checking.explain` lists what an example has.
 """
 
 import json
@@ -37,32 +36,31 @@ from harness.results.reasons import Reason, ReasonCode
 log = logging.getLogger(__name__)
 
 AT_ONCE = 3
-"""Queries at work together: one for the rules over each table, and one for each checker that needs more than a
-row. Spark takes more than twice as long to plan them as one, for it looks at a union as a whole each time that
-another is added.
+"""The number of queries at work together: one for the rules of each table, and one for each checker that needs more.
+
+Spark takes more than twice as long to plan them as one, because it plans a union again whenever another query is added.
 """
 FEW = 5_000
-"""Findings that are ranked here, without Spark."""
+"""The greatest number of findings that are ranked without Spark."""
 T = TypeVar("T")
 Phase = Callable[[str], None]
-"""Is told what begins."""
+"""Is called with the name of a phase when it begins."""
 
 
 @dataclass
 class CheckOutput:
-    """All that the job brought home."""
+    """All that the job found."""
 
     findings: dict[tuple[int, str, bool], Findings]  # by run, anomaly, absence
     facts: dict[int, list[Fact]]  # by run
     crashed: dict[str, Reason]  # by anomaly: the first line of what went wrong
-    caused: set[
-        tuple[int, str, str]
-    ]  # run, effect, cause: every finding of the effect shares an operation with it
+    caused: set[tuple[int, str, str]]
+    """Run, effect and cause: every finding of the effect shares an operation with one of the cause."""
 
 
 @dataclass(frozen=True)
 class QueryFindings:
-    """Findings, here or in Spark."""
+    """Findings of one query, as rows or in Spark."""
 
     few: Sequence[Mapping[str, Any]] = ()
     many: DataFrame | None = None
@@ -70,7 +68,7 @@ class QueryFindings:
 
 @dataclass
 class CollectedFindings:
-    """What the checkers found, before anything is explained."""
+    """The findings of all checkers, before the examples are completed."""
 
     rows: dict[tuple[int, str, bool], Findings]
     crashed: dict[str, Reason]
@@ -78,7 +76,7 @@ class CollectedFindings:
 
 
 def no_progress(name: str) -> None:
-    """Tell nobody what begins."""
+    """Report no phases."""
 
 
 def run_checkers(
@@ -89,38 +87,43 @@ def run_checkers(
     phase: Phase = no_progress,
     contents: Collection[int] = (),
 ) -> CheckOutput:
-    """Run all checkers, and beside them gather the facts of each run; keep the first findings of each. `contents`: the
-    runs whose records are shown with what they hold.
+    """Run all checkers, and gather the facts of each run at the same time.
+
+    Args:
+        examples: how many examples of each anomaly are kept
+        contents: the runs whose records are shown with their content
     """
     phase("checks")
     counts, selection = count_and_select(t, checkers)
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="facts") as pool:
-        gathering = pool.submit(gather_facts, s, t, counts)
-        found = collect(t, checkers, examples, selection)
-        facts = gathering.result()
+        facts_future = pool.submit(gather_facts, s, t, counts)
+        findings = collect(t, checkers, examples, selection)
+        facts = facts_future.result()
     phase("examples")
-    explain_all(s, t, checkers, found, facts, contents)
-    return CheckOutput(found.rows, facts, found.crashed, found.caused)
+    explain_all(s, t, checkers, findings, facts, contents)
+    return CheckOutput(findings.rows, facts, findings.crashed, findings.caused)
 
 
 def explain_all(
     s: Sources,
     t: Tables,
     checkers: Sequence[Checker],
-    found: CollectedFindings,
+    findings: CollectedFindings,
     facts: Mapping[int, list[Fact]],
     contents: Collection[int] = (),
 ) -> None:
-    """Add to the examples, in place: what each checker alone knows, then names and circumstances. What a
-    checker has found stands, though it crash here.
+    """Complete the examples, in place: first each checker adds what it knows, then `explain` adds records and
+    operations.
+
+    If a checker crashes here, its findings are kept.
     """
     for checker in checkers:
-        mine: dict[int, list[Findings]] = defaultdict(list)
-        for (run, name, _), one in found.rows.items():
+        by_run: dict[int, list[Findings]] = defaultdict(list)
+        for (run, name, _), finding in findings.rows.items():
             if name in checker.anomalies:
-                mine[run].append(one)
-        _guarded(checker, partial(checker.explain, t, mine), found.crashed)
-    explain(s, t, found.rows, facts, contents)
+                by_run[run].append(finding)
+        _guarded(checker, partial(checker.explain, t, by_run), findings.crashed)
+    explain(s, t, findings.rows, facts, contents)
 
 
 def collect(
@@ -131,7 +134,8 @@ def collect(
 ) -> CollectedFindings:
     """Run the checkers on the shared tables, and keep the first `examples` findings of each anomaly.
 
-    `selection`: what can find anything, see `checkers.checking.prefilter`. None: everything is asked.
+    Args:
+        selection: the queries that can find anything, see `checkers.checking.prefilter`. None: all of them.
     """
     crashed: dict[str, Reason] = {}
 
@@ -139,64 +143,70 @@ def collect(
         return selection is None or not checker.suspects(t) or checker.module in selection.modules
 
     with ThreadPoolExecutor(max_workers=AT_ONCE, thread_name_prefix="checkers") as pool:
-        begun = [pool.submit(_looked, t, checker, crashed) for checker in checkers if can_find(checker)]
-        begun += [
+        futures = [pool.submit(_by_query, t, checker, crashed) for checker in checkers if can_find(checker)]
+        futures += [
             pool.submit(_by_rules, t, table, rules, crashed)
             for table, rules in _rules(t, checkers).items()
             if selection is None or table in selection.tables
         ]
-    parts = [part for one in begun for part in one.result()]
+    parts = [part for future in futures for part in future.result()]
     few = [row for part in parts for row in part.few]
     many = [part.many for part in parts if part.many is not None]
     if not many:
         return CollectedFindings(first_of_few(few, examples), crashed, causes_of_few(few))
-    here = many[0].sparkSession.createDataFrame(pa.Table.from_pylist(few, FINDING))
-    found = reduce(DataFrame.unionByName, many, here)
-    rows = _first(found, examples)
+    few_findings = many[0].sparkSession.createDataFrame(pa.Table.from_pylist(few, FINDING))
+    union = reduce(DataFrame.unionByName, many, few_findings)
+    rows = _rank(union, examples)
     several = len({(run, name) for run, name, _ in rows}) > 1
-    return CollectedFindings(rows, crashed, _caused(found) if several else set())
+    return CollectedFindings(rows, crashed, _find_causes(union) if several else set())
 
 
 def _rules(t: Tables | ExternalTables, checkers: Sequence[Checker]) -> dict[str, dict[Checker, list[Rule]]]:
-    """By table and checker: the rules over single rows."""
-    found: dict[str, dict[Checker, list[Rule]]] = defaultdict(lambda: defaultdict(list))
+    """By table and checker, the rules."""
+    rules_of: dict[str, dict[Checker, list[Rule]]] = defaultdict(lambda: defaultdict(list))
     for checker in checkers:
         for rule in checker.rules(t):
-            found[rule.table][checker].append(rule)
-    return found
+            rules_of[rule.table][checker].append(rule)
+    return rules_of
 
 
 def _by_rules(
-    t: Tables | ExternalTables, table: str, of: Mapping[Checker, list[Rule]], crashed: dict[str, Reason]
+    t: Tables | ExternalTables, table: str, rules_of: Mapping[Checker, list[Rule]], crashed: dict[str, Reason]
 ) -> list[QueryFindings]:
-    """What the rules over one table find, in one query; if that fails, those of each checker in its own."""
+    """Apply all rules over one table in one query; if it fails, those of each checker in a query of their own."""
 
-    def asked(rules: Sequence[Rule]) -> QueryFindings:
-        return _found(apply_rules(getattr(t, table), rules))
+    def apply(rules: Sequence[Rule]) -> QueryFindings:
+        return _collect_if_few(apply_rules(getattr(t, table), rules))
 
     try:
-        return [asked([rule for rules in of.values() for rule in rules])]
+        return [apply([rule for rules in rules_of.values() for rule in rules])]
     except SPARK_ERRORS as error:
         if has_ended():
             raise
-        log.warning("a rule over %s crashed: each checker's are asked alone", table, exc_info=error)
-    parts = [_guarded(checker, partial(asked, rules), crashed) for checker, rules in of.items()]
+        log.warning(
+            "a rule over %s crashed: the rules of each checker get a query of their own",
+            table,
+            exc_info=error,
+        )
+    parts = [_guarded(checker, partial(apply, rules), crashed) for checker, rules in rules_of.items()]
     return [part for part in parts if part is not None]
 
 
-def _looked(t: Tables | ExternalTables, checker: Checker, crashed: dict[str, Reason]) -> list[QueryFindings]:
-    """What a checker finds by more than a row."""
+def _by_query(
+    t: Tables | ExternalTables, checker: Checker, crashed: dict[str, Reason]
+) -> list[QueryFindings]:
+    """Run the query of a checker that needs more than rules."""
 
     def find() -> QueryFindings | None:
         found = checker.find(t)
-        return _found(found) if found is not None else None
+        return _collect_if_few(found) if found is not None else None
 
     found = _guarded(checker, find, crashed)
     return [found] if found is not None else []
 
 
-def _found(findings: DataFrame) -> QueryFindings:
-    """Here, if they are few; most runs have none."""
+def _collect_if_few(findings: DataFrame) -> QueryFindings:
+    """Collect the findings if they are few. Most runs have none."""
     few = findings.limit(FEW + 1).collect()
     return (
         QueryFindings(few=[row.asDict() for row in few])
@@ -206,7 +216,7 @@ def _found(findings: DataFrame) -> QueryFindings:
 
 
 def _guarded(checker: Checker, act: Callable[[], T], crashed: dict[str, Reason]) -> T | None:
-    """Return what `act` returns. If the checker crashes, note it in `crashed` and return None.
+    """Return the result of `act`. If the checker crashes, note it in `crashed` and return None.
 
     Raises if Spark is gone.
     """
@@ -222,40 +232,43 @@ def _guarded(checker: Checker, act: Callable[[], T], crashed: dict[str, Reason])
         return None
 
 
-def _first(findings: DataFrame, examples: int) -> dict[tuple[int, str, bool], Findings]:
-    """How many there are of each, and the first of them. Most runs have none: then one job says so."""
+def _rank(findings: DataFrame, examples: int) -> dict[tuple[int, str, bool], Findings]:
+    """Count the findings of each anomaly, and keep the first of them.
+
+    Most runs have none; then this takes a single job.
+    """
     by = ["run", "anomaly", "absence"]
     counts = findings.groupBy(*by).agg(F.count(F.lit(1)).alias("count")).toArrow().to_pylist()
-    found = {(row["run"], row["anomaly"], row["absence"]): Findings(row["count"]) for row in counts}
-    if not found:
-        return found
-    # One of each operation before a second one of any: ten of one transaction would tell one thing ten times.
-    own = F.coalesce(F.get("ops", F.lit(0)), F.lit(-1) - F.get("position", F.lit(0)))
-    in_op = F.row_number().over(Window.partitionBy(*by, own).orderBy("position", "detail"))
+    by_key = {(row["run"], row["anomaly"], row["absence"]): Findings(row["count"]) for row in counts}
+    if not by_key:
+        return by_key
+    # One finding of each operation comes first, because many findings of one transaction say the same.
+    operation = F.coalesce(F.get("ops", F.lit(0)), F.lit(-1) - F.get("position", F.lit(0)))
+    in_op = F.row_number().over(Window.partitionBy(*by, operation).orderBy("position", "detail"))
     ranked = F.row_number().over(Window.partitionBy(*by).orderBy("turn", "position", "detail"))
     first = findings.withColumn("turn", in_op).withColumn("rank", ranked)
     first = first.where(F.col("rank") <= examples).orderBy(*by, "rank")
     for row in first.select(*by, "position", "detail").toArrow().to_pylist():
-        finding = found[row["run"], row["anomaly"], row["absence"]]
+        finding = by_key[row["run"], row["anomaly"], row["absence"]]
         finding.positions.append(row["position"])
         finding.examples.append(json.loads(row["detail"]))
-    return found
+    return by_key
 
 
-def _caused(findings: DataFrame) -> set[tuple[int, str, str]]:
-    """Which anomaly follows from which: every finding of the effect shares an operation with one of the
-    cause.
-    """
+def _find_causes(findings: DataFrame) -> set[tuple[int, str, str]]:
+    """Return run, effect and cause, where every finding of the effect shares an operation with one of the cause."""
     numbered = findings.withColumn("id", F.monotonically_increasing_id())
-    touched = numbered.select("run", "anomaly", "id", F.explode("ops").alias("op")).where("op is not null")
-    causes = touched.select("run", "op", F.col("anomaly").alias("cause")).distinct()
-    shared = (
-        touched.join(causes, on=["run", "op"], how="inner")
+    operations = numbered.select("run", "anomaly", "id", F.explode("ops").alias("op")).where("op is not null")
+    causes = operations.select("run", "op", F.col("anomaly").alias("cause")).distinct()
+    shared_counts = (
+        operations.join(causes, on=["run", "op"], how="inner")
         .where("anomaly != cause")
         .groupBy("run", "anomaly", "cause")
         .agg(F.countDistinct("id").alias("shared"))
     )
     counts = findings.groupBy("run", "anomaly").agg(F.count(F.lit(1)).alias("all"))
-    rows = shared.join(counts, on=["run", "anomaly"], how="inner").where(F.col("shared") == F.col("all"))
+    rows = shared_counts.join(counts, on=["run", "anomaly"], how="inner").where(
+        F.col("shared") == F.col("all")
+    )
     table = rows.select("run", "anomaly", "cause").toArrow()
     return set(zip(*(column.to_pylist() for column in table.columns), strict=True))

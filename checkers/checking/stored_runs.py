@@ -1,4 +1,4 @@
-"""From stored runs to what the checkers say of them: one Spark job for all of them."""
+"""Check stored runs: all of them in one Spark job."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -33,39 +33,45 @@ from harness.results.wording import join_words
 __all__ = ["StoredRun", "check_each_run", "check_runs"]
 
 BY_TIME = "dirty-read by time"
-"""The clause of dirty-read that rests on one clock, as `not_checked` names it."""
+"""The name in `not_checked` of the clause of dirty-read that compares two clocks."""
 BY_COMMITS = "lost-commit by offsets"
-"""The clause of lost-commit that asks for each offset commit, as `not_checked` names it."""
+"""The name in `not_checked` of the clause of lost-commit that needs each offset commit."""
 
 
 def check_runs(
     spark: SparkSession, runs: Sequence[StoredRun], *, examples: int = 10, phase: Phase = no_progress
 ) -> dict[int, CheckResult]:
-    """What the checkers say of each run, by its number; at most `examples` of each anomaly are kept. `phase` is
-    told what begins.
-    Raises `UnreadableInput` where a table is missing or damaged, `EnvironmentFailure` where Spark is gone.
-    A checker that crashes does not stop the others.
+    """Check runs, and return the result of each by its number. A checker that crashes does not stop the others.
+
+    Args:
+        examples: how many examples of each anomaly are kept
+        phase: is called with the name of each phase when it begins
+
+    Raises:
+        UnreadableInput: a table is missing or damaged.
+        AnalysisFailed: the Spark job failed.
+        EnvironmentFailure: Spark is gone.
     """
-    brought = _bring(spark, runs, examples, phase)
-    return {run.run: _judgement(run, brought, examples) for run in runs}
+    output = _run_job(spark, runs, examples, phase)
+    return {run.run: _check_result(run, output, examples) for run in runs}
 
 
 def check_each_run(
     spark: SparkSession, runs: Sequence[StoredRun], *, examples: int = 10, phase: Phase = no_progress
 ) -> dict[int, CheckResult | FencepostError]:
-    """As `judge`, but a run on which the job fails spoils no other: it alone has the error."""
+    """Check runs as `check_runs` does. If the job fails because of one run, only that run gets an error."""
 
     def together(part: Sequence[StoredRun]) -> BatchResults:
-        brought = _bring(spark, part, examples, phase)
+        output = _run_job(spark, part, examples, phase)
         return BatchResults(
-            {run.run: _judgement(run, brought, examples) for run in part}, bool(brought.crashed)
+            {run.run: _check_result(run, output, examples) for run in part}, bool(output.crashed)
         )
 
     return check_in_parts(runs, together)
 
 
-def _bring(spark: SparkSession, runs: Sequence[StoredRun], examples: int, phase: Phase) -> CheckOutput:
-    """All checks of these runs, in one job; raises only errors of ours."""
+def _run_job(spark: SparkSession, runs: Sequence[StoredRun], examples: int, phase: Phase) -> CheckOutput:
+    """Run all checkers over these runs in one job. Raises only exceptions of `harness.common.errors`."""
     with translate_spark_errors(), freeing_checkpoints(spark):
         phase("shared tables")
         contents = frozenset(run.run for run in runs if run.unjournaled)
@@ -75,8 +81,8 @@ def _bring(spark: SparkSession, runs: Sequence[StoredRun], examples: int, phase:
             return run_checkers(sources, tables, (*STORE_CHECKERS, INDETERMINATE), examples, phase, contents)
 
 
-def _judgement(run: StoredRun, brought: CheckOutput, examples: int) -> CheckResult:
-    facts = EvidenceCounts.gather(brought.facts.get(run.run, ()))
+def _check_result(run: StoredRun, output: CheckOutput, examples: int) -> CheckResult:
+    facts = EvidenceCounts.gather(output.facts.get(run.run, ()))
     lacking = missing_needs(
         facts,
         healed=run.healed_ns is not None,
@@ -85,10 +91,10 @@ def _judgement(run: StoredRun, brought: CheckOutput, examples: int) -> CheckResu
         free_stages=run.promises.free_stages if run.promises else (),
         refused_logs=run.refused_logs,
     )
-    found = find_missing_evidence(facts, run)
-    check_observers(facts, run, found)
+    missing = find_missing_evidence(facts, run)
+    check_observers(facts, run, missing)
     if run.incomplete:
-        found.add("run", "; ".join(run.incomplete))
+        missing.add("run", "; ".join(run.incomplete))
     not_checked = {
         name: EXTERNAL_ONLY
         for checker in CHECKERS
@@ -96,7 +102,7 @@ def _judgement(run: StoredRun, brought: CheckOutput, examples: int) -> CheckResu
         for name in checker.anomalies
     }
     anomalies: dict[str, AnomalyFindings] = {}
-    # Where nobody looked for what became of the inputs a run is not valid.
+    # If it was not checked what became of the inputs, a run cannot be valid.
     undecided = {lacking[need].text: lacking[need] for need in ("group-offsets",) if need in lacking}
     for checker in STORE_CHECKERS:
         for name in checker.anomalies:
@@ -104,30 +110,32 @@ def _judgement(run: StoredRun, brought: CheckOutput, examples: int) -> CheckResu
             if broken and checker.family == "inputs":
                 undecided |= {premise.text: premise for premise in broken}
             broken += [lacking[need] for need in checker.needs if need in lacking]
-            if found.contradiction:
-                broken.append(found.contradiction)
+            if missing.contradiction:
+                broken.append(missing.contradiction)
             if broken:
                 not_checked[name] = broken[0]
                 continue
             finding, permitted = (
-                _weigh(run, checker, told, brought, found, examples)
-                for told in (name, name + PERMITTED_SUFFIX)
+                _select_findings(run, checker, finding_name, output, missing, examples)
+                for finding_name in (name, name + PERMITTED_SUFFIX)
             )
             if finding or permitted:
-                anomalies[name] = with_wording(name, _found(run, checker, name, finding, permitted))
+                anomalies[name] = with_wording(
+                    name, _anomaly_findings(run, checker, name, finding, permitted)
+                )
     not_checked |= _clauses_not_checked(run, facts, not_checked)
     not_checked |= parts_not_checked(facts, run, not_checked)
     return CheckResult(
-        anomalies={name: with_cause(run.run, name, anomalies, brought.caused) for name in anomalies},
+        anomalies={name: with_cause(run.run, name, anomalies, output.caused) for name in anomalies},
         not_checked=not_checked,
-        broken={**brought.crashed, **found.reasons, **undecided},
+        broken={**output.crashed, **missing.reasons, **undecided},
         checked=[name for checker in STORE_CHECKERS for name in checker.anomalies if name not in not_checked],
         coverage=_coverage(run, facts, lacking),
         stats={
             name: facts.numbers[name]
             for name in ("ops", "ok", "fail", "info", *(f"info_{end}" for end in ENDS))
         },
-        unsettled=indeterminate_operations(run.run, brought.findings),
+        unsettled=indeterminate_operations(run.run, output.findings),
     )
 
 
@@ -135,15 +143,17 @@ def _clauses_not_checked(
     run: StoredRun, facts: EvidenceCounts, not_checked: Collection[str]
 ) -> dict[str, Reason]:
     """Return the clauses that had no evidence, with reasons. The other clauses of those checks were checked."""
-    found: dict[str, Reason] = {}
+    reasons: dict[str, Reason] = {}
     if run.one_clock_ms is None and "dirty-read" not in not_checked:
-        apart = Premise.ONE_CLOCK in run.broken_premises
-        found[BY_TIME] = (
-            PREMISES[Premise.ONE_CLOCK] if apart else Reason(ReasonCode.CLOCK_DRIFT, _no_clock(run), BY_TIME)
+        broken = Premise.ONE_CLOCK in run.broken_premises
+        reasons[BY_TIME] = (
+            PREMISES[Premise.ONE_CLOCK]
+            if broken
+            else Reason(ReasonCode.CLOCK_DRIFT, _why_no_clock(run), BY_TIME)
         )
-    if "lost-commit" not in not_checked and (reason := _offsets_not_judged(facts, run)):
-        found[BY_COMMITS] = reason
-    return found
+    if "lost-commit" not in not_checked and (reason := _why_commits_not_checked(facts, run)):
+        reasons[BY_COMMITS] = reason
+    return reasons
 
 
 def _coverage(run: StoredRun, facts: EvidenceCounts, lacking: Collection[str]) -> dict[str, int]:
@@ -161,44 +171,44 @@ def _coverage(run: StoredRun, facts: EvidenceCounts, lacking: Collection[str]) -
     }
 
 
-def _offsets_not_judged(facts: EvidenceCounts, run: StoredRun) -> Reason | None:
-    """Why an offset commit that is gone would not be noticed; None: it would."""
+def _why_commits_not_checked(facts: EvidenceCounts, run: StoredRun) -> Reason | None:
+    """Say why a missing offset commit would not be noticed; None: it would."""
     promised = run.promises is None or run.promises.offsets_within
     groups = {stage["group"] for stage in facts.stages if stage.get("group") is not None}
     unnamed = sorted(groups.difference(facts.numbers["named_groups"] or ()))
     if not (run.journaled and promised and unnamed and facts.numbers["claiming"]):
         return None
     if facts.numbers["offsets_whole"]:
-        words = f"of {join_words(unnamed)} no transactional offset commit is here, or one names no operation"
+        words = (
+            f"no transactional offset commit of {join_words(unnamed)} is stored, or one names no operation"
+        )
     else:
-        words = "the log of offset commits is compacted, or not here: an absent offset commit proves nothing"
+        words = "the log of offset commits is compacted or not stored: an absent offset commit proves nothing"
     return Reason(ReasonCode.OFFSET_COMMITS_NOT_NAMED, words, BY_COMMITS)
 
 
-def _no_clock(run: StoredRun) -> str:
-    """Why the times of brokers and of clients cannot be compared."""
+def _why_no_clock(run: StoredRun) -> str:
+    """Say why the times of brokers and of clients cannot be compared."""
     if run.drifted:
-        moved = (
-            f"the wall clock moved by {run.clock_drift_ms:.0f} ms against the monotonic one during the run"
-        )
+        why = f"the wall clock moved by {run.clock_drift_ms:.0f} ms against the monotonic one during the run"
     elif not run.drift_known:
-        moved = "the run does not say by how much the wall clock moved against the monotonic one"
+        why = "it is not known how far the wall clock moved against the monotonic one"
     else:
-        moved = "the run does not say when it began by the wall clock"
-    return f"{moved}, so no time was compared with the time of a commit marker"
+        why = "it is not known when the run began by the wall clock"
+    return f"{why}, so no time was compared with the time of a commit marker"
 
 
-def _found(
+def _anomaly_findings(
     run: StoredRun, checker: Checker, name: str, finding: Findings | None, permitted: Findings | None
 ) -> AnomalyFindings:
-    """What was found of an anomaly: what counts, or what is permitted where nothing else was found."""
+    """Make the findings of an anomaly: those that count, or if there are none, those that are permitted."""
     by = "Kafka" if name in checker.always_allowed else run.allowed.get(name)
     if finding is None and by is None:
         by = STAGE
-    told = finding or permitted or Findings()
+    shown = finding or permitted or Findings()
     return AnomalyFindings(
-        count=told.count,
-        examples=told.examples,
+        count=shown.count,
+        examples=shown.examples,
         allowed=checker.warning or by is not None,
         warning=checker.warning,
         allowed_by=by,
@@ -209,7 +219,7 @@ def _found(
 def indeterminate_operations(
     run: int, findings: Mapping[tuple[int, str, bool], Findings]
 ) -> IndeterminateOperations:
-    """What has no answer in one run."""
+    """Return the operations of one run that remain indeterminate."""
     found = findings.get((run, INDETERMINATE.anomalies[0], False))
     return (
         IndeterminateOperations(found.count, [example["operation"] for example in found.examples])
@@ -218,26 +228,27 @@ def indeterminate_operations(
     )
 
 
-def _weigh(
-    run: StoredRun, checker: Checker, name: str, brought: CheckOutput, found: MissingEvidence, examples: int
+def _select_findings(
+    run: StoredRun, checker: Checker, name: str, output: CheckOutput, missing: MissingEvidence, examples: int
 ) -> Findings | None:
-    """The findings that count: those that rest on absence only where the evidence is whole."""
-    blind = bool(run.incomplete) or bool(found.tables.intersection(checker.rests_on))
+    """Select the findings that count: those that rest on an absence count only if the evidence is complete."""
+    incomplete = bool(run.incomplete) or bool(missing.tables.intersection(checker.rests_on))
     parts = [
-        brought.findings.get((run.run, name, absence)) for absence in ((False,) if blind else (False, True))
+        output.findings.get((run.run, name, absence))
+        for absence in ((False,) if incomplete else (False, True))
     ]
-    there = [part for part in parts if part is not None]
-    if not there:
+    present = [part for part in parts if part is not None]
+    if not present:
         return None
-    pairs = [pair for part in there for pair in zip(part.positions, part.examples, strict=True)]
+    pairs = [pair for part in present for pair in zip(part.positions, part.examples, strict=True)]
     pairs.sort(key=lambda pair: pair[0])
-    return Findings(sum(part.count for part in there), [example for _, example in pairs[:examples]])
+    return Findings(sum(part.count for part in present), [example for _, example in pairs[:examples]])
 
 
 def with_cause(
     run: int, name: str, anomalies: Mapping[str, AnomalyFindings], caused: set[tuple[int, str, str]]
 ) -> AnomalyFindings:
-    """With its cause, if it follows from another anomaly that was found and is not allowed."""
+    """Add the cause, if the anomaly follows from another one that was found and is not allowed."""
     found = anomalies[name]
     for because in checker_of(name).because:
         cause = anomalies.get(because.cause)

@@ -1,7 +1,7 @@
-"""The tables of a run that nothing is wrong with, of any length: to warm up with what a right run is asked.
+"""Make the tables of a valid run of any length, to warm up Spark.
 
-One stage takes each record of topic `a` and makes one of it in topic `x`, a few in a transaction. A feeder, a worker
-and an observer keep journals, two brokers hold every record, and final readers have read all.
+One stage takes each record of topic `a` and makes one record of it in topic `x`, a few in a transaction. A feeder, a
+worker and an observer keep journals, two brokers have every record, and final readers have read all.
 """
 
 from collections.abc import Mapping
@@ -18,8 +18,8 @@ from harness.record.schema import HISTORY, LOG
 Row = dict[str, Any]
 TPS = A, X, OFFSETS, STATES = range(4)
 TOPICS = ("a", "x", "__consumer_offsets", "__transaction_state")
-TAKEN = 3
-"""Inputs of a transaction."""
+INPUTS_PER_TRANSACTION = 3
+"""The number of inputs of a transaction."""
 STEP_NS = 1_000_000
 BROKERS = (1, 2)
 FEEDER, WORKER = 1, 2
@@ -28,8 +28,8 @@ GROUP: Row = {"stage": "s", "group": "g"}
 
 
 def write_valid_run(folder: Path, inputs: int) -> StoredRun:
-    """Such a run, as number 0, in a store folder; with so many inputs, or a few more: transactions are whole."""
-    tables = valid_run(-(-inputs // TAKEN))
+    """Write such a run, as number 0, with at least `inputs` inputs; the last transaction is full."""
+    tables = valid_run(-(-inputs // INPUTS_PER_TRANSACTION))
     for kind, schemas in (("history", HISTORY), ("log", LOG)):
         (folder / kind).mkdir()
         for table, schema in schemas.items():
@@ -39,8 +39,8 @@ def write_valid_run(folder: Path, inputs: int) -> StoredRun:
 
 
 def valid_run(transactions: int) -> Mapping[str, list[Row]]:
-    """Its tables, but for the column `run`."""
-    inputs = transactions * TAKEN
+    """The rows of its tables, without the column `run`."""
+    inputs = transactions * INPUTS_PER_TRANSACTION
     tables: dict[str, list[Row]] = {table: [] for table in (*HISTORY, *LOG)}
     for at in range(inputs):
         _feed(tables, at)
@@ -54,14 +54,14 @@ def valid_run(transactions: int) -> Mapping[str, list[Row]]:
         _journal(tables, journal, role, 1)
         for n, record in enumerate(tables["records"]):
             tables["polls"].append(_poll(op, n, record, role))
-    for tp, end in ((A, inputs), (X, transactions * (TAKEN + 1))):
+    for tp, end in ((A, inputs), (X, transactions * (INPUTS_PER_TRANSACTION + 1))):
         _end(tables, tp, end, inputs)
     _describe(tables)
     return tables
 
 
 def _feed(tables: dict[str, list[Row]], at: int) -> None:
-    """One input, and what is due for it."""
+    """Add an input, and its expected output."""
     value = f"f:{at}:0"
     tables["ops"].append(_op(at, f"f:{at}", "f", "send"))
     place = {"tp": A, "offset": at, "value": value, "digest": 7}
@@ -72,17 +72,17 @@ def _feed(tables: dict[str, list[Row]], at: int) -> None:
 
 
 def _take(tables: dict[str, list[Row]], number: int, first: int) -> None:
-    """One transaction; `first`: the number of the first one's operation."""
-    op, of = first + number, range(number * TAKEN, (number + 1) * TAKEN)
+    """Add a transaction. `first`: the number of the first operation of the worker."""
+    op, taken = first + number, range(number * INPUTS_PER_TRANSACTION, (number + 1) * INPUTS_PER_TRANSACTION)
     asked = {"asked": "commit", "transactional_id": "id", "commit_ns": (2 * op + 1) * STEP_NS}
     tables["ops"].append(_op(op, f"w:{number}", "w", "txn") | GROUP | asked)
-    bottom = number * (TAKEN + 1)
-    for n, at in enumerate(of):
+    base = number * (INPUTS_PER_TRANSACTION + 1)
+    for n, at in enumerate(taken):
         read = {"tp": A, "offset": at, "value": f"f:{at}:0"}
         tables["polls"].append(_poll(op, n, read, Role.WORKER))
         place = {
             "tp": X,
-            "offset": bottom + n,
+            "offset": base + n,
             "value": f"w:{number}:{n}",
             "output_name": "x",
             "digest": 7,
@@ -91,18 +91,19 @@ def _take(tables: dict[str, list[Row]], number: int, first: int) -> None:
         tables["sends"].append(place | {"op": op, "n": n, "topic": "x", "acked": True})
         _record(tables, place | {"key": f"k{at % 97}"}, op)
     transactional = {"transactional": True}
-    _batch(tables, X, bottom, WORKER, op, count=TAKEN, base_sequence=number * TAKEN, **transactional)
-    _batch(tables, X, bottom + TAKEN, WORKER, op, marker="commit", **transactional)
+    sequence = number * INPUTS_PER_TRANSACTION
+    _batch(tables, X, base, WORKER, op, count=INPUTS_PER_TRANSACTION, base_sequence=sequence, **transactional)
+    _batch(tables, X, base + INPUTS_PER_TRANSACTION, WORKER, op, marker="commit", **transactional)
     _batch(tables, OFFSETS, 2 * number, WORKER, op, base_sequence=number, **transactional)
     _batch(tables, OFFSETS, 2 * number + 1, WORKER, op, marker="commit", **transactional)
-    tables["claims"].append({"op": op, "group": "g", "tp": A, "first": of.start, "next": of.stop})
+    tables["claims"].append({"op": op, "group": "g", "tp": A, "first": taken.start, "next": taken.stop})
     tables["offsets"].append(
         {
             "log_tp": OFFSETS,
             "log_offset": 2 * number,
             "group": "g",
             "tp": A,
-            "committed": of.stop,
+            "committed": taken.stop,
             "metadata": f"w:{number}",
             "op": op,
             "producer_id": WORKER,
@@ -131,7 +132,7 @@ def _take(tables: dict[str, list[Row]], number: int, first: int) -> None:
 
 
 def _end(tables: dict[str, list[Row]], tp: int, end: int, inputs: int) -> None:
-    """The sentinel, and that both final readers have come to it."""
+    """Add the sentinel, and the final readers that reached it."""
     sentinel = {"tp": tp, "offset": end, "value": SENTINEL_VALUE, "inputs": [], "sentinel": True}
     ms = _ms(2 * inputs)
     tables["records"].append(sentinel | {"timestamp_ms": ms})
@@ -154,16 +155,18 @@ def _end(tables: dict[str, list[Row]], tp: int, end: int, inputs: int) -> None:
 
 
 def _describe(tables: dict[str, list[Row]]) -> None:
-    """Topics, replicas, the stage, and which partition its worker was given."""
+    """Add topics, replicas, the stage, and the assignment of its worker."""
     for tp in TPS:
         compacted = tp == OFFSETS
         internal = tp in (OFFSETS, STATES)
         tables["partitions"].append(
             {"tp": tp, "topic": TOPICS[tp], "partition": 0, "internal": internal, "compacted": compacted}
         )
-        top = max(row["last_offset"] for row in tables["batches"] if row["tp"] == tp) + 1
-        held = {"tp": tp, "topic_id": TOPICS[tp], "log_start": 0, "log_end": top, "high_watermark": top}
-        tables["replicas"] += [held | {"broker": one, "leader": one == BROKERS[0]} for one in BROKERS]
+        end = max(row["last_offset"] for row in tables["batches"] if row["tp"] == tp) + 1
+        replica = {"tp": tp, "topic_id": TOPICS[tp], "log_start": 0, "log_end": end, "high_watermark": end}
+        tables["replicas"] += [
+            replica | {"broker": broker, "leader": broker == BROKERS[0]} for broker in BROKERS
+        ]
     tables["stages"].append(
         GROUP
         | {
@@ -183,10 +186,10 @@ def _describe(tables: dict[str, list[Row]]) -> None:
 def _journal(
     tables: dict[str, list[Row]], name: str, role: Role, ops: int, sends: int = 0, claims: int = 0
 ) -> None:
-    of = {"journal": name, "role": role.value, "pid": 1, "ops": ops, "lines": 2 * ops, "ended": True}
+    journal = {"journal": name, "role": role.value, "pid": 1, "ops": ops, "lines": 2 * ops, "ended": True}
     stage = "s" if role is Role.WORKER else None
-    had = {"sends": sends, "claims": claims}
-    tables["journals"].append(of | had | {"stage": stage, "torn_lines": 0, "missing_lines": 0})
+    counts = {"sends": sends, "claims": claims}
+    tables["journals"].append(journal | counts | {"stage": stage, "torn_lines": 0, "missing_lines": 0})
 
 
 def _op(number: int, name: str, journal: str, f: str) -> Row:
@@ -207,9 +210,9 @@ def _op(number: int, name: str, journal: str, f: str) -> Row:
 
 
 def _poll(op: int, n: int, place: Row, role: Role) -> Row:
-    of = {column: place[column] for column in ("tp", "offset", "value")}
-    told = {"role": role.value, "promised": Isolation.READ_COMMITTED.value}
-    return of | told | {"op": op, "n": n, "return_ns": (2 * op + 2) * STEP_NS - 1}
+    position = {column: place[column] for column in ("tp", "offset", "value")}
+    reader = {"role": role.value, "promised": Isolation.READ_COMMITTED.value}
+    return position | reader | {"op": op, "n": n, "return_ns": (2 * op + 2) * STEP_NS - 1}
 
 
 def _record(tables: dict[str, list[Row]], place: Row, op: int) -> None:
@@ -234,9 +237,11 @@ def _batch(
         "max_timestamp_ms": _ms(op),
         "crc": 0,
     }
-    tables["batches"] += [batch | more | {"broker": one, "leader": one == BROKERS[0]} for one in BROKERS]
+    tables["batches"] += [
+        batch | more | {"broker": broker, "leader": broker == BROKERS[0]} for broker in BROKERS
+    ]
 
 
 def _ms(op: int) -> int:
-    """When the commit of an operation was asked for, by the wall clock, which stood at 0 at the run's begin."""
+    """The wall clock when the commit of an operation was requested. It is 0 at the start of the run."""
     return (2 * op + 1) * STEP_NS // 1_000_000

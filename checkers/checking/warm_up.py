@@ -1,10 +1,10 @@
-"""Judge a small store: what loads the classes that an analysis needs.
+"""Check a small stored run, to load and compile the classes that an analysis needs.
 
     python -m checkers.checking.warm_up FLAG [JAVA_HOME]
 
-starts the driver's JVM with one more flag, judges that store, and ends the JVM in order: this is how
-`checkers.spark.jvm.make_archive` has the JVM write its archive. `warm_up` does the same in a session that
-is there already.
+starts the driver's JVM with one more flag, checks the run, and ends the JVM in order. This is how
+`checkers.spark.jvm.make_archive` makes the JVM write its archive. The function `warm_up` does the same in a session
+that exists already.
 """
 
 import sys
@@ -21,12 +21,14 @@ from checkers.spark.session import SparkSettings, session
 from checkers.stored.sources import INLINE_ROWS
 
 INPUTS = INLINE_ROWS + 1
-"""So many that Spark reads the tables from their files, as those of a run of any length; small ones are read here."""
+"""So many that Spark reads the tables from their files, as those of a run of any length. Smaller tables are inlined."""
 
 
 def warm_up(spark: SparkSession, scratch: Path | None = None, *, large: bool = False) -> None:
-    """Judge the small store, so that the JVM has loaded and compiled what a right run needs; `large`: in several
-    partitions, as a large one is judged.
+    """Check a small valid run, so that the JVM has loaded and compiled what such a run needs.
+
+    Args:
+        large: use several partitions, as a check of a large run does
     """
     several = several_partitions(spark) if large else nullcontext()
     with several, tempfile.TemporaryDirectory(prefix="fencepost-warm-", dir=scratch) as folder:

@@ -1,4 +1,4 @@
-"""Findings in words, as `verdict.json` has them."""
+"""Put findings into words, for `verdict.json`."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -11,7 +11,11 @@ from harness.results.verdict import AnomalyFindings
 def with_wording(
     anomaly: str, found: AnomalyFindings, line: Callable[[Mapping[str, Any]], str] | None = None
 ) -> AnomalyFindings:
-    """With what it lacks of words. `line` tells an example, where it is not for the anomaly's own sentence."""
+    """Add the words, meaning and sentences that the findings do not have yet.
+
+    Args:
+        line: describes an example; None: the anomaly's own sentence
+    """
     wording = checker_of(anomaly).wording(anomaly)
     return replace(
         found,

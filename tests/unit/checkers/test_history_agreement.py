@@ -187,7 +187,9 @@ def test_of_two_records_in_one_place_nobody_knows_the_order(
     tables["micro"].append(place | {"value": 4 if number else place["value"], "offset": 4})
     told = check_history_files(spark, [sound, _write(tmp_path / "wrong", tables)], frozenset())
     assert isinstance(told[0], Verdict) and told[0].valid is Validity.VALID
-    assert isinstance(told[1], UnreadableInput) and "two records of one key in the same place" in str(told[1])
+    assert isinstance(told[1], UnreadableInput) and "two records of one key at the same position" in str(
+        told[1]
+    )
 
 
 def test_one_that_contradicts_itself_stops_no_other(spark: SparkSession, tmp_path: Path) -> None:

@@ -72,8 +72,8 @@ def test_where_nothing_was_read_the_kinds_that_were_passed_over_are_named(spark:
     told = without_reads(
         spark, {0: bank, 1: ["poll", "write", "cas", "cas"], 2: ["poll"], 3: many, 4: strange}
     )
-    nothing = "no ok operation was given any record: nothing was read"
-    judges = "Fencepost judges send, poll and txn"
+    nothing = "no ok operation received a record: nothing was read"
+    judges = "Fencepost checks send, poll and txn"
     assert told[:3] == [
         f"{nothing}; its operations were passed over: 1,200 read, 3 transfer; {judges}",
         f"{nothing}; of its 4 operations 3 were passed over: 2 cas, 1 write; {judges}",

@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from checkers.checking.ranking import causes_of_few, first_of_few
-from checkers.checking.run_checks import _caused, _first, _found
+from checkers.checking.run_checks import _collect_if_few, _find_causes, _rank
 from checkers.findings.form import FINDING
 from tests.support.micro import Row
 
@@ -69,8 +69,8 @@ def findings(seed: int) -> list[Row]:
 def test_many_findings_are_ranked_as_few_are(spark: SparkSession, seed: int) -> None:
     rows = findings(seed)
     frame = frame_of(spark, rows)
-    assert _first(frame, 4) == first_of_few(rows, 4)
-    assert _caused(frame) == causes_of_few(rows)
+    assert _rank(frame, 4) == first_of_few(rows, 4)
+    assert _find_causes(frame) == causes_of_few(rows)
 
 
 def test_among_them_are_some_with_a_cause() -> None:
@@ -78,7 +78,7 @@ def test_among_them_are_some_with_a_cause() -> None:
 
 
 def test_of_no_findings_there_is_no_first(spark: SparkSession) -> None:
-    assert _first(frame_of(spark, []), 4) == first_of_few([], 4) == {}
+    assert _rank(frame_of(spark, []), 4) == first_of_few([], 4) == {}
 
 
 def test_what_is_too_much_to_be_ranked_here_stays_in_spark(
@@ -87,5 +87,5 @@ def test_what_is_too_much_to_be_ranked_here_stays_in_spark(
     rows = [finding("unseen", number, number) for number in range(3)]
     for most, here in ((3, 3), (2, 0)):
         monkeypatch.setattr("checkers.checking.run_checks.FEW", most)
-        found = _found(frame_of(spark, rows))
+        found = _collect_if_few(frame_of(spark, rows))
         assert (len(found.few), found.many is None) == (here, here > 0)

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from checkers.checking.stored_runs import check_runs
-from checkers.checking.valid_run import TAKEN, X, write_valid_run
+from checkers.checking.valid_run import INPUTS_PER_TRANSACTION, X, write_valid_run
 from checkers.checking.warm_up import INPUTS, warm_up
 from checkers.registry import STORE_CHECKERS
 from checkers.spark.partitions import (
@@ -39,7 +39,7 @@ def test_with_another_marker_it_is_wrong(spark: SparkSession, tmp_path: Path) ->
     path = tmp_path / "log" / "batches.parquet"
     rows = pq.read_table(path).to_pylist()
     for row in rows:
-        if (row["tp"], row["base_offset"]) == (X, TAKEN):
+        if (row["tp"], row["base_offset"]) == (X, INPUTS_PER_TRANSACTION):
             row["marker"] = "abort"
     pq.write_table(pa.Table.from_pylist(rows, pq.read_schema(path)), path)
     judged = check_runs(spark, [run])[0]
@@ -51,7 +51,7 @@ def test_its_large_tables_are_read_from_files(tmp_path: Path) -> None:
     rows = {path.stem: pq.read_metadata(path).num_rows for path in tmp_path.glob("*/*.parquet")}
     large = {table for table, count in rows.items() if count > INLINE_ROWS}
     assert large == {"ops", "sends", "polls", "records", "expected", "batches", "transactions"}
-    assert rows["claims"] == -(-INPUTS // TAKEN)
+    assert rows["claims"] == -(-INPUTS // INPUTS_PER_TRANSACTION)
 
 
 @pytest.mark.parametrize("large", [False, True])
