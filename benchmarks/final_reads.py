@@ -23,7 +23,7 @@ from harness.record.events import JournalBegan
 from harness.record.journal import Journal
 from harness.record.naming import Headers, output_headers, value_name
 from harness.record.partitions import PartitionIds
-from harness.record.parts import PartWriter, folder_of
+from harness.record.parts import PartWriter, parts_folder
 from harness.record.tables import Tabulator
 from harness.roles import final_reader
 from harness.roles.control import Control
@@ -142,7 +142,7 @@ def read(messages: list[Message], isolation: Isolation, journals: Path) -> None:
         Journal(path, 0, JournalBegan(path.stem, role=Role.FINAL.value)) as journal,
     ):
         parts, partitions = (
-            PartWriter(journal, folder_of(path)),
+            PartWriter(journal, parts_folder(path)),
             PartitionIds(dict.fromkeys(TOPICS, PARTITIONS)),
         )
         stated = {topic for stage in SHOP.stages for topic in stage.reads}

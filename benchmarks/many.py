@@ -24,7 +24,7 @@ import tomli_w
 
 from benchmarks.scale import ProcessCost, run_cold
 from harness.model.promises import HISTORY_FILE
-from harness.record.parquet_writer import WRITTEN
+from harness.record.parquet_writer import PARQUET_OPTIONS
 from harness.record.run_tables import PLAN
 
 GOAL = 0.1
@@ -84,7 +84,7 @@ def copy(original: Path, folder: Path, run: int) -> None:
         ids = pa.array([run] * table.num_rows, table.schema.field(at).type)
         (folder / source.parent.name).mkdir(exist_ok=True)
         numbered = table.set_column(at, table.schema.field(at), ids)
-        pq.write_table(numbered, folder / source.parent.name / source.name, **WRITTEN)
+        pq.write_table(numbered, folder / source.parent.name / source.name, **PARQUET_OPTIONS)
 
 
 def linked(source: str, target: str) -> None:

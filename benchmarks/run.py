@@ -121,13 +121,13 @@ class PipelineBench:
         first: list[tuple[float, int]] = []
 
         def done() -> float | None:
-            taken = worker.heard.counts.inputs
+            taken = worker.status.counts.inputs
             if taken and not first:
                 first.append((time.monotonic(), taken))
             return time.monotonic() if taken >= inputs else None
 
         end_s = wait_for(
-            done, f"{inputs} inputs of {tag}", 240, every_s=0.002, last_seen=lambda: worker.heard
+            done, f"{inputs} inputs of {tag}", 240, every_s=0.002, last_seen=lambda: worker.status
         )
         processes.stop([worker])
         begun_s, already = first[0]

@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 
 from benchmarks.histories import write_edn
 from harness.history_files.schema import FAIL, MICRO, NAMES, OK, OPS
-from harness.record.parquet_writer import WRITTEN
+from harness.record.parquet_writer import PARQUET_OPTIONS
 
 PROCESSES, KEYS, SENDS, PLANTED = 16, 64, 4, 10
 GOALS_S = {"1m": 10.0, "10m": 60.0}
@@ -132,7 +132,7 @@ def write(folder: Path, transactions: int, seed: int = 1) -> None:
     )  # fmt: skip
     folder.mkdir(parents=True)
     micro = pa.concat_tables([sends, polls, again])
-    pq.write_table(micro, folder / "micro.parquet", **WRITTEN, row_group_size=1 << 20)
+    pq.write_table(micro, folder / "micro.parquet", **PARQUET_OPTIONS, row_group_size=1 << 20)
     many = pa.array([None] * total, pa.list_(pa.int64()))
     ops = {
         "run": np.zeros(total, np.int64), "op": op, "process": process, "f": pa.array(["txn"] * total),
@@ -140,7 +140,7 @@ def write(folder: Path, transactions: int, seed: int = 1) -> None:
         "complete_ns": op * 1_000_000, "isolation": pa.nulls(total, pa.string()), "keys": many,
         "rebalanced": many,
     }  # fmt: skip
-    pq.write_table(pa.table(ops, schema=OPS), folder / "ops.parquet", **WRITTEN)
+    pq.write_table(pa.table(ops, schema=OPS), folder / "ops.parquet", **PARQUET_OPTIONS)
     pq.write_table(NAMES.empty_table(), folder / "names.parquet")
 
 

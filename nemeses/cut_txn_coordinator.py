@@ -31,13 +31,15 @@ def cut_txn_coordinator(context: FaultContext, planned: PlannedFault) -> Iterato
     """It acted if the worker stood at the step, and what it sent was lost while the broker answered others."""
     member, transactional_id, foreseen = _whom(context, planned)
     who = f"worker {member.journal}"
-    effect = InjectedFault(target=f"{who} from the transaction coordinator of {transactional_id}", who=who)
+    effect = InjectedFault(
+        target=f"{who} from the transaction coordinator of {transactional_id}", short_target=who
+    )
     effect.details |= {"worker": member.journal, "transactional_id": transactional_id}
     step = WorkerStep(planned.step or WorkerStep.BEFORE_COMMIT)
     try:
         context.processes.wait_at_step(member, step, STEP_TIMEOUT_S, asked="commit")
     except WaitTimeout as error:
-        effect.lacking["worker-at-step"] = str(error)
+        effect.unmet_goals["worker-at-step"] = str(error)
         yield effect
         return
     try:
@@ -78,7 +80,7 @@ def _coordinator_now(context: FaultContext, transactional_id: str, effect: Injec
             found, f"a broker to coordinate {transactional_id}", COORDINATOR_TIMEOUT_S, every_s=0.2
         )[0]
     except WaitTimeout as error:
-        effect.lacking[GOAL] = str(error)
+        effect.unmet_goals[GOAL] = str(error)
         return None
 
 
@@ -96,7 +98,7 @@ def _whom(context: FaultContext, planned: PlannedFault) -> tuple[RunProcess, str
             broker = cluster.txn_coordinator(transactional_id) if transactional_id is not None else -1
             if transactional_id is not None and broker >= 0:
                 alone = stage.group is None or cluster.group_coordinator(stage.group) != broker
-                busy = bool(member.heard.counts.inputs)
+                busy = bool(member.status.counts.inputs)
                 found.append((alone, busy, transactional_id == named, member, transactional_id, broker))
     if not found:
         raise FaultFailed(f"no worker with a transactional id is alive, or nobody coordinates {named}")

@@ -35,7 +35,7 @@ def kill_instance(context: FaultContext, planned: PlannedFault) -> Iterator[Inje
             ending = member.child.kill()
             if "SIGKILL" not in ending:
                 raise FaultFailed(f"{member.journal} was to be killed, but {ending}")
-            effect.saw(ending)
+            effect.add_proof(ending)
             effect.proof.append(f"{context.processes.replace(member).journal} took its place")
         yield effect  # markers that are held back stay so meanwhile
     await_followers(context, planned)
@@ -50,8 +50,8 @@ NEMESIS = Nemesis(
     recovery_s=8.0,
     draw=any_instance,
     aimable=True,
-    overhears=True,
+    discovers_ids=True,
     states=STATES,
-    more_in=MORE_IN,
+    extra_needs_in=MORE_IN,
     inject=kill_instance,
 )

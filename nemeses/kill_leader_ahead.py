@@ -49,7 +49,7 @@ def kill_leader_ahead(context: FaultContext, planned: PlannedFault) -> Iterator[
     first = await_broker_in_role(who, target)
     leader, followers = _parted(cluster.brokers, first, target)
     topic, _, number = target.name.rpartition("/")
-    effect = InjectedFault(target=f"broker {first}, leader of {target.name}", who=f"broker {first}")
+    effect = InjectedFault(target=f"broker {first}, leader of {target.name}", short_target=f"broker {first}")
     links = [peer_link(follower.id, first, "int") for follower in followers]
     effect.mark_injected()
     try:
@@ -57,15 +57,15 @@ def kill_leader_ahead(context: FaultContext, planned: PlannedFault) -> Iterator[
             try:
                 ahead = _ahead(leader, followers, (topic, int(number)))
             except WaitTimeout as error:  # nobody wrote there meanwhile
-                effect.lacking["leader-ahead"] = str(error)
+                effect.unmet_goals["leader-ahead"] = str(error)
             else:
                 ending = leader.kill()
-        if not effect.lacking:
+        if not effect.unmet_goals:
             moved = await_failover(
                 effect, ending, partial(other_broker, who, first), f"{target} to leave broker {first}"
             )
             if moved is not None:
-                effect.saw(
+                effect.add_proof(
                     f"its log was {ahead} bytes ahead of every follower's; {ending}; broker {moved} leads now"
                 )
         yield effect

@@ -35,13 +35,13 @@ def draw(rng: Random, targets: FaultTargets) -> DrawnFault:
 def kill_postgres(context: FaultContext, planned: PlannedFault) -> Iterator[InjectedFault]:
     """It acted if the server's process ended by the signal, and the server answered again on the data that it had."""
     service = context.services[planned.target.name]
-    effect = InjectedFault(target=service.name, who="PostgreSQL")
+    effect = InjectedFault(target=service.name, short_target="PostgreSQL")
     effect.mark_injected()
     ending = service.kill()
     try:
         if "SIGKILL" not in ending:
             raise FaultFailed(f"PostgreSQL was to be killed, but {ending}")
-        effect.saw(ending)
+        effect.add_proof(ending)
         yield effect
     finally:
         effect.proof.append(service.start())

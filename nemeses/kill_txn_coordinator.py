@@ -35,7 +35,7 @@ NEMESIS = Nemesis(
     draw=any_txn_coordinator,
     aimable=True,
     states=frozenset(AIMS),
-    more_in=dict.fromkeys(STATES_WITHOUT_MARKERS, AtState(needs=frozenset({Ability.PEER_LINKS, Cut}))),
+    extra_needs_in=dict.fromkeys(STATES_WITHOUT_MARKERS, AtState(needs=frozenset({Ability.PEER_LINKS, Cut}))),
     least_brokers=FAILOVER_BROKERS,
     inject=kill_txn_coordinator,
 )

@@ -31,12 +31,14 @@ def kill_worker(context: FaultContext, planned: PlannedFault) -> Iterator[Inject
     processes = context.processes
     member = worker_in_role(processes, planned.target)
     step = WorkerStep(planned.step or WorkerStep.AFTER_SEND)
-    effect = InjectedFault(target=f"worker {member.journal} at {step.value}", who=f"worker {member.journal}")
+    effect = InjectedFault(
+        target=f"worker {member.journal} at {step.value}", short_target=f"worker {member.journal}"
+    )
     effect.details |= {"worker": member.journal, "step": step.value}
     try:
         processes.wait_at_step(member, step, STEP_TIMEOUT_S)
     except WaitTimeout as error:  # a worker that has nothing to do comes to no step: nothing was struck
-        effect.lacking["worker-struck"] = str(error)
+        effect.unmet_goals["worker-struck"] = str(error)
         yield effect
         return
     member.expected_to_end = True
@@ -44,7 +46,7 @@ def kill_worker(context: FaultContext, planned: PlannedFault) -> Iterator[Inject
     ending = member.child.kill()
     if "SIGKILL" not in ending:
         raise FaultFailed(f"{member.journal} was to be killed, but {ending}")
-    effect.saw(f"it stood at {step.value}; {ending}")
+    effect.add_proof(f"it stood at {step.value}; {ending}")
     replacement = processes.replace(member)
     processes.await_ready([replacement])
     effect.proof.append(f"{replacement.journal} took its place")

@@ -38,7 +38,9 @@ def lose_answers(context: FaultContext, planned: PlannedFault) -> Iterator[Injec
     member = worker_at(context.processes, endpoint)
     broker = broker_in_touch(context.cluster, member.endpoint, int(named))
     who, other = f"worker {member.journal}", f"broker {broker}"
-    effect = InjectedFault(target=f"answers of {other} to {who}", who=f"the answers of {other} to {who}")
+    effect = InjectedFault(
+        target=f"answers of {other} to {who}", short_target=f"the answers of {other} to {who}"
+    )
     effect.details |= {"worker": member.journal, "broker": str(broker)}
     effect.mark_injected()
     links = [client_link(member.endpoint, broker)]

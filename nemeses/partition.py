@@ -47,7 +47,7 @@ def draw(rng: Random, targets: FaultTargets) -> DrawnFault:
 def partition(context: FaultContext, planned: PlannedFault) -> Iterator[InjectedFault]:
     """It acted if bytes were sent into a link and lost, and what is behind the link answered others meanwhile."""
     links, who, other = _links(context, planned.target)
-    effect = InjectedFault(target=f"{who} from {other}", who=who, other=other)
+    effect = InjectedFault(target=f"{who} from {other}", short_target=who, other=other)
     effect.mark_injected()
     with context.cluster.network.impose(links, Cut()) as cut:
         yield effect

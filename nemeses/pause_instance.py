@@ -59,7 +59,7 @@ def pause_instance(context: FaultContext, planned: PlannedFault) -> Iterator[Inj
     try:
         first = members(context, member)
     except WaitTimeout as error:
-        effect.lacking[GOAL] = str(error)
+        effect.unmet_goals[GOAL] = str(error)
         yield effect
         return
     own: frozenset[str] = frozenset()
@@ -87,12 +87,12 @@ def pause_instance(context: FaultContext, planned: PlannedFault) -> Iterator[Inj
     if not stopped:
         return
     if asleep is None:
-        effect.lacking[GOAL] = f"{member.journal} was paused, and its group did not go on without it"
+        effect.unmet_goals[GOAL] = f"{member.journal} was paused, and its group did not go on without it"
         return
     try:
-        effect.saw(f"{gone}; then {asleep.came_back(context)}")
+        effect.add_proof(f"{gone}; then {asleep.came_back(context)}")
     except WaitTimeout as error:
-        effect.lacking[GOAL] = f"{gone}; but then {member.journal} did nothing: {error}"
+        effect.unmet_goals[GOAL] = f"{gone}; but then {member.journal} did nothing: {error}"
 
 
 def _await_replacement(context: FaultContext, replacement: RunProcess, effect: InjectedFault) -> None:
@@ -134,7 +134,7 @@ class _PausedInstance:
             member.child.wait(COME_BACK_TIMEOUT_S)
         except WaitTimeout:
             return f"{member.journal} came back, {self._did(context)}, and still runs after {COME_BACK_TIMEOUT_S:g} s"
-        return f"{member.journal} came back and ended: {member.last_words()}"
+        return f"{member.journal} came back and ended: {member.last_output()}"
 
     def _did(self, context: FaultContext) -> str:
         carried = self.meter.traffic() if self.meter else None
@@ -168,8 +168,8 @@ NEMESIS = Nemesis(
     keeps_endpoint=True,
     draw=draw,
     aimable=True,
-    overhears=True,
+    discovers_ids=True,
     states=STATES,
-    more_in=MORE_IN,
+    extra_needs_in=MORE_IN,
     inject=pause_instance,
 )

@@ -45,7 +45,9 @@ def pause_worker(context: FaultContext, planned: PlannedFault) -> Iterator[Injec
     processes = context.processes
     member = worker_in_role(processes, planned.target)
     step = WorkerStep(planned.step or WorkerStep.AFTER_SEND)
-    effect = InjectedFault(target=f"worker {member.journal} at {step.value}", who=f"worker {member.journal}")
+    effect = InjectedFault(
+        target=f"worker {member.journal} at {step.value}", short_target=f"worker {member.journal}"
+    )
     effect.details |= {"worker": member.journal, "step": step.value}
     try:
         # Only in a transaction that is to commit: a zombie that would abort anyway proves nothing.
@@ -57,10 +59,10 @@ def pause_worker(context: FaultContext, planned: PlannedFault) -> Iterator[Injec
             if held:
                 break
     except WaitTimeout as error:  # a worker that has nothing to do comes to no step: nothing was struck
-        effect.lacking[GOAL] = str(error)
+        effect.unmet_goals[GOAL] = str(error)
         yield effect
         return
-    before = member.heard.counts
+    before = member.status.counts
     begun_s = time.monotonic()
     effect.mark_injected()
     stopped = member.child.pause()
@@ -83,21 +85,21 @@ def pause_worker(context: FaultContext, planned: PlannedFault) -> Iterator[Injec
         member.child.resume()
     came_back = _came_back(member, before)
     if not taken:
-        effect.lacking[GOAL] = f"{member.journal} was paused, but nobody went on in its place"
+        effect.unmet_goals[GOAL] = f"{member.journal} was paused, but nobody went on in its place"
     elif not came_back:
-        effect.lacking[GOAL] = (
+        effect.unmet_goals[GOAL] = (
             f"{member.journal} was paused and replaced, but it did not go on with its transaction"
         )
     else:
-        effect.saw(f"it stood at {step.value}; {stopped}; {taken} after {waited_s:.1f} s")
-        effect.saw(came_back)
+        effect.add_proof(f"it stood at {step.value}; {stopped}; {taken} after {waited_s:.1f} s")
+        effect.add_proof(came_back)
 
 
 def _await_going_on(replacement: RunProcess) -> str:
     """Wait until who took the place has committed, where no group tells who has what; empty: it never did."""
 
     def gone_on() -> str | None:
-        if replacement.heard.counts.committed:
+        if replacement.status.counts.committed:
             return f"{replacement.journal} had committed in its place"
         return None
 
@@ -155,7 +157,7 @@ def _came_back(member: RunProcess, before: Counts) -> str:
     """
 
     def ended() -> str | None:
-        counts = member.heard.counts
+        counts = member.status.counts
         if counts.fenced > before.fenced:
             return f"{member.journal} came back and was fenced"
         if any(
@@ -170,7 +172,7 @@ def _came_back(member: RunProcess, before: Counts) -> str:
             ended,
             f"{member.journal} to come back",
             COME_BACK_TIMEOUT_S,
-            last_seen=lambda: member.heard,
+            last_seen=lambda: member.status,
         )
     except WaitTimeout:
         return ""

@@ -20,8 +20,8 @@ from checkers.spark.partitions import coalesce_if_single
 from harness.common.errors import UnreadableInput
 from harness.model.promises import Promises
 from harness.model.vocabulary import Premise
-from harness.record.parquet_reader import parts_of_parquet, read_parquet
-from harness.record.schema import HISTORY, LOG, unfit
+from harness.record.parquet_reader import iterate_parquet, read_parquet
+from harness.record.schema import HISTORY, LOG, find_mismatch
 
 READ_TOGETHER = 2
 """The number of tables that are opened at a time. Spark takes some 15 ms for each."""
@@ -216,7 +216,7 @@ def _read(path: Path, schema: pa.Schema) -> pa.Table:
 def _parts(path: Path, schema: pa.Schema) -> Iterator[pa.Table]:
     """Yield the record batches of a file, with the columns of `schema`. Raises `UnreadableInput`."""
     try:
-        for part in parts_of_parquet(path, schema.names):
+        for part in iterate_parquet(path, schema.names):
             yield part.select(schema.names).cast(schema)
     except (OSError, pa.ArrowException) as error:
         raise UnreadableInput(f"{path} is damaged: a part of it cannot be read") from error
@@ -230,7 +230,7 @@ def escape_glob(path: Path | str) -> str:
 def _checked_footer(path: Path, table: str) -> pq.FileMetaData:
     """Read the file's footer, so that a damaged file is reported before any job starts. Raises `UnreadableInput`."""
     footer = _footer(path)
-    column = unfit(table, footer.schema.to_arrow_schema())
+    column = find_mismatch(table, footer.schema.to_arrow_schema())
     if column is not None:
         raise UnreadableInput(
             f"{path} is no {table} table: column {column} is missing, of another type, or unknown"

@@ -131,7 +131,7 @@ class Bench:
                 self._site.cluster.bootstrap, self._shift(self._done, point).group, LIVE, LIVE_PARTITIONS
             )
         for member in workers:
-            member.heard.counts = Counts()
+            member.status.counts = Counts()
             member.send(Command(go=True))
         try:
             own = (
@@ -143,7 +143,7 @@ class Bench:
             for member in workers:
                 member.send(Command(replaced=True))
         self._until(
-            lambda: all(member.heard.reached >= self._done for member in workers),
+            lambda: all(member.status.reached >= self._done for member in workers),
             "the workers to be relieved",
             workers,
         )
@@ -152,7 +152,7 @@ class Bench:
         )
         failed = sum(
             counts.aborted + counts.failed + counts.info
-            for counts in (member.heard.counts for member in workers)
+            for counts in (member.status.counts for member in workers)
         )
         measured = Measurement(point, number_of_round or 0, failed=failed, steps_ms=steps, **own)
         if number_of_round is not None:
@@ -220,10 +220,10 @@ class Bench:
 
     def _feed(self, count: int, rate: float, measurement: int, workers: Sequence[RunProcess]) -> None:
         """Create so many inputs, and wait until as many outputs more were seen."""
-        before = self._reader.heard.given
+        before = self._reader.status.given
         self._inputs.feed(count, rate, measurement)
         self._until(
-            lambda: self._reader.heard.given >= before + count,
+            lambda: self._reader.status.given >= before + count,
             "every input's output to be seen",
             [*workers, self._reader],
         )
@@ -260,15 +260,15 @@ class Bench:
             self._check_cut()
             for member in members:
                 if not member.alive:
-                    words = member.last_words()
+                    words = member.last_output()
                     raise EnvironmentFailure(f"{member.journal} of the bench ended by itself: {words}")
             return holds()
 
         def progress() -> object:
-            return [(member.heard.counts, member.heard.given) for member in members]
+            return [(member.status.counts, member.status.given) for member in members]
 
         def member_states() -> list[str]:
-            return [f"{member.journal}: {member.heard}" for member in members]
+            return [f"{member.journal}: {member.status}" for member in members]
 
         point = describe(self._order[self._done - 1]) if self._done else "at the start"
         wait_while_progressing(
@@ -276,13 +276,13 @@ class Bench:
         )
 
     def _check_cut(self) -> None:
-        if self._site.interrupt.came:
+        if self._site.interrupt.requested:
             raise BenchInterrupted
 
 
 def _done(member: RunProcess) -> tuple[int, int]:
     """Inputs and batches that a worker has committed in this shift."""
-    return member.heard.counts.inputs, member.heard.counts.committed
+    return member.status.counts.inputs, member.status.counts.committed
 
 
 def _sum(members: Sequence[RunProcess]) -> tuple[int, int]:

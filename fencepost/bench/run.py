@@ -72,7 +72,7 @@ def bench(options: Options, asked: BenchRequest, progress: Progress, command: st
     cache = cache_folder()
     prepared = prepare_cluster(options, cache, progress.say, clients=asked.clients)
     started = datetime.now(UTC)
-    folder = store.create(Path(options.store), NAME, started)
+    folder = store.create_run_folder(Path(options.store), NAME, started)
     measured: list[Measurement] = []
 
     def left(cut_short: str) -> BenchResult:

@@ -16,7 +16,7 @@ from fencepost.sharing.client import ServerRefused
 from fencepost.sharing.spark import SparkParts, SparkRequest, shared_spark
 from harness.common.errors import EnvironmentFailure, ExitStatus, FencepostError, UnreadableInput
 from harness.history_files.url import Url
-from harness.record.run_tables import goes_on
+from harness.record.run_tables import is_running
 from harness.results.verdict import Validity, Verdict
 from harness.runner.progress import Progress
 
@@ -183,7 +183,7 @@ class _Check:
 
 def _open(history: str, folder: Path) -> Evidence | FencepostError:
     """A stored run, or why it is none."""
-    if goes_on(folder):
+    if is_running(folder):
         return UnreadableInput(f"{folder}: this run is still going on: judge it when it has ended")
     try:
         return open_evidence(history, folder)

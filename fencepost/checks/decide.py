@@ -10,8 +10,8 @@ from fencepost.checks.verdict_rules import decide, healed_ns
 from harness.common.errors import AnalysisFailed, FencepostError, UnreadableInput
 from harness.model.pipeline import JOINED
 from harness.model.promises import HISTORY_FILE
-from harness.record.client_history import crc_of
-from harness.record.parquet_reader import read_parquet, tabulated
+from harness.record.client_history import file_crc
+from harness.record.parquet_reader import has_tables, read_parquet
 from harness.record.run_tables import PLAN
 from harness.record.schema import HISTORY, LOG
 from harness.results.reasons import Reason, ReasonCode
@@ -38,7 +38,7 @@ def open_evidence(history: str, folder: Path) -> Evidence:
     require_evidence(folder)
     told = folder / "metadata.json"
     facts = RunMetadata.load(told) if told.exists() else None
-    if not tabulated(folder) and not (folder / "verdict.json").exists():
+    if not has_tables(folder) and not (folder / "verdict.json").exists():
         from harness.runner.tabulate import tabulate  # rarely needed, and loads a client library
 
         try:
@@ -170,7 +170,7 @@ def _altered(evidence: Evidence) -> Reason | None:
     from checkers.checking.merge_history import history_damaged
 
     path = evidence.folder / HISTORY_FILE
-    if evidence.facts is None or not path.is_file() or crc_of(path) == evidence.facts.history_crc:
+    if evidence.facts is None or not path.is_file() or file_crc(path) == evidence.facts.history_crc:
         return None
     return history_damaged("the file is not as the run wrote it")
 

@@ -12,7 +12,7 @@ from harness.common.errors import UnreadableInput
 from harness.model.promises import NO_WITNESS
 from harness.model.vocabulary import Premise
 from harness.record.parquet_reader import read_parquet
-from harness.record.schema import LOG, unfit
+from harness.record.schema import LOG, find_mismatch
 from harness.results.reasons import Reason, ReasonCode
 from harness.results.run_metadata import RunMetadata
 from harness.settings.run_file import StoredPlan
@@ -92,7 +92,7 @@ def require_table(path: Path, run: int, rows: Mapping[str, int]) -> None:
     except (OSError, ValueError) as error:
         reason = "it is missing" if not path.exists() else str(error).splitlines()[0]
         raise UnreadableInput(f"{path} cannot be read: {reason}") from error
-    if unfit(table, schema) is not None:
+    if find_mismatch(table, schema) is not None:
         raise UnreadableInput(f"{path} is not the table that it should be: its columns differ")
     if rows.get(table, found.num_rows) != found.num_rows:
         raise UnreadableInput(f"{path} has {found.num_rows} rows, and the run wrote {rows[table]}")

@@ -33,21 +33,21 @@ from harness.databases.registry import DATABASES
 from harness.model.promises import HISTORY_FILE
 from harness.processes.spawn import Supervisor
 from harness.record import run_tables as store
-from harness.record.client_history import crc_of
+from harness.record.client_history import file_crc
 from harness.results.reasons import ReasonCode
 from harness.results.run_metadata import RunMetadata
 from harness.results.verdict import Verdict
 from harness.runner import schedule as schedules
-from harness.runner.clients_seen import note_clients
+from harness.runner.clients_seen import record_clients
 from harness.runner.end_markers import OffsetEndMarkers, SentinelEndMarkers
 from harness.runner.final_state import FinalState
 from harness.runner.interrupt import Interrupt, InterruptPhase
 from harness.runner.processes import OBSERVER_ENDPOINT, RunClock
 from harness.runner.progress import Progress
-from harness.runner.run import Ahead, RunPlan, RunResources, perform
+from harness.runner.run import Preparation, RunPlan, RunResources, perform
 from harness.runner.run_log import RunLog
 from harness.runner.schedule import Schedule
-from harness.runner.tabulate import Ends, rows_of, tabulate, unexpected_errors
+from harness.runner.tabulate import PartitionEnds, count_rows, tabulate, unexpected_errors
 from harness.settings.client_choice import ClientChoice
 from harness.settings.options import Options
 from harness.settings.run_file import StoredPlan
@@ -107,7 +107,7 @@ def run_without_verdict(options: Options, progress: Progress, *, command: str) -
     _tell_plan(options, drawn, progress)
     with Interrupt() as interrupt, ExitStack() as stack:
         performed = perform_run(options, progress, command, workload, drawn, interrupt, stack, None)
-        if interrupt.came:
+        if interrupt.requested:
             raise KeyboardInterrupt
         return performed.folder
 
@@ -162,7 +162,7 @@ def perform_run(
     cache = cache_folder()
     prepared = _prepare(options, workload, cache, progress.say)
     started = datetime.now(UTC)
-    folder = store.create(root, options.name or workload.name, started)
+    folder = store.create_run_folder(root, options.name or workload.name, started)
     require(memory_mb(options.brokers), DISK_MB + planned_mb(options), folder)
     end_leftovers(cache, progress.say)
     digest = digest_of(workload)
@@ -171,7 +171,7 @@ def perform_run(
     clock = RunClock(time.monotonic_ns(), time.time() * 1000)
     plan = stored_plan(options, test, drawn, command, started, clock)
     plan.save(folder / store.PLAN)
-    stack.enter_context(store.going_on(folder))
+    stack.enter_context(store.lock_run(folder))
     run_log = RunLog(progress, clock)
     if options.nemesis is None and not drawn.injections and not options.defect:
         nemeses = registry.nemeses().values()
@@ -180,7 +180,7 @@ def perform_run(
     ports = stack.enter_context(PortBlock(cache, first_port=options.first_port))
 
     def facts() -> RunMetadata:
-        return run_log.facts(interrupt.came, drawn.unscheduled, _versions(options, prepared))
+        return run_log.to_metadata(interrupt.requested, drawn.unscheduled, _versions(options, prepared))
 
     with ExitStack() as up:
         with run_log.phase("stores"):
@@ -190,20 +190,22 @@ def perform_run(
             parts = ClusterParts(_cluster_of(options, test, tag), folder, prepared, supervisor, ports.take)
             cluster = up.enter_context(CLUSTERS[options.cluster].open(parts))
             run_log.features = cluster.finalized_features()
-        store.point_latest(root, folder)  # not before: a run that was ended early has no evidence to look at
+        store.update_latest_link(
+            root, folder
+        )  # not before: a run that was ended early has no evidence to look at
         try:
             ends = (
                 SentinelEndMarkers(cluster, backlog) if test.pipeline.journaled else OffsetEndMarkers(cluster)
             )
             running = RunResources(cluster, supervisor, interrupt, ends, services, backlog)
-            ahead = Ahead(
+            ahead = Preparation(
                 (lambda: spark.start(prepared.java)) if spark else lambda: None,
                 spark.lead_s() if spark else 0.0,
             )
             quiet = perform(test, running, run_log, ahead)
             report_edit(workload, digest, run_log)
         except FencepostError as error:
-            run_log.problem(ReasonCode.RUN_FAILED, f"the run failed: {redact_text(str(error))}")
+            run_log.add_problem(ReasonCode.RUN_FAILED, f"the run failed: {redact_text(str(error))}")
             facts().save(folder / "metadata.json")
             raise
     interrupt.stage = InterruptPhase.JUDGING
@@ -269,7 +271,7 @@ def report_edit(pipeline: Workload | CustomPipeline, digest: str | None, run_log
     if isinstance(pipeline, CustomPipeline) and pipeline.digest() != digest:
         file = str(pipeline.described.file)
         words = f"{file}, or a file that its functions stand in, was changed while the run went on"
-        run_log.problem(ReasonCode.DESCRIPTION_CHANGED, words, file)
+        run_log.add_problem(ReasonCode.DESCRIPTION_CHANGED, words, file)
 
 
 def _leave(folder: Path, verdict: Verdict, run_log: RunLog) -> None:
@@ -284,13 +286,13 @@ def _leave(folder: Path, verdict: Verdict, run_log: RunLog) -> None:
 def _tabulate(folder: Path, plan: StoredPlan, run_log: RunLog, quiet: FinalState) -> None:
     """Turn what the run left into tables; the segment files go unless they are to be kept."""
     with run_log.phase("tables"):
-        tabulate(folder, plan, Ends(quiet.leaders, quiet.high_watermarks, quiet.compacted))
-        run_log.rows, run_log.compacted = rows_of(folder), quiet.compacted
+        tabulate(folder, plan, PartitionEnds(quiet.leaders, quiet.high_watermarks, quiet.compacted))
+        run_log.rows, run_log.compacted = count_rows(folder), quiet.compacted
         run_log.refused_logs = quiet.refused
         if plan.promises.history:
-            run_log.history_crc = crc_of(folder / HISTORY_FILE)
+            run_log.history_crc = file_crc(folder / HISTORY_FILE)
         run_log.unexpected_errors += unexpected_errors(folder)
-        note_clients(folder, ClientChoice.of(plan.options.client), run_log)
+        record_clients(folder, ClientChoice.of(plan.options.client), run_log)
         if plan.options.keep != "logs":
             _drop_segments(folder)
 

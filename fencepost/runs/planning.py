@@ -30,7 +30,7 @@ from harness.model.promises import (
     store_reader,
 )
 from harness.runner import schedule as schedules
-from harness.runner.churn import endpoints_more, joining
+from harness.runner.churn import extra_endpoints, joining_workers
 from harness.runner.nemesis import FaultTargets, Nemesis
 from harness.runner.processes import RunClock
 from harness.runner.run import RunPlan
@@ -125,7 +125,7 @@ def draw_schedule(options: Options, workload: AnyPipeline) -> Schedule:
         writes={stage.name: stage.writes for stage in facts.stages},
         endpoints=tuple(f"w{n}" for n in range(sum(map(len, workers.values())))),
         can=abilities_of(options),
-        unnamed=tuple(
+        stages_with_unknown_ids=tuple(
             stage.name
             for stage in facts.stages
             if stage.unnamed and Ability.REQUESTS in abilities_of(options)
@@ -164,10 +164,10 @@ def plan_run(
     """
     facts = pipeline_spec(options, workload, tag)
     workers = workers_of(facts)
-    facts = facts.with_workers(joining(drawn.churn), shared=policy_of(options.defect).shared_id)
+    facts = facts.with_workers(joining_workers(drawn.churn), shared=policy_of(options.defect).shared_id)
     nemeses = registry.nemeses()
     kept = sum(nemeses[injection.fault].keeps_endpoint for injection in drawn.injections)
-    endpoints = sum(map(len, workers.values())) + kept + endpoints_more(drawn.churn) + SPARE_ENDPOINTS
+    endpoints = sum(map(len, workers.values())) + kept + extra_endpoints(drawn.churn) + SPARE_ENDPOINTS
     require_ports(options, endpoints + 1)
     programs, own = programs_of(options, workload, facts, folder, prepared, tag)
     return RunPlan(

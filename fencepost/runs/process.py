@@ -39,7 +39,7 @@ from harness.processes.specs import (
 from harness.record.events import JournalBegan
 from harness.record.journal import Journal, NoJournal
 from harness.record.partitions import PartitionIds
-from harness.record.parts import PartWriter, folder_of, start_over
+from harness.record.parts import PartWriter, parts_folder, remove_parts
 from harness.roles.call_watch import CallWatch
 from harness.roles.control import Control
 from harness.roles.feeder import Feeder
@@ -110,7 +110,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     use_client_config(None if behind_proxies else run.connection.client_config)
     control = Control(None if process.control_fd is None else socket.socket(fileno=process.control_fd))
     if process.role is Role.FINAL:
-        start_over(process.journal.path)
+        remove_parts(process.journal.path)
     running = running_client(process.role, run.client)
     require_client(run.client, running)
     journal = journal_of(process, running) if run.journaled else NoJournal(process.journal.name)
@@ -175,7 +175,7 @@ def build_task(
         case TableReaderSpec(tables=tables):
             store = open_database(pipeline)
             assert store is not None, "who reads tables is told of the store"
-            parts = PartWriter(journal, folder_of(process.journal.path))
+            parts = PartWriter(journal, parts_folder(process.journal.path))
             inputs_by = {
                 table: input_table(pipeline, workload, table)
                 for table in tables
@@ -222,7 +222,7 @@ def final_reader_of(
     foreign: ProgramTopics | None = None,
 ) -> FinalReader:
     """A final reader of partitions."""
-    parts = PartWriter(journal, folder_of(process.journal.path))
+    parts = PartWriter(journal, parts_folder(process.journal.path))
     return FinalReader(
         process.bootstrap,
         task.partitions,

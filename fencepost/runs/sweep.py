@@ -73,7 +73,7 @@ def plan_points(
         check_name("workload", name, there)
         own = replace(options, workload=name)
         for fault in sorted(expand_names([CRASH_POINTS], pipeline_spec(own, there[name])), key=_place):
-            needed_s = math.ceil(LEAD_S + aim(fault, faults).room_s + SLACK_S)
+            needed_s = math.ceil(LEAD_S + aim(fault, faults).duration_s + SLACK_S)
             point = SweepPoint(name, fault, time_limit_s or float(needed_s))
             asked = replace(own, nemesis=(fault,), time_limit_s=point.time_limit_s)
             draw_schedule(asked.validated(registry.known_names()), there[name])

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from fencepost.suites.previous import compare, previous_suites
 from harness.common.errors import UnreadableInput, UsageError
-from harness.record.run_tables import new_folder, point_latest
+from harness.record.run_tables import create_folder, update_latest_link
 from harness.results.suite import SUITE_FILE, Cell, CellState, Suite
 from harness.results.verdict import Verdict
 from harness.results.wording import plural
@@ -130,9 +130,9 @@ class SuiteRecord:
 
 def create(store: Path, suite: Suite) -> SuiteRecord:
     """Create the folder of a new suite; `STORE/NAME/latest` points to it. Raises `EnvironmentFailure`."""
-    record = SuiteRecord(new_folder(store, suite.name, datetime.now(UTC), (RUNS, LOGS)), suite)
+    record = SuiteRecord(create_folder(store, suite.name, datetime.now(UTC), (RUNS, LOGS)), suite)
     suite.save(record.folder)
-    point_latest(store / suite.name, record.folder)
+    update_latest_link(store / suite.name, record.folder)
     return record
 
 

@@ -103,7 +103,7 @@ class SuiteRun:
                 record.suite = compare(record.suite, record.previous)
                 record.change(
                     ended=datetime.now(UTC).isoformat(timespec="seconds"),
-                    interrupted=interrupt.came,
+                    interrupted=interrupt.requested,
                     took_s=round(before_s + time.monotonic() - self._began, 1),
                     remarks=tuple(remarks(self._plan.failures.known, record.suite.cells, self._today)),
                 )
@@ -153,7 +153,7 @@ class SuiteRun:
             if self._judge_each:
                 stack.enter_context(shared_judge())
             supervisor = stack.enter_context(Supervisor())
-            while (self._waiting or self._active) and not interrupt.came:
+            while (self._waiting or self._active) and not interrupt.requested:
                 while self._waiting and self._has_room():
                     self._start_next(supervisor)
                 for run in [run for run in self._active if self._has_ended(run)]:

@@ -59,7 +59,7 @@ class ContainerFactory:
 
         self._note.parent.mkdir(parents=True, exist_ok=True)
         self._note.touch()
-        self._supervisor.guard_by(removal_command(self._supervisor.mark))
+        self._supervisor.guard_with_command(removal_command(self._supervisor.mark))
         for kind in (LINKS, HARNESS):
             # An internal network has no gateway, so that ports are published by the other, on which containers may not
             # talk to each other: it would be a way round what strikes `links`.

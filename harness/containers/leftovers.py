@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.common.errors import EnvironmentFailure
 from harness.containers.daemon import LABEL, connect, labels_of, translate_errors
-from harness.processes.marks import abandoned
+from harness.processes.marks import is_abandoned
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -74,10 +74,10 @@ def remove_abandoned(cache: Path) -> list[str]:
 
     Raises `EnvironmentFailure` if Docker refuses.
     """
-    notes = [one for one in (cache / "docker").glob("*") if abandoned(one.name)]
+    notes = [one for one in (cache / "docker").glob("*") if is_abandoned(one.name)]
     if not notes:
         return []
-    gone = remove_marked(connect(), abandoned)
+    gone = remove_marked(connect(), is_abandoned)
     for one in notes:
         one.unlink(missing_ok=True)
     return gone

@@ -20,7 +20,7 @@ from harness.environment.ports import HOST
 from harness.environment.postgres import Postgres
 from harness.processes.child import Child
 from harness.processes.spawn import Supervisor
-from harness.processes.users import unprivileged
+from harness.processes.users import unprivileged_user
 
 USER = "fencepost"
 MAKE_TIMEOUT_S = 60.0
@@ -54,7 +54,7 @@ class PostgresServer:
         self._supervisor = supervisor
         self._log = folder / "postgres.log"
         self._port = port
-        self._user = unprivileged()
+        self._user = unprivileged_user()
         scratch = supervisor.scratch_folder("postgres")
         self._data = scratch / "data"
         self._programs = self._reachable(postgres, scratch)

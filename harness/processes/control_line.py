@@ -87,7 +87,7 @@ class Report:
 
 
 @dataclass
-class ProcessReports:
+class ProcessStatus:
     """What a process has told so far, the last of each."""
 
     ready: bool = False

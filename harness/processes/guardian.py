@@ -25,10 +25,17 @@ from typing import IO, Literal
 import harness
 from harness.common.errors import WaitTimeout
 from harness.processes.encoding import decode, encode
-from harness.processes.marks import VARIABLE, abandoned, end_marked, marked, start_time, words_of_processes
+from harness.processes.marks import (
+    VARIABLE,
+    end_marked,
+    is_abandoned,
+    marked_processes,
+    process_texts,
+    start_time,
+)
 
 SCRATCH_PREFIX = "fencepost-"
-UNMARKED = tuple(f"fencepost-{what}-" for what in ("spark", "judge", "session", "api"))
+UNMARKED_PREFIXES = tuple(f"fencepost-{what}-" for what in ("spark", "judge", "session", "api"))
 """How the names of folders begin that bear no mark: Spark's, a session's, and those of a call from Python."""
 UNUSED_S = 600.0
 COMMAND_TIMEOUT_S = 120.0
@@ -161,10 +168,10 @@ def sweep_leftovers() -> list[str]:
     Only processes and scratch folders of runs that are certainly over are touched. Returns what
     was ended and removed, for people to read.
     """
-    gone = end_marked({mark for _, mark in marked() if abandoned(mark)})
+    gone = end_marked({mark for _, mark in marked_processes() if is_abandoned(mark)})
     for folder in Path(tempfile.gettempdir()).glob(SCRATCH_PREFIX + "*"):
         mark = folder.name.removeprefix(SCRATCH_PREFIX).partition("-")[0]
-        if abandoned(mark) and folder.stat().st_uid == os.getuid():
+        if is_abandoned(mark) and folder.stat().st_uid == os.getuid():
             shutil.rmtree(folder, ignore_errors=True)
             gone.append(f"folder {folder}")
     return gone + _sweep_unmarked()
@@ -177,14 +184,16 @@ def _sweep_unmarked() -> list[str]:
     """
     gone = []
     named: str | None = None
-    for folder in (one for prefix in UNMARKED for one in Path(tempfile.gettempdir()).glob(prefix + "*")):
+    for folder in (
+        one for prefix in UNMARKED_PREFIXES for one in Path(tempfile.gettempdir()).glob(prefix + "*")
+    ):
         try:
             found = folder.stat()
         except FileNotFoundError:  # its own process has removed it meanwhile
             continue
         if found.st_uid != os.getuid() or time.time() - found.st_mtime < UNUSED_S:
             continue
-        named = named if named is not None else words_of_processes()
+        named = named if named is not None else process_texts()
         if str(folder) not in named:
             shutil.rmtree(folder, ignore_errors=True)
             gone.append(f"folder {folder}")

@@ -52,7 +52,7 @@ def _namespace() -> int:
         return 0
 
 
-def abandoned(mark: str) -> bool:
+def is_abandoned(mark: str) -> bool:
     """Whether the run of this mark is certainly gone."""
     parts = _MARK.fullmatch(mark)
     if parts is None or int(parts[3]) != _namespace():
@@ -60,7 +60,7 @@ def abandoned(mark: str) -> bool:
     return start_time(int(parts[1])) != int(parts[2])
 
 
-def marked() -> Iterator[tuple[psutil.Process, str]]:
+def marked_processes() -> Iterator[tuple[psutil.Process, str]]:
     """Every live process of this user that carries a mark, with its mark; never this process."""
     for process, environment in _environments():
         if VARIABLE in environment:
@@ -79,7 +79,7 @@ def _environments() -> Iterator[tuple[psutil.Process, dict[str, str]]]:
             continue
 
 
-def words_of_processes() -> str:
+def process_texts() -> str:
     """The command lines and environments of every process that may be looked into, one after the other."""
     words: list[str] = []
     for process, environment in _environments():

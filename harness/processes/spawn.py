@@ -128,7 +128,7 @@ class Supervisor:
         assert self._guardian is not None
         self._guardian.register_folder(folder)
 
-    def guard_by(self, command: Sequence[str]) -> None:
+    def guard_with_command(self, command: Sequence[str]) -> None:
         """Have the guardian run a command if the run is killed: for what is no process and no folder here."""
         assert self._guardian is not None
         self._guardian.register_command(command)

@@ -30,7 +30,7 @@ class User:
         )
 
 
-def unprivileged() -> User | None:
+def unprivileged_user() -> User | None:
     """Who a server runs as that must not run as root; None: as this process, which is not root.
 
     Raises `EnvironmentFailure` where root has nobody to become.

@@ -53,7 +53,7 @@ def write_client_history(journals: Sequence[Path], stages: Sequence[StageSpec], 
     part.replace(path)
 
 
-def crc_of(path: Path) -> int:
+def file_crc(path: Path) -> int:
     """Of a file's content."""
     crc = 0
     with path.open("rb") as file:

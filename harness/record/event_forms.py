@@ -25,7 +25,7 @@ def _names_partition(value: str) -> bool:
     return bool(topic) and number.isascii() and number.isdecimal() and len(number) < 10
 
 
-def names_place(value: object) -> bool:
+def is_partition_name(value: object) -> bool:
     """`topic/number`, as partitions are named."""
     return type(value) is str and _names_partition(value)
 
@@ -36,7 +36,7 @@ def _each(fits: Callable[[Any], bool]) -> Callable[[object], bool]:
 
 def _by_place(fits: Callable[[Any], bool]) -> Callable[[object], bool]:
     return lambda value: (
-        isinstance(value, dict) and all(map(names_place, value)) and all(map(fits, value.values()))
+        isinstance(value, dict) and all(map(is_partition_name, value)) and all(map(fits, value.values()))
     )
 
 
@@ -54,7 +54,7 @@ def _sends(value: object) -> bool:
             return False
         for at in range(3, len(send), 2):
             offset = send[at + 1]
-            if not names_place(send[at]) or type(offset) is not int or not 0 <= offset < MOST:
+            if not is_partition_name(send[at]) or type(offset) is not int or not 0 <= offset < MOST:
                 return False
     return True
 
@@ -96,7 +96,7 @@ def _text(value: object) -> bool:
     return isinstance(value, str)
 
 
-FITS: Mapping[str, Callable[[Any], bool]] = {
+FIELD_CHECKS: Mapping[str, Callable[[Any], bool]] = {
     **dict.fromkeys(("op", "ops", "call", "rows", "crc", "errors", "txn", "at", "since"), is_number),
     "pid": _small,
     "process": lambda value: is_number(value, -1),
@@ -111,8 +111,8 @@ FITS: Mapping[str, Callable[[Any], bool]] = {
     "acks": _acks,
     "claims": _by_place(_range),
     "records": _by_place(_delivered),
-    "partitions": _each(names_place),
-    "micro": _each(lambda value: value is None or names_place(value)),
+    "partitions": _each(is_partition_name),
+    "micro": _each(lambda value: value is None or is_partition_name(value)),
     "starts": _each(lambda value: value is None or is_number(value)),
 }
 """By field: whether a value is such as a process of ours writes. A null is the default, or nothing at all."""

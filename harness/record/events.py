@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal
 
 from harness.model.vocabulary import Outcome
-from harness.record.event_forms import FITS, MOST, is_number, names_place
+from harness.record.event_forms import FIELD_CHECKS, MOST, is_number, is_partition_name
 
 Ack = tuple[int, int | None]
 """Partition and offset that a record was acknowledged with. Without an offset: it was written before, by a request
@@ -207,7 +207,7 @@ def parse(line: Mapping[str, Any]) -> Event:
         raise NotAnEvent(f"no event of a journal is of type {line.get('type')!r}")
     told = {name: line[name] for name in _DEFAULTS[kind] if name in line}
     for name, value in told.items():
-        fits = FITS.get(name)
+        fits = FIELD_CHECKS.get(name)
         if not (_DEFAULTS[kind][name] is None if value is None else fits is None or fits(value)):
             raise NotAnEvent(f"{name} of an event cannot be {str(value)[:60]!r}")
     try:
@@ -221,6 +221,8 @@ def parse(line: Mapping[str, Any]) -> Event:
 
 
 def _read_end(place: str, end: Mapping[str, Any]) -> ReadEnd:
-    if not names_place(place) or not all(value is None or is_number(value, -MOST) for value in end.values()):
+    if not is_partition_name(place) or not all(
+        value is None or is_number(value, -MOST) for value in end.values()
+    ):
         raise NotAnEvent(f"nobody read {place!r} as far as {end!r}")
     return ReadEnd(**end)

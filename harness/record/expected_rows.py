@@ -4,7 +4,7 @@ from harness.model.expectation import ExpectedOutput, ExpectedSum
 from harness.record.naming import key_name
 
 
-def due_row(due: ExpectedOutput, tp: int, partition: int, offset: int) -> tuple[object, ...]:
+def expected_output_row(due: ExpectedOutput, tp: int, partition: int, offset: int) -> tuple[object, ...]:
     """An output that the input at that place must lead to."""
     crc = due.digest(partition, offset)
     return (
@@ -22,7 +22,7 @@ def due_row(due: ExpectedOutput, tp: int, partition: int, offset: int) -> tuple[
     )
 
 
-def adds_row(add: ExpectedSum, tp: int, offset: int) -> tuple[object, ...]:
+def expected_sum_row(add: ExpectedSum, tp: int, offset: int) -> tuple[object, ...]:
     """Something that it adds to a sum."""
     return (
         add.stage,

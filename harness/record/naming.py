@@ -125,7 +125,7 @@ def header(headers: Headers | None, name: str) -> str | None:
     return None
 
 
-def own_headers(headers: Headers) -> tuple[str | None, str | None, str | None]:
+def fencepost_headers(headers: Headers) -> tuple[str | None, str | None, str | None]:
     """What a record says of itself, as `header` finds it: value, output name, inputs."""
     value = output_name = source = None
     for name, content in headers:
@@ -163,7 +163,7 @@ def parse_sources(text: str | None) -> list[Place]:
     return places
 
 
-def parse_source(text: str) -> tuple[str, int] | None:
+def parse_single_source(text: str) -> tuple[str, int] | None:
     """The partition, as `partition_key` has it, and the offset, where a record names one input alone, or None. Whether
     there is such a partition is for the caller to know. It costs half of what `parse_sources` does.
     """

@@ -24,13 +24,13 @@ def read_parquet(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
         return file.read(columns=None if columns is None else list(columns))
 
 
-def parts_of_parquet(path: Path, columns: Sequence[str]) -> Iterator[pa.Table]:
+def iterate_parquet(path: Path, columns: Sequence[str]) -> Iterator[pa.Table]:
     """The same of a file that may be large, at most `PART_ROWS` at a time."""
     with pq.ParquetFile(path, page_checksum_verification=True) as file:
         for batch in file.iter_batches(PART_ROWS, columns=list(columns)):
             yield pa.Table.from_batches([batch])
 
 
-def tabulated(folder: Path) -> bool:
+def has_tables(folder: Path) -> bool:
     """Whether the tables of the clients' history are all there, in the folder of a run."""
     return all((folder / "history" / f"{table}.parquet").is_file() for table in HISTORY)

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-WRITTEN: dict[str, Any] = {"compression": "zstd", "write_page_checksum": True}
+PARQUET_OPTIONS: dict[str, Any] = {"compression": "zstd", "write_page_checksum": True}
 """How a table is written: with checksums, or a bit that has changed would be read as another value."""
 CHUNK_ROWS = 65_536  # held in memory; about 30 MB of Python objects
 
@@ -135,7 +135,7 @@ def open_parquet(path: Path, schema: pa.Schema) -> Iterator[ParquetWriter]:
     """Write beside `path`; the file takes its name once it is complete, and is gone if it is never."""
     part = path.with_name(path.name + ".part")
     try:
-        with pq.ParquetWriter(part, schema, **WRITTEN) as writer, ThreadPoolExecutor(1) as encoder:
+        with pq.ParquetWriter(part, schema, **PARQUET_OPTIONS) as writer, ThreadPoolExecutor(1) as encoder:
             sheet = ParquetWriter(writer, schema, encoder)
             yield sheet
             sheet.finish()

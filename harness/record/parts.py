@@ -83,14 +83,14 @@ class PartWriter:
         )
 
 
-def start_over(journal: Path) -> None:
+def remove_parts(journal: Path) -> None:
     """Take away what an earlier attempt of the same reader has left."""
     journal.unlink(missing_ok=True)
-    if folder_of(journal).exists():
-        shutil.rmtree(folder_of(journal))
+    if parts_folder(journal).exists():
+        shutil.rmtree(parts_folder(journal))
 
 
-def folder_of(journal: Path) -> Path:
+def parts_folder(journal: Path) -> Path:
     """Where the parts of a journal lie."""
     return journal.with_suffix("")
 

@@ -15,12 +15,12 @@ PLAN = "run.toml"
 """The first file of a run; it is locked as long as the run goes on, and by no one who has died."""
 
 
-def create(store: Path, name: str, started: datetime) -> Path:
+def create_run_folder(store: Path, name: str, started: datetime) -> Path:
     """Make the folder of a run that starts now. Raises `EnvironmentFailure` where nothing can be written."""
-    return new_folder(store, name, started, ("journals",))
+    return create_folder(store, name, started, ("journals",))
 
 
-def new_folder(store: Path, name: str, started: datetime, within: Iterable[str] = ()) -> Path:
+def create_folder(store: Path, name: str, started: datetime, within: Iterable[str] = ()) -> Path:
     """Make a folder in the store, with folders in it: two that start in the same second do not meet.
 
     Raises `EnvironmentFailure` where nothing can be written.
@@ -45,14 +45,14 @@ def new_folder(store: Path, name: str, started: datetime, within: Iterable[str] 
 
 
 @contextmanager
-def going_on(folder: Path) -> Iterator[None]:
+def lock_run(folder: Path) -> Iterator[None]:
     """For the length of a `with`, the run is one that is not to be judged by others."""
     with (folder / PLAN).open("rb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
-def goes_on(folder: Path) -> bool:
+def is_running(folder: Path) -> bool:
     """Whether a run is still going on; False where nobody can say, as where there is no plan."""
     try:
         with (folder / PLAN).open("rb") as file:
@@ -64,7 +64,7 @@ def goes_on(folder: Path) -> bool:
     return False
 
 
-def point_latest(store: Path, folder: Path) -> None:
+def update_latest_link(store: Path, folder: Path) -> None:
     """Have `store/latest` point to a run, replaced in one step."""
     link = store / f".{LATEST}-{os.getpid()}-{secrets.token_hex(4)}"
     link.symlink_to(os.path.relpath(folder, store))

@@ -13,7 +13,7 @@ import pyarrow as pa
 from harness.record.columns import RUN, column, table
 from harness.record.log_schema import LOG
 
-__all__ = ["HISTORY", "LOG", "unfit"]
+__all__ = ["HISTORY", "LOG", "find_mismatch"]
 
 _i32, _i64, _str, _bool = pa.int32(), pa.int64(), pa.string(), pa.bool_()
 _inputs = pa.list_(pa.struct([("tp", _i32), ("offset", _i64)]))
@@ -225,7 +225,7 @@ HISTORY: dict[str, pa.Schema] = {
 }
 
 
-def unfit(table: str, found: pa.Schema) -> str | None:
+def find_mismatch(table: str, found: pa.Schema) -> str | None:
     """The first column by which a file is not the table that it should be; None: it is."""
     wanted = (HISTORY | LOG)[table]
     for one in wanted:

@@ -35,7 +35,7 @@ from harness.record.journal_lines import JournalContents, JournalLine, OpenOpera
 from harness.record.naming import operation_name, split_partition
 from harness.record.parquet_writer import ParquetWriter, open_parquet
 from harness.record.partitions import PartitionIds
-from harness.record.parts import DamagedPart, folder_of, read_part
+from harness.record.parts import DamagedPart, parts_folder, read_part
 from harness.record.schema import HISTORY
 
 
@@ -267,7 +267,7 @@ class Tabulator:
         """The rows of a part; one that is gone or damaged counts as a line that is."""
         same = {"run": self.run, "role": read.role, "promised": Isolation.READ_COMMITTED.value}
         try:
-            table, batch = read_part(folder_of(path), event, read.first_op, same, self._group)
+            table, batch = read_part(parts_folder(path), event, read.first_op, same, self._group)
         except (DamagedPart, TypeError, ValueError, LookupError):
             read.missing += 1
         else:

@@ -21,15 +21,15 @@ from harness.model.vocabulary import (
 )
 from harness.processes.control_line import Report
 from harness.record.events import EndsRead, Polled, ReadEnd
-from harness.record.expected_rows import adds_row, due_row
+from harness.record.expected_rows import expected_output_row, expected_sum_row
 from harness.record.journal import Journal
 from harness.record.naming import (
     digest,
     excerpt,
+    fencepost_headers,
     header,
     key_name,
-    own_headers,
-    parse_source,
+    parse_single_source,
     parse_sources,
     partition_key,
 )
@@ -200,7 +200,7 @@ class FinalReader:
         for message in batch:
             headers, key = message.headers() or [], message.key()
             topic, timestamp_ms = message.topic(), message.timestamp()[1]
-            value, output_name, sources = own_headers(headers)
+            value, output_name, sources = fencepost_headers(headers)
             if topic in self._custom.topics:
                 value = output_name = sources = None
             sentinel = is_sentinel(value)
@@ -241,7 +241,7 @@ class FinalReader:
 
         For a partition that is not in the plan, the number is `UNPLANNED`.
         """
-        source = parse_source(sources)  # fast path: nearly all records name one input
+        source = parse_single_source(sources)  # fast path: nearly all records name one input
         if source is not None and source[0] in self._tp_by_key:
             return [(self._tp_by_key[source[0]], source[1])]
         return [
@@ -254,8 +254,10 @@ class FinalReader:
     ) -> int | None:
         """Add the expected outputs of a record to `rows`. Return the total that the record states, or None."""
         record, before = as_input(message), len(rows)
-        rows += [due_row(due, tp, message.partition(), offset) for due in self._expect.due(record)]
-        rows += [adds_row(add, tp, offset) for add in self._expect.adds(record)]
+        rows += [
+            expected_output_row(due, tp, message.partition(), offset) for due in self._expect.due(record)
+        ]
+        rows += [expected_sum_row(add, tp, offset) for add in self._expect.adds(record)]
         self._expected_rows[tp] += len(rows) - before
         return self._expect.state(record)
 

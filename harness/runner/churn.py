@@ -101,7 +101,7 @@ def draw(
     return tuple(turns)
 
 
-def joining(turns: Sequence[PlannedChange]) -> dict[str, tuple[str, ...]]:
+def joining_workers(turns: Sequence[PlannedChange]) -> dict[str, tuple[str, ...]]:
     """By stage, the workers that join."""
     stages = dict.fromkeys(turn.stage for turn in turns)
     return {
@@ -109,7 +109,7 @@ def joining(turns: Sequence[PlannedChange]) -> dict[str, tuple[str, ...]]:
     }
 
 
-def endpoints_more(turns: Sequence[PlannedChange]) -> int:
+def extra_endpoints(turns: Sequence[PlannedChange]) -> int:
     """How many client endpoints they need beyond those of the workers that begin: who joins has one before who leaves
     has given its own back.
     """
@@ -139,7 +139,7 @@ class Churn:
     turns: Sequence[PlannedChange]
     processes: Processes
     journal: Journal
-    writing: threading.Lock  # others write the same journal
+    journal_lock: threading.Lock  # others write the same journal
     begun_s: float  # on the monotonic clock: the zero of the schedule
     done: list[ChangeReport] = field(default_factory=list)
     errors: list[FencepostError] = field(default_factory=list)
@@ -173,7 +173,7 @@ class Churn:
                 return
 
     def _carry_out(self, turn: PlannedChange) -> None:
-        with self.writing:
+        with self.journal_lock:
             op = self.journal.number()
             told: dict[str, str | float] = {
                 key: value for key, value in turn.as_table().items() if value is not None
@@ -192,7 +192,7 @@ class Churn:
                 done.why = str(error)
         done.end_s = self._now_s()
         outcome = Outcome.INFO if done.why else Outcome.OK
-        with self.writing:
+        with self.journal_lock:
             self.journal.write(
                 Completed(outcome, NAME, -1, op, target=turn.stage, evidence=done.why or turn.words)
             )
@@ -213,7 +213,7 @@ class Churn:
         return self.journal.now_ns() / 1e9
 
 
-def moved(folder: Path, done: Sequence[ChangeReport]) -> list[MembershipChange]:
+def read_membership_changes(folder: Path, done: Sequence[ChangeReport]) -> list[MembershipChange]:
     """What the workers' journals say that moved in each turn, once they have ended."""
     stages = {one.turn.stage for one in done}
     history = {stage: _assignments(folder, stage) for stage in stages}

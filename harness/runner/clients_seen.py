@@ -13,11 +13,11 @@ from harness.runner.run_log import RunLog
 from harness.settings.client_choice import ClientChoice
 
 
-def note_clients(folder: Path, asked: ClientChoice, run_log: RunLog) -> None:
+def record_clients(folder: Path, asked: ClientChoice, run_log: RunLog) -> None:
     """Keep what was run for the run's facts. Where a worker ran another version than was asked for, or does not say
     which, the run is no evidence of the one that was asked for.
     """
-    ran = dict(workers_clients(folder))
+    ran = dict(read_worker_clients(folder))
     run_log.ran = tuple(sorted({str(client) for client in ran.values() if client is not None}))
     if asked.version is None:
         return
@@ -25,10 +25,10 @@ def note_clients(folder: Path, asked: ClientChoice, run_log: RunLog) -> None:
         if client is None or (client.name, client.version) != (asked.name, asked.version):
             told = "does not say which client it ran" if client is None else f"ran {client}"
             words = f"{journal} {told}, and --client {asked.name}:{asked.version} was asked for"
-            run_log.problem(ReasonCode.OTHER_CLIENT, words, journal)
+            run_log.add_problem(ReasonCode.OTHER_CLIENT, words, journal)
 
 
-def workers_clients(folder: Path) -> Iterator[tuple[str, RunningClient | None]]:
+def read_worker_clients(folder: Path) -> Iterator[tuple[str, RunningClient | None]]:
     """By worker's journal that has a whole first line: the client; None where it is not told."""
     for path in sorted((folder / "journals").glob("*.jsonl")):
         with path.open("rb") as lines:

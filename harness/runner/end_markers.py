@@ -19,13 +19,13 @@ MARK_TIMEOUT_S = 30.0
 class EndMarkers(Protocol):
     """What is left of a stage's inputs, and the end of everything."""
 
-    def left(self, stage: StageSpec, starting: bool = False) -> int | None:
+    def inputs_left(self, stage: StageSpec, starting: bool = False) -> int | None:
         """How many visible inputs no commit has reached; None: nobody can say now. `starting`: one of its workers is
         not ready yet.
         """
         ...
 
-    def written(self, stage: StageSpec) -> int:
+    def outputs_written(self, stage: StageSpec) -> int:
         """How much it has written, where that alone tells how far it is; else 0."""
         ...
 
@@ -33,18 +33,18 @@ class EndMarkers(Protocol):
         """The partitions of these topics, or of these groups' offsets, in which a transaction is open."""
         ...
 
-    def settle(self, places: Sequence[TopicPartition]) -> None:
+    def resolve_ends(self, places: Sequence[TopicPartition]) -> None:
         """Find out where each partition ends, where no record is to say so. Raises `WaitTimeout`."""
         ...
 
-    def mark(self, places: Sequence[TopicPartition]) -> None:
+    def mark_ends(self, places: Sequence[TopicPartition]) -> None:
         """Write the record that says so, where there is to be one: final readers may be on their way. Raises
         `WaitTimeout`.
         """
         ...
 
     @property
-    def until(self) -> Mapping[TopicPartition, int]:
+    def end_offsets(self) -> Mapping[TopicPartition, int]:
         """Where each partition ends, once that is settled; empty: a record says so."""
         ...
 
@@ -52,13 +52,13 @@ class EndMarkers(Protocol):
 class SentinelEndMarkers:
     """An `EndMarkers` of a pipeline of ours: a record of the run's own stands behind everything."""
 
-    until: Mapping[TopicPartition, int] = {}
+    end_offsets: Mapping[TopicPartition, int] = {}
 
     def __init__(self, cluster: Cluster, backlog: Backlog = no_backlog) -> None:
         self._cluster = cluster
         self._backlog = backlog
 
-    def left(self, stage: StageSpec, starting: bool = False) -> int | None:
+    def inputs_left(self, stage: StageSpec, starting: bool = False) -> int | None:
         """What its group has not committed, the exact number once it is small; or what its store has left."""
         if stage.offset_tracking is OffsetTracking.EACH:
             counts = [self._backlog(table, None) for table in stage.reads]
@@ -76,7 +76,7 @@ class SentinelEndMarkers:
         except WaitTimeout:
             return None
 
-    def written(self, stage: StageSpec) -> int:
+    def outputs_written(self, stage: StageSpec) -> int:
         """Nothing: offsets or journals tell."""
         return 0
 
@@ -94,10 +94,10 @@ class SentinelEndMarkers:
             ends |= {place: internal[place] for place in kept if place in internal}
         return [f"{t}/{p} at {stable}" for (t, p), (_, stable, high) in ends.items() if stable < high]
 
-    def settle(self, places: Sequence[TopicPartition]) -> None:
+    def resolve_ends(self, places: Sequence[TopicPartition]) -> None:
         """A sentinel will stand there."""
 
-    def mark(self, places: Sequence[TopicPartition]) -> None:
+    def mark_ends(self, places: Sequence[TopicPartition]) -> None:
         """Write a sentinel into each partition."""
         write_sentinels(self._cluster.bootstrap, places, MARK_TIMEOUT_S)
 
@@ -107,17 +107,17 @@ class OffsetEndMarkers(SentinelEndMarkers):
 
     def __init__(self, cluster: Cluster) -> None:
         super().__init__(cluster)
-        self.until: Mapping[TopicPartition, int] = {}
+        self.end_offsets: Mapping[TopicPartition, int] = {}
         self._stood: dict[
             str, tuple[Mapping[TopicPartition, int], float]
         ] = {}  # by stage: what it had written, and since when
 
-    def left(self, stage: StageSpec, starting: bool = False) -> int | None:
+    def inputs_left(self, stage: StageSpec, starting: bool = False) -> int | None:
         """Of a stage that commits for no group nothing, once it has written nothing for its `idle_s`; who starts is not
         idle.
         """
         if stage.group is not None:
-            return super().left(stage)
+            return super().inputs_left(stage)
         if starting:
             self._stood.pop(stage.name, None)
             return None
@@ -131,7 +131,7 @@ class OffsetEndMarkers(SentinelEndMarkers):
             return None
         return 0 if time.monotonic() - since_s >= stage.idle_s else None
 
-    def written(self, stage: StageSpec) -> int:
+    def outputs_written(self, stage: StageSpec) -> int:
         """Of a stage that commits for no group, when it was last looked at."""
         return sum(self._stood.get(stage.name, ({}, 0.0))[0].values())
 
@@ -140,12 +140,12 @@ class OffsetEndMarkers(SentinelEndMarkers):
         """Those that it is said to read, and those that its programs have made for themselves in between."""
         return sorted({*stage.reads, *(topic for topic, _ in committed)})
 
-    def settle(self, places: Sequence[TopicPartition]) -> None:
+    def resolve_ends(self, places: Sequence[TopicPartition]) -> None:
         """Ask where each partition ends now."""
         ends = self._cluster.log_offsets(sorted({topic for topic, _ in places}))
-        self.until = {place: ends[place][2] for place in places}
+        self.end_offsets = {place: ends[place][2] for place in places}
 
-    def mark(self, places: Sequence[TopicPartition]) -> None:
+    def mark_ends(self, places: Sequence[TopicPartition]) -> None:
         """Nothing is written into topics that are not ours."""
 
 

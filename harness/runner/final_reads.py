@@ -43,12 +43,14 @@ def read_all(
     """
     readers: list[_Reader] = []
     try:
-        for journal, task in dealt_out(places, records, os.cpu_count() or 1, tables, until or {}).items():
+        for journal, task in assign_readers(
+            places, records, os.cpu_count() or 1, tables, until or {}
+        ).items():
             readers.append(_Reader(processes, journal, task))
         started()
         wait_while_progressing(
             lambda: not [reader for reader in readers if not reader.done()],  # each is looked after
-            lambda: [(reader.starts, reader.member.heard.given) for reader in readers],
+            lambda: [(reader.starts, reader.member.status.given) for reader in readers],
             "the final readers to come to the end of every partition",
             patience_s,
             every_s=every_s,
@@ -63,7 +65,7 @@ def read_all(
             raise EnvironmentFailure(f"{reader.words()}, as it did {MOST_STARTS - 1} times before")
 
 
-def dealt_out(
+def assign_readers(
     places: Sequence[TopicPartition],
     records: int,
     cpus: int,
@@ -114,8 +116,8 @@ class _Reader:
 
     def words(self) -> str:
         """How it ended."""
-        ending, last = self.member.child.ending(), self.member.last_words()
+        ending, last = self.member.child.ending(), self.member.last_output()
         return f"{self.member.journal}: {ending}: {last}"
 
     def __str__(self) -> str:
-        return f"{self.member.journal} was given {self.member.heard.given} records"
+        return f"{self.member.journal} was given {self.member.status.given} records"

@@ -21,7 +21,7 @@ from harness.runner.end_markers import EndMarkers
 from harness.runner.final_reads import read_all
 from harness.runner.nemesis import FaultContext
 from harness.runner.run_log import RunLog
-from harness.runner.stalls import not_ended, note_stalls
+from harness.runner.stalls import explain_kill, update_stalls
 from harness.witness import LogBounds
 
 
@@ -77,7 +77,7 @@ def quiesce(
             )
         _stop(run_log, context, Role.WORKER)
         for journal, unread in processes.unread():
-            run_log.problem(
+            run_log.add_problem(
                 ReasonCode.READER_SHORT, f"{journal} did not read {unread} partitions to their ends", journal
             )
         attempt(
@@ -123,15 +123,15 @@ def _attempt(
     try:
         act()
     except FencepostError as error:
-        run_log.problem(code, f"{what}: {error}", subject)
+        run_log.add_problem(code, f"{what}: {error}", subject)
 
 
 def _stop(run_log: RunLog, context: FaultContext, *roles: Role) -> None:
     processes = context.processes
-    looked = partial(note_stalls, context, run_log)
+    looked = partial(update_stalls, context, run_log)
     for killed in processes.stop(list(processes.others(*roles)), looked):
         if killed.rules is None:
-            run_log.evidence_problems.append(not_ended(killed, context, run_log))
+            run_log.evidence_problems.append(explain_kill(killed, context, run_log))
         else:  # all that it had to do was done before: it takes nothing with it
             signal, within_s = killed.rules.stop_signal, killed.rules.stop_within_s
             words = f"{killed.journal} did not end within {within_s:g} s of {signal}, and was killed"
@@ -151,14 +151,14 @@ def _drain(
 
     def drained() -> bool:
         processes.replace_dead()
-        note_stalls(context, run_log)
-        left[0] = ends.left(stage, starting=stage.group is None and processes.starting(stage.name))
+        update_stalls(context, run_log)
+        left[0] = ends.inputs_left(stage, starting=stage.group is None and processes.is_starting(stage.name))
         fewest[:] = [min([*fewest, left[0]])] if left[0] is not None else fewest
         return left[0] == 0
 
     def done() -> tuple[int, ...]:
         counts = processes.counts()
-        return (*fewest, counts.inputs, counts.committed, ends.written(stage))
+        return (*fewest, counts.inputs, counts.committed, ends.outputs_written(stage))
 
     wait_while_progressing(
         drained,
@@ -173,7 +173,7 @@ def _drain(
 def _require_drained(ends: EndMarkers, stage: StageSpec, patience: DrainTimeouts) -> None:
     """Once nothing moves, no input may be left that no commit has reached."""
     told = wait_for(
-        lambda: (left,) if (left := ends.left(stage)) is not None else None,
+        lambda: (left,) if (left := ends.inputs_left(stage)) is not None else None,
         f"the inputs that {stage.name} has left to be known",
         patience.drain_s,
         every_s=patience.every_s,
@@ -210,11 +210,13 @@ def _read_to_the_ends(
         asked = context.cluster.log_offsets([topic.name for topic in pipeline.topics])
         records = sum(high - start for start, _, high in asked.values())
         tables = [table.name for table in pipeline.tables]
-        mark = partial(attempt, *unmarked, partial(ends.mark, places))
-        read_all(context.processes, places, records, patience.reads_s, tables, until=ends.until, started=mark)
+        mark = partial(attempt, *unmarked, partial(ends.mark_ends, places))
+        read_all(
+            context.processes, places, records, patience.reads_s, tables, until=ends.end_offsets, started=mark
+        )
 
-    attempt(*unmarked, partial(ends.settle, places))
-    if ends.until:
+    attempt(*unmarked, partial(ends.resolve_ends, places))
+    if ends.end_offsets:
         run_log.rested_ms = time.time() * 1000
     attempt(ReasonCode.READER_SHORT, "the final readers did not come to the end", read)
 
@@ -237,10 +239,12 @@ def _look(cluster: Cluster, pipeline: PipelineSpec, run_log: RunLog) -> FinalSta
         ends = cluster.log_offsets(everything)
         compacted = cluster.compacted(everything)
     except FencepostError as error:
-        run_log.problem(ReasonCode.ENDS_UNKNOWN, f"the ends of the logs could not be asked for: {error}")
+        run_log.add_problem(ReasonCode.ENDS_UNKNOWN, f"the ends of the logs could not be asked for: {error}")
         return FinalState()
     if missing:
-        run_log.problem(ReasonCode.NOT_IN_SYNC_AT_THE_END, f"after the final reads {'; '.join(missing[:5])}")
+        run_log.add_problem(
+            ReasonCode.NOT_IN_SYNC_AT_THE_END, f"after the final reads {'; '.join(missing[:5])}"
+        )
     return FinalState(
         {place: view.leader for place, view in views.items()},
         {place: high for place, (_, _, high) in ends.items()},

@@ -35,14 +35,14 @@ class FaultInjector:
         journal: Journal,
         begun_s: float,
     ) -> None:
-        self.injected = InjectionState()
+        self.state = InjectionState()
         self._context = context
         self._journal = journal
         self._begun_s = begun_s  # on the monotonic clock: the zero of the schedule
         self._nemeses = nemeses
         self._numbers = {id(injection): number for number, injection in enumerate(injections)}
         self._stop = threading.Event()
-        self.writing = threading.Lock()  # the threads share the journal
+        self.journal_lock = threading.Lock()  # the threads share the journal
         self._threads = [
             threading.Thread(target=self._one_after_another, args=(sequence,), name=f"faults {number}")
             for number, sequence in enumerate(sequences(injections, nemeses))
@@ -78,16 +78,16 @@ class FaultInjector:
             except FencepostError as known:
                 error = known
             finally:  # a thread that dies unsaid would leave its faults undone, and the run in good faith
-                self.injected.on.pop(self._numbers[id(injection)], None)
+                self.state.on.pop(self._numbers[id(injection)], None)
                 if error is not None:
-                    self.injected.errors.append(error)
+                    self.state.errors.append(error)
             if error is not None:
                 return
 
     def _inject(self, injection: PlannedFault) -> None:
         nemesis = self._nemeses[injection.fault]
         number = self._numbers[id(injection)]
-        with self.writing:
+        with self.journal_lock:
             op = self._journal.number()
             self._journal.write(
                 Invoked(
@@ -100,7 +100,7 @@ class FaultInjector:
             )
         start_ns = self._journal.now_ns()
         begun_ns = time.monotonic_ns()
-        self.injected.on[number] = injection.fault
+        self.state.on[number] = injection.fault
         effect = InjectedFault(str(injection.target))
         end_ns: int | None = None
         try:
@@ -110,16 +110,16 @@ class FaultInjector:
             end_ns = self._journal.now_ns()
         finally:
             proof = "; ".join(effect.proof)
-            lacking = next(iter(effect.lacking.values()), "no sign of it was seen")
+            lacking = next(iter(effect.unmet_goals.values()), "no sign of it was seen")
             evidence = proof if effect.acted else lacking
             outcome = Outcome.OK if end_ns is not None else Outcome.INFO
-            with self.writing:
+            with self.journal_lock:
                 self._journal.write(
                     Completed(outcome, injection.fault, -1, op, target=effect.target, evidence=evidence)
                 )
             end_s = round(end_ns / 1e9, 3) if end_ns is not None else None
             waited_ns = effect.injected_ns - begun_ns if effect.injected_ns is not None else 0
-            self.injected.reports.append(
+            self.state.reports.append(
                 FaultReport(
                     fault=injection.fault,
                     target=effect.target,
@@ -127,8 +127,8 @@ class FaultInjector:
                     end_s=end_s,
                     acted=effect.acted,
                     evidence=evidence,
-                    struck=effect.told(nemesis.past_tense),
+                    struck=effect.describe(nemesis.past_tense),
                     details=effect.details,
                 )
             )
-            self.injected.unmet_goals.update(effect.lacking)
+            self.state.unmet_goals.update(effect.unmet_goals)

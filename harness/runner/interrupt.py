@@ -35,7 +35,7 @@ class Interrupt:
         self._before: dict[signal.Signals, object] = {}
 
     @property
-    def came(self) -> bool:
+    def requested(self) -> bool:
         """Whether the run was asked to end early, while it could."""
         return self._cut_short.is_set()
 

@@ -12,7 +12,7 @@ from signal import Signals
 
 from harness.model.vocabulary import Role
 from harness.processes.child import Child
-from harness.processes.control_line import Command, ProcessReports
+from harness.processes.control_line import Command, ProcessStatus
 from harness.processes.program import ProgramRules
 from harness.processes.specs import WorkerSpec
 
@@ -35,10 +35,10 @@ class RunProcess:
     child: Child
     channel: socket.socket | None  # None: it is not ours, and is told nothing
     task: WorkerSpec | None = None  # of a worker
-    heard: ProcessReports = field(default_factory=ProcessReports)
-    hearing: threading.Thread | None = None
+    status: ProcessStatus = field(default_factory=ProcessStatus)
+    listener: threading.Thread | None = None
     expected_to_end: bool = False
-    held: bool = False  # a fault waits for it to come to a step, or has it there
+    reserved: bool = False  # a fault waits for it to come to a step, or has it there
     rules: ProgramRules | None = None  # of a program that is not ours
 
     @property
@@ -62,7 +62,7 @@ class RunProcess:
             with suppress(OSError):
                 self.channel.sendall(command.line())
         if command.go:
-            self.held = False
+            self.reserved = False
 
     def leave(self) -> None:
         """Ask it to end, in the way that it understands."""
@@ -75,12 +75,12 @@ class RunProcess:
     @property
     def alive(self) -> bool:
         """Whether its process exists, stopped or not, or has said something that was not yet heard."""
-        return self.child.poll() is None or (self.hearing is not None and self.hearing.is_alive())
+        return self.child.poll() is None or (self.listener is not None and self.listener.is_alive())
 
-    def hear_out(self) -> None:
+    def await_listener(self) -> None:
         """Of one that has ended: wait until all that it said was heard."""
-        if self.hearing is not None:
-            self.hearing.join(LAST_REPORT_TIMEOUT_S)
+        if self.listener is not None:
+            self.listener.join(LAST_REPORT_TIMEOUT_S)
 
     @property
     def stop_within_s(self) -> float:
@@ -93,7 +93,7 @@ class RunProcess:
         assert self.child.log_file is not None
         return self.child.log_file
 
-    def last_words(self) -> str:
+    def last_output(self) -> str:
         """The last line that it printed; of what it printed last, the line that names an error, if there is one."""
         self.child.await_log()
         last = self.log_file.with_name(self.log_file.name + ".last")  # of a log that is bounded
@@ -110,7 +110,7 @@ class RunProcess:
             return any(re.search(pattern, line) for line in lines)
 
 
-def lacks(member: RunProcess, members_of: Callable[[str], Collection[str] | None]) -> str:
+def describe_not_ready(member: RunProcess, members_of: Callable[[str], Collection[str] | None]) -> str:
     """In words: one that is not ready, and what it was to be known by."""
     if member.rules is None:
         return f"{member.journal} has said nothing"
@@ -121,7 +121,7 @@ def lacks(member: RunProcess, members_of: Callable[[str], Collection[str] | None
     return f"{member.journal} is not ready, for its group {member.group} {words}"
 
 
-def is_up(
+def is_ready(
     member: RunProcess, members_of: Callable[[str], Collection[str] | None], workers: Sequence[RunProcess]
 ) -> bool:
     """Whether a program that is not ours is seen to be ready: by what it prints, or because its group has it."""

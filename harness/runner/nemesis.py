@@ -129,7 +129,9 @@ class FaultTargets:
     stage: str | None = None  # strike workers of this stage only
     step: str | None = None  # and at this step
     services: tuple[str, ...] = ()  # the servers of the pipeline's stores, by name
-    unnamed: tuple[str, ...] = ()  # stages whose transactional ids are found out once they are spoken
+    stages_with_unknown_ids: tuple[
+        str, ...
+    ] = ()  # stages whose transactional ids are found out once they are spoken
 
     @property
     def stages(self) -> list[str]:
@@ -182,24 +184,26 @@ class InjectedFault:
     """What a fault did: filled in while it is on."""
 
     target: str  # all of it: "broker 2, leader of invoices/3"
-    who: str = ""  # the short of it: "broker 2"; empty: the target
+    short_target: str = ""  # the short of it: "broker 2"; empty: the target
     other: str = ""  # whom it was cut from
     proof: list[str] = field(default_factory=list)
     acted: bool = False
     details: dict[str, str] = field(default_factory=dict)  # see `harness.results.verdict.FaultReport`
-    lacking: dict[str, str] = field(default_factory=dict)  # goals that it should have reached, and did not
+    unmet_goals: dict[str, str] = field(
+        default_factory=dict
+    )  # goals that it should have reached, and did not
     injected_ns: int | None = None  # when it struck, on the monotonic clock; None: as soon as it was begun
 
     def mark_injected(self) -> None:
         """Note that it strikes now: called right before the deed. What waits for its moment has not struck yet."""
         self.injected_ns = time.monotonic_ns()
 
-    def told(self, past_tense: str) -> str:
+    def describe(self, past_tense: str) -> str:
         """What happened to whom: "broker 2 was cut off from broker 3"."""
-        words = f"{self.who or self.target} {past_tense}"
+        words = f"{self.short_target or self.target} {past_tense}"
         return f"{words} from {self.other}" if self.other else words
 
-    def saw(self, evidence: str) -> None:
+    def add_proof(self, evidence: str) -> None:
         """Add a proof that it acted."""
         if evidence:
             self.proof.append(evidence)
@@ -248,25 +252,25 @@ class Nemesis:
     by_default: bool = True  # drawn where nobody asked for faults by name
     aimable: bool = False  # it can be aimed at a step of a worker's loop
     states: frozenset[str] = frozenset()  # of a transaction, at which it can be aimed as well
-    more_in: Mapping[str, AtState] = field(default_factory=dict)  # by state
+    extra_needs_in: Mapping[str, AtState] = field(default_factory=dict)  # by state
     at: str | None = None  # strikes only at this step or state (`STAGE:STEP`, `STAGE:STATE`: in that stage)
     least_brokers: int = 1  # with fewer nobody can take the role of the one that is struck
-    overhears: bool = False  # it finds out a transactional id that nobody named
+    discovers_ids: bool = False  # it finds out a transactional id that nobody named
     keeps_endpoint: bool = (
         False  # what it strikes lives on beside its replacement, which needs a endpoint more
     )
 
     @property
-    def beyond(self) -> AtState:
+    def extra_needs(self) -> AtState:
         """What it takes more where it is aimed."""
-        return self.more_in.get((self.at or "").rpartition(":")[2], AtState())
+        return self.extra_needs_in.get((self.at or "").rpartition(":")[2], AtState())
 
     @property
     def asked(self) -> str:
         """How `--nemesis` asks for it: `kill-worker`, or `kill-worker@after-send`."""
         return f"{self.name}@{self.at}" if self.at else self.name
 
-    def drawn(self, rng: Random, targets: FaultTargets) -> DrawnFault:
+    def draw_fault(self, rng: Random, targets: FaultTargets) -> DrawnFault:
         """A target; where it is aimed at a step, one that has to do with a worker there. Raises `NoTarget`."""
         if self.at is None:
             return self.draw(rng, targets)
@@ -275,7 +279,7 @@ class Nemesis:
         kept = {"stage": only} if only else {}
         if at in self.states:
             named = (stage for stage, own in targets.transactional_ids.items() if own)
-            found = targets.unnamed if self.overhears else ()
+            found = targets.stages_with_unknown_ids if self.discovers_ids else ()
             able = {stage for stage in (*named, *found) if only in ("", stage)}
             if not able:
                 raise NoTarget(f"{whose} with a transactional id")
@@ -297,6 +301,6 @@ class Nemesis:
         return replace(drawn, parameters={**drawn.parameters, "step": at, **kept})
 
     @property
-    def room_s(self) -> float:
+    def duration_s(self) -> float:
         """What it takes from the time limit."""
-        return self.hold_s + self.recovery_s + self.beyond.slower_s
+        return self.hold_s + self.recovery_s + self.extra_needs.slower_s

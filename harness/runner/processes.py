@@ -30,7 +30,7 @@ from harness.processes.specs import (
     WorkerSpec,
 )
 from harness.results.reasons import Reason, ReasonCode
-from harness.runner.member import RunProcess, is_up, lacks
+from harness.runner.member import RunProcess, describe_not_ready, is_ready
 
 START_TIMEOUT_S = 60.0
 MOST_UNEXPECTED_ENDS = 20
@@ -138,10 +138,10 @@ class Processes:
         with self._lock:
             self.members.append(member)
         if channel is not None:
-            member.hearing = threading.Thread(
+            member.listener = threading.Thread(
                 target=self._hear, args=(member, channel), name=f"hear {journal}", daemon=True
             )
-            member.hearing.start()
+            member.listener.start()
         return member
 
     @staticmethod
@@ -149,7 +149,7 @@ class Processes:
         """Take in what a member tells, until it ends or is killed."""
         with suppress(ConnectionResetError), channel.makefile("rb") as lines:
             for line in lines:
-                member.heard.take(Report.parse(line))
+                member.status.take(Report.parse(line))
 
     def await_ready(self, members: Sequence[RunProcess], tell: Callable[[str], None] | None = None) -> None:
         """Wait until each has said that it is ready, or is seen to be; raises StartFailed for one that ended.
@@ -159,20 +159,22 @@ class Processes:
 
         def ready() -> bool:
             for member in members:
-                if not member.alive and not member.heard.ready:
-                    raise StartFailed(f"{member.journal} ended at its start: {member.last_words()}")
+                if not member.alive and not member.status.ready:
+                    raise StartFailed(f"{member.journal} ended at its start: {member.last_output()}")
             return self._all_up(members)
 
-        waiting = lambda: "; ".join(lacks(m, self._members_of) for m in members if not m.heard.ready)  # noqa: E731
+        def not_ready() -> str:
+            return "; ".join(describe_not_ready(m, self._members_of) for m in members if not m.status.ready)
+
         within_s = max((m.rules.ready_within_s for m in members if m.rules), default=START_TIMEOUT_S)
-        wait_for(ready, "all workers to be ready", within_s, last_seen=waiting, tell=tell)
+        wait_for(ready, "all workers to be ready", within_s, last_seen=not_ready, tell=tell)
 
     def _all_up(self, members: Sequence[RunProcess]) -> bool:
         """Whether each has said that it is ready, or is seen to be; which is noted."""
         for member in members:  # what is heard meanwhile stays: each says it once
-            if not member.heard.ready and is_up(member, self._members_of, self.workers()):
-                member.heard.ready = True
-        return all(member.heard.ready for member in members)
+            if not member.status.ready and is_ready(member, self._members_of, self.workers()):
+                member.status.ready = True
+        return all(member.status.ready for member in members)
 
     # -- knowing ----------------------------------------------------------------------------
 
@@ -187,17 +189,17 @@ class Processes:
             and stage in (None, member.stage)
         ]
 
-    def starting(self, stage: str) -> bool:
+    def is_starting(self, stage: str) -> bool:
         """Whether an incarnation of the stage is not ready yet."""
         return not self._all_up(self.workers(stage))
 
     def counts(self) -> Counts:
         """Transactions and inputs of all workers that ever were, summed."""
-        return sum((member.heard.counts for member in list(self.members)), Counts())
+        return sum((member.status.counts for member in list(self.members)), Counts())
 
     def unread(self) -> list[tuple[str, int]]:
         """The journals of workers that have ended, and had partitions left that they were to read to the end."""
-        return [(member.journal, member.heard.unread) for member in self.members if member.heard.unread]
+        return [(member.journal, member.status.unread) for member in self.members if member.status.unread]
 
     # -- striking ---------------------------------------------------------------------------
 
@@ -217,27 +219,27 @@ class Processes:
         ended.
         """
         with self._lock:
-            member.held = True
-        member.heard.at = None
+            member.reserved = True
+        member.status.at = None
         member.send(Command(arm=step.value, asked=asked, go=onward))
         awaited = f"{member.journal} to come to {step.value}"
 
         def at() -> bool:
             if not member.alive:
-                raise WaitTimeout(awaited, timeout_s, f"it ended: {member.last_words()}")
-            return member.heard.at == step.value
+                raise WaitTimeout(awaited, timeout_s, f"it ended: {member.last_output()}")
+            return member.status.at == step.value
 
         try:
-            wait_for(at, awaited, timeout_s, last_seen=lambda: member.heard)
+            wait_for(at, awaited, timeout_s, last_seen=lambda: member.status)
         except WaitTimeout:
             member.send(Command(disarm=True, go=True))  # nobody will strike it there any more
             raise
-        return dict(member.heard.claims)
+        return dict(member.status.claims)
 
     def dismiss(self, stage: str, worker: str) -> RunProcess | None:
         """Tell a worker to leave in good order; None while a fault has it in hand, or where it is gone."""
         with self._lock:
-            free = (m for m in self.workers(stage) if m.worker == worker and not m.held)
+            free = (m for m in self.workers(stage) if m.worker == worker and not m.reserved)
             member = next(free, None)
             if member is not None:
                 member.expected_to_end = True
@@ -256,7 +258,7 @@ class Processes:
         for member in list(self.members):
             if member.alive or member.expected_to_end:
                 continue
-            words = f"{member.journal} ended by itself: {member.last_words()}"
+            words = f"{member.journal} ended by itself: {member.last_output()}"
             if member.role is Role.WORKER:
                 if member.journal not in [
                     one.subject for one in self.unexpected_ends
@@ -275,7 +277,7 @@ class Processes:
         if member.rules is not None and exits >= MOST_EXITS:
             raise PipelineFailed(
                 f"{member.worker} keeps exiting ({exits} times); {member.child.ending()}, and its last words were: "
-                f"{member.last_words()}"
+                f"{member.last_output()}"
             )
 
     # -- stopping ---------------------------------------------------------------------------
@@ -298,7 +300,7 @@ class Processes:
         for member in deaf:
             member.child.kill()
         for member in members:
-            member.hear_out()
+            member.await_listener()
         return deaf
 
     def others(self, *roles: Role) -> Iterator[RunProcess]:

@@ -28,7 +28,7 @@ from harness.processes.specs import FeederSpec, ObserverSpec
 from harness.record.events import JournalBegan
 from harness.record.journal import Journal
 from harness.results.reasons import ReasonCode
-from harness.runner.churn import Churn, PlannedChange, moved
+from harness.runner.churn import Churn, PlannedChange, read_membership_changes
 from harness.runner.end_markers import EndMarkers
 from harness.runner.final_state import DrainTimeouts, FinalState, quiesce
 from harness.runner.inject import FaultInjector
@@ -38,7 +38,7 @@ from harness.runner.nemesis import FaultContext, Nemesis, PlannedFault
 from harness.runner.processes import OBSERVER_ENDPOINT, Processes, RunClock
 from harness.runner.request_recording import RequestRecording
 from harness.runner.run_log import RunLog
-from harness.runner.stalls import not_ended, note_stalls
+from harness.runner.stalls import explain_kill, update_stalls
 from harness.runner.watch import Watch
 from harness.settings.options import Options
 
@@ -66,7 +66,7 @@ class RunPlan:
 
 
 @dataclass(frozen=True)
-class Ahead:
+class Preparation:
     """What is begun before a run is over, to be ready at its end."""
 
     begin: Callable[[], None]
@@ -85,7 +85,7 @@ class RunResources:
     backlog: Backlog = no_backlog
 
 
-def perform(test: RunPlan, running: RunResources, run_log: RunLog, ahead: Ahead) -> FinalState:
+def perform(test: RunPlan, running: RunResources, run_log: RunLog, ahead: Preparation) -> FinalState:
     """Run the pipeline under faults, and bring everything to rest.
 
     Returns what the end looked like. Raises the first error of a fault, once everything is healed.
@@ -149,10 +149,10 @@ def _start_all(test: RunPlan, processes: Processes, run_log: RunLog) -> RunProce
     except (StartFailed, WaitTimeout) as error:
         if test.pipeline.journaled:
             raise
-        silent = next((one for one in workers if not one.heard.ready), None)
-        said = f"; {silent.journal} said last: {silent.last_words()}" if silent else ""
+        silent = next((one for one in workers if not one.status.ready), None)
+        said = f"; {silent.journal} said last: {silent.last_output()}" if silent else ""
         words = f"the pipeline did not come up: {error}{'' if isinstance(error, StartFailed) else said}"
-        run_log.problem(ReasonCode.NEVER_CAME_UP, words, silent.journal if silent else "")
+        run_log.add_problem(ReasonCode.NEVER_CAME_UP, words, silent.journal if silent else "")
         return None
     processes.await_ready([observer, feeder])
     return feeder
@@ -164,7 +164,7 @@ def _under_faults(
     context: FaultContext,
     journal: Journal,
     run_log: RunLog,
-    ahead: Ahead,
+    ahead: Preparation,
     recording: RequestRecording,
     feeder: RunProcess,
 ) -> Sequence[BaseException]:
@@ -174,7 +174,7 @@ def _under_faults(
     feeder.send(Command(go=True))
     running.interrupt.stage = InterruptPhase.UNDER_FAULTS
     carried_out = FaultInjector(test.injections, test.nemeses, context, journal, begun_s)
-    churn = Churn(test.churn, processes, journal, carried_out.writing, begun_s)
+    churn = Churn(test.churn, processes, journal, carried_out.journal_lock, begun_s)
     carried_out.start()
     churn.start()
     watch = Watch(processes, test.pipeline, test.options, begun_s)
@@ -185,37 +185,37 @@ def _under_faults(
             if over_s >= -ahead.by_s and not told:
                 told = True
                 ahead.begin()
-            if carried_out.injected.errors or churn.errors or (over_s >= 0 and carried_out.done):
+            if carried_out.state.errors or churn.errors or (over_s >= 0 and carried_out.done):
                 break
             if over_s > OVERTIME_S:
-                late = ", ".join(carried_out.injected.on.values())
-                run_log.problem(
+                late = ", ".join(carried_out.state.on.values())
+                run_log.add_problem(
                     ReasonCode.FAULTS_LATE, f"{late} was still on {OVERTIME_S:g} s after the time limit", late
                 )
                 break
             _require_alive(running)
             _require_fed(feeder)
             processes.replace_dead()
-            note_stalls(context, run_log)
+            update_stalls(context, run_log)
             run_log.compare_clocks()
             recording.tick(time.monotonic() - begun_s, processes.counts().committed)
-            run_log.progress.tick(watch.tick(tuple(carried_out.injected.on.values())))
+            run_log.progress.tick(watch.tick(tuple(carried_out.state.on.values())))
             if advice := watch.advice():
                 run_log.progress.say(advice)
     except PipelineFailed as error:
-        run_log.problem(ReasonCode.PIPELINE_FAILED, str(error))
+        run_log.add_problem(ReasonCode.PIPELINE_FAILED, str(error))
     finally:
         recording.end(last=True)
         carried_out.stop()  # whatever ended the loop, what is broken is put right
         churn.stop()
     for killed in processes.stop([feeder]):
-        run_log.evidence_problems.append(not_ended(killed, context, run_log))
+        run_log.evidence_problems.append(explain_kill(killed, context, run_log))
     if not told:
         ahead.begin()
-    injected = carried_out.injected
+    injected = carried_out.state
     run_log.reports += injected.reports
     run_log.unmet_goals |= injected.unmet_goals
-    run_log.churn = moved(test.folder, churn.done)
+    run_log.churn = read_membership_changes(test.folder, churn.done)
     if test.churn and not any(one.partitions for one in run_log.churn):
         run_log.unmet_goals["churn"] = (
             "no partition moved while workers joined and left; a longer --time-limit or more --set partitions helps"
@@ -228,8 +228,8 @@ def _require_fed(feeder: RunProcess) -> None:
     if feeder.alive:
         return
     if feeder.child.poll() == ExitStatus.USAGE:
-        raise UsageError(f"no more inputs could be made: {feeder.last_words()}")
-    raise EnvironmentFailure(f"the feeder ended by itself: {feeder.last_words()}")
+        raise UsageError(f"no more inputs could be made: {feeder.last_output()}")
+    raise EnvironmentFailure(f"the feeder ended by itself: {feeder.last_output()}")
 
 
 def _require_alive(running: RunResources) -> None:

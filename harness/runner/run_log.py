@@ -11,8 +11,27 @@ from harness.results.run_metadata import RunMetadata, RunPhase
 from harness.results.verdict import FaultReport
 from harness.runner.processes import RunClock
 from harness.runner.progress import Progress
-from harness.runner.stall import StuckCall
 from harness.witness.request_log import ClientVersions
+
+
+@dataclass
+class StuckCall:
+    """One call that lasts too long."""
+
+    journal: str
+    call: str
+    since_s: float  # of the run
+    whom: str  # who should answer; empty: nobody in particular, or nobody knew
+    until_s: float | None = None  # the call came back, or the worker ended; None: it still waits
+
+    def reason(self, now_s: float, end: str = "") -> Reason:
+        """In words. `end`: what came of it."""
+        worker = f"worker {self.journal}"
+        if self.until_s is None:
+            words = f"{worker} waits in {self.call} since {now_s - self.since_s:.0f} s{end}{self.whom}"
+        else:
+            words = f"{worker} waited in {self.call} for {self.until_s - self.since_s:.0f} s{self.whom}"
+        return Reason(ReasonCode.STALLED, words, self.journal)
 
 
 @dataclass
@@ -42,7 +61,7 @@ class RunLog:
         """Seconds since the run began; negative before."""
         return (time.monotonic_ns() - self.clock.zero_ns) / 1e9
 
-    def problem(self, code: ReasonCode, text: str, subject: str = "", remedy: str = "") -> None:
+    def add_problem(self, code: ReasonCode, text: str, subject: str = "", remedy: str = "") -> None:
         """Something without which the evidence is not complete: the run is then at best unknown."""
         self.evidence_problems.append(Reason(code, text, subject, remedy))
 
@@ -74,7 +93,7 @@ class RunLog:
 
             yield begin
 
-    def facts(
+    def to_metadata(
         self, interrupted: bool, unscheduled: Mapping[str, str], versions: Mapping[str, str]
     ) -> RunMetadata:
         """All of it."""

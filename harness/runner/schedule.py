@@ -79,8 +79,8 @@ def draw(
 
 def too_short(nemeses: Iterable[Nemesis], time_limit_s: float) -> str:
     """Why a run has no fault at all, and which limit would do."""
-    quickest = min(nemeses, key=lambda nemesis: nemesis.room_s)
-    needed_s = math.ceil(LEAD_S + quickest.room_s)
+    quickest = min(nemeses, key=lambda nemesis: nemesis.duration_s)
+    needed_s = math.ceil(LEAD_S + quickest.duration_s)
     return f"no fault fits in {time_limit_s:g} s; --time-limit {needed_s} has room for {quickest.name}"
 
 
@@ -99,7 +99,7 @@ def sequences(injections: Sequence[PlannedFault], nemeses: Mapping[str, Nemesis]
 def _is_of_another(nemesis: Nemesis, targets: FaultTargets) -> bool:
     """Whether it strikes what this pipeline has nothing of, as most have not."""
     try:
-        nemesis.drawn(Random(0), targets)
+        nemesis.draw_fault(Random(0), targets)
     except NotForThisPipeline:
         return True
     except NoTarget:
@@ -109,15 +109,15 @@ def _is_of_another(nemesis: Nemesis, targets: FaultTargets) -> bool:
 
 def _lacks(nemesis: Nemesis, targets: FaultTargets) -> str | None:
     """What a fault needs and the run has not; None: nothing."""
-    needs = nemesis.needs | nemesis.beyond.needs
+    needs = nemesis.needs | nemesis.extra_needs.needs
     if not needs <= targets.can:
         able = f" ({words})" if (words := clusters_able_to(needs)) else ""
         return f"needs a cluster on which one can {describe_needs(needs - targets.can)}{able}"
     try:
-        nemesis.drawn(Random(0), targets)
+        nemesis.draw_fault(Random(0), targets)
     except NoTarget as error:
         return f"needs {error}"
-    least_brokers = max(nemesis.least_brokers, nemesis.beyond.least_brokers)
+    least_brokers = max(nemesis.least_brokers, nemesis.extra_needs.least_brokers)
     if len(targets.brokers) < least_brokers:
         return f"needs {least_brokers} brokers or more, so that another can take over from the one it strikes"
     return None
@@ -134,18 +134,18 @@ def _place(
         rng.shuffle(order)
         before = len(placed)
         for nemesis in order:
-            drawn = nemesis.drawn(rng, targets)
+            drawn = nemesis.draw_fault(rng, targets)
             injection = PlannedFault(nemesis.name, drawn.target, 0.0, nemesis.hold_s, drawn.parameters)
             resources = nemesis.occupies(injection)
             earliest_s = max((free_s[resource] for resource in resources), default=LEAD_S)
-            slack_s = min(MOST_SLACK_S, time_limit_s - earliest_s - nemesis.room_s)
+            slack_s = min(MOST_SLACK_S, time_limit_s - earliest_s - nemesis.duration_s)
             if slack_s < 0:
                 continue
             # The first of each fault wastes no room.
             fresh = nemesis.asked not in {asked for asked, _ in placed}
             start_s = earliest_s if fresh else earliest_s + rng.uniform(0, slack_s)
             placed.append((nemesis.asked, replace(injection, start_s=round(start_s, 2))))
-            free_s |= dict.fromkeys(resources, start_s + nemesis.room_s)
+            free_s |= dict.fromkeys(resources, start_s + nemesis.duration_s)
         if len(placed) == before:
             return placed
 
@@ -155,9 +155,9 @@ def _one_round_s(nemeses: Sequence[Nemesis], targets: FaultTargets) -> int:
     taken_s: dict[frozenset[Resource], float] = defaultdict(float)
     rng = Random(0)
     for nemesis in nemeses:
-        drawn = nemesis.drawn(rng, targets)
+        drawn = nemesis.draw_fault(rng, targets)
         injection = PlannedFault(nemesis.name, drawn.target, 0.0, nemesis.hold_s, drawn.parameters)
-        taken_s[nemesis.occupies(injection)] += nemesis.room_s
+        taken_s[nemesis.occupies(injection)] += nemesis.duration_s
     resources = {resource for occupied in taken_s for resource in occupied}
     longest_s = max(sum(s for occupied, s in taken_s.items() if one in occupied) for one in resources)
     return int(LEAD_S + longest_s) + 1

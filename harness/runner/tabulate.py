@@ -26,7 +26,7 @@ Place = tuple[str, int]
 
 
 @dataclass(frozen=True)
-class Ends:
+class PartitionEnds:
     """What the cluster said of its partitions when it was at rest; empty if nobody could ask."""
 
     leaders: Mapping[Place, int]
@@ -34,11 +34,11 @@ class Ends:
     compacted: Mapping[str, bool] = field(default_factory=dict)  # by topic
 
 
-def tabulate(folder: Path, plan: StoredPlan, ends: Ends | None = None) -> None:
+def tabulate(folder: Path, plan: StoredPlan, ends: PartitionEnds | None = None) -> None:
     """Write `history/` from the journals, and `log/` from the brokers' segments if they are there; and, where the
     run promises it, the clients' history beside them.
     """
-    run, pipeline, asked = int(plan.run["id"]), plan.pipeline, ends or Ends({}, {})
+    run, pipeline, asked = int(plan.run["id"]), plan.pipeline, ends or PartitionEnds({}, {})
     names = PartitionIds(pipeline.partition_counts)
     tables = Tabulator(run, pipeline.stages, names)
     journals = sorted(path for path in (folder / "journals").glob("*.jsonl") if path.stem != "nemesis")
@@ -75,7 +75,7 @@ def unexpected_errors(folder: Path) -> list[Reason]:
     return found
 
 
-def rows_of(folder: Path) -> dict[str, int]:
+def count_rows(folder: Path) -> dict[str, int]:
     """How many rows each table of a run has."""
     return {path.stem: pq.read_metadata(path).num_rows for path in sorted(folder.glob("*/*.parquet"))}
 

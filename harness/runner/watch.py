@@ -39,8 +39,8 @@ class Watch:
         if now_s - before_s >= 1.0:
             self._last = (now_s, committed)
         members = list(self._processes.members)
-        fed = max((member.heard.fed for member in members), default=0)
-        done = sum(member.heard.counts.inputs for member in members if member.stage in self._first)
+        fed = max((member.status.fed for member in members), default=0)
+        done = sum(member.status.counts.inputs for member in members if member.stage in self._first)
         self._tick = Tick(
             elapsed_s=now_s - self._begun_s,
             left_s=max(0.0, self._begun_s + self._limit_s - now_s),

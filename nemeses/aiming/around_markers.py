@@ -43,7 +43,7 @@ def kill_around_markers(context: FaultContext, planned: PlannedFault) -> Iterato
         named = f"{place[0]}/{place[1]}"
         first = find_leader(context, place)
         broker = find_broker(context, first, f"the leader of {named}")
-        effect.who = f"broker {first}"
+        effect.short_target = f"broker {first}"
         effect.target = (
             f"broker {first}, leader of {named}, {(planned.state or BEFORE).replace('-', ' the ')}"
         )
@@ -61,7 +61,7 @@ def kill_around_markers(context: FaultContext, planned: PlannedFault) -> Iterato
             f"{named} to leave broker {first}",
         )
         if moved is not None:
-            effect.saw(f"broker {moved} leads {named} now")
+            effect.add_proof(f"broker {moved} leads {named} now")
         yield effect
     context.cluster.await_in_sync(IN_SYNC_TIMEOUT_S, context.topics)
 
@@ -70,7 +70,7 @@ def _output(held: HeldWorker, effect: InjectedFault) -> TopicPartition | None:
     """A partition of the stage's outputs that the transaction has written."""
     written = [place for place in held.view.partitions if place[0] in held.stage.writes]
     if not written:
-        effect.lacking[GOAL] = f"the transaction of {held.transactional_id} had written no output"
+        effect.unmet_goals[GOAL] = f"the transaction of {held.transactional_id} had written no output"
         return None
     return written[0]
 
@@ -87,7 +87,7 @@ def _state(
             held.member, WorkerStep.AFTER_COMMIT, STEP_TIMEOUT_S, asked="commit", onward=True
         )
     except WaitTimeout as error:
-        effect.lacking["worker-at-step"] = str(error)
+        effect.unmet_goals["worker-at-step"] = str(error)
         return None
     seen: list[TransactionView | None] = [None]
 
@@ -104,6 +104,6 @@ def _state(
             last_seen=lambda: seen[0],
         )
     except WaitTimeout as error:
-        effect.lacking[GOAL] = str(error)
+        effect.unmet_goals[GOAL] = str(error)
         return None
     return f"{held.transactional_id} was CompleteCommit: {named} had its marker"

@@ -23,7 +23,7 @@ def await_failover(effect: InjectedFault, proof: str, probe: Callable[[], T | No
     try:
         return wait_for(probe, what, MOVE_TIMEOUT_S, every_s=0.2)
     except WaitTimeout as error:
-        effect.lacking[FAILOVER] = f"{proof}, but {error}"
+        effect.unmet_goals[FAILOVER] = f"{proof}, but {error}"
         return None
 
 

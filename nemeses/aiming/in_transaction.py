@@ -61,7 +61,7 @@ def hold_in_transaction(
         if why is None:
             return held
         member.send(Command(go=True))
-    effect.lacking[GOAL] = why or f"no worker of {planned.target} is alive"
+    effect.unmet_goals[GOAL] = why or f"no worker of {planned.target} is alive"
     return None
 
 
@@ -75,20 +75,20 @@ def _hold(
     stage = stage_of(context, member)
     reached = [step for step in steps if step.value in stage.steps]
     if not reached:
-        effect.lacking["worker-at-step"] = (
+        effect.unmet_goals["worker-at-step"] = (
             f"the workers of {stage.name} come to none of these steps: {', '.join(steps)}"
         )
         return None
     try:
         claims = context.processes.wait_at_step(member, reached[-1], STEP_TIMEOUT_S, asked=asked)
     except WaitTimeout as error:  # a worker that has nothing to do comes to no step
-        effect.lacking["worker-at-step"] = str(error)
+        effect.unmet_goals["worker-at-step"] = str(error)
         return None
     transactional_id = stage.transactional_id_of(member.worker or "", map(split_partition, claims))
     view = context.cluster.describe_transaction(transactional_id) if transactional_id is not None else None
     if transactional_id is None or view is None or view.state != "Ongoing":
         member.send(Command(go=True))
-        effect.lacking[GOAL] = (
+        effect.unmet_goals[GOAL] = (
             f"{member.journal} stood in a transaction of {transactional_id}, of which its coordinator says {view}"
         )
         return None

@@ -141,7 +141,7 @@ def workers_behind(context: FaultContext, planned: PlannedFault) -> Iterator[Run
     others = [stage for stage in able if stage not in stages and stage.transactional_ids]
     workers += [member for stage in others for member in context.processes.workers(stage.name)]
     yield from (
-        member for member in workers if member is not first and member.alive and member.heard.counts.inputs
+        member for member in workers if member is not first and member.alive and member.status.counts.inputs
     )
 
 
@@ -199,4 +199,4 @@ def _busiest(living: list[RunProcess], named: Callable[[RunProcess], bool], none
     """The one that is named, if it has work to do; else one that has; else the one that is named, or any."""
     if not living:
         raise FaultFailed(none)
-    return min(living, key=lambda member: (not member.heard.counts.inputs, not named(member)))
+    return min(living, key=lambda member: (not member.status.counts.inputs, not named(member)))

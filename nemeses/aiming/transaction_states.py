@@ -56,7 +56,7 @@ def kill_in_state(context: FaultContext, planned: PlannedFault) -> Iterator[Inje
         return
     transactional_id = held.transactional_id
     broker = find_broker(context, held.coordinator, f"the coordinator of {transactional_id}")
-    effect.who = f"broker {broker.id}"
+    effect.short_target = f"broker {broker.id}"
     effect.target = f"broker {broker.id}, transaction coordinator of {transactional_id}, in {aim.state}"
     effect.details |= {"broker": str(broker.id), "state": aim.state, **held.details}
     with ExitStack() as stack:
@@ -87,7 +87,7 @@ def kill_in_state(context: FaultContext, planned: PlannedFault) -> Iterator[Inje
                 f"broker {moved} to take {transactional_id} out of {aim.state}",
             )
             if settled is not None:
-                effect.saw(
+                effect.add_proof(
                     f"broker {moved} took over its role, and {transactional_id} went on to {settled.state}"
                 )
         yield effect
@@ -116,7 +116,7 @@ def _prepared(
             last_seen=lambda: seen[0],
         )
     except WaitTimeout as error:
-        effect.lacking[GOAL] = str(error)
+        effect.unmet_goals[GOAL] = str(error)
         return None
 
 

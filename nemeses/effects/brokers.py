@@ -35,7 +35,9 @@ def inject_on_role(
     if broker is None:
         raise FaultFailed(f"{planned.target} is broker {first}, which is not of this cluster")
     named = f"broker {broker.id}"
-    effect = InjectedFault(target=f"{named}, {planned.target.role} of {planned.target.name}", who=named)
+    effect = InjectedFault(
+        target=f"{named}, {planned.target.role} of {planned.target.name}", short_target=named
+    )
     effect.details |= {
         "broker": str(broker.id),
         _ROLES.get(planned.target.role, "role"): planned.target.name,
@@ -56,8 +58,8 @@ def inject_on_role(
             effect, proof, partial(other_broker, who, first), f"{planned.target} to leave broker {first}"
         )
         if moved is not None:
-            effect.saw(proof)
-            effect.saw(f"broker {moved} took over its role after {time.monotonic() - begun_s:.1f} s")
+            effect.add_proof(proof)
+            effect.add_proof(f"broker {moved} took over its role after {time.monotonic() - begun_s:.1f} s")
         yield effect
     finally:
         heal(broker)
@@ -74,7 +76,7 @@ def _hold(context: FaultContext, planned: PlannedFault, effect: InjectedFault) -
     try:
         context.processes.wait_at_step(member, WorkerStep(planned.step), STEP_TIMEOUT_S, asked=asked)
     except WaitTimeout as error:  # a worker that has nothing to do comes to no step: nothing was struck
-        effect.lacking["worker-at-step"] = str(error)
+        effect.unmet_goals["worker-at-step"] = str(error)
         return None
     effect.proof.append(f"{member.journal} stood at {planned.step}")
     effect.details |= {"worker": member.journal, "step": planned.step}

@@ -21,6 +21,6 @@ def prove_cut(effect: InjectedFault, cut: ActiveEffect) -> None:
             cut.evidence, awaited, USED_TIMEOUT_S, every_s=0.2, last_seen=lambda: cut.missing_proof
         )
     except WaitTimeout as error:
-        effect.lacking[GOAL] = str(error)
+        effect.unmet_goals[GOAL] = str(error)
     else:
-        effect.saw(evidence)
+        effect.add_proof(evidence)

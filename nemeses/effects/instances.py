@@ -61,7 +61,7 @@ def any_instance(rng: Random, targets: FaultTargets) -> DrawnFault:
         raise NotForThisPipeline("a pipeline of your own (--pipeline)")
     stage = rng.choice(stages)
     target = Target("worker", f"{stage}/{rng.choice(targets.workers[stage])}")
-    transactional = bool(targets.transactional_ids.get(stage)) or stage in targets.unnamed
+    transactional = bool(targets.transactional_ids.get(stage)) or stage in targets.stages_with_unknown_ids
     prefers = transactional and rng.random() < PREFERS_OPEN
     return DrawnFault(target, {"prefers": ONGOING} if prefers else {})
 
@@ -74,7 +74,7 @@ def new_effect(member: RunProcess) -> InjectedFault:
 
 
 def _aim_at(effect: InjectedFault, member: RunProcess) -> None:
-    effect.target = effect.who = f"instance {member.journal}"
+    effect.target = effect.short_target = f"instance {member.journal}"
     effect.details["worker"] = member.journal
 
 
@@ -107,9 +107,9 @@ def stop_instance(
             if successor is None:
                 break
             effect.proof.append(
-                f"{member.journal} ended by itself before it was struck: {member.last_words()}"
+                f"{member.journal} ended by itself before it was struck: {member.last_output()}"
             )
-            effect.lacking.pop(GOAL, None)
+            effect.unmet_goals.pop(GOAL, None)
             member = successor
         yield member, stopped
 
@@ -122,7 +122,7 @@ def _successor(context: FaultContext, member: RunProcess) -> RunProcess | None:
 
     def found() -> RunProcess | None:
         living = (one for one in context.processes.workers(stage) if one.worker == member.worker)
-        return None if context.processes.starting(stage) else next(living, None)
+        return None if context.processes.is_starting(stage) else next(living, None)
 
     try:
         awaited = f"an instance to replace {member.journal}"
@@ -139,7 +139,7 @@ def _caught(
         return _met_open(context, planned, member, effect) or _stopped_as_it_is(member, effect)
     transactional_id = _id_of(context, member)
     if transactional_id is None:
-        effect.lacking[GOAL] = (
+        effect.unmet_goals[GOAL] = (
             f"{member.journal} spoke of no transactional id for {IDENTIFY_TIMEOUT_S:g} s: name it in its "
             "stage, or say transactions = false there if it has none"
         )
@@ -150,7 +150,7 @@ def _caught(
         else:
             view = stop_in(context, member, transactional_id, state)
     except WaitTimeout as error:
-        effect.lacking[GOAL] = str(error)
+        effect.unmet_goals[GOAL] = str(error)
         return False
     more = (
         f": {describe_transaction(context.cluster.txn_coordinator(transactional_id), transactional_id, view)}"
@@ -181,7 +181,7 @@ def _stopped_as_it_is(member: RunProcess, effect: InjectedFault) -> bool:
     try:
         effect.proof.append(member.child.pause())
     except WaitTimeout as error:  # it had just ended, as one that was fenced is right to do
-        effect.lacking[GOAL] = str(error)
+        effect.unmet_goals[GOAL] = str(error)
         return False
     return True
 
@@ -222,7 +222,7 @@ def await_working(context: FaultContext, target: Target) -> tuple[RunProcess, st
         if not context.processes.workers(stage.name):
             seen = "none of its instances is alive"
             return False
-        if context.processes.starting(stage.name):
+        if context.processes.is_starting(stage.name):
             seen = "an instance of it is not ready yet"
             return False
         written = sum(high for _, _, high in context.cluster.log_offsets(stage.writes).values())
@@ -242,10 +242,10 @@ def note_unready(effect: InjectedFault, unready: str) -> None:
     """Add to what a fault proves or lacks that its target was not seen at work. Does nothing if it was."""
     if unready:
         effect.proof.append(f"it was not seen at work before: {unready}")
-        effect.lacking.update(
+        effect.unmet_goals.update(
             {
                 goal: f"{why}; it was not seen at work before: {unready}"
-                for goal, why in effect.lacking.items()
+                for goal, why in effect.unmet_goals.items()
             }
         )
 

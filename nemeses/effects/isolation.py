@@ -18,7 +18,7 @@ def isolate_leader(context: FaultContext, planned: PlannedFault, how: Ability) -
     who = broker_in_role(context.cluster, planned.target)
     broker = await_broker_in_role(who, planned.target)
     named = f"broker {broker}"
-    effect = InjectedFault(target=f"{named}, leader of {planned.target.name}", who=named)
+    effect = InjectedFault(target=f"{named}, leader of {planned.target.name}", short_target=named)
     effect.details |= {"broker": str(broker), "partition": planned.target.name}
     begun_s = time.monotonic()
     effect.mark_injected()
@@ -27,7 +27,7 @@ def isolate_leader(context: FaultContext, planned: PlannedFault, how: Ability) -
         moved = await_failover(effect, f"{named} was isolated", partial(other_broker, who, broker), to_leave)
         yield effect
         if moved is not None and (shown := proof()):
-            effect.saw(shown)
-            effect.saw(f"broker {moved} took over its role after {time.monotonic() - begun_s:.1f} s")
+            effect.add_proof(shown)
+            effect.add_proof(f"broker {moved} took over its role after {time.monotonic() - begun_s:.1f} s")
     context.cluster.await_in_sync(IN_SYNC_TIMEOUT_S, context.topics)
     effect.proof.append(f"in every ISR again after {time.monotonic() - begun_s:.1f} s")

@@ -115,7 +115,7 @@ def _stopped(
 ) -> TransactionView | None:
     """Look once; the instance is stopped where what is looked for is given. Raises `WaitTimeout`: it has ended."""
     if not member.alive:
-        raise WaitTimeout(f"{member.journal} to begin a transaction", 0, f"it ended: {member.last_words()}")
+        raise WaitTimeout(f"{member.journal} to begin a transaction", 0, f"it ended: {member.last_output()}")
     if not met(context.cluster.describe_transaction(transactional_id)):
         return None
     member.child.pause()

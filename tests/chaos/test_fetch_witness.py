@@ -15,7 +15,7 @@ from fencepost.api import Result
 from harness.model.promises import SEGMENTS
 from harness.record.schema import LOG
 from harness.results.run_metadata import RunMetadata
-from harness.runner.tabulate import Ends, rows_of, tabulate
+from harness.runner.tabulate import PartitionEnds, count_rows, tabulate
 from harness.settings.run_file import StoredPlan
 
 
@@ -49,9 +49,9 @@ def by_segments(fetched: Result, place: Path) -> Path:
         (place_of,) = [key for key, tp in names.items() if tp == row["tp"]]
         leaders[place_of] = row["broker"]
         marks[place_of] = row["high_watermark"]
-    tabulate(folder, plan, Ends(leaders, marks))  # type: ignore[arg-type]
+    tabulate(folder, plan, PartitionEnds(leaders, marks))  # type: ignore[arg-type]
     facts = RunMetadata.load(folder / "metadata.json")
-    replace(facts, rows=rows_of(folder)).save(folder / "metadata.json")
+    replace(facts, rows=count_rows(folder)).save(folder / "metadata.json")
     return folder
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from harness.common.waiting import wait_for
-from harness.processes.marks import marked
+from harness.processes.marks import marked_processes
 
 TESTS = """
 import pathlib, pytest
@@ -48,7 +48,7 @@ def session(folder: Path, tests: str) -> Iterator["subprocess.Popen[str]"]:
 
 def brokers() -> set[int]:
     """Nodes of any cluster of this machine."""
-    return {process.pid for process, _ in marked() if "java" in process.name()}
+    return {process.pid for process, _ in marked_processes() if "java" in process.name()}
 
 
 @pytest.mark.timeout(600)

@@ -12,7 +12,7 @@ import pytest
 from fencepost.api import DEFAULT_COMMAND
 from harness.common.errors import ExitStatus
 from harness.common.waiting import wait_for
-from harness.processes.marks import abandoned, marked
+from harness.processes.marks import is_abandoned, marked_processes
 
 SUITE = """
 [suite]
@@ -62,7 +62,11 @@ def test_a_suite_that_was_killed_goes_on_where_it_was(tmp_path: Path) -> None:
             lambda: list(latest.glob("runs/002-*/*/journals/*.jsonl")), "the second run to have begun", 120.0
         )
         os.kill(suite.pid, signal.SIGKILL)
-    wait_for(lambda: not any(abandoned(mark) for _, mark in marked()), "its processes to be gone", 30.0)
+    wait_for(
+        lambda: not any(is_abandoned(mark) for _, mark in marked_processes()),
+        "its processes to be gone",
+        30.0,
+    )
     (first,) = latest.glob("runs/001-*/2*")
     before = (first / "metadata.json").stat().st_mtime_ns
 

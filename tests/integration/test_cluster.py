@@ -29,7 +29,7 @@ from harness.model.vocabulary import Isolation
 from harness.network import Cut
 from harness.network.links import client_link, links_around, links_between
 from harness.network.proxied import LinkCut, ProxiedNetwork
-from harness.processes.marks import marked, start_time
+from harness.processes.marks import marked_processes, start_time
 from harness.processes.spawn import Supervisor
 from harness.roles.start_offsets import first_offsets
 from tests.support.conformance.means import ENDPOINT, MOVE_TIMEOUT_S, SYNC_TIMEOUT_S, TOPIC, load
@@ -213,12 +213,12 @@ def test_another_run_beside_it_is_killed_and_leaves_nothing(shared: LocalCluster
     )
     assert run.stdout is not None
     mark, guardian, scratch, toxiproxy = run.stdout.readline().decode().split()
-    assert len([1 for _, whose in marked() if whose == mark]) == 4
+    assert len([1 for _, whose in marked_processes() if whose == mark]) == 4
     assert shared.out_of_sync() == []
     os.kill(run.pid, signal.SIGKILL)
     run.wait()
     wait_for(lambda: start_time(int(guardian)) is None, "the end of the guardian", 30)
-    assert not [process for process, whose in marked() if whose == mark]
+    assert not [process for process, whose in marked_processes() if whose == mark]
     assert not list(Path(scratch).parent.glob(f"fencepost-{mark}*"))
     with socket.socket() as probe:
         assert probe.connect_ex(("127.0.0.1", int(toxiproxy))) != 0
@@ -261,9 +261,9 @@ def test_a_port_that_is_taken_meanwhile_costs_a_second_try(make: Make, ready: Pr
     ],
 )
 def test_a_broker_that_cannot_start_says_why(make: Make, spec: dict[str, object], words: str) -> None:
-    before = {process.pid for process, _ in marked()}
+    before = {process.pid for process, _ in marked_processes()}
     with pytest.raises(StartFailed, match=words) as refusal, make(**spec):
         pass
     assert "\n" not in str(refusal.value)
-    left = [process for process, _ in marked() if process.pid not in before]
+    left = [process for process, _ in marked_processes() if process.pid not in before]
     assert not [process for process in left if process.name() == "java"]

@@ -18,7 +18,7 @@ from harness.environment.kafka import versions
 from harness.environment.ports import PortBlock
 from harness.environment.prepare import prepare
 from harness.model.pipeline import TopicSpec
-from harness.processes.marks import marked
+from harness.processes.marks import marked_processes
 from harness.processes.spawn import Supervisor
 from tests.support import docker_engine
 from tests.support.conformance.means import ENDPOINT, GROUP, Footing
@@ -100,7 +100,7 @@ def _of_ones_own(kind: ClusterKind, kafka: str, parts: Parts) -> Iterator[Subjec
     cluster = opened.__enter__()
 
     def left() -> list[str]:
-        processes = [process for process, whose in marked() if whose == parts.supervisor.mark]
+        processes = [process for process, whose in marked_processes() if whose == parts.supervisor.mark]
         return [*map(str, processes), *sorted(aside() - before)]
 
     with ExitStack() as stack:

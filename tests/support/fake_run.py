@@ -137,21 +137,21 @@ class FakeEnds:
     lefts: list[int | None] = field(default_factory=lambda: [0])
     open_at: list[str] = field(default_factory=list)
     marked: list[TopicPartition] = field(default_factory=list)
-    until: dict[TopicPartition, int] = field(default_factory=dict)
+    end_offsets: dict[TopicPartition, int] = field(default_factory=dict)
 
-    def left(self, stage: StageSpec, starting: bool = False) -> int | None:
+    def inputs_left(self, stage: StageSpec, starting: bool = False) -> int | None:
         return self.lefts.pop(0) if len(self.lefts) > 1 else self.lefts[0]
 
-    def written(self, stage: StageSpec) -> int:
+    def outputs_written(self, stage: StageSpec) -> int:
         return 0
 
     def open_transactions(self, topics: Any, groups: Any) -> list[str]:
         return self.open_at
 
-    def settle(self, places: Any) -> None:
+    def resolve_ends(self, places: Any) -> None:
         pass
 
-    def mark(self, places: Any) -> None:
+    def mark_ends(self, places: Any) -> None:
         self.marked += places
 
 

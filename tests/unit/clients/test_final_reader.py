@@ -23,7 +23,7 @@ from harness.record.events import JournalBegan
 from harness.record.journal import Journal
 from harness.record.naming import Headers, digest
 from harness.record.partitions import UNPLANNED, PartitionIds
-from harness.record.parts import PartWriter, folder_of
+from harness.record.parts import PartWriter, parts_folder
 from harness.record.tables import Tabulator
 from harness.roles import final_reader
 from harness.roles.control import Control
@@ -148,7 +148,7 @@ def read(
     monkeypatch.setattr(final_reader, "Consumer", consumer)
     path = tmp_path / "final.jsonl"
     with Journal(path, 0, JournalBegan("final", role="final")) as journal:
-        parts = PartWriter(journal, folder_of(path))
+        parts = PartWriter(journal, parts_folder(path))
         told = (
             "nowhere:9092",
             PLACES,

@@ -18,10 +18,10 @@ from harness.common.errors import AnalysisFailed, UnreadableInput
 from harness.model.pipeline import PipelineSpec, StageSpec, TopicSpec
 from harness.model.promises import SEGMENTS, Promises, ReaderPromise
 from harness.model.vocabulary import Premise
-from harness.record.run_tables import goes_on, going_on
+from harness.record.run_tables import is_running, lock_run
 from harness.results.run_metadata import RunMetadata
 from harness.results.verdict import FaultReport
-from harness.runner.tabulate import rows_of
+from harness.runner.tabulate import count_rows
 from harness.settings.options import Options
 from harness.settings.run_file import StoredPlan
 from tests.support.histories import History
@@ -52,7 +52,7 @@ def store(tmp_path: Path) -> Path:
     fault = FaultReport(
         "kill-broker", "broker 2", 1.0, 9.0, True, "process 7 ended by SIGKILL", "broker 2 was killed"
     )
-    RunMetadata(faults=[fault], rows=rows_of(tmp_path)).save(tmp_path / "metadata.json")
+    RunMetadata(faults=[fault], rows=count_rows(tmp_path)).save(tmp_path / "metadata.json")
     return tmp_path
 
 
@@ -267,11 +267,11 @@ def test_a_run_that_is_still_going_on_is_not_judged(store: Path, tmp_path: Path)
         return _open(str(store), store)
 
     assert isinstance(opened(), Evidence)
-    with going_on(store):
+    with lock_run(store):
         answer = opened()
         assert isinstance(answer, UnreadableInput) and "this run is still going on" in str(answer)
     assert isinstance(opened(), Evidence)
-    assert not goes_on(tmp_path / "nowhere")
+    assert not is_running(tmp_path / "nowhere")
 
 
 def test_an_empty_path_is_not_the_folder_where_we_are() -> None:
@@ -306,11 +306,11 @@ def test_a_replica_of_an_internal_topic_that_is_missing_is_a_contradiction(store
     history.feed(2)
     history.take(0, 1)
     write(store, [(7, history)], log=True)
-    RunMetadata(rows=rows_of(store)).save(store / "metadata.json")
+    RunMetadata(rows=count_rows(store)).save(store / "metadata.json")
     said = "replicas of __consumer_offsets"
     assert not [one for one in open_evidence("it", store).incomplete if said in one]
     gone = (history.tp["o"], 3)
     path = store / "log" / "replicas.parquet"
     _bend(path, lambda row: None if (row["tp"], row["broker"]) == gone else row)
-    RunMetadata(rows=rows_of(store)).save(store / "metadata.json")
+    RunMetadata(rows=count_rows(store)).save(store / "metadata.json")
     assert [one for one in open_evidence("it", store).incomplete if said in one]

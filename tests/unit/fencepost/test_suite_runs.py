@@ -247,7 +247,7 @@ def test_a_signal_while_runs_go_on_asks_the_suite_to_end() -> None:
     with Interrupt() as interrupt:
         interrupt.stage = InterruptPhase.SUITE
         interrupt._on_signal(2, None)
-        assert interrupt.came
+        assert interrupt.requested
 
 
 def test_a_page_is_drawn_while_the_suite_goes_on(tmp_path: Path) -> None:

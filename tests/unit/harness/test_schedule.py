@@ -45,7 +45,7 @@ def test_faults_that_need_the_same_resource_never_overlap_and_end_in_time(seed: 
         clock_s = LEAD_S
         for strike in (s for s in schedule.injections if resource in NEMESES[s.fault].occupies(s)):
             assert strike.start_s >= clock_s - 0.02
-            clock_s = strike.start_s + NEMESES[strike.fault].room_s
+            clock_s = strike.start_s + NEMESES[strike.fault].duration_s
             assert clock_s <= limit_s + 0.02
 
 

@@ -9,7 +9,7 @@ from harness.common import waiting
 from harness.common.errors import WaitTimeout, in_words
 from harness.common.waiting import wait_for, wait_while_progressing
 from harness.containers.container import ContainerState
-from harness.processes.control_line import Counts, ProcessReports
+from harness.processes.control_line import Counts, ProcessStatus
 
 
 class Clock:
@@ -81,9 +81,9 @@ def test_a_time_out_shows_no_repr_of_an_object(monkeypatch: pytest.MonkeyPatch) 
         (TransactionView("Empty", 7, 0, ()), "Empty with no partition"),
         (ContainerState("exited", 0, 137, True), "exited with status 137, out of memory"),
         (ContainerState("running", 7, 0, False), "running"),
-        (ProcessReports(), "it is not ready yet, waits at no step"),
+        (ProcessStatus(), "it is not ready yet, waits at no step"),
         (
-            ProcessReports(ready=True, at="after-send", counts=Counts(inputs=10, failed=0)),
+            ProcessStatus(ready=True, at="after-send", counts=Counts(inputs=10, failed=0)),
             "it is ready, waits at the step after-send, has counted 10 inputs",
         ),
     ],

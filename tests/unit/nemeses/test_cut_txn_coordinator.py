@@ -51,7 +51,10 @@ def test_a_coordinator_that_moves_while_the_worker_is_awaited_is_cut_where_it_is
     assert cluster.network.imposed == [(client_link("w0", 3), Cut())]
     assert effect.acted and effect.details["broker"] == "3"
     assert effect.target == "worker s-1.0 from its transaction coordinator, broker 3"
-    assert effect.told("was cut off") == "worker s-1.0 was cut off from its transaction coordinator, broker 3"
+    assert (
+        effect.describe("was cut off")
+        == "worker s-1.0 was cut off from its transaction coordinator, broker 3"
+    )
     assert (
         "s-1 was coordinated by broker 1 when the fault began, and by broker 3 when s-1.0 stood there"
         in effect.proof
@@ -66,6 +69,6 @@ def test_where_nobody_coordinates_any_more_nothing_is_cut(
     with fake_run(tmp_path, cluster=cluster) as run:
         effect = struck(run, cluster, -1, monkeypatch)
     assert cluster.network.imposed == [] and not effect.acted and effect.injected_ns is None
-    assert effect.lacking == {
+    assert effect.unmet_goals == {
         "txn-coordinator": "waited 0.3 s for a broker to coordinate s-1; last seen: nothing"
     }

@@ -76,8 +76,8 @@ def carried_out(run: FakeRun, *faults: str) -> InjectionState:
         for thread in carrying._threads:
             thread.join(30)
         assert carrying.done
-    assert carrying.injected.on == {}
-    return carrying.injected
+    assert carrying.state.on == {}
+    return carrying.state
 
 
 def test_a_server_that_ended_by_itself_is_an_error_of_the_run_and_one_that_does_not_come_back_too(
@@ -231,7 +231,7 @@ def test_what_a_zombie_had_committed_itself_is_no_proof_that_others_went_on(tmp_
         with NEMESES["pause-worker"].inject(run.context, AIMED["pause-worker"]) as effect:
             pass
         assert not effect.acted
-        assert "nobody went on in its place" in effect.lacking["zombie"]
+        assert "nobody went on in its place" in effect.unmet_goals["zombie"]
 
 
 def test_a_zombie_in_whose_place_nobody_goes_on_is_none(tmp_path: Path) -> None:
@@ -240,7 +240,7 @@ def test_a_zombie_in_whose_place_nobody_goes_on_is_none(tmp_path: Path) -> None:
         with NEMESES["pause-worker"].inject(run.context, AIMED["pause-worker"]) as effect:
             pass
         assert not effect.acted
-        assert "nobody went on in its place" in effect.lacking["zombie"]
+        assert "nobody went on in its place" in effect.unmet_goals["zombie"]
 
 
 @pytest.mark.parametrize(("script", "acted"), [(FENCED_ZOMBIE, True), (NEVER_GOES_ON, False)])
@@ -255,7 +255,7 @@ def test_where_no_group_tells_who_has_what_the_one_in_its_place_must_commit(
         with NEMESES["pause-worker"].inject(run.context, AIMED["pause-worker"]) as effect:
             pass
         assert effect.acted is acted
-        assert acted or "nobody went on in its place" in effect.lacking["zombie"]
+        assert acted or "nobody went on in its place" in effect.unmet_goals["zombie"]
 
 
 def test_a_fault_starts_when_it_strikes_and_not_while_it_waits(tmp_path: Path) -> None:
@@ -336,12 +336,12 @@ def test_who_gives_up_while_a_fault_is_on_hears_nothing_more_of_it(
         ):
             carrying = FaultInjector(injections, NEMESES, run.context, journal, time.monotonic())
             carrying.start()
-            wait_for(lambda: bool(carrying.injected.on), "the fault to be on", 10.0)
+            wait_for(lambda: bool(carrying.state.on), "the fault to be on", 10.0)
             raise KeyboardInterrupt
         with (tmp_path / "another").open("x") as another:  # it may get the number that the journal had
             carrying.stop()
             assert carrying.done and not unheard
-            assert [str(error) for error in carrying.injected.errors] == [
+            assert [str(error) for error in carrying.state.errors] == [
                 "journal nemesis is closed: its process gave up"
             ]
             another.flush()

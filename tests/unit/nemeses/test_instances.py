@@ -28,7 +28,7 @@ def test_one_is_killed_with_all_that_it_has_started_and_started_again(tmp_path: 
     launcher = Plain("echo up; sleep 600; true", ProgramRules("up"))
     with running(tmp_path, FakeCluster(), launcher) as (run, member):
         effect = struck(run, "kill-instance")
-        assert effect.acted and effect.lacking == {} and effect.injected_ns is not None
+        assert effect.acted and effect.unmet_goals == {} and effect.injected_ns is not None
         assert member.child.ending().endswith("ended by SIGKILL") and member.child.ending() in effect.proof
         assert journals(run) == ["s-1.0", "s-1.1"] and run.processes.members[1].alive
         assert effect.target == "instance s-1.0"
@@ -47,7 +47,7 @@ def test_one_is_struck_once_it_is_ready_and_its_stage_writes(
         member = run.processes.start_worker("s", "s-1")
 
         def log_offsets(topics: Sequence[str]) -> dict[tuple[str, int], tuple[int, int, int]]:
-            assert member.heard.ready and member.alive
+            assert member.status.ready and member.alive
             return {("out", 0): (0, 0, highs.pop(0))}
 
         monkeypatch.setattr(run.cluster, "log_offsets", log_offsets)
@@ -63,7 +63,7 @@ def test_a_stage_that_was_not_seen_to_write_is_told_with_the_fault(
     cluster = FakeCluster(transactions={"s-1": looks}, ends={("out", 0): (0, 7, 7)})
     with running(tmp_path, cluster) as (run, _):
         effect = struck(run, "kill-instance", "ongoing")
-    told = "; ".join(effect.proof) if effect.acted else effect.lacking[STATE]
+    told = "; ".join(effect.proof) if effect.acted else effect.unmet_goals[STATE]
     assert effect.acted == (looks == [OPEN])
     assert (
         "it was not seen at work before: waited 0.5 s for s to write; last seen: its output topics end at 7 records, "
@@ -107,7 +107,7 @@ def test_of_one_that_ends_right_before_it_is_stopped_the_replacement_is_struck(
     with running(tmp_path, cluster) as (run, member):
         ends_before(run, member, monkeypatch)
         effect = struck(run, fault, state)
-        assert effect.acted and effect.lacking == {} and effect.target == "instance s-1.1"
+        assert effect.acted and effect.unmet_goals == {} and effect.target == "instance s-1.1"
         assert effect.details["worker"] == "s-1.1" and journals(run) == ["s-1.0", "s-1.1", "s-1.2"]
         assert effect.proof[0] == "s-1.0 ended by itself before it was struck: up"
         assert run.processes.members[1].alive == (fault == "pause-instance")
@@ -126,7 +126,7 @@ def test_only_a_few_replacements_are_tried(tmp_path: Path, monkeypatch: pytest.M
         monkeypatch.setattr(run.processes, "start_worker", start_worker)
         ends_before(run, member, monkeypatch)
         effect = struck(run, "kill-instance")
-        assert not effect.acted and "to be stopped by SIGSTOP" in effect.lacking[STATE]
+        assert not effect.acted and "to be stopped by SIGSTOP" in effect.unmet_goals[STATE]
         assert effect.target == "instance s-1.3"
 
 
@@ -171,4 +171,4 @@ def test_one_that_ends_meanwhile_is_told_with_its_last_words(
         injection = PlannedFault("kill-instance", Target("worker", "s/s-1"), 0.0, 0.05, {"state": "ongoing"})
         with NEMESES["kill-instance"].inject(run.context, injection) as effect:
             pass
-        assert not effect.acted and "it ended: up" in effect.lacking[STATE]
+        assert not effect.acted and "it ended: up" in effect.unmet_goals[STATE]

@@ -40,7 +40,7 @@ NAMELESS = replace(USERS, stages=(replace(USERS.stages[0], transactional_ids={})
 def drawn(fault: str, targets: FaultTargets, at: str | None = None) -> set[str]:
     """All that it would draw."""
     nemesis = replace(NEMESES[fault], at=at)
-    return {nemesis.drawn(Random(seed), targets).target.name for seed in range(60)}
+    return {nemesis.draw_fault(Random(seed), targets).target.name for seed in range(60)}
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -69,18 +69,18 @@ def test_in_a_state_of_a_transaction_those_are_struck_that_have_an_id(fault: str
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_one_that_is_not_aimed_mostly_waits_for_an_open_transaction_where_there_are_some(fault: str) -> None:
-    found = replace(MIXED, unnamed=("count",))
-    drawn = [NEMESES[fault].drawn(Random(seed), found) for seed in range(60)]
+    found = replace(MIXED, stages_with_unknown_ids=("count",))
+    drawn = [NEMESES[fault].draw_fault(Random(seed), found) for seed in range(60)]
     told = {(one.target.name.partition("/")[0], one.parameters.get("prefers")) for one in drawn}
     assert {("bill", "ongoing"), ("bill", None), ("count", "ongoing"), ("count", None)} <= told
     assert ("log", "ongoing") not in told
-    aimed = replace(NEMESES[fault], at="offsets-added").drawn(Random(1), MIXED)
+    aimed = replace(NEMESES[fault], at="offsets-added").draw_fault(Random(1), MIXED)
     assert aimed.parameters == {"state": "offsets-added"}
 
 
 def test_what_holds_markers_back_takes_longer() -> None:
     for fault in FAULTS:
-        rooms = [replace(NEMESES[fault], at=at).room_s for at in (None, "ongoing", "bill:prepare-commit")]
+        rooms = [replace(NEMESES[fault], at=at).duration_s for at in (None, "ongoing", "bill:prepare-commit")]
         assert rooms[0] == rooms[1] == rooms[2] - stopped.PREPARES_S
 
 
@@ -97,6 +97,6 @@ def test_a_stage_whose_ids_nobody_named_is_aimed_at_where_they_can_be_found_out(
     for fault in FAULTS:
         with pytest.raises(NoTarget, match="with a transactional id"):
             drawn(fault, replace(MIXED, transactional_ids={}), "ongoing")
-        unnamed = replace(MIXED, transactional_ids={}, unnamed=("count",))
-        assert drawn(fault, unnamed, "ongoing") == {"count/count-1"}
-        assert drawn(fault, unnamed, "count:ongoing") == {"count/count-1"}
+        stages_with_unknown_ids = replace(MIXED, transactional_ids={}, stages_with_unknown_ids=("count",))
+        assert drawn(fault, stages_with_unknown_ids, "ongoing") == {"count/count-1"}
+        assert drawn(fault, stages_with_unknown_ids, "count:ongoing") == {"count/count-1"}

@@ -72,7 +72,7 @@ def test_one_that_waits_in_vain_for_an_open_transaction_is_struck_as_it_is(
     cluster = FakeCluster(transactions={"s-1": looks}, groups={"g": [("a",), ("a",), ("b",)]})
     with running(tmp_path, cluster) as (run, _):
         effect = struck(run, fault, prefers=True)
-        assert effect.acted and effect.lacking == {}
+        assert effect.acted and effect.unmet_goals == {}
         assert effect.details == {"worker": "s-1.0"}
 
 
@@ -98,7 +98,7 @@ def test_one_is_struck_while_its_markers_are_held_back(
     cluster = deciding(*before, OPEN, OPEN, OPEN, DECIDED, DECIDED, DECIDED)
     with running(tmp_path, cluster) as (run, member):
         effect = struck(run, fault, "prepare-commit")
-        assert effect.acted and effect.lacking == {} and effect.details["state"] == "prepare-commit"
+        assert effect.acted and effect.unmet_goals == {} and effect.details["state"] == "prepare-commit"
         assert effect.proof[0] == (
             "s-1.0 was stopped while s-1 was PrepareCommit with out: broker 1 said that s-1 was in PrepareCommit, "
             "with no marker yet in out/0"
@@ -124,7 +124,7 @@ def test_one_that_is_not_seen_in_prepare_commit_goes_on(
     made = cluster()
     with running(tmp_path, made) as (run, member):
         effect = struck(run, fault, "prepare-commit")
-        assert not effect.acted and why in effect.lacking[STATE] and effect.injected_ns is None
+        assert not effect.acted and why in effect.unmet_goals[STATE] and effect.injected_ns is None
         assert member.child.running and made.network.affected == [] and journals(run) == ["s-1.0"]
 
 
@@ -154,7 +154,7 @@ def test_one_that_does_not_come_to_the_state_goes_on(
     cluster = FakeCluster(transactions={"s-1": looks}, groups={"g": [("a",)]})
     with running(tmp_path, cluster) as (run, member):
         effect = struck(run, fault, state)
-        assert not effect.acted and f"in a transaction of s-1 that is {state}" in effect.lacking[STATE]
+        assert not effect.acted and f"in a transaction of s-1 that is {state}" in effect.unmet_goals[STATE]
         assert effect.injected_ns is None and member.child.running and journals(run) == ["s-1.0"]
 
 
@@ -170,7 +170,7 @@ def test_one_goes_on_where_nobody_says_how_its_transaction_stands(
 
         monkeypatch.setattr(run.cluster, "describe_transaction", told)
         effect = struck(run, "kill-instance", "ongoing")
-        assert not effect.acted and "the controller's view" in effect.lacking[STATE]
+        assert not effect.acted and "the controller's view" in effect.unmet_goals[STATE]
         assert member.child.running
 
 
@@ -178,7 +178,7 @@ def test_one_that_speaks_of_no_transactional_id_is_not_caught(tmp_path: Path) ->
     with fake_run(tmp_path, STAYS, pipeline=NAMELESS) as run:
         run.processes.await_ready([run.processes.start_worker("s", "s-1")])
         effect = struck(run, "kill-instance", "ongoing")
-        (words,) = effect.lacking.values()
+        (words,) = effect.unmet_goals.values()
         assert words.startswith("s-1.0 spoke of no transactional id for ")
         assert run.cluster.recording == [True, False]
 

@@ -39,7 +39,7 @@ def test_one_is_paused_until_its_group_has_gone_on_and_then_comes_back(tmp_path:
     )  # c joins, and only then a is thrown out
     with running(tmp_path, cluster) as (run, member):
         effect = struck(run, "pause-instance")
-        assert effect.acted and effect.lacking == {} and cluster.groups["g"] == [("b", "c")]
+        assert effect.acted and effect.unmet_goals == {} and cluster.groups["g"] == [("b", "c")]
         assert effect.proof[-1] == (
             "its group g went on without it (a), with 2 members; then s-1.0 came back, sent 300 bytes of requests, and "
             "still runs after 0.5 s"
@@ -54,7 +54,7 @@ def test_one_that_sends_nothing_after_it_went_on_was_no_zombie(tmp_path: Path) -
     with running(tmp_path, cluster) as (run, member):
         effect = struck(run, "pause-instance")
         assert not effect.acted and member.child.running
-        assert effect.lacking == {
+        assert effect.unmet_goals == {
             ZOMBIE: "its group g went on without it (a), with 2 members; but then s-1.0 did nothing: waited 0.5 s for "
             "it to end or to send a request; last seen: it runs, and has sent no byte"
         }
@@ -87,7 +87,7 @@ def test_where_bytes_cannot_be_counted_one_that_rejoins_its_group_was_a_zombie(
         assert not effect.acted
         assert (
             "waited 0.5 s for it to end or to rejoin g; last seen: it runs, and the members of g are: b, c"
-            in (effect.lacking[ZOMBIE])
+            in (effect.unmet_goals[ZOMBIE])
         )
     else:
         assert effect.acted and effect.proof[-1].endswith(
@@ -113,7 +113,7 @@ def test_a_replacement_that_ends_by_itself_is_no_failure_of_the_fault(tmp_path: 
 def test_that_another_member_left_is_no_proof(tmp_path: Path) -> None:
     with running(tmp_path, group_of("ab", "ab", "ab", "ac", own="a")) as (run, member):
         effect = struck(run, "pause-instance")
-        assert not effect.acted and "did not go on without it" in effect.lacking[ZOMBIE]
+        assert not effect.acted and "did not go on without it" in effect.unmet_goals[ZOMBIE]
         assert member.child.running
 
 
@@ -166,12 +166,12 @@ def test_one_whose_group_does_not_go_on_without_it_was_no_zombie(tmp_path: Path)
     with running(tmp_path, FakeCluster(groups={"g": [("a", "b")]})) as (run, member):
         effect = struck(run, "pause-instance")
         assert not effect.acted
-        assert effect.lacking == {ZOMBIE: "s-1.0 was paused, and its group did not go on without it"}
+        assert effect.unmet_goals == {ZOMBIE: "s-1.0 was paused, and its group did not go on without it"}
         assert member.child.running
 
 
 def test_one_whose_group_never_is_stable_is_not_paused(tmp_path: Path) -> None:
     with running(tmp_path, FakeCluster(groups={"g": [None]})) as (run, member):
         effect = struck(run, "pause-instance")
-        assert not effect.acted and "the group g to be stable" in effect.lacking[ZOMBIE]
+        assert not effect.acted and "the group g to be stable" in effect.unmet_goals[ZOMBIE]
         assert effect.injected_ns is None and member.child.running and journals(run) == ["s-1.0"]

@@ -62,7 +62,7 @@ def struck(
 def test_a_coordinator_dies_with_a_transaction_that_it_has_prepared(tmp_path: Path) -> None:
     with fake_run(tmp_path, cluster=cluster(ONGOING, PREPARED, PREPARED, DONE)) as run:
         effect = struck(run, "prepare-commit")
-        assert effect.acted and effect.lacking == {}
+        assert effect.acted and effect.unmet_goals == {}
         assert run.cluster.network.imposed == [(peer_link(1, 2, "int"), Cut())]
         assert effect.target == "broker 1, transaction coordinator of s-1, in PrepareCommit"
         assert "s-1 was in PrepareCommit, with no marker yet in out/0" in effect.proof[0]
@@ -72,7 +72,7 @@ def test_a_coordinator_dies_with_a_transaction_that_it_has_prepared(tmp_path: Pa
 def test_a_transaction_that_stays_prepared_is_left_to_the_verdict(tmp_path: Path) -> None:
     with fake_run(tmp_path, cluster=cluster(ONGOING, PREPARED)) as run:
         effect = struck(run, "prepare-commit")
-        assert not effect.acted and "out of PrepareCommit" in effect.lacking["failover"]
+        assert not effect.acted and "out of PrepareCommit" in effect.unmet_goals["failover"]
 
 
 def test_of_an_open_transaction_no_link_is_cut(tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_a_state_that_was_not_seen_was_not_struck(
 ) -> None:
     with fake_run(tmp_path, cluster=cluster(*told, leader=leader)) as run:
         effect = struck(run, "prepare-commit")
-        assert not effect.acted and list(effect.lacking) == ["transaction-state"]
+        assert not effect.acted and list(effect.unmet_goals) == ["transaction-state"]
         assert run.cluster.txn_coordinator("s-1") == 1  # it is alive
 
 
@@ -113,7 +113,7 @@ def test_a_worker_whose_markers_could_not_be_held_back_is_passed_over(tmp_path: 
     with fake_run(tmp_path, cluster=made) as run:
         run.processes.await_ready([run.processes.start_worker("s", "s-2")])
         effect = struck(run, "prepare-commit", stages=(two,))
-        assert effect.acted and effect.lacking == {}
+        assert effect.acted and effect.unmet_goals == {}
         assert effect.details["transactional_id"] == "s-2"
         assert made.network.imposed == [(peer_link(1, 3, "int"), Cut())]
 
@@ -121,7 +121,7 @@ def test_a_worker_whose_markers_could_not_be_held_back_is_passed_over(tmp_path: 
 def test_a_worker_that_ends_no_transaction_leaves_nothing_to_strike(tmp_path: Path) -> None:
     with fake_run(tmp_path, Script(IDLE), cluster(ONGOING)) as run:
         effect = struck(run, "prepare-abort")
-        assert not effect.acted and list(effect.lacking) == ["worker-at-step"]
+        assert not effect.acted and list(effect.unmet_goals) == ["worker-at-step"]
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_a_leader_dies_on_either_side_of_the_marker(
     with fake_run(tmp_path, cluster=cluster(*told)) as run:
         effect = struck(run, state, "kill-broker")
         assert effect.acted and effect.proof[0] == words
-        assert effect.who == "broker 2" and effect.proof[-1] == "broker 1 leads out/0 now"
+        assert effect.short_target == "broker 2" and effect.proof[-1] == "broker 1 leads out/0 now"
 
 
 @pytest.mark.parametrize(
@@ -152,4 +152,4 @@ def test_a_leader_lives_where_the_state_was_not_seen(
 ) -> None:
     with fake_run(tmp_path, cluster=cluster(*told)) as run:
         effect = struck(run, state, "kill-broker")
-        assert not effect.acted and list(effect.lacking) == ["transaction-state"]
+        assert not effect.acted and list(effect.unmet_goals) == ["transaction-state"]

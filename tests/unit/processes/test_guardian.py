@@ -13,8 +13,8 @@ import pytest
 from harness.common.waiting import wait_for
 from harness.processes import marks
 from harness.processes.bounded_log import BoundedLog
-from harness.processes.guardian import SCRATCH_PREFIX, UNMARKED, sweep_leftovers
-from harness.processes.marks import abandoned, new_mark, start_time
+from harness.processes.guardian import SCRATCH_PREFIX, UNMARKED_PREFIXES, sweep_leftovers
+from harness.processes.marks import is_abandoned, new_mark, start_time
 from harness.processes.spawn import Supervisor
 
 RUN = """
@@ -46,7 +46,7 @@ class Run:
         self.process.wait()
 
     def left(self) -> list[psutil.Process]:
-        return [process for process, mark in marks.marked() if mark == self.mark]
+        return [process for process, mark in marks.marked_processes() if mark == self.mark]
 
 
 @pytest.mark.parametrize("busy", [False, True])
@@ -83,18 +83,18 @@ def test_a_guardian_is_deaf_to_what_ends_a_terminal() -> None:
 
 
 def test_a_run_that_lives_is_not_abandoned() -> None:
-    assert not abandoned(new_mark())
+    assert not is_abandoned(new_mark())
 
 
 def test_another_process_under_the_same_pid_is_not_the_run() -> None:
     pid, start, *rest = new_mark().split(".")
-    assert abandoned(".".join([pid, str(int(start) - 1), *rest]))
+    assert is_abandoned(".".join([pid, str(int(start) - 1), *rest]))
 
 
 def test_nobody_can_say_that_a_run_in_another_pid_namespace_is_gone() -> None:
     _, start, _, word = new_mark().split(".")
-    assert not abandoned(".".join(["999999999", start, "1", word]))
-    assert not abandoned("not a mark")
+    assert not is_abandoned(".".join(["999999999", start, "1", word]))
+    assert not is_abandoned("not a mark")
 
 
 def test_folders_of_others_are_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,7 +108,7 @@ def test_folders_of_others_are_left_alone(tmp_path: Path, monkeypatch: pytest.Mo
     assert foreign.exists()
 
 
-@pytest.mark.parametrize("prefix", UNMARKED)
+@pytest.mark.parametrize("prefix", UNMARKED_PREFIXES)
 def test_a_folder_that_a_killed_command_left_is_swept(prefix: str, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     left, used, new = (tmp_path / f"{prefix}{name}" for name in ("left", "used", "new"))

@@ -10,7 +10,7 @@ import pytest
 
 from harness.model.pipeline import StageSpec
 from harness.model.vocabulary import Outcome
-from harness.record.event_forms import FITS
+from harness.record.event_forms import FIELD_CHECKS
 from harness.record.events import (
     Assigned,
     Completed,
@@ -50,7 +50,7 @@ EVENTS: tuple[Event, ...] = (
 def test_every_field_of_an_event_has_its_form() -> None:
     """A type is chosen by what it is, not by a form."""
     named = {one.name for kind in {*map(type, EVENTS), JournalBegan} for one in fields(kind)}
-    assert named - FITS.keys() == {"type"}
+    assert named - FIELD_CHECKS.keys() == {"type"}
 
 
 def test_only_a_poll_that_was_answered_is_a_delivery() -> None:

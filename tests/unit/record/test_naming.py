@@ -7,12 +7,12 @@ from harness.model.vocabulary import SOURCE_HEADER, TIME_HEADER, VALUE_HEADER
 from harness.record.naming import (
     Headers,
     digest,
+    fencepost_headers,
     header,
     input_headers,
     key_name,
     output_headers,
-    own_headers,
-    parse_source,
+    parse_single_source,
     parse_sources,
 )
 
@@ -59,7 +59,7 @@ def test_a_time_stamp_counts_where_a_header_says_that_it_is_the_producers_own() 
 def test_what_a_record_carries_on_stands_behind_its_own_headers() -> None:
     carried = [(VALUE_HEADER, b"of another"), ("trace", b"a")]
     headers = output_headers("mine", "output_name", [("in", 0, 7)], 5, carried)
-    assert own_headers(headers) == ("mine", "output_name", "in/0/7")
+    assert fencepost_headers(headers) == ("mine", "output_name", "in/0/7")
     assert headers[-2:] == carried
     assert input_headers("mine", 5, carried) == [(VALUE_HEADER, b"mine"), (TIME_HEADER, b"5"), *carried]
 
@@ -93,12 +93,12 @@ def test_one_source_is_read_alone_where_it_is_one_as_all_are_read_together() -> 
         f"in/0/{'1' * 19}",
         "in/0/\u0667",
     ):
-        one, every = parse_source(text), parse_sources(text)
+        one, every = parse_single_source(text), parse_sources(text)
         if one is not None:
             assert [(f"{topic}/{partition}", offset) for topic, partition, offset in every] in ([one], [])
         else:
             assert len(every) != 1
-    assert parse_source("in/0/7") == ("in/0", 7)
+    assert parse_single_source("in/0/7") == ("in/0", 7)
 
 
 def test_a_short_key_is_named_by_its_text_and_any_other_by_length_and_crc() -> None:

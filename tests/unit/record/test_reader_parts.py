@@ -13,7 +13,7 @@ from harness.record import parts as parts_module
 from harness.record.events import JournalBegan, Polled
 from harness.record.journal import Journal
 from harness.record.partitions import PartitionIds, write_partitions
-from harness.record.parts import PartWriter, folder_of, start_over
+from harness.record.parts import PartWriter, parts_folder, remove_parts
 from harness.record.tables import Tabulator
 
 STAGES = (StageSpec("shop", ("in",), "g", "read_committed"),)
@@ -24,7 +24,7 @@ def reader(folder: Path, name: str = "final-read_uncommitted") -> tuple[Journal,
     """The journal and the parts of a final reader."""
     path = folder / f"{name}.jsonl"
     journal = Journal(path, 0, JournalBegan(name, role="final"))
-    return journal, PartWriter(journal, folder_of(path))
+    return journal, PartWriter(journal, parts_folder(path))
 
 
 def tables(folder: Path) -> dict[str, list[dict[str, Any]]]:
@@ -125,8 +125,8 @@ def test_of_a_killed_reader_the_whole_parts_are_there(
 
 def test_a_reader_that_is_started_again_starts_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     two_parts(tmp_path, monkeypatch)
-    start_over(tmp_path / "final-read_uncommitted.jsonl")
-    start_over(tmp_path / "never-there.jsonl")
+    remove_parts(tmp_path / "final-read_uncommitted.jsonl")
+    remove_parts(tmp_path / "never-there.jsonl")
     assert list(tmp_path.iterdir()) == []
     two_parts(tmp_path, monkeypatch)
     assert len(tables(tmp_path)["records"]) == 4

@@ -12,7 +12,7 @@ from harness.model.vocabulary import Outcome
 from harness.record.events import Assigned, Completed, EndInvoked, EndsRead, Invoked, JournalBegan, Polled
 from harness.record.journal import Journal
 from harness.record.partitions import PartitionIds
-from harness.record.schema import HISTORY, LOG, unfit
+from harness.record.schema import HISTORY, LOG, find_mismatch
 from harness.record.tables import Tabulator
 from harness.roles.record_counts import RecordCounts
 
@@ -170,12 +170,15 @@ def test_a_poll_keeps_the_order_of_delivery(desk: Desk) -> None:
 
 def test_a_table_has_exactly_its_columns() -> None:
     for table, schema in (HISTORY | LOG).items():
-        assert unfit(table, schema) is None
+        assert find_mismatch(table, schema) is None
         for column in schema:
-            assert unfit(table, pa.schema([one for one in schema if one.name != column.name])) == column.name
-    assert unfit("stages", HISTORY["stages"].append(pa.field("more", pa.int64()))) == "more"
+            assert (
+                find_mismatch(table, pa.schema([one for one in schema if one.name != column.name]))
+                == column.name
+            )
+    assert find_mismatch("stages", HISTORY["stages"].append(pa.field("more", pa.int64()))) == "more"
     other = HISTORY["stages"].set(5, pa.field("ordered", pa.string()))
-    assert unfit("stages", other) == "ordered"
+    assert find_mismatch("stages", other) == "ordered"
 
 
 def test_an_assignment_says_where_the_worker_began(desk: Desk) -> None:

@@ -8,7 +8,7 @@ import orjson
 
 from harness.model.pipeline import StageSpec
 from harness.model.vocabulary import Outcome, Role
-from harness.record.client_history import OBSERVER_PROCESS, crc_of, write_client_history
+from harness.record.client_history import OBSERVER_PROCESS, file_crc, write_client_history
 from harness.record.events import Assigned, Completed, EndInvoked, Event, Invoked, JournalBegan, Polled
 from harness.record.journal import Journal
 
@@ -148,9 +148,9 @@ def test_journals_are_merged_by_time_and_faults_stand_among_them(tmp_path: Path)
         (OBSERVER_PROCESS, "ok"),
     ]
     assert [line["time"] for line in found] == sorted(line["time"] for line in found)
-    before = crc_of(tmp_path / "history.jsonl")
+    before = file_crc(tmp_path / "history.jsonl")
     (tmp_path / "history.jsonl").write_bytes(b"")
-    assert crc_of(tmp_path / "history.jsonl") != before
+    assert file_crc(tmp_path / "history.jsonl") != before
 
 
 def test_a_completion_that_is_missing_leaves_its_transaction_unknown(tmp_path: Path):

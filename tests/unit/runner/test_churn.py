@@ -25,9 +25,9 @@ from harness.runner.churn import (
     ChangeReport,
     Churn,
     PlannedChange,
-    endpoints_more,
-    joining,
-    moved,
+    extra_endpoints,
+    joining_workers,
+    read_membership_changes,
 )
 from tests.support.fake_run import IDLE, FakeRun, Script, fake_run
 
@@ -75,10 +75,10 @@ def test_turns_are_read_back_from_test_toml() -> None:
 def test_who_joins_has_a_endpoint_before_who_leaves_has_given_its_own_back() -> None:
     join, swap = PlannedChange(1, "a", joins="a-4"), PlannedChange(2, "a", joins="a-5", leaves="a-1")
     leave = PlannedChange(3, "a", leaves="a-2")
-    assert endpoints_more(()) == 0
-    assert endpoints_more((join, swap)) == 3
-    assert endpoints_more((leave, leave, join, swap)) == 1
-    assert joining((join, swap, leave)) == {"a": ("a-4", "a-5")}
+    assert extra_endpoints(()) == 0
+    assert extra_endpoints((join, swap)) == 3
+    assert extra_endpoints((leave, leave, join, swap)) == 1
+    assert joining_workers((join, swap, leave)) == {"a": ("a-4", "a-5")}
 
 
 def test_who_joins_has_a_transactional_id_of_its_own() -> None:
@@ -162,7 +162,7 @@ def test_what_moved_is_read_off_the_journals_of_the_stage(tmp_path: Path) -> Non
     write("t-1.0", True, ["in/1"], "another stage")
     (tmp_path / "journals" / "torn.jsonl").write_text('{"type":')
     done = ChangeReport(swap, start_s, start_s + 1, "s-2.0", "s-1.0")
-    (told,) = moved(tmp_path, [done])
+    (told,) = read_membership_changes(tmp_path, [done])
     assert (told.to, told.away, told.partitions) == (("in/0",), ("in/0",), ["in/0"])
     assert MembershipChange.from_json(told.as_json()) == told
 
@@ -170,5 +170,7 @@ def test_what_moved_is_read_off_the_journals_of_the_stage(tmp_path: Path) -> Non
 def test_where_nothing_moved_nothing_is_told(tmp_path: Path) -> None:
     journal(tmp_path, "s-1.0", (True, ["in/0"]))
     journal(tmp_path, "s-2.0")
-    (told,) = moved(tmp_path, [ChangeReport(PlannedChange(0.0, "s", joins="s-2"), 1e9, 1e9, "s-2.0")])
+    (told,) = read_membership_changes(
+        tmp_path, [ChangeReport(PlannedChange(0.0, "s", joins="s-2"), 1e9, 1e9, "s-2.0")]
+    )
     assert told.partitions == []

@@ -6,7 +6,7 @@ import pytest
 
 from harness.record.events import JournalBegan
 from harness.record.journal import Journal
-from harness.runner.clients_seen import note_clients
+from harness.runner.clients_seen import record_clients
 from harness.settings.client_choice import ClientChoice
 from tests.support.fake_run import FakeRun, fake_run
 
@@ -19,14 +19,14 @@ def noted(run: FakeRun, asked: str, **journals: dict[str, str]) -> list[tuple[st
         role = "worker" if name.startswith("w") else "feeder"
         with Journal(run.folder / "journals" / f"{name}.jsonl", 0, JournalBegan(name, role=role, **client)):
             pass
-    note_clients(run.folder, ClientChoice.of(asked), run.run_log)
+    record_clients(run.folder, ClientChoice.of(asked), run.run_log)
     return [(one.code, one.subject) for one in run.run_log.evidence_problems]
 
 
 def test_what_the_workers_ran_is_among_the_versions(tmp_path: Path) -> None:
     with fake_run(tmp_path) as run:
         assert noted(run, "librdkafka:2.16.1", w1=NEW, w2=NEW, feeder=OLD) == []
-        versions = run.run_log.facts(False, {}, {"kafka": "4.3.1"}).versions
+        versions = run.run_log.to_metadata(False, {}, {"kafka": "4.3.1"}).versions
         assert versions == {"kafka": "4.3.1", "workers' client": "confluent-kafka 2.16.1 (librdkafka 2.16.0)"}
 
 

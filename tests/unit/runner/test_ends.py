@@ -33,49 +33,49 @@ def test_a_stage_without_a_group_is_done_once_it_has_written_nothing_for_long(
 ) -> None:
     clock, asked = Clock(monkeypatch), cluster(out=5)
     ends = OffsetEndMarkers(asked)
-    assert ends.left(ALONE) is None  # for all that is known it is just writing
+    assert ends.inputs_left(ALONE) is None  # for all that is known it is just writing
     clock.now_s += 3
-    assert ends.left(ALONE) is None
+    assert ends.inputs_left(ALONE) is None
     asked.ends["out", 0] = (0, 6, 6)
     clock.now_s += 3
-    assert ends.left(ALONE) is None  # since then it has written
+    assert ends.inputs_left(ALONE) is None  # since then it has written
     clock.now_s += 3.9
-    assert ends.left(ALONE) is None
+    assert ends.inputs_left(ALONE) is None
     clock.now_s += 0.1
-    assert ends.left(ALONE) == 0
+    assert ends.inputs_left(ALONE) == 0
     asked.ends["out", 0] = (0, 6, 7)  # even if that is not committed yet
-    assert ends.left(ALONE) is None
+    assert ends.inputs_left(ALONE) is None
 
 
 def test_who_starts_is_not_idle(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, ends = Clock(monkeypatch), OffsetEndMarkers(cluster(out=5))
-    assert ends.left(ALONE) is None
+    assert ends.inputs_left(ALONE) is None
     clock.now_s += 10
-    assert ends.left(ALONE, starting=True) is None
-    assert ends.left(ALONE) is None  # it has just come up
+    assert ends.inputs_left(ALONE, starting=True) is None
+    assert ends.inputs_left(ALONE) is None  # it has just come up
     clock.now_s += 4
-    assert ends.left(ALONE) == 0
+    assert ends.inputs_left(ALONE) == 0
 
 
 def test_what_a_stage_without_a_group_writes_is_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     Clock(monkeypatch)
     asked = cluster(out=5)
     ends = OffsetEndMarkers(asked)
-    assert ends.written(ALONE) == 0  # nobody has looked
-    ends.left(ALONE)
+    assert ends.outputs_written(ALONE) == 0  # nobody has looked
+    ends.inputs_left(ALONE)
     asked.ends["out", 0] = (0, 9, 9)
-    assert ends.written(ALONE) == 5
-    ends.left(ALONE)
-    assert ends.written(ALONE) == 9
-    assert OffsetEndMarkers(asked).written(GROUPED) == 0
+    assert ends.outputs_written(ALONE) == 5
+    ends.inputs_left(ALONE)
+    assert ends.outputs_written(ALONE) == 9
+    assert OffsetEndMarkers(asked).outputs_written(GROUPED) == 0
 
 
 def test_each_stage_is_still_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, ends = Clock(monkeypatch), OffsetEndMarkers(cluster(out=5, more=5))
     other = StageSpec("t", ("out",), None, writes=("more",), journaled=False)
-    assert ends.left(ALONE) is None
+    assert ends.inputs_left(ALONE) is None
     clock.now_s += ALONE.idle_s
-    assert (ends.left(ALONE), ends.left(other)) == (0, None)
+    assert (ends.inputs_left(ALONE), ends.inputs_left(other)) == (0, None)
 
 
 def test_a_cluster_that_does_not_answer_leaves_it_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,34 +85,34 @@ def test_a_cluster_that_does_not_answer_leaves_it_unknown(monkeypatch: pytest.Mo
         raise WaitTimeout("the ends of out", 1.0, "nothing")
 
     monkeypatch.setattr(asked, "last_stable", silent)
-    assert OffsetEndMarkers(asked).left(ALONE) is None
+    assert OffsetEndMarkers(asked).inputs_left(ALONE) is None
 
 
 def test_a_stage_with_a_group_is_asked_what_it_has_committed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ends_module, "count_unread", lambda bootstrap, behind: len(behind) * 100)
     asked = cluster(**{"in": 10, "out": 5})
     ends = OffsetEndMarkers(asked)
-    assert ends.left(GROUPED) == 100
+    assert ends.inputs_left(GROUPED) == 100
     asked.offsets["g"] = {("in", 0): 10}
-    assert ends.left(GROUPED) == 0
+    assert ends.inputs_left(GROUPED) == 0
     asked.ends["in", 0] = (0, 10, 11)
-    assert ends.left(GROUPED) is None  # something is not committed yet
+    assert ends.inputs_left(GROUPED) is None  # something is not committed yet
 
 
 def test_where_each_partition_ends_is_asked_before_anybody_reads() -> None:
     asked = cluster(**{"in": 10, "out": 5})
     asked.ends["out", 0] = (2, 5, 7)
     ends = OffsetEndMarkers(asked)
-    assert ends.until == {}
-    ends.settle([("in", 0), ("out", 0)])
+    assert ends.end_offsets == {}
+    ends.resolve_ends([("in", 0), ("out", 0)])
     asked.ends["in", 0] = (0, 99, 99)
-    assert ends.until == {("in", 0): 10, ("out", 0): 7}
+    assert ends.end_offsets == {("in", 0): 10, ("out", 0): 7}
 
 
 def test_what_a_program_hands_on_to_itself_is_left_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = cluster(**{"in": 5, "between": 9})
     asked.offsets["g"] = {("in", 0): 5}
     monkeypatch.setattr(ends_module, "count_unread", lambda bootstrap, positions: len(positions))
-    assert OffsetEndMarkers(asked).left(GROUPED) == 0
+    assert OffsetEndMarkers(asked).inputs_left(GROUPED) == 0
     asked.offsets["g"] = {("in", 0): 5, ("between", 0): 7}
-    assert OffsetEndMarkers(asked).left(GROUPED) == 1
+    assert OffsetEndMarkers(asked).inputs_left(GROUPED) == 1

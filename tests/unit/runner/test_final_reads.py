@@ -10,7 +10,7 @@ from harness.common.errors import EnvironmentFailure, StartFailed
 from harness.common.waiting import wait_for
 from harness.model.vocabulary import Isolation, Role
 from harness.processes.specs import FinalReaderSpec, ReaderSpec
-from harness.runner.final_reads import MANY_RECORDS, MOST_STARTS, dealt_out, read_all
+from harness.runner.final_reads import MANY_RECORDS, MOST_STARTS, assign_readers, read_all
 from harness.runner.member import RunProcess
 from harness.runner.processes import Processes
 from tests.support.fake_run import DIES_LATER, READS, Script, fake_run
@@ -44,7 +44,7 @@ def readers_of(dealt: Mapping[str, ReaderSpec]) -> list[FinalReaderSpec]:
 
 @pytest.mark.parametrize(("records", "cpus", "many"), [(9, 8, 1), (MANY_RECORDS, 2, 2), (10**9, 64, 4)])
 def test_every_partition_is_read_once_at_each_isolation_level(records: int, cpus: int, many: int) -> None:
-    dealt = dealt_out(PLACES, records, cpus)
+    dealt = assign_readers(PLACES, records, cpus)
     assert {f"final-{level}" for level in Isolation} <= dealt.keys()
     for level in Isolation:
         read = [one.partitions for one in readers_of(dealt) if one.isolation is level]
@@ -53,7 +53,7 @@ def test_every_partition_is_read_once_at_each_isolation_level(records: int, cpus
 
 
 def test_no_reader_is_left_without_a_partition() -> None:
-    assert all(one.partitions for one in readers_of(dealt_out(PLACES[:1], MANY_RECORDS, 4)))
+    assert all(one.partitions for one in readers_of(assign_readers(PLACES[:1], MANY_RECORDS, 4)))
 
 
 @pytest.mark.parametrize("times", [1, MOST_STARTS - 1])

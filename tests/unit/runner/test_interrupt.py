@@ -12,7 +12,7 @@ def test_the_first_signal_under_faults_ends_the_run_early_and_the_second_gives_u
     with pytest.raises(KeyboardInterrupt), Interrupt() as interrupt:
         interrupt.stage = InterruptPhase.UNDER_FAULTS
         os.kill(os.getpid(), signal.SIGINT)
-        assert interrupt.came
+        assert interrupt.requested
         os.kill(os.getpid(), signal.SIGINT)
         pytest.fail("the second one was not heard")
 

@@ -18,7 +18,7 @@ from harness.runner.final_state import DrainTimeouts, FinalState
 from harness.runner.interrupt import Interrupt
 from harness.runner.nemesis import FaultContext, PlannedFault, Target
 from harness.runner.processes import RunClock
-from harness.runner.run import Ahead, RunResources, perform
+from harness.runner.run import Preparation, RunResources, perform
 from harness.runner.run import RunPlan as Planned
 from harness.runner.run_log import RunLog
 from harness.settings.options import Options
@@ -71,7 +71,7 @@ class Whole:
             self.begun_s.append(time.monotonic() - begun_s)
             self.begun_in.append(self.progress.said[-1])
 
-        ahead = Ahead(begin, self.by_s)
+        ahead = Preparation(begin, self.by_s)
         try:
             with Supervisor() as supervisor:
                 running: Any = RunResources(self.cluster, supervisor, self.interrupt, FakeEnds())
@@ -188,7 +188,7 @@ class AnyOrder(RuleBasedStateMachine):
         role = Target("group-coordinator", "g") if "group" in fault else Target("leader", partition)
         entered = NEMESES[fault].inject(self.context, PlannedFault(fault, role, 0.0, 0.0))
         effect = entered.__enter__()
-        assert effect.acted and effect.who in effect.told("was struck")
+        assert effect.acted and effect.short_target in effect.describe("was struck")
         self.on[fault] = entered
 
     @precondition(lambda self: "partition" not in self.on)

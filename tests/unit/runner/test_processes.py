@@ -40,14 +40,14 @@ def test_what_is_heard_while_one_looks_is_not_forgotten(
     """Each says once that it is ready, in a thread of its own: a run waited for 60 s for a worker that was at work."""
 
     def meanwhile(member: RunProcess, *_: object) -> bool:
-        member.heard.take(Report(ready=True))
+        member.status.take(Report(ready=True))
         return False
 
-    monkeypatch.setattr("harness.runner.processes.is_up", meanwhile)
+    monkeypatch.setattr("harness.runner.processes.is_ready", meanwhile)
     with fake_run(tmp_path, Script("for command in commands:\n    break")) as run:
         worker = run.processes.start_worker("s", "s-1")
         run.processes.await_ready([worker])
-        assert worker.heard.ready
+        assert worker.status.ready
 
 
 def test_a_worker_that_ends_by_itself_is_replaced_and_noted(tmp_path: Path) -> None:

@@ -52,10 +52,10 @@ def test_only_final_readers_write_when_it_is_at_rest_and_they_read_when_the_ends
         alive[when] = {member.role for member in run.processes.members if member.alive}
 
     class Looks(FakeEnds):
-        def settle(self, places: object) -> None:
+        def resolve_ends(self, places: object) -> None:
             look("settled")
 
-        def mark(self, places: object) -> None:
+        def mark_ends(self, places: object) -> None:
             look("marked")
             for reader in run.processes.others(Role.FINAL):
                 reader.send(Command(go=True))
@@ -84,7 +84,7 @@ def test_a_broker_that_dies_after_the_heal_is_noticed(tmp_path: Path) -> None:
     with fake_run(tmp_path) as run:
 
         class DiesMeanwhile(FakeEnds):
-            def mark(self, places: object) -> None:
+            def mark_ends(self, places: object) -> None:
                 run.cluster.brokers[0].kill()
 
         assert brought_to_rest(run, DiesMeanwhile())[1] == ["not-in-sync-at-the-end"]

@@ -8,7 +8,7 @@ from harness.common.errors import EnvironmentFailure
 from harness.common.waiting import wait_for
 from harness.model.vocabulary import WorkerStep
 from harness.runner.final_state import DrainTimeouts, quiesce
-from harness.runner.stalls import note_stalls
+from harness.runner.stalls import update_stalls
 from tests.support.fake_run import PIPELINE, FakeEnds, FakeRun, Script, fake_run
 
 SOON = DrainTimeouts(in_sync_s=0.2, drain_s=0.4, clean_up_s=0.2, reads_s=3.0, every_s=0.01)
@@ -78,12 +78,12 @@ def test_a_call_that_comes_back_late_is_a_warning(tmp_path: Path) -> None:
         worker = run.processes.start_worker("s", "s-1")
         run.processes.await_ready([worker])
         for _ in range(2):
-            note_stalls(run.context, run.run_log)
+            update_stalls(run.context, run.run_log)
         (told,) = run.progress.said
         assert "worker s-1.0 waits in init_transactions since" in told
         run.processes.wait_at_step(worker, WorkerStep.AFTER_POLL, 5)
         quiesce(PIPELINE, run.context, FakeEnds(), run.run_log, SOON)
-        facts = run.run_log.facts(False, {}, {})
+        facts = run.run_log.to_metadata(False, {}, {})
     assert facts.evidence_problems == []
     (warning,) = facts.unexpected_errors
     assert (warning.code, warning.subject) == ("stalled", "s-1.0")
@@ -94,10 +94,10 @@ def test_a_worker_that_is_killed_while_it_waits_waits_no_longer(tmp_path: Path) 
     with fake_run(tmp_path, script("commit_transaction")) as run:
         worker = run.processes.start_worker("s", "s-1")
         run.processes.await_ready([worker])
-        wait_for(lambda: worker.heard.since_ns, "its word", 5)
-        note_stalls(run.context, run.run_log)
+        wait_for(lambda: worker.status.since_ns, "its word", 5)
+        update_stalls(run.context, run.run_log)
         worker.child.kill()
         wait_for(lambda: not worker.alive, "its end", 5)
-        note_stalls(run.context, run.run_log)
+        update_stalls(run.context, run.run_log)
         (stall,) = run.run_log.stalls
     assert stall.until_s is not None

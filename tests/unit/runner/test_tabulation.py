@@ -13,7 +13,7 @@ from harness.model.promises import NO_WITNESS
 from harness.model.vocabulary import Isolation, Outcome
 from harness.record.events import Completed, EndsRead, Invoked, JournalBegan, Polled, ReadEnd
 from harness.record.journal import Journal
-from harness.record.parts import PartWriter, folder_of
+from harness.record.parts import PartWriter, parts_folder
 from harness.runner.tabulate import tabulate
 
 PLAN: Any = SimpleNamespace(
@@ -85,7 +85,7 @@ def test_what_goes_wrong_leaves_no_tables(tmp_path: Path) -> None:
     path = tmp_path / "journals" / "final-read_committed.jsonl"
     path.parent.mkdir()
     with Journal(path, 0, JournalBegan(path.stem, role="final")) as journal:
-        parts = PartWriter(journal, folder_of(path))
+        parts = PartWriter(journal, parts_folder(path))
         parts.extend("expected", 1, "nobody's", 0, 5, "endpoint", "out", 7, None, None, None, None, None)
         parts.finish()
     with pytest.raises(UnreadableInput, match="nobody's"):

@@ -19,7 +19,7 @@ from harness.runner.final_state import DrainTimeouts, quiesce
 from harness.runner.interrupt import Interrupt
 from harness.runner.member import RunProcess
 from harness.runner.processes import RunClock
-from harness.runner.run import Ahead, RunResources, perform
+from harness.runner.run import Preparation, RunResources, perform
 from harness.runner.run import RunPlan as Planned
 from harness.runner.run_log import RunLog
 from harness.settings.options import Options
@@ -51,10 +51,10 @@ def test_one_is_ready_once_it_prints_the_line(tmp_path: Path) -> None:
     with fake_run(tmp_path, Plain(body, BY_LINE), pipeline=USERS) as run:
         member = started(run)
         wait_for(lambda: member.has_printed("^started$"), "its first line", 10)
-        assert run.processes.starting("s")
+        assert run.processes.is_starting("s")
         goes_on.touch()
         run.processes.await_ready([member])
-        assert member.heard.ready and member.alive
+        assert member.status.ready and member.alive
 
 
 def test_one_that_says_nothing_is_ready_once_its_group_has_all_of_its_stage(tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_one_that_says_nothing_is_ready_once_its_group_has_all_of_its_stage(tmp_
 def test_one_without_a_group_and_a_line_is_ready_when_it_runs(tmp_path: Path) -> None:
     alone = replace(USERS, stages=(replace(USERS.stages[0], group=None),))
     with fake_run(tmp_path, Plain(STAYS), pipeline=alone) as run:
-        assert ready(run).heard.ready
+        assert ready(run).status.ready
 
 
 def test_the_last_words_of_one_that_has_just_ended_are_not_missed(tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ def test_the_last_words_of_one_that_has_just_ended_are_not_missed(tmp_path: Path
         for n in range(40):
             member = started(run, f"s-{n}")
             member.child.wait(10)
-            assert member.last_words() == "no broker"
+            assert member.last_output() == "no broker"
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_one_that_is_stopped_is_given_its_own_signal_even_if_it_was_paused(tmp_p
         member = ready(run)
         member.child.pause()
         assert run.processes.stop([member]) == []
-        assert (member.child.poll(), member.last_words()) == (3, "bye")
+        assert (member.child.poll(), member.last_output()) == (3, "bye")
         run.processes.replace_dead()
         assert run.processes.unexpected_ends == []
 
@@ -157,7 +157,7 @@ def test_a_log_keeps_its_first_part_and_its_last_words(tmp_path: Path) -> None:
     body = f"echo started in 1 ms; yes filler | head -c 4900000; echo and this was all; {STAYS}"
     with fake_run(tmp_path, Plain(body, BY_LINE), pipeline=USERS) as run:
         member = ready(run)
-        wait_for(lambda: member.last_words() == "and this was all", "all of it", 20)
+        wait_for(lambda: member.last_output() == "and this was all", "all of it", 20)
         assert member.has_printed("^started in 1 ms$")
         sizes = [file.stat().st_size for file in (tmp_path / "workers").glob("s-1.0.log*")]
     assert len(sizes) == 3 and sum(sizes) < 3 * 600_000
@@ -190,7 +190,7 @@ def performed(folder: Path, program: Plain) -> tuple[Sequence[Reason], Sequence[
     with Supervisor() as supervisor:
         running: Any = RunResources(FakeCluster(), supervisor, Interrupt(), FakeEnds())
         begun: list[bool] = []
-        quiet = perform(test, running, log, Ahead(lambda: begun.append(True), 0.0))
+        quiet = perform(test, running, log, Preparation(lambda: begun.append(True), 0.0))
     assert begun == [True]  # whatever came of it, it will be judged
     assert quiet.leaders.keys() == set(USERS.places)  # it was brought to rest, and looked at
     return log.evidence_problems, progress.said

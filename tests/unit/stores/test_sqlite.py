@@ -23,7 +23,7 @@ from harness.record.events import JournalBegan
 from harness.record.journal import Journal
 from harness.record.naming import digest, output_headers
 from harness.record.partitions import PartitionIds
-from harness.record.parts import PartWriter, folder_of
+from harness.record.parts import PartWriter, parts_folder
 from harness.record.tables import Tabulator
 from harness.roles.control import Control
 from tests.support.store_conformance import check_store
@@ -103,7 +103,7 @@ def test_the_reader_writes_rows_as_records_and_says_that_it_came_to_the_end(
         work.change("users", b"k", b"two")
     path = tmp_path / "final-store.jsonl"
     with Journal(path, 0, JournalBegan("final-store", role="final")) as journal:
-        parts = PartWriter(journal, folder_of(path))
+        parts = PartWriter(journal, parts_folder(path))
         names = PartitionIds(dict.fromkeys(("in", "applied", "users", "none"), 1))
         DatabaseReader(
             store, ["applied", "users", "none"], names, journal, parts, Control(None), Expect(), ["users"]
