@@ -1,1 +1,1 @@
-"""Pipelines of a user's, in any language: described in a file, and judged without their cooperation."""
+"""Custom pipelines: a user's own programs, in any language, described by `pipeline.toml`. They keep no journals."""

@@ -1,4 +1,4 @@
-"""A program of a user's: any command, started as it is described."""
+"""The command of a custom pipeline's stage, with its placeholders filled in."""
 
 import os
 import shutil
@@ -19,25 +19,27 @@ SCRIPTS = {
     "perl": (".pl",),
     "java": (".jar",),
 }
-"""By interpreter, how the file's name ends that it is given: a word without that may mean anything else."""
+"""By interpreter: the suffixes of its script files. A word without such a suffix can mean something else."""
 
 
 @dataclass(frozen=True)
 class ExternalProgram:
-    """A `Program` that says nothing: it is known by its process, its group and its log."""
+    """A `Program` that reports nothing. Fencepost watches its process, its consumer group and its log."""
 
     stage: CustomStage
-    folder: Path  # of the description: paths are relative to it
+    folder: Path  # the folder of pipeline.toml; paths are relative to it
     run_folder: Path
-    told: Mapping[str, str] = field(default_factory=dict)  # placeholders that are the same for all instances
+    placeholders: Mapping[str, str] = field(
+        default_factory=dict
+    )  # values that are the same for all instances
 
     def command_line(self, spec: ProcessSpec) -> CommandLine:
-        """Return the command with its placeholders filled in, in its folder."""
+        """Return the command with its placeholders filled in, to run in the folder of pipeline.toml."""
         assert spec.worker is not None, "only workers run commands"
         values = self._values(spec.worker, spec.bootstrap)
         argv = [fill_placeholders(word, values) for word in self.stage.command]
         env = {name: fill_placeholders(text, values) for name, text in self.stage.env.items()}
-        env = {"PYTHONPATH": _own_path(os.environ.get("PYTHONPATH", "")), **env}
+        env = {"PYTHONPATH": _path_without_fencepost(os.environ.get("PYTHONPATH", "")), **env}
         return CommandLine(
             [executable(argv[0], self._cwd), *argv[1:]], env=env, cwd=self._cwd, rules=self.stage.rules
         )
@@ -50,7 +52,7 @@ class ExternalProgram:
         data = self.run_folder / "data" / task.worker
         data.mkdir(parents=True, exist_ok=True)
         return {
-            **self.told,
+            **self.placeholders,
             "group": task.group or "",
             "transactional_id": task.transactional_id or "",
             "bootstrap": bootstrap,
@@ -60,56 +62,58 @@ class ExternalProgram:
         }
 
 
-def _own_path(path: str) -> str:
-    """A PYTHONPATH without our own folder, which the command has put first: a user's modules may have our names."""
-    house = str(Path(__file__).resolve().parents[2])
+def _path_without_fencepost(path: str) -> str:
+    """Return a PYTHONPATH without Fencepost's own folder. A user's modules may have the same names as ours."""
+    root = str(Path(__file__).resolve().parents[2])
     return os.pathsep.join(
-        part for part in path.split(os.pathsep) if part and Path(part).resolve() != Path(house)
+        part for part in path.split(os.pathsep) if part and Path(part).resolve() != Path(root)
     )
 
 
 def worker_name(stage: str, instance: int) -> str:
-    """As an instance is called in a run."""
+    """Return the name of an instance in a run."""
     return f"{stage}-{instance}"
 
 
 def instance_of(worker: str) -> str:
-    """The number of an instance."""
+    """Return the number of an instance, from its name."""
     return worker.rpartition("-")[2]
 
 
 def executable(word: str, cwd: Path) -> str:
-    """The program that a command names: beside the file, or on the PATH."""
+    """Return the path of a command: relative to `cwd` if it has a slash, else from the PATH."""
     if "/" in word:
         return str(cwd / word)
-    found = shutil.which(word)
-    return str(Path(found).absolute()) if found else word
+    path = shutil.which(word)
+    return str(Path(path).absolute()) if path else word
 
 
 def require_executable(stage: CustomStage, folder: Path) -> None:
-    """Raise `UsageError` where the command of a stage, or its script, is not there, or cannot be run."""
+    """Raise `UsageError` if the command of a stage, or its script, does not exist or cannot be run."""
     cwd = folder / (stage.cwd or ".")
     if not cwd.is_dir():
-        raise UsageError(f"the working folder of stage {stage.name}, {cwd}, is not there")
-    found = executable(stage.command[0], cwd)
-    if shutil.which(found) is None:
-        there = Path(found).is_file()
-        what = (
-            "cannot be run: make it executable (chmod +x)" if there else "is not there, and not on the PATH"
+        raise UsageError(f"the working folder of stage {stage.name}, {cwd}, does not exist")
+    path = executable(stage.command[0], cwd)
+    if shutil.which(path) is None:
+        exists = Path(path).is_file()
+        problem = (
+            "cannot be run: make it executable (chmod +x)"
+            if exists
+            else "does not exist and is not on the PATH"
         )
-        raise UsageError(f"the command of stage {stage.name}, {found}, {what}")
+        raise UsageError(f"the command of stage {stage.name}, {path}, {problem}")
     script = script_of(stage.command)
     if script is not None and not (cwd / script).exists():
         raise UsageError(
-            f"the command of stage {stage.name} gives {found} the file {script}, and {cwd / script} is not there"
+            f"the command of stage {stage.name} runs {path} with the file {script}, but {cwd / script} does not exist"
         )
 
 
 def script_of(command: Sequence[str]) -> str | None:
-    """The file that an interpreter is to run; None: it has none, or one cannot tell."""
+    """Return the script that the command's interpreter runs. None: it runs none, or this is not known."""
     program = Path(command[0])
     if "/" in command[0] and not program.is_absolute():
-        return None  # a program of the user's own, whatever it is called
+        return None  # the user's own program, even if it is named like an interpreter
     words = list(command[1:3])
     interpreter = program.name.rstrip("0123456789.")
     if interpreter == "java":

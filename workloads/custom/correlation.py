@@ -1,4 +1,4 @@
-"""By what an output is joined to its input: a field, a header, its key, all that it holds, or a user's function."""
+"""Join an output to its input: by a field, a header, the key, the whole content, or a user's function."""
 
 import hashlib
 import json
@@ -12,51 +12,52 @@ from workloads.custom.description import CONTENT, ExpectedOutputs, UserFunction
 from workloads.custom.functions import UserError, call
 
 NUMBER = "\0number"
-"""The key of an object that stands for a number that is no integer, as it is compared."""
-MOST_DIGITS = 400
+"""The key of an object that represents a number that is not an integer, so that numbers can be compared."""
+MAX_EXPONENT = 400
+"""A number with a larger exponent is kept as text."""
 
 
 class Correlation:
-    """How the outputs of one pipeline are joined to their inputs, and what of them is judged."""
+    """How the outputs of a custom pipeline are joined to their inputs, and which of their fields are compared."""
 
     def __init__(
         self, expect: ExpectedOutputs, name_in_file: Callable[[str], str] = lambda topic: topic
     ) -> None:
-        """`in_file`: the name that the user's file has for a topic of the run."""
-        self._ignored = [_parts(pointer) for pointer in expect.ignore]
+        """`name_in_file` maps a topic of the run to its name in pipeline.toml."""
+        self._ignored = [_pointer_parts(pointer) for pointer in expect.ignore]
         self._by_content = expect.correlate == CONTENT
         self._find = _finder(expect.correlate, name_in_file)
 
     def of_input(self, record: InputRecord) -> str | None:
-        """What outputs are about that come of this input; None: what they hold says it. Raises `UserError`."""
+        """Return the correlation key of an input. None: the content of the outputs is the key. Raises `UserError`."""
         if self._by_content:
             return None
-        found = self._find(record)
-        if found is None:
-            where = f"{record.topic}/{record.partition} offset {record.offset}"
+        correlation_key = self._find(record)
+        if correlation_key is None:
+            place = f"{record.topic}/{record.partition} offset {record.offset}"
             raise UserError(
-                f"nothing joins the input at {where} to its outputs: `correlate` finds nothing in it"
+                f"the input at {place} cannot be joined to its outputs: `correlate` finds no key in it"
             )
-        return found
+        return correlation_key
 
     def of_output(self, record: InputRecord) -> str | None:
-        """What an output is about; None: nothing can be found in it."""
+        """Return the correlation key of an output, or None if it has none."""
         if self._by_content:
             return self.content(record.key, record.value)
         try:
             return self._find(record)
-        except UserError:  # whatever a program has written, it is judged: as what no input accounts for
+        except UserError:  # the output is still checked: no input accounts for it
             return None
 
     def digest(self, key: bytes | None, value: bytes | None) -> int:
-        """Of what is judged of it."""
-        return zlib.crc32(self._judged(key, value))
+        """Return a digest of the compared content."""
+        return zlib.crc32(self._compared_bytes(key, value))
 
     def content(self, key: bytes | None, value: bytes | None) -> str:
-        """A name of all that is judged of it."""
-        return hashlib.blake2b(self._judged(key, value), digest_size=16).hexdigest()
+        """Return a hash of the compared content, as text."""
+        return hashlib.blake2b(self._compared_bytes(key, value), digest_size=16).hexdigest()
 
-    def _judged(self, key: bytes | None, value: bytes | None) -> bytes:
+    def _compared_bytes(self, key: bytes | None, value: bytes | None) -> bytes:
         if value is not None:
             value = _canonical(value, self._ignored)
         lengths = [-1 if part is None else len(part) for part in (key, value)]
@@ -69,29 +70,29 @@ def _finder(
     if isinstance(correlate, UserFunction):
 
         def by_function(record: InputRecord) -> str | None:
-            given = call(
+            result = call(
                 correlate, name_in_file(record.topic), record.key, record.value, dict(record.headers)
             )
-            return None if given is None else str(given)
+            return None if result is None else str(result)
 
         return by_function
     kind, _, rest = correlate.partition(":")
     if kind == "json":
-        parts = _parts(rest)
-        return lambda record: _text(_at(record.value, parts))
+        parts = _pointer_parts(rest)
+        return lambda record: _text(_value_at(record.value, parts))
     if kind == "header":
         return lambda record: _decoded(dict(record.headers).get(rest))
     assert correlate in ("key", CONTENT), correlate
     return lambda record: _decoded(record.key)
 
 
-def _parts(pointer: str) -> list[str]:
-    """Of a JSON pointer (RFC 6901)."""
+def _pointer_parts(pointer: str) -> list[str]:
+    """Split a JSON pointer (RFC 6901)."""
     return [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]]
 
 
-def _at(value: bytes | None, parts: Sequence[str]) -> object:
-    """What stands there; None: nothing, or the value is no JSON."""
+def _value_at(value: bytes | None, parts: Sequence[str]) -> object:
+    """Return the value at this pointer. None: there is none, or `value` is not JSON."""
     try:
         return _within(_loads(value or b""), parts)
     except (ValueError, ArithmeticError, RecursionError):
@@ -99,43 +100,44 @@ def _at(value: bytes | None, parts: Sequence[str]) -> object:
 
 
 def _loads(value: bytes) -> Any:
-    """JSON with each number as what it means: 1, 1.0 and 1e0 are one, and no digit of a large one is lost."""
+    """Parse JSON so that equal numbers are equal: 1, 1.0 and 1e0 are the same, and large numbers keep all digits."""
     return json.loads(value, parse_float=_number)
 
 
 def _number(text: str) -> Any:
     sign, digits, exponent = Decimal(text).as_tuple()
     assert isinstance(exponent, int), "JSON has no infinity"
-    held = "".join(map(str, digits)).lstrip("0")
-    kept = held.rstrip("0")
-    exponent += len(held) - len(kept)
-    if not kept:
+    significant = "".join(map(str, digits)).lstrip("0")
+    without_zeros = significant.rstrip("0")
+    exponent += len(significant) - len(without_zeros)
+    if not without_zeros:
         return 0
-    if 0 <= exponent <= MOST_DIGITS:
-        return int(f"{'-' if sign else ''}{kept}{'0' * exponent}")
-    return {NUMBER: f"{'-' if sign else ''}{kept}e{exponent}"}
+    if 0 <= exponent <= MAX_EXPONENT:
+        return int(f"{'-' if sign else ''}{without_zeros}{'0' * exponent}")
+    return {NUMBER: f"{'-' if sign else ''}{without_zeros}e{exponent}"}
 
 
 def _dumps(body: object) -> bytes:
     return json.dumps(body, sort_keys=True, separators=(",", ":")).encode()
 
 
-def _within(found: Any, parts: Sequence[str]) -> Any:
-    """What stands there in what was read of JSON; None: nothing."""
+def _within(value: Any, parts: Sequence[str]) -> Any:
+    """Return the part of parsed JSON at this pointer, or None."""
     for part in parts:
-        if isinstance(found, dict):
-            found = found.get(part)
-        elif isinstance(found, list) and part.isdecimal() and int(part) < len(found):
-            found = found[int(part)]
+        if isinstance(value, dict):
+            value = value.get(part)
+        elif isinstance(value, list) and part.isdecimal() and int(part) < len(value):
+            value = value[int(part)]
         else:
             return None
-    return found
+    return value
 
 
 def _canonical(value: bytes, ignored: Sequence[Sequence[str]]) -> bytes:
-    """A JSON object or list by what it means, without what is not judged; anything else stays as it is.
+    """Return a JSON object or array in one canonical form, without ignored fields. Other values are returned
+    unchanged.
 
-    Every language writes JSON with spaces of its own, and its keys in an order of its own.
+    Each language writes JSON with its own spaces and key order.
     """
     if value.lstrip()[:1] not in (b"{", b"["):
         return value
@@ -148,16 +150,16 @@ def _canonical(value: bytes, ignored: Sequence[Sequence[str]]) -> bytes:
         if isinstance(inner, dict):
             inner.pop(last, None)
         elif isinstance(inner, list) and last.isdecimal() and int(last) < len(inner):
-            inner[int(last)] = None  # the others keep their places
+            inner[int(last)] = None  # the other elements keep their positions
     return _dumps(body)
 
 
-def _text(found: object) -> str | None:
-    if found is None or isinstance(found, str):
-        return found
-    if isinstance(found, dict) and found.keys() == {NUMBER}:
-        return str(found[NUMBER])
-    return _dumps(found).decode()
+def _text(value: object) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, dict) and value.keys() == {NUMBER}:
+        return str(value[NUMBER])
+    return _dumps(value).decode()
 
 
 def _decoded(content: bytes | None) -> str | None:

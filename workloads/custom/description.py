@@ -1,4 +1,4 @@
-"""What a user says of a pipeline: the file `pipeline.toml`, read and checked."""
+"""The contents of `pipeline.toml`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,12 +8,12 @@ from harness.model.vocabulary import Guarantee
 from harness.processes.program import ProgramRules
 
 CONTENT = "content"
-"""Outputs are joined to inputs by all that they hold."""
+"""Join outputs to inputs by their whole content."""
 
 
 @dataclass(frozen=True)
 class UserFunction:
-    """A function of the user's, in a Python file: `expect.py:outputs`."""
+    """A user's function in a Python file: `expect.py:outputs`."""
 
     file: Path
     name: str
@@ -27,13 +27,13 @@ class InputSource:
     """Where the inputs of a topic come from: a function, or a file of JSON lines."""
 
     make: UserFunction | None = None  # (rng, n) -> (key, value) or (key, value, headers)
-    file: Path | None = None  # {"key": ..., "value": ..., "headers": {...}} in each line
+    file: Path | None = None  # each line: {"key": ..., "value": ..., "headers": {...}}
     share: float = 1.0  # of the rate
 
 
 @dataclass(frozen=True)
 class CustomTopic:
-    """A topic as it is made."""
+    """Settings of a topic."""
 
     partitions: int | None = None  # None: as the run's options say
     config: Mapping[str, str] = field(default_factory=dict)
@@ -41,20 +41,20 @@ class CustomTopic:
 
 @dataclass(frozen=True)
 class ExpectedOutputs:
-    """What inputs must lead to, and how outputs are joined to them."""
+    """The expected outputs of inputs, and how outputs are joined to inputs."""
 
     outputs: UserFunction | None = None  # (topic, key, value, headers) -> [(topic, key, value), ...]
     fold: UserFunction | None = (
         None  # (state, topic, key, value) -> (state, [(topic, key, value), ...]), by key
     )
     correlate: str | UserFunction = CONTENT  # json:/POINTER, header:NAME, key, content, or a function
-    ignore: tuple[str, ...] = ()  # JSON pointers to what is not judged
-    final: tuple[str, ...] = ()  # topics in which the last record of each key is judged, and no other
+    ignore: tuple[str, ...] = ()  # JSON pointers to fields that are not compared
+    final: tuple[str, ...] = ()  # topics in which only the last record of each key is checked
 
 
 @dataclass(frozen=True)
 class CustomStage:
-    """One program, and its instances."""
+    """A program and its instances."""
 
     name: str
     reads: tuple[str, ...]
@@ -62,11 +62,11 @@ class CustomStage:
     command: tuple[str, ...]
     instances: int = 3
     group: str | None = None
-    transactional_id: str | None = None  # with {instance}; None: it has none, or nobody needs to know
-    transactions: bool = True  # it writes in transactions, where the pipeline promises exactly-once
+    transactional_id: str | None = None  # contains {instance}; None: it has none, or it is not named
+    transactions: bool = True  # whether it uses transactions, if the pipeline promises exactly-once
     transaction_timeout_s: float = 60.0
     ordered: bool = False
-    idle_s: float = 15.0  # without a group: it has nothing left to do once it has written nothing for so long
+    idle_s: float = 15.0  # without a group: it is done when it has written nothing for this long
     env: Mapping[str, str] = field(default_factory=dict)
     cwd: str | None = None
     rules: ProgramRules = field(default_factory=ProgramRules)
@@ -74,7 +74,7 @@ class CustomStage:
 
 @dataclass(frozen=True)
 class PipelineDescription:
-    """All of the file."""
+    """The whole file."""
 
     file: Path
     name: str
@@ -83,11 +83,11 @@ class PipelineDescription:
     guarantee: Guarantee = Guarantee.EXACTLY_ONCE
     expect: ExpectedOutputs | None = None
     topics: Mapping[str, CustomTopic] = field(default_factory=dict)
-    tag: str = ""  # what its topics, groups and ids begin with in this run; empty: they are as in the file
+    tag: str = ""  # prefix of its topics, groups and ids in this run; empty: names are as in the file
 
     @property
     def functions(self) -> list[UserFunction]:
-        """Every function that it names."""
+        """All functions that the file names."""
         expect = self.expect or ExpectedOutputs()
         named = [
             *(one.make for one in self.inputs.values()),
@@ -99,5 +99,5 @@ class PipelineDescription:
 
     @property
     def folder(self) -> Path:
-        """What paths are relative to."""
+        """The folder that paths are relative to."""
         return self.file.parent

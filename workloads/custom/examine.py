@@ -1,4 +1,4 @@
-"""What is wrong with a description, and what it leaves out: looked at before anything is started or broken."""
+"""Check a pipeline.toml before anything starts: what is wrong, and what would make more checks possible."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +15,7 @@ from workloads.custom.trial import TRIED, require_working
 
 
 def examine(file: Path) -> Iterator[Requirement]:
-    """A part for each thing that a run of it needs."""
+    """Yield the result for each part that a run needs."""
     try:
         described = read(file)
     except UsageError as error:
@@ -28,15 +28,15 @@ def examine(file: Path) -> Iterator[Requirement]:
     )
     for stage in described.stages:
         yield _command(described, stage)
-        yield from _left_out(described, stage)
+        yield from _suggestions(described, stage)
     try:
         require_names_passed(described)
     except UsageError as error:
         yield Requirement("other clusters", True, "not for --cluster external", str(error))
     yield _functions(described)
     if described.expect is None:
-        words = "add [expect]: without it lost and repeated inputs are not checked"
-        yield Requirement("expect", True, "nothing is expected of inputs", words)
+        words = "add [expect]: without it, lost and repeated inputs are not checked"
+        yield Requirement("expect", True, "no outputs are expected of inputs", words)
 
 
 def _command(described: PipelineDescription, stage: CustomStage) -> Requirement:
@@ -45,26 +45,26 @@ def _command(described: PipelineDescription, stage: CustomStage) -> Requirement:
         require_executable(stage, described.folder)
     except UsageError as error:
         return Requirement(name, False, "cannot be started", str(error))
-    found = executable(stage.command[0], described.folder / (stage.cwd or "."))
-    return Requirement(name, True, f"{found}, {stage.instances} instances")
+    path = executable(stage.command[0], described.folder / (stage.cwd or "."))
+    return Requirement(name, True, f"{path}, {stage.instances} instances")
 
 
-def _left_out(described: PipelineDescription, stage: CustomStage) -> Iterator[Requirement]:
-    """What would make more possible."""
+def _suggestions(described: PipelineDescription, stage: CustomStage) -> Iterator[Requirement]:
+    """Yield suggestions that would make more checks possible."""
     name = f"stage {stage.name}"
     if stage.group is None:
-        words = "name its group, if it has one: without it its progress is known only from its outputs"
+        words = "set `group` if it has one: without it, progress is known from its outputs only"
         yield Requirement(name, True, "no group", words)
     if (
         stage.transactional_id is not None
         and stage.instances > 1
         and "{instance}" not in stage.transactional_id
     ):
-        words = "give each instance its own, with {instance}: instances of one id fence each other"
+        words = "use {instance} to give each instance its own id: instances with the same id fence each other"
         yield Requirement(name, True, "one transactional id for all instances", words)
     promised = described.guarantee is Guarantee.EXACTLY_ONCE and stage.transactions
     if promised and stage.transactional_id is None:
-        words = "name its transactional_id, if you know it: on a cluster that others use none is found out"
+        words = "set `transactional_id` if you know it: on a shared cluster it cannot be found out"
         yield Requirement(name, True, "no transactional id", words)
 
 

@@ -1,4 +1,4 @@
-"""What a user's inputs must lead to, by the user's own functions: asked in the final readers alone."""
+"""The expected outputs of a custom pipeline, from the user's own functions. Only the final readers call them."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -12,12 +12,14 @@ from workloads.custom.description import ExpectedOutputs, PipelineDescription
 from workloads.custom.functions import UserError, as_bytes, call
 from workloads.custom.tagged import name_in_file, name_in_run
 
-Made = tuple[str, bytes | None, bytes | None]
+ExpectedRecord = tuple[str, bytes | None, bytes | None]
 """Topic, key, value."""
 
 
 class CustomExpectation:
-    """By `outputs`, or by `fold`, which is given what it made of the key before. Inputs must come in their order."""
+    """An `Expectation` from the user's `outputs` or `fold`. `fold` gets the state of the key, so inputs must come
+    in order.
+    """
 
     def __init__(self, described: PipelineDescription, expect: ExpectedOutputs) -> None:
         self._described, self.expect = described, expect
@@ -25,95 +27,108 @@ class CustomExpectation:
         self._written = {topic for stage in described.stages for topic in stage.writes}
         self.final = {name_in_run(described, topic) for topic in expect.final}
         self._last: dict[tuple[str, bytes], tuple[int, tuple[str, int]]] = {}
-        self._asked: tuple[InputRecord | None, Sequence[Made]] = (None, ())
+        self._last_result: tuple[InputRecord | None, Sequence[ExpectedRecord]] = (None, ())
         self._states: dict[tuple[str, bytes | None], Any] = {}
         self._places: dict[tuple[str, bytes | None], int] = {}
 
     def due(self, record: InputRecord) -> Iterator[ExpectedOutput]:
-        """The outputs that it must lead to. Raises `UserError`."""
-        made = [one for one in self.expected_of(record) if one[0] not in self.final]
-        correlation_key, many = self._correlation.of_input(record) if made else None, Counter[str]()
-        for topic, key, value in made:
-            many[topic] += 1
+        """Yield the expected outputs of an input. Raises `UserError`."""
+        expected_records = [one for one in self.expected_of(record) if one[0] not in self.final]
+        correlation_key, numbers = (
+            self._correlation.of_input(record) if expected_records else None,
+            Counter[str](),
+        )
+        for topic, key, value in expected_records:
+            numbers[topic] += 1
             digest = self._correlation.digest(key, value)
             yield ExpectedOutput(
                 stage=self._stage_of(record.topic, topic),
-                output_name=topic if many[topic] == 1 else f"{topic}#{many[topic]}",
+                output_name=topic if numbers[topic] == 1 else f"{topic}#{numbers[topic]}",
                 topic=topic,
-                digest=partial(_held, digest),
+                digest=partial(_constant_digest, digest),
                 correlation_key=correlation_key
                 if correlation_key is not None
                 else self._correlation.content(key, value),
                 content=excerpt(key, value),
             )
 
-    def expected_of(self, record: InputRecord) -> Sequence[Made]:
-        """What it must lead to, asked once of each input: whoever folds has a state. Raises `UserError`.
+    def expected_of(self, record: InputRecord) -> Sequence[ExpectedRecord]:
+        """Return the expected outputs of an input. Calls the function once for each input, because `fold` has a
+        state.
 
-        What a program has written, and nothing joins to an input, must lead to nothing: nobody owed it either.
+        An output that cannot be joined to an input leads to nothing downstream, because it was not expected
+        either.
+
+        Raises `UserError`.
         """
-        if self._asked[0] is not record:
-            strange = record.topic in self._written and self._correlation.of_output(record) is None
-            self._asked = (record, () if strange else self.made(record))
-        return self._asked[1]
+        if self._last_result[0] is not record:
+            unknown_output = record.topic in self._written and self._correlation.of_output(record) is None
+            self._last_result = (record, () if unknown_output else self.call_function(record))
+        return self._last_result[1]
 
-    def made(self, record: InputRecord) -> Sequence[Made]:
-        """What the user's function makes of it."""
+    def call_function(self, record: InputRecord) -> Sequence[ExpectedRecord]:
+        """Return what the user's function expects for this input. Raises `UserError`."""
         if self.expect.outputs is not None:
             name = str(self.expect.outputs)
             topic = name_in_file(self._described, record.topic)
-            given = call(self.expect.outputs, topic, record.key, record.value, dict(record.headers))
+            result = call(self.expect.outputs, topic, record.key, record.value, dict(record.headers))
         else:
             assert self.expect.fold is not None
             name, place = str(self.expect.fold), (record.topic, record.key)
             topic = name_in_file(self._described, record.topic)
-            told = call(self.expect.fold, self._states.get(place), topic, record.key, record.value)
-            if not isinstance(told, tuple) or len(told) != 2:
-                raise UserError(f"{name} must give (state, [(topic, key, value), ...]), not {told!r}")
-            self._states[place], given = told
+            state_and_outputs = call(
+                self.expect.fold, self._states.get(place), topic, record.key, record.value
+            )
+            if not isinstance(state_and_outputs, tuple) or len(state_and_outputs) != 2:
+                raise UserError(
+                    f"{name} must return (state, [(topic, key, value), ...]), not {state_and_outputs!r}"
+                )
+            self._states[place], result = state_and_outputs
             if self._places.setdefault(place, record.partition) != record.partition:
                 raise UserError(
-                    f"{name}: records of the key {record.key!r} stand in several partitions of {record.topic}, so that "
-                    "nobody knows in which order they are folded, unless it has one partition"
+                    f"{name}: records of the key {record.key!r} are in several partitions of {record.topic}, so the "
+                    "order in which to fold them is not known: give the topic one partition"
                 )
-        if not isinstance(given, list | tuple):
-            raise UserError(f"{name} must give a list of (topic, key, value), not {type(given).__name__}")
-        made = (_made(name, one) for one in given)
-        return [(name_in_run(self._described, topic), key, value) for topic, key, value in made]
+        if not isinstance(result, list | tuple):
+            raise UserError(f"{name} must return a list of (topic, key, value), not {type(result).__name__}")
+        expected_records = (_as_expected_record(name, one) for one in result)
+        return [(name_in_run(self._described, topic), key, value) for topic, key, value in expected_records]
 
     def adds(self, record: InputRecord) -> Iterator[ExpectedSum]:
-        """Where the last record of a key is judged: the digest that it then must have, by what it differs from the one
-        before it. All of them add up to the last. Raises `UserError`.
+        """Yield what an input adds to sums. Raises `UserError`.
+
+        In a `final` topic only the last record of a key is checked. Its digest is treated as a sum: each input
+        adds the difference between its digest and the one before.
         """
         last = {(topic, key): value for topic, key, value in self.expected_of(record) if topic in self.final}
         for (topic, key), value in last.items():
             name, place = name_in_file(self._described, topic), (record.topic, record.partition)
             if key is None:
                 raise UserError(
-                    f"`final` has {name}, in which {value!r} has no key: nobody knows what comes last"
+                    f"`final` has {name}, in which {value!r} has no key: the last record of a key is not known"
                 )
-            before, whose = self._last.get((topic, key), (0, place))
-            if whose != place:
+            before, previous_place = self._last.get((topic, key), (0, place))
+            if previous_place != place:
                 raise UserError(
-                    f"`final` has {name}, in which the key {key!r} comes of inputs in {_named(whose)} and in "
-                    f"{_named(place)}: nobody knows which of them comes last, unless that topic has one partition"
+                    f"`final` has {name}, in which the key {key!r} comes from inputs in {_named(previous_place)} and "
+                    f"in {_named(place)}: which is last is not known, so give the input topic one partition"
                 )
-            digest = self._of_last(key, value)
+            digest = self._final_digest(key, value)
             self._last[topic, key] = digest, place
             yield ExpectedSum(
                 self._stage_of(record.topic, topic), topic, key, digest - before, excerpt(key, value)
             )
 
     def state(self, record: InputRecord) -> int | None:
-        """The digest of a record in a topic of which the last record of each key is judged."""
-        return self._of_last(record.key, record.value) if record.topic in self.final else None
+        """Return the digest of a record in a `final` topic; None for other topics."""
+        return self._final_digest(record.key, record.value) if record.topic in self.final else None
 
-    def _of_last(self, key: bytes | None, value: bytes | None) -> int:
-        """A null value says that there is none: as if no record stood there."""
+    def _final_digest(self, key: bytes | None, value: bytes | None) -> int:
+        """Return the digest; 0 for a null value, which deletes the key."""
         return 0 if value is None else self._correlation.digest(key, value)
 
     def correlation_key(self, record: InputRecord) -> CorrelationKey | None:
-        """What an output says of its input; nothing, where its key alone counts."""
+        """Return the correlation key of an output; None in a `final` topic, where only the record key counts."""
         if record.topic in self.final:
             return None
         return CorrelationKey(
@@ -125,40 +140,42 @@ class CustomExpectation:
             if read in stage.reads and written in stage.writes:
                 return stage.name
         raise UserError(
-            f"{self.expect.outputs or self.expect.fold} expects outputs in {written} of inputs in {read}, and no "
-            "[[stage]] that reads the one writes the other"
+            f"{self.expect.outputs or self.expect.fold} expects outputs in {written} from inputs in {read}, but no "
+            f"[[stage]] that reads {read} writes {written}"
         )
 
 
 class NothingExpected:
-    """Where the user says nothing of what must come of inputs."""
+    """The `Expectation` of a pipeline without [expect]."""
 
     def due(self, record: InputRecord) -> tuple[ExpectedOutput, ...]:
-        """Nothing."""
         return ()
 
     def adds(self, record: InputRecord) -> tuple[ExpectedSum, ...]:
-        """Nothing."""
         return ()
 
     def state(self, record: InputRecord) -> None:
-        """None."""
+        pass
 
     def correlation_key(self, record: InputRecord) -> None:
-        """Nothing."""
+        pass
 
 
 def _named(place: tuple[str, int]) -> str:
     return f"{place[0]}/{place[1]}"
 
 
-def _held(digest: int, partition: int, offset: int) -> int:
-    """What an output must hold, wherever its input stands."""
+def _constant_digest(digest: int, partition: int, offset: int) -> int:
+    """Return the digest, which does not depend on the place of the input."""
     return digest
 
 
-def _made(name: str, one: object) -> Made:
-    if not isinstance(one, tuple | list) or len(one) != 3 or not isinstance(one[0], str):
-        raise UserError(f"{name} must give (topic, key, value), not {one!r}")
-    topic, key, value = one
+def _as_expected_record(name: str, value_tuple: object) -> ExpectedRecord:
+    if (
+        not isinstance(value_tuple, tuple | list)
+        or len(value_tuple) != 3
+        or not isinstance(value_tuple[0], str)
+    ):
+        raise UserError(f"{name} must return (topic, key, value), not {value_tuple!r}")
+    topic, key, value = value_tuple
     return topic, as_bytes(key, f"{name}: the key"), as_bytes(value, f"{name}: the value")

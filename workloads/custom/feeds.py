@@ -1,4 +1,4 @@
-"""Inputs that a user describes: made by a function, or read from a file of JSON lines."""
+"""Inputs of a custom pipeline: from a user's function, or from a file of JSON lines."""
 
 from collections.abc import Callable, Mapping, Sequence
 from random import Random
@@ -12,46 +12,49 @@ from workloads.custom.functions import UserError, as_bytes, call
 
 
 def feed_of(topic: str, inputs: InputSource) -> Feed:
-    """Where the inputs of a topic come from."""
+    """Return the feed of a topic."""
     if inputs.make is not None:
-        return Feed(topic, _made(inputs.make), inputs.share)
+        return Feed(topic, _from_function(inputs.make), inputs.share)
     assert inputs.file is not None
     rows = inputs.file.read_bytes().splitlines()
-    return Feed(topic, _read(str(inputs.file), rows), inputs.share, count=len(rows))
+    return Feed(topic, _from_lines(str(inputs.file), rows), inputs.share, count=len(rows))
 
 
-def _made(function: UserFunction) -> Callable[[Random, int], FeedRecord]:
+def _from_function(function: UserFunction) -> Callable[[Random, int], FeedRecord]:
     def make(rng: Random, n: int) -> FeedRecord:
-        given = call(function, rng, n)
-        if not isinstance(given, tuple) or len(given) not in (2, 3):
-            raise UserError(f"{function} must give (key, value) or (key, value, headers), not {given!r}")
-        return _fed(str(function), *given)
+        result = call(function, rng, n)
+        if not isinstance(result, tuple) or len(result) not in (2, 3):
+            raise UserError(f"{function} must return (key, value) or (key, value, headers), not {result!r}")
+        return _as_feed_record(str(function), *result)
 
     return make
 
 
-def _read(file: str, rows: Sequence[bytes]) -> Callable[[Random, int], FeedRecord]:
+def _from_lines(file: str, rows: Sequence[bytes]) -> Callable[[Random, int], FeedRecord]:
     def make(rng: Random, n: int) -> FeedRecord:
         try:
             body: Mapping[str, Any] = orjson.loads(rows[n])
             key, value, headers = body.get("key"), body["value"], body.get("headers", {})
         except (orjson.JSONDecodeError, KeyError, AttributeError) as error:
-            raise UserError(f'{file}: line {n + 1} must be as {{"key": "...", "value": "..."}}') from error
+            raise UserError(
+                f'{file}: line {n + 1} must look like {{"key": "...", "value": "..."}}'
+            ) from error
         if isinstance(value, dict | list):
             value = orjson.dumps(value)
-        return _fed(f"{file}: line {n + 1}", key, value, headers)
+        return _as_feed_record(f"{file}: line {n + 1}", key, value, headers)
 
     return make
 
 
-def _fed(where: str, key: object, value: object, headers: object = ()) -> FeedRecord:
+def _as_feed_record(where: str, key: object, value: object, headers: object = ()) -> FeedRecord:
     pairs = list(headers.items()) if isinstance(headers, Mapping) else headers
-    wrong = UserError(f"{where}: headers must be a mapping, or pairs, not {headers!r}")
+    wrong = UserError(f"{where}: headers must be a mapping or a list of pairs, not {headers!r}")
     if not isinstance(pairs, list | tuple):
         raise wrong
     try:
         named = [
-            (_name(where, name), as_bytes(content, f"{where}: header {name}")) for name, content in pairs
+            (_header_name(where, name), as_bytes(content, f"{where}: header {name}"))
+            for name, content in pairs
         ]
     except (TypeError, ValueError):
         raise wrong from None
@@ -60,8 +63,8 @@ def _fed(where: str, key: object, value: object, headers: object = ()) -> FeedRe
     )
 
 
-def _name(where: str, name: object) -> str:
-    """Of a header. Raises `UserError` where Kafka could not have it."""
+def _header_name(where: str, name: object) -> str:
+    """Return the name as text. Raises `UserError` if Kafka cannot store it."""
     text = str(name)
     as_bytes(text, f"{where}: the name of a header")
     return text

@@ -1,4 +1,4 @@
-"""Functions of a user's, loaded from their files; never in the command's own process."""
+"""Load and call a user's functions. This never happens in the process of the command itself."""
 
 import importlib.util
 import sys
@@ -13,11 +13,11 @@ from workloads.custom.description import UserFunction
 
 
 class UserError(UsageError):
-    """A function of the user's raised, or gave what it may not give: one sentence that names it."""
+    """A user's function raised, or returned a wrong value. The message names the function."""
 
 
-def _guarded(what: str, act: Callable[[], Any]) -> Any:
-    """What it gives. Raises `UserError` where code of the user's raises, or ends the process."""
+def _call_guarded(what: str, act: Callable[[], Any]) -> Any:
+    """Call `act`. Raises `UserError` if the user's code raises or exits."""
     try:
         return act()
     except UserError:
@@ -28,44 +28,46 @@ def _guarded(what: str, act: Callable[[], Any]) -> Any:
 
 @cache
 def _module(file: Path) -> ModuleType:
-    # A module beside it can be imported, unless it is called as one of our rooms; its own name cannot be ours.
+    # The file can import modules from its own folder, unless they have the name of one of our packages.
     if str(file.parent) not in sys.path:
         sys.path.append(str(file.parent))
     spec = importlib.util.spec_from_file_location(f"fencepost_user_{file.stem}", file)
     assert spec is not None and spec.loader is not None
     module, load = importlib.util.module_from_spec(spec), spec.loader.exec_module
     sys.modules[spec.name] = module
-    _guarded(f"{file} cannot be loaded:", lambda: load(module))
+    _call_guarded(f"{file} cannot be loaded:", lambda: load(module))
     return module
 
 
 def load_function(function: UserFunction) -> Callable[..., Any]:
-    """The function itself. Raises `UserError` where it is not there."""
-    found = getattr(_module(function.file), function.name, None)
-    if not callable(found):
+    """Return the function. Raises `UserError` if it does not exist."""
+    attribute = getattr(_module(function.file), function.name, None)
+    if not callable(attribute):
         raise UserError(f"{function.file} has no function {function.name}")
-    kept: Callable[..., Any] = found
-    return kept
+    function_object: Callable[..., Any] = attribute
+    return function_object
 
 
-def call(function: UserFunction, *given: Any) -> Any:
-    """What it gives. Raises `UserError` where it raises."""
-    return _guarded(f"{function} raised", lambda: load_function(function)(*given))
+def call(function: UserFunction, *arguments: Any) -> Any:
+    """Call the function. Raises `UserError` if it raises."""
+    return _call_guarded(f"{function} raised", lambda: load_function(function)(*arguments))
 
 
 def describe_exception(error: BaseException) -> str:
-    """An exception in a line."""
+    """Return the type and message of an exception in one line."""
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def as_bytes(thing: object, what: str) -> bytes | None:
-    """A key or a value as Kafka has it: bytes, text or None. Raises `UserError`."""
+    """Return a key or a value as Kafka stores it. `thing` is bytes, text or None, else `UserError` is raised.
+    `what` names it in messages.
+    """
     if thing is None or isinstance(thing, bytes):
         return thing
     if isinstance(thing, str):
         try:
             return thing.encode()
         except UnicodeEncodeError as error:  # half of a surrogate pair
-            raise UserError(f"{what} is no text that UTF-8 can hold: {error}") from error
+            raise UserError(f"{what} cannot be encoded as UTF-8: {error}") from error
     raise UserError(f"{what} must be bytes, text or None, not {type(thing).__name__}")

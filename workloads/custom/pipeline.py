@@ -1,4 +1,4 @@
-"""A user's pipeline as those see it who run it, strike it and judge it."""
+"""The pipeline spec, feeds and expectation of a custom pipeline."""
 
 import hashlib
 from collections.abc import Sequence
@@ -21,22 +21,22 @@ from workloads.custom.tagged import name_in_file, tagged
 
 @dataclass(frozen=True)
 class CustomPipeline:
-    """A `Pipeline` that is described in a file."""
+    """A `Pipeline` that a file describes."""
 
     described: PipelineDescription
 
     @classmethod
     def load(cls, file: str | Path) -> "CustomPipeline":
-        """Raises `UsageError`."""
+        """Read the file. Raises `UsageError`."""
         return cls(read(Path(file)))
 
     def tagged(self, tag: str) -> "CustomPipeline":
-        """The same on topics, groups and transactional ids that begin with the tag."""
+        """Return the pipeline with the tag before all topics, groups and transactional ids."""
         return CustomPipeline(tagged(self.described, tag))
 
     @property
     def name(self) -> str:
-        """As the file calls it."""
+        """The name in the file."""
         return self.described.name
 
     @property
@@ -53,11 +53,11 @@ class CustomPipeline:
 
     @cached_property
     def read(self) -> frozenset[str]:
-        """Those that they read."""
+        """The topics that its programs read."""
         return frozenset(topic for stage in self.described.stages for topic in stage.reads)
 
     def facts(self, options: RunSizes, tag: str = "") -> PipelineSpec:
-        """What it is in a run of these options."""
+        """Return the pipeline spec for a run with these options."""
         if tag:
             return self.tagged(tag).facts(options)
         described = self.described
@@ -70,7 +70,7 @@ class CustomPipeline:
             (permitted, "offset-output-mismatch", "group-offset-regression") if permitted else ()
         )
         if permitted and described.expect and described.expect.fold:
-            allowed += ("corrupt",)  # what took effect twice is in every total after it
+            allowed += ("corrupt",)  # an input that took effect twice changes every later total
         return PipelineSpec(
             described.name,
             tuple(self._topic(name, options) for name in names),
@@ -122,15 +122,17 @@ class CustomPipeline:
         )
 
     def digest(self) -> str:
-        """Of the file and of those that its functions stand in: whoever judges the run reads them once more."""
+        """Return a hash of pipeline.toml and its Python files. The check after the run reads them again, so they
+        must not change.
+        """
         files = sorted({self.described.file, *(function.file for function in self.described.functions)})
         return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
     def feeds(self) -> Sequence[Feed]:
-        """Where its inputs come from."""
+        """Return the feeds that write its inputs."""
         return [feed_of(topic, inputs) for topic, inputs in self.described.inputs.items()]
 
     def expectation(self) -> Expectation:
-        """What its inputs must lead to."""
+        """Return the expectation of its inputs."""
         expect = self.described.expect
         return NothingExpected() if expect is None else CustomExpectation(self.described, expect)

@@ -1,4 +1,4 @@
-"""What is filled in where a command, its environment or a transactional id says `{bootstrap}`."""
+"""Placeholders such as `{bootstrap}` in a command, its environment or a transactional id."""
 
 import re
 from collections.abc import Collection, Iterable, Mapping
@@ -7,19 +7,21 @@ from harness.common.names import nearest, unknown
 from workloads.custom.table import TomlTable
 
 NAMES = ("bootstrap", "instance", "run", "data", "client_config", "prefix", "group", "transactional_id")
-"""The brokers, the number of the instance from 1, the run's folder name, a folder of the instance's own, the file of
-client properties, what all names of the run begin with, the names of its group and of its transactional id.
+"""The bootstrap servers; the number of the instance, from 1; the name of the run folder; a data folder for the
+instance; the file of client properties; the prefix of all names of the run; the consumer group and the
+transactional id of the stage.
 """
 TOPIC = "topic:"
-"""Begins the placeholder of a topic's name."""
+"""The prefix of the placeholder for a topic's name."""
 PLACE = re.compile(r"\{([a-z_]+|topic:[A-Za-z0-9._-]+)\}")
 
 
 def require_known(
     table: TomlTable, key: str, text: str, known: Collection[str] = NAMES, topics: bool = False
 ) -> None:
-    """Raise `UsageError` where a text has what looks like a placeholder, and is none, or none of those known there.
-    `topics`: it may have topics, which are known once the whole file is read.
+    """Raise `UsageError` if a text has an unknown placeholder.
+
+    With `topics` the text may also name topics. They are checked after the whole file is read.
     """
     for name in PLACE.findall(text):
         if name.startswith(TOPIC) and topics:
@@ -29,11 +31,11 @@ def require_known(
 
 
 def topics_in(texts: Iterable[str]) -> set[str]:
-    """The topics whose names are asked for."""
-    found = {name for text in texts for name in PLACE.findall(text)}
-    return {name.removeprefix(TOPIC) for name in found if name.startswith(TOPIC)}
+    """Return the topics that the texts name in placeholders."""
+    names = {name for text in texts for name in PLACE.findall(text)}
+    return {name.removeprefix(TOPIC) for name in names if name.startswith(TOPIC)}
 
 
 def fill_placeholders(text: str, values: Mapping[str, str]) -> str:
-    """The text with what its placeholders stand for; other braces stay."""
+    """Replace the placeholders in a text. Other braces stay."""
     return PLACE.sub(lambda found: values.get(found[1], found[0]), text)

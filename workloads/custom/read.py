@@ -1,4 +1,4 @@
-"""From `pipeline.toml` to a `PipelineDescription`: every mistake is one sentence that names the file and the key."""
+"""Read `pipeline.toml`. Each error message is one sentence that names the file and the key."""
 
 import re
 import tomllib
@@ -30,7 +30,7 @@ TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
 def read(file: Path) -> PipelineDescription:
-    """Raises `UsageError`."""
+    """Return the description in this file. Raises `UsageError`."""
     try:
         file = file.expanduser().resolve()
     except RuntimeError as error:
@@ -59,7 +59,7 @@ def read(file: Path) -> PipelineDescription:
         {topic: _topic(table) for topic, table in body.tables("topics").items()},
     )
     body.require_all_known()
-    _require_whole(body, described)
+    _require_consistent(body, described)
     return described
 
 
@@ -74,11 +74,13 @@ def _guarantee(body: TomlTable) -> Guarantee:
 def _stages(file: Path, body: TomlTable) -> tuple[CustomStage, ...]:
     rows = body.get("stage")
     if not isinstance(rows, list) or not rows:
-        raise body.error("needs a [[stage]] at least: a program, what it reads and what it writes")
+        raise body.error(
+            "needs at least one [[stage]]: a program, the topics it reads and the topics it writes"
+        )
     stages = tuple(_stage(file, n, row) for n, row in enumerate(rows, 1))
     names = [stage.name for stage in stages]
-    if doubled := {name for name in names if names.count(name) > 1}:
-        raise body.error(f"has two stages of the name {min(doubled)}: give each its own")
+    if duplicates := {name for name in names if names.count(name) > 1}:
+        raise body.error(f"has two stages named {min(duplicates)}: give each its own name")
     return stages
 
 
@@ -92,20 +94,22 @@ def _stage(file: Path, n: int, row: Any) -> CustomStage:
     env = table.pairs("env")
     for variable in env:
         if not variable or "=" in variable:
-            raise table.error(f"must hold names of variables, without '=', not {variable!r}", "env")
-    own = table.text("transactional_id")
+            raise table.error(f"must hold names of variables without '=', not {variable!r}", "env")
+    transactional_id = table.text("transactional_id")
     group = table.text("group")
     for key, text in [*(("command", one) for one in command), *(("env", one) for one in env.values())]:
         require_known(table, key, text, topics=True)
-        for what, value in (("group", group), ("transactional_id", own)):
+        for what, value in (("group", group), ("transactional_id", transactional_id)):
             if value is None and f"{{{what}}}" in text:
-                raise table.error(f"has {{{what}}}, and the stage has no {what}: add it", key)
-    if own is not None:
-        require_known(table, "transactional_id", own, ("instance",))  # the others no plan can know
+                raise table.error(f"has {{{what}}}, but the stage has no {what}: add it", key)
+    if transactional_id is not None:
+        require_known(
+            table, "transactional_id", transactional_id, ("instance",)
+        )  # the other placeholders are not known when the run is planned
     for key in ("group", "cwd"):
         require_known(table, key, table.text(key) or "", ())
-    if own is not None and not table.boolean("transactions", True):
-        raise table.error("has transactions = false and a transactional_id: leave one of them out")
+    if transactional_id is not None and not table.boolean("transactions", True):
+        raise table.error("has both transactions = false and a transactional_id: remove one of them")
     stage = CustomStage(
         name=name,
         reads=table.texts("reads", example='["purchases"]'),
@@ -113,7 +117,7 @@ def _stage(file: Path, n: int, row: Any) -> CustomStage:
         command=command,
         instances=table.whole_number("instances", 1, MOST_INSTANCES, 3) or 3,
         group=group,
-        transactional_id=own,
+        transactional_id=transactional_id,
         transactions=table.boolean("transactions", True),
         transaction_timeout_s=table.number("transaction_timeout_s", 1, 900, 60.0),
         ordered=table.boolean("ordered", False),
@@ -127,18 +131,18 @@ def _stage(file: Path, n: int, row: Any) -> CustomStage:
 
 
 def _rules(table: TomlTable) -> ProgramRules:
-    """How it says that it is ready, and how it is stopped."""
+    """Read how the program signals that it is ready, and how it is stopped."""
     ready = table.text("ready")
     if ready is not None and not ready.startswith("line:"):
-        raise table.error('must be "line:PATTERN", which a line of its output matches', "ready")
+        raise table.error('must be "line:PATTERN", where PATTERN matches a line of its output', "ready")
     pattern = ready.removeprefix("line:") if ready else None
     try:
         re.compile(pattern or "")
     except re.error as error:
-        raise table.error(f"is no regular expression: {error}", "ready") from error
+        raise table.error(f"is not a valid regular expression: {error}", "ready") from error
     stop = table.text("stop") or "SIGTERM"
     if stop not in Signals.__members__:
-        raise table.error(f"must be the name of a signal, as SIGTERM, not {stop!r}", "stop")
+        raise table.error(f"must be the name of a signal, such as SIGTERM, not {stop!r}", "stop")
     return ProgramRules(
         ready=pattern,
         ready_within_s=table.number("ready_within_s", 1, 600, 60.0),
@@ -150,7 +154,7 @@ def _rules(table: TomlTable) -> ProgramRules:
 def _inputs(table: TomlTable) -> InputSource:
     inputs = InputSource(table.function("make"), table.path("file"), table.number("share", 0.001, 1000, 1.0))
     if (inputs.make is None) == (inputs.file is None):
-        raise table.error('needs either make = "expect.py:purchase" or file = "purchases.jsonl"')
+        raise table.error('needs exactly one of make = "expect.py:purchase" and file = "purchases.jsonl"')
     table.require_all_known()
     return inputs
 
@@ -166,11 +170,11 @@ def _expect(table: TomlTable | None) -> ExpectedOutputs | None:
         return None
     outputs, fold = table.function("outputs"), table.function("fold")
     if (outputs is None) == (fold is None):
-        raise table.error('needs either outputs = "expect.py:outputs" or fold = "expect.py:total"')
+        raise table.error('needs exactly one of outputs = "expect.py:outputs" and fold = "expect.py:total"')
     ignore = table.texts("ignore")
     for pointer in ignore:
         if not pointer.startswith("/"):
-            raise table.error(f'must hold JSON pointers, as "/created_at", not {pointer!r}', "ignore")
+            raise table.error(f'must hold JSON pointers such as "/created_at", not {pointer!r}', "ignore")
     expect = ExpectedOutputs(outputs, fold, _correlate(table), ignore, table.texts("final"))
     table.require_all_known()
     return expect
@@ -184,45 +188,45 @@ def _correlate(table: TomlTable) -> str | UserFunction:
     if kind.endswith(".py") and colon:
         return table.as_function("correlate", text)
     raise table.error(
-        f'must be "json:/id", "header:NAME", "key", "content" or a function as "expect.py:about", not {text!r}',
+        f'must be "json:/id", "header:NAME", "key", "content" or a function such as "expect.py:about", not {text!r}',
         "correlate",
     )
 
 
-def _require_whole(body: TomlTable, described: PipelineDescription) -> None:
-    """What one part says of another must be there. Raises `UsageError`."""
+def _require_consistent(body: TomlTable, described: PipelineDescription) -> None:
+    """Check that the parts of the file fit together. Raises `UsageError`."""
     written = {topic for stage in described.stages for topic in stage.writes}
     read = {topic for stage in described.stages for topic in stage.reads}
     fed = set(described.inputs)
     for topic in sorted(read | written | fed):
         if not TOPIC.fullmatch(topic) or topic in (".", ".."):
             raise body.error(
-                f"names the topic {topic!r}: Kafka takes letters, digits, '.', '_' and '-' alone"
+                f"names the topic {topic!r}: Kafka accepts only letters, digits, '.', '_' and '-'"
             )
     for stage in described.stages:
         for key, topics in (("reads", stage.reads), ("writes", stage.writes)):
             if len(set(topics)) < len(topics):
-                raise body.error(f"has a topic twice in {key} of [[stage]] {stage.name}: leave one out")
+                raise body.error(f"has a topic twice in {key} of [[stage]] {stage.name}: remove one")
     expect = described.expect
     lenient = described.guarantee is not Guarantee.EXACTLY_ONCE
     if expect and expect.fold and expect.correlate == CONTENT and lenient:
         raise body.error(
-            f"promises {described.guarantee.value}, and what is repeated is in every total after it: join outputs to "
-            'inputs by something else than their content, as correlate = "json:/id"'
+            f"promises {described.guarantee.value}, and a repeated input changes every later total: do not join "
+            'outputs to inputs by their content, but for example with correlate = "json:/id"'
         )
-    _require_last(body, described)
+    _require_final(body, described)
     for topic in sorted(read - written - fed):
-        meant = nearest(topic, written | fed)
-        asked = f'did you mean "{meant}"? Or ' if meant else ""
+        suggestion = nearest(topic, written | fed)
+        question = f'did you mean "{suggestion}"? Or ' if suggestion else ""
         raise body.error(
-            f'reads {topic}, which nothing writes: {asked}add [inputs.{topic}] with make = "expect.py:NAME"'
+            f'reads {topic}, which nothing writes: {question}add [inputs.{topic}] with make = "expect.py:NAME"'
         )
     for topic in sorted(fed - read):
         raise body.error(
             f"has [inputs.{topic}], which no stage reads: {unknown('topic', topic, sorted(read))}"
         )
     for topic in sorted(fed & written):
-        raise body.error(f"has [inputs.{topic}], which a stage writes as well: only one of them may")
+        raise body.error(f"has [inputs.{topic}], but a stage also writes this topic: remove one of the two")
     for stage in described.stages:
         for topic in sorted(topics_in((*stage.command, *stage.env.values())) - read - written):
             raise body.error(
@@ -232,19 +236,18 @@ def _require_whole(body: TomlTable, described: PipelineDescription) -> None:
         raise body.error(f"has [topics.{topic}]: {unknown('topic', topic, sorted(read | written))}")
 
 
-def _require_last(body: TomlTable, described: PipelineDescription) -> None:
-    """Topics of which the last record of each key is judged. Raises `UsageError`."""
+def _require_final(body: TomlTable, described: PipelineDescription) -> None:
+    """Check the topics in `final`. Raises `UsageError`."""
     written = {topic for stage in described.stages for topic in stage.writes}
     expect, promised = described.expect, described.guarantee
     if expect and expect.final and promised is Guarantee.AT_MOST_ONCE:
         raise body.error(
-            "has `final` and promises at-most-once, which permits that the last input of a key is lost: leave out "
-            "`final`"
+            "has `final` and promises at-most-once, which permits the loss of a key's last input: remove `final`"
         )
     if expect and expect.final and expect.fold and promised is Guarantee.AT_LEAST_ONCE:
         raise body.error(
-            "has `final` and `fold`, and promises at-least-once: what takes effect twice is in the last record, so "
-            "that nothing could be judged; leave out `final`, or give `outputs` where repeating changes nothing"
+            "has `final` and `fold`, and promises at-least-once: an input that takes effect twice changes the last "
+            "record, so it cannot be checked; remove `final`, or use `outputs` if repeated inputs change nothing"
         )
     for topic in expect.final if expect else ():
         if topic not in written:
@@ -253,12 +256,12 @@ def _require_last(body: TomlTable, described: PipelineDescription) -> None:
         for stage in described.stages:
             if topic in stage.reads:
                 raise body.error(
-                    f"has {topic} in `final`, which [[stage]] {stage.name} reads: what it makes of records that are "
-                    "not judged nobody knows, so leave it out"
+                    f"has {topic} in `final`, which [[stage]] {stage.name} reads: records that are not the last of "
+                    "their key are not checked, so its outputs cannot be either; remove the topic from `final`"
                 )
         for stage in described.stages:
             if topic in stage.writes and stage.group is None:
                 raise body.error(
-                    f"has {topic} in `final`, and [[stage]] {stage.name} has no group: nobody knows which inputs the "
-                    "last record of a key must hold"
+                    f"has {topic} in `final`, but [[stage]] {stage.name} has no group: it is not known which inputs "
+                    "the last record of a key must include"
                 )

@@ -1,4 +1,4 @@
-"""A table of a TOML file, taken apart key by key: what is there must be right, and nothing may be left over."""
+"""A table of a TOML file, read key by key. Every value is checked, and unknown keys are errors."""
 
 import math
 from collections.abc import Mapping
@@ -13,10 +13,10 @@ NUMBER = (int, float)
 
 
 class TomlTable:
-    """One table. Every error is a sentence that names the file and the place in it."""
+    """One table. Every error message names the file and the place in it."""
 
     def __init__(self, file: Path, where: str, body: object) -> None:
-        """`where`: how messages name it, as `[[stage]] bill`; empty: the file itself."""
+        """`where` names the table in messages, such as `[[stage]] bill`; empty for the file itself."""
         self._file, self._where = file, where
         if not isinstance(body, dict):
             raise self.error(f"must be a table, not {body!r}")
@@ -24,17 +24,17 @@ class TomlTable:
         self._read_keys: list[str] = []
 
     def error(self, words: str, key: str = "") -> UsageError:
-        """A sentence about a key, or about the table."""
+        """Return an error about a key, or about the table."""
         place = " ".join(part for part in (self._where, key) if part)
         return UsageError(f"{self._file}: {place or 'it'} {words}")
 
     def get(self, key: str) -> Any:
-        """Whatever stands there; None: nothing."""
+        """Return the value of a key, or None."""
         self._read_keys.append(key)
         return self._body.get(key)
 
     def text(self, key: str) -> str | None:
-        """A text that is not empty."""
+        """Return a text that is not empty, or None."""
         value = self.get(key)
         if value is not None and (not isinstance(value, str) or not value):
             raise self.error(f"must be a string, not {value!r}", key)
@@ -42,20 +42,20 @@ class TomlTable:
         return value
 
     def _require_plain(self, key: str, *texts: str) -> None:
-        """Raise for a NUL: no command, name or path can hold one."""
+        """Raise for a NUL character: no command, name or path can contain one."""
         for text in texts:
             if "\0" in text:
                 raise self.error(f"must not hold a NUL character, as {text!r} does", key)
 
     def required_text(self, key: str, example: str) -> str:
-        """A text that must be there."""
+        """Return a text, or raise with the example if it is missing."""
         value = self.text(key)
         if value is None:
             raise self.error(f"is missing; write for example {key} = {example}", key)
         return value
 
     def whole_number(self, key: str, low: int, high: int, default: int | None) -> int | None:
-        """A whole number within limits."""
+        """Return a whole number between `low` and `high`."""
         value = self.get(key)
         if value is None:
             return default
@@ -64,7 +64,7 @@ class TomlTable:
         return value
 
     def number(self, key: str, low: float, high: float, default: float) -> float:
-        """A number within limits."""
+        """Return a finite number between `low` and `high`."""
         value = self.get(key)
         if value is None:
             return default
@@ -75,14 +75,13 @@ class TomlTable:
         return float(value)
 
     def boolean(self, key: str, default: bool) -> bool:
-        """True or false."""
         value = self.get(key)
         if value is not None and not isinstance(value, bool):
             raise self.error(f"must be true or false, not {value!r}", key)
         return default if value is None else value
 
     def texts(self, key: str, *, example: str = "") -> tuple[str, ...]:
-        """A list of texts; `needed`: an example, where there must be one at least."""
+        """Return a list of texts. If `example` is given, the list must not be empty; messages show the example."""
         value = self.get(key)
         if value is None and example:
             raise self.error(f"is missing; write for example {key} = {example}", key)
@@ -91,12 +90,12 @@ class TomlTable:
         ):
             raise self.error(f"must be a list of strings, not {value!r}", key)
         if example and not value:
-            raise self.error(f"must name one at least, for example {example}", key)
+            raise self.error(f"must have at least one element, for example {example}", key)
         self._require_plain(key, *(value or ()))
         return tuple(value or ())
 
     def pairs(self, key: str) -> Mapping[str, str]:
-        """A table of texts; numbers and switches are taken as they are written."""
+        """Return a table of texts. Numbers and booleans are converted to text."""
         value = self.get(key)
         if value is None:
             return {}
@@ -124,32 +123,32 @@ class TomlTable:
         return {name: TomlTable(self._file, f"[{key}.{name}]", body) for name, body in value.items()}
 
     def function(self, key: str) -> UserFunction | None:
-        """A function: `FILE.py:NAME`, whose file is there."""
+        """Return the function that `FILE.py:NAME` names; the file must exist."""
         value = self.text(key)
         return None if value is None else self.as_function(key, value)
 
     def as_function(self, key: str, text: str) -> UserFunction:
-        """The function that a text names."""
+        """Return the function that a text names; the file must exist."""
         path, colon, name = text.rpartition(":")
         if not colon or not path.endswith(".py") or not name.isidentifier():
-            raise self.error(f'must name a function as "expect.py:outputs", not {text!r}', key)
+            raise self.error(f'must name a function such as "expect.py:outputs", not {text!r}', key)
         file = self._file.parent / Path(path).expanduser()
         if not file.is_file():
-            raise self.error(f"names {file}, which is not there", key)
+            raise self.error(f"names {file}, which does not exist", key)
         return UserFunction(file, name)
 
     def path(self, key: str) -> Path | None:
-        """A file that is there."""
+        """Return the path of a file that exists, or None."""
         value = self.text(key)
         if value is None:
             return None
         file = self._file.parent / Path(value).expanduser()
         if not file.is_file():
-            raise self.error(f"names {file}, which is not there", key)
+            raise self.error(f"names {file}, which does not exist", key)
         return file
 
     def require_all_known(self) -> None:
-        """Raise for a key that nobody has asked for."""
+        """Raise for a key that was not read."""
         for key in self._body:
             if key not in self._read_keys:
                 raise self.error(f"has an unknown key: {unknown('key', key, sorted(set(self._read_keys)))}")

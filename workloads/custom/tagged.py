@@ -1,4 +1,6 @@
-"""A pipeline on a cluster that others use: its topics, groups and ids bear the run's tag, and its programs know it."""
+"""A custom pipeline on a shared cluster: its topics, groups and ids begin with the run's tag, and its programs get
+these names.
+"""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -11,70 +13,74 @@ PREFIX = "{prefix}"
 
 
 def tagged(described: PipelineDescription, tag: str) -> PipelineDescription:
-    """The same on topics, groups and transactional ids of its own; its functions go on with the names in the file."""
+    """Return the pipeline with the tag before topics, groups and transactional ids. Its functions still get the
+    names in the file.
+    """
     if not tag:
         return described
 
-    def own(name: str) -> str:
+    def add_tag(name: str) -> str:
         return f"{tag}-{name}"
 
-    def own_stage(stage: CustomStage) -> CustomStage:
+    def tag_stage(stage: CustomStage) -> CustomStage:
         return replace(
             stage,
-            reads=tuple(map(own, stage.reads)),
-            writes=tuple(map(own, stage.writes)),
-            group=own(stage.group) if stage.group else None,
-            transactional_id=own(stage.transactional_id) if stage.transactional_id else None,
+            reads=tuple(map(add_tag, stage.reads)),
+            writes=tuple(map(add_tag, stage.writes)),
+            group=add_tag(stage.group) if stage.group else None,
+            transactional_id=add_tag(stage.transactional_id) if stage.transactional_id else None,
         )
 
     return replace(
         described,
         tag=tag,
-        stages=tuple(map(own_stage, described.stages)),
-        inputs={own(topic): inputs for topic, inputs in described.inputs.items()},
-        topics={own(topic): topic_as_made for topic, topic_as_made in described.topics.items()},
+        stages=tuple(map(tag_stage, described.stages)),
+        inputs={add_tag(topic): inputs for topic, inputs in described.inputs.items()},
+        topics={add_tag(topic): topic_as_made for topic, topic_as_made in described.topics.items()},
     )
 
 
 def name_in_file(described: PipelineDescription, topic: str) -> str:
-    """The name that the file has for a topic of the run."""
+    """Return the name of a run's topic in pipeline.toml."""
     return topic.removeprefix(f"{described.tag}-") if described.tag else topic
 
 
 def name_in_run(described: PipelineDescription, topic: str) -> str:
-    """The name that a topic of the file has in the run."""
+    """Return the name of a topic of pipeline.toml in the run."""
     return f"{described.tag}-{topic}" if described.tag else topic
 
 
 def placeholder_values(described: PipelineDescription) -> Mapping[str, str]:
-    """What each `{topic:NAME}` stands for, and `{prefix}`."""
+    """Return the values of `{topic:NAME}` and `{prefix}`."""
     topics = {topic for stage in described.stages for topic in (*stage.reads, *stage.writes)}
-    told = {f"topic:{name_in_file(described, topic)}": topic for topic in topics}
-    return {**told, "prefix": f"{described.tag}-" if described.tag else ""}
+    values = {f"topic:{name_in_file(described, topic)}": topic for topic in topics}
+    return {**values, "prefix": f"{described.tag}-" if described.tag else ""}
 
 
 def require_names_passed(described: PipelineDescription) -> None:
-    """Raise `UsageError` where a program is not told the names that its topics, its group and its id have in a run."""
+    """Raise `UsageError` if a command does not use the names that its topics, group and transactional id have in a
+    run.
+    """
     for stage in described.stages:
         promised = described.guarantee is Guarantee.EXACTLY_ONCE and stage.transactions
-        for place, name in _asked(stage, promised):
+        for place, name in _required_placeholders(stage, promised):
             words = (*stage.command, *stage.env.values())
             if not any(place in word or PREFIX in word for word in words):
                 raise UsageError(
-                    f"{described.file}: [[stage]] {stage.name} must be told the names that its run has on a cluster "
-                    f"that others use: write {place} in its command or env where it has "
+                    f"{described.file}: [[stage]] {stage.name} must use the names that its run has on a shared "
+                    f"cluster: write {place} in its command or env where it has "
                     f"{name}, or {PREFIX} before the name"
                 )
 
 
-def _asked(stage: CustomStage, transactional: bool) -> list[tuple[str, str]]:
-    """What it must be told: the placeholder, and the name in the file."""
-    asked = [(f"{{topic:{topic}}}", topic) for topic in (*stage.reads, *stage.writes)]
+def _required_placeholders(stage: CustomStage, transactional: bool) -> list[tuple[str, str]]:
+    """Return (placeholder, name in the file) for each name that the command must use."""
+    required = [(f"{{topic:{topic}}}", topic) for topic in (*stage.reads, *stage.writes)]
     if stage.group is not None:
-        asked.append(("{group}", stage.group))
+        required.append(("{group}", stage.group))
     if stage.transactional_id is not None:
-        asked.append(("{transactional_id}", stage.transactional_id))
+        required.append(("{transactional_id}", stage.transactional_id))
     elif transactional:
         made_of = "{group}" if stage.group is not None else PREFIX
-        asked.append((made_of, "its transactional id"))  # which no description names
-    return asked
+        required.append((made_of, "its transactional id"))  # the file does not name it
+    return required

@@ -42,7 +42,7 @@ def pipeline(folder: Path, text: str = GROUPED, functions: str = FUNCTIONS) -> C
         ({"txn_timeout_s": 7.0}, "txn-timeout is for the workloads of Fencepost"),
         (
             {"cluster": "external", "bootstrap": "kafka:9092"},
-            r"\[\[stage\]\] bill must be told the names that its run has .* write {topic:purchases} in its command",
+            r"\[\[stage\]\] bill must use the names that its run has .* write {topic:purchases} in its command",
         ),
     ],
 )
@@ -130,7 +130,7 @@ def test_it_is_ready_once_its_commands_are_there_and_its_functions_work(tmp_path
     planning.require_ready(pipeline(tmp_path))
     planning.require_ready(WORKLOADS["shop"])
     (tmp_path / "other").mkdir()
-    with pytest.raises(UsageError, match=r"the command of stage bill, .*billing, is not there"):
+    with pytest.raises(UsageError, match=r"the command of stage bill, .*billing, does not exist"):
         planning.require_ready(pipeline(tmp_path, GROUPED.replace('["true"]', '["./billing"]')))
     raising = f"{FUNCTIONS}\ndef outputs(*given):\n    raise KeyError('id')\n"
     with pytest.raises(UsageError, match=r"pipeline\.toml: expect\.py:outputs raised KeyError: 'id'"):

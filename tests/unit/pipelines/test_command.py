@@ -106,7 +106,7 @@ def test_a_command_that_is_not_there_is_refused(word: str, tmp_path: Path) -> No
     if word == "billing":
         executable(tmp_path / "billing")  # beside the file, and a name alone does not mean that
     with pytest.raises(
-        UsageError, match=r"the command of stage bill, .*billing, is not there, and not on the PATH"
+        UsageError, match=r"the command of stage bill, .*billing, does not exist and is not on the PATH"
     ):
         require_executable(replace(STAGE, command=(word,)), tmp_path)
 
@@ -133,7 +133,7 @@ def test_a_script_that_is_not_there_is_refused(
     stage = replace(STAGE, command=command)
     script = next(word for word in command if "bill" in word)
     with pytest.raises(
-        UsageError, match=r"the command of stage bill gives .* the file .*, and .*/bill.* is not there"
+        UsageError, match=r"the command of stage bill runs .* with the file .*, but .*/bill.* does not exist"
     ):
         require_executable(stage, tmp_path)
     (tmp_path / script).touch()
@@ -168,7 +168,7 @@ def test_what_is_perhaps_no_script_is_left_alone(
 
 
 def test_a_working_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"the working folder of stage bill, .*/src, is not there"):
+    with pytest.raises(UsageError, match=r"the working folder of stage bill, .*/src, does not exist"):
         require_executable(replace(STAGE, cwd="src"), tmp_path)
 
 

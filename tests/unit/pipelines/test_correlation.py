@@ -72,9 +72,7 @@ def test_an_input_in_which_nothing_is_found_is_an_error_that_says_where_it_stand
     for correlate in ("json:/id", "header:id", "key"):
         by = Correlation(ExpectedOutputs(correlate=correlate))
         assert by.of_output(record(b"{}")) is None
-        with pytest.raises(
-            UserError, match=r"the input at purchases/2 offset 7 .* `correlate` finds nothing"
-        ):
+        with pytest.raises(UserError, match=r"the input at purchases/2 offset 7 .* `correlate` finds no key"):
             by.of_input(record(b"{}"))
 
 

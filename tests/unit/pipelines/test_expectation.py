@@ -66,7 +66,7 @@ def test_what_a_program_wrote_and_nothing_joins_to_an_input_must_lead_to_nothing
 ) -> None:
     asked = expectation(tmp_path, f'{COUNTING}outputs = "expect.py:outputs"\ncorrelate = "json:/id"')
     assert list(asked.due(InputRecord("invoices", b"k", value))) == []
-    with pytest.raises(UserError, match="nothing joins the input"):
+    with pytest.raises(UserError, match="cannot be joined to its outputs"):
         list(asked.due(InputRecord("purchases", b"k", value)))
 
 
@@ -89,7 +89,7 @@ def totals(state, topic, key, value):
 """
     asked = expectation(tmp_path, text, functions)
     given = [(b"a", b"1"), (b"b", b"10"), (b"a", b"2"), (None, b"5"), (b"b", b"20"), (None, b"5")]
-    sums = [asked.made(bought(value, key, "invoices"))[0][2] for key, value in given]
+    sums = [asked.call_function(bought(value, key, "invoices"))[0][2] for key, value in given]
     assert sums == [b"1", b"10", b"3", b"5", b"30", b"10"]
     assert list(asked.due(bought())) == []
 
@@ -98,7 +98,7 @@ def test_a_key_of_one_topic_is_not_that_of_another(tmp_path: Path) -> None:
     functions = FUNCTIONS.replace('"totals"', '"totals" if topic == "invoices" else "invoices"')
     asked = expectation(tmp_path, f'{COUNTING}fold = "expect.py:total"\n', functions)
     for topic in ("purchases", "invoices"):
-        ((_, _, value),) = asked.made(bought(b"4", topic=topic))
+        ((_, _, value),) = asked.call_function(bought(b"4", topic=topic))
         assert value == b"4"
 
 
@@ -131,7 +131,7 @@ def test_where_the_last_record_of_a_key_is_judged_what_is_added_comes_to_the_las
         ("return None, [('totals', None, '1')]", "in which b'1' has no key"),
         (
             "return None, [('totals', 'all', '1')]",
-            "in which the key b'all' comes of inputs in invoices/0 and in invoices/1",
+            "in which the key b'all' comes from inputs in invoices/0 and in invoices/1",
         ),
     ],
 )
@@ -160,7 +160,7 @@ def test_a_null_value_that_is_due_comes_to_nothing(tmp_path: Path) -> None:
 def test_an_output_that_no_stage_makes_of_it_is_an_error(tmp_path: Path) -> None:
     asked = expectation(tmp_path, functions=FUNCTIONS.replace('"invoices"', '"invoice"'))
     with pytest.raises(
-        UserError, match=r"expect\.py:outputs expects outputs in invoice of inputs in purchases"
+        UserError, match=r"expect\.py:outputs expects outputs in invoice from inputs in purchases"
     ):
         list(asked.due(bought()))
 
@@ -168,11 +168,11 @@ def test_an_output_that_no_stage_makes_of_it_is_an_error(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        ("return None", "must give a list of (topic, key, value), not NoneType"),
-        ("yield ('invoices', key, value)", "must give a list of (topic, key, value), not generator"),
-        ("return [('invoices', key)]", "must give (topic, key, value), not ('invoices', b'k')"),
-        ("return ['abc']", "must give (topic, key, value), not 'abc'"),
-        ("return [(7, key, value)]", "must give (topic, key, value), not (7, b'k', "),
+        ("return None", "must return a list of (topic, key, value), not NoneType"),
+        ("yield ('invoices', key, value)", "must return a list of (topic, key, value), not generator"),
+        ("return [('invoices', key)]", "must return (topic, key, value), not ('invoices', b'k')"),
+        ("return ['abc']", "must return (topic, key, value), not 'abc'"),
+        ("return [(7, key, value)]", "must return (topic, key, value), not (7, b'k', "),
         ("return [('invoices', key, {'id': 7})]", "the value must be bytes, text or None, not dict"),
         ("return [('invoices', 7, value)]", "the key must be bytes, text or None, not int"),
         ("raise KeyError('amount')", "raised KeyError: 'amount'"),
@@ -196,26 +196,26 @@ def test_what_folds_must_give_its_state_too(given: str, tmp_path: Path) -> None:
     functions = f"def purchase(rng, n): ...\ndef total(state, topic, key, value):\n    return {given}\n"
     asked = expectation(tmp_path, f'{COUNTING}fold = "expect.py:total"\n', functions)
     with pytest.raises(
-        UserError, match=r"expect\.py:total must give \(state, \[\(topic, key, value\), \.\.\.\]\)"
+        UserError, match=r"expect\.py:total must return \(state, \[\(topic, key, value\), \.\.\.\]\)"
     ):
-        asked.made(bought())
+        asked.call_function(bought())
 
 
 def test_a_function_that_is_not_there_and_a_file_that_cannot_be_loaded_are_told(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"expect\.py has no function outputs"):
-        expectation(tmp_path, functions="outputs = 7\n").made(bought())
+        expectation(tmp_path, functions="outputs = 7\n").call_function(bought())
     (tmp_path / "other").mkdir()
     with pytest.raises(
         UserError, match=r"expect\.py cannot be loaded: ModuleNotFoundError: No module named 'nope'"
     ):
-        expectation(tmp_path / "other", functions="import nope\n").made(bought())
+        expectation(tmp_path / "other", functions="import nope\n").call_function(bought())
 
 
 def test_a_function_may_use_a_file_beside_its_own(tmp_path: Path) -> None:
     (tmp_path / "beside_it_in_a_test.py").write_text("TOPIC = 'invoices'\n")
     functions = FUNCTIONS.replace("import json", "import json\nfrom beside_it_in_a_test import TOPIC")
     asked = expectation(tmp_path, functions=functions.replace('[("invoices"', "[(TOPIC"))
-    assert [topic for topic, _, _ in asked.made(bought())] == ["invoices"]
+    assert [topic for topic, _, _ in asked.call_function(bought())] == ["invoices"]
 
 
 def test_where_nothing_is_expected_nothing_is_due() -> None:

@@ -55,17 +55,23 @@ def test_what_a_function_gives_is_fed_as_bytes(body: str, fed: FeedRecord, tmp_p
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        ("return 'v'", "make.py:make must give (key, value) or (key, value, headers), not 'v'"),
-        ("return 'k', 'v', {}, 1", "must give (key, value) or (key, value, headers)"),
+        ("return 'v'", "make.py:make must return (key, value) or (key, value, headers), not 'v'"),
+        ("return 'k', 'v', {}, 1", "must return (key, value) or (key, value, headers)"),
         ("return 7, 'v'", "make.py:make: the key must be bytes, text or None, not int"),
         ("return 'k', {'id': 1}", "make.py:make: the value must be bytes, text or None, not dict"),
-        ("return 'k', 'v', 'id'", "make.py:make: headers must be a mapping, or pairs, not 'id'"),
-        ("return 'k', 'v', ['abc']", "make.py:make: headers must be a mapping, or pairs, not ['abc']"),
-        ("return 'k', 'v', [1]", "make.py:make: headers must be a mapping, or pairs, not [1]"),
+        ("return 'k', 'v', 'id'", "make.py:make: headers must be a mapping or a list of pairs, not 'id'"),
+        (
+            "return 'k', 'v', ['abc']",
+            "make.py:make: headers must be a mapping or a list of pairs, not ['abc']",
+        ),
+        ("return 'k', 'v', [1]", "make.py:make: headers must be a mapping or a list of pairs, not [1]"),
         ("return 'k', 'v', {'n': 1}", "make.py:make: header n must be bytes, text or None, not int"),
         ("return 1 / 0", "make.py:make raised ZeroDivisionError: division by zero"),
-        ("return 'k', '\\ud800'", "make.py:make: the value is no text that UTF-8 can hold"),
-        ("return 'k', 'v', {'\\ud800': b''}", "make.py:make: the name of a header is no text that UTF-8"),
+        ("return 'k', '\\ud800'", "make.py:make: the value cannot be encoded as UTF-8"),
+        (
+            "return 'k', 'v', {'\\ud800': b''}",
+            "make.py:make: the name of a header cannot be encoded as UTF-8",
+        ),
     ],
 )
 def test_what_a_function_may_not_give_is_told(body: str, words: str, tmp_path: Path) -> None:
@@ -93,13 +99,13 @@ def test_a_file_gives_each_line_once_and_in_its_order(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("no JSON", 'line 2 must be as {"key": "...", "value": "..."}'),
-        ('{"key": "k"}', 'line 2 must be as {"key": "...", "value": "..."}'),
-        ("[1]", 'line 2 must be as {"key": "...", "value": "..."}'),
-        ("", 'line 2 must be as {"key": "...", "value": "..."}'),
+        ("no JSON", 'line 2 must look like {"key": "...", "value": "..."}'),
+        ('{"key": "k"}', 'line 2 must look like {"key": "...", "value": "..."}'),
+        ("[1]", 'line 2 must look like {"key": "...", "value": "..."}'),
+        ("", 'line 2 must look like {"key": "...", "value": "..."}'),
         ('{"value": 7}', "line 2: the value must be bytes, text or None, not int"),
         ('{"key": 7, "value": "v"}', "line 2: the key must be bytes, text or None, not int"),
-        ('{"value": "v", "headers": "id"}', "line 2: headers must be a mapping, or pairs, not 'id'"),
+        ('{"value": "v", "headers": "id"}', "line 2: headers must be a mapping or a list of pairs, not 'id'"),
     ],
 )
 def test_a_line_that_is_none_is_told_by_its_number(line: str, words: str, tmp_path: Path) -> None:

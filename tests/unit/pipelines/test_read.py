@@ -146,7 +146,7 @@ MISTAKES = {
     "a variable of no possible name": (
         'command = ["true"]',
         'command = ["true"]\nenv = { "A=B" = "c" }',
-        "[[stage]] bill env must hold names of variables, without '=', not 'A=B'",
+        "[[stage]] bill env must hold names of variables without '=', not 'A=B'",
     ),
     "a name that is no text": ('name = "billing"', "name = 7", "name must be a string, not 7"),
     "a key that nobody knows": (
@@ -164,16 +164,16 @@ MISTAKES = {
         'name = "billing"\nguarantee = "exactly-twice"',
         "guarantee must be one of exactly-once, at-least-once, at-most-once, not 'exactly-twice'",
     ),
-    "no stage": (MINIMAL, 'name = "billing"', "needs a [[stage]] at least"),
+    "no stage": (MINIMAL, 'name = "billing"', "needs at least one [[stage]]"),
     "two stages of one name": (
         "[inputs.purchases]",
         f"{SECOND}\n[inputs.purchases]",
-        "has two stages of the name bill",
+        "has two stages named bill",
     ),
     "a stage without a name": ('name = "bill"\n', "", "[[stage]] 1 name is missing"),
     "a name with a slash": ('name = "bill"\n', 'name = "../bill"\n', "[[stage]] ../bill name must be letters"),
     "no command": ('command = ["true"]', "", "[[stage]] bill command is missing"),
-    "a command without a word": ('["true"]', "[]", "[[stage]] bill command must name one at least"),
+    "a command without a word": ('["true"]', "[]", "[[stage]] bill command must have at least one element"),
     "a command that is one text": ('["true"]', '"true"', "[[stage]] bill command must be a list of strings"),
     "no instance": ('["true"]', '["true"]\ninstances = 0', "[[stage]] bill instances must be a whole number"),
     "a misspelt placeholder": (
@@ -204,7 +204,7 @@ MISTAKES = {
     "a pattern that is none": (
         '["true"]',
         '["true"]\nready = "line:started ("',
-        "[[stage]] bill ready is no regular expression: missing )",
+        "[[stage]] bill ready is not a valid regular expression: missing )",
     ),
     "bad ready": ('["true"]', '["true"]\nready = "up"', '[[stage]] bill ready must be "line:PATTERN"'),
     "bad signal": ('["true"]', '["true"]\nstop = "TERM"', "[[stage]] bill stop must be the name of a signal"),
@@ -233,7 +233,7 @@ MISTAKES = {
     "inputs of what a stage writes": (
         '["invoices"]',
         '["invoices", "purchases"]',
-        "has [inputs.purchases], which a stage writes as well",
+        "has [inputs.purchases], but a stage also writes this topic",
     ),
     "a topic that nobody has": (
         "[inputs.purchases]",
@@ -243,9 +243,9 @@ MISTAKES = {
     "no function": (
         '"expect.py:purchase"',
         '"expect:purchase"',
-        '[inputs.purchases] make must name a function as "expect.py:outputs", not \'expect:purchase\'',
+        '[inputs.purchases] make must name a function such as "expect.py:outputs", not \'expect:purchase\'',
     ),
-    "no such file of functions": ('"expect.py:', '"expct.py:', "expct.py, which is not there"),
+    "no such file of functions": ('"expect.py:', '"expct.py:', "expct.py, which does not exist"),
     "no such file of inputs": (
         'make = "expect.py:purchase"',
         'file = "purchases.jsonl"',
@@ -254,7 +254,7 @@ MISTAKES = {
     "inputs of both kinds": (
         'make = "expect.py:purchase"',
         'make = "expect.py:purchase"\nfile = "expect.py"',
-        '[inputs.purchases] needs either make = "expect.py:purchase" or file = ',
+        '[inputs.purchases] needs exactly one of make = "expect.py:purchase" and file = ',
     ),
     "inputs that are no table": (
         '[inputs.purchases]\nmake = "expect.py:purchase"',
@@ -264,9 +264,10 @@ MISTAKES = {
     "expected by both": (
         'outputs = "expect.py:outputs"',
         'outputs = "expect.py:outputs"\nfold = "expect.py:total"',
-        "[expect] needs either outputs = ",
+        "[expect] needs exactly one of outputs = ",
     ),
-    "expected by none": ('outputs = "expect.py:outputs"', 'correlate = "key"', "[expect] needs either outputs = "),
+    "expected by none": (
+        'outputs = "expect.py:outputs"', 'correlate = "key"', "[expect] needs exactly one of outputs = "),
     "joined by nothing known": (
         'outputs = "expect.py:outputs"',
         'outputs = "expect.py:outputs"\ncorrelate = "json:id"',
@@ -275,7 +276,7 @@ MISTAKES = {
     "a pointer without a slash": (
         'outputs = "expect.py:outputs"',
         'outputs = "expect.py:outputs"\nignore = ["created_at"]',
-        '[expect] ignore must hold JSON pointers, as "/created_at", not \'created_at\'',
+        '[expect] ignore must hold JSON pointers such as "/created_at", not \'created_at\'',
     ),
     "a last record in a topic that nothing writes": (
         "[expect]", '[expect]\nfinal = ["total"]', "has total in `final`, which no stage writes: there is no topic"),
@@ -291,12 +292,12 @@ final = ["invoices"]""",
         "has invoices in `final`, which [[stage]] count reads: ",
     ),
     "a last record of a stage without a group": (
-        "[expect]", '[expect]\nfinal = ["invoices"]', "has invoices in `final`, and [[stage]] bill has no group: "),
+        "[expect]", '[expect]\nfinal = ["invoices"]', "has invoices in `final`, but [[stage]] bill has no group: "),
     "no group": (
-        '["true"]', '["true", "{group}"]', "[[stage]] bill command has {group}, and the stage has no group: add it",
+        '["true"]', '["true", "{group}"]', "[[stage]] bill command has {group}, but the stage has no group: add it",
     ),
     "no transactional id": (
-        '["true"]', '["true", "{transactional_id}"]', "bill command has {transactional_id}, and the stage has no "),
+        '["true"]', '["true", "{transactional_id}"]', "bill command has {transactional_id}, but the stage has no "),
     "placeholder in a group": ('command', 'group = "{prefix}g"\ncommand', "bill group has {prefix}: "),
     "topic in an id": (
         'command', 'transactional_id = "{topic:invoices}-{instance}"\ncommand',
@@ -304,7 +305,7 @@ final = ["invoices"]""",
     ),
     "two words on transactions": (
         'command', 'transactions = false\ntransactional_id = "b-{instance}"\ncommand',
-        "[[stage]] bill has transactions = false and a transactional_id: leave one of them out",
+        "[[stage]] bill has both transactions = false and a transactional_id: remove one of them",
     ),
     "no name of a stage": ('name = "bill"', 'name = "bé"', "name must be letters, digits, '_' and '-', not 'bé'"),
     "no TOML": ("[inputs.purchases]", "[inputs.purchases", " is not valid TOML: "),

@@ -52,19 +52,19 @@ def test_functions_that_do_as_they_should_are_let_through(tmp_path: Path) -> Non
             "print('begun', end=''); raise KeyError('id')",
             "pipeline.toml: expect.py:outputs raised KeyError: 'id'",
         ),
-        ("return [('invoices', key)]", "expect.py:outputs must give (topic, key, value)"),
-        ("return [('invoice', key, value)]", "expects outputs in invoice of inputs in purchases"),
+        ("return [('invoices', key)]", "expect.py:outputs must return (topic, key, value)"),
+        ("return [('invoice', key, value)]", "expects outputs in invoice from inputs in purchases"),
         ("sys.exit(0)", "expect.py:outputs raised SystemExit: 0"),
-        ("os._exit(3)", "it ended with status 3 and said nothing"),
-        ("os._exit(0)", "it ended with status 0 and said nothing"),
+        ("os._exit(3)", "it ended with status 3 and printed nothing"),
+        ("os._exit(0)", "it ended with status 0 and printed nothing"),
         ("print('bye', file=sys.stderr, flush=True); os._exit(3)", "pipeline.toml: bye"),
         (
             "return [('invoices', key, str(uuid.uuid4()))]",
-            "what must come of an input in purchases differs from one call to the next",
+            "the expected outputs of an input in purchases differ between two calls",
         ),
         (
             "outputs.n = getattr(outputs, 'n', 0) + 1; return [('invoices', key, value)] * (outputs.n % 7)",
-            "what must come of an input in purchases differs from one call to the next",
+            "the expected outputs of an input in purchases differ between two calls",
         ),
     ],
 )
@@ -74,7 +74,7 @@ def test_what_one_does_that_it_may_not_is_told(body: str, words: str, tmp_path: 
 
 def test_what_is_ignored_may_differ_from_call_to_call(tmp_path: Path) -> None:
     differs = outputs("return [('invoices', key, json.dumps({'at': str(uuid.uuid4())}))]")
-    assert "differs from one call to the next" in tried(tmp_path, differs)
+    assert "differ between two calls" in tried(tmp_path, differs)
     assert tried(tmp_path, differs, f'{EXPECTING}ignore = ["/at"]') == ""
 
 
@@ -85,7 +85,7 @@ def test_what_makes_inputs_may_be_random(tmp_path: Path) -> None:
 def test_one_that_hangs_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trial, "TIMEOUT_S", 2.0)
     told = tried(tmp_path, outputs("return os.read(os.pipe()[0], 1)"))
-    assert "a function (expect.py:purchase, expect.py:outputs) did not come to its end on 20 inputs" in told
+    assert "a function (expect.py:purchase, expect.py:outputs) did not finish 20 inputs" in told
 
 
 def test_what_comes_of_a_first_stage_is_tried_on_the_second(tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ def test_what_comes_of_a_first_stage_is_tried_on_the_second(tmp_path: Path) -> N
 
 def test_an_input_that_nothing_joins_to_its_outputs_is_told(tmp_path: Path) -> None:
     told = tried(tmp_path, text=f'{EXPECTING}correlate = "json:/purchase_id"')
-    assert "nothing joins the input at purchases/3 offset 0 to its outputs" in told
+    assert "the input at purchases/3 offset 0 cannot be joined to its outputs" in told
 
 
 def test_where_nothing_is_expected_the_inputs_are_tried_all_the_same(tmp_path: Path) -> None:
@@ -109,21 +109,21 @@ def test_where_nothing_is_expected_the_inputs_are_tried_all_the_same(tmp_path: P
     )
     (tmp_path / "in.jsonl").write_text('{"value": "v"}\nno JSON\n')
     of_file = MINIMAL.replace('make = "expect.py:purchase"', 'file = "in.jsonl"')
-    assert 'line 2 must be as {"key": "...", "value": "..."}' in tried(tmp_path, text=of_file)
+    assert 'line 2 must look like {"key": "...", "value": "..."}' in tried(tmp_path, text=of_file)
 
 
 def test_what_nothing_would_join_is_told(tmp_path: Path) -> None:
     by_key = EXPECTING + 'correlate = "key"\n'
     assert tried(tmp_path, outputs("return [('invoices', key, value)]"), by_key) == ""
     words = tried(tmp_path, outputs("return [('invoices', b'another', value)]"), by_key)
-    assert "and 'another' in an output in invoices that must come of it" in words
+    assert "and 'another' in its expected output in invoices" in words
     assert "nothing joins the two" in words
 
 
 @pytest.mark.parametrize(
     ("key", "more", "words"),
     [
-        ("'all'", "", "in which the key b'all' comes of inputs in purchases/"),
+        ("'all'", "", "in which the key b'all' comes from inputs in purchases/"),
         ("key", "", ""),
         ("'all'", "[topics.purchases]\npartitions = 1\n", ""),
     ],
@@ -140,6 +140,6 @@ def test_a_last_record_of_several_partitions_of_inputs_is_told_before_a_run(
 def test_inputs_without_a_key_cannot_be_folded(tmp_path: Path) -> None:
     fold = EXPECTING.replace("outputs =", "fold =").replace(":outputs", ":kept")
     functions = FUNCTIONS.replace('return f"customer-{rng.randrange(9)}"', 'return ""')
-    assert "records of the key b'' stand in several partitions of purchases" in tried(
+    assert "records of the key b'' are in several partitions of purchases" in tried(
         tmp_path, f"{functions}\ndef kept(state, *given):\n    return 1, []\n", fold
     )

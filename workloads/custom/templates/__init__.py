@@ -1,1 +1,1 @@
-"""What `fencepost init` writes: a description with all of its keys, and the functions that it names."""
+"""The files that `fencepost init` writes: a pipeline.toml with all keys, and the functions that it names."""

@@ -1,4 +1,4 @@
-"""What goes into the pipeline, and what must come of it. Keys and values are bytes, text or None."""
+"""The inputs of the pipeline and their expected outputs. Keys and values are bytes, text or None."""
 
 import json
 from random import Random
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def purchase(rng: Random, n: int) -> tuple[str, str]:
-    """The n-th input: key and value. Use `rng` for all that is random, so that a seed repeats it."""
+    """Return key and value of the n-th input. Use `rng` for everything random, so that a seed repeats it."""
     body = {"purchase_id": n, "pieces": rng.randint(1, 9), "price": rng.randint(1, 500)}
     return f"customer-{rng.randrange(1000)}", json.dumps(body)
 
@@ -14,14 +14,17 @@ def purchase(rng: Random, n: int) -> tuple[str, str]:
 def outputs(
     topic: str, key: bytes | None, value: bytes | None, headers: dict[str, Any]
 ) -> list[tuple[str, bytes | None, str]]:
-    """What this input must lead to: (topic, key, value) of each output. An empty list: nothing."""
-    bought = json.loads(value or b"")
-    invoice = {"purchase_id": bought["purchase_id"], "amount": bought["pieces"] * bought["price"]}
+    """Return (topic, key, value) of each output that this input must lead to. An empty list: no output."""
+    purchase_body = json.loads(value or b"")
+    invoice = {
+        "purchase_id": purchase_body["purchase_id"],
+        "amount": purchase_body["pieces"] * purchase_body["price"],
+    }
     return [("invoices", key, json.dumps(invoice))]
 
 
-# Instead, where an output depends on what came before: fold = "expect.py:spent" in [expect]. Each input key has a state
-# of its own, and the first one is None.
+# If an output depends on earlier inputs, use fold = "expect.py:spent" in [expect] instead. Each input key has its own
+# state, which is None at first.
 #
 # def spent(state, topic, key, value):
 #     state = (state or 0) + json.loads(value)["pieces"]
