@@ -1,4 +1,4 @@
-"""What can be found, told from the checkers' own docstrings, without starting or importing Spark."""
+"""All anomalies, read from the docstrings of the checkers. This does not import Spark."""
 
 import ast
 import re
@@ -13,47 +13,44 @@ from harness.results.reasons import NO_JOURNALS
 
 @dataclass(frozen=True)
 class Anomaly:
-    """One name of `verdict.json`."""
+    """One anomaly, by its name in `verdict.json`."""
 
     name: str
     family: str  # transactions, records, inputs, log
     summary: str  # the first line of the docstring
     text: str  # all of it: definition, why it is illegal, evidence, example, blind spot, reference
-    needs: tuple[str, ...]  # what a history must hold for it to be judged, in words
+    needs: tuple[str, ...]  # the texts of the reasons for which it is not checked
     warning: bool = False
     always_allowed: bool = False
-    applies_to: str = BOTH  # in what it is looked for
-    because: tuple[str, ...] = ()  # anomalies that it may follow from
-    defined_with: tuple[str, ...] = ()  # the others that the same docstring defines
+    applies_to: str = BOTH  # stored runs, external histories, or both
+    because: tuple[str, ...] = ()  # anomalies of which it may be a consequence
+    defined_with: tuple[str, ...] = ()  # the other anomalies that the same docstring defines
 
     @property
     def needs_journals(self) -> bool:
-        """Whether nobody can say it of a pipeline that keeps none."""
+        """Whether it cannot be checked without journals."""
         return NO_JOURNALS.text in self.needs
 
     @property
     def sentence(self) -> str:
-        """What it is, as a part of a sentence: of several in one docstring what stands after its name there,
-        else the summary without the name before it.
+        """What the anomaly is, as a part of a sentence.
+
+        If the docstring defines several anomalies, this is the text after the name in their list. If not, it is the
+        summary without the name at its start.
         """
-        own = (
-            re.search(rf"^ +{re.escape(self.name)}  +(\S.*)$", self.text, re.MULTILINE)
-            if self.defined_with
-            else None
-        )
-        if own is not None:
-            return own[1]
+        row = re.search(rf"^ +{re.escape(self.name)}  +(\S.*)$", self.text, re.MULTILINE)
+        if self.defined_with and row is not None:
+            return row[1]
         words = self.summary.partition(": ")[2] or self.summary
         return words[:1].lower() + words[1:].rstrip(".")
 
 
 def catalogue() -> list[Anomaly]:
-    """Every anomaly, in the order in which a report tells them."""
+    """Return every anomaly, in the order of reports."""
     return [anomaly for checker in CHECKERS for anomaly in _anomalies(checker)]
 
 
 def _anomalies(checker: Checker) -> list[Anomaly]:
-    """What one file finds."""
     code = (Path(__file__).parent / "anomalies" / f"{checker.module}.py").read_text(encoding="utf-8")
     text = ast.get_docstring(ast.parse(code)) or ""
     return [

@@ -1,4 +1,4 @@
-"""What a checker is: its anomalies, what it needs of a run, and how its findings are to be taken."""
+"""A checker: its anomalies, what it needs of a run, and how its findings count in a verdict."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,56 +22,58 @@ STORED_RUNS, EXTERNAL_HISTORIES, BOTH = "stored runs", "external histories", "bo
 
 @dataclass(frozen=True)
 class Cause:
-    """A cause. `by_operation`: only if every finding shares an operation with one of the cause."""
+    """An anomaly of which another one may be a consequence."""
 
-    cause: str
-    by_operation: bool = True
+    cause: str  # the name of the anomaly
+    by_operation: bool = (
+        True  # only if every finding of the consequence shares an operation with one of the cause
+    )
 
 
 @dataclass(frozen=True)
 class Checker:
-    """One file of this room: the anomalies that it finds, and how its findings are to be taken."""
+    """One file of `checkers/anomalies`: the anomalies that it finds, and how its findings count in a verdict."""
 
-    module: str  # checkers.anomalies.<module>, whose RULES find in a stored run, and its function of the same name
-    needs: tuple[str, ...] = ()  # keys of `checkers.needs.NEEDS`
-    premises: tuple[Premise, ...] = ()  # without which it would accuse a right pipeline
-    rests_on: tuple[str, ...] = ()  # tables that must be whole for absence to prove anything
-    because: tuple[Cause, ...] = ()  # the first that holds is told
-    names: tuple[str, ...] = ()  # of the anomalies; empty: the module's own, with hyphens
-    family: str = "other"
-    warning: bool = False  # listed, and never decides
-    always_allowed: tuple[str, ...] = ()  # names that no guarantee of Kafka's forbids
-    applies_to: str = (
-        STORED_RUNS  # what it is for; its function for an external history is named <module>_external
+    module: (
+        str  # checkers.anomalies.<module>. Its RULES and its function <module> find anomalies in stored runs
     )
+    needs: tuple[str, ...] = ()  # keys of `checkers.needs.NEEDS`
+    premises: tuple[Premise, ...] = ()  # if a fault breaks one, the checker could accuse a correct pipeline
+    rests_on: tuple[str, ...] = ()  # tables that must be whole, or else absence proves nothing
+    because: tuple[Cause, ...] = ()  # possible causes; the verdict names the first one that was found
+    names: tuple[str, ...] = ()  # of the anomalies; empty: the name of the module, with hyphens
+    family: str = "other"
+    warning: bool = False  # listed, but never decides a verdict
+    always_allowed: tuple[str, ...] = ()  # names of anomalies that no guarantee of Kafka forbids
+    applies_to: str = STORED_RUNS  # the function for external histories is <module>_external
 
     @property
     def anomalies(self) -> tuple[str, ...]:
-        """The names in `verdict.json`."""
+        """The names of its anomalies in `verdict.json`."""
         return self.names or (self.module.replace("_", "-"),)
 
     def rules(self, tables: "Tables | ExternalTables") -> Sequence["Rule"]:
-        """What it asks of single rows of these tables: of those of stored runs, its RULES."""
+        """Return its rules for these tables. For the tables of external histories there are none."""
         rules: Sequence[Rule] = () if tables.suffix else getattr(self._module, "RULES", ())
         return rules
 
     def suspects(self, tables: "Tables | ExternalTables") -> Sequence["Suspect"]:
-        """One of which must be there if `look` is to find anything in these tables; empty: nobody knows."""
+        """Return its suspects. `find` finds nothing without a row that matches one. Empty: this is not known."""
         suspects: Sequence[Suspect] = () if tables.suffix else getattr(self._module, "SUSPECTS", ())
         return suspects
 
     def find(self, tables: "Tables | ExternalTables") -> "DataFrame | None":
-        """What it finds by more than a row, lazily: see `checkers.findings.build`. None: its rules are all."""
+        """Return the findings that need more than one row, as a lazy query. None: the checker has only rules."""
         function: Callable[[Tables | ExternalTables], DataFrame] | None = getattr(
             self._module, self.module + tables.suffix, None
         )
         return function(tables) if function is not None else None
 
     def explain(self, tables: "Tables", findings: "Mapping[int, list[Findings]]") -> None:
-        """Add to the examples of these runs, in place, what only this check knows, if it knows more."""
-        more = getattr(self._module, "explain", None) if findings else None
-        if more is not None:
-            more(tables, findings)
+        """Add details that only this checker knows to the examples of these runs, in place."""
+        add_details = getattr(self._module, "explain", None) if findings else None
+        if add_details is not None:
+            add_details(tables, findings)
 
     def wording(self, anomaly: str) -> "AnomalyWording":
         """Return the words for one of its anomalies."""

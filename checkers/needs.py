@@ -1,4 +1,4 @@
-"""What a check may need of a run, and what it may rest on; and what is said where that is not so."""
+"""The needs and premises of checks, and the reason that a verdict gives if one of them is missing."""
 
 from harness.model.vocabulary import Premise
 from harness.results.reasons import NO_AGGREGATE, NO_INPUTS, NO_JOURNALS, NO_ORDER, Reason, ReasonCode
@@ -7,45 +7,45 @@ NEEDS = {
     "journals": NO_JOURNALS,
     "joined": Reason(
         ReasonCode.NO_EXPECTATION,
-        "nothing says what inputs must lead to, so no output is joined to any",
-        remedy="add [expect] to the pipeline's file",
+        "the expected outputs of the inputs are not known, so no output can be joined to its input",
+        remedy="add [expect] to pipeline.toml",
     ),
-    "log": Reason(ReasonCode.NO_LOGS, "no broker logs in this history"),
-    "offsets": Reason(ReasonCode.NO_OFFSETS_LOG, "no log of __consumer_offsets in this history"),
+    "log": Reason(ReasonCode.NO_LOGS, "this run has no broker logs"),
+    "offsets": Reason(ReasonCode.NO_OFFSETS_LOG, "this run has no log of __consumer_offsets"),
     "offsets-within": Reason(
         ReasonCode.NO_OFFSETS_WITHIN,
-        "no offset of this history was committed within a transaction",
+        "no offset of this run was committed in a transaction",
     ),
     "group-offsets": Reason(
         ReasonCode.NO_GROUP_OFFSETS,
-        "a stage keeps its offsets in a place of its own, where nobody reads them",
+        "a stage keeps its offsets outside Kafka, where they cannot be read",
     ),
     "transactions": Reason(
-        ReasonCode.NO_TRANSACTIONS_LOG, "no whole log of __transaction_state in this history"
+        ReasonCode.NO_TRANSACTIONS_LOG, "this run has no whole log of __transaction_state"
     ),
-    "replicas": Reason(ReasonCode.ONE_REPLICA, "the log of one replica of each partition alone"),
-    "healed": Reason(ReasonCode.NO_LAST_HEAL, "the run does not say when its last fault was healed"),
+    "replicas": Reason(ReasonCode.ONE_REPLICA, "this run has the log of only one replica of each partition"),
+    "healed": Reason(ReasonCode.NO_LAST_HEAL, "it is not known when the last fault of the run was healed"),
     "expected": Reason(
         ReasonCode.NO_EXPECTATION,
-        "the workload does not say what its inputs must lead to",
-        remedy="run a workload that says so",
+        "the expected outputs of the workload are not known",
+        remedy="run a workload that states its expected outputs",
     ),
     "inputs": NO_INPUTS,
     "order": NO_ORDER,
     "aggregate": NO_AGGREGATE,
 }
-"""What a check may need, and the reason that stands in `not_checked` where it is missing."""
+"""By the name of a need: the reason in `not_checked` if a run does not meet it."""
 ONLY_LAST_RECORDS = Reason(
     ReasonCode.FINAL_ALONE,
-    "only the last record of each key is judged (`final` in the pipeline's file): see aggregate-mismatch",
+    "only the last record of each key is checked (`final` in pipeline.toml): see aggregate-mismatch",
 )
-"""In place of what else is said of a pipeline without outputs that are joined to their inputs."""
+"""Replaces the reasons for unjoined outputs if a custom pipeline has only `final` outputs."""
 TRANSACTION_NEEDS = frozenset({"transactions", "offsets-within"})
-"""The needs that only a workload with transactions can meet."""
+"""The needs that only a pipeline with transactions can meet."""
 
 
 def refused_log(topic: str, words: str) -> Reason:
-    """An internal topic's log that the cluster did not give."""
+    """Return the reason for a log of an internal topic that the cluster refused to give."""
     remedy = (
         f"allow this user Read and Describe on the topic {topic} "
         f"(kafka-acls.sh --add --allow-principal User:NAME --operation Read --operation Describe --topic {topic})"
@@ -55,17 +55,17 @@ def refused_log(topic: str, words: str) -> Reason:
 
 PREMISES = {
     Premise.LEADER_ALWAYS: Reason(
-        ReasonCode.PREMISE_BROKEN, "the run's faults may leave a partition without a leader for long"
+        ReasonCode.PREMISE_BROKEN, "the faults of this run may leave a partition without a leader for long"
     ),
     Premise.NO_LATE_BYTES: Reason(
         ReasonCode.PREMISE_BROKEN,
-        "the run's faults may deliver requests after their connection has ended",
+        "the faults of this run may deliver requests after their connection has ended",
     ),
     Premise.ONE_CLOCK: Reason(
-        ReasonCode.PREMISE_BROKEN, "the clocks of brokers and clients need not agree in this run"
+        ReasonCode.PREMISE_BROKEN, "the clocks of brokers and clients may differ in this run"
     ),
     Premise.WHOLE_LOGS: Reason(
-        ReasonCode.PREMISE_BROKEN, "the run's faults may destroy what brokers had written"
+        ReasonCode.PREMISE_BROKEN, "the faults of this run may destroy records that brokers had written"
     ),
 }
-"""What a check may rest on, and the reason that stands in `not_checked` where the run breaks it."""
+"""By premise: the reason in `not_checked` if the faults of a run may break it."""

@@ -1,4 +1,4 @@
-"""The pages of the anomalies and their index, made from the checkers' docstrings: `make docs` writes them.
+"""Make the pages of the anomalies and their index from the docstrings of the checkers. `make docs` writes them.
 
 Each anomaly has a page. The kinds of cycles share one page, on which each has a section.
 
@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 
 from checkers.catalogue import Anomaly, catalogue
@@ -26,7 +27,7 @@ PARTS = {
     "Blind spot:": "Blind spot",
     "Reference:": "Reference",
 }
-"""How a part of a docstring begins, and its heading."""
+"""By the words with which a part of a docstring begins: its heading."""
 EXAMPLE = "Example"
 BEGINNING = re.compile(rf"^({'|'.join(PARTS)})", re.MULTILINE)
 
@@ -34,11 +35,11 @@ BEGINNING = re.compile(rf"^({'|'.join(PARTS)})", re.MULTILINE)
 def pages() -> dict[str, str]:
     """Return the text of each page by its file name."""
     anomalies = catalogue()
-    cycles = [one for one in anomalies if one.family == CYCLES]
+    cycles = [anomaly for anomaly in anomalies if anomaly.family == CYCLES]
     return {
         INDEX: index(anomalies),
         f"{CYCLES}.md": page_of_cycles(cycles),
-        **{f"{one.name}.md": page(one) for one in anomalies if one.family != CYCLES},
+        **{f"{anomaly.name}.md": page(anomaly) for anomaly in anomalies if anomaly.family != CYCLES},
     }
 
 
@@ -55,18 +56,18 @@ def page(anomaly: Anomaly) -> str:
 def page_of_cycles(cycles: list[Anomaly]) -> str:
     """Return the page of all kinds of cycles: their specification, a table of the kinds, and a section for each."""
     definition, *parts = parts_of(cycles[0].text).items()
-    names = "|".join(re.escape(one.name) for one in cycles)
+    names = "|".join(re.escape(anomaly.name) for anomaly in cycles)
     prose = re.sub(rf"^    (?:{names})  .*\n?", "", definition[1], flags=re.MULTILINE).strip()
     table = ["| anomaly | meaning | in a verdict |", "| --- | --- | --- |"]
-    for one in cycles:
-        counts = "always allowed" if one.always_allowed else "illegal"
-        table.append(f"| [{one.name}](#{one.name.lower()}) | {one.sentence} | {counts} |")
+    for anomaly in cycles:
+        counts = "always allowed" if anomaly.always_allowed else "illegal"
+        table.append(f"| [{anomaly.name}](#{anomaly.name.lower()}) | {anomaly.sentence} | {counts} |")
     text = ["# Cycles", f"**{cycles[0].summary}**", prose, "\n".join(table)]
     for heading, part in parts:
         text += [f"## {heading}", part]
-    for one in cycles:
-        sentence = f"{one.sentence[:1].upper()}{one.sentence[1:]}."
-        text += [f"## {one.name}", sentence, _bullets(_in_a_verdict(replace(one, defined_with=())))]
+    for anomaly in cycles:
+        sentence = f"{anomaly.sentence[:1].upper()}{anomaly.sentence[1:]}."
+        text += [f"## {anomaly.name}", sentence, _bullets(_in_a_verdict(replace(anomaly, defined_with=())))]
     return _joined(text)
 
 
@@ -89,13 +90,13 @@ def summarize(anomaly: Anomaly) -> str:
 
 
 def parts_of(docstring: str) -> Mapping[str, str]:
-    """By heading: the parts of a docstring below its first line; the definition has none."""
+    """Return the parts of a docstring below its first line, by heading. The heading of the definition is empty."""
     body = docstring.partition("\n")[2]
     definition, *rest = BEGINNING.split(body)
     parts = {"": definition.strip("\n")}
     for label, raw in zip(rest[::2], rest[1::2], strict=True):
         text = raw.strip()
-        # What a colon ends is a heading already; the other label begins a sentence.
+        # A label with a colon is replaced by its heading. "Illegal because" begins a sentence, so it stays.
         parts[PARTS[label]] = text[:1].upper() + text[1:] if label.endswith(":") else f"{label} {text}"
         words, example, lines = parts[PARTS[label]].partition("\n\n    ")
         if example:
@@ -104,24 +105,23 @@ def parts_of(docstring: str) -> Mapping[str, str]:
 
 
 def _in_a_verdict(anomaly: Anomaly) -> Iterator[str]:
-    """In what it is looked for, what it depends on, and how it counts."""
     where = "stored runs and external histories" if anomaly.applies_to == BOTH else anomaly.applies_to
-    yield f"Looked for in {where}."
+    yield f"Checked in {where}."
     if anomaly.needs:
         reasons = " or ".join(f'"{need}"' for need in anomaly.needs)
-        yield f"Where its evidence is missing it stands in `not_checked`: {reasons}."
+        yield f"If it cannot be checked, it is listed in `not_checked` with a reason: {reasons}."
     if (
         anomaly.applies_to != EXTERNAL_HISTORIES
         and not anomaly.needs_journals
         and "\nWithout journals:" not in anomaly.text
     ):
-        yield "Judged alike in a pipeline that keeps no journals."
+        yield "Checked in the same way in a pipeline without journals."
     if anomaly.warning:
-        yield "A warning: it is listed, and never decides."
+        yield "A warning: it is listed, but never decides a verdict."
     if anomaly.always_allowed:
-        yield "It is listed, and always allowed."
+        yield "Always allowed: it is listed, but never decides a verdict."
     if anomaly.because:
-        yield f"It may follow from {', '.join(map(link, anomaly.because))}."
+        yield f"It may be a consequence of {', '.join(map(link, anomaly.because))}."
     if anomaly.defined_with:
         yield f"Defined together with {', '.join(map(link, anomaly.defined_with))}."
 
@@ -133,29 +133,30 @@ def link(name: str) -> str:
 
 
 def index(anomalies: list[Anomaly]) -> str:
-    """All names with their sentences, family by family."""
-    told = [
+    """Return the index: all names with their sentences, by family."""
+    lines = [
         "# Anomalies",
         "",
-        "The names in `verdict.json`. Each has a page; all kinds of cycles are on [one page](cycles.md).",
+        "The names in `verdict.json`. Each anomaly has a page. All kinds of cycles share [one page](cycles.md).",
         "`make docs` makes the pages from the checkers' docstrings.",
-        "`fencepost list anomalies NAME` prints what is known of one anomaly.",
+        "`fencepost list anomalies NAME` prints the page of one anomaly.",
         "",
     ]
-    for family, members in groupby(sorted(anomalies, key=lambda one: one.family), lambda one: one.family):
-        told += [f"## {family.capitalize()}", "", "| anomaly | |", "| --- | --- |"]
-        told += [f"| {link(one.name)} | {one.sentence} |" for one in members] + [""]
-    return "\n".join(told)
+    by_family = attrgetter("family")
+    for family, members in groupby(sorted(anomalies, key=by_family), by_family):
+        lines += [f"## {family.capitalize()}", "", "| anomaly | meaning |", "| --- | --- |"]
+        lines += [f"| {link(anomaly.name)} | {anomaly.sentence} |" for anomaly in members] + [""]
+    return "\n".join(lines)
 
 
 def write_pages(folder: Path) -> None:
-    """Write all pages, and remove those of anomalies that are gone."""
+    """Write all pages, and remove the pages of anomalies that no longer exist."""
     folder.mkdir(exist_ok=True)
-    made = pages()
-    for old in folder.glob("*.md"):
-        if old.name not in made:
-            old.unlink()
-    for name, text in made.items():
+    texts = pages()
+    for path in folder.glob("*.md"):
+        if path.name not in texts:
+            path.unlink()
+    for name, text in texts.items():
         (folder / name).write_text(text, encoding="utf-8")
 
 

@@ -1,6 +1,6 @@
 """All checkers. A new anomaly is one new file and one line here.
 
-Importing this module does not import PySpark; asking a checker does.
+Importing this module does not import PySpark. The methods of a checker do.
 """
 
 from checkers.checker import BOTH, EXTERNAL_HISTORIES, STORED_RUNS, Cause, Checker
@@ -18,26 +18,20 @@ LOGS = ("batches", "replicas")
 JOURNALS = ("journals", "ops", "sends")
 WHOLE_LOGS = (Premise.WHOLE_LOGS,)
 COMPLETE_PARTITIONS = "edges"
-"""No table: that every partition of the pipeline is here from offset 0, and nothing was compacted away."""
+"""Not a table: the log of every partition of the pipeline begins at offset 0, and compaction removed nothing."""
 
 CHECKERS: tuple[Checker, ...] = (
     Checker(
         "lost_commit",
         premises=WHOLE_LOGS,
-        needs=(
-            "journals",
-            "log",
-        ),
+        needs=("journals", "log"),
         rests_on=(*LOGS, "offsets"),
         family="transactions",
     ),
     Checker(
         "ghost_commit",
         premises=WHOLE_LOGS,
-        needs=(
-            "journals",
-            "log",
-        ),
+        needs=("journals", "log"),
         family="transactions",
     ),
     Checker(
@@ -70,10 +64,7 @@ CHECKERS: tuple[Checker, ...] = (
     Checker(
         "undue_fencing",
         premises=(Premise.NO_LATE_BYTES, Premise.WHOLE_LOGS),
-        needs=(
-            "journals",
-            "transactions",
-        ),
+        needs=("journals", "transactions"),
         rests_on=(*JOURNALS, "transactions"),
         family="log",
         warning=True,
@@ -156,10 +147,7 @@ CHECKERS: tuple[Checker, ...] = (
     Checker(
         "reprocessed_input",
         premises=WHOLE_LOGS,
-        needs=(
-            "joined",
-            "inputs",
-        ),
+        needs=("joined", "inputs"),
         because=_by("ghost-commit", "duplicate", "zombie-write"),
         family="inputs",
     ),
@@ -175,10 +163,7 @@ CHECKERS: tuple[Checker, ...] = (
     Checker(
         "stale_offset",
         premises=WHOLE_LOGS,
-        needs=(
-            "journals",
-            "inputs",
-        ),
+        needs=("journals", "inputs"),
         because=_by("lost-commit", "group-offset-regression"),
         family="inputs",
     ),
@@ -191,10 +176,7 @@ CHECKERS: tuple[Checker, ...] = (
     ),
     Checker(
         "premature_offset",
-        needs=(
-            "journals",
-            "inputs",
-        ),
+        needs=("journals", "inputs"),
         rests_on=(*READS, *JOURNALS),
         family="inputs",
     ),
@@ -233,19 +215,17 @@ CHECKERS: tuple[Checker, ...] = (
         applies_to=EXTERNAL_HISTORIES,
     ),
 )
-"""In the order in which a report tells them: causes first."""
-
-
+"""In the order of reports: causes first."""
 STORE_CHECKERS = tuple(checker for checker in CHECKERS if checker.applies_to != EXTERNAL_HISTORIES)
 HISTORY_CHECKERS = tuple(checker for checker in CHECKERS if checker.applies_to != STORED_RUNS)
 INDETERMINATE = Checker("indeterminate", names=("unsettled",), applies_to=BOTH)
-"""Finds no anomaly, but what has no answer."""
+"""Finds no anomaly, but indeterminate operations."""
 ALLOWED_WITH_SUBSCRIBE = frozenset({"poll-skip", "nonmonotonic-poll"})
-"""Allowed in a history that used `subscribe`: a rebalance moves positions."""
+"""Allowed in a history that used `subscribe`, because a rebalance moves positions."""
 
 
 def checker_of(anomaly: str) -> Checker:
-    """The checker that finds it; raises `KeyError`."""
+    """Return the checker that finds an anomaly. Raises `KeyError` if there is none."""
     for checker in (*CHECKERS, INDETERMINATE):
         if anomaly in checker.anomalies:
             return checker

@@ -1,1 +1,1 @@
-"""One file an anomaly, or a family of them: its definition, and the query that finds it."""
+"""One file for each anomaly, or for a family of anomalies: the definition, and the query that finds it."""

@@ -1,19 +1,18 @@
-"""Aborted read (Adya's G1a): a consumer was given a record whose transaction failed.
+"""Aborted read (Adya's G1a): a consumer received a record of a transaction that failed.
 
-A consumer that is promised read committed must never see a record of an aborted transaction. A
-transaction counts as aborted here when its client knows so: the commit was never sent, or abort was
-asked for; a record that was sent outside any transaction, when its send was refused. An `info` writer is
-never evidence; the log may settle it, and then the finding is a `dirty-read`.
+A consumer that is promised read committed must never receive a record of an aborted transaction. Here a transaction
+counts as aborted if its client knows it: the client never sent the commit, or it asked for an abort. A record that was
+sent outside any transaction counts if its send was refused. A writer with the outcome `info` is never evidence. If the
+broker log says that the record of such a writer is aborted, the finding is a `dirty-read`.
 
-Illegal because what was aborted must be as if it had never been written.
-Evidence: the writer's outcome, and the delivery to a reader by the isolation that the workload promises
-it.
+Illegal because an aborted transaction must be as if it had never written anything.
+Evidence: the outcome of the writer, and the delivery to a reader. The isolation of the reader is the one that the
+workload promises it.
 
     T1  send x=1, abort          fail
     T2  poll x=1 at offset 0     ok      <- aborted-read
 
-Blind spot: a record that was cut off after it was read, and whose writer is `info`, leaves no other
-trace.
+Blind spot: a record of an `info` writer that was read and then truncated from the log. It leaves no other trace.
 Reference: Adya 1999, G1a; Jepsen's Kafka checker, `G1a`; Jepsen on Bufstream 0.1.0 (2024).
 """
 
@@ -29,8 +28,6 @@ from harness.model.vocabulary import Isolation
 from harness.results.example import Example
 
 NAME = "aborted-read"
-
-
 ABORTED = "send.told = 'aborted' and (send.transactional or not send.acked)"
 SUSPECTS = (
     Suspect("attempts", f"{ABORTED} and exists(places, p -> p.promised)"),
@@ -39,11 +36,13 @@ SUSPECTS = (
         "promised and (not found or values_differ or internal or value is null and not sentinel)",
     ),
 )
-"""A delivery of it stands where the record is found, or else where another one is, or one without a name, or none."""
+"""An aborted record that was delivered has a place in `attempts` if the final reader found it. If not, its log entry is
+not found, holds another value, or holds a record without a name.
+"""
 
 
 def aborted_read(t: Tables) -> DataFrame:
-    """One row for each record and delivery."""
+    """Return one row for each record and delivery."""
     failed = t.attempts.where(ABORTED).selectExpr("run", "value", "send.op as writer")
     polls = t.polls.where(f"promised = '{Isolation.READ_COMMITTED.value}'")
     return finding(
@@ -58,7 +57,7 @@ def aborted_read(t: Tables) -> DataFrame:
 
 
 def aborted_read_external(t: ExternalTables) -> DataFrame:
-    """One row for each operation of an external history that was ok and was given such a record."""
+    """Return one row for each ok operation of an external history and aborted record that it received."""
     read = t.reads.where(f"outcome = {OK} and writer_outcome = {FAIL}")
     read = read.join(t.uncommitted, on=["run", "op"], how="left_anti")
     return finding(
@@ -80,7 +79,7 @@ WORDING = {
     "aborted-read": AnomalyWording(
         "record of an aborted transaction was read",
         "records of aborted transactions were read",
-        "A consumer that was promised committed records was given one whose transaction failed (Adya's G1a).",
+        "A consumer that is promised read committed received a record of a transaction that failed (Adya's G1a).",
         _sentence,
     ),
 }

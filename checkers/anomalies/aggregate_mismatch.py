@@ -1,21 +1,22 @@
 """Aggregate mismatch: the last sum of a key is not the sum of its inputs.
 
-For each key of a topic of sums: the last visible record of the key says another sum than that of what the
-visible inputs below the group's final committed offset add to the key. A key whose inputs add up to something
-and which has no record at all is one too. Where records of a key stand in several partitions, the last of one of
-them must say it. Of a pipeline of yours, in each topic of `final`: the last visible record of a key is not what its
-inputs must lead to; a null value is the same as no record.
+A workload of sums adds inputs to keys. For each key, the last visible record must hold the sum of what the visible
+inputs below the group's final committed offset add to the key. A key without any record must have the sum 0. If
+records of a key are in several partitions, the last record of at least one partition must hold the sum. In a custom
+pipeline, this concerns each topic of `final`: the last visible record of a key must be what its inputs lead to. There,
+a null value is the same as no record.
 
-Illegal because sum and offset are committed together: the sum holds each input below the offset, once, and
-none above.
-Evidence: what the workload says that each input adds, and that each record of the topic says; the fates of
-records and of offset commits. For a pipeline of yours its `outputs` or `fold` says what the last record must hold.
+Illegal because sum and offset are committed together: the sum contains each input below the offset once, and no input
+above it.
+Evidence: the workload says what each input adds and what each record of the topic holds; the fates of records and of
+offset commits. For a custom pipeline, `outputs` or `fold` says what the last record must hold.
 
     a@0 adds 3 to k, a@1 adds 4 to k
     T1  poll a@0 and a@1, send sum k=4, send_offsets a->2, commit     ok      <- aggregate-mismatch
 
-Blind spot: two errors that cancel each other out; a wrong last record of a key that stands in several partitions, if
-one of them ends right; what a row of a table of states holds: of that the number of changes alone is judged.
+Blind spot: two errors that cancel each other out; a wrong last record of a key that is in several partitions, if one
+of them ends with the right sum; the contents of a row in a table of states, of which only the number of changes is
+checked.
 Reference: Wang et al. 2021, "Consistency and Completeness" (SIGMOD); KIP-129.
 """
 
@@ -38,7 +39,7 @@ SUSPECTS = (Suspect("inputs", ADDING), Suspect("log_entries", SUMMED))
 
 
 def aggregate_mismatch(t: Tables) -> DataFrame:
-    """One row for each key."""
+    """Return one row for each key."""
     added = (
         t.inputs.where(ADDING)
         .selectExpr("run", "tp", "offset", "inline(adds)")
@@ -84,27 +85,29 @@ def aggregate_mismatch(t: Tables) -> DataFrame:
 def _sentence(e: Example) -> str:
     rest = e.rest
     key = "no key" if rest.get("key") is None else f"key {printable(rest.get('key'), 60)}"
-    where = f"{key} of {printable(rest.get('output_topic'), 60)}"
+    where = f"{key} in topic {printable(rest.get('output_topic'), 60)}"
     inputs = printable(rest.get("inputs"))
-    if (due := _must_hold(e)) is not None or e.content is not None:
-        holds = "has no record" if e.content is None else f"ends with {e.record}, which holds {e.content}"
-        after = "no input leads to it" if due is None else f"{due} was due after its {inputs} inputs"
-        return f"{where} {holds}, and {after}"
+    if (due := _expected_content(e)) is not None or e.content is not None:
+        last = (
+            "there is no record" if e.content is None else f"the last one is {e.record} and holds {e.content}"
+        )
+        expected = "no input leads to it" if due is None else f"{due} was expected after {inputs} inputs"
+        return f"{where}: {last}, but {expected}"
     state = rest.get("state")
-    said = "has no sum" if state is None else f"has the last sum {printable(state)}"
-    return f"{where} {said}, and its {inputs} inputs add up to {printable(rest.get('due'))}"
+    last = "there is no sum" if state is None else f"the last sum is {printable(state)}"
+    return f"{where}: {last}, but its {inputs} inputs add up to {printable(rest.get('due'))}"
 
 
-def _must_hold(e: Example) -> str | None:
-    """What the last record must hold, in a pipeline of a user's."""
+def _expected_content(e: Example) -> str | None:
+    """Return what the last record of the key must hold in a custom pipeline, or None if no input leads to a record."""
     due = e.inputs[0].body.get("due") if e.inputs else None
     return next(
         (
-            printable(one.get("content"), CONTENT_LIMIT)
-            for one in (due if isinstance(due, list) else [])
-            if isinstance(one, Mapping)
-            and one.get("topic") == e.rest.get("output_topic")
-            and one.get("key") == e.rest.get("key")
+            printable(output.get("content"), CONTENT_LIMIT)
+            for output in (due if isinstance(due, list) else [])
+            if isinstance(output, Mapping)
+            and output.get("topic") == e.rest.get("output_topic")
+            and output.get("key") == e.rest.get("key")
         ),
         None,
     )
@@ -112,9 +115,9 @@ def _must_hold(e: Example) -> str | None:
 
 WORDING = {
     "aggregate-mismatch": AnomalyWording(
-        "last value does not fit its inputs",
-        "last values do not fit their inputs",
-        "The last sum, or value, of a key is not what the inputs below the committed offset lead to.",
+        "last value does not match its inputs",
+        "last values do not match their inputs",
+        "The last sum or value of a key is not what the inputs below the committed offset lead to.",
         _sentence,
     ),
 }

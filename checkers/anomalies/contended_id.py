@@ -1,20 +1,20 @@
 """Contended id: two live workers initialised one transactional id in turn.
 
-A process initialised a transactional id, then another one did, and then the first one again. Being
-replaced once is how a worker that has gone is followed by another; taking the id back shows that both are
-alive and have the same. A worker from which partitions were taken between its own two initialisations is not
-accused: where each partition has an id, one that comes back brings its id along.
+A process initialised a transactional id, then a second process did, and then the first one did again. One replacement
+is normal, because a new worker takes the place of one that has gone. A process that takes the id back shows that both
+processes are alive and use the same id. There is no finding if partitions were taken from the first process between
+its two initialisations. The reason: if each partition has its own transactional id, the id returns with the partition.
 
-Illegal because a transactional id is one producer's: two that share it fence each other, again and again,
-and none gets on. It is a warning: nothing is lost by it.
-Evidence: the initialisations that the processes were told had succeeded, in the order of their calls.
+Illegal because a transactional id belongs to one producer. Two producers that share it fence each other again and
+again, and neither makes progress. It is a warning, because no record is lost.
+Evidence: the initialisations that returned ok, in the order of their calls.
 
     W1  init id=a     ok
     W2  init id=a     ok
     W1  init id=a     ok      <- contended-id
 
-Blind spot: processes that record nothing; one that gives up when it is fenced for the first time; one whose group
-rebalanced meanwhile.
+Blind spot: processes without journals; a process that gives up when it is fenced for the first time; a process whose
+group rebalanced between its initialisations.
 Reference: KIP-98, "transactional.id"; KIP-447.
 """
 
@@ -30,8 +30,8 @@ from harness.results.example import Example, describe_operation
 
 
 def contended_id(t: Tables) -> DataFrame:
-    """One row for each time that an id was taken back."""
-    found = (
+    """Return one row for each time that a process took an id back."""
+    retaken = (
         t.inits.where("transactional_id is not null")
         .selectExpr(
             "run",
@@ -45,13 +45,11 @@ def contended_id(t: Tables) -> DataFrame:
         .where("last is not null and before.journal != journal")
         .selectExpr("*", "last.op as own", "last.call_ns as own_ns")
     )
-    moved = found["call_ns"] >= t.revocations["time_ns"]
-    here = (found["run"] == t.revocations["run"]) & (found["journal"] == t.revocations["journal"])
-    found = found.join(
-        broadcast(t.revocations), here & moved & (found["own_ns"] <= t.revocations["time_ns"]), "left_anti"
-    )
+    same_process = (retaken["run"] == t.revocations["run"]) & (retaken["journal"] == t.revocations["journal"])
+    after_first = retaken["own_ns"] <= t.revocations["time_ns"]
+    before_second = retaken["call_ns"] >= t.revocations["time_ns"]
     return finding(
-        found,
+        retaken.join(broadcast(t.revocations), same_process & before_second & after_first, "left_anti"),
         "contended-id",
         order=["op"],
         ops="array(op)",
@@ -65,14 +63,14 @@ def contended_id(t: Tables) -> DataFrame:
 def _sentence(e: Example) -> str:
     other = e.body.get("other_init")
     who = describe_operation(other) if isinstance(other, Mapping) else "another process"
-    return f"{e.operation} took {e.transactional_id} back after {who} had taken it"
+    return f"{e.operation} initialised {e.transactional_id} again, after {who} had initialised it"
 
 
 WORDING = {
     "contended-id": AnomalyWording(
-        "transactional id was taken back by one who had lost it",
-        "transactional ids were taken back by those who had lost them",
-        "Two live workers have one transactional id, and fence each other in turn.",
+        "transactional id was taken back by a worker that had lost it",
+        "transactional ids were taken back by workers that had lost them",
+        "Two live workers use one transactional id and fence each other in turn.",
         _sentence,
     ),
 }

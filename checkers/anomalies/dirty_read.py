@@ -1,18 +1,18 @@
-"""Dirty read: a consumer promised read committed was given a record that was not committed.
+"""Dirty read: a consumer that is promised read committed received a record that was not committed.
 
-Its fate is abort, or is still open at the end; or its fate is commit and the poll had completed before
-the marker was written, which is judged only where one clock serves the clients and the brokers, with a
-margin of 50 ms, and not if the wall clock has moved by more than half of that. A record that the log does
-not hold, or another value at its offset, is no evidence.
+The fate of the record is abort, or the record is still open at the end. Or its fate is commit, but the poll completed
+before the marker was written. The last rule applies only if the clients and the brokers have one clock. It has a
+margin of 50 ms, and it does not apply if the wall clock has moved by more than half of that. There is no finding if
+the log does not hold the record, or holds another value at its offset.
 
 Illegal because read committed ends at the last stable offset, where the first open transaction begins.
-Evidence: the delivery, the fate of the record in the leader's log, and the marker's time stamp.
+Evidence: the delivery, the fate of the record in the leader's log, and the time stamp of the marker.
 
     T1  send x=1                 info
     T2  poll x=1 at offset 4     ok
     log of x: 1 at offset 4, abort marker at offset 5      <- dirty-read
 
-Blind spot: a poll within the margin before the marker.
+Blind spot: a poll that completed within the margin before the marker.
 Reference: Berenson et al. 1995, P1, "dirty read"; Adya 1999, G1a; KIP-98, "read_committed".
 """
 
@@ -27,7 +27,7 @@ from harness.results.wording import printable
 
 RETURNED_MS = "(wall_ms + return_ns / 1e6)"
 TOO_EARLY = f"coalesce(fate = 'commit' and {RETURNED_MS} + {CLOCK_MARGIN_MS}D < marker_ms, false)"
-"""The poll had returned before the commit marker was written; false where the clocks are not one."""
+"""The poll returned before the commit marker was written. False if clients and brokers do not have one clock."""
 
 RULES = (
     Rule(
@@ -57,10 +57,10 @@ def _sentence(e: Example) -> str:
 
 WORDING = {
     "dirty-read": AnomalyWording(
-        "delivery of a record came before its commit, or without",
-        "deliveries of records came before their commit, or without",
-        "A consumer that was promised committed records was given one that the brokers' log calls aborted "
-        "or open, or that was not committed yet.",
+        "read of a record that was not committed",
+        "reads of records that were not committed",
+        "A consumer that is promised read committed received a record that is aborted or open in the broker log, "
+        "or that was not committed yet.",
         _sentence,
     ),
 }

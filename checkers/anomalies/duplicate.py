@@ -1,18 +1,18 @@
-"""Duplicate: one value stands at more than one offset.
+"""Duplicate: one value is stored at more than one offset.
 
-A value names one attempt to send. If it stands twice in the logs, a client or a broker wrote one
-attempt twice, which an idempotent producer excludes. What the feeder wrote is exempt: an input that was
-repeated is two inputs, and the pipeline must take each of them once.
+A value names one attempt to send. If the logs hold it twice, a client or a broker wrote one attempt twice. An
+idempotent producer excludes this. Records of the feeder are exempt: if it repeats an input, there are two inputs, and
+the pipeline must process each of them once.
 
-Illegal because every reader of the topic takes the record twice, whatever the transactions say.
-Evidence: the final read, which came upon one value at two places; in an external history all offsets at
-which a value was given, or was sent by an operation that must have committed.
+Illegal because every reader of the topic reads the record twice, whatever the transactions say.
+Evidence: the final read, which found one value at two places. In an external history: all offsets at which a value was
+read, or was sent by an operation that must have committed.
 
     T1  send x=1            info
     final read of x: 1 at offset 4
     final read of x: 1 at offset 6          <- duplicate
 
-Blind spot: a repeated attempt bears another value; that is `reprocessed-input`.
+Blind spot: a repeated attempt has another value. Then the finding is a `reprocessed-input`.
 Reference: Jepsen's Kafka checker, `duplicate`.
 """
 
@@ -29,7 +29,7 @@ from harness.results.example import Example, describe_place
 from harness.results.wording import join_words, printable
 
 NAME = "duplicate"
-# A pipeline may forward the header that names a value: it means the record of the topic it was announced for.
+# A pipeline may forward the header that names a value, so the name counts only in the topic of the send.
 OWN = "filter(places, p -> send is null or p.topic = send.topic)"
 PLACES = f"array_sort(array_distinct(transform({OWN}, p -> struct(p.tp as tp, p.offset as offset))))"
 
@@ -48,11 +48,11 @@ RULES = (
         },
     ),
 )
-"""One finding for each value with several places."""
+"""One finding for each value that has several places."""
 
 
 def duplicate_external(t: ExternalTables) -> DataFrame:
-    """One row for each record of an external history that stands at several offsets."""
+    """Return one row for each record of an external history that has several offsets."""
     several = t.attempts.where("lowest < highest").select("run", "key", "value")
     places = (
         t.steps.join(broadcast(several), on=["run", "key", "value"], how="inner")
@@ -77,15 +77,15 @@ def _sentence(e: Example) -> str:
     )
     value = e.first_record().get("value", e.rest.get("value"))
     what = "a value" if value is None else printable(value, 60)
-    stands = join_words(where) if where else "more than one place"
-    return f"{e.operation} sent {what} once, and it stands at {stands}"
+    places = join_words(where) if where else "more than one place"
+    return f"{e.operation} sent {what} once, but it is stored at {places}"
 
 
 WORDING = {
     "duplicate": AnomalyWording(
-        "value stands in the log more than once",
-        "values stand in the log more than once",
-        "One attempt to send names one value; here one value stands at more than one offset.",
+        "value is stored more than once",
+        "values are stored more than once",
+        "A value names one attempt to send. Here one value is stored at more than one offset.",
         _sentence,
     ),
 }

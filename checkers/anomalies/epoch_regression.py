@@ -1,18 +1,18 @@
 """Epoch regression: the epoch of a producer id went down.
 
-In one partition a batch, or the marker just above it, has a lower epoch than what its producer id had
-written just below. Or a marker has a lower coordinator epoch than the marker of that producer id before it. Or, in
-the transaction log, a transactional id went on with a lower epoch of the same producer id.
+In one partition, a batch has a lower epoch than the entry of its producer id before it, or a marker has a lower epoch
+than the batch directly below it. Or a marker has a lower coordinator epoch than the marker of that producer id before
+it. Or, in the transaction log, a transactional id continues with a lower epoch of the same producer id.
 
-Illegal because a higher epoch fences the lower one: whoever still has it must not write any more.
-Evidence: the order of batches and markers in the leader's log, and that of the states in the transaction
-log. There a state counts only if the coordinator went on from it: one that its
-replicas did not confirm in time stands in the log too, and may raise the epoch for nothing.
+Illegal because a higher epoch fences the lower one: a producer with the lower epoch must not write any more.
+Evidence: the order of batches and markers in the leader's log, and the order of states in the transaction log. A state
+of the transaction log counts only if the coordinator continued from it. The log also holds states that the replicas
+did not confirm in time, and such a state may have a higher epoch that was never used.
 
     log of x: record of producer 7, epoch 3, at offset 4
     log of x: record of producer 7, epoch 2, at offset 5         <- epoch-regression
 
-Blind spot: two markers one upon the other, with no record between them.
+Blind spot: two markers without a record between them.
 Reference: KIP-98, "fencing zombies"; KIP-360; KIP-890.
 """
 
@@ -90,29 +90,28 @@ RULES = (
         },
     ),
 )
-"""One finding for each step down: of a batch, of a marker, of a state."""
+"""One finding for each batch, marker or state with a lower epoch."""
 
 
 def _sentence(e: Example) -> str:
     before = e.body.get("record_before")
-    if (lower := e.rest.get("coordinator_epoch")) is not None:
-        there = f" at {describe_place(before)}" if isinstance(before, Mapping) else ""
-        return (
-            f"the marker at {describe_place(e.inner('record'))} has coordinator epoch {printable(lower)}, "
-            f"and the marker of that producer before it{there} had {printable(e.rest.get('coordinator_epoch_before'))}"
-        )
-    below = f" at {describe_place(before)}" if isinstance(before, Mapping) else ""
-    what = "the marker" if e.rest.get("marker") is not None else "the record"
     at = describe_place(e.inner("record"))
+    at_before = f" at {describe_place(before)}" if isinstance(before, Mapping) else ""
+    if (lower := e.rest.get("coordinator_epoch")) is not None:
+        return (
+            f"the marker at {at} has coordinator epoch {printable(lower)}, but that producer had "
+            f"coordinator epoch {printable(e.rest.get('coordinator_epoch_before'))}{at_before} before"
+        )
+    what = "the marker" if e.rest.get("marker") is not None else "the record"
     epoch, higher = printable(e.rest.get("epoch")), printable(e.rest.get("epoch_before"))
-    return f"{what} at {at} is {e.producer}, epoch {epoch}, which had epoch {higher}{below} before"
+    return f"{what} at {at} {e.producer} has epoch {epoch}, but that producer had epoch {higher}{at_before} before"
 
 
 WORDING = {
     "epoch-regression": AnomalyWording(
         "epoch of a producer went down",
         "epochs of producers went down",
-        "A higher epoch fences off the lower one. Here the log goes on with the lower one.",
+        "A higher epoch of a producer fences the lower one. Here the log continues with the lower one.",
         _sentence,
     ),
 }

@@ -1,17 +1,17 @@
-"""Ghost commit: a transaction took effect although nobody committed it.
+"""Ghost commit: a transaction took effect although its client did not commit it.
 
 Its records or its offset commit are committed. But its client never invoked the commit, invoked an abort, or got the
 answer that the commit had failed. If brokers and clients have one clock, a commit marker that
 is older than the invocation of the commit is a ghost commit as well.
 
-Illegal because the inputs of such a transaction are read again, and its outputs then stand twice.
-Evidence: the journal, which is written before the act (a journal with missing lines is no evidence),
-and the first marker of the producer above the record.
+Illegal because the pipeline processes the inputs of such a transaction again, so its outputs exist twice.
+Evidence: the journal, because a process writes it before it acts. A journal with missing lines is no evidence. And the
+first marker of the producer above the record.
 
     T1  send x=1, abort     fail
     log of x: 1 at offset 4, commit at offset 5      <- ghost-commit
 
-Blind spot: an `info` whose commit was invoked may end either way.
+Blind spot: an `info` operation whose commit was invoked may end either way.
 Reference: KAFKA-17754; Jepsen on Bufstream 0.1.0 (2024), "aborted read".
 """
 
@@ -25,12 +25,12 @@ from harness.results.wording import printable
 RECORDS = "filter(records, r -> r.effect = 'commit')"
 OFFSETS = "filter(commits, c -> c.transactional and c.effect = 'commit')"
 EARLY = f"marker_ms + {CLOCK_MARGIN_MS:g} < wall_ms + operation.commit_ns / 1e6"
-"""A marker is older than the invocation of the commit."""
+"""The marker is older than the invocation of the commit."""
 EARLY_RECORDS = f"filter(records, r -> r.effect = 'commit' and r.{EARLY})"
 EARLY_OFFSETS = f"filter(commits, c -> c.transactional and c.effect = 'commit' and c.{EARLY})"
 SOME_EARLY = f"array_min(concat(records.marker_ms, commits.marker_ms)) + {CLOCK_MARGIN_MS:g}"
 SOME_EARLY += " < wall_ms + operation.commit_ns / 1e6"
-"""Costs less than looking at each record."""
+"""At least one marker is early. This costs less than a condition on each record."""
 BEFORE = "nothing yet: the commit was invoked after the marker had been written"
 
 RULES = (
@@ -69,24 +69,27 @@ RULES = (
 def _sentence(e: Example) -> str:
     operation, told = e.first_operation(), printable(e.rest.get("told"), 80)
     if operation.get("asked") == "abort":
-        why = "its worker had asked for an abort"
+        why = "its worker asked for an abort"
     elif told == BEFORE:
-        why = "its worker asked for the commit only after that"
+        why = "its worker asked for the commit only later"
     elif told.startswith("nothing") or ("commit_ns" in operation and operation["commit_ns"] is None):
         why = "its worker never asked for the commit"
     else:
         error = operation.get("error")
-        why = "its worker was told that it had not happened" + (f" ({printable(error, 80)})" if error else "")
+        why = "its worker got the answer that the commit had failed" + (
+            f" ({printable(error, 80)})" if error else ""
+        )
     if e.records or not e.offsets:
-        return f"{e.record} of {e.operation} is committed, though {why}"
-    return f"the offset {describe_offset(e.offsets[0].body)} of {e.operation} is committed, though {why}"
+        return f"{e.record} of {e.operation} is committed, but {why}"
+    return f"the offset {describe_offset(e.offsets[0].body)} of {e.operation} is committed, but {why}"
 
 
 WORDING = {
     "ghost-commit": AnomalyWording(
-        "transaction was committed that nobody committed",
-        "transactions were committed that nobody committed",
-        "The brokers' log says committed, though the commit was never asked for, or was reported as failed.",
+        "transaction took effect without a commit",
+        "transactions took effect without a commit",
+        "The broker log says that a transaction is committed, but its client never asked for the commit, or got the "
+        "answer that it had failed.",
         _sentence,
     ),
 }

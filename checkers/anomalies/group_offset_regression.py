@@ -1,18 +1,19 @@
 """Group offset regression: a group's committed offset of a partition went down.
 
-Counted are the offset commits that took effect: those of committed transactions and those outside any.
-Their order is that of their records in `__consumer_offsets`, where all of a group stand in one partition;
-not that of the markers, for an offset takes effect by the position of its record. An offset that was
+Only offset commits that took effect count: those of committed transactions, and those outside any transaction. Their
+order is the order of their records in `__consumer_offsets`, where all records of a group are in one partition. The
+order of the markers does not count, because an offset takes effect by the position of its record. An offset that was
 deleted (a tombstone) ends the comparison.
 
-Illegal because the next member begins at the lower offset and takes inputs again.
+Illegal because the next member of the group starts at the lower offset and processes inputs again.
 Evidence: the leader's log of `__consumer_offsets`.
 
     log of __consumer_offsets: group g, a->8     commit
     log of __consumer_offsets: group g, a->5     abort
     log of __consumer_offsets: group g, a->6     commit     <- group-offset-regression
 
-Blind spot: what was compacted away; an administrator who sets a group back does the same on purpose.
+Blind spot: offset commits that compaction removed. An administrator who resets a group on purpose causes the same
+finding.
 Reference: "late offset commit", a TxnOffsetCommit that outlives its transaction; KIP-447.
 """
 
@@ -26,7 +27,7 @@ from harness.results.wording import printable
 
 
 def group_offset_regression(t: Tables) -> DataFrame:
-    """One row for each step down."""
+    """Return one row for each offset commit below the one before it."""
     commits = t.log_entries.where("commit is not null and fate in ('commit', 'plain')").selectExpr(
         "run",
         "commit.group",
@@ -59,14 +60,14 @@ def _sentence(e: Example) -> str:
     who = "the group" if rest.get("group") is None else f"group {printable(rest['group'], 60)}"
     by = f", by {e.operation}" if e.operations else ""
     change = f"from {printable(rest.get('committed_before'))} to {printable(rest.get('committed'))}"
-    return f"the offset that {who} had committed for {where} went back {change}{by}"
+    return f"the committed offset of {who} for {where} went back {change}{by}"
 
 
 WORDING = {
     "group-offset-regression": AnomalyWording(
         "committed offset went back",
         "committed offsets went back",
-        "A group's committed offset of a partition went down: whoever starts there repeats inputs.",
+        "A group's committed offset of a partition went down, so the next member of the group repeats inputs.",
         _sentence,
     ),
 }

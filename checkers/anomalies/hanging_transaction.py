@@ -1,19 +1,19 @@
-"""Hanging transaction: a transaction that nobody will ever end.
+"""Hanging transaction: a transaction that will never end.
 
-After quiescence a record is open (its producer has no marker above it), and the transaction log does
-not list its partition as under way, or has listed it for longer than its time-out, the clean-up
-interval and a margin.
+A record is open after quiescence: the log has no marker of its producer above it. And the transaction log does not
+list its partition as under way, or has listed it for longer than the transaction time-out, the clean-up interval and a
+margin.
 
-Illegal because the last stable offset stays behind it for ever: read-committed consumers never get what
+Illegal because the last stable offset stays before the record for ever. Read-committed consumers never receive what
 other producers have committed above it.
-Evidence: the leader's log, and the last word of the transaction log on that producer id. A run that was
-cut short, or of which `__transaction_state` is not whole, is not judged.
+Evidence: the leader's log, and the last state of that producer id in the transaction log. A run is not checked if it
+was cut short or if it has no whole log of `__transaction_state`.
 
     log of x: record of producer 7 at offset 4, no marker above it
     transaction log: producer 7 Ongoing [x]
     transaction log: producer 7 CompleteAbort            <- hanging-transaction
 
-Blind spot: it says that it hangs, not who made it so.
+Blind spot: the finding does not say who left the transaction open.
 Reference: KAFKA-14402, KIP-890; KIP-664.
 """
 
@@ -48,14 +48,15 @@ def _sentence(e: Example) -> str:
     who = f"producer {producer}, epoch {printable(rest.get('epoch', record.get('epoch')))}"
     if rest.get("transactional_id") is not None:
         who = f"{printable(rest['transactional_id'], 60)} ({who})"
-    return f"{e.record}, written by {who}, is still open, and readers of its partition stop before it"
+    return f"{e.record}, written by {who}, is still open, and read-committed consumers stop before it"
 
 
 WORDING = {
     "hanging-transaction": AnomalyWording(
         "batch of records was left open for ever",
         "batches of records were left open for ever",
-        "A record is still open after everything has come to rest: readers of its partition stop there.",
+        "A record is still open after the run has ended and no time-out will abort it. Read-committed consumers of its "
+        "partition stop there.",
         _sentence,
     ),
 }

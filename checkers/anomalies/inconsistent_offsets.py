@@ -1,19 +1,19 @@
 """Inconsistent offsets: one offset of one partition was seen with different values.
 
-An offset names one record, for ever. If two operations were told of different values at the same place,
-the log was cut and written anew, or two leaders wrote at once.
+An offset names one record for ever. If two operations saw different values at one offset, the log was truncated and
+written again, or two leaders wrote at the same time.
 
-Illegal because every consumer's position is an offset: who reads from the same one must go on with the
-same record.
-Evidence: what polls were given, those of `info` and `fail` operations too, and what sends of operations
-that must have committed were told; in a stored run what any consumer was given, what the final
-read-uncommitted reader found, and every acknowledgement, for a broker gives none before the record has its
-place.
+Illegal because the position of a consumer is an offset: all consumers that read from one offset must get the same
+record.
+Evidence: in an external history, what polls received, also those of `info` and `fail` operations, and the offsets of
+the sends of operations that must have committed. In a stored run, what any consumer received, what the final
+read-uncommitted reader found, and every acknowledgement. Every acknowledgement counts, because a broker acknowledges a
+record only after the record has its offset.
 
     T1  poll x: 1 at offset 4      ok
     T2  poll x: 2 at offset 4      ok      <- inconsistent-offsets
 
-Blind spot: a record that nobody was given before it was cut off, and whose sender was not told its offset.
+Blind spot: a record that was truncated before any consumer received it, and whose sender did not get its offset.
 Reference: Jepsen's Kafka checker, `inconsistent-offsets`; Kingsbury, Redpanda 21.10.1 (2022).
 """
 
@@ -33,15 +33,17 @@ SUSPECTS = (Suspect("log_entries", "values_differ"),)
 
 
 def inconsistent_offsets(t: Tables) -> DataFrame:
-    """One row for each offset with several values."""
-    found = "if(found, struct(value as value, cast(null as bigint) as op), null)"
+    """Return one row for each offset with several values."""
+    final_read = "if(found, struct(value as value, cast(null as bigint) as op), null)"
     acked = "transform(acks, a -> struct(a.value as value, a.op as op))"
     stored = t.log_entries.where("values_differ").selectExpr(
-        "run", "tp", "offset", f"explode(concat(array({found}), {acked})) as told"
+        "run", "tp", "offset", f"explode(concat(array({final_read}), {acked})) as told"
     )
-    given = t.deliveries.where("values_differ").selectExpr("run", "tp", "offset", "struct(value, op) as told")
+    delivered = t.deliveries.where("values_differ").selectExpr(
+        "run", "tp", "offset", "struct(value, op) as told"
+    )
     places = (
-        stored.unionByName(given)
+        stored.unionByName(delivered)
         .where("told.value is not null")
         .groupBy("run", "tp", "offset")
         .agg(
@@ -61,14 +63,14 @@ def inconsistent_offsets(t: Tables) -> DataFrame:
 
 
 def inconsistent_offsets_external(t: ExternalTables) -> DataFrame:
-    """One row for each offset with several values."""
-    found = (
+    """Return one row for each offset with several values."""
+    places = (
         t.steps.where("clash")
         .groupBy("run", "key", "offset")
         .agg(F.expr("array_sort(collect_set(value)) as values"), F.expr("collect_set(op) as ops"))
     )
     return finding(
-        found,
+        places,
         NAME,
         order=["key", "offset"],
         ops="ops",
@@ -89,7 +91,7 @@ WORDING = {
     "inconsistent-offsets": AnomalyWording(
         "offset was seen with different values",
         "offsets were seen with different values",
-        "An offset names one record, for ever. Here two witnesses were told of different ones.",
+        "An offset names one record for ever. Here clients saw different records at one offset.",
         _sentence,
     ),
 }

@@ -1,13 +1,13 @@
-"""Operations of which nobody can say whether they took effect: no anomaly, but listed with the verdict.
+"""Indeterminate operations: no evidence says whether they took effect. They are listed, and are no anomaly.
 
-A client that was told nothing (`info`, or never anything at all) is settled by what the logs say: the fate
-of its records and of its offset commit, or that they hold nothing of it. Where there are no logs, by what
-was read: it has committed if one of its values was given to a reader. What is left is counted, and the
-first are named: their records are neither missed nor held against anybody.
+An operation is open if its client got no answer (`info`, or no completion at all). Then the logs decide: the fate of
+its records and of its offset commit, or the fact that the logs hold nothing of it. Without logs, the reads decide: it
+has committed if a reader received one of its values. The operations that remain are counted, and the first ones are
+named. Their records are neither expected nor forbidden.
 
     txn    worker 3   info   wrote invoices/2: offset unknown
-    final reader      came to the end, and was not given that value
-                      <- did it commit? without the brokers' logs nobody knows
+    final reader      came to the end, and did not receive that value
+                      <- did it commit? This is not known without the broker logs
 """
 
 from pyspark.sql import DataFrame
@@ -28,11 +28,11 @@ RULES = (
         detail={"operation": operation()},
     ),
 )
-"""One finding for each operation of a stored run that neither its client nor the logs settle."""
+"""One finding for each operation of a stored run whose outcome neither its client nor the logs know."""
 
 
 def indeterminate_external(t: ExternalTables) -> DataFrame:
-    """One row for each operation that sent something, was told nothing, and of which nothing was ok-read."""
-    doubtful = t.attempts.where(f"not due and writer_outcome in ({INFO}, {OPEN})")
-    found = doubtful.select("run", "writer").distinct().withColumnRenamed("writer", "op")
-    return finding(found, NAME, order=["op"], operation=operation())
+    """Return one row for each operation that sent records, got no answer, and has no record that was ok-read."""
+    unanswered = t.attempts.where(f"not due and writer_outcome in ({INFO}, {OPEN})")
+    operations = unanswered.select("run", "writer").distinct().withColumnRenamed("writer", "op")
+    return finding(operations, NAME, order=["op"], operation=operation())

@@ -1,14 +1,14 @@
-"""Send skip inside an operation: records of others stand between two that it sent to one key in turn.
+"""Send skip inside an operation: other records are between two that one operation sent to one key in a row.
 
-Illegal because a transaction's records would stand together if transactions were isolated from each other. In
-Kafka they are not: it interleaves the writes of transactions by design, so this is listed and always allowed.
-Nor is it looked for in stored runs, for it would be found in every one of them and tell nothing.
-Evidence: the offsets of the records, told to their sender or to anybody who was given them.
+Illegal because the records of a transaction would be next to each other if transactions were isolated. In Kafka they
+are not: it interleaves the writes of transactions by design. So this is listed and always allowed. Stored runs are not
+checked, because every one of them would have such findings.
+Evidence: the offsets of the records, which their sender or a reader got.
 
     P0  send x=1, send x=3                                       ok
     log of x: 1 at offset 4, 2 at offset 5, 3 at offset 6            <- int-send-skip, over 2
 
-Blind spot: a record whose offset nobody knows has no place in the order.
+Blind spot: a record without a known offset has no place in the order.
 Reference: Jepsen's Kafka checker, `int-send-skip`.
 """
 
@@ -24,7 +24,7 @@ from harness.results.wording import printable
 
 
 def int_send_skip_external(t: ExternalTables) -> DataFrame:
-    """One row for each pair of neighbours."""
+    """Return one row for each pair of neighbours."""
     return jump_findings(t.jumps.where("not polled and inside").where(SKIPS), "'int-send-skip'")
 
 
@@ -34,9 +34,9 @@ def _sentence(e: Example) -> str:
 
 WORDING = {
     "int-send-skip": AnomalyWording(
-        "operation sent records that stand apart",
-        "operations sent records that stand apart",
-        "Records of others stand between two that one operation sent to one key. Kafka allows it.",
+        "operation sent records that are not next to each other",
+        "operations sent records that are not next to each other",
+        "Other records are between two that one operation sent to one key in a row. Kafka allows it.",
         _sentence,
     ),
 }

@@ -1,26 +1,26 @@
-"""Lost write: a record that was acknowledged is not where it was put.
+"""Lost write: a record that was acknowledged is not at its offset.
 
-Two clauses. The final read-committed reader read on beyond the record's offset and was not given it,
-though its transaction committed (or it had none). Or the log does not hold the acknowledged (partition,
-offset), or holds another value there; this one counts for aborted transactions too. In a history from
-elsewhere, which names neither: its operation must have committed, no operation that was ok was given it,
-and one was given a record that stands as high in its key or higher (of a value at several offsets the highest
-counts).
+There are two rules. First: the final read-committed reader read beyond the record's offset and did not receive it,
+though its transaction committed or it was sent outside any transaction. Second: the log does not hold the acknowledged
+(partition, offset), or holds another value there. The second rule applies to aborted transactions too.
 
-Illegal because an acknowledgement under acks=all promises that the record outlives every tolerated
-fault.
-Evidence: the acknowledgement (partition and offset), and the final read or the leader's log. A
-compacted partition, an offset below the start of the log or of the read, and a partition whose reader
-did not get so far prove nothing.
+An external history names neither a final reader nor a log. There a record is lost if its operation must have
+committed, no ok operation received it, and an ok operation received a record at the same or a higher place in its key.
+If a value has several offsets, the highest one counts.
+
+Illegal because an acknowledgement with acks=all promises that the record outlives every tolerated fault.
+Evidence: the acknowledgement (partition and offset), and the final read or the leader's log. Three things prove
+nothing: a compacted partition, an offset below the start of the log or of the read, and a partition whose reader did
+not reach the offset.
 
     T1  send x=1, ok at offset 4, commit     ok
     T2  send x=2, ok at offset 5, commit     ok
     final read of x: 2 at offset 5                  <- lost-write of 1
 
-Without journals: of the inputs, which the run itself has written; and of any record without a name that the log holds
-as committed, and that the final read-committed reader was not given.
+Without journals: the inputs, which the run itself has written; and any record without a name that the log has as
+committed, but that the final read-committed reader did not receive.
 
-Blind spot: a record lost without an acknowledgement that named its offset.
+Blind spot: a lost record without an acknowledgement that named its offset.
 Reference: Jepsen's Kafka checker, `lost-write`; Jepsen on Redpanda 21.10.1 (2022) and Bufstream 0.1.0 (2024).
 """
 
@@ -64,13 +64,13 @@ RULES = (
         detail={"record": record(), "log_holds": "'it'", "finally_read": "false"},
     ),
 )
-"""One finding for each acknowledged record that is gone, and for each that nobody announced."""
+"""One finding for each acknowledged record that is gone, and for each committed record without a name that is gone."""
 
 
 def lost_write_external(t: ExternalTables) -> DataFrame:
-    """One row for each record of an external history that ok-reads passed by, though it committed.
+    """Return one row for each record of an external history that committed and that ok reads passed by.
 
-    Passed by: its highest index is at or below the highest index of its key that was ok-read.
+    A read passes a record by if it has an index of the key at or above the highest index of the record.
     """
     return finding(
         t.attempts.where(LOST),
@@ -89,19 +89,20 @@ def _sentence(e: Example) -> str:
     if holds is not None and holds != "it":
         instead = f"the log holds {printable(holds, 60)} there"
     elif e.rest.get("finally_read") is False:
-        instead = "the final reader came past it and was not given it"
+        instead = "the final reader read past it and did not receive it"
     else:
         instead = "it is not there"
     if not e.operations:
-        return f"{e.record} is committed, and {instead}"
-    return f"{e.operation} was told that it had written {e.record}, and {instead}"
+        return f"{e.record} is committed, but {instead}"
+    return f"{e.record} was acknowledged to {e.operation}, but {instead}"
 
 
 WORDING = {
     "lost-write": AnomalyWording(
         "acknowledged record was lost",
         "acknowledged records were lost",
-        "A record was acknowledged, and the log, or the final reader that came past its place, lacks it.",
+        "A record was acknowledged, but the log does not hold it, or the final reader read past its offset and did not "
+        "receive it.",
         _sentence,
     ),
 }

@@ -1,30 +1,35 @@
-"""Offsets and outputs of one transaction do not belong together.
+"""Offset-output mismatch: the offsets and the outputs of one transaction do not belong together.
 
-In one operation an offset commit and an output have different fates (one committed, one
-aborted; an offset commit outside any transaction counts as committed). Or a transaction's output or offset
-commit was written outside it. Or a committed operation's offset
-commit is for another offset than the inputs that it claims, or is missing. Or its claim and its outputs name
-different inputs: a visible output names an input outside the claim, or the claim holds a visible input that must lead
-to outputs and, of all that it wrote, nothing names that input. Transactions that hold only offsets, or only
-outputs, are no anomaly.
+One of these is true of an operation:
 
-Illegal because exactly-once rests on this one atom: the outputs and the step over their inputs,
-together or not.
-Evidence: the journal's claims and sends, the fates of records and of offset commits.
+- An offset commit and an output have different fates: one is committed, and the other is aborted. Here an offset
+  commit outside any transaction counts as committed.
+- An output or an offset commit of a transaction was written outside the transaction.
+- The operation committed, but its offset commit is missing, or does not match the inputs that the operation claims.
+- A visible output names an input outside the claim of the operation.
+- The claim of the operation holds a visible input that must lead to outputs. The operation wrote outputs, but none of
+  them names that input.
+
+A transaction that holds only offsets, or only outputs, is no anomaly.
+
+Illegal because exactly-once depends on one atomic step: the outputs and the offsets of their inputs take effect
+together or not at all.
+Evidence: the claims and sends in the journal, and the fates of records and of offset commits.
 
     T1  poll a@4, send x=1 (from a@4), send_offsets a->5, commit     ok
     log of x: 1 at offset 7, abort at offset 8
     log of __consumer_offsets: a->5, commit                                 <- offset-output-mismatch
 
 Without journals: a visible record is in no transaction, though its topic is written in transactions. Or the offsets of
-a transaction do not cover the input of one of its outputs: they cover its inputs from where its group had committed
-before. Or an offset is beyond the end of its partition. An input that is covered and led to nothing is lost-input.
+a transaction do not cover the input of one of its outputs. They cover the inputs from the offset that the group had
+committed before. Or an offset is beyond the end of its partition. If an input is covered and led to nothing, the
+finding is a `lost-input`.
 
-Of an input of which only the last record of a key is judged (`final`), an offset commit outside any transaction that
-goes past it is told, where the topic of that record is written in transactions.
+If only the last record of a key is checked (`final`), there is one rule more: an offset commit outside any transaction
+goes past an input, though the topic of that last record is written in transactions.
 
-Blind spot: offset commits that are gone (their topic is compacted), and those that bear no operation's
-name.
+Blind spot: offset commits that are gone because their topic is compacted, and offset commits that do not name an
+operation.
 Reference: KIP-98, "consume-transform-produce"; KIP-447.
 """
 
@@ -67,7 +72,7 @@ PLAIN_COMMITS = "filter(commits, c -> not c.transactional)"
 WITHOUT_OFFSETS = "it was committed, and the offsets of its inputs were not"
 OUTSIDE_ITS_OWN = "part of it was written outside the transaction"
 IN_NO_TRANSACTION = "a record is in no transaction, though its topic is written in transactions"
-NOT_COVERED = "an output comes of an input that the offsets do not cover"
+NOT_COVERED = "an output comes from an input that the offsets do not cover"
 RULES = (
     Rule(
         NAME,
@@ -197,17 +202,19 @@ RULES = (
         detail={
             "operation": log_transaction(),
             "input": record_place("element.tp", "element.committed"),
-            "why": "'an offset stands beyond the end of its partition'",
+            "why": "'an offset is beyond the end of its partition'",
         },
     ),
 )
-"""One finding for each operation and clause; of the clauses over inputs, for each operation and input."""
+"""One finding for each operation and rule. For the rules over inputs: one for each operation and input."""
 OUTSIDE = "an offset was committed outside a transaction"
 
 
 def offset_output_mismatch(t: Tables) -> DataFrame:
-    """One row for each offset commit outside any transaction that went past an input of which only a last record is
-    judged, where the topic of that is written in transactions: which of them holds the input nobody knows.
+    """Return one row for each offset commit outside any transaction that went past an input of an aggregate.
+
+    Only the last record of a key is checked there, and the topic of that record is written in transactions. It is not
+    known which transaction holds the input.
     """
     within = (
         t.log_transactions.where("decided = 'commit' and not journaled")
@@ -243,13 +250,13 @@ def offset_output_mismatch(t: Tables) -> DataFrame:
         .select("run", "group", "tp", "offset")
         .distinct()
     )
-    found = (
+    commits_outside = (
         passed.join(due, on=["run", "group", "tp", "offset"], how="left_semi")
         .groupBy("run", "group", "tp", "log_tp", "log_offset", "committed")
         .agg(F.expr("min(offset) as input"))
     )
     return finding(
-        found,
+        commits_outside,
         NAME,
         order=["log_tp", "log_offset"],
         group="group",
@@ -259,36 +266,39 @@ def offset_output_mismatch(t: Tables) -> DataFrame:
     )
 
 
-def _known_sentence(e: Example) -> str | None:
-    """The sentence of the clauses that have one of their own."""
+def _sentence_for_rule(e: Example) -> str | None:
+    """Return the sentence of the rule that found the example, or None if the rule has no sentence of its own."""
     why = e.rest.get("why")
     if why == OUTSIDE and e.inputs:
-        group, told = (
-            printable(e.rest.get("group"), 60),
-            join_words([describe_offset(one.body) for one in e.offsets]),
+        group = printable(e.rest.get("group"), 60)
+        committed = join_words([describe_offset(part.body) for part in e.offsets])
+        return (
+            f"group {group} committed {committed} outside any transaction and went past {e.input}, but the output of "
+            "that input is written in a transaction"
         )
-        return f"group {group} committed {told} outside any transaction, past {e.input}, whose output is written in one"
     if why == OUTSIDE_ITS_OWN:
         parts = [describe_record(part.body) for part in e.records]
         parts += [f"its offset of {describe_offset(part.body)}" for part in e.offsets]
-        return f"{e.operation} is a transaction, and {join_words(parts, 3)} was written outside it"
+        return f"{e.operation} is a transaction, but {join_words(parts, 3)} was written outside it"
     if why == WITHOUT_OFFSETS:
         gone = join_words([describe_offset(part.body) for part in e.offsets], 3)
-        return f"{e.operation} was committed, and its offset of {gone} is not in the log of offset commits"
+        return (
+            f"{e.operation} was committed, but its offset of {gone} is not in the log of __consumer_offsets"
+        )
     if why == IN_NO_TRANSACTION:
-        return f"{e.record} is in no transaction, though its topic is written in transactions"
+        return f"{e.record} is in no transaction, but its topic is written in transactions"
     if why == NOT_COVERED and e.records and e.inputs:
-        return f"{describe_place(e.records[0].body)} comes from {e.input}, whose offset {e.operation} did not commit"
+        return f"{describe_place(e.records[0].body)} comes from {e.input}, but {e.operation} did not commit its offset"
     return None
 
 
 def _sentence(e: Example) -> str:
-    if (known := _known_sentence(e)) is not None:
-        return known
+    if (sentence := _sentence_for_rule(e)) is not None:
+        return sentence
     why = e.rest.get("why")
     if why is not None and e.inputs:
-        named = f" ({describe_record(e.records[0].body)})" if e.records else ""
-        return f"in {e.operation} {printable(why, 100)}{named}: {describe_place(e.inputs[0].body)}"
+        output = f" ({describe_record(e.records[0].body)})" if e.records else ""
+        return f"in {e.operation} {printable(why, 100)}{output}: {describe_place(e.inputs[0].body)}"
     parts = [
         f"{describe_place(part.body)} is {fate(part.body)}"
         for part in e.records
@@ -301,16 +311,17 @@ def _sentence(e: Example) -> str:
     ]
     if not parts:
         parts = [f"it committed {describe_offset(part.body)}" for part in e.offsets if part.label == "offset"]
-    return f"in {e.operation} the outputs and the committed offsets disagree" + (
+    return f"in {e.operation} the outputs and the committed offsets do not match" + (
         f": {join_words(parts)}" if parts else ""
     )
 
 
 WORDING = {
     "offset-output-mismatch": AnomalyWording(
-        "disagreement between outputs and offsets",
-        "disagreements between outputs and offsets",
-        "Outputs and input offsets of one transaction stand or fall together, for the same inputs.",
+        "mismatch of outputs and offsets",
+        "mismatches of outputs and offsets",
+        "The outputs of a transaction and the offsets of their inputs must take effect together, or not at all. Here "
+        "they do not.",
         _sentence,
     ),
 }

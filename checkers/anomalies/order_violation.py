@@ -1,18 +1,18 @@
-"""Order violation: outputs of one key stand in another order than their inputs.
+"""Order violation: outputs of one key are in another order than their inputs.
 
-In one output partition, two visible outputs of one key and output name, from inputs of one partition, stand in
-reverse order of those inputs. An input of which several outputs of that key and output name are visible does not
-count: its repeats are a `reprocessed-input`. Judged where every stage that reads the input topic promises
-order.
+In one output partition, two visible outputs of one key and output name come from inputs of one partition. They are in
+the reverse order of those inputs. An input does not count if it has several visible outputs of that key and output
+name, because its repeats are a `reprocessed-input`. This is checked only if every stage that reads the input topic
+promises order.
 
-Illegal because who reads the output takes the last record of a key for its latest: here it is an older one.
-Evidence: key, output name and source of each record, from the final read; what is visible, from the log.
+Illegal because a reader of the outputs takes the last record of a key for its latest state. Here it is an older one.
+Evidence: the key, output name and source of each record in the final read, and the log, which says what is visible.
 
     T1  poll a@5, send x=1 (key k, from a@5), commit     ok
     T2  poll a@4, send x=2 (key k, from a@4), commit     ok
     log of x: 1 at offset 0, 2 at offset 2                      <- order-violation
 
-Blind spot: outputs without a key, or of several inputs; keys that stand in several partitions.
+Blind spot: outputs without a key, outputs of several inputs, and keys that are in several partitions.
 Reference: KIP-98, "ordering"; Kleppmann, Designing Data-Intensive Applications, chapter 11.
 """
 
@@ -25,12 +25,12 @@ from checkers.stored.tables import Tables
 from harness.results.example import Example
 from harness.results.wording import printable
 
-KIN = "partition by run, tp, key, output_name, in_tp"
-BELOW = f"over ({KIN} order by offset rows between unbounded preceding and 1 preceding)"
+SAME_KEY = "partition by run, tp, key, output_name, in_tp"
+BELOW = f"over ({SAME_KEY} order by offset rows between unbounded preceding and 1 preceding)"
 
 
 def order_violation(t: Tables) -> DataFrame:
-    """One row for each output that stands above one of a later input."""
+    """Return one row for each output above an output of a later input."""
     outputs = (
         t.log_entries.where(
             "found and visible and output_name is not null and key is not null and size(inputs) = 1"
@@ -51,14 +51,14 @@ def order_violation(t: Tables) -> DataFrame:
             how="left_semi",
         )
     )
-    found = (
-        outputs.selectExpr("*", f"count(1) over ({KIN}, input) as same")
+    out_of_order = (
+        outputs.selectExpr("*", f"count(1) over ({SAME_KEY}, input) as same")
         .where("same = 1")
         .selectExpr("*", f"max(struct(input, offset, ops)) {BELOW} as before")
         .where("before.input > input")
     )
     return finding(
-        found,
+        out_of_order,
         "order-violation",
         order=["tp", "offset"],
         ops="concat(before.ops, ops)",
@@ -71,18 +71,16 @@ def order_violation(t: Tables) -> DataFrame:
 
 
 def _sentence(e: Example) -> str:
-    before, here = e.two_records
-    return (
-        f"of key {printable(e.rest.get('key'), 60)}, {here} stands above {before}, "
-        f"and comes of the earlier {e.input}"
-    )
+    lower, upper = e.two_records
+    key = printable(e.rest.get("key"), 60)
+    return f"for key {key}, {upper} is above {lower}, but it comes from the earlier {e.input}"
 
 
 WORDING = {
     "order-violation": AnomalyWording(
-        "output stands out of order",
-        "outputs stand out of order",
-        "Outputs of one key stand in another order than their inputs, where order is promised.",
+        "output is out of order",
+        "outputs are out of order",
+        "Outputs of one key are in another order than their inputs, though the pipeline promises order.",
         _sentence,
     ),
 }

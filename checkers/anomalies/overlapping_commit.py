@@ -1,18 +1,17 @@
 """Overlapping commit: two transactions committed offsets over the same inputs.
 
-The ranges of input of two operations of one group intersect, from the first input that each took to the
-offset that it committed, and both offset commits stand in the log as part of a committed transaction.
+The input ranges of two operations of one group intersect. The range of an operation goes from the first input that it
+took to the offset that it committed. The log has both offset commits as part of a committed transaction.
 
-Illegal because a group's committed offset is the one thing that divides its inputs: each input belongs to the
-one transaction that stepped over it.
-Evidence: the journal's claims, and the fates of the offset commits in the leader's log of
-`__consumer_offsets`.
+Illegal because the committed offset of a group divides its inputs: each input belongs to the one transaction that
+moved the offset past it.
+Evidence: the claims in the journal, and the fates of the offset commits in the leader's log of `__consumer_offsets`.
 
     T1  poll a@4 to a@6, send_offsets a->7, commit     ok
     T2  poll a@6 to a@8, send_offsets a->9, commit     ok      <- overlapping-commit
 
-Blind spot: offset commits that are gone (their topic is compacted), those that bear no operation's name, and
-those outside any transaction.
+Blind spot: offset commits that are gone because their topic is compacted, that do not name an operation, or that are
+outside any transaction.
 Reference: KIP-447, "zombie fencing by generation"; Wang et al. 2021, "Consistency and Completeness" (SIGMOD).
 """
 
@@ -39,7 +38,7 @@ RULES = (
         },
     ),
 )
-"""One finding for each range that begins inside another."""
+"""One finding for each range that begins inside another one."""
 
 
 def _sentence(e: Example) -> str:
@@ -53,7 +52,7 @@ WORDING = {
     "overlapping-commit": AnomalyWording(
         "pair of transactions committed the same inputs",
         "pairs of transactions committed the same inputs",
-        "Two committed transactions of one group stepped over intersecting ranges of input.",
+        "Two committed transactions of one group moved its offset over the same inputs.",
         _sentence,
     ),
 }

@@ -1,24 +1,24 @@
-"""Phantom: a visible record without a cause: no announcement, no visible input, or an input that must not lead to it.
+"""Phantom: a visible record has no cause: no announcement, no visible input, or an input that must not lead to it.
 
-Every process of the run writes down what it is about to send before it sends it, so a visible record
-whose value nobody announced was made by somebody else. And an output names the inputs that it comes
-from: if one of them is aborted, still open at the end, or not there, a consumer acted on what it must
-not have seen. If the expectation states what each input must lead to, an output in any other topic or output name
-is a phantom as well.
+Every process of the run writes to its journal what it is about to send. So a visible record whose value is in no
+journal was made by another process. An output also names the inputs that it comes from. If one of them is aborted,
+still open at the end or missing, a consumer processed a record that it must not have received. If the expected outputs
+of each input are known, an output in any other topic or with any other output name is a phantom as well.
 
-Illegal because an effect without a cause is no effect of this pipeline.
-Evidence: the journals. The values of a journal whose last line is torn, or that has gaps, are not accused, nor the
-last operation of a process that was killed: lines that it wrote may be gone.
-The input's fate in the leader's log; where there is none, a final read that went on beyond the input. A
-record that bears no name is accused only in topics to which somebody announced sends.
+Illegal because every effect of a pipeline must have a cause in its inputs.
+Evidence: the journals. A value is not a phantom if the last line of its journal is torn, if its journal has gaps, or
+if its operation is the last one of a process that was killed, because then lines may be missing. The fate of the input
+in the leader's log counts. Without that log, a final read that went beyond the input counts. A record without a name
+is a phantom only in a topic to which a process announced sends.
 
     T1  send x=1, abort                                 fail
     T2  poll x=1, send y=2 (from x@4), commit     ok
     log of x: 1 at offset 4, abort at offset 5                 <- phantom: y=2
 
-Without journals: a visible output that is joined to no input, or that names none where outputs must.
+Without journals: a visible output that is joined to no input, or that names no input in a topic where outputs must
+name one.
 
-Blind spot: of pipelines that announce nothing only the inputs are looked at.
+Blind spot: if a pipeline announces nothing, only the inputs are checked.
 Reference: Jepsen's Kafka checker, which throws on such a record.
 """
 
@@ -38,7 +38,7 @@ from harness.results.wording import printable
 NAME = "phantom"
 NOT_DUE = "its input must not lead to it"
 STRAY = "(named and size(place.inputs) = 0)"
-"""It names no input, where every output of a stage without journals must name one."""
+"""The record names no input, though every output of a stage without journals must name one."""
 
 RULES = (
     Rule(
@@ -84,17 +84,17 @@ RULES = (
         detail={
             "record": record(),
             "correlation_key": "correlation_key",
-            "why": "'no input must lead to it'",
+            "why": "'no input leads to it'",
         },
     ),
 )
-"""One finding for each record and invisible input; or for each record that is joined to no input."""
+"""One finding for each record and input that must not lead to it, or for each record that is joined to no input."""
 UNANNOUNCED = "send is null and exists(places, p -> p.visible)"
 SUSPECTS = (Suspect("attempts", UNANNOUNCED),)
 
 
 def phantom(t: Tables) -> DataFrame:
-    """One row for each record that nobody announced."""
+    """Return one row for each visible record that no process announced."""
     visible = (
         t.attempts.where(UNANNOUNCED)
         .select("run", "value", F.explode("places").alias("place"))
@@ -108,7 +108,7 @@ def phantom(t: Tables) -> DataFrame:
             F.expr(OPERATION_OF).alias("number"),
         )
     )
-    found = (
+    unannounced = (
         visible.join(broadcast(t.journals), on=["run", "journal"], how="left")
         .join(broadcast(t.topics), on=["run", "topic"], how="left")
         .where(
@@ -116,55 +116,55 @@ def phantom(t: Tables) -> DataFrame:
         )
     )
     return finding(
-        found,
+        unannounced,
         NAME,
         order=["place.tp", "place.offset"],
         absence="true",
         record=record("place.tp", "place.offset"),
-        why="'nobody announced it'",
+        why="'no process announced it'",
     )
 
 
 def phantom_external(t: ExternalTables) -> DataFrame:
-    """One row for each record that an ok operation polled and no operation sent.
+    """Return one row for each record that an ok operation polled and no operation sent.
 
-    What an `info` or a `fail` operation polled proves nothing.
+    The polls of `info` and `fail` operations prove nothing.
     """
     read = t.reads.where(F.col("writer").isNull() & (F.col("outcome") == OK))
-    found = read.groupBy("run", "key", "value").agg(F.min(F.struct("op", "offset")).alias("read"))
+    unsent = read.groupBy("run", "key", "value").agg(F.min(F.struct("op", "offset")).alias("read"))
     return finding(
-        found.select("run", "key", "value", "read.*"),
+        unsent.select("run", "key", "value", "read.*"),
         NAME,
         order=["key", "value"],
         ops="array(op)",
         absence="true",
         record="struct(key as key, value as value, offset as offset)",
         reader=operation(),
-        why="'nobody sent it'",
+        why="'no operation sent it'",
     )
 
 
 def _sentence(e: Example) -> str:
     if e.inputs and e.rest.get("why") == NOT_DUE:
         output_name = e.rest.get("slot")
-        which = "" if output_name is None else f" of output_name {printable(output_name, 60)}"
-        return f"{e.record} is visible, and its input, {e.input}, must lead to no output{which} there"
+        which = "" if output_name is None else f" {printable(output_name, 60)}"
+        return f"{e.record} is visible, but it comes from {e.input}, which must lead to no output{which} in that topic"
     if e.inputs:
-        now = e.inputs[0].body.get("fate")
-        what = "not a visible input" if now is None else FATES.get(str(now), printable(now, 40))
-        return f"{e.record} is visible, and names {e.input}, which is {what}"
+        fate = e.inputs[0].body.get("fate")
+        state = "not a visible input" if fate is None else FATES.get(str(fate), printable(fate, 40))
+        return f"{e.record} is visible, but it names {e.input}, which is {state}"
     if (correlation_key := e.rest.get("correlation_key")) is not None:
         named = f" (it is about {printable(correlation_key, 60)})" if correlation_key else ""
         holds = "" if e.content is None else f": it holds {e.content}"
-        return f"{e.record} is visible, and no input must lead to it{named}{holds}"
-    return f"{e.record} is visible, and nobody had announced to send it"
+        return f"{e.record} is visible, but no input leads to it{named}{holds}"
+    return f"{e.record} is visible, but no process announced it"
 
 
 WORDING = {
     "phantom": AnomalyWording(
-        "record came from nowhere",
-        "records came from nowhere",
-        "A visible record that nobody had announced to send, or that names no visible input.",
+        "record has no cause",
+        "records have no cause",
+        "A visible record that no process announced, that names no visible input, or that its input must not lead to.",
         _sentence,
     ),
 }

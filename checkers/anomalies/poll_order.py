@@ -1,37 +1,35 @@
-"""Order of polls: a consumer skipped over records, or went back, in a log whose order is known.
+"""Order of polls: a consumer skipped records, or went back, in a log whose order is known.
 
-    poll-skip              a consumer's next poll began beyond records that it had not been given
-    nonmonotonic-poll      a consumer's next poll began at or below what it had been given
-    int-poll-skip          an operation was given records, and not those between them
-    int-nonmonotonic-poll  an operation was given a record at or below the one before it
+    poll-skip              the next poll of a consumer began beyond records that it had not received
+    nonmonotonic-poll      the next poll of a consumer began at or below a record that it had received
+    int-poll-skip          an operation received two records, but not the records between them
+    int-nonmonotonic-poll  an operation received a record at or below the one before it
 
-`poll-skip` and `nonmonotonic-poll` compare the first record of a key that an operation was given with the
-last one that the process was given before, by its last ok operation that polled the key: more than one on
-is a skip, less than one on (a repeat too) goes back. `assign` and `subscribe` forget the keys that they do
-not name. `int-poll-skip` and `int-nonmonotonic-poll` compare neighbours inside one operation, of keys that
-no rebalance touched meanwhile.
+`poll-skip` and `nonmonotonic-poll` compare the first record of a key that an operation received with the last record of
+that key that the process received before. That record is from the last ok operation that polled the key. If the
+distance is more than one, the consumer skipped records. If it is less than one, the consumer went back, or repeated a
+record. `assign` and `subscribe` forget the keys that they do not name. `int-poll-skip` and `int-nonmonotonic-poll`
+compare neighbours inside one operation, for keys without a rebalance during the operation.
 
-In a stored run the log is what the final read-committed reader was given, and inside an operation a
-partition counts once. Nothing is said across a rebalance, nor of the first poll after one, in which it
-happened; nor across an operation of the consumer's own that did not commit, after which it must go back to
-what is committed; nor of skips inside a poll that goes back.
+In a stored run, the log is what the final read-committed reader received, and a partition counts once in each
+operation. Four things are not checked there: steps across a rebalance; the first poll after a rebalance, because the
+rebalance happened in it; steps across an operation of the same consumer that did not commit, because the consumer must
+go back to the committed offset after it; and skips inside a poll that goes back.
 
-Illegal because a consumer reads a partition from its position onwards: each record once, in the order of
-the offsets. Under `subscribe` a rebalance moves positions between operations, so there the first two are
-allowed.
-Evidence: the offsets of all polls, and of sends that must have committed, which give each value its
-index; gaps in the offsets vanish. In a stored run the polls of each process, its assignments and the end of
-its operations.
+Illegal because a consumer reads a partition from its position onwards: each record once, in the order of the offsets.
+Under `subscribe`, a rebalance moves positions between operations, so the first two anomalies are allowed there.
+Evidence: the offsets of all polls, and of the sends that must have committed. They give each value an index without
+the gaps in the offsets. In a stored run: the polls of each process, its assignments and the end of its operations.
 
     log of x: 1 at offset 4, 2 at offset 5, 3 at offset 8
     P0  poll x: 1          ok
     P0  poll x: 3          ok      <- poll-skip, over 2
     P0  poll x: 2          ok      <- nonmonotonic-poll
 
-Without journals: of the run's own observers alone.
+Without journals: only the run's own observers are checked.
 
-Blind spot: records that nobody was ever given, and whose offset no sender was told, have no index. In a
-stored run a record that the final reader was not given hides a skip inside the poll that holds it.
+Blind spot: a record has no index if no consumer received it and its sender did not get its offset. In a stored run, a
+record that the final reader did not receive hides a skip inside the poll that holds it.
 Reference: Jepsen's Kafka checker, `poll-skip`, `nonmonotonic-poll`, `int-poll-skip`, `int-nonmonotonic-poll`.
 """
 
@@ -69,11 +67,11 @@ RULES = (
     _rule("int-poll-skip", "skip", inside=True),
     _rule("int-nonmonotonic-poll", "back", inside=True),
 )
-"""One finding for each step; inside an operation, for each partition of it."""
+"""One finding for each step from one operation to the next, and for each operation and partition with a step inside."""
 
 
 def poll_order_external(t: ExternalTables) -> DataFrame:
-    """One row for each operation and key, or for each pair of neighbours."""
+    """Return one row for each operation and key, or for each pair of neighbours."""
     jumps = t.jumps.where("polled and not if(inside, rebalanced, forgotten)")
     return jump_findings(
         jumps,
@@ -83,40 +81,40 @@ def poll_order_external(t: ExternalTables) -> DataFrame:
 
 
 def _skip(e: Example) -> str:
-    before, here = e.two_records
+    first, second = e.two_records
     count = e.rest.get("skipped")
-    over = "" if count is None else f" and skipped {printable(count)} between them"
-    return f"{e.reader} went from {before} to {here}{over}"
+    skipped = "" if count is None else f" and skipped {printable(count)} between them"
+    return f"{e.reader} went from {first} to {second}{skipped}"
 
 
 def _back(e: Example) -> str:
-    before, here = e.two_records
-    return f"{e.reader} was given {before}, and then {here}"
+    first, second = e.two_records
+    return f"{e.reader} received {first}, and then {second}"
 
 
 WORDING = {
     "poll-skip": AnomalyWording(
         "step skipped visible records",
         "steps skipped visible records",
-        "From one poll to the next a consumer left out records that the final reader was given.",
+        "From one poll to the next, a consumer skipped records that the final reader received.",
         _skip,
     ),
     "nonmonotonic-poll": AnomalyWording(
         "step went back in the log",
         "steps went back in the log",
-        "From one poll to the next a consumer went back, though nothing had moved its position.",
+        "From one poll to the next, a consumer went back, though nothing had moved its position.",
         _back,
     ),
     "int-poll-skip": AnomalyWording(
         "step inside one poll skipped visible records",
         "steps inside one poll skipped visible records",
-        "Inside one poll a consumer left out records that the final reader was given.",
+        "Inside one poll, a consumer skipped records that the final reader received.",
         _skip,
     ),
     "int-nonmonotonic-poll": AnomalyWording(
         "step inside one poll went back in the log",
         "steps inside one poll went back in the log",
-        "Inside one poll a consumer was given records in another order than the log has them.",
+        "Inside one poll, a consumer received records in another order than the order of the log.",
         _back,
     ),
 }

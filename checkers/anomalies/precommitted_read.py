@@ -1,14 +1,14 @@
-"""Precommitted read: a transaction was given a record that it had itself sent, and not yet committed.
+"""Precommitted read: a transaction received a record that it had sent itself and not yet committed.
 
-Illegal because a consumer that is promised read committed is given committed records alone, and its own
-transaction's are not: Kafka has no read-your-writes.
-Evidence: one operation, of any outcome, that sent a record and polled it, and did not ask for what has not
-committed; the order of its steps does not matter. In a stored run the record is known by the place that its
-acknowledgement names.
+Illegal because a consumer that is promised read committed receives only committed records. The records of its own open
+transaction are not committed: Kafka has no read-your-writes.
+Evidence: one operation, of any outcome, that sent a record and polled it, and was not promised uncommitted records. The
+order of its steps does not matter. In a stored run, the partition and offset of the acknowledgement identify the
+record.
 
     T1  send x=1, poll x: 1 at offset 4      ok      <- precommitted-read
 
-Blind spot: a record that another transaction was given too early is a `dirty-read`, and needs the log.
+Blind spot: a record that another transaction received too early. This is a `dirty-read`, and needs the log.
 Reference: Jepsen's Kafka checker, `precommitted-read`.
 """
 
@@ -27,7 +27,7 @@ SUSPECTS = (Suspect("reader_steps", "move = 'mixed'"),)
 
 
 def precommitted_read(t: Tables) -> DataFrame:
-    """One row for each delivery."""
+    """Return one row for each delivery."""
     mixed = t.reader_steps.where("move = 'mixed'").select("run", "op", "tp")
     sent = (
         mixed.join(t.operations, on=["run", "op"], how="inner")
@@ -47,7 +47,7 @@ def precommitted_read(t: Tables) -> DataFrame:
 
 
 def precommitted_read_external(t: ExternalTables) -> DataFrame:
-    """One row for each operation and record."""
+    """Return one row for each operation and record."""
     return finding(
         t.reads.where("own").dropDuplicates(["run", "op", "key", "value"]),
         NAME,
@@ -59,14 +59,14 @@ def precommitted_read_external(t: ExternalTables) -> DataFrame:
 
 
 def _sentence(e: Example) -> str:
-    return f"{e.operation} was given {e.record}, which it had itself sent"
+    return f"{e.operation} received {e.record}, which it had sent itself"
 
 
 WORDING = {
     "precommitted-read": AnomalyWording(
-        "transaction read what it had itself sent",
-        "transactions read what they had themselves sent",
-        "A transaction was given its own record before it was committed: Kafka has no read-your-writes.",
+        "transaction read a record that it had sent itself",
+        "transactions read records that they had sent themselves",
+        "A transaction received its own record before it committed. Kafka has no read-your-writes.",
         _sentence,
     ),
 }

@@ -1,15 +1,15 @@
-"""Premature offset: an offset was committed beyond what its process had been given.
+"""Premature offset: an offset was committed beyond what its process had received.
 
-A committed operation claims inputs up to an offset, or its offset commit in the log stands there; and between
-the last input that its process had been given of that partition (or the first that it claims) and that
-offset stands a record that the final read-committed reader was given. An offset beyond control records and
-aborted ones alone is no anomaly: a consumer's position is there as well.
+A committed operation claims inputs up to an offset, or its offset commit is in the log. The final read-committed reader
+received a record between that offset and the last input that the process had received of that partition. If the
+process had received none, the first input that it claims counts. An offset beyond nothing but control records and
+aborted records is no anomaly, because the position of a consumer moves past them as well.
 
-Illegal because a commit says that all below it was processed; nobody will ever read the inputs that were not.
-Evidence: the polls of the process until then, the journal's claims, the fates of the offset commits, and the
-final read of the input.
+Illegal because a commit says that everything below it was processed. No process will read the skipped inputs again.
+Evidence: the polls of the process until then, the claims in the journal, the fates of the offset commits, and the
+final read of the input topic.
 
-    T1  poll a@4, send x=1, send_offsets a->6, commit     ok      <- premature-offset: a@5 was not given
+    T1  poll a@4, send x=1, send_offsets a->6, commit     ok      <- premature-offset: a@5 was not received
 
 Blind spot: operations that do not say which inputs they took, and inputs above the end of the final read.
 Reference: KIP-98, "consume-transform-produce"; auto-commit before processing is the classic case.
@@ -42,15 +42,15 @@ RULES = (
 
 def _sentence(e: Example) -> str:
     count = e.rest.get("inputs_not_given")
-    most = "inputs" if count is None else f"{printable(count)} inputs"
-    return f"{e.operation} committed an offset beyond {most} that its process had never been given"
+    skipped = "inputs" if count is None else f"{printable(count)} inputs"
+    return f"{e.operation} committed an offset beyond {skipped} that its process had never received"
 
 
 WORDING = {
     "premature-offset": AnomalyWording(
         "offset was committed too early",
         "offsets were committed too early",
-        "An offset was committed beyond inputs that its process had never been given.",
+        "An offset was committed beyond inputs that its process had never received.",
         _sentence,
     ),
 }

@@ -1,20 +1,21 @@
 """Replica divergence: replicas hold different bytes where all must hold the same.
 
-Below its own high watermark, and between its own log start and log end, a replica has another batch than
-another replica, or none: another checksum, leader epoch, length or marker. A batch that can no longer be read is
-none. A replica is judged up to its last batch that is here; if its log goes on beyond that, the run is unknown.
+A replica must hold the same batches as the others below its own high watermark, and between the start and the end of
+its own log. There it lacks a batch that another replica holds, or has another checksum, leader epoch, length or marker.
+A batch that cannot be read counts as missing. A replica is checked up to the last batch that could be read. If its log
+goes on beyond that, the run is unknown.
 
-Illegal because what is committed is the same on every replica: after the next failover other records would
-be read at these offsets.
-Evidence: the headers of the batches of each replica; their checksums cover everything else. Compacted
-partitions are not judged: each replica cleans its own.
+Illegal because committed records are the same on every replica. Otherwise, after the next failover, consumers read
+other records at these offsets.
+Evidence: the headers of the batches of each replica; their checksums cover everything else. Compacted partitions are
+not checked, because each replica cleans its own log.
 
     broker 1, leader of x: a batch at offset 4, checksum 17
     broker 2: a batch at offset 4, checksum 18                      <- replica-divergence
     high watermark of x: 9
 
-Blind spot: bytes that changed under a checksum that stayed, for payloads are not read; what stands above
-the last batch that can be read (a replica that cannot be read up to the high watermark makes a run unknown).
+Blind spot: bytes that changed while the checksum did not, because payloads are not read; and everything above the last
+batch that could be read. A replica that cannot be read up to the high watermark makes a run unknown.
 Reference: Kafka's documentation, "Replication"; KIP-101, KIP-279.
 """
 
@@ -32,28 +33,28 @@ from checkers.stored.tables import Tables
 from harness.results.example import Example, describe_place
 from harness.results.wording import join_words, printable
 
-HOLDS = "one.log_start <= base_offset and last_offset < one.end"
-"""Whether a replica must hold the batch."""
-SAME = ("crc", "leader_epoch", "last_offset", "count", "marker")
-"""What must be the same on all of them."""
+MUST_HOLD = "r.log_start <= base_offset and last_offset < r.end"
+"""The replica `r` must hold the batch."""
+COMPARED = ("crc", "leader_epoch", "last_offset", "count", "marker")
+"""Columns of a batch that must be the same on all replicas."""
 
 
 def replica_divergence(t: Tables) -> DataFrame:
-    """One row for each place at which they do not all hold the same."""
-    bounds = [F.expr(f"{end}({column}) as {end}_{column}") for column in SAME for end in ("min", "max")]
+    """Return one row for each offset at which the replicas do not hold the same batch."""
+    bounds = [F.expr(f"{end}({column}) as {end}_{column}") for column in COMPARED for end in ("min", "max")]
     places = (
-        _held(t)
+        _batches(t)
         .groupBy("run", "tp", "base_offset")
         .agg(
             *bounds,
-            # Of several lengths there are several checksums, and the longest must be on the fewest.
+            # Batches of different lengths differ in their checksums. The longest one must be on the fewest replicas.
             F.expr("min(size(holders)) as due"),
             F.expr("bit_count(bit_or(shiftleft(1L, cast(array_position(brokers, broker) as int)))) as there"),
         )
     )
-    other = " or ".join(f"min_{column} != max_{column}" for column in SAME)
+    differs = " or ".join(f"min_{column} != max_{column}" for column in COMPARED)
     return finding(
-        places.where(f"{other} or there < due"),
+        places.where(f"{differs} or there < due"),
         "replica-divergence",
         order=["tp", "base_offset"],
         record=record_place("tp", "base_offset"),
@@ -61,69 +62,80 @@ def replica_divergence(t: Tables) -> DataFrame:
 
 
 def explain(t: Tables, findings: Mapping[int, list[Findings]]) -> None:
-    """Say what each replica holds, and which hold nothing."""
-    examples = [(run, example) for run, mine in findings.items() for one in mine for example in one.examples]
+    """Add to each example what each replica holds, and which replicas hold nothing."""
+    examples = [
+        (run, example)
+        for run, run_findings in findings.items()
+        for finding in run_findings
+        for example in finding.examples
+    ]
     held = "struct(broker, leader, last_offset, crc, leader_epoch, count, producer_id, epoch)"
     places = (
-        _held(t)
+        _batches(t)
         .groupBy("run", "tp", "base_offset")
         .agg(
             F.expr(f"array_sort(collect_list({held})) as held"),
             F.expr("min_by(holders, -last_offset) as holders"),
         )
-        .selectExpr("*", "transform(holders, one -> one.broker) as brokers")
-        .selectExpr("*", "array_sort(array_except(brokers, transform(held, one -> one.broker))) as lacking")
+        .selectExpr("*", "transform(holders, r -> r.broker) as brokers")
+        .selectExpr("*", "array_sort(array_except(brokers, transform(held, r -> r.broker))) as lacking")
     )
     wanted: set[tuple[int, ...]] = {
-        (run, one["record"]["tp"], one["record"]["offset"]) for run, one in examples
+        (run, example["record"]["tp"], example["record"]["offset"]) for run, example in examples
     }
-    found = lookup(places.drop("holders", "brokers"), ("run", "tp", "base_offset"), wanted)
+    rows = lookup(places.drop("holders", "brokers"), ("run", "tp", "base_offset"), wanted)
     for run, example in examples:
-        row = found[run, example["record"]["tp"], example["record"]["offset"]]
+        row = rows[run, example["record"]["tp"], example["record"]["offset"]]
         example |= {"replicas": row["held"], "lacking": row["lacking"]}
 
 
-def _held(t: Tables) -> DataFrame:
-    """What the replicas that are judged hold; with brokers, of all of them, and holders, those that must hold it."""
+def _batches(t: Tables) -> DataFrame:
+    """Return the batches of the checked replicas, with `brokers` (all replicas) and `holders` (who must hold it)."""
     return (
-        t.headers.join(broadcast(_judged(t)), on=["run", "tp"], how="inner")
-        .selectExpr("*", f"filter(replicas, one -> {HOLDS}) as holders")
-        .where("exists(holders, one -> one.broker = broker)")
+        t.headers.join(broadcast(_replicas(t)), on=["run", "tp"], how="inner")
+        .selectExpr("*", f"filter(replicas, r -> {MUST_HOLD}) as holders")
+        .where("exists(holders, r -> r.broker = broker)")
     )
 
 
-def _judged(t: Tables) -> DataFrame:
-    """run, tp; replicas [broker, log_start, end]: the range in which each must hold what the others hold; brokers."""
+def _replicas(t: Tables) -> DataFrame:
+    """Return run, tp, replicas [broker, log_start, end] and brokers.
+
+    From `log_start` until `end`, a replica must hold what the other replicas hold.
+    """
     replica = "struct(broker, log_start, least(log_end, high_watermark, coalesce(reached, 0)) as end)"
-    judged = t.tps.where("logged and not compacts and followers > 0").select("run", "tp")
+    compared = t.tps.where("logged and not compacts and followers > 0").select("run", "tp")
     return (
         t.replicas.where("high_watermark is not null")
         .groupBy("run", "tp")
         .agg(F.expr(f"collect_list({replica}) as replicas"))
-        .join(broadcast(judged), on=["run", "tp"], how="left_semi")
-        .selectExpr("*", "transform(replicas, one -> one.broker) as brokers")
+        .join(broadcast(compared), on=["run", "tp"], how="left_semi")
+        .selectExpr("*", "transform(replicas, r -> r.broker) as brokers")
     )
 
 
 def _sentence(e: Example) -> str:
     held = e.body.get("replicas")
-    bodies = [one for one in held if isinstance(one, Mapping)] if isinstance(held, list) else []
+    replicas = [replica for replica in held if isinstance(replica, Mapping)] if isinstance(held, list) else []
     parts = [
-        f"broker {printable(one.get('broker'))} has checksum {printable(one.get('crc'))}"
-        f" up to offset {printable(one.get('last_offset'))}"
-        for one in bodies
+        f"broker {printable(replica.get('broker'))} has checksum {printable(replica.get('crc'))}"
+        f" up to offset {printable(replica.get('last_offset'))}"
+        for replica in replicas
     ]
     lacking = e.body.get("lacking")
-    parts += [f"broker {printable(one)} has nothing" for one in lacking] if isinstance(lacking, list) else []
+    parts += (
+        [f"broker {printable(broker)} has nothing" for broker in lacking] if isinstance(lacking, list) else []
+    )
     at = describe_place(e.inner("record"))
     return f"at {at} the replicas differ" + (f": {join_words(parts)}" if parts else "")
 
 
 WORDING = {
     "replica-divergence": AnomalyWording(
-        "place in the log differs from replica to replica",
-        "places in the log differ from replica to replica",
-        "What is committed is the same on every replica. Here it is not: what is read depends on who leads.",
+        "batch differs between replicas",
+        "batches differ between replicas",
+        "Committed records must be the same on every replica. Here they are not, so what a consumer reads depends on "
+        "which replica leads.",
         _sentence,
     ),
 }

@@ -1,21 +1,21 @@
 """Reprocessed input: an input took effect more than once.
 
-For one input and one output name more visible outputs stand in the logs than the workload expects (one, if it
-says nothing of this output name). Where the workload expects no output of an input (a filter, an aggregate):
-the input lies in the ranges that two committed transactions of one group claimed.
+For one input and one output name, the logs hold more visible outputs than the workload expects. It expects one if it
+says nothing of this output name. If the workload expects no output of an input (a filter, an aggregate), there is
+another rule: the input is in the ranges that two committed transactions of one group claimed.
 
-Illegal because exactly-once means just this: each input takes effect once. A stage of an exactly-once pipeline may
-promise less, where another behind it leaves out what comes twice: what it repeats is permitted, and counted apart.
-Evidence: outputs name their inputs and their output name in headers; visible is what the log's markers say.
+Illegal because exactly-once means that each input takes effect once. A stage of an exactly-once pipeline may promise
+less if a later stage removes duplicates. Then its repeats are permitted, and counted separately.
+Evidence: outputs name their inputs and their output name in headers, and the markers of the log say what is visible.
 
     T1  poll a@4, send x=1 (from a@4), commit     ok
     T2  poll a@4, send x=2 (from a@4), commit     ok
     final read of x: 1 and 2                            <- reprocessed-input
 
-Without journals: outputs are joined to inputs by what the user names (a field, a header, the key), or by all that
-they hold. Of inputs that are alike so many outputs are due together.
+Without journals: outputs are joined to inputs by the correlation key (a field, a header or the key), or by their whole
+content. If several inputs are equal, the outputs of all of them are expected together.
 
-Blind spot: outputs that do not say where they come from.
+Blind spot: outputs that do not say which inputs they come from.
 Reference: KIP-98; Wang et al. 2021, "Consistency and Completeness" (SIGMOD).
 """
 
@@ -36,15 +36,15 @@ BY_OUTPUT_NAME = f"""if(size({VISIBLE}) > 1, transform({OUTPUT_NAMES}, s -> stru
     exists(expected, e -> e.output_name = s.output_name and e.topic = s.topic
         and array_contains(allows_duplicates, e.stage)) as allows_duplicates,
     filter({VISIBLE}, o -> o.output_name = s.output_name and o.topic = s.topic) as outputs)), array())"""
-"""Of each output name, how many values its input must lead to, whether its stage promises no more than at least once,
-and the outputs that stand in it.
+"""For each output name: how many outputs the input must lead to, whether the stage promises only at-least-once, and the
+outputs that have this name.
 """
 CLAIMS = """filter(claims, c -> c.settled = 'committed' and c.transactional
     and not exists(expected, e -> e.group = c.group))"""
 BY_GROUP = f"""if(visible and size({CLAIMS}) > 1, transform(
     array_distinct(transform({CLAIMS}, c -> c.group)), g -> struct(
     g as name, array_distinct(transform(filter({CLAIMS}, c -> c.group = g), c -> c.op)) as ops)), array())"""
-"""Of each group of which nothing is expected, the transactions that claim the input."""
+"""For each group without expected outputs: the transactions that claim the input."""
 
 RULES = (
     Rule(
@@ -94,9 +94,9 @@ def _sentence(e: Example) -> str:
 
 WORDING = {
     "reprocessed-input": AnomalyWording(
-        "output too many: its input took effect twice",
-        "outputs too many: their inputs took effect twice",
-        "One input led to more visible outputs than the workload expects of it.",
+        "input took effect more than once",
+        "inputs took effect more than once",
+        "One input led to more visible outputs than the workload expects.",
         _sentence,
     ),
 }

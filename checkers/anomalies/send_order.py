@@ -1,24 +1,23 @@
-"""Order of sends: a producer's records stand in the log in another order than it sent them.
+"""Order of sends: the records of a producer are in the log in another order than it sent them.
 
-    nonmonotonic-send      what a producer sent stands below what it had sent in an operation before
-    int-nonmonotonic-send  what a producer sent stands below what it had sent before in the same operation
+    nonmonotonic-send      a record is below one that its producer sent in an earlier operation
+    int-nonmonotonic-send  a record is below one that its producer sent earlier in the same operation
 
-`nonmonotonic-send` compares the first record that an operation sent to a key with the last one that the
-process had sent to it before, by an ok or info operation. `int-nonmonotonic-send` compares neighbours inside
-one operation. `assign` and `subscribe` forget the keys that they do not name. In a stored run what was
-acknowledged is compared, of every operation: a broker acknowledges what has its place, and what the process
-sends after that stands above it, whatever becomes of the transactions.
+`nonmonotonic-send` compares the first record that an operation sent to a key with the last record that the process had
+sent to that key before, in an ok or info operation. `int-nonmonotonic-send` compares neighbours inside one operation.
+`assign` and `subscribe` forget the keys that they do not name. A stored run compares acknowledged records of every
+operation. The outcome of the transaction does not matter: a broker acknowledges a record when it has its offset, so
+what the process sends later must be above it.
 
-Illegal because one producer's records to one partition are written in the order in which they were sent; an
+Illegal because the records of one producer to one partition are written in the order in which they were sent. An
 idempotent producer keeps that order through retries.
-Evidence: the offsets of the records, told to their sender or to anybody who was given them; in a stored run
-to their sender.
+Evidence: the offsets of the records, which their sender or a reader got. In a stored run, only those of the sender.
 
     P0  send x=1           ok
     P0  send x=2           ok
     log of x: 2 at offset 4, 1 at offset 5      <- nonmonotonic-send
 
-Blind spot: a record whose offset nobody knows has no place in the order.
+Blind spot: a record without a known offset has no place in the order.
 Reference: Jepsen's Kafka checker, `nonmonotonic-send`, `int-nonmonotonic-send`.
 """
 
@@ -48,11 +47,11 @@ def _rule(name: str, inside: str) -> Rule:
 
 
 RULES = (_rule("nonmonotonic-send", "not coalesce(inside, false)"), _rule("int-nonmonotonic-send", "inside"))
-"""One finding for each step back; inside an operation, for each partition of it."""
+"""One finding for each step back between operations, and for each operation and partition with a step back inside."""
 
 
 def send_order_external(t: ExternalTables) -> DataFrame:
-    """One row for each operation and key, or for each pair of neighbours."""
+    """Return one row for each operation and key, or for each pair of neighbours."""
     return jump_findings(
         t.jumps.where("not polled").where(BACK),
         "case when inside then 'int-nonmonotonic-send' "
@@ -61,21 +60,21 @@ def send_order_external(t: ExternalTables) -> DataFrame:
 
 
 def _sentence(e: Example) -> str:
-    before, here = e.two_records
-    return f"{e.operation} sent {before} first, and what its process sent after it stands at {here}"
+    first, second = e.two_records
+    return f"{e.operation} sent {first} first, but what its process sent later is {second}"
 
 
 WORDING = {
     "nonmonotonic-send": AnomalyWording(
-        "record stands below the one that was sent before it",
-        "records stand below those that were sent before them",
-        "A producer's records stand in the log in another order than it sent them.",
+        "record is below one that was sent before it",
+        "records are below ones that were sent before them",
+        "The records of a producer are in the log in another order than it sent them.",
         _sentence,
     ),
     "int-nonmonotonic-send": AnomalyWording(
-        "record stands below the one that its operation sent before it",
-        "records stand below those that their operations sent before them",
-        "The records of one operation stand in the log in another order than it sent them.",
+        "record is below one that its operation sent before it",
+        "records are below ones that their operations sent before them",
+        "The records of one operation are in the log in another order than it sent them.",
         _sentence,
     ),
 }

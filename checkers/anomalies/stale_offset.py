@@ -1,20 +1,20 @@
 """Stale offset: a worker began below an offset that had been committed before.
 
-The first record that a process was given of a partition, after the partition had been assigned to it, stands
-below an offset of the group whose commit had completed ok before the assignment. A poll in which the
-partition was also taken away is not judged: it may still hold records of before.
+A partition was assigned to a process. The first record that the process received of it is below an offset of the group
+whose commit completed ok before the assignment. A poll is not checked if the partition was also revoked during it,
+because such a poll may still hold older records.
 
-Illegal because whoever takes a partition over begins where the group stands; below it every input was
-processed, and will be again.
-Evidence: times of assignments, polls and commits, on one clock; what was told to the committer, and that the
-offset commit stands in the log as part of a transaction, or was one outside any that returned ok. In a run
-without the log of offset commits what was told to the committer is enough.
+Illegal because a process that takes over a partition begins at the committed offset of the group. All inputs below it
+were processed, and will be processed again.
+Evidence: the times of assignments, polls and commits, on one clock, and two facts of the commit. Its client got the
+answer ok. And the log has the offset commit as part of a transaction, or the offset commit was outside any transaction
+and returned ok. In a run without the log of offset commits, the first fact is enough.
 
     W1  poll a@4, send_offsets a->5, commit     ok
     W2  is assigned a
     W2  poll a@4                                ok      <- stale-offset
 
-Blind spot: a worker whose first record stands above the offset, though it began to read below.
+Blind spot: a worker whose first record is above the offset, though it began to read below.
 Reference: KIP-447, "unstable offset commits"; KAFKA-9346.
 """
 
@@ -41,19 +41,19 @@ RULES = (
         },
     ),
 )
-"""One finding for each beginning."""
+"""One finding for each first record after an assignment."""
 
 
 def _sentence(e: Example) -> str:
     committed = printable(e.rest.get("committed"))
-    return f"{e.reader} began at {e.input}, though {e.operation} had committed up to {committed}"
+    return f"{e.reader} began at {e.input}, but {e.operation} had already committed up to {committed}"
 
 
 WORDING = {
     "stale-offset": AnomalyWording(
-        "worker began below what was committed",
-        "times a worker began below what was committed",
-        "A worker took a partition over below an offset whose commit had succeeded before.",
+        "worker began below the committed offset",
+        "times a worker began below the committed offset",
+        "A worker took over a partition and began below an offset whose commit had already succeeded.",
         _sentence,
     ),
 }

@@ -1,24 +1,22 @@
-"""Stalled: there was something to do and somebody to do it, and for too long nothing was committed.
+"""Stalled: a group had inputs and a live worker, but committed nothing for too long.
 
-After the last fault was healed, a group committed nothing for longer than the bound. Meanwhile an input
-lay before it, acknowledged or committed by its writer before that time began; and a worker of the stage
-that had begun to work before that time was at work after it.
+After the last fault was healed, a group committed nothing for longer than the bound. During that time it had an input
+to process: its writer had sent it ok before that time began. And a worker of the stage had started before that time
+and was still active after it.
 
-The bound is the longest time-out of the run's transactions, plus the session time-out of its consumers
-(45 s, Kafka's default, where the run does not say), plus 15 s: within that time every transaction that
-was left open is aborted (a coordinator looks once in 10 s by default), every member that has gone is
-missed, and a coordinator has moved.
+The bound is the sum of the longest time-out of the run's transactions, the session time-out of its consumers (45 s,
+Kafka's default, if the run does not say) and 15 s. Within that time every open transaction is aborted (a coordinator
+looks for them every 10 s by default), every lost member is removed from its group, and a coordinator has moved.
 
-Illegal because a pipeline that does not go on once everything works again is of no use. It is a warning:
-no record is wrong by it.
-Evidence: the journals, on one clock; the time-outs in the transaction log; and when the run says that its
-last fault was healed.
+Illegal because a pipeline must go on once everything works again. It is a warning, because no record is wrong.
+Evidence: the journals, on one clock; the time-outs in the transaction log; and the time at which the last fault was
+healed.
 
     last fault healed at 20 s; transaction time-out 30 s, session time-out 2 s
     feeder  send a=1                ok at 21 s
     W1      poll a=1, commit        ok at 70 s                    <- stalled: 49 s, the bound is 47 s
 
-Blind spot: what stood still while a fault was on; a worker that records nothing any more.
+Blind spot: a group that made no progress during a fault, and a worker that records nothing any more.
 Reference: KIP-98; KAFKA-14402; Jepsen on Bufstream 0.1.0 (2024), "stuck consumers".
 """
 
@@ -37,7 +35,7 @@ from harness.results.wording import printable
 SESSION_MS = 45_000
 """Kafka's default `session.timeout.ms`."""
 MARGIN_MS = 15_000
-"""Kafka's default interval between two looks for transactions that are over time, and half of it again."""
+"""One and a half times the default interval at which a coordinator looks for transactions that have timed out."""
 KEYS = ("run", "op", "group", "committed", "from_ns", "to_ns", "bound_ns")
 IN_TIME = "partition by run, stage order by to_ns, op"
 BOUND_MS = f"(longest_ms + coalesce(session_ms, {SESSION_MS}) + {MARGIN_MS})"
@@ -45,28 +43,28 @@ TO_NS = "coalesce(operation.return_ns, operation.commit_ns, operation.call_ns)"
 SUSPECTS = (
     Suspect("operations", f"operation.stage is not null and {TO_NS} - healed_ns > {BOUND_MS} * 1000000"),
 )
-"""Above the bound after the last heal a stage was at work still."""
+"""A stage was still active later than the bound after the last heal."""
 EARLIER = f"over ({IN_TIME} rows between unbounded preceding and 1 preceding)"
 
 
 def stalled(t: Tables) -> DataFrame:
-    """One row for each time without a commit: the operation that ended it, or the last there was."""
+    """Return one row for each time without a commit, with the operation that ended it, or else the last operation."""
     places = _gaps(t).selectExpr(*KEYS, "explode(places) as place").selectExpr("*", "place.tp")
-    there = (
+    inputs = (
         t.operations.where(f"operation.outcome = '{Outcome.OK.value}'")
-        .selectExpr("run", "op as writer", "operation.return_ns as there_ns", "explode(records) as record")
-        .select("run", "record.tp", "record.offset", "writer", "there_ns")
+        .selectExpr("run", "op as writer", "operation.return_ns as sent_ns", "explode(records) as record")
+        .select("run", "record.tp", "record.offset", "writer", "sent_ns")
     )
     lags = (
-        there.join(broadcast(places), on=["run", "tp"], how="inner")
-        .selectExpr("*", "greatest(from_ns, there_ns) as since_ns")
+        inputs.join(broadcast(places), on=["run", "tp"], how="inner")
+        .selectExpr("*", "greatest(from_ns, sent_ns) as since_ns")
         .where("offset >= place.offset and to_ns - since_ns > bound_ns")
     )
-    found = lags.groupBy("run", "op", "group", "committed", "to_ns", "bound_ns").agg(
+    stalls = lags.groupBy("run", "op", "group", "committed", "to_ns", "bound_ns").agg(
         F.expr("min(struct(since_ns, tp, offset, writer)) as lag")
     )
     return finding(
-        found,
+        stalls,
         "stalled",
         order=["to_ns"],
         ops="array(op)",
@@ -84,9 +82,10 @@ def stalled(t: Tables) -> DataFrame:
 
 
 def _gaps(t: Tables) -> DataFrame:
-    """Each time above the bound in which a stage committed nothing: KEYS, and places, of what lay before it.
+    """Return KEYS and places for each time in which a stage committed nothing for longer than the bound.
 
-    The places are the inputs of the commit that ended it; where none did, the last committed offsets.
+    `places` are the positions from which inputs were left: those of the commit that ended the time. If none ended it,
+    they are the last committed offsets.
     """
     bounds = t.runs.selectExpr("run", "healed_ns", f"{BOUND_MS} * 1000000 as bound_ns")
     reached = t.groups.groupBy("run", "group").agg(
@@ -128,19 +127,19 @@ def _seconds(ns: str) -> str:
 def _sentence(e: Example) -> str:
     who = "the group" if e.rest.get("group") is None else f"group {printable(e.rest['group'], 60)}"
     still, bound = printable(e.rest.get("still_s")), printable(e.rest.get("bound_s"))
-    ended = "until" if e.rest.get("committed") is True else "and not by the time of"
+    end = "until" if e.rest.get("committed") is True else "and still nothing at the time of"
     return (
-        f"{who} committed nothing for {still} s (the bound is {bound} s), "
-        f"{ended} {e.operation}, with {e.input} before it"
+        f"{who} committed nothing for {still} s (the bound is {bound} s), {end} {e.operation}, "
+        f"though {e.input} was waiting"
     )
 
 
 WORDING = {
     "stalled": AnomalyWording(
-        "group stood still after the last heal",
-        "groups stood still after the last heal",
-        "There were inputs, and a worker, and all faults were healed; and nothing was committed for "
-        "longer than any time-out explains.",
+        "group stalled after the last heal",
+        "groups stalled after the last heal",
+        "All faults were healed, and a group had inputs and a live worker. But it committed nothing for longer than "
+        "the time-outs explain.",
         _sentence,
     ),
 }

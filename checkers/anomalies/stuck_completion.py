@@ -1,19 +1,19 @@
-"""Stuck completion: a transaction was decided, and its coordinator never finished it.
+"""Stuck completion: a coordinator decided a transaction and never finished it.
 
-After quiescence the last word of the transaction log on a transactional id is PrepareCommit or
-PrepareAbort, written more than 30 s before the run's sentinels were: three times as long as a coordinator
-waits between two looks at its transactions (10 s).
+After quiescence, the last state of a transactional id in the transaction log is PrepareCommit or PrepareAbort. It was
+written more than 30 s before the run's sentinels. A coordinator looks at its transactions every 10 s, so this is three
+times as long.
 
-Illegal because a decided transaction must be completed: until then its producer, and whoever comes after
-it, is told CONCURRENT_TRANSACTIONS.
-Evidence: the leader's log of `__transaction_state`, whole to its end, and the time of the sentinels. A
-run that was cut short is not judged.
+Illegal because a decided transaction must be completed. Until then its producer, and every later producer with that
+transactional id, gets CONCURRENT_TRANSACTIONS.
+Evidence: the leader's log of `__transaction_state`, whole to its end, and the time of the sentinels. A run that was cut
+short is not checked.
 
     transaction log: id Ongoing [x]
     transaction log: id PrepareCommit [x]             <- stuck-completion, if nothing follows
     sentinels, 30 s later
 
-Blind spot: one that was decided less than 30 s before the end.
+Blind spot: a transaction that was decided less than 30 s before the end.
 Reference: KIP-98, "transaction coordinator"; KIP-664.
 """
 
@@ -49,25 +49,25 @@ RULES = (
 
 def _sentence(e: Example) -> str:
     at = describe_place(e.inner("record"))
-    waits = _partitions(e.body.get("partitions"))
-    return f"{e.transactional_id} was still {printable(e.rest.get('state'), 40)} ({at}) at the end" + (
-        f", with {waits} to be marked" if waits else ""
+    partitions = _partitions(e.body.get("partitions"))
+    return (
+        f"{e.transactional_id} was still in state {printable(e.rest.get('state'), 40)} ({at}) at the end"
+        + (f", and {partitions} had no marker yet" if partitions else "")
     )
 
 
 def _partitions(value: Any) -> str:
-    there = (
-        [describe_place(one) for one in value if isinstance(one, Mapping)] if isinstance(value, list) else []
-    )
-    return join_words(there) if there else ""
+    bodies = value if isinstance(value, list) else []
+    places = [describe_place(body) for body in bodies if isinstance(body, Mapping)]
+    return join_words(places) if places else ""
 
 
 WORDING = {
     "stuck-completion": AnomalyWording(
         "transaction was decided and never finished",
         "transactions were decided and never finished",
-        "The coordinator had decided to commit or to abort, and has not finished it after everything came "
-        "to rest: nobody can use this transactional id.",
+        "The coordinator decided to commit or to abort, and has not finished it by the end of the run. No producer can "
+        "use this transactional id.",
         _sentence,
     ),
 }

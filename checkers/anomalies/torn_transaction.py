@@ -1,28 +1,28 @@
 """Torn transaction: the parts of one transaction do not share one fate.
 
-With the brokers' logs: of its acknowledged records some are committed and some aborted; `open` counts
-as a third fate once the transaction log no longer lists the partition as under way. Without logs: the
-transaction is known to have committed, one of its values was finally read, and another, whose offset is
-known and was passed by the final reader, was not. In an external history: one of its records was given
-to an operation that was ok, and another is a `lost-write`.
+With broker logs: some acknowledged records of the transaction are committed, and some are aborted. `open` counts as a
+third fate once the transaction log no longer lists the partition as under way. A transaction is also torn if a part of
+it was committed before the rest was written: two of its records in one partition have different markers, or its parts
+belong to two transactions of the transaction log.
 
-Illegal because atomicity is what a transaction is: all of it takes effect, or nothing.
-Evidence: the acknowledgements, and for each the first marker of its producer above it in the leader's
-log.
+The transaction log is compared as well. One completion there is one transaction. Its records and offset commits are
+found by the markers of its producer in each partition, and every marker must say what the transaction log says.
+
+Without broker logs: the transaction is known to have committed. The final reader received one of its values, and read
+past the known offset of another one without receiving it. In an external history: an ok operation received one of its
+records, and another one is a `lost-write`.
+
+Illegal because a transaction is atomic: all of it takes effect, or nothing.
+Evidence: the acknowledgements, and for each of them the first marker of its producer above it in the leader's log.
 
     T1  send x=1, send y=2, commit     ok
     log of x: 1 at offset 4, commit at offset 5
     log of y: 2 at offset 7, abort at offset 8      <- torn-transaction
 
-A transaction is also torn in time if part of it was committed before the rest was written: two of its records
-in one partition have different markers, or its parts belong to two transactions of the transaction log.
+Without journals: the comparison with the transaction log is the only evidence.
 
-The transaction log is compared as well. One completion there is one transaction; its records and offset commits
-are found by the markers of its producer in each partition, and every marker must say what the transaction log
-says. Without journals this is the only evidence.
-
-Blind spot: a producer whose markers in a partition cannot be paired with the completions in the transaction log.
-Then the run is unknown.
+Blind spot: a producer whose markers in a partition cannot be paired with the completions in the transaction log. Then
+the run is unknown.
 Reference: KAFKA-17754; Jepsen on Bufstream 0.1.0 (2024).
 """
 
@@ -48,7 +48,7 @@ from harness.results.example import FATES, Example, describe_place, fate
 from harness.results.wording import join_words, printable
 
 NAME = "torn-transaction"
-IN_TWO = "a marker stands between its records"
+IN_TWO = "a marker is between its records"
 IN_SEVERAL = "the transaction log has it as several transactions"
 SEEN = """array_distinct(transform(filter(records,
     r -> r.acked and r.effect is not null and (r.effect != 'open' or r.abandoned)), r -> r.effect))"""
@@ -64,9 +64,9 @@ EFFECTS = "array_distinct(concat(records.effect, commits.effect))"
 """The fates of all records and offset commits of one transaction of the transaction log."""
 UNACKED = """(size(array_distinct(records.effect)) > 1
     and size(array_distinct(transform(filter(records, r -> r.op is not null), r -> r.effect))) <= 1)"""
-"""Its records differ, though those that were acknowledged do not: the rule over operations does not find it."""
+"""The fates of its records differ, but those of acknowledged records do not, so the rule over operations misses it."""
 OTHERWISE = f"(size({EFFECTS}) = 1 and {EFFECTS}[0] != decided)"
-"""Its markers agree, and the transaction log says something else."""
+"""Its markers agree with each other, but not with the transaction log."""
 
 RULES = (
     Rule(
@@ -113,8 +113,8 @@ RULES = (
 
 
 def torn_transaction(t: Tables) -> DataFrame:
-    """One row for each operation whose records and offset commits belong to several transactions of the log."""
-    found = (
+    """Return one row for each operation whose parts belong to several transactions of the transaction log."""
+    torn = (
         transactions_of_operations(t.operations, t.markers)
         .groupBy("run", "op", "log_tp", "log_offset")
         .agg(F.expr("any_value(decided) as decided"), F.expr("collect_set(tp) as tps"))
@@ -127,11 +127,11 @@ def torn_transaction(t: Tables) -> DataFrame:
                 f"slice(array_sort(collect_list(struct(log_tp as tp, log_offset as offset))), 1, {MAX_SHOWN}) as log"
             ),
         )
-        # Two transactions in one partition are found by the rule over operations, as is a difference of fates.
+        # The rule over operations finds two transactions in one partition, and different fates.
         .where("transactions > 1 and decided = array('commit') and size(array_distinct(tps)) = size(tps)")
     )
     return finding(
-        found,
+        torn,
         NAME,
         order=["op"],
         ops="array(op)",
@@ -142,8 +142,9 @@ def torn_transaction(t: Tables) -> DataFrame:
 
 
 def torn_transaction_external(t: ExternalTables) -> DataFrame:
-    """One row for each transaction of an external history that was read in part: one of its records was
-    ok-read, and another is lost though its offset is known.
+    """Return one row for each transaction of an external history of which only a part was read.
+
+    An ok operation received one of its records, and another one is lost though its offset is known.
     """
     lost = (
         t.attempts.where(LOST)
@@ -167,26 +168,29 @@ def torn_transaction_external(t: ExternalTables) -> DataFrame:
 
 def _sentence(e: Example) -> str:
     if (why := e.rest.get("why")) is not None:
-        held = join_words([describe_place(part.body) for part in e.records])
-        return f"{e.operation} was one transaction, and {printable(why, 100)}" + (f": {held}" if held else "")
+        places = join_words([describe_place(part.body) for part in e.records])
+        return f"{e.operation} was one transaction, but {printable(why, 100)}" + (
+            f": {places}" if places else ""
+        )
     fates = [
         f"{describe_place(part.body)} is {fate(part.body)}"
         for part in e.records
         if part.body.get("fate") is not None
     ]
-    told = e.rest.get("fates")
-    if not fates and isinstance(told, list):
-        fates = [f"some of its records are {FATES.get(str(one), printable(one, 40))}" for one in told]
-    said = join_words(fates) if fates else "its records do not share one fate"
+    names = e.rest.get("fates")
+    if not fates and isinstance(names, list):
+        fates = [f"some of its records are {FATES.get(str(name), printable(name, 40))}" for name in names]
+    parts = join_words(fates) if fates else "its records do not share one fate"
     if (decided := e.rest.get("decided")) is not None:
-        said = f"the transaction log says that it is {FATES.get(str(decided), printable(decided, 40))}, and {said}"
-    return f"{e.operation} was one transaction, and {said}"
+        decision = FATES.get(str(decided), printable(decided, 40))
+        parts = f"the transaction log says that it is {decision}, but {parts}"
+    return f"{e.operation} was one transaction, but {parts}"
 
 
 WORDING = {
     "torn-transaction": AnomalyWording(
-        "transaction was torn apart",
-        "transactions were torn apart",
+        "transaction has parts with different fates",
+        "transactions have parts with different fates",
         "The records of one transaction must all be committed or all be aborted. These were not.",
         _sentence,
     ),

@@ -1,4 +1,4 @@
-"""Transaction state violation: a coordinator went from one state to another that may not follow it.
+"""Transaction state violation: a coordinator went from one state to a state that may not follow it.
 
     Empty                  after Empty, CompleteCommit, CompleteAbort
     Ongoing                after Ongoing, Empty, CompleteCommit, CompleteAbort
@@ -11,23 +11,22 @@
     Dead                   after Empty, CompleteCommit, CompleteAbort
     forgotten              after Dead, Empty, CompleteCommit, CompleteAbort
 
-The first state of a transactional id in the log is not judged, nor the one after it was forgotten (a
-tombstone). A state that says the same as the one before it is a second attempt to write it. And a state
-may stand in the log without holding: when its replicas do not confirm it in time, the coordinator goes on
-from the one before it. So a state is accused only if it may follow neither the one before it nor, where
-that one may not have held, one of the two before that.
+The first state of a transactional id in the log is not checked. Neither is the first one after the id was forgotten (a
+tombstone). A state that equals the one before it is a second attempt to write it. The log may also hold a state that
+never took effect: if its replicas do not confirm it in time, the coordinator continues from the state before it. So a
+state is a finding only if it may not follow the state before it, nor, if that state may not have taken effect, one of
+the two states before that.
 
-Illegal because a transaction that was not prepared cannot be complete, and one that is prepared is
-decided.
+Illegal because a transaction that was not prepared cannot be complete, and a prepared transaction is decided.
 Evidence: the order of the states in the leader's log of `__transaction_state`.
 
     transaction log: id Ongoing [x]
     transaction log: id PrepareCommit [x]
     transaction log: id CompleteAbort                <- transaction-state-violation
 
-Blind spot: what a coordinator did without writing it; a wrong step that looks like an unconfirmed one.
-Reference: Kafka 4.3, `TransactionState`: the valid previous states; KIP-890 for PrepareAbort with a
-higher epoch, where the client does not know that nothing was begun.
+Blind spot: a step that the coordinator did not write, and a wrong step that looks like an unconfirmed one.
+Reference: Kafka 4.3, `TransactionState`: the valid previous states; KIP-890 for PrepareAbort with a higher epoch, which
+a client causes that does not know that no transaction was begun.
 """
 
 from checkers.findings.build import state
@@ -48,25 +47,28 @@ PREVIOUS = {
     "Dead": RESTING,
     "Tombstone": ("Dead", *RESTING),
 }
-"""By state, those that it may follow."""
+"""For each state, the states that it may follow."""
 FOLLOWS = tuple(f"{before}>{after}" for after, previous in PREVIOUS.items() for before in previous)
 RAISED = tuple(f"{before}>PrepareAbort" for before in RESTING)
-"""What may follow if its epoch is higher."""
+"""The steps that are valid only to a higher epoch."""
 
 
 def _follows(before: str, after: str) -> str:
-    """Whether one state may follow another; null where one of them is not there."""
+    """Return SQL that is true if one state may follow another one. It is null if one of them does not exist."""
     step = f"concat({before}state, '>', {after}state)"
     raised = f"coalesce({step} in {RAISED} and {after}epoch > {before}epoch, false)"
     return f"({before}state = 'Tombstone' or {step} in {FOLLOWS} or {raised})"
 
 
-def _explained() -> str:
-    """A state follows the one before it; or it, and those since, follow one of the two before that."""
+def _valid_step() -> str:
+    """Return SQL that is true for a valid step.
+
+    The state follows the one before it. Or it and the states since then each follow one of the two states before that.
+    """
     chain = ["before_3.", "before_2.", "before.", ""]
     return " or ".join(
-        "coalesce(" + " and ".join(_follows(chain[at], after) for after in chain[at + 1 :]) + ", false)"
-        for at in (2, 1, 0)
+        "coalesce(" + " and ".join(_follows(chain[index], after) for after in chain[index + 1 :]) + ", false)"
+        for index in (2, 1, 0)
     )
 
 
@@ -74,7 +76,7 @@ RULES = (
     Rule(
         "transaction-state-violation",
         "states",
-        where=f"before is not null and not ({_explained()})",
+        where=f"before is not null and not ({_valid_step()})",
         order=["log_tp", "log_offset"],
         detail={
             "transactional_id": "transactional_id",
@@ -88,13 +90,13 @@ RULES = (
         },
     ),
 )
-"""One finding for each state that may not follow."""
+"""One finding for each state that may not follow the one before it."""
 
 
 def _sentence(e: Example) -> str:
     state, before = printable(e.rest.get("state"), 40), printable(e.rest.get("state_before"), 40)
     at = describe_place(e.inner("record"))
-    return f"{e.transactional_id} went from {before} to {state} ({at}), which may not follow it"
+    return f"{e.transactional_id} went from {before} to {state} ({at}), but {state} may not follow {before}"
 
 
 WORDING = {

@@ -1,23 +1,22 @@
-"""Undue fencing: a producer was fenced, and nobody had taken its place.
+"""Undue fencing: a producer was fenced though no other producer had taken its place.
 
-An operation was told that it is fenced, though from the last initialisation of its transactional id by
-its own process to that answer nobody had begun to initialise the id, and though the transaction log has
-no abort by time-out of that id since then.
+An operation got the answer that it is fenced. Since the last initialisation of its transactional id by its own
+process, no process had begun to initialise that id. And since then the transaction log has no abort by time-out of that
+id.
 
-Illegal because fencing is for those who were replaced, or have let their time-out pass; a producer that
-did neither loses its work. It is a warning: what it had begun is aborted, and nothing is lost by it.
-Evidence: the invocations of all initialisations, answered or not, on one clock; and the whole transaction
-log. An abort by time-out is a PrepareAbort that stands at least the time-out above the start of its
-transaction. Where the wall clock is not known, any abort by time-out of the id excuses it; where the time
-of the answer is not known, so does all that came later.
+Illegal because fencing is for producers that were replaced or that let their time-out pass. Any other producer loses
+its work by it. It is a warning: the open transaction is aborted, and no record is lost.
+Evidence: the invocations of all initialisations, answered or not, on one clock; and the whole transaction log. An abort
+by time-out is a PrepareAbort that is at least the time-out later than the start of its transaction. If the wall clock
+is not known, any abort by time-out of the id explains the fencing. If the time of the answer is not known, every later
+event explains it too.
 
     W1  init id=a                 ok
     W1  send x=1, commit          info, fenced              <- undue-fencing
     transaction log: a Ongoing [x]
 
-Blind spot: others that use the same transactional id and record nothing.
-Reference: KAFKA-17754, a late AddPartitionsToTxn or AddOffsetsToTxn that opens a transaction which nobody
-ends.
+Blind spot: other programs that use the same transactional id and record nothing.
+Reference: KAFKA-17754, a late AddPartitionsToTxn or AddOffsetsToTxn that opens a transaction which no producer ends.
 """
 
 from pyspark.sql import DataFrame
@@ -34,23 +33,25 @@ from harness.results.wording import printable
 ID = ("run", "transactional_id")
 EARLIEST_NS, LATEST_NS = -(2**62), 2**62
 CLOCKS_MS = 1_000
-"""How far the wall clocks of a broker and of the run may stand apart."""
+"""The largest difference between the wall clocks of a broker and of the run."""
 BY_ID = "over (partition by run, transactional_id order by at_ns range between unbounded preceding and"
 BY_JOURNAL = BY_ID.replace("transactional_id order", "transactional_id, journal order")
-"""Up to `current row`, or, for what was strictly before, up to `1 preceding`. Each is one pass over an id's events:
-an id that all workers share is fenced thousands of times, so nothing here may look at each pair of its events."""
+"""The end of the window follows: `current row`, or `1 preceding` for events that are strictly earlier. Each window is
+one pass over the events of an id. No join may compare each pair of events, because an id that all workers share is
+fenced thousands of times."""
 ANSWERED = f"outcome = '{Outcome.OK.value}'"
-EXCUSED = "unanswered > 0 or called - own.returned > 1 or coalesce(aborted_ns >= own.call_ns, false)"
-"""Another initialisation that may have come after its own, or an abort by time-out since its own.
+EXPLAINED = "unanswered > 0 or called - own.returned > 1 or coalesce(aborted_ns >= own.call_ns, false)"
+"""Another initialisation may have come after its own, or there was an abort by time-out after its own.
 
-An initialisation without an answer may come at any time. Of those with one, `called` had begun when the producer
-was told that it is fenced, and `own.returned` had ended when its own began: its own is the one that is left."""
+An initialisation without an answer may take effect at any time. For those with an answer: `called` counts those that
+had begun when the producer was fenced, and `own.returned` those that had ended when its own began. If the difference is
+1, only its own is left."""
 SUSPECTS = (Suspect("operations", "operation.transactional_id is not null and operation.fenced"),)
 
 
 def undue_fencing(t: Tables) -> DataFrame:
-    """One row for each operation."""
-    said = t.operations.where("operation.transactional_id is not null").selectExpr(
+    """Return one row for each fenced operation."""
+    operations = t.operations.where("operation.transactional_id is not null").selectExpr(
         "run",
         "operation.transactional_id",
         "op",
@@ -58,10 +59,10 @@ def undue_fencing(t: Tables) -> DataFrame:
         "operation.fenced",
         *(f"operation.{name}" for name in ("journal", "outcome", "call_ns", "return_ns")),
     )
-    inits, fenced = said.where("f = 'init'"), said.where("fenced")
+    inits, fenced = operations.where("f = 'init'"), operations.where("fenced")
     return finding(
-        _with_excuses(_with_own(t.inits, fenced), inits, _aborts(t)).where(
-            f"own is not null and not ({EXCUSED})"
+        _with_explanations(_with_own(t.inits, fenced), inits, _aborts(t)).where(
+            f"own is not null and not ({EXPLAINED})"
         ),
         "undue-fencing",
         order=["op"],
@@ -74,12 +75,12 @@ def undue_fencing(t: Tables) -> DataFrame:
 
 
 def _with_own(answered: DataFrame, fenced: DataFrame) -> DataFrame:
-    """`own` of each fenced operation: the last initialisation by its process that was answered before its call."""
-    called = answered.selectExpr("*", "call_ns as at_ns", "0 as returned_one")
-    returned = answered.selectExpr("run", "transactional_id", "return_ns as at_ns", "1 as returned_one")
+    """Add `own` to each fenced operation: the last initialisation by its process that was answered before its call."""
+    called = answered.selectExpr("*", "call_ns as at_ns", "0 as is_return")
+    returned = answered.selectExpr("run", "transactional_id", "return_ns as at_ns", "1 as is_return")
     counted = (
         called.unionByName(returned, allowMissingColumns=True)
-        .selectExpr("*", f"sum(returned_one) {BY_ID} current row) as returned")
+        .selectExpr("*", f"sum(is_return) {BY_ID} current row) as returned")
         .where("op is not null")
         .selectExpr(*ID, "journal", "at_ns", "struct(call_ns, op, returned) as init")
     )
@@ -91,8 +92,8 @@ def _with_own(answered: DataFrame, fenced: DataFrame) -> DataFrame:
     )
 
 
-def _with_excuses(fenced: DataFrame, inits: DataFrame, aborts: DataFrame) -> DataFrame:
-    """Beside each fenced operation, what of its id was there when it was answered."""
+def _with_explanations(fenced: DataFrame, inits: DataFrame, aborts: DataFrame) -> DataFrame:
+    """Add to each fenced operation the initialisations and aborts of its id until its answer."""
     began = inits.selectExpr(*ID, "call_ns as at_ns", f"{ANSWERED} as answered")
     return (
         fenced.selectExpr(*ID, "op", "own", f"coalesce(return_ns, {LATEST_NS}) as at_ns")
@@ -109,7 +110,10 @@ def _with_excuses(fenced: DataFrame, inits: DataFrame, aborts: DataFrame) -> Dat
 
 
 def _aborts(t: Tables) -> DataFrame:
-    """Aborts by time-out, from `at_ns` until `until_ns` on the run's clock; always, where its wall clock is unknown."""
+    """Return the aborts by time-out, between `at_ns` and `until_ns` of the run's clock.
+
+    If the wall clock of the run is not known, the range is unlimited.
+    """
     at_ns = "cast(1000000 * (update_ms - wall_ms{by}) as long)"
     return (
         t.states.where("state = 'PrepareAbort' and update_ms >= start_ms + timeout_ms")
@@ -124,16 +128,18 @@ def _aborts(t: Tables) -> DataFrame:
 
 def _sentence(e: Example) -> str:
     error = e.first_operation().get("error")
-    said = f" ({printable(error, 80)})" if error else ""
-    return f"{e.operation} was fenced{said}, though nobody had taken {e.transactional_id} and no time-out had passed"
+    reason = f" ({printable(error, 80)})" if error else ""
+    return (
+        f"{e.operation} was fenced{reason}, but no other producer had initialised {e.transactional_id} and no time-out "
+        "had passed"
+    )
 
 
 WORDING = {
     "undue-fencing": AnomalyWording(
-        "producer was fenced for nothing",
-        "producers were fenced for nothing",
-        "A producer was told that it is fenced, though nobody had taken its transactional id and no "
-        "time-out had passed.",
+        "producer was fenced without a reason",
+        "producers were fenced without a reason",
+        "A producer was fenced, but no other producer had initialised its transactional id and no time-out had passed.",
         _sentence,
     ),
 }

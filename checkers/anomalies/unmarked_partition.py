@@ -1,21 +1,20 @@
-"""Unmarked partition: a transaction was completed, and one of its partitions has no marker of it.
+"""Unmarked partition: a transaction was completed, but one of its partitions lacks its marker.
 
-In a partition into which a producer id has written, there are fewer markers of that id than completed
-transactions of that id that had named the partition when they were prepared.
+A producer id has written to a partition. The partition has fewer markers of that id than there are completed
+transactions of that id that named the partition when they were prepared.
 
-Illegal because Complete means that every partition has its marker. Without it the records stay open, or
-share the fate of the producer's next transaction, whatever that is.
-Evidence: the whole transaction log, and the leader's log of the partition, uncompacted and from its first
-offset. Markers are counted against completions because a coordinator that moves may write one again: more
-of them than transactions say nothing, fewer of them do.
+Illegal because Complete means that every partition has its marker. Without the marker, the records stay open, or share
+the fate of the producer's next transaction.
+Evidence: the whole transaction log, and the leader's log of the partition, uncompacted and from its first offset. The
+number of markers is compared with the number of completions, because a coordinator that moves may write a marker again.
+So more markers than transactions prove nothing, but fewer do.
 
     transaction log: id Ongoing [x, y], PrepareCommit [x, y], CompleteCommit
     log of x: record of producer 7 at offset 4, its marker at offset 5
     log of y: record of producer 7 at offset 9, no marker          <- unmarked-partition
 
-Blind spot: a repeated marker of the same producer in that partition makes up for a missing one.
-Reference: none is known; seen on Kafka 4.3.1, where a coordinator passes over a partition that has no
-leader.
+Blind spot: a repeated marker of the same producer in that partition hides a missing one.
+Reference: none is known; seen on Kafka 4.3.1, where a coordinator skips a partition that has no leader.
 """
 
 from collections.abc import Mapping
@@ -31,7 +30,7 @@ from harness.results.wording import printable
 
 
 def unmarked_partition(t: Tables) -> DataFrame:
-    """One row for each producer id and partition."""
+    """Return one row for each producer id and partition."""
     completed = t.states.where("state in ('CompleteCommit', 'CompleteAbort')").selectExpr(
         "run",
         "explode(before.tps) as tp",
@@ -41,7 +40,7 @@ def unmarked_partition(t: Tables) -> DataFrame:
     written = t.batches.where("not compacted and log_start = 0").selectExpr(
         "run", "tp", "producer_id", "markers", "struct(base_offset, epoch) as batch"
     )
-    found = (
+    unmarked = (
         completed.unionByName(written, allowMissingColumns=True)
         .groupBy("run", "tp", "producer_id")
         .agg(
@@ -53,7 +52,7 @@ def unmarked_partition(t: Tables) -> DataFrame:
         .where("markers < completions")
     )
     return finding(
-        found,
+        unmarked,
         "unmarked-partition",
         order=["tp", "producer_id"],
         absence="true",
@@ -69,13 +68,13 @@ def unmarked_partition(t: Tables) -> DataFrame:
 
 
 def _sentence(e: Example) -> str:
-    markers, due = printable(e.rest.get("markers")), printable(e.rest.get("completions"))
+    markers, completions = printable(e.rest.get("markers")), printable(e.rest.get("completions"))
     last = e.body.get("last_completion")
-    said = f"; the last one says {printable(last.get('state'), 40)}" if isinstance(last, Mapping) else ""
+    last_state = f"; the last one is {printable(last.get('state'), 40)}" if isinstance(last, Mapping) else ""
     where = describe_place({key: value for key, value in e.inner("record").items() if key != "offset"})
     return (
-        f"{where} has {markers} markers of {e.transactional_id}, and {due} of its transactions there are "
-        f"complete{said}"
+        f"{where} has {markers} markers of {e.transactional_id}, but {completions} of its transactions there are "
+        f"complete{last_state}"
     )
 
 
@@ -83,7 +82,7 @@ WORDING = {
     "unmarked-partition": AnomalyWording(
         "partition lacks the marker of a completed transaction",
         "partitions lack the markers of completed transactions",
-        "A transaction is complete when each of its partitions has a marker. Here one has too few: its "
+        "A transaction is complete when each of its partitions has a marker. Here a partition has too few markers: its "
         "records stay open, or share the fate of the next transaction.",
         _sentence,
     ),

@@ -1,22 +1,22 @@
-"""Unseen: a record that was acknowledged and committed was never delivered to anybody.
+"""Unseen: a record that was acknowledged and committed was never delivered to any reader.
 
-The final read-committed reader came to the end of its partition (of every partition of its topic, if
-its offset is not known), and neither it nor anybody else was given the record. In an external history,
-which names no final reader: an operation that was ok sent it, and none that was ok was given it. Where
-nothing at all was read that proves nothing, nor does what is missing from a compacted partition, or below the
-start of its log.
+The final read-committed reader came to the end of the record's partition, and neither it nor any other reader received
+the record. If the offset of the record is not known, the reader must have come to the end of every partition of the
+topic. An external history names no final reader: there an ok operation sent the record, and no ok operation received
+it. Three things prove nothing: a history in which nothing was read, a compacted partition, and an offset below the
+start of the log.
 
-Illegal because a committed record is there to be read.
-Evidence: the completion `ok`, and a final reader that met its sentinel: a partition that is stuck
-behind a hanging transaction proves nothing.
+Illegal because a committed record must be readable.
+Evidence: the completion `ok`, and a final reader that met its sentinel. A partition that is stuck behind a hanging
+transaction proves nothing.
 
     T1  send x=1, ok without an offset     ok
     final read of x: 2, sentinel                  <- unseen: 1
     poll of x: 2                                  ok
 
-Without journals: of the inputs alone, which the run itself has written.
+Without journals: only the inputs are checked, which the run itself has written.
 
-Blind spot: an `info` write may be gone without a trace.
+Blind spot: the write of an `info` operation may be lost without a trace.
 Reference: Jepsen's Kafka checker, `unseen`.
 """
 
@@ -38,10 +38,10 @@ SUSPECTS = (Suspect("attempts", UNPOLLED),)
 
 
 def unseen(t: Tables) -> DataFrame:
-    """One row for each record."""
+    """Return one row for each record."""
     acked = t.attempts.where(UNPOLLED).select("run", "value", "send", "send.topic", "send.tp")
     ends = t.tps.select("run", "tp", "rc_end", "rc_first", "compacted")
-    found = (
+    missing = (
         acked.join(broadcast(ends), on=["run", "tp"], how="left")
         .join(broadcast(t.topics), on=["run", "topic"], how="left")
         .where(
@@ -50,11 +50,10 @@ def unseen(t: Tables) -> DataFrame:
         )
     )
     seen = t.polls.select("run", "value").join(
-        broadcast(found.select("run", "value")), on=["run", "value"], how="left_semi"
+        broadcast(missing.select("run", "value")), on=["run", "value"], how="left_semi"
     )
-    found = found.join(broadcast(seen.distinct()), on=["run", "value"], how="left_anti")
     return finding(
-        found,
+        missing.join(broadcast(seen.distinct()), on=["run", "value"], how="left_anti"),
         NAME,
         order=["tp", "send.offset", "send.op"],
         ops="array(send.op)",
@@ -65,7 +64,7 @@ def unseen(t: Tables) -> DataFrame:
 
 
 def unseen_external(t: ExternalTables) -> DataFrame:
-    """One row for each record of an external history that an ok operation sent and none was given."""
+    """Return one row for each record of an external history that an ok operation sent and none received."""
     return finding(
         t.attempts.where("ok_sent and not ok_read"),
         NAME,
@@ -78,14 +77,14 @@ def unseen_external(t: ExternalTables) -> DataFrame:
 
 
 def _sentence(e: Example) -> str:
-    return f"{e.record} was acknowledged to {e.operation}, and no reader that came past it was given it"
+    return f"{e.record} was acknowledged to {e.operation}, but readers read to the end and did not receive it"
 
 
 WORDING = {
     "unseen": AnomalyWording(
         "acknowledged record was never delivered",
         "acknowledged records were never delivered",
-        "Readers came to the end, and none of them was ever given this acknowledged record.",
+        "Readers read to the end, but none of them received this acknowledged record.",
         _sentence,
     ),
 }

@@ -1,18 +1,17 @@
-"""Vanished: a record that a consumer was given is not there any more.
+"""Vanished: a record that a consumer received is gone.
 
-A record was given to a consumer promised read committed, and the final read-committed reader, which began
-below its offset and read on beyond it, was not given it. A record that the log calls aborted or open is a
-`dirty-read` and no more. A compacted partition proves nothing, nor does what lies below the start of its
-log.
+A consumer that is promised read committed received a record. The final read-committed reader began below the offset of
+the record and read beyond it, but did not receive it. If the log calls the record aborted or open, the finding is only
+a `dirty-read`. Two things prove nothing: a compacted partition, and an offset below the start of the log.
 
-Illegal because what was committed stays committed: whoever reads the partition afterwards comes to other
-conclusions than the one who has acted on the record.
+Illegal because committed records stay committed. A later reader of the partition comes to other conclusions than the
+consumer that has acted on the record.
 Evidence: the delivery, and the final read of the partition.
 
     T1  poll x: 1 at offset 4      ok
     final read of x: 2 at offset 5          <- vanished
 
-Blind spot: records that nobody but the final reader was given.
+Blind spot: records that only the final reader received.
 Reference: Kingsbury, Redpanda 21.10.1 (2022), "lost writes"; unclean leader election.
 """
 
@@ -38,14 +37,14 @@ RULES = (
 
 
 def _sentence(e: Example) -> str:
-    return f"{e.reader} read {e.record}, and the final reader came past it and was not given it"
+    return f"{e.reader} read {e.record}, but the final reader read past it and did not receive it"
 
 
 WORDING = {
     "vanished": AnomalyWording(
         "record was read and is gone",
         "records were read and are gone",
-        "A consumer was given a record that the final reader, which came past its place, was not given.",
+        "A consumer received a record, but the final reader read past its offset and did not receive it.",
         _sentence,
     ),
 }

@@ -1,19 +1,19 @@
-"""Zombie write: somebody who had been replaced still took effect.
+"""Zombie write: a producer that had been replaced still took effect.
 
-A batch of fate commit stands above one of a higher epoch of the same producer id in its partition. Or a
-transaction committed though another process had initialised its transactional id after this process
-had, and before this process asked for the commit.
+A batch of fate commit is above a batch of a higher epoch of the same producer id in its partition. Or a transaction
+committed though another process had initialised its transactional id. That initialisation came after the one of the
+transaction's own process, and before this process asked for the commit.
 
-Illegal because initialising a transactional id fences all who had it before; that is what keeps two
-owners of one input apart.
-Evidence: epochs in the leader's log; or the times of the two initialisations and of the commit, on one
-clock, and that the commit took effect.
+Illegal because initialising a transactional id fences all producers that had it before. This keeps two owners of one
+input apart.
+Evidence: epochs in the leader's log. Or the times of the two initialisations and of the commit, on one clock, and the
+fact that the commit took effect.
 
     W1  init id=a     ok
     W2  init id=a     ok
     W1  send x=1, commit     ok      <- zombie-write
 
-Blind spot: zombies under another transactional id; the group's generation must stop those (KIP-447).
+Blind spot: zombies with another transactional id. The generation of the group must stop those (KIP-447).
 Reference: KIP-98, "fencing zombies"; KIP-360.
 """
 
@@ -31,9 +31,9 @@ from harness.results.wording import printable
 NAME = "zombie-write"
 EFFECTIVE = """array_contains(records.effect, 'commit') or array_contains(commits.effect, 'commit')
     or size(records) > 0 and forall(records, r -> not r.logged) and settled = 'committed'"""
-"""An operation took effect; where there is no log, by what was read."""
+"""An operation took effect, by the log, or, without a log, by what was read."""
 BY_ID = "partition by run, transactional_id"
-SOONER = f"over ({BY_ID} order by time_ns range between unbounded preceding and 1 preceding)"
+EARLIER = f"over ({BY_ID} order by time_ns range between unbounded preceding and 1 preceding)"
 
 RULES = (
     Rule(
@@ -45,7 +45,7 @@ RULES = (
             "record": record_place("tp", "base_offset"),
             "epoch": "epoch",
             "epoch_before": "epoch_before",
-            "why": "'a higher epoch stands below it'",
+            "why": "'a higher epoch is below it'",
         },
     ),
 )
@@ -53,7 +53,7 @@ RULES = (
 
 
 def zombie_write(t: Tables) -> DataFrame:
-    """One row for each transaction."""
+    """Return one row for each transaction."""
     commits = t.operations.where(f"operation.commit_ns is not null and ({EFFECTIVE})").selectExpr(
         "run", "op", "operation.transactional_id", "operation.journal", "operation.commit_ns as time_ns"
     )
@@ -64,17 +64,17 @@ def zombie_write(t: Tables) -> DataFrame:
         "return_ns as time_ns",
         "struct(call_ns, return_ns, op, journal) as init",
     )
-    found = (
+    zombies = (
         commits.unionByName(inits, allowMissingColumns=True)
         .selectExpr(
             "*",
-            f"max(init) {SOONER} as latest",
+            f"max(init) {EARLIER} as latest",
             f"last(init, true) over ({BY_ID}, journal order by time_ns) as own",
         )
         .where("op is not null and latest.journal != journal and latest.call_ns > own.return_ns")
     )
     return finding(
-        found,
+        zombies,
         NAME,
         order=["op"],
         ops="array(op)",
@@ -99,7 +99,7 @@ WORDING = {
     "zombie-write": AnomalyWording(
         "write of a fenced producer took effect",
         "writes of fenced producers took effect",
-        "A producer that another had replaced must be fenced off. Its write was committed all the same.",
+        "A producer that was replaced by another one must be fenced. Here its write was committed.",
         _sentence,
     ),
 }

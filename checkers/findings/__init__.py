@@ -1,1 +1,1 @@
-"""The form of a finding, and how one is built."""
+"""The form of findings, and the functions that build them."""

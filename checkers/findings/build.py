@@ -1,7 +1,7 @@
-"""How findings are built, in Spark SQL: rows of the form `checkers.findings.form.FINDING`.
+"""Functions that build findings in Spark SQL: rows of the form `checkers.findings.form.FINDING`.
 
-An expression is text, and not a `Column`: each part of a `Column` is a call into the JVM, and a judgement
-that builds all of its checks that way makes tens of thousands of them.
+Expressions are text and not `Column` objects, because each part of a `Column` is a call into the JVM. The checks of one
+verdict would make tens of thousands of such calls.
 """
 
 from collections.abc import Sequence
@@ -10,16 +10,22 @@ from pyspark.sql import DataFrame
 
 NO_OPERATIONS = "cast(array() as array<bigint>)"
 MAX_SHOWN = 20
-"""How many records or operations an example shows."""
+"""The largest number of records or operations that an example shows."""
 
 
 def columns(
     anomaly: str, *, order: Sequence[str], ops: str = NO_OPERATIONS, absence: str = "false", **detail: str
 ) -> dict[str, str]:
-    """The columns of a finding but `run`, by name. `order`: numbers, the first decides. `anomaly`: its name as
-    SQL has it, in quotes, or the column that has it.
+    """Return the columns of a finding except `run`: SQL by name.
+
+    Args:
+        anomaly: The name in SQL quotes, or the column that holds it.
+        order: SQL for numbers by which examples are ordered. The first one decides.
+        ops: SQL for the operations that the finding concerns.
+        absence: SQL that is true if the finding rests on something that is missing.
+        **detail: SQL by name, for what an example holds.
     """
-    position = ", ".join(f"coalesce(cast({one} as bigint), -1)" for one in order)
+    position = ", ".join(f"coalesce(cast({number} as bigint), -1)" for number in order)
     body = ", ".join(f"{expression} as {name}" for name, expression in detail.items())
     return {
         "anomaly": anomaly,
@@ -31,7 +37,7 @@ def columns(
 
 
 def finding(
-    found: DataFrame,
+    rows: DataFrame,
     anomaly: str,
     *,
     order: Sequence[str],
@@ -39,14 +45,15 @@ def finding(
     absence: str = "false",
     **detail: str,
 ) -> DataFrame:
-    """One row of findings for each row of `found`, which has `run`; see `columns`. All but `anomaly`, which is
-    a name, is SQL over the columns of `found`.
+    """Return one finding for each row of `rows`, which has the column `run`.
+
+    `anomaly` is a name. The other arguments are SQL over the columns of `rows`: see `columns`.
     """
-    return findings(found, f"'{anomaly}'", order=order, ops=ops, absence=absence, **detail)
+    return findings(rows, f"'{anomaly}'", order=order, ops=ops, absence=absence, **detail)
 
 
 def findings(
-    found: DataFrame,
+    rows: DataFrame,
     anomaly: str,
     *,
     order: Sequence[str],
@@ -54,64 +61,67 @@ def findings(
     absence: str = "false",
     **detail: str,
 ) -> DataFrame:
-    """As `finding`, where `anomaly` is the column that has the name."""
-    told = columns(anomaly, order=order, ops=ops, absence=absence, **detail)
-    return found.selectExpr("run", *(f"{expression} as {name}" for name, expression in told.items()))
+    """Return one finding for each row of `rows`, like `finding`. Here `anomaly` is the column that holds the name."""
+    fields = columns(anomaly, order=order, ops=ops, absence=absence, **detail)
+    return rows.selectExpr("run", *(f"{expression} as {name}" for name, expression in fields.items()))
 
 
 def record_place(tp: str = "tp", offset: str = "offset") -> str:
-    """A place in a partition."""
+    """Return SQL for an offset of a partition."""
     return f"struct({tp} as tp, {offset} as offset)"
 
 
 def record(tp: str = "tp", offset: str = "offset", value: str = "value") -> str:
-    """A record, by its place and the name of its value."""
+    """Return SQL for a record: its partition, its offset and its value."""
     return f"struct({tp} as tp, {offset} as offset, {value} as value)"
 
 
-def records(of: str) -> str:
-    """The first of several records."""
-    return f"transform(slice({of}, 1, {MAX_SHOWN}), r -> {record('r.tp', 'r.offset', 'r.value')})"
+def records(array: str) -> str:
+    """Return SQL for the first records of an array."""
+    return f"transform(slice({array}, 1, {MAX_SHOWN}), r -> {record('r.tp', 'r.offset', 'r.value')})"
 
 
-def offsets(of: str, committed: str = "committed") -> str:
-    """Offset commits, by their partitions; `committed`: the field that holds the offset."""
-    return f"transform({of}, c -> struct(c.tp as tp, c.{committed} as committed))"
+def offsets(array: str, committed: str = "committed") -> str:
+    """Return SQL for an array of offset commits. `committed` is the field that holds the offset."""
+    return f"transform({array}, c -> struct(c.tp as tp, c.{committed} as committed))"
 
 
 def state(row: str = "") -> str:
-    """A record of the transaction log, by its place; `row`: the column that holds it, as `before.`."""
-    told = ", ".join(f"{row}{one} as {one}" for one in ("producer_id", "epoch", "state"))
-    return f"struct(log_tp as tp, {row}log_offset as offset, {told})"
+    """Return SQL for a record of the transaction log. `row` is the prefix of its columns, such as `before.`."""
+    fields = ", ".join(f"{row}{name} as {name}" for name in ("producer_id", "epoch", "state"))
+    return f"struct(log_tp as tp, {row}log_offset as offset, {fields})"
 
 
 def operation(op: str = "op") -> str:
-    """An operation, by its number."""
+    """Return SQL for an operation, by the column that holds its number."""
     return f"struct({op} as op)"
 
 
 def operations(ops: str) -> str:
-    """The first of several operations, by their numbers."""
+    """Return SQL for the first operations of an array of numbers."""
     return f"transform(slice(array_sort({ops}), 1, {MAX_SHOWN}), o -> struct(o as op))"
 
 
 def log_transaction() -> str:
-    """A transaction of the table `log_transactions`, in the place of an operation."""
+    """Return SQL for a transaction of the table `log_transactions`. An example shows it like an operation."""
     name = "concat('the transaction of ', transactional_id, ' (transaction log, offset ', log_offset, ')')"
     return f"struct({name} as name, transactional_id, producer_id)"
 
 
 LOG_TRANSACTION_OPS = "array(-1 - log_offset - log_tp * 1099511627776L)"
-"""A number that no operation has: by it an effect is joined to its cause within one transaction."""
+"""SQL for a number that no operation has. It joins an effect to its cause within one transaction of the log."""
 
 
 def reader() -> str:
-    """The operation that was given a record, which of its deliveries it was, and the reader's role."""
+    """Return SQL for the reader of a record: the operation, the index of the delivery in it, and the role."""
     return "struct(op as op, n as n, role as role)"
 
 
 def jump_findings(jumps: DataFrame, anomaly: str) -> DataFrame:
-    """One row of findings for each row of `checkers.external.jumps.make_jumps` for which `anomaly` names one."""
+    """Return one finding for each row of `checkers.external.jumps.make_jumps`.
+
+    `anomaly` is SQL for the name of the anomaly, or null if the row is no finding.
+    """
     return findings(
         jumps.selectExpr("*", f"{anomaly} as anomaly").where("anomaly is not null"),
         "anomaly",

@@ -1,6 +1,6 @@
-"""The form of a finding: one row, the same for every anomaly, so that all of them go through one job.
+"""The form of a finding: one row, the same for every anomaly, so that one job collects all findings.
 
-It stands by itself because Spark's tasks, which need nothing else of Spark, make such rows too.
+This module does not import Spark, because Spark's tasks make such rows in Python and need nothing else.
 """
 
 from dataclasses import dataclass, field
@@ -9,26 +9,26 @@ from typing import Any
 import pyarrow as pa
 
 PERMITTED_SUFFIX = "/permitted"
-"""Ends the name of a finding that the guarantee of the stage that did it permits: it is counted apart."""
+"""Suffix of the name of a finding that the guarantee of its stage permits. Such findings are counted separately."""
 FINDING = pa.schema(
     [
         ("run", pa.int64()),
         ("anomaly", pa.string()),
-        ("absence", pa.bool_()),  # rests on something not being there; dropped where evidence is gone
-        ("position", pa.list_(pa.int64())),  # the stated order, smallest first
-        ("ops", pa.list_(pa.int64())),  # operations that it touches, by which effects are joined to causes
+        ("absence", pa.bool_()),  # rests on something that is missing; dropped if evidence is gone
+        ("position", pa.list_(pa.int64())),  # the order of examples, smallest first
+        ("ops", pa.list_(pa.int64())),  # operations that it concerns; they join effects to causes
         ("detail", pa.string()),  # JSON
     ]
 )
-"""In `detail` an object bears a `tp` where it means a partition and an `op` where it means an operation;
+"""In `detail`, an object that means a partition has the field `tp`, and one that means an operation has the field `op`.
 `checkers.checking.explain` adds their names.
 """
 
 
 @dataclass
 class Findings:
-    """The findings of one anomaly in one run that rest alike on presence or on absence."""
+    """The findings of one anomaly in one run: either all that rest on absence, or all that do not."""
 
     count: int = 0
     examples: list[dict[str, Any]] = field(default_factory=list)
-    positions: list[list[int]] = field(default_factory=list)
+    positions: list[list[int]] = field(default_factory=list)  # of the examples, in the same order

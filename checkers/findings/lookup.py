@@ -1,4 +1,4 @@
-"""Rows of a table by their keys, for the few things that examples name."""
+"""Rows of a table by their keys, for the few records and operations that examples name."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -10,21 +10,21 @@ from pyspark.sql import functions as F
 from checkers.spark.joins import broadcast
 
 
-def nested_objects(thing: Any) -> Iterable[dict[str, Any]]:
-    """Every object in an example, however deep."""
-    if isinstance(thing, dict):
-        yield thing
-        for value in thing.values():
-            yield from nested_objects(value)
-    elif isinstance(thing, list):
-        for value in thing:
-            yield from nested_objects(value)
+def nested_objects(value: Any) -> Iterable[dict[str, Any]]:
+    """Yield every dict in an example, at any depth."""
+    if isinstance(value, dict):
+        yield value
+        for inner in value.values():
+            yield from nested_objects(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from nested_objects(inner)
 
 
 def lookup(
     frame: DataFrame, keys: tuple[str, ...], wanted: set[tuple[int, ...]]
 ) -> dict[tuple[int, ...], dict[str, Any]]:
-    """The rows of a table that bear the wanted keys."""
+    """Return the rows whose columns `keys` have one of the wanted values, by these values."""
     if not wanted:
         return {}
     types = {field.name: field.dataType for field in frame.schema.fields}
@@ -35,7 +35,7 @@ def lookup(
 
 
 def wanted_keys(spark: SparkSession, keys: tuple[str, ...], wanted: set[tuple[int, ...]]) -> DataFrame:
-    """A table of what is wanted, which is not nothing."""
+    """Return a table of the wanted values, with the columns `keys`. `wanted` must not be empty."""
     columns = list(zip(*sorted(wanted), strict=True))
     return spark.createDataFrame(
         pa.table({key: pa.array(column, pa.int64()) for key, column in zip(keys, columns, strict=True)})

@@ -65,7 +65,7 @@ class AnomalyFindings:
     because: str | None = None  # the anomaly that this one follows from
     allowed_by: str | None = None  # who permits it: Kafka, subscribe, --allow, the workload, the stage
     sentences: Sequence[str] = ()  # for each example, a sentence that describes it
-    words: str = ""  # the count in words: "3 outputs too many: their inputs took effect twice"
+    words: str = ""  # the count in words: "3 inputs took effect more than once"
     meaning: str = ""  # what the anomaly is
     permitted: int = 0  # further findings, which the guarantee of their stage permits
 

@@ -53,7 +53,7 @@ def test_totals_that_begin_at_nothing_after_a_kill_are_caught_by_the_last_of_eac
     (found,) = result.anomalies
     assert found == "aggregate-mismatch"
     first = result.verdict["anomalies"][found]["sentences"][0]
-    assert "ends with the record at totals/" in first and "was due after its" in first
+    assert "the last one is the record at totals/" in first and "was expected after" in first
 
 
 def test_offsets_outside_the_transaction_are_caught_though_each_last_total_is_right(tmp_path: Path) -> None:

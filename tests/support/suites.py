@@ -7,8 +7,8 @@ from harness.results.suite import Cell, CellState, Flake, Suite
 REASONS = {
     CellState.VALID: "9,000 inputs of all stages took effect exactly once under 3 faults",
     CellState.CAUGHT: "7 inputs were lost",
-    CellState.KNOWN: "12 outputs too many: their inputs took effect twice",
-    CellState.INVALID: "4 outputs too many: their inputs took effect twice",
+    CellState.KNOWN: "12 inputs took effect more than once",
+    CellState.INVALID: "4 inputs took effect more than once",
     CellState.MISSED: "the planted defect was not caught: expected lost-input",
     CellState.UNKNOWN: "kill-broker did not act",
     CellState.FAILED: "waited 60 s for broker 2 to answer; last seen: nothing",

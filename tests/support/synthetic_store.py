@@ -90,7 +90,7 @@ def record(offset: int, topic: str = "invoices", **changes: Any) -> dict[str, An
 
 REPROCESSED = {
     "input": {"topic": "purchases", "partition": 1, "offset": 812},
-    "output_name": "invoice",
+    "slot": "invoice",
     "records": [
         record(417, operation=operation(60)),
         record(

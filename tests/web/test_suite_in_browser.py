@@ -72,7 +72,7 @@ def test_a_cell_of_the_grid_leads_to_its_run(opened: Opener, width: int) -> None
     page.locator(".grid-of-cells a.chip.invalid").first.click()
     run = page.locator("li:target")
     expect(run).to_be_in_viewport()
-    expect(run).to_contain_text("4 outputs too many")
+    expect(run).to_contain_text("4 inputs took effect")
     expect(run).to_contain_text("seed 7")
     expect(run).to_contain_text("bad in 2 of 30 suites")
     expect(run.get_by_role("link", name="report")).to_be_visible()
@@ -87,7 +87,7 @@ def test_the_faults_that_acted_and_where_to_begin_are_seen(opened: Opener) -> No
     page = opened(suite(bad, cell("echo", faults={"partition": 0})))
     expect(page.get_by_text("Faults that acted: kill-broker 3; never struck: partition")).to_be_in_viewport()
     expect(page.locator("li.run-of-suite").first).to_contain_text("First: input purchases/1 offset 812")
-    expect(page.locator("#new li")).to_contain_text("4 outputs too many")
+    expect(page.locator("#new li")).to_contain_text("4 inputs took effect")
 
 
 def test_the_filter_leaves_what_is_asked_for(opened: Opener) -> None:

@@ -119,7 +119,7 @@ def a_group_that_committed_and_whose_beginning_nobody_saw_may_have_left_inputs_o
 
 @case(
     not_checked=("lost-input", "aggregate-mismatch"),
-    broken=("a stage keeps its offsets in a place of its own",),
+    broken=("a stage keeps its offsets outside Kafka",),
 )
 def a_stage_that_keeps_its_offsets_itself_is_not_held_against_those_of_a_group(h: History) -> None:
     h.feed(2)

@@ -48,7 +48,7 @@ def what_is_repeated_where_no_stage_promises_less_is_not(h: History) -> None:
     outbox(h, lenient=False)
 
 
-@case(options=OPTIONS, lost_input=1, tells={"lost-input": {"output_name": "x"}})
+@case(options=OPTIONS, lost_input=1, tells={"lost-input": {"slot": "x"}})
 def a_row_that_is_done_and_was_never_published_is_lost_once(h: History) -> None:
     h.feed(2)
     publish(h, 0)
@@ -64,7 +64,7 @@ def a_row_that_is_not_done_yet_is_not_lost(h: History) -> None:
     outbox(h, pending=[1])
 
 
-@case(options=OPTIONS, lost_input=1, tells={"lost-input": {"output_name": "y"}})
+@case(options=OPTIONS, lost_input=1, tells={"lost-input": {"slot": "y"}})
 def an_event_that_the_group_went_past_and_that_was_not_applied_is_lost(h: History) -> None:
     h.feed(2)
     publish(h, 0, 1)
@@ -101,7 +101,7 @@ def a_row_that_was_told_to_be_committed_and_is_gone_is_lost(h: History) -> None:
         h.alter(table, lambda row: None if row["tp"] == h.tp["a"] and row["offset"] == 1 else row)
 
 
-@case(options=OPTIONS, not_checked=("lost-input",), broken=("a place of its own",))
+@case(options=OPTIONS, not_checked=("lost-input",), broken=("a stage keeps its offsets outside Kafka",))
 def a_stage_that_marks_nothing_and_has_no_group_cannot_be_judged(h: History) -> None:
     h.feed(1)
     publish(h, 0)

@@ -66,7 +66,7 @@ def of_two_outputs_that_one_output_name_owes_both_are_missing(h: History) -> Non
     h.take(0, gives="")
 
 
-@case(lost_input=1, tells={"lost-input": {"output_name": "q", "operations": []}})
+@case(lost_input=1, tells={"lost-input": {"slot": "q", "operations": []}})
 def an_output_in_another_output_name_of_the_topic_is_not_the_one_that_is_due(h: History) -> None:
     _owes_q(h)
     h.take(0)
@@ -74,9 +74,7 @@ def an_output_in_another_output_name_of_the_topic_is_not_the_one_that_is_due(h: 
 
 @case(
     lost_input=1,
-    tells={
-        "lost-input": {"output_name": "x", "operations": [{"op": 2}], "passed_by": {"op": 3, "committed": 2}}
-    },
+    tells={"lost-input": {"slot": "x", "operations": [{"op": 2}], "passed_by": {"op": 3, "committed": 2}}},
 )
 def who_tried_in_vain_is_told_beside_a_lost_input(h: History) -> None:
     h.feed(2)

@@ -59,7 +59,7 @@ def test_the_page_of_cycles_has_a_row_and_a_section_for_each_kind() -> None:
         if anomaly.family == "cycles":
             section = text.partition(f"\n## {anomaly.name}\n")[2].partition("\n## ")[0]
             assert f"{anomaly.sentence[1:]}." in section and "external histories" in section
-            assert ("always allowed" in section) is anomaly.always_allowed
+            assert ("Always allowed" in section) is anomaly.always_allowed
             assert f"| [{anomaly.name}](#{anomaly.name.lower()}) | {anomaly.sentence} |" in text
 
 
@@ -79,14 +79,14 @@ def test_a_page_has_each_word_of_the_docstring() -> None:
 
 def test_a_page_says_how_a_name_counts() -> None:
     some = catalogue()[0]
-    told = page(
+    text = page(
         replace(some, needs=("no log", "no clock"), warning=True, always_allowed=True, defined_with=("x-y",))
     )
-    assert '`not_checked`: "no log" or "no clock".' in told
-    assert "A warning" in told and "always allowed" in told and "[x-y](x-y.md)" in told
+    assert '`not_checked` with a reason: "no log" or "no clock".' in text
+    assert "A warning" in text and "Always allowed" in text and "[x-y](x-y.md)" in text
     plain = page(replace(some, needs=(), because=(), applies_to="stored runs"))
     assert plain.endswith(
-        "## In a verdict\n\n- Looked for in stored runs.\n- Judged alike in a pipeline that keeps no journals.\n"
+        "## In a verdict\n\n- Checked in stored runs.\n- Checked in the same way in a pipeline without journals.\n"
     )
 
 

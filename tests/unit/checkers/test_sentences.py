@@ -16,9 +16,9 @@ STATE = {"topic": "__transaction_state", "partition": 4, "offset": 90, "epoch": 
 INPUT = {"topic": "purchases", "partition": 1, "offset": 812}
 STEP = {"records": [X, record(20, value="x=4")], "reader": T7}
 STEPPED = "payments-1.0:7 went from x=1 at invoices/3 offset 17 to x=4 at invoices/3 offset 20"
-WENT_BACK = "payments-1.0:7 was given x=1 at invoices/3 offset 17, and then x=4 at invoices/3 offset 20"
+WENT_BACK = "payments-1.0:7 received x=1 at invoices/3 offset 17, and then x=4 at invoices/3 offset 20"
 SENT = {"records": [X, record(12, value="x=2")], "operations": [T3, T7]}
-SENT_BACK = "shop-2.0:3 sent x=1 at invoices/3 offset 17 first, and what its process sent after it stands at x=2 at invoices/3 offset 12"
+SENT_BACK = "shop-2.0:3 sent x=1 at invoices/3 offset 17 first, but what its process sent later is x=2 at invoices/3 offset 12"
 SPINE = [name for checker in STORE_CHECKERS for name in checker.anomalies]
 
 
@@ -32,17 +32,17 @@ EXAMPLES: dict[str, list[tuple[dict[str, Any], str]]] = {
     "lost-write": [
         (
             {"record": X, "operation": T7, "log_holds": "another value", "finally_read": None},
-            "payments-1.0:7 was told that it had written x=1 at invoices/3 offset 17, and the log holds another value there",
+            "x=1 at invoices/3 offset 17 was acknowledged to payments-1.0:7, but the log holds another value there",
         ),
         (
             {"record": X, "operation": T7, "log_holds": "it", "finally_read": False},
-            "payments-1.0:7 was told that it had written x=1 at invoices/3 offset 17, and the final reader came past it and was not given it",
+            "x=1 at invoices/3 offset 17 was acknowledged to payments-1.0:7, but the final reader read past it and did not receive it",
         ),
     ],
     "duplicate": [
         (
             {"operation": T7, "value": "x=1", "records": [X, record(19, value="x=1")]},
-            "payments-1.0:7 sent x=1 once, and it stands at invoices/3 offset 17 and invoices/3 offset 19",
+            "payments-1.0:7 sent x=1 once, but it is stored at invoices/3 offset 17 and invoices/3 offset 19",
         )
     ],
     "aborted-read": [
@@ -64,11 +64,11 @@ EXAMPLES: dict[str, list[tuple[dict[str, Any], str]]] = {
     "torn-transaction": [
         (
             {"operation": T7, "fates": ["commit", "abort"], "records": [X, record(18, fate="abort")]},
-            "payments-1.0:7 was one transaction, and invoices/3 offset 17 is committed by the marker at offset 22 and invoices/3 offset 18 is aborted by the marker at offset 23",
+            "payments-1.0:7 was one transaction, but invoices/3 offset 17 is committed by the marker at offset 22 and invoices/3 offset 18 is aborted by the marker at offset 23",
         ),
         (
             {"operation": T7, "fates": ["commit", "open"]},
-            "payments-1.0:7 was one transaction, and some of its records are committed and some of its records are still open",
+            "payments-1.0:7 was one transaction, but some of its records are committed and some of its records are still open",
         ),
     ],
     "lost-commit": [
@@ -80,17 +80,17 @@ EXAMPLES: dict[str, list[tuple[dict[str, Any], str]]] = {
                 "aborted_offsets": [],
                 "gone_offsets": None,
             },
-            "payments-1.0:7 was told that its commit had succeeded, and x=1 at invoices/3 offset 17 is aborted",
+            "payments-1.0:7 got the answer that its commit had succeeded, but x=1 at invoices/3 offset 17 is aborted",
         ),
         (
             {"operation": T7, "gone_offsets": [{"topic": "purchases", "partition": 1, "committed": 816}]},
-            "payments-1.0:7 was told that its commit had succeeded, and its offset of purchases/1 up to 816 is gone",
+            "payments-1.0:7 got the answer that its commit had succeeded, but its offset of purchases/1 up to 816 is gone",
         ),
     ],
     "ghost-commit": [
         (
             {"operation": T3, "told": "it had not happened", "records": [X], "offsets": []},
-            "x=1 at invoices/3 offset 17 of shop-2.0:3 is committed, though its worker had asked for an abort",
+            "x=1 at invoices/3 offset 17 of shop-2.0:3 is committed, but its worker asked for an abort",
         ),
         (
             {
@@ -99,7 +99,7 @@ EXAMPLES: dict[str, list[tuple[dict[str, Any], str]]] = {
                 "records": [],
                 "offsets": [{"topic": "purchases", "partition": 1, "committed": 816}],
             },
-            "the offset purchases/1 up to 816 of payments-1.0:7 is committed, though its worker never asked for the commit",
+            "the offset purchases/1 up to 816 of payments-1.0:7 is committed, but its worker never asked for the commit",
         ),
     ],
     "offset-output-mismatch": [
@@ -109,7 +109,7 @@ EXAMPLES: dict[str, list[tuple[dict[str, Any], str]]] = {
                 "records": [X | {"fate": "abort", "marker_offset": None}],
                 "offsets": [{"topic": "purchases", "partition": 1, "committed": 816, "fate": "commit"}],
             },
-            "in payments-1.0:7 the outputs and the committed offsets disagree: invoices/3 offset 17 is aborted and its offset of purchases/1 up to 816 is committed",
+            "in payments-1.0:7 the outputs and the committed offsets do not match: invoices/3 offset 17 is aborted and its offset of purchases/1 up to 816 is committed",
         ),
         (
             {
@@ -140,37 +140,40 @@ EXAMPLES: dict[str, list[tuple[dict[str, Any], str]]] = {
                 "output_topic": "invoices",
                 "operations": [T3],
             },
-            "group shop went past input purchases/1 offset 812, and its output invoice is nowhere in invoices; shop-2.0:3 had tried",
+            "group shop went past input purchases/1 offset 812, but its output invoice is missing in invoices; shop-2.0:3 had tried to write it",
         ),
         (
             {"input": INPUT, "group": "shop", "passed_by": T7 | {"offset": 90, "committed": 813}},
-            "group shop went past input purchases/1 offset 812 by payments-1.0:7, and an output that it must lead to is nowhere",
+            "group shop went past input purchases/1 offset 812 by payments-1.0:7, but an expected output is missing",
         ),
     ],
     "group-offset-regression": [
         (
             {"group": "shop", "input": INPUT, "committed": 812, "committed_before": 816, "record": {"op": 7}},
-            "the offset that group shop had committed for purchases/1 went back from 816 to 812",
+            "the committed offset of group shop for purchases/1 went back from 816 to 812",
         )
     ],
     "phantom": [
-        ({"record": X}, "x=1 at invoices/3 offset 17 is visible, and nobody had announced to send it"),
+        ({"record": X}, "x=1 at invoices/3 offset 17 is visible, but no process announced it"),
         (
             {"record": X, "input": INPUT | {"fate": "abort"}, "why": "its input is not visible"},
-            "x=1 at invoices/3 offset 17 is visible, and names input purchases/1 offset 812, which is aborted",
+            "x=1 at invoices/3 offset 17 is visible, but it names input purchases/1 offset 812, which is aborted",
         ),
     ],
     "corrupt": [
-        ({"record": X, "operation": T7}, "x=1 at invoices/3 offset 17 is not what payments-1.0:7 sent"),
+        (
+            {"record": X, "operation": T7},
+            "the content of x=1 at invoices/3 offset 17 is not what payments-1.0:7 sent",
+        ),
         (
             {"record": X, "operation": T7, "input": INPUT},
-            "x=1 at invoices/3 offset 17 is not what input purchases/1 offset 812 must lead to",
+            "the content of x=1 at invoices/3 offset 17 is not what input purchases/1 offset 812 must lead to",
         ),
     ],
     "unseen": [
         (
             {"record": X, "operation": T7},
-            "x=1 at invoices/3 offset 17 was acknowledged to payments-1.0:7, and no reader that came past it was given it",
+            "x=1 at invoices/3 offset 17 was acknowledged to payments-1.0:7, but readers read to the end and did not receive it",
         )
     ],
     "zombie-write": [
@@ -186,19 +189,19 @@ EXAMPLES: dict[str, list[tuple[dict[str, Any], str]]] = {
     "hanging-transaction": [
         (
             {"record": X, "last_offset": 19, "producer_id": 4001, "epoch": 2, "transactional_id": "shop-2"},
-            "x=1 at invoices/3 offset 17, written by shop-2 (producer 4001, epoch 2), is still open, and readers of its partition stop before it",
+            "x=1 at invoices/3 offset 17, written by shop-2 (producer 4001, epoch 2), is still open, and read-committed consumers stop before it",
         )
     ],
     "epoch-regression": [
         (
             {"record": X, "record_before": record(14), "producer_id": 4001, "epoch": 2, "epoch_before": 3},
-            "the record at invoices/3 offset 17 is of producer 4001, epoch 2, which had epoch 3 at invoices/3 offset 14 before",
+            "the record at invoices/3 offset 17 of producer 4001 has epoch 2, but that producer had epoch 3 at invoices/3 offset 14 before",
         )
     ],
     "sequence-violation": [
         (
             {"record": X, "producer_id": 4001, "epoch": 2, "sequence": 7, "sequence_due": 5},
-            "the batch at invoices/3 offset 17, of producer 4001, begins with sequence 7, where 5 was due",
+            "the batch at invoices/3 offset 17 of producer 4001 begins with sequence 7, but 5 was expected",
         )
     ],
     "transaction-state-violation": [
@@ -209,7 +212,7 @@ EXAMPLES: dict[str, list[tuple[dict[str, Any], str]]] = {
                 "state": "CompleteAbort",
                 "state_before": "PrepareCommit",
             },
-            "shop-2 went from PrepareCommit to CompleteAbort (__transaction_state/4 offset 90), which may not follow it",
+            "shop-2 went from PrepareCommit to CompleteAbort (__transaction_state/4 offset 90), but CompleteAbort may not follow PrepareCommit",
         )
     ],
     "stuck-completion": [
@@ -220,7 +223,7 @@ EXAMPLES: dict[str, list[tuple[dict[str, Any], str]]] = {
                 "state": "PrepareCommit",
                 "partitions": [{"topic": "invoices", "partition": 3}],
             },
-            "shop-2 was still PrepareCommit (__transaction_state/4 offset 90) at the end, with invoices/3 to be marked",
+            "shop-2 was still in state PrepareCommit (__transaction_state/4 offset 90) at the end, and invoices/3 had no marker yet",
         )
     ],
     "unmarked-partition": [
@@ -232,7 +235,7 @@ EXAMPLES: dict[str, list[tuple[dict[str, Any], str]]] = {
                 "completions": 5,
                 "last_completion": STATE | {"state": "CompleteCommit"},
             },
-            "invoices/3 has 4 markers of shop-2, and 5 of its transactions there are complete; the last one says CompleteCommit",
+            "invoices/3 has 4 markers of shop-2, but 5 of its transactions there are complete; the last one is CompleteCommit",
         )
     ],
     "replica-divergence": [
@@ -251,7 +254,7 @@ EXAMPLES: dict[str, list[tuple[dict[str, Any], str]]] = {
     "contended-id": [
         (
             {"operation": T7, "other_init": T3, "own_init": {"op": 1}, "transactional_id": "shop-2"},
-            "payments-1.0:7 took shop-2 back after shop-2.0:3 had taken it",
+            "payments-1.0:7 initialised shop-2 again, after shop-2.0:3 had initialised it",
         )
     ],
     "undue-fencing": [
@@ -261,7 +264,7 @@ EXAMPLES: dict[str, list[tuple[dict[str, Any], str]]] = {
                 "own_init": {"op": 1},
                 "transactional_id": "shop-2",
             },
-            "payments-1.0:7 was fenced (_FENCED (fatal)), though nobody had taken shop-2 and no time-out had passed",
+            "payments-1.0:7 was fenced (_FENCED (fatal)), but no other producer had initialised shop-2 and no time-out had passed",
         )
     ],
     "stalled": [
@@ -275,7 +278,7 @@ EXAMPLES: dict[str, list[tuple[dict[str, Any], str]]] = {
                 "input": INPUT,
                 "writer": T3,
             },
-            "group g committed nothing for 49.2 s (the bound is 47.0 s), until payments-1.0:7, with input purchases/1 offset 812 before it",
+            "group g committed nothing for 49.2 s (the bound is 47.0 s), until payments-1.0:7, though input purchases/1 offset 812 was waiting",
         ),
         (
             {
@@ -286,19 +289,19 @@ EXAMPLES: dict[str, list[tuple[dict[str, Any], str]]] = {
                 "committed": False,
                 "input": INPUT,
             },
-            "group g committed nothing for 60.0 s (the bound is 47.0 s), and not by the time of payments-1.0:7, with input purchases/1 offset 812 before it",
+            "group g committed nothing for 60.0 s (the bound is 47.0 s), and still nothing at the time of payments-1.0:7, though input purchases/1 offset 812 was waiting",
         ),
     ],
     "read-above-lso": [
         (
             {"record": X, "record_open": record(12, value="x=0", fate="open"), "reader": T7},
-            "payments-1.0:7 read x=1 at invoices/3 offset 17, above x=0 at invoices/3 offset 12, which is open to this day",
+            "payments-1.0:7 read x=1 at invoices/3 offset 17, above x=0 at invoices/3 offset 12, which is still open at the end",
         )
     ],
     "vanished": [
         (
             {"record": X, "reader": T7},
-            "payments-1.0:7 read x=1 at invoices/3 offset 17, and the final reader came past it and was not given it",
+            "payments-1.0:7 read x=1 at invoices/3 offset 17, but the final reader read past it and did not receive it",
         )
     ],
     "inconsistent-offsets": [
@@ -313,7 +316,7 @@ EXAMPLES: dict[str, list[tuple[dict[str, Any], str]]] = {
     "precommitted-read": [
         (
             {"record": X, "operation": T7},
-            "payments-1.0:7 was given x=1 at invoices/3 offset 17, which it had itself sent",
+            "payments-1.0:7 received x=1 at invoices/3 offset 17, which it had sent itself",
         )
     ],
     "poll-skip": [(STEP | {"skipped": 2}, f"{STEPPED} and skipped 2 between them")],
@@ -325,7 +328,7 @@ EXAMPLES: dict[str, list[tuple[dict[str, Any], str]]] = {
     "stale-offset": [
         (
             {"group": "shop", "input": INPUT, "committed": 816, "reader": T7, "operation": T3},
-            "payments-1.0:7 began at input purchases/1 offset 812, though shop-2.0:3 had committed up to 816",
+            "payments-1.0:7 began at input purchases/1 offset 812, but shop-2.0:3 had already committed up to 816",
         )
     ],
     "overlapping-commit": [
@@ -337,13 +340,13 @@ EXAMPLES: dict[str, list[tuple[dict[str, Any], str]]] = {
     "premature-offset": [
         (
             {"operation": T7, "given_to": 811, "inputs_not_given": 4},
-            "payments-1.0:7 committed an offset beyond 4 inputs that its process had never been given",
+            "payments-1.0:7 committed an offset beyond 4 inputs that its process had never received",
         )
     ],
     "aggregate-mismatch": [
         (
             {"output_topic": "sums", "key": "north", "state": 4, "due": 7, "inputs": 2},
-            "key north of sums has the last sum 4, and its 2 inputs add up to 7",
+            "key north in topic sums: the last sum is 4, but its 2 inputs add up to 7",
         ),
         (
             {
@@ -353,7 +356,7 @@ EXAMPLES: dict[str, list[tuple[dict[str, Any], str]]] = {
                 "record": record(19, value=None, content="north: 4"),
                 "input": INPUT | {"due": [{"topic": "totals", "key": "north", "content": "north: 7"}]},
             },
-            "key north of totals ends with the record at invoices/3 offset 19, which holds north: 4, and north: 7 was due after its 2 inputs",
+            "key north in topic totals: the last one is the record at invoices/3 offset 19 and holds north: 4, but north: 7 was expected after 2 inputs",
         ),
         (
             {
@@ -369,7 +372,7 @@ EXAMPLES: dict[str, list[tuple[dict[str, Any], str]]] = {
                     ]
                 },
             },
-            "key north of totals has no record, and north: 7 was due after its 2 inputs",
+            "key north in topic totals: there is no record, but north: 7 was expected after 2 inputs",
         ),
         (
             {
@@ -377,7 +380,7 @@ EXAMPLES: dict[str, list[tuple[dict[str, Any], str]]] = {
                 "inputs": 0,
                 "record": record(19, value=None, content="4"),
             },
-            "no key of totals ends with the record at invoices/3 offset 19, which holds 4, and no input leads to it",
+            "no key in topic totals: the last one is the record at invoices/3 offset 19 and holds 4, but no input leads to it",
         ),
         (
             {
@@ -386,13 +389,13 @@ EXAMPLES: dict[str, list[tuple[dict[str, Any], str]]] = {
                 "inputs": 0,
                 "record": record(19, value=None, content="x: 4"),
             },
-            "key x of totals ends with the record at invoices/3 offset 19, which holds x: 4, and no input leads to it",
+            "key x in topic totals: the last one is the record at invoices/3 offset 19 and holds x: 4, but no input leads to it",
         ),
     ],
     "order-violation": [
         (
             {"key": "k", "slot": "invoice", "input": INPUT, "records": [X, record(19, value="x=0")]},
-            "of key k, x=0 at invoices/3 offset 19 stands above x=1 at invoices/3 offset 17, and comes of the earlier input purchases/1 offset 812",
+            "for key k, x=0 at invoices/3 offset 19 is above x=1 at invoices/3 offset 17, but it comes from the earlier input purchases/1 offset 812",
         )
     ],
 }

@@ -168,7 +168,8 @@ def test_an_offset_outside_a_transaction_is_told_where_it_goes_past_what_a_last_
     assert sentence(
         "offset-output-mismatch", with_wording("offset-output-mismatch", AnomalyFindings(1, [example]))
     ) == (
-        "group g committed a/0 up to 2 outside any transaction, past input a/0 offset 1, whose output is written in one"
+        "group g committed a/0 up to 2 outside any transaction and went past input a/0 offset 1, but the output of "
+        "that input is written in a transaction"
     )
 
 

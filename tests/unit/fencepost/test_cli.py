@@ -85,7 +85,7 @@ def test_each_anomaly_that_is_named_is_specified():
         "An edge leads from",
         "## Why it is illegal",
         "## Blind spot",
-        "Looked for in external histories",
+        "Checked in external histories",
     ):
         assert part in cycle
 

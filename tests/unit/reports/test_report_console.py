@@ -13,14 +13,11 @@ def test_the_last_lines_are_verdict_reason_report_and_command() -> None:
     lines = last_lines(verdict(Validity.INVALID), Path("store/shop/1"), "fencepost run --seed 42")
     assert lines[-4:] == [
         "verdict  INVALID",
-        (
-            "reason   3 outputs too many: their inputs took effect twice, after worker shop-2.0 was paused and "
-            "replaced"
-        ),
+        ("reason   3 inputs took effect more than once, after worker shop-2.0 was paused and replaced"),
         "report   store/shop/1/report.html",
         "repeat   fencepost run --seed 42",
     ]
-    assert lines[0] == "  reprocessed-input        3 outputs too many: their inputs took effect twice"
+    assert lines[0] == "  reprocessed-input        3 inputs took effect more than once"
     assert lines[1].startswith("    first: input purchases/1 offset 812 took effect twice: ")
     assert lines[2].endswith("because of reprocessed-input")
 
@@ -31,7 +28,9 @@ def test_what_is_permitted_beside_what_counts_is_told() -> None:
     lines = last_lines(
         replace(told, anomalies={**told.anomalies, "reprocessed-input": found}), Path("s"), "c"
     )
-    assert lines[0].endswith("took effect twice; 41 more are permitted by the guarantee of their stage")
+    assert lines[0].endswith(
+        "took effect more than once; 41 more are permitted by the guarantee of their stage"
+    )
 
 
 def test_what_was_left_open_is_named() -> None:

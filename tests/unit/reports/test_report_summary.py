@@ -12,16 +12,13 @@ from tests.support.synthetic_store import FAULTS, REPROCESSED, operation, summar
 def test_the_reason_counts_what_was_found_and_names_the_fault_before_it() -> None:
     assert (
         summarised(verdict(Validity.INVALID))
-        == "3 outputs too many: their inputs took effect twice, after worker shop-2.0 was paused and replaced"
+        == "3 inputs took effect more than once, after worker shop-2.0 was paused and replaced"
     )
 
 
 def test_a_fault_that_did_not_act_or_came_later_is_not_named() -> None:
     faults = [replace(FAULTS[1], acted=False), replace(FAULTS[0], start_s=36.0)]
-    assert (
-        summarised(verdict(Validity.INVALID, faults=faults))
-        == "3 outputs too many: their inputs took effect twice"
-    )
+    assert summarised(verdict(Validity.INVALID, faults=faults)) == "3 inputs took effect more than once"
 
 
 def test_a_cause_is_told_before_what_follows_from_it() -> None:
@@ -40,7 +37,7 @@ def test_a_cause_is_told_before_what_follows_from_it() -> None:
         "G0",
     ]
     told = summarised(verdict(Validity.INVALID, anomalies=anomalies, faults=[]))
-    assert told == "1 value stands in the log more than once and 2 acknowledged commits were lost"
+    assert told == "1 value is stored more than once and 2 acknowledged commits were lost"
 
 
 def test_anomalies_that_follow_from_each_other_are_all_told() -> None:
@@ -77,7 +74,7 @@ def test_a_warning_is_told_behind_what_held() -> None:
     contended = {"contended-id": AnomalyFindings(416, [], allowed=True, warning=True)}
     told = summarised(replace(verdict(Validity.VALID), anomalies=contended))
     assert told.endswith(
-        "in 3,900 committed transactions; warning: 416 transactional ids were taken back by those who had lost them"
+        "in 3,900 committed transactions; warning: 416 transactional ids were taken back by workers that had lost them"
     )
 
 

@@ -69,10 +69,10 @@ def test_what_is_new_is_counted_since_the_suite_before() -> None:
 
 def test_what_is_new_is_told_with_its_reason() -> None:
     made = suite(INVALID)
-    line = "orders librdkafka kill-broker: invalid, was valid: 4 outputs too many: their inputs took effect twice"
+    line = "orders librdkafka kill-broker: invalid, was valid: 4 inputs took effect more than once"
     assert f"- {line}" in summary(made)
     (listed,) = re.findall(r"<li><a href=\"#cell-1\">.*</li>", draw(made))
-    assert "4 outputs too many" in listed
+    assert "4 inputs took effect" in listed
 
 
 def test_a_bad_run_has_its_first_example_or_what_to_do() -> None:
@@ -87,7 +87,7 @@ def test_a_bad_run_has_its_first_example_or_what_to_do() -> None:
 
 def test_a_row_has_anomalies_version_and_the_path_of_the_report() -> None:
     (row,) = rows(suite(INVALID))
-    for words in ("reprocessed-input 4<br>4 outputs", "| 4.3.1 |", f"`{INVALID.run}/report.html`"):
+    for words in ("reprocessed-input 4<br>4 inputs", "| 4.3.1 |", f"`{INVALID.run}/report.html`"):
         assert words in row
     (row,) = rows(suite(cell(state=CellState.FAILED)))
     assert "`logs/shop-librdkafka-kill-broker.log`" in row
@@ -96,7 +96,7 @@ def test_a_row_has_anomalies_version_and_the_path_of_the_report() -> None:
 def test_a_failure_in_junit_has_a_body_and_names_its_anomalies() -> None:
     root = ElementTree.fromstring(junit(suite(INVALID, UNKNOWN, cell(state=CellState.FAILED))))
     (failure,) = root.iter("failure")
-    assert failure.get("message", "").startswith("reprocessed-input: 4 outputs too many")
+    assert failure.get("message", "").startswith("reprocessed-input: 4 inputs took effect")
     assert failure.get("type") == "invalid"
     assert failure.text == f"First: {EXAMPLE}\nreport: {INVALID.run}/report.html"
     unknown, failed = root.iter("error")

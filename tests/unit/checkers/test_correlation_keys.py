@@ -272,9 +272,9 @@ def test_what_is_joined_is_judged_as_if_it_had_named_its_input(
         (
             an_output_that_holds_something_else,
             "corrupt",
-            ": it holds k: output of 0, and k: due of 0 was due",
+            ": it holds k: output of 0, but k: due of 0 was expected",
         ),
-        (an_input_without_an_output, "lost-input", "; k: due of 1 was due"),
+        (an_input_without_an_output, "lost-input", "; k: due of 1 was expected"),
     ],
 )
 def test_what_stands_there_and_what_was_due_is_told(
