@@ -1,1 +1,1 @@
-"""Everything that knows how Spark is started, reached and stopped, and what its errors mean."""
+"""Start, reach and stop Spark, and translate its errors."""

@@ -1,4 +1,4 @@
-"""Tables that several queries look at, computed once."""
+"""Compute a table once that several queries use."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,17 +13,17 @@ from checkers.spark.errors import has_ended
 from checkers.spark.partitions import coalesce_if_single, is_single_partition
 
 AS_ROWS, AS_BYTES = StorageLevel.MEMORY_AND_DISK_DESER, StorageLevel.MEMORY_AND_DISK
-"""How a table is kept. Millions of rows, each an object, are a fifth of the time in collecting garbage."""
+"""How a table is kept. With millions of rows as objects, a fifth of the time goes into garbage collection."""
 FEW_ROWS = 1_000
-"""Rows of a table that is brought here."""
-_HERE: WeakKeyDictionary[DataFrame, pa.Table] = WeakKeyDictionary()
-"""What the tables were made of that are here."""
+"""A table of at most so many rows is collected and inlined."""
+_INLINED: WeakKeyDictionary[DataFrame, pa.Table] = WeakKeyDictionary()
+"""The PyArrow tables that inlined tables are made from."""
 
 
 def checkpoint(frame: DataFrame) -> DataFrame:
-    """Compute it now, once, in memory (on disk, where it does not fit); what builds on it sees no history.
+    """Compute a table now, and keep it in memory, or on disk where memory is short. Later plans do not include its own.
 
-    Not `persist`: Spark tells its listeners of every plan with all that is cached below it, and five tables
+    `persist` is not used: Spark describes every plan, with all cached tables below it, to its listeners. Five tables
     that build on each other fill a driver's memory with descriptions.
     """
     small = is_single_partition(frame.sparkSession)
@@ -31,34 +31,38 @@ def checkpoint(frame: DataFrame) -> DataFrame:
 
 
 def collect_small(frame: DataFrame) -> DataFrame:
-    """The same for a table that is small, however large a run was: it is brought here, and goes with each query that
-    looks at it. Spark then needs no job to send it on, and leaves out of a plan what comes of an empty one.
+    """Collect a table whose size does not grow with the run, and inline it into queries.
+
+    Spark then needs no job to distribute it, and drops from a plan what is made from an empty table.
     """
     return local_table(frame.sparkSession, frame.toArrow())
 
 
 def local_rows(frame: DataFrame) -> list[dict[str, Any]]:
-    """The rows of a small table, here: Spark is not asked for those of a table that never left."""
-    table = _HERE.get(frame)
+    """Return the rows of a small table. A table that was inlined is not collected again."""
+    table = _INLINED.get(frame)
     rows: list[dict[str, Any]] = (frame.toArrow() if table is None else table).to_pylist()
     return rows
 
 
 def local_columns(frame: DataFrame, names: Sequence[str], where: str = "") -> pa.Table:
-    """These columns of a table; Spark is not asked for those of one that never left. Of one that it computes the rows
-    alone for which `where` holds, one of the columns.
+    """Return the columns `names` of a table. A table that was inlined is not collected again.
+
+    Args:
+        where: a boolean column by which Spark filters the rows that it computes. The rows of an inlined table are not
+            filtered.
     """
-    table = _HERE.get(frame)
+    table = _INLINED.get(frame)
     if table is not None:
         return table.select(list(names))
     return (frame.where(where) if where else frame).select(*names).toArrow()
 
 
 def checkpoint_or_collect(frame: DataFrame) -> DataFrame:
-    """The same for a table that is small in most runs: as `brought` if it has few rows, or as `keep`.
+    """Store a table that has few rows in most runs: `collect_small` if it has few, or `checkpoint`.
 
-    Where there is but one task it is computed twice if it has many: most have few, and to keep it first would be a
-    query more.
+    With a single partition it is not stored first, because that would take one more query. Then it is computed twice if
+    it has many rows.
     """
     first = frame if is_single_partition(frame.sparkSession) else checkpoint(frame)
     few = first.limit(FEW_ROWS + 1).toArrow()
@@ -68,27 +72,29 @@ def checkpoint_or_collect(frame: DataFrame) -> DataFrame:
 
 
 def local_table(spark: SparkSession, table: pa.Table) -> DataFrame:
-    """A small table that is here, for queries."""
-    # In one piece: Spark reads no further than two empty pieces, one after the other.
+    """Make a table for queries from a small PyArrow table."""
+    # One chunk, because Spark stops reading after two empty chunks in a row.
     frame = coalesce_if_single(spark.createDataFrame(table.combine_chunks()))
-    _HERE[frame] = table
+    _INLINED[frame] = table
     return frame
 
 
 @contextmanager
 def freeing_checkpoints(spark: SparkSession) -> Iterator[None]:
-    """Free what was kept in a `with`, unless Spark is gone. By itself Spark frees a table when the JVM comes to
-    collect it, and one that judges again and again collects more and more often.
+    """Free the tables that were stored in a `with`, unless Spark is gone.
+
+    By itself Spark frees a table when the JVM collects its handle. A JVM that checks many runs would collect garbage
+    more and more often.
     """
-    before = set(_kept(spark))
+    before = set(_stored_rdds(spark))
     try:
         yield
     finally:
         if not has_ended():
-            for number, rdd in _kept(spark).items():
+            for number, rdd in _stored_rdds(spark).items():
                 if number not in before:
                     rdd.unpersist(False)
 
 
-def _kept(spark: SparkSession) -> Mapping[int, Any]:
+def _stored_rdds(spark: SparkSession) -> Mapping[int, Any]:
     return dict(spark.sparkContext._jsc.getPersistentRDDs())

@@ -6,39 +6,43 @@ from checkers.spark.jvm import SMALL_HEAP, SMALL_PAGE, SparkSettings
 from checkers.spark.partitions import BY_ROWS, PARTITIONS
 
 
-def spark_conf(settings: SparkSettings, folder: Path, here: str | None = None) -> dict[str, str]:
-    """Spark's settings: ours, and on top of them the user's. `here`: our address, as the cluster sees it."""
+def spark_conf(settings: SparkSettings, folder: Path, own_address: str | None = None) -> dict[str, str]:
+    """Return our settings, overridden by the user's.
+
+    Args:
+        here: the address of this machine as the cluster sees it
+    """
     small = settings.size == "small"
     ours = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        # A task has all of its keys in memory, so that they shall be few.
+        # A task has all of its keys in memory, so they must be few.
         PARTITIONS: "2" if small else "256",
-        # About a million micro-operations: what a task of `checkers.external.by_key` has in memory, ten times over.
+        # About a million micro-operations. A task of `checkers.external.by_key` needs ten times as much memory.
         "spark.sql.adaptive.advisoryPartitionSizeInBytes": "32m",
-        "spark.sql.limit.initialNumPartitions": "256",  # all of them: a few findings may stand in any
+        "spark.sql.limit.initialNumPartitions": "256",  # all partitions: a few findings may be in any of them
         "spark.sql.session.timeZone": "UTC",
         "spark.hadoop.parquet.page.verify-checksum.enabled": "true",
         "spark.sql.catalogImplementation": "in-memory",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.sql.execution.arrow.pyspark.enabled": "true",
-        # Lists are gathered by sorting: by hashing it takes twice the time, and does not spill.
+        # Collect lists by sorting. Hashing takes twice the time and does not spill.
         "spark.sql.execution.useObjectHashAggregateExec": "false",
         "spark.sql.autoBroadcastJoinThreshold": str(32 << 20),
         "spark.sql.maxPlanStringLength": "2000",
-        # Spark would shuffle what it takes for larger: it reckons a join as large as its sides multiplied.
+        # Spark estimates a join as large as the product of its sides, and would shuffle it.
         "spark.sql.maxSinglePartitionBytes": str(2**63 - 1),
-        # An analysis makes some 150 classes: Spark keeps 100, and would compile each again at each run.
+        # An analysis generates some 150 classes. Spark keeps 100 by default, and would compile all of them each time.
         "spark.sql.codegen.cache.maxEntries": "4000",
         "spark.python.sql.dataFrameDebugging.enabled": "false",
         "spark.log.level": "ERROR",
     }
     if small:
         ours |= {
-            # Each stage of a query would be a job of its own, and planned anew.
+            # With adaptive execution each stage of a query is planned again, and is a job of its own.
             "spark.sql.adaptive.enabled": "false",
             "spark.buffer.pageSize": SMALL_PAGE,
-            "spark.broadcast.blockSize": "128k",  # by itself 4 MB, and each of hundreds of tasks begins one
+            "spark.broadcast.blockSize": "128k",  # the default is 4 MB, and each of hundreds of tasks allocates one
         }
     if settings.local:
         ours |= {
@@ -54,6 +58,6 @@ def spark_conf(settings: SparkSettings, folder: Path, here: str | None = None) -
         ours[BY_ROWS] = "yes"
     if not settings.direct:
         ours["spark.driver.memory"] = settings.heap
-    if here is not None:
-        ours["spark.driver.host"] = here
+    if own_address is not None:
+        ours["spark.driver.host"] = own_address
     return {**ours, **settings.conf}

@@ -1,4 +1,4 @@
-"""What Spark raises, translated: a damaged table, a job that failed, a Spark that is gone."""
+"""Translate the errors of Spark: a damaged table, a job that failed, a Spark that is gone."""
 
 import re
 from collections.abc import Iterator
@@ -13,9 +13,8 @@ from harness.common.errors import AnalysisFailed, EnvironmentFailure, Unreadable
 
 SPARK_ERRORS = (PySparkException, Py4JJavaError)
 ENDED = (
-    "Spark ended during the analysis, perhaps for want of memory: judge again with more than it had, "
-    "`fencepost check ... --spark-conf spark.driver.memory=8g` (by itself it has 1g, or 4g for "
-    "a large history)"
+    "Spark ended during the analysis, perhaps because it had too little memory (by default 1g, or 4g for a large "
+    "history): check again with more memory, `fencepost check ... --spark-conf spark.driver.memory=8g`"
 )
 UNREADABLE = re.compile(
     r"(?:FAILED_READ_FILE|error while reading file).*?(?:file://)?((?:\w+:/)?/\S+\.parquet)", re.DOTALL
@@ -24,7 +23,13 @@ UNREADABLE = re.compile(
 
 @contextmanager
 def translate_spark_errors() -> Iterator[None]:
-    """Translate what Spark raises: a damaged table, a job that failed, a Spark that is gone."""
+    """Translate the exceptions of Spark.
+
+    Raises:
+        UnreadableInput: a table is damaged.
+        AnalysisFailed: a job failed.
+        EnvironmentFailure: Spark is gone.
+    """
     try:
         yield
     except SPARK_ERRORS as error:
@@ -38,8 +43,8 @@ def translate_spark_errors() -> Iterator[None]:
 
 
 def has_ended() -> bool:
-    """Whether Spark has ended by itself, as it does when its memory is full; whatever is asked of it then
-    fails in ways of its own.
+    """True if Spark has ended by itself, as it does when it runs out of memory. Every later call then fails in its own
+    way.
     """
     context = SparkContext._active_spark_context
     try:

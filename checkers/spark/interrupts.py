@@ -1,4 +1,4 @@
-"""Ctrl-C while Spark works: it is ended at once, for a job that was interrupted may never answer."""
+"""End Spark at once on Ctrl-C, because a job that was interrupted may never answer."""
 
 import logging
 import signal
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 @contextmanager
 def interruptible(pending: "StartingSpark") -> Iterator[None]:
-    """For the length of a `with`, what makes an interrupt of a Ctrl-C ends Spark too: whoever waits for an
-    answer of its gets an error, and then the interrupt comes through.
+    """In a `with`: a Ctrl-C ends Spark too. A thread that waits for an answer of Spark gets an error, and then the
+    interrupt.
     """
     before = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(before):
@@ -26,7 +26,7 @@ def interruptible(pending: "StartingSpark") -> Iterator[None]:
         try:
             before(number, frame)
         except KeyboardInterrupt:
-            logging.getLogger().addFilter(_says_nothing)  # py4j tells of each answer that did not come
+            logging.getLogger().addFilter(_is_not_lost_answer)  # py4j logs each answer that did not come
             pending.kill()
             raise
 
@@ -37,8 +37,8 @@ def interruptible(pending: "StartingSpark") -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
         if pending.killed:
             pending.close()
-        logging.getLogger().removeFilter(_says_nothing)
+        logging.getLogger().removeFilter(_is_not_lost_answer)
 
 
-def _says_nothing(record: logging.LogRecord) -> bool:
+def _is_not_lost_answer(record: logging.LogRecord) -> bool:
     return "while sending command" not in record.getMessage()

@@ -1,4 +1,4 @@
-"""The driver's JVM: which Java, with which flags, started directly, and its archive of loaded classes."""
+"""The driver's JVM: find Java, choose the flags, start it directly, and make its archive of loaded classes."""
 
 import logging
 import os
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 START_TIMEOUT_S = 120.0
 STOP_TIMEOUT_S = 20.0
 ARCHIVE_TIMEOUT_S = 300.0
-OPENED = [
+OPENED_PACKAGES = [
     "java.base/java.lang",
     "java.base/java.lang.invoke",
     "java.base/java.lang.reflect",
@@ -43,24 +43,27 @@ OPENED = [
     "java.base/sun.util.calendar",
     "java.security.jgss/sun.security.krb5",
 ]
-SUBMITTED = ("spark.jars", "spark.driver.extra", "spark.driver.default", "spark.submit")
-"""How settings begin that only spark-submit understands."""
-FIRST = ("spark-", "scala-library")
-"""How the jars begin in which most classes are: each look-up goes through the jars in their order."""
+SUBMIT_PREFIXES = ("spark.jars", "spark.driver.extra", "spark.driver.default", "spark.submit")
+"""Prefixes of settings that only spark-submit understands."""
+FIRST_JARS = ("spark-", "scala-library")
+"""Prefixes of the jars with most of the classes. Each look-up goes through the jars in their order."""
 COLLECTOR = "-XX:+UseParallelGC"
 SMALL_HEAP = ("-XX:TieredStopAtLevel=1", COLLECTOR)
-"""Flags for a JVM that judges little: it comes up sooner, and compiles less."""
+"""Flags for a JVM that checks little: it starts sooner, and compiles less."""
 LARGE_HEAP = (COLLECTOR, "-XX:FreqInlineSize=80", "-XX:MaxInlineLevel=7", "-XX:InlineSmallCode=1000")
-"""Flags for one that judges much: each query has code of its own, that lives for seconds. By itself the JVM inlines so
-much of it that a third of an analysis is spent on compiling; with these limits a quarter, and what comes of it is as
-fast.
+"""Flags for a JVM that checks much.
+
+Each query has generated code that lives for seconds. By default the JVM inlines so much of it that compiling takes a
+third of an analysis. With these limits it takes a quarter, and the compiled code is as fast.
 """
 SMALL_PAGE = "512k"
-"""How much memory a sort, an aggregation and a broadcast each take to begin with, where little is judged.
-By itself Spark takes up to 32 MB, whatever there is to sort: gigabytes in a second, and the heap is collected as often.
+"""How much memory a sort, an aggregation and a broadcast each allocate at first, if little is checked.
+
+By default Spark allocates up to 32 MB however little there is to sort: gigabytes in a second, and the garbage collector
+runs as often.
 """
 CAUSE = re.compile(r"^(?:(?:Caused by)?: )?(?:[\w.]+(?:Error|Exception)): (.+)$", re.MULTILINE)
-QUIET = """\
+LOG_CONFIG = """\
 rootLogger.level = error
 rootLogger.appenderRef.stderr.ref = stderr
 appender.stderr.type = Console
@@ -73,63 +76,68 @@ appender.stderr.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n%ex
 
 @dataclass(frozen=True)
 class SparkSettings:
-    """How Spark is started. `java_home` None: JAVA_HOME, else the Java on the path."""
+    """How Spark is started."""
 
-    java_home: Path | None = None
+    java_home: Path | None = None  # None: JAVA_HOME, else the Java on the path
     master: str = "local[*]"
     conf: Mapping[str, str] = field(default_factory=dict)
-    size: Literal["small", "large"] = "small"  # up to about a million rows, or more
-    archive: Path | None = None  # of `make_archive`, of the same Java
+    size: Literal["small", "large"] = "small"  # small: up to about a million rows
+    archive: Path | None = None  # made by `make_archive` with the same Java
     java_flags: tuple[str, ...] = ()  # more flags for the driver's JVM
-    warm_up: "Callable[[SparkSession, Path], object] | None" = (
-        None  # done first, so that what is needed is compiled
-    )
-    worker_daemon: str | None = (
-        None  # the module that local Python workers are forked from; None: PySpark's own
-    )
+    warm_up: "Callable[[SparkSession, Path], object] | None" = None
+    """Is called first, so that the JVM compiles what is needed."""
+    worker_daemon: str | None = None
+    """The module that local Python workers are forked from; None: PySpark's own."""
     needed: tuple[str, ...] = ()  # modules that tasks import on other machines
 
     @property
     def local(self) -> bool:
-        """Whether everything runs in the driver's own JVM."""
+        """True if everything runs in the driver's own JVM."""
         return self.master.startswith("local")
 
     @property
     def heap(self) -> str:
-        """The memory of the driver's JVM."""
+        """The memory of the driver's JVM, as in `4g`."""
         return self.conf.get("spark.driver.memory", "1g" if self.size == "small" else "4g")
 
     @property
     def direct(self) -> bool:
-        """Whether the driver's JVM can be started without spark-submit."""
-        return self.local and not any(key.startswith(SUBMITTED) for key in self.conf)
+        """True if the driver's JVM can be started without spark-submit."""
+        return self.local and not any(key.startswith(SUBMIT_PREFIXES) for key in self.conf)
 
 
 def find_java(java_home: Path | None) -> tuple[Path, int]:
-    """The `java` to start and its feature version; raises `EnvironmentFailure` if there is none."""
-    named = os.environ.get("JAVA_HOME")
-    found = shutil.which("java") if java_home is None and not named else None
-    home = java_home or (Path(named) if named else Path(found).resolve().parent.parent if found else None)
+    """Return the `java` to start, and its feature version. Raises `EnvironmentFailure` if there is none."""
+    java_env = os.environ.get("JAVA_HOME")
+    found = shutil.which("java") if java_home is None and not java_env else None
+    home = java_home or (
+        Path(java_env) if java_env else Path(found).resolve().parent.parent if found else None
+    )
     if home is None or not (home / "bin" / "java").exists():
         raise EnvironmentFailure(
             f"Spark needs Java 17 or newer, and there is none {f'in {home}' if home else 'on the path'}: "
-            "name its folder with `--set java=FOLDER`, or use `--set java=bundled`"
+            "set its folder with `--set java=FOLDER`, or use `--set java=bundled`"
         )
     java = home / "bin" / "java"
     with suppress(OSError):
         if version := re.search(r'JAVA_VERSION="(?:1\.)?(\d+)', (home / "release").read_text()):
             return java, int(version[1])
-    told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
-    version = re.search(r'version "(?:1\.)?(\d+)', told)
+    output = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    version = re.search(r'version "(?:1\.)?(\d+)', output)
     return java, int(version[1]) if version else 17
 
 
 def make_archive(settings: SparkSettings, path: Path, module: str) -> Path:
-    """Make the archive of loaded classes that `SparkSettings.archive` takes, unless `path` is there.
+    """Make the archive of loaded classes for `SparkSettings.archive`, if `path` does not exist.
 
-    `module` is run with a flag of the JVM and a Java home: it judges a small history and ends. So it takes
-    as long as a cold start. The file has some 100 MB and is good for this Java and this Spark only (another
-    one ignores it). Written beside `path` and renamed, so that two who make it at once do no harm.
+    This takes as long as a cold start. The file has some 100 MB. It works only with this Java and this Spark; others
+    ignore it. It is written beside `path` and renamed, so that two processes can make it at the same time.
+
+    Args:
+        module: is run with a flag of the JVM and a Java home; it must check a small history and end
+
+    Raises:
+        EnvironmentFailure: the archive could not be made.
     """
     if path.exists():
         return path
@@ -142,7 +150,7 @@ def make_archive(settings: SparkSettings, path: Path, module: str) -> Path:
         command.append(str(settings.java_home))
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=900)
     if done.returncode != 0 or not part.exists():
-        last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+        last = (done.stderr.strip().splitlines() or ["no output"])[-1]
         part.unlink(missing_ok=True)
         raise EnvironmentFailure(f"the archive of Spark's classes could not be made: {last}")
     part.replace(path)
@@ -150,19 +158,19 @@ def make_archive(settings: SparkSettings, path: Path, module: str) -> Path:
 
 
 def class_path() -> list[Path]:
-    """Spark's jars, those first in which most classes are. An archive is good for one order of them only."""
-    where = find_spec("pyspark")  # not loaded: that is done while the JVM comes up
-    assert where is not None and where.origin is not None, "PySpark is one of our dependencies"
-    found = (Path(where.origin).parent / "jars").glob("*.jar")
-    return sorted(found, key=lambda jar: (not jar.name.startswith(FIRST), jar.name))
+    """Return Spark's jars, those with most classes first. An archive works for one order only."""
+    spec = find_spec("pyspark")  # not imported: that is done while the JVM starts
+    assert spec is not None and spec.origin is not None, "PySpark is one of our dependencies"
+    jars = (Path(spec.origin).parent / "jars").glob("*.jar")
+    return sorted(jars, key=lambda jar: (not jar.name.startswith(FIRST_JARS), jar.name))
 
 
 def java_command(settings: SparkSettings, folder: Path) -> list[str]:
-    """The command line of the driver's JVM."""
+    """Return the command line of the driver's JVM. Raises `EnvironmentFailure` if its Java is missing or too old."""
     java, version = find_java(settings.java_home)
     if version < 17:
         raise EnvironmentFailure(
-            f"Spark needs Java 17 or newer, and {java} is {version}: name another with `--set java=FOLDER`"
+            f"Spark needs Java 17 or newer, and {java} is {version}: set another Java with `--set java=FOLDER`"
         )
     flags = [
         f"-Xmx{settings.heap}",
@@ -170,9 +178,9 @@ def java_command(settings: SparkSettings, folder: Path) -> list[str]:
         "-Dlog4j2.disable.jmx=true",
     ]
     if settings.size == "small":
-        # The page also as a property: Spark builds what it broadcasts with settings that are not the session's.
+        # The page size is set as a property too, because Spark builds broadcasts without the session's settings.
         flags += [*SMALL_HEAP, "-XX:ReservedCodeCacheSize=256m", f"-Dspark.buffer.pageSize={SMALL_PAGE}"]
-        # All of it from the beginning: each step in which they grow is a collection.
+        # Allocate everything at the start, because each time that memory grows costs a collection.
         flags += [f"-Xms{settings.heap}", "-XX:MetaspaceSize=256m"]
     else:
         flags += LARGE_HEAP
@@ -181,7 +189,7 @@ def java_command(settings: SparkSettings, folder: Path) -> list[str]:
     if settings.archive and settings.archive.exists():
         flags.append(f"-XX:{'AOTCache' if version >= 25 else 'SharedArchiveFile'}={settings.archive}")
         flags += ["-Xlog:disable", "-Xlog:all=off"]
-    flags += [f"--add-opens={package}=ALL-UNNAMED" for package in OPENED]
+    flags += [f"--add-opens={package}=ALL-UNNAMED" for package in OPENED_PACKAGES]
     flags += ["--enable-native-access=ALL-UNNAMED", "-Dio.netty.tryReflectionSetAccessible=true"]
     flags += [f"-Dlog4j2.configurationFile={folder / 'log4j2.properties'}", f"-Djava.io.tmpdir={folder}"]
     main = "org.apache.spark.api.python.PythonGatewayServer"
@@ -189,8 +197,8 @@ def java_command(settings: SparkSettings, folder: Path) -> list[str]:
 
 
 def driver_flags(settings: SparkSettings, folder: Path) -> str:
-    """Flags for a driver's JVM that spark-submit starts: quiet, and on top of them the user's."""
-    (folder / "log4j2.properties").write_text(QUIET)
+    """Return the flags for a driver's JVM that spark-submit starts: ours, and after them the user's."""
+    (folder / "log4j2.properties").write_text(LOG_CONFIG)
     flags = [f"-Dlog4j2.configurationFile={folder / 'log4j2.properties'}"]
     if settings.size == "small":
         flags += SMALL_HEAP
@@ -198,13 +206,13 @@ def driver_flags(settings: SparkSettings, folder: Path) -> str:
 
 
 def start_jvm(settings: SparkSettings, folder: Path, out: int) -> "subprocess.Popen[bytes]":
-    """The gateway's JVM; it tells its port in `gateway` of `folder`, and speaks to the file `out`.
+    """Start the gateway's JVM. It writes its port to `gateway` in `folder`, and its output to the file `out`.
 
-    It ends when its standard input closes, and the shell that waits for it then removes `folder`: so neither
-    is left when this process is killed.
+    It ends when its standard input closes. The shell that waits for it then removes `folder`. So neither remains if
+    this process is killed.
     """
-    (folder / "log4j2.properties").write_text(QUIET)
-    told = {"_PYSPARK_DRIVER_CONN_INFO_PATH": str(folder / "gateway"), "SPARK_CONNECT_MODE": "0"}
+    (folder / "log4j2.properties").write_text(LOG_CONFIG)
+    environment = {"_PYSPARK_DRIVER_CONN_INFO_PATH": str(folder / "gateway"), "SPARK_CONNECT_MODE": "0"}
     guard = ["/bin/sh", "-c", '"$@"; status=$?; rm -rf -- "$0"; exit $status', str(folder)]
     try:
         return subprocess.Popen(
@@ -212,32 +220,36 @@ def start_jvm(settings: SparkSettings, folder: Path, out: int) -> "subprocess.Po
             stdin=subprocess.PIPE,
             stdout=out,
             stderr=out,
-            env={**os.environ, **told},
-            start_new_session=True,  # a Ctrl-C at the terminal is for us, not for it
+            env={**os.environ, **environment},
+            start_new_session=True,  # a Ctrl-C at the terminal must reach this process only
         )
     except OSError as error:
         raise EnvironmentFailure(f"Java could not be started for Spark: {error}") from error
 
 
-def wait_for_gateway(told: Path, jvm: "subprocess.Popen[bytes]") -> tuple[int, str]:
-    """Port and secret of the gateway, from the file that it writes when it is ready."""
+def wait_for_gateway(path: Path, jvm: "subprocess.Popen[bytes]") -> tuple[int, str]:
+    """Return port and secret of the gateway, from the file that the JVM writes when it is ready.
+
+    Raises:
+        StartFailed: the JVM did not get ready, or ended.
+    """
 
     def ready() -> bool:
-        return told.exists() or jvm.poll() is not None
+        return path.exists() or jvm.poll() is not None
 
     try:
         wait_for(ready, "Spark's JVM to open its gateway", START_TIMEOUT_S)
     except WaitTimeout as error:
         raise StartFailed(f"Spark did not start: {error}") from error
-    if not told.exists():
+    if not path.exists():
         raise StartFailed(f"Spark's JVM ended with status {jvm.returncode} before it was ready")
-    body = told.read_bytes()
-    port, length = struct.unpack(">ii", body[:8])
-    return port, body[8 : 8 + length].decode()
+    content = path.read_bytes()
+    port, length = struct.unpack(">ii", content[:8])
+    return port, content[8 : 8 + length].decode()
 
 
 def end_jvm(jvm: "subprocess.Popen[bytes]", timeout_s: float) -> None:
-    """Close the JVM's standard input, which ends it, and wait; kill it if that takes too long."""
+    """Close the JVM's standard input, which ends it, and wait. Kill it after `timeout_s`."""
     if jvm.stdin and not jvm.stdin.closed:
         with suppress(OSError):
             jvm.stdin.close()
@@ -246,19 +258,19 @@ def end_jvm(jvm: "subprocess.Popen[bytes]", timeout_s: float) -> None:
     except subprocess.TimeoutExpired:
         if timeout_s:
             log.warning("Spark's JVM %d did not end by itself and was killed", jvm.pid)
-        # One that spark-submit started is in our own group, and alone.
-        with suppress(ProcessLookupError):  # it has ended just now
+        # A JVM that spark-submit started is in our own process group, so the group must not be killed.
+        with suppress(ProcessLookupError):  # it has just ended
             (os.killpg if os.getpgid(jvm.pid) == jvm.pid else os.kill)(jvm.pid, signal.SIGKILL)
         jvm.wait()
 
 
 def first_line(error: BaseException | None) -> str:
-    """The first line of what an error says, or its name."""
+    """Return the first line of an error's message, or its class name."""
     lines = str(error).strip().splitlines()
     return lines[0] if lines else type(error).__name__
 
 
 def last_cause(trace: str) -> str:
-    """The last cause that a Java stack trace names, in a line."""
-    told = [words for words in CAUSE.findall(trace) if words.strip()]
-    return told[-1].strip() if told else trace.strip().partition("\n")[0]
+    """Return the last cause that a Java stack trace names, in one line."""
+    causes = [text for text in CAUSE.findall(trace) if text.strip()]
+    return causes[-1].strip() if causes else trace.strip().partition("\n")[0]

@@ -1,8 +1,7 @@
-"""How many partitions a shuffle has, by how many rows there are; and whether there is any shuffle.
+"""Choose the number of partitions of a shuffle by the number of rows, or no shuffle at all.
 
-Where all rows go through one task, the tables are read in one partition, and Spark sees that whatever belongs together
-is together: it plans no shuffle, no merging of what was aggregated in part, and one stage for a whole query. What is
-then left to do side by side are the queries.
+With a single partition Spark plans no shuffle and no partial aggregation, and a query is a single stage: it knows that
+rows of the same key are already together. Queries then run side by side instead of tasks.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,20 +12,21 @@ if TYPE_CHECKING:  # loaded while the JVM comes up
     from pyspark.sql import DataFrame, SparkSession
 
 BY_ROWS = "spark.fencepost.partitions"
-"""Set, to anything, where Fencepost decides: the user has not said how many."""
+"""If this setting exists, Fencepost chooses the number: the user has not set it."""
 ROWS = 1_200_000
-"""Of the tables of stored runs, for one partition of several. On two cores 9 for ten million, where 17 take a twentieth
-longer, and 256 a third.
+"""Rows of stored runs for each of several partitions.
+
+On two cores ten million rows get 9 partitions. With 17 a check takes a twentieth longer, with 256 a third.
 """
 ROWS_OF_ONE = 600_000
-"""The same where there is but one: its joins have what they look up in memory."""
+"""The greatest number of rows for a single partition: its joins have one side in memory."""
 PARTITIONS = "spark.sql.shuffle.partitions"
 ONE, SEVERAL = "1", "2"
 
 
 @contextmanager
 def partitions_for_rows(spark: "SparkSession", rows: Callable[[], int]) -> Iterator[None]:
-    """As many partitions as so many rows need, for the length of a `with`; never more than the session has."""
+    """In a `with`: use as many partitions as so many rows need, but not more than the session has."""
     most = spark.conf.get(PARTITIONS)
     if most is None or not spark.conf.get(BY_ROWS, ""):
         yield
@@ -41,7 +41,7 @@ def partitions_for_rows(spark: "SparkSession", rows: Callable[[], int]) -> Itera
 
 @contextmanager
 def several_partitions(spark: "SparkSession") -> Iterator[None]:
-    """In more than one, however few the rows, for the length of a `with`: as a large history is judged."""
+    """In a `with`: use more than one partition for any number of rows, as a check of a large history does."""
     most, by_rows = spark.conf.get(PARTITIONS), spark.conf.get(BY_ROWS, "")
     if most is None or not by_rows:
         yield
@@ -56,16 +56,19 @@ def several_partitions(spark: "SparkSession") -> Iterator[None]:
 
 
 def partitions_needed(rows: int, most: int, tasks: int) -> int:
-    """How many partitions that many rows need, where so many tasks run at a time."""
-    ones = -(-rows // ROWS_OF_ONE)
-    return 1 if ones <= 1 else min(most, max(2, -(-rows // ROWS), min(ones, tasks)))
+    """Return the number of partitions for `rows` rows, if `tasks` tasks run at a time."""
+    singles = -(-rows // ROWS_OF_ONE)
+    return 1 if singles <= 1 else min(most, max(2, -(-rows // ROWS), min(singles, tasks)))
 
 
 def is_single_partition(spark: "SparkSession") -> bool:
-    """Whether all rows go through one task."""
+    """True if all rows go through one task."""
     return spark.conf.get(PARTITIONS) == ONE
 
 
 def coalesce_if_single(frame: "DataFrame") -> "DataFrame":
-    """What is read, in one partition, if all rows go through one task."""
+    """Coalesce to one partition, if all rows go through one task.
+
+    Spark does not see by itself that tables which it reads, and results of inner joins, are in one partition.
+    """
     return frame.coalesce(1) if is_single_partition(frame.sparkSession) else frame

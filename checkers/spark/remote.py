@@ -1,7 +1,7 @@
-"""A Spark cluster of the user's own: reached before Spark is started, and tried before it is trusted.
+"""Use a Spark cluster of the user: reach it before Spark is started, and try it before anything is checked.
 
-What its workers need is the same Python with Spark's and Fencepost's dependencies; Fencepost's own rooms are
-sent to them. What Spark itself would wait for without end (a worker that is free) has a bound here.
+Its workers need the same Python with the dependencies of Spark and Fencepost. Fencepost's own code is sent to them.
+Spark itself waits without a limit for a free worker; here the wait has a limit.
 """
 
 import os
@@ -23,49 +23,54 @@ if TYPE_CHECKING:
 
 REACH_TIMEOUT_S = 10.0
 EXECUTOR_TIMEOUT_S = 60.0
-SENT = ("checkers", "harness")
-"""The rooms that a task imports."""
+SENT_PACKAGES = ("checkers", "harness")
+"""The packages that a task imports."""
 STANDALONE = "spark://"
 VECTOR = "jdk.incubator.vector"
 
 
 def reach_master(master: str) -> str | None:
-    """The address of this machine that a standalone master sees; None for other kinds of master.
+    """Return the address of this machine that a standalone master sees; None for other kinds of masters.
 
-    Raises `EnvironmentFailure` if no master listens: Spark itself would try for a minute.
+    Raises:
+        EnvironmentFailure: no master listens. Spark itself would try for a minute.
     """
     if not master.startswith(STANDALONE):
         return None
-    refusal: OSError | None = None
-    for place in master.removeprefix(STANDALONE).split(","):
-        host, _, port = place.rpartition(":")
+    refused: OSError | None = None
+    for address in master.removeprefix(STANDALONE).split(","):
+        host, _, port = address.rpartition(":")
         try:
             if not 0 < int(port) < 1 << 16:
-                raise OSError("no such port")  # the system would take the port that is left of it in 16 bits
+                raise OSError("no such port")  # the system would use the lower 16 bits of the number
             with socket.create_connection((host.strip("[]"), int(port)), REACH_TIMEOUT_S) as connection:
                 return str(connection.getsockname()[0])
         except OSError as error:
-            refusal = error
-    why = refusal.strerror or str(refusal) if refusal else "no address"
+            refused = error
+    why = refused.strerror or str(refused) if refused else "no address"
     raise EnvironmentFailure(
-        f"no Spark master answers at {master} ({why}): say the URL that its page shows, or leave --master out"
+        f"no Spark master answers at {master} ({why}): use the URL that its web page shows, or leave out --master"
     )
 
 
 def require_full_jdk(java: Path) -> None:
-    """Raise `EnvironmentFailure` if spark-submit could not start this Java, as it cannot a small runtime."""
-    listed = subprocess.run([java, "--list-modules"], capture_output=True, text=True, check=False)
-    if VECTOR not in listed.stdout:
+    """Raise `EnvironmentFailure` if spark-submit cannot start this Java, because it is a small runtime."""
+    modules = subprocess.run([java, "--list-modules"], capture_output=True, text=True, check=False)
+    if VECTOR not in modules.stdout:
         raise EnvironmentFailure(
-            f"Spark's own scripts need a whole Java, with {VECTOR}, and {java} is none: install a JDK 17 or "
-            "newer, and put it on the path or in JAVA_HOME"
+            f"Spark's scripts need a full JDK with {VECTOR}, and {java} is none: install a JDK 17 or newer, and "
+            "put it on the path or in JAVA_HOME"
         )
 
 
 def prepare_workers(
     spark: "SparkSession", conf: Mapping[str, str], folder: Path, needed: Sequence[str]
 ) -> None:
-    """Wait for a worker, send it our rooms, and have it import what tasks need; raises `EnvironmentFailure`."""
+    """Wait for a worker, send it our code, and have it import what tasks need.
+
+    Raises:
+        EnvironmentFailure: there is no worker, or workers cannot run tasks.
+    """
     context = spark.sparkContext
     running = context._jsc.sc()
 
@@ -77,21 +82,22 @@ def prepare_workers(
     except WaitTimeout as error:
         memory = conf.get("spark.executor.memory", "1g")
         raise StartFailed(
-            f"no worker of {context.master} gave an executor of {memory} within {EXECUTOR_TIMEOUT_S:g} s: "
-            "none is there, all are taken, or they have less memory (--spark-conf spark.executor.memory=...)"
+            f"no worker of {context.master} gave an executor of {memory} within {EXECUTOR_TIMEOUT_S:g} s: there is "
+            "no worker, all cores are in use, or workers have less memory (set --spark-conf "
+            "spark.executor.memory=...)"
         ) from error
     context.addPyFile(str(pack_code(folder)))
     _try_python(spark, needed)
 
 
 def pack_code(folder: Path) -> Path:
-    """The rooms that tasks import, as an archive that Python imports from."""
-    home = Path(__file__).parents[2]
+    """Write the packages that tasks import to a zip archive from which Python can import."""
+    root = Path(__file__).parents[2]
     path = folder / "fencepost-rooms.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for room in SENT:
-            for file in sorted((home / room).rglob("*.py")):
-                archive.write(file, file.relative_to(home))
+        for package in SENT_PACKAGES:
+            for file in sorted((root / package).rglob("*.py")):
+                archive.write(file, file.relative_to(root))
     return path
 
 
@@ -109,13 +115,13 @@ def _try_python(spark: "SparkSession", needed: Sequence[str]) -> None:
             .collect()
         )
     except (Py4JJavaError, PySparkException) as error:
-        raise _unfit(context.master, last_cause(str(error))) from error
+        raise _cannot_run_tasks(context.master, last_cause(str(error))) from error
     if lacking:
-        raise _unfit(context.master, lacking[0])
+        raise _cannot_run_tasks(context.master, lacking[0])
 
 
 def missing_modules(needed: Sequence[str], _: Iterable[int]) -> Iterator[str]:
-    """In a task: what cannot be imported there."""
+    """In a task: yield the errors of modules that cannot be imported there."""
     for name in needed:
         try:
             import_module(name)
@@ -123,10 +129,10 @@ def missing_modules(needed: Sequence[str], _: Iterable[int]) -> Iterator[str]:
             yield f"{error} on {socket.gethostname()}"
 
 
-def _unfit(master: str | None, why: str) -> EnvironmentFailure:
+def _cannot_run_tasks(master: str | None, why: str) -> EnvironmentFailure:
     python = os.environ.get("PYSPARK_PYTHON")
     return EnvironmentFailure(
-        f"the workers of {master} cannot run Fencepost's tasks ({why}): they need the Python {python} with "
-        "what requirements.lock names, or another, of the same path here and there, that "
-        "--spark-conf spark.pyspark.python=PATH names"
+        f"the workers of {master} cannot run Fencepost's tasks ({why}): they need the Python {python} with the "
+        "packages of requirements.lock; or set another path, which must be the same here and there, with "
+        "--spark-conf spark.pyspark.python=PATH"
     )

@@ -1,10 +1,11 @@
-"""Starting Spark, quickly and without leaving anything behind.
+"""Start Spark quickly, and leave nothing behind.
 
-On a local master the driver's JVM is started directly, without spark-submit: that works on a bare JRE,
-takes an archive of loaded classes (`make_archive`), and lets the JVM come up in the background while a
-run's last seconds pass. The JVM ends when its standard input closes, so it cannot outlive this process,
-whatever ends it. Any other master is reached by spark-submit, the way PySpark does it, so that the settings
-of a Spark that is installed hold; so is a local one with settings that only spark-submit understands.
+On a local master the driver's JVM is started directly, without spark-submit. That works on a bare JRE, uses an archive
+of loaded classes (`make_archive`), and lets the JVM start in the background during the last seconds of a run. The JVM
+ends when its standard input closes, so it cannot outlive this process, however that ends.
+
+Any other master is reached by spark-submit, as PySpark does it, so that the settings of an installed Spark apply. The
+same holds for a local master with settings that only spark-submit understands.
 """
 
 import logging
@@ -23,6 +24,7 @@ from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING
 
+from checkers.spark.class_cache import remember_classes
 from checkers.spark.conf import spark_conf
 from checkers.spark.jvm import (
     ARCHIVE_TIMEOUT_S,
@@ -37,7 +39,6 @@ from checkers.spark.jvm import (
     start_jvm,
     wait_for_gateway,
 )
-from checkers.spark.lookups import remember_classes
 from checkers.spark.remote import prepare_workers, reach_master, require_full_jdk
 from harness.common.errors import EnvironmentFailure, FencepostError, StartFailed
 
@@ -47,42 +48,41 @@ if TYPE_CHECKING:
 __all__ = ["SparkSettings", "StartingSpark", "make_archive", "session", "start_spark"]
 
 log = logging.getLogger(__name__)
-logging.getLogger("py4j").setLevel(logging.CRITICAL)  # a traceback for each call into a JVM that has ended
-logging.getLogger().addFilter(
-    lambda told: not told.pathname.endswith("py4j/java_gateway.py")
-)  # it tells the root, too
+# py4j logs a traceback for each call into a JVM that has ended, to the root logger too.
+logging.getLogger("py4j").setLevel(logging.CRITICAL)
+logging.getLogger().addFilter(lambda record: not record.pathname.endswith("py4j/java_gateway.py"))
 
 
 class StartingSpark:
-    """A Spark that is coming up. `session()` waits for it, `close()` ends it; it is a context manager too."""
+    """A Spark that is starting. `session()` waits for it, `close()` ends it. It is a context manager too."""
 
     def __init__(self, settings: SparkSettings) -> None:
         self._settings = settings
         self._folder = Path(tempfile.mkdtemp(prefix="fencepost-spark-"))
-        self._said = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close()
+        self._output = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close()
         self._jvm: subprocess.Popen[bytes] | None = None
         self.killed = self._closed = False
         try:
             if settings.direct:
-                self._jvm = start_jvm(settings, self._folder, self._said.fileno())
+                self._jvm = start_jvm(settings, self._folder, self._output.fileno())
             _import_pyspark()
         except BaseException:
-            self._forget()
+            self._clean_up()
             raise
         self._opening = ThreadPoolExecutor(max_workers=1, thread_name_prefix="spark")
         self._opened = self._opening.submit(_connect, settings, self._folder, self._jvm)
 
     def session(self) -> "SparkSession":
-        """The session, as soon as it is there; raises `EnvironmentFailure`."""
+        """Wait for the session. Raises `EnvironmentFailure` if Spark does not start."""
         error = self._opened.exception()
         if error is None:
             return self._opened.result()
-        if isinstance(error, EnvironmentFailure) and not self._last_words():
+        if isinstance(error, EnvironmentFailure) and not self._last_output():
             raise error
-        raise StartFailed(f"Spark did not start: {first_line(error)}{self._last_words()}") from error
+        raise StartFailed(f"Spark did not start: {first_line(error)}{self._last_output()}") from error
 
     def kill(self) -> None:
-        """End the JVM now, in the middle of whatever it does; `close()` is still to be called."""
+        """End the JVM now, whatever it is doing; `close()` must still be called."""
         self.killed = True
         if self._jvm is not None:
             with suppress(ProcessLookupError):
@@ -91,30 +91,31 @@ class StartingSpark:
             _kill_submitted()
 
     def close(self) -> None:
-        """End Spark and its JVM, and remove its folder. What fails on the way is logged."""
+        """End Spark and its JVM, and remove its folder. Failures are logged."""
         if self._closed:
             return
         self._closed = True
         if self._jvm is not None and not self._opened.done():
-            self.killed = True  # it may have come up all the same, and is not there to be stopped
+            self.killed = True  # the session may start in spite of that, and cannot be stopped in order
             end_jvm(self._jvm, 0)
         if self._opened.exception() is None:
             _stop(self._opened.result(), logging.DEBUG if self.killed else logging.WARNING)
         self._opening.shutdown()
         if self._jvm is not None:
-            end_jvm(self._jvm, self._patience_s())
-        self._forget()
+            end_jvm(self._jvm, self._end_timeout_s())
+        self._clean_up()
 
-    def _patience_s(self) -> float:
-        """How long the JVM may take to end by itself, once Spark has stopped: it has nothing more to do then, unless it
-        was told otherwise, or has something to clear away elsewhere than in our folder.
+    def _end_timeout_s(self) -> float:
+        """How long the JVM may take to end by itself after Spark has stopped.
+
+        It has nothing more to do then, unless it writes an archive, or may have to remove files outside our folder.
         """
         if self._settings.java_flags:
             return ARCHIVE_TIMEOUT_S
         return STOP_TIMEOUT_S if self._settings.conf or "SPARK_LOCAL_DIRS" in os.environ else 0.0
 
-    def _forget(self) -> None:
-        self._said.close()
+    def _clean_up(self) -> None:
+        self._output.close()
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def __enter__(self) -> "SparkSession":
@@ -127,15 +128,15 @@ class StartingSpark:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _last_words(self) -> str:
-        """The end of what the JVM said, if it said anything."""
-        self._said.seek(0)
-        lines = self._said.read().decode(errors="replace").strip().splitlines()
+    def _last_output(self) -> str:
+        """The last line of the JVM's output, in parentheses; empty if there is none."""
+        self._output.seek(0)
+        lines = self._output.read().decode(errors="replace").strip().splitlines()
         return f" ({lines[-1].strip()})" if lines else ""
 
 
 def _import_pyspark() -> None:
-    """Import PySpark in the caller's thread, while the JVM comes up, and before any other thread can import it.
+    """Import PySpark in the caller's thread, while the JVM starts, and before any other thread can import it.
 
     Its modules import each other. If two threads import them at once, Python breaks the deadlock by handing out a
     module that is not complete, and one of the threads fails with an ImportError.
@@ -145,31 +146,31 @@ def _import_pyspark() -> None:
 
 
 def start_spark(settings: SparkSettings) -> StartingSpark:
-    """Start Spark in the background and return at once; raises `EnvironmentFailure` without Java."""
+    """Start Spark in the background and return at once. Raises `EnvironmentFailure` without Java."""
     return StartingSpark(settings)
 
 
 @contextmanager
 def session(settings: SparkSettings) -> Iterator["SparkSession"]:
-    """Spark for the length of a `with`."""
+    """In a `with`: start Spark, and end it after."""
     with start_spark(settings) as spark:
         yield spark
 
 
 def _connect(settings: SparkSettings, folder: Path, jvm: "subprocess.Popen[bytes] | None") -> "SparkSession":
-    """Join the gateway, if there is one, make the session, and see to it that it can work."""
+    """Connect to the gateway, if there is one, make the session, and make sure that it can work."""
     if python := settings.conf.get("spark.pyspark.python"):
         os.environ["PYSPARK_PYTHON"] = python
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     spark = _make(settings, folder, jvm)
     try:
         remember_classes(spark)
-        # Or a Python worker would look for our rooms in the folder that the user happens to be in.
+        # Otherwise a Python worker would import our packages from the user's current folder.
         spark.sparkContext.environment["PYTHONSAFEPATH"] = "1"
         if not settings.local:
             prepare_workers(spark, settings.conf, folder, settings.needed)
-        elif settings.warm_up:  # with files that other machines would not see
-            _try_to_warm_up(settings.warm_up, spark, folder)  # which goes with the JVM, whatever ends us
+        elif settings.warm_up:  # not on other machines, which cannot read the files of `folder`
+            _try_to_warm_up(settings.warm_up, spark, folder)
     except BaseException:
         _stop(spark)
         raise
@@ -179,7 +180,7 @@ def _connect(settings: SparkSettings, folder: Path, jvm: "subprocess.Popen[bytes
 def _try_to_warm_up(
     warm_up: "Callable[[SparkSession, Path], object]", spark: "SparkSession", folder: Path
 ) -> None:
-    """A Spark that is cold judges all the same; one that has ended does not."""
+    """Call `warm_up`. If it fails, Spark is only slower, unless it has ended."""
     from checkers.spark.errors import has_ended
 
     try:
@@ -191,27 +192,27 @@ def _try_to_warm_up(
 
 
 def _make(settings: SparkSettings, folder: Path, jvm: "subprocess.Popen[bytes] | None") -> "SparkSession":
-    """The session itself; raises `EnvironmentFailure`."""
+    """Make the session. Raises `EnvironmentFailure`."""
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
-    here = reach_master(settings.master)
+    own_address = reach_master(settings.master)
     if jvm is not None:
         port, secret = wait_for_gateway(folder / "gateway", jvm)
-        told = {"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": secret}
+        variables = {"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": secret}
     else:
         require_full_jdk(find_java(settings.java_home)[0])
-        told = {"SPARK_SUBMIT_OPTS": driver_flags(settings, folder)}
+        variables = {"SPARK_SUBMIT_OPTS": driver_flags(settings, folder)}
         if settings.java_home:
             os.environ["JAVA_HOME"] = str(settings.java_home)
     try:
-        with _environment(told):
+        with _environment(variables):
             builder = SparkSession.builder.master(settings.master).appName("fencepost")
-            for key, value in spark_conf(settings, folder, here).items():
+            for key, value in spark_conf(settings, folder, own_address).items():
                 builder = builder.config(key, value)
             return builder.getOrCreate()
-    except (Py4JError, PySparkException, OSError) as error:  # OSError: the JVM has ended meanwhile
+    except (Py4JError, PySparkException, OSError) as error:  # OSError: the JVM has ended
         _forget_gateway()
         if settings.local:
             raise
@@ -222,10 +223,10 @@ def _make(settings: SparkSettings, folder: Path, jvm: "subprocess.Popen[bytes] |
 
 
 @contextmanager
-def _environment(told: dict[str, str]) -> Iterator[None]:
-    """Our environment with more in it, for the length of a `with`."""
-    before = {key: os.environ.get(key) for key in told}
-    os.environ.update(told)
+def _environment(variables: dict[str, str]) -> Iterator[None]:
+    """Set environment variables in a `with`."""
+    before = {key: os.environ.get(key) for key in variables}
+    os.environ.update(variables)
     try:
         yield
     finally:
@@ -237,15 +238,15 @@ def _environment(told: dict[str, str]) -> Iterator[None]:
 
 
 def _stop(spark: "SparkSession", level: int = logging.WARNING) -> None:
-    """Stop the session and forget its gateway, so that another can be started in this process."""
+    """Stop the session and forget its gateway, so that another one can be started in this process."""
     from py4j.protocol import Py4JError
 
-    # PySpark waits until it has looked at its accumulators once more, which it does every second: we do not.
+    # PySpark would wait up to a second, until it polls its accumulators again. Their server is shut down in a thread.
     context = spark.sparkContext
     accumulators, context._accumulatorServer = context._accumulatorServer, None  # type: ignore[assignment]
-    accumulators.handle_error = _say_nothing  # type: ignore[assignment]  # it may look after the JVM's end
+    accumulators.handle_error = _ignore  # type: ignore[assignment]  # it may poll after the JVM's end
     try:
-        with warnings.catch_warnings():  # of PySpark's, where the JVM has gone before
+        with warnings.catch_warnings():  # PySpark warns if the JVM has ended before
             warnings.simplefilter("ignore", RuntimeWarning)
             spark.stop()
     except (Py4JError, OSError) as error:
@@ -254,8 +255,8 @@ def _stop(spark: "SparkSession", level: int = logging.WARNING) -> None:
     _forget_gateway(level)
 
 
-def _say_nothing(*_: object) -> None:
-    """In place of a traceback on standard error."""
+def _ignore(*_: object) -> None:
+    """Print no traceback on standard error."""
 
 
 def _kill_submitted() -> None:
@@ -268,7 +269,7 @@ def _kill_submitted() -> None:
 
 
 def _forget_gateway(level: int = logging.WARNING) -> None:
-    """Close it, and end the JVM if spark-submit started it."""
+    """Close the gateway, and end the JVM if spark-submit started it."""
     from py4j.protocol import Py4JError
     from pyspark import SparkContext
 

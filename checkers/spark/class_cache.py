@@ -1,4 +1,4 @@
-"""Which classes of the JVM PySpark asks for, looked up once for each session."""
+"""Cache the JVM classes that PySpark looks up for each expression."""
 
 from typing import TYPE_CHECKING
 
@@ -13,17 +13,19 @@ MEMBERS = {
     "PythonUtils": ("toSeq",),
     "PythonSQLUtils": (),
 }
-"""Classes that PySpark names for each expression, and their members."""
+"""Classes that PySpark looks up for each expression, and their members."""
 
 
 def remember_classes(spark: "SparkSession") -> None:
-    """Look them up once. By itself PySpark asks the JVM each time, which then looks through all its jars for
-    packages of that name: about a second of every verdict.
+    """Look up these classes once for the session.
+
+    By default PySpark asks the JVM each time, which then searches all its jars for packages of that name. That takes
+    about a second of every verdict.
     """
     view = spark._jvm
     assert view is not None
     for name, members in MEMBERS.items():
-        found = getattr(view, name)
-        setattr(view, name, found)
+        cls = getattr(view, name)
+        setattr(view, name, cls)
         for member in members:
-            setattr(found, member, getattr(found, member))
+            setattr(cls, member, getattr(cls, member))
