@@ -23,7 +23,7 @@ CYCLES = "cycles"
 PARTS = {
     "Illegal because": "Why it is illegal",
     "Evidence:": "Evidence",
-    "Without journals:": "In a pipeline that keeps no journals",
+    "Without journals:": "In a custom pipeline, without journals",
     "Blind spot:": "Blind spot",
     "Reference:": "Reference",
 }
@@ -115,7 +115,7 @@ def _in_a_verdict(anomaly: Anomaly) -> Iterator[str]:
         and not anomaly.needs_journals
         and "\nWithout journals:" not in anomaly.text
     ):
-        yield "Checked in the same way in a pipeline without journals."
+        yield "Checked in the same way in a custom pipeline, which has no journals."
     if anomaly.warning:
         yield "A warning: it is listed, but never decides a verdict."
     if anomaly.always_allowed:

@@ -8,9 +8,9 @@ An edge leads from one operation to an operation that depends on it:
 - process order: from an operation to the next operation of the same process.
 - realtime order: from an operation to each operation that was invoked after its ok completion.
 
-A name says which edges the cycle needs. It is a strongly connected component of the graph that has exactly these kinds
-of edges. No graph with fewer kinds of edges has a cycle in it. All operations are in the graph, whatever their outcome,
-as in Jepsen's checker. An operation that never completed counts as `info`.
+A name says which kinds of edges the cycle needs. The cycle is a strongly connected component of the graph with exactly
+these kinds of edges, and a graph with fewer kinds has no cycle among the operations of the component. All operations
+are in the graph, whatever their outcome, as in Jepsen's checker. An operation that never completed counts as `info`.
 
     G0                  transactions in a cycle of ww edges
     G0-process          transactions in a cycle of ww edges, and process order

@@ -17,8 +17,8 @@ not reach the offset.
     T2  send x=2, ok at offset 5, commit     ok
     final read of x: 2 at offset 5                  <- lost-write of 1
 
-Without journals: the inputs, which the run itself has written; and any record without a name that the log has as
-committed, but that the final read-committed reader did not receive.
+Without journals: two kinds of records are checked. One is the inputs, which the run itself has written. The other is
+any record without a name that is committed in the log, but that the final read-committed reader did not receive.
 
 Blind spot: a lost record without an acknowledgement that named its offset.
 Reference: Jepsen's Kafka checker, `lost-write`; Jepsen on Redpanda 21.10.1 (2022) and Bufstream 0.1.0 (2024).

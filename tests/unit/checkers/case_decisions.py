@@ -111,7 +111,7 @@ def _in_two(h: History, *, between: bool) -> None:
     h.complete(1, ["x", OFFSETS])
 
 
-@case(torn_transaction=1, tells={"torn-transaction": {"why": "a marker stands between its records"}})
+@case(torn_transaction=1, tells={"torn-transaction": {"why": "a marker is between its records"}})
 def a_transaction_with_a_commit_marker_between_its_records_is_torn(h: History) -> None:
     _in_two(h, between=True)
 

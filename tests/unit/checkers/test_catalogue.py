@@ -86,7 +86,8 @@ def test_a_page_says_how_a_name_counts() -> None:
     assert "A warning" in text and "Always allowed" in text and "[x-y](x-y.md)" in text
     plain = page(replace(some, needs=(), because=(), applies_to="stored runs"))
     assert plain.endswith(
-        "## In a verdict\n\n- Checked in stored runs.\n- Checked in the same way in a pipeline without journals.\n"
+        "## In a verdict\n\n- Checked in stored runs.\n"
+        "- Checked in the same way in a custom pipeline, which has no journals.\n"
     )
 
 
