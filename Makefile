@@ -8,7 +8,7 @@ READY_DEV := .venv/ready-dev
 CODE := fencepost harness workloads nemeses checkers reports benchmarks tests tools setup.py
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation
 
-.PHONY: setup setup-dev demo quick test check chaos mutants coverage lint actionlint docs bench bench-many clean
+.PHONY: setup setup-dev demo quick test check chaos mutants coverage lint actionlint docs docs-site bench bench-many clean
 
 setup: $(READY)
 setup-dev: $(READY_DEV)
@@ -83,6 +83,10 @@ docs: setup
 	@$(BIN)/python -P -m harness.record.page docs/tables.md
 	@$(BIN)/python -P -m harness.clients.page docs/clients.md
 	@$(BIN)/python -P -m harness.results.reasons docs/reasons.md
+
+# The docs as a site, in build/site. A dead link fails.
+docs-site: setup-dev
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 # What a run costs, and what a verdict costs; with SIZE (1m, 10m, 50m, 100m) a verdict on as many records alone.
 bench: setup-dev
