@@ -28,7 +28,7 @@ def outputs_in_two_output_names_of_one_topic_are_none_too_many(h: History) -> No
 
 
 @case(reprocessed_input=1, overlapping_commit=1)
-def a_output_name_is_not_owed_more_because_of_another_one(h: History) -> None:
+def an_output_name_is_not_owed_more_because_of_another_one(h: History) -> None:
     _owes_q(h)
     _second(h, h.take(0, gives="xx"), output_name="q")
     h.take(0, worker="v", pid=2)
@@ -74,7 +74,9 @@ def an_output_in_another_output_name_of_the_topic_is_not_the_one_that_is_due(h: 
 
 @case(
     lost_input=1,
-    tells={"lost-input": {"slot": "x", "operations": [{"op": 2}], "passed_by": {"op": 3, "committed": 2}}},
+    tells={
+        "lost-input": {"slot": "x", "operations": [{"op": 2}], "passed_by": {"op": 3, "committed": 2}}
+    },
 )
 def who_tried_in_vain_is_told_beside_a_lost_input(h: History) -> None:
     h.feed(2)

@@ -22,7 +22,7 @@ from harness.record.schema import HISTORY
 def by_spark(s: Sources) -> Tally:
     """The definition."""
     unjournaled = s["stages"].where("journaled = false")
-    due = s["expected"].where("output_name is not null and about is null")
+    due = s["expected"].where("output_name is not null and correlation_key is null")
     offsets = {
         "within": "transactional",
         "unnamed": "op is null and transactional",
@@ -120,7 +120,7 @@ def test_a_column_that_a_file_lacks_and_a_damaged_page_are_named(
     path = run.folder / "history" / "expected.parquet"
     table = pq.read_table(path)
     pq.write_table(table.drop_columns(["correlation_key"]), path)
-    with pytest.raises(UnreadableInput, match="column about is missing"):
+    with pytest.raises(UnreadableInput, match="column correlation_key is missing"):
         reading._scan(spark, [path.parent], "expected", HISTORY["expected"])
     frame = reading._scan(spark, [path.parent], "sends", HISTORY["sends"])
     page = path.parent / "sends.parquet"
