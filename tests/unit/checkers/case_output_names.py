@@ -74,9 +74,7 @@ def an_output_in_another_output_name_of_the_topic_is_not_the_one_that_is_due(h: 
 
 @case(
     lost_input=1,
-    tells={
-        "lost-input": {"slot": "x", "operations": [{"op": 2}], "passed_by": {"op": 3, "committed": 2}}
-    },
+    tells={"lost-input": {"slot": "x", "operations": [{"op": 2}], "passed_by": {"op": 3, "committed": 2}}},
 )
 def who_tried_in_vain_is_told_beside_a_lost_input(h: History) -> None:
     h.feed(2)
