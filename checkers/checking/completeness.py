@@ -64,10 +64,10 @@ def missing_needs(
         "order": any(stage.get("ordered") for stage in facts.stages),
         "aggregate": bool(facts.numbers["sums"]),
     }
-    lacking = {need: NEEDS[need] for need, there in has.items() if not there}
+    lacking = {need: NEEDS[need] for need, is_met in has.items() if not is_met}
     for need, topic in (("offsets", OFFSETS_TOPIC), ("transactions", TRANSACTIONS_TOPIC)):
-        if need in lacking and (words := (refused_logs or {}).get(topic)):
-            lacking[need] = refused_log(topic, words)
+        if need in lacking and (answer := (refused_logs or {}).get(topic)):
+            lacking[need] = refused_log(topic, answer)
             if need == "offsets" and "offsets-within" in lacking:
                 # Without the log it is not known how offsets were committed.
                 lacking["offsets-within"] = lacking[need]
@@ -166,11 +166,9 @@ def _journals(facts: EvidenceCounts, missing: MissingEvidence) -> None:
             "ops",
         )
     for table, count in (("sends", "sends_here"), ("claims", "claims")):
-        had = sum(row.get(table, 0) for row in facts.journals)
-        if facts.journals and had != facts.numbers[count]:
-            words = (
-                f"the table {table} holds {plural(facts.numbers[count], 'row')}, and the journals had {had}"
-            )
+        recorded = sum(row.get(table, 0) for row in facts.journals)
+        if facts.journals and recorded != facts.numbers[count]:
+            words = f"the table {table} holds {plural(facts.numbers[count], 'row')}, and the journals had {recorded}"
             missing.add(f"rows of {table}", words, table, "journals")
     if not facts.numbers["sent"] and facts.numbers["values"]:
         missing.add("sends", "the table sends is empty, though records were found", "sends")
@@ -218,10 +216,10 @@ def _final_reads(facts: EvidenceCounts, missing: MissingEvidence) -> None:
                 )
             elif isolation is Isolation.READ_COMMITTED and (words := _not_to_the_end(facts, tp, row)):
                 missing.add(name, f"the final {isolation.value} reader ({row['journal']}) {words}", table)
-            elif row["read"] != (there := facts.partitions[tp].get(column, 0)):
+            elif row["read"] != (stored := facts.partitions[tp].get(column, 0)):
                 missing.add(
                     name,
-                    f"the table {table} holds {there} records of {facts.name(tp)}, where the final "
+                    f"the table {table} holds {stored} records of {facts.name(tp)}, where the final "
                     f"{isolation.value} reader ({row['journal']}) read {row['read']} records",
                     table,
                 )
@@ -239,16 +237,16 @@ def _not_to_the_end(facts: EvidenceCounts, tp: int, row: Row) -> str:
 
 def _expectations(facts: EvidenceCounts, missing: MissingEvidence) -> None:
     """Compare the table expected with the number of rows that the final readers wrote for each partition."""
-    written: dict[int, int] = {}
+    expected: dict[int, int] = {}
     for row in facts.ends:
         if row.get("expected") is not None:
-            written[row["tp"]] = written.get(row["tp"], 0) + row["expected"]
-    for tp, count in sorted(written.items()):
-        if tp in facts.partitions and (there := facts.partitions[tp]["expected"]) != count:
+            expected[row["tp"]] = expected.get(row["tp"], 0) + row["expected"]
+    for tp, rows in sorted(expected.items()):
+        if tp in facts.partitions and (stored := facts.partitions[tp]["expected"]) != rows:
             missing.add(
                 f"expected of {facts.name(tp)}",
-                f"the table expected holds {plural(there, 'row')} for the inputs of {facts.name(tp)}, and the final "
-                f"reader wrote {count}",
+                f"the table expected holds {plural(stored, 'row')} for the inputs of {facts.name(tp)}, and the final "
+                f"reader wrote {rows}",
                 "expected",
             )
 
@@ -289,11 +287,11 @@ def _nothing_done(facts: EvidenceCounts, promises: Promises, missing: MissingEvi
             )
         if not numbers["claims"] and facts.total("commits"):
             missing.add("claims", "the table claims is empty, though offsets were committed", "claims")
-    for row in sorted(facts.groups, key=lambda one: (one["group"], one["tp"])):
+    for group in sorted(facts.groups, key=lambda row: (row["group"], row["tp"])):
         missing.add(
-            f"group {row['group']}",
-            f"it is not known from which offset group {row['group']} read {facts.name(row['tp'])}, which it has "
-            f"committed up to offset {row['final']}: skipped inputs would not be noticed",
+            f"group {group['group']}",
+            f"it is not known from which offset group {group['group']} read {facts.name(group['tp'])}, which it has "
+            f"committed up to offset {group['final']}: skipped inputs would not be noticed",
             "assignments",
         )
 
@@ -310,19 +308,19 @@ def _progress(facts: EvidenceCounts, run: StoredRun, promises: Promises, missing
             if row["topic"] != stage["in_topic"] or not row.get("stable_inputs"):
                 continue
             name, final, last = facts.name(tp), facts.progress.get((group, tp)), row.get("last_stable", -1)
-            of = f"group {group} of stage {stage['stage']}"
+            label = f"group {group} of stage {stage['stage']}"
             words = ""
             if final is not None and row["logged"] and final > row["log_end"]:
-                words = f"{of} has committed offset {final} of {name}, whose log ends at {row['log_end']}"
+                words = f"{label} has committed offset {final} of {name}, whose log ends at {row['log_end']}"
             elif final is None and run.drained:
                 words = (
-                    f"{of} has committed no offset of {name}, which holds {plural(row['stable_inputs'], 'input')}: "
+                    f"{label} has committed no offset of {name}, which holds {plural(row['stable_inputs'], 'input')}: "
                     "it is not known which were processed"
                 )
             elif final is not None and final <= last and run.drained:
                 words = (
-                    f"{of} has committed {name} up to offset {final}, and the last input there is at offset {last}, "
-                    "though the stage was said to have taken all of its inputs"
+                    f"{label} has committed {name} up to offset {final}, and the last input there is at offset {last}, "
+                    "though the stage is recorded as having processed all of its inputs"
                 )
             if words:
                 missing.add(f"progress of {group} in {name}", words)

@@ -82,7 +82,10 @@ class EvidenceCounts:
 
     def counted_for_goals(self) -> dict[str, int]:
         """Count what only the goals of some runs need, by the keys of the verdict's coverage."""
-        return {**{one.value: self.numbers[one.name.lower()] for one in Exercise}, **self.outputs_by_topic()}
+        return {
+            **{exercise.value: self.numbers[exercise.name.lower()] for exercise in Exercise},
+            **self.outputs_by_topic(),
+        }
 
     def name(self, tp: int) -> str:
         """Topic and partition, as in `orders/0`."""

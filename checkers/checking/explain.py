@@ -56,11 +56,11 @@ def explain(
     places: set[tuple[int, ...]] = set()
     ops: set[tuple[int, ...]] = set()
     for (run, _, _), finding in rows.items():
-        for thing in nested_objects(finding.examples):
-            if thing.get("tp") is not None and thing.get("offset") is not None:
-                places.add((run, thing["tp"], thing["offset"]))
-            if thing.get("op") is not None:
-                ops.add((run, thing["op"]))
+        for item in nested_objects(finding.examples):
+            if item.get("tp") is not None and item.get("offset") is not None:
+                places.add((run, item["tp"], item["offset"]))
+            if item.get("op") is not None:
+                ops.add((run, item["op"]))
     stored = lookup(
         t.log_entries.select(
             "run", "tp", "offset", F.get("acks", F.lit(0))["op"].alias("op"), *RECORD_COLUMNS
@@ -69,13 +69,14 @@ def explain(
         places,
     )
     ops |= {(key[0], row["op"]) for key, row in stored.items() if row["op"] is not None}
-    shown = {place for place in places if place[0] in content_runs}
-    held = _contents(s, shown) if shown else {}
+    shown_places = {place for place in places if place[0] in content_runs}
+    contents = _contents(s, shown_places) if shown_places else {}
     operations = lookup(s["ops"].select("run", *OPERATION_COLUMNS), ("run", "op"), ops)
     names = {run: dict(_names(facts.get(run, ()))) for run, _, _ in rows}
     for (run, _, _), finding in rows.items():
         finding.examples = [
-            _describe(example, "", run, stored, operations, names[run], held) for example in finding.examples
+            _describe(example, "", run, stored, operations, names[run], contents)
+            for example in finding.examples
         ]
 
 

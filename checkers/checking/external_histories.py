@@ -153,10 +153,10 @@ def _nothing_read(numbers: Counter[str], kinds: Counter[str]) -> Reason:
     over = numbers["passed_over"]
     if not over:
         return Reason(ReasonCode.NOTHING_READ, NO_READ)
-    shown = sorted(kinds.items(), key=lambda kind: (-kind[1], kind[0]))[:KINDS_SHOWN]
-    parts = [f"{number(many)} {printable(f, KIND_CHARACTERS)}" for f, many in shown]
-    if others := over - sum(many for _, many in shown):
-        parts.append(f"and {number(others)} of other kinds")
+    most_frequent = sorted(kinds.items(), key=lambda kind: (-kind[1], kind[0]))[:KINDS_SHOWN]
+    parts = [f"{number(many)} {printable(f, KIND_CHARACTERS)}" for f, many in most_frequent]
+    if rest_count := over - sum(many for _, many in most_frequent):
+        parts.append(f"and {number(rest_count)} of other kinds")
     passed_over = f"its operations were passed over: {', '.join(parts)}"
     if over < numbers["ops"]:
         passed_over = (

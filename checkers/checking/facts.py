@@ -140,8 +140,8 @@ def gather_facts(s: Sources, t: Tables, counts: Tally) -> dict[int, list[Fact]]:
     groups = local_rows(t.groups)
     for kind, rows in {**t.facts, "group": _groups(t, groups), "progress": groups}.items():
         for row in rows:
-            more = _of_partition(row, t.raw, counts) if kind == "partition" else {}
-            facts[row["run"]].append((kind, _without_nulls({**row, **more})))
+            counted = _of_partition(row, t.raw, counts) if kind == "partition" else {}
+            facts[row["run"]].append((kind, _without_nulls({**row, **counted})))
     for run in {run for run, _ in (*t.raw.counts, *counts.counts)}:
         facts[run].append(("numbers", _numbers(run, t.raw, counts)))
         facts[run] += [("due", {"stage": stage}) for stage in sorted(t.raw.texts(run, "expected"))]
@@ -154,7 +154,7 @@ def gather_facts(s: Sources, t: Tables, counts: Tally) -> dict[int, list[Fact]]:
 def _without_nulls(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {name: _without_nulls(value) for name, value in value.items() if value is not None}
-    return [_without_nulls(one) for one in value] if isinstance(value, list) else value
+    return [_without_nulls(element) for element in value] if isinstance(value, list) else value
 
 
 def _of_partition(row: Mapping[str, Any], raw: Tally, counts: Tally) -> dict[str, int]:
@@ -233,11 +233,11 @@ def _unknown_markers(s: Sources, t: Tables) -> DataFrame:
 
 def _disorder(s: Sources) -> DataFrame:
     """By partition, how many records the final read-committed reader received out of order."""
-    before = "lag(offset) over (partition by run, tp order by op, n)"
+    previous_offset = "lag(offset) over (partition by run, tp order by op, n)"
     return (
         s["polls"]
         .where(f"role = '{Role.FINAL.value}'")
-        .selectExpr("run", "tp", f"offset <= {before} as backwards")
+        .selectExpr("run", "tp", f"offset <= {previous_offset} as backwards")
         .where("backwards")
         .groupBy("run", "tp")
         .agg(F.expr("count(1) as backwards"))
@@ -265,7 +265,7 @@ def _groups(t: Tables, groups: Sequence[Row]) -> list[Row]:
 
 
 def _read_within(s: Sources, t: Tables) -> DataFrame:
-    """By run, how many records of others committed transactions received by polls of their own: run, read_within."""
+    """By run, how many records of other processes committed transactions polled: run, read_within."""
     committed = t.operations.where("settled = 'committed'").selectExpr("run", "op as txn")
     named = s["ops"].selectExpr("run", "op as txn", "name as own")
     return (
@@ -323,8 +323,8 @@ def _several_topics(t: Tables) -> DataFrame:
         .selectExpr("run", "op", "claim.tp")
         .join(broadcast(t.tps.select("run", "tp", "topic")), on=["run", "tp"], how="inner")
     )
-    each = inputs.groupBy("run", "op").agg(F.expr("count(distinct topic) as topics"))
-    return each.groupBy("run").agg(*_counts({"several_topics": "topics > 1"}))
+    by_operation = inputs.groupBy("run", "op").agg(F.expr("count(distinct topic) as topics"))
+    return by_operation.groupBy("run").agg(*_counts({"several_topics": "topics > 1"}))
 
 
 def _unknown_journals(t: Tables) -> DataFrame:
@@ -353,6 +353,6 @@ def _cut_journals(t: Tables) -> DataFrame:
     )
 
 
-def _counts(of: Mapping[str, str]) -> list[Column]:
+def _counts(conditions: Mapping[str, str]) -> list[Column]:
     """For each condition, the number of rows that match, under its name."""
-    return [F.expr(f"count(if({condition}, 1, null)) as {name}") for name, condition in of.items()]
+    return [F.expr(f"count(if({condition}, 1, null)) as {name}") for name, condition in conditions.items()]

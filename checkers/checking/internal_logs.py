@@ -17,7 +17,7 @@ def check_transaction_log(facts: EvidenceCounts, promises: Promises, missing: Mi
     Markers that repeat the one before them are not counted. On a shared cluster the markers in internal topics are not
     counted, because other users write them too.
     """
-    for row in sorted(facts.markers, key=lambda one: one["tp"]):
+    for row in sorted(facts.markers, key=lambda marker: marker["tp"]):
         partition = facts.partitions.get(row["tp"])
         if partition is None or (partition["internal"] and not promises.replicas):
             continue
@@ -59,11 +59,11 @@ def check_internal_logs(facts: EvidenceCounts, run: StoredRun, missing: MissingE
                 f"the log of {name} holds {row['untold_offsets']} records of transactions that the table offsets lacks",
                 "offsets",
             )
-        expected, there = row["log_end"] - row["log_start"], row.get("states", 0)
-        if row["topic"] == TRANSACTIONS_TOPIC and there != expected:
+        expected, stored = row["log_end"] - row["log_start"], row.get("states", 0)
+        if row["topic"] == TRANSACTIONS_TOPIC and stored != expected:
             missing.add(
                 "transactions",
-                f"the table transactions holds {there} records of {name}, whose log goes from offset "
+                f"the table transactions holds {stored} records of {name}, whose log goes from offset "
                 f"{row['log_start']} to {row['log_end']}",
                 "transactions",
             )

@@ -53,7 +53,7 @@ def merge_history(
     }
     anomalies = {
         **stored.anomalies,
-        **{name: _permitted(found, allowed.get(name)) for name, found in findings.items()},
+        **{name: _permitted(finding, allowed.get(name)) for name, finding in findings.items()},
     }
     in_order = [name for checker in CHECKERS for name in checker.anomalies]
     unchecked = {name: reason for name, reason in stored.not_checked.items() if name not in only_history}
@@ -74,14 +74,14 @@ def _history_decides(name: str, stored: CheckResult) -> bool:
     """
     if name in stored.anomalies:
         return False
-    whole = all(reason.code is not ReasonCode.INCOMPLETE_EVIDENCE for reason in stored.broken.values())
-    return name in WITHIN or (whole and checker_of(name).family == ORDER)
+    complete = all(reason.code is not ReasonCode.INCOMPLETE_EVIDENCE for reason in stored.broken.values())
+    return name in WITHIN or (complete and checker_of(name).family == ORDER)
 
 
-def _with_keys_of_runs(found: AnomalyFindings) -> AnomalyFindings:
+def _with_keys_of_runs(findings: AnomalyFindings) -> AnomalyFindings:
     """Rename the keys in the examples to those of stored runs."""
-    examples = [_rename_keys(example) for example in found.examples]
-    return replace(found, examples=[example for example in examples if isinstance(example, dict)])
+    examples = [_rename_keys(example) for example in findings.examples]
+    return replace(findings, examples=[example for example in examples if isinstance(example, dict)])
 
 
 def _rename_keys(item: object) -> object:
@@ -98,5 +98,5 @@ def _rename_keys(item: object) -> object:
     return {**body, **{name: time_ns for name, time_ns in times.items() if time_ns is not None}}
 
 
-def _permitted(found: AnomalyFindings, by: str | None) -> AnomalyFindings:
-    return found if found.allowed or by is None else replace(found, allowed=True, allowed_by=by)
+def _permitted(findings: AnomalyFindings, by: str | None) -> AnomalyFindings:
+    return findings if findings.allowed or by is None else replace(findings, allowed=True, allowed_by=by)

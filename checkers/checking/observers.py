@@ -32,11 +32,11 @@ def check_observers(facts: EvidenceCounts, run: StoredRun, missing: MissingEvide
         elif row["read"]:
             _check_range(facts.name(row["tp"]), partition, row, missing)
     for tp, count in sorted(received.items()):
-        there, name = facts.partitions[tp].get("observed", 0), facts.name(tp)
-        if there != count:
+        stored, name = facts.partitions[tp].get("observed", 0), facts.name(tp)
+        if stored != count:
             missing.add(
                 f"observer of {name}",
-                f"the table polls has {there} records of {name} for observers, and they received {count}",
+                f"the table polls has {stored} records of {name} for observers, and they received {count}",
                 "polls",
             )
 
@@ -44,7 +44,9 @@ def check_observers(facts: EvidenceCounts, run: StoredRun, missing: MissingEvide
 def _check_rows(facts: EvidenceCounts, run: StoredRun, missing: MissingEvidence) -> None:
     """Note each promised observer and partition with visible records that has no row in `ends`."""
     promised = (
-        [one for one in run.promises.readers if one.role == Role.OBSERVER.value] if run.promises else []
+        [reader for reader in run.promises.readers if reader.role == Role.OBSERVER.value]
+        if run.promises
+        else []
     )
     rows = {(row["journal"], row["tp"]) for row in facts.ends if row.get("role") == Role.OBSERVER.value}
     for reader in promised:

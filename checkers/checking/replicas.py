@@ -20,15 +20,15 @@ def check_replicas(facts: EvidenceCounts, missing: MissingEvidence) -> None:
         marks[row["tp"]] = max(row.get("high_watermark", 0), marks.get(row["tp"], 0))
         topics[row["tp"]].add(str(row.get("topic_id")))
     gaps: dict[tuple[str, int], list[str]] = defaultdict(list)
-    for row in sorted(facts.replicas, key=lambda one: (one["tp"], one["broker"])):
+    for row in sorted(facts.replicas, key=lambda replica: (replica["tp"], replica["broker"])):
         if row.get("damaged") is None and (gap := _gap(facts.name(row["tp"]), row, marks, starts)):
             kind, words = gap
             gaps[kind, row["broker"]].append(words)
     for (kind, broker), sentences in gaps.items():
-        more = (
+        others = (
             f", and so do {plural(len(sentences) - 1, 'other replica')} there" if len(sentences) > 1 else ""
         )
-        missing.add(f"{kind} on broker {broker}", f"on broker {broker} {sentences[0]}{more}", "replicas")
+        missing.add(f"{kind} on broker {broker}", f"on broker {broker} {sentences[0]}{others}", "replicas")
     for tp, ids in sorted(topics.items()):
         if len(ids) > 1:
             words = f"the replicas of {facts.name(tp)} have {plural(len(ids), 'topic id')}, so one is of another topic"

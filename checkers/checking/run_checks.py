@@ -198,11 +198,11 @@ def _by_query(
     """Run the query of a checker that needs more than rules."""
 
     def find() -> QueryFindings | None:
-        found = checker.find(t)
-        return _collect_if_few(found) if found is not None else None
+        part = checker.find(t)
+        return _collect_if_few(part) if part is not None else None
 
-    found = _guarded(checker, find, crashed)
-    return [found] if found is not None else []
+    part = _guarded(checker, find, crashed)
+    return [part] if part is not None else []
 
 
 def _collect_if_few(findings: DataFrame) -> QueryFindings:

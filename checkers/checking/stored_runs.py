@@ -220,10 +220,10 @@ def indeterminate_operations(
     run: int, findings: Mapping[tuple[int, str, bool], Findings]
 ) -> IndeterminateOperations:
     """Return the operations of one run that remain indeterminate."""
-    found = findings.get((run, INDETERMINATE.anomalies[0], False))
+    operations = findings.get((run, INDETERMINATE.anomalies[0], False))
     return (
-        IndeterminateOperations(found.count, [example["operation"] for example in found.examples])
-        if found
+        IndeterminateOperations(operations.count, [example["operation"] for example in operations.examples])
+        if operations
         else IndeterminateOperations()
     )
 
@@ -249,11 +249,11 @@ def with_cause(
     run: int, name: str, anomalies: Mapping[str, AnomalyFindings], caused: set[tuple[int, str, str]]
 ) -> AnomalyFindings:
     """Add the cause, if the anomaly follows from another one that was found and is not allowed."""
-    found = anomalies[name]
+    finding = anomalies[name]
     for because in checker_of(name).because:
         cause = anomalies.get(because.cause)
         if cause is None or cause.allowed:
             continue
         if not because.by_operation or (run, name, because.cause) in caused:
-            return replace(found, because=because.cause)
-    return found
+            return replace(finding, because=because.cause)
+    return finding

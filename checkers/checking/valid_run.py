@@ -73,11 +73,11 @@ def _feed(tables: dict[str, list[Row]], at: int) -> None:
 
 def _take(tables: dict[str, list[Row]], number: int, first: int) -> None:
     """Add a transaction. `first`: the number of the first operation of the worker."""
-    op, taken = first + number, range(number * INPUTS_PER_TRANSACTION, (number + 1) * INPUTS_PER_TRANSACTION)
-    asked = {"asked": "commit", "transactional_id": "id", "commit_ns": (2 * op + 1) * STEP_NS}
-    tables["ops"].append(_op(op, f"w:{number}", "w", "txn") | GROUP | asked)
+    op, inputs = first + number, range(number * INPUTS_PER_TRANSACTION, (number + 1) * INPUTS_PER_TRANSACTION)
+    commit = {"asked": "commit", "transactional_id": "id", "commit_ns": (2 * op + 1) * STEP_NS}
+    tables["ops"].append(_op(op, f"w:{number}", "w", "txn") | GROUP | commit)
     base = number * (INPUTS_PER_TRANSACTION + 1)
-    for n, at in enumerate(taken):
+    for n, at in enumerate(inputs):
         read = {"tp": A, "offset": at, "value": f"f:{at}:0"}
         tables["polls"].append(_poll(op, n, read, Role.WORKER))
         place = {
@@ -96,14 +96,14 @@ def _take(tables: dict[str, list[Row]], number: int, first: int) -> None:
     _batch(tables, X, base + INPUTS_PER_TRANSACTION, WORKER, op, marker="commit", **transactional)
     _batch(tables, OFFSETS, 2 * number, WORKER, op, base_sequence=number, **transactional)
     _batch(tables, OFFSETS, 2 * number + 1, WORKER, op, marker="commit", **transactional)
-    tables["claims"].append({"op": op, "group": "g", "tp": A, "first": taken.start, "next": taken.stop})
+    tables["claims"].append({"op": op, "group": "g", "tp": A, "first": inputs.start, "next": inputs.stop})
     tables["offsets"].append(
         {
             "log_tp": OFFSETS,
             "log_offset": 2 * number,
             "group": "g",
             "tp": A,
-            "committed": taken.stop,
+            "committed": inputs.stop,
             "metadata": f"w:{number}",
             "op": op,
             "producer_id": WORKER,
@@ -220,7 +220,7 @@ def _record(tables: dict[str, list[Row]], place: Row, op: int) -> None:
 
 
 def _batch(
-    tables: dict[str, list[Row]], tp: int, at: int, producer: int, op: int, *, count: int = 1, **more: Any
+    tables: dict[str, list[Row]], tp: int, at: int, producer: int, op: int, *, count: int = 1, **columns: Any
 ) -> None:
     batch = {
         "tp": tp,
@@ -231,14 +231,14 @@ def _batch(
         "epoch": -1 if producer < 0 else 0,
         "base_sequence": -1,
         "transactional": False,
-        "control": "marker" in more,
-        "coordinator_epoch": 0 if "marker" in more else None,
+        "control": "marker" in columns,
+        "coordinator_epoch": 0 if "marker" in columns else None,
         "leader_epoch": 0,
         "max_timestamp_ms": _ms(op),
         "crc": 0,
     }
     tables["batches"] += [
-        batch | more | {"broker": broker, "leader": broker == BROKERS[0]} for broker in BROKERS
+        batch | columns | {"broker": broker, "leader": broker == BROKERS[0]} for broker in BROKERS
     ]
 
 

@@ -9,7 +9,7 @@ from harness.results.verdict import AnomalyFindings
 
 
 def with_wording(
-    anomaly: str, found: AnomalyFindings, line: Callable[[Mapping[str, Any]], str] | None = None
+    anomaly: str, findings: AnomalyFindings, line: Callable[[Mapping[str, Any]], str] | None = None
 ) -> AnomalyFindings:
     """Add the words, meaning and sentences that the findings do not have yet.
 
@@ -18,8 +18,9 @@ def with_wording(
     """
     wording = checker_of(anomaly).wording(anomaly)
     return replace(
-        found,
-        words=found.words or wording.describe_count(found.count),
-        meaning=found.meaning or wording.meaning,
-        sentences=found.sentences or [(line or wording.describe)(example) for example in found.examples],
+        findings,
+        words=findings.words or wording.describe_count(findings.count),
+        meaning=findings.meaning or wording.meaning,
+        sentences=findings.sentences
+        or [(line or wording.describe)(example) for example in findings.examples],
     )

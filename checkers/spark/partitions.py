@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # loaded while the JVM comes up
+if TYPE_CHECKING:  # PySpark is imported later, while the JVM starts
     from pyspark.sql import DataFrame, SparkSession
 
 BY_ROWS = "spark.fencepost.partitions"

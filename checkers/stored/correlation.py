@@ -136,12 +136,12 @@ def _match_other_digest(outputs: DataFrame, expected: DataFrame) -> DataFrame:
     """Match each output of an unexpected digest with an expected output that was not met, or else with the last one."""
     keys = ["run", "topic", "correlation_key"]
     known = expected.select(*keys, "digest").distinct()
-    others = outputs.join(known, on=[*keys, "digest"], how="left_anti").selectExpr(
+    unmatched = outputs.join(known, on=[*keys, "digest"], how="left_anti").selectExpr(
         *("run", "tp", "offset", "topic", "correlation_key"),
         f"row_number() over ({BY}, visible order by tp, offset) as rank",
     )
     sizes = expected.where("place = 1").select(*keys, "places", "left_most")
-    wanted = others.join(sizes, on=keys).selectExpr(
+    slots = unmatched.join(sizes, on=keys).selectExpr(
         *("run", "tp", "offset", "topic", "correlation_key"),
         "if(left_most > 0, least(rank, left_most), places) as rank",
         "left_most > 0 as left",
@@ -153,7 +153,7 @@ def _match_other_digest(outputs: DataFrame, expected: DataFrame) -> DataFrame:
         "*", "false as left", "place as wanted"
     )
     open_slots = offered.unionByName(last).drop("rank").withColumnRenamed("wanted", "rank")
-    return wanted.join(open_slots, on=[*keys, "left", "rank"]).select(*PAIR)
+    return slots.join(open_slots, on=[*keys, "left", "rank"]).select(*PAIR)
 
 
 def _visible_records(s: Sources) -> DataFrame:

@@ -29,8 +29,8 @@ def hide_journals(s: Sources, runs: Sequence[StoredRun]) -> Sources:
     )
     hidden = {table: _without_workers(s[table], workers) for table in ("journals", "ops", "assignments")}
     flagged = blind.selectExpr("run", "true as blinded")
-    others = hidden["ops"].selectExpr("run", "op", "true as others")
-    hidden |= {table: _of_other_roles(s[table], others, flagged) for table in ("sends", "claims", "polls")}
+    kept_ops = hidden["ops"].selectExpr("run", "op", "true as others")
+    hidden |= {table: _of_other_roles(s[table], kept_ops, flagged) for table in ("sends", "claims", "polls")}
     overrides = {
         "offsets": {"op": "null", "metadata": "null"},
         "stages": {"journaled": "false"},
@@ -48,11 +48,11 @@ def _without_workers(table: DataFrame, workers: DataFrame) -> DataFrame:
     return table.join(broadcast(workers), on=["run", "journal"], how="left_anti")
 
 
-def _of_other_roles(table: DataFrame, others: DataFrame, flagged: DataFrame) -> DataFrame:
+def _of_other_roles(table: DataFrame, kept_ops: DataFrame, flagged: DataFrame) -> DataFrame:
     """Keep the rows of operations of feeders, observers and final readers; in other runs keep every row."""
     return (
         table.join(broadcast(flagged), on="run", how="left")
-        .join(others, on=["run", "op"], how="left")
+        .join(kept_ops, on=["run", "op"], how="left")
         .where("blinded is null or others")
         .select(*table.columns)
     )

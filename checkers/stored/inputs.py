@@ -130,12 +130,12 @@ def make_claimed_ranges(operations: DataFrame, reader_steps: DataFrame) -> DataF
         stale: [next, op] of the highest range that was completed before `time_ns`; null: none
         overlaps: [next, op, first] of the effective range that begins before this one and ends last; null: none
     """
-    own = "filter(commits, c -> c.tp = claim.tp and c.transactional)"
+    own_commits = "filter(commits, c -> c.tp = claim.tp and c.transactional)"
     commits = (
         operations.selectExpr(
             *("run", "op", "told", "operation", "commits", "commits_logged", "explode(claims) as claim")
         )
-        .selectExpr("*", f"{own} as own")
+        .selectExpr("*", f"{own_commits} as own")
         .selectExpr(
             *("run", "claim.group", "claim.tp", "op", "claim.first", "claim.next"),
             "operation.return_ns as time_ns",
@@ -221,7 +221,7 @@ def make_inputs(
 
 
 def _expected(s: Sources) -> DataFrame:
-    """What each input must lead to: an output, or an amount that is added to a sum."""
+    """The outputs that each input must lead to, and the amounts that it must add to sums."""
     return (_expected_with_group_names(s) if any_unjournaled(s) else s["expected"]).selectExpr(
         *("run", "tp", "offset"),
         "if(adds is null, struct(output_name, topic, group, stage, digest, intermediate_topic), null) as expected",

@@ -113,7 +113,7 @@ def make_log_entries(s: Sources, tps: DataFrame, batches: DataFrame) -> DataFram
 
 
 def _log_records(batches: DataFrame) -> DataFrame:
-    """What the leader's log has at each position."""
+    """The record that the leader's log has at each position."""
     return batches.selectExpr(
         "run",
         "tp",

@@ -259,12 +259,12 @@ def _markers(s: Sources, tps: DataFrame) -> DataFrame:
     partitions = tps.where(f"logged and {FROM_THE_START} and topic != '{TRANSACTIONS_TOPIC}'").select(
         "run", "tp"
     )
-    before = f"lag(struct(marker, epoch)) over ({NTH} order by base_offset)"
+    entry_before = f"lag(struct(marker, epoch)) over ({NTH} order by base_offset)"
     return (
         s["batches"]
         .where("leader and producer_id >= 0")
         .join(broadcast(partitions), on=["run", "tp"])
-        .selectExpr("*", f"coalesce({before} = struct(marker, epoch), false) as again")
+        .selectExpr("*", f"coalesce({entry_before} = struct(marker, epoch), false) as again")
         .where("control and marker is not null")
         .selectExpr(
             *("run", "tp", "producer_id", "base_offset as marker_offset", "marker", "again"),
@@ -336,7 +336,7 @@ def _reads(s: Sources, runs: DataFrame, tps: DataFrame, log_entries: DataFrame) 
     a stage reads that keeps its offsets elsewhere, and what a stage reads whose group also commits offsets of a topic
     that the stage is not said to read (its program forwards records to itself).
     """
-    whole = broadcast(runs.where("offsets_whole").select("run"))
+    with_whole_offsets = broadcast(runs.where("offsets_whole").select("run"))
     named = s["stages"].where("journaled = false and group is not null")
     committed_topics = (
         log_entries.where("commit is not null")
@@ -352,7 +352,7 @@ def _reads(s: Sources, runs: DataFrame, tps: DataFrame, log_entries: DataFrame) 
         broadcast(undeclared.select("run", "group").distinct()), on=["run", "group"], how="left_semi"
     )
     elsewhere = s["stages"].where("journaled = false and group is null").unionByName(forwarding)
-    stages = named.join(whole, on="run").join(
+    stages = named.join(with_whole_offsets, on="run").join(
         broadcast(elsewhere.select("run", "in_topic").distinct()), on=["run", "in_topic"], how="left_anti"
     )
     return (

@@ -126,7 +126,7 @@ def make_step_events(s: Sources, tps: DataFrame) -> DataFrame:
     point = (*PARTITION, "op", "n", "offset")
     polls = s["polls"].where(f"role != '{Role.FINAL.value}'").selectExpr(*point, "role", "false as sent")
     sends = s["sends"].where("offset is not null").selectExpr(*point, "'' as role", "true as sent")
-    before = "lag(struct(sent, offset)) over (partition by run, tp, op order by sent, n)"
+    previous = "lag(struct(sent, offset)) over (partition by run, tp, op order by sent, n)"
     aggregates = (
         "count(1) as many",
         "min(struct(n, offset)) as first",
@@ -137,7 +137,7 @@ def make_step_events(s: Sources, tps: DataFrame) -> DataFrame:
     inside = (
         polls.unionByName(sends)
         .join(unordered, on=[*PARTITION], how="left_anti")
-        .selectExpr("*", f"{before} as last")
+        .selectExpr("*", f"{previous} as last")
         .selectExpr(*point, "role", "sent", "if(last.sent = sent, last.offset, null) as before")
         .groupBy(*PARTITION, "op", "sent", "role")
         .agg(*map(F.expr, aggregates))
@@ -184,8 +184,8 @@ def _other_events(s: Sources, operations: DataFrame) -> DataFrame:
     assigned = s["assignments"].selectExpr(
         *(*PARTITION, "journal", f"{ASSIGNED} as kind", "time_ns", "gained", "group")
     )
-    own = "filter(commits, c -> c.tp = claim.tp and c.effect = 'commit')"
-    committed = f"greatest(claim.next, array_max(transform({own}, c -> c.committed)))"
+    own_commits = "filter(commits, c -> c.tp = claim.tp and c.effect = 'commit')"
+    committed = f"greatest(claim.next, array_max(transform({own_commits}, c -> c.committed)))"
     early = "coalesce(operation.return_ns, operation.commit_ns, operation.call_ns)"
     late = f"coalesce(operation.return_ns, {NEVER})"
     points = ", ".join(

@@ -20,7 +20,7 @@ from checkers.stored.tally import NO_TP, Row, Tally, add_up
 
 @dataclass(frozen=True)
 class CountQuery:
-    """What to count of one table, by run."""
+    """A query of one recorded table: which conditions to count, by run."""
 
     table: str
     needs: Sequence[str] = ()  # the columns that the conditions read

@@ -81,15 +81,15 @@ def _end(run: Row, log: list[Row], raw: Tally) -> dict[str, Any]:
 
 
 def _commits(run: int, log: list[Row], groups: set[str], raw: Tally) -> dict[str, Any]:
-    """Whether the log of offset commits is complete, and which groups' absent commits would be noticed."""
+    """Determine if the log of offset commits is complete, and of which groups absent commits would be noticed."""
     logged = bool(log) and all(tp["logged"] for tp in log)
-    whole = logged and not any(tp["compacted"] for tp in log)
-    named = named_groups(run, groups, raw) if whole else []
+    complete = logged and not any(tp["compacted"] for tp in log)
+    named = named_groups(run, groups, raw) if complete else []
     counts = raw.texts(run, "offsets")
     outside = sorted(group for group in groups & counts.keys() if not counts[group]["within"])
     return {
         "commits_logged": logged,
-        "offsets_whole": whole,
+        "offsets_whole": complete,
         "named_groups": named,
         "outside_groups": outside,
     }

@@ -115,12 +115,12 @@ def read_sources(spark: SparkSession, runs: Sequence[StoredRun]) -> Sources:
     """
     folders = sorted({run.folder for run in runs})
     logged = sorted({run.folder for run in runs if run.has_log})
-    rooms = ((folders, "history", HISTORY), (logged, "log", LOG))
+    kinds = ((folders, "history", HISTORY), (logged, "log", LOG))
     pool = ThreadPoolExecutor(max_workers=READ_TOGETHER, thread_name_prefix="sources")
     try:
         scanned = {
-            table: pool.submit(_scan, spark, [folder / room for folder in folders_of_kind], table, schema)
-            for folders_of_kind, room, tables in rooms
+            table: pool.submit(_scan, spark, [folder / kind for folder in folders_of_kind], table, schema)
+            for folders_of_kind, kind, tables in kinds
             for table, schema in tables.items()
         }
         sources = {table: future.result() for table, future in scanned.items()}
@@ -161,8 +161,8 @@ def count_rows(runs: Sequence[StoredRun]) -> int:
 
 def _tables(run: StoredRun) -> Iterator[Path]:
     """The paths of its tables that exist."""
-    for room, of in (("history", HISTORY), ("log", LOG)):
-        paths = (run.folder / room / f"{table}.parquet" for table in of)
+    for folder, tables in (("history", HISTORY), ("log", LOG)):
+        paths = (run.folder / folder / f"{table}.parquet" for table in tables)
         yield from (path for path in paths if path.exists())
 
 
@@ -171,9 +171,11 @@ def _count(path: Path) -> int:
     if path.stem != "batches":
         return rows
     try:
-        read = read_parquet(path, ["leader", "base_offset", "last_offset"])
-        led = read.filter(read["leader"])
-        records = pc.sum(pc.subtract(led["last_offset"], led["base_offset"])).as_py() or 0
+        batches = read_parquet(path, ["leader", "base_offset", "last_offset"])
+        leader_batches = batches.filter(batches["leader"])
+        records = (
+            pc.sum(pc.subtract(leader_batches["last_offset"], leader_batches["base_offset"])).as_py() or 0
+        )
     except (OSError, pa.ArrowException) as error:
         raise UnreadableInput(f"{path} is damaged: a part of it cannot be read") from error
     return rows + max(records, 0)
@@ -181,7 +183,7 @@ def _count(path: Path) -> int:
 
 def _scan(spark: SparkSession, folders: Sequence[Path], table: str, schema: pa.Schema) -> DataFrame:
     """Open one table in all folders, with the schema that it must have."""
-    wanted = from_arrow_schema(schema)
+    spark_schema = from_arrow_schema(schema)
     paths = [folder / f"{table}.parquet" for folder in folders]
     rows = sum(_checked_footer(path, table).num_rows for path in paths)
     if rows <= INLINE_ROWS:
@@ -189,7 +191,7 @@ def _scan(spark: SparkSession, folders: Sequence[Path], table: str, schema: pa.S
             spark, pa.concat_tables([schema.empty_table(), *(_read(path, schema) for path in paths)])
         )
     else:
-        frame = coalesce_if_single(spark.read.schema(wanted).parquet(*map(escape_glob, paths)))
+        frame = coalesce_if_single(spark.read.schema(spark_schema).parquet(*map(escape_glob, paths)))
         _FILES[frame] = paths, schema
     return frame
 
@@ -201,8 +203,8 @@ def read_columns(frame: DataFrame, names: Sequence[str], where: str = "") -> Ite
     """
     if frame in _FILES:
         paths, schema = _FILES[frame]
-        wanted = pa.schema([schema.field(name) for name in names])
-        parts: Iterator[pa.Table] = chain.from_iterable(_parts(path, wanted) for path in paths)
+        part_schema = pa.schema([schema.field(name) for name in names])
+        parts: Iterator[pa.Table] = chain.from_iterable(_parts(path, part_schema) for path in paths)
     else:
         parts = iter([local_columns(frame, names, where)])
     yield from (part.filter(part[where]) if where else part for part in parts)

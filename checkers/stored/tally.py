@@ -22,7 +22,7 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class TableQuery:
-    """What to count of one table."""
+    """A query of one table: which conditions to count, and what to add up."""
 
     name: str  # of the table, or of a part of it
     frame: DataFrame
@@ -50,7 +50,9 @@ class Tally:
 
     def __or__(self, other: "Tally") -> "Tally":
         """Join the counts of different tables."""
-        return Tally(*({**getattr(self, one.name), **getattr(other, one.name)} for one in fields(self)))
+        return Tally(
+            *({**getattr(self, column.name), **getattr(other, column.name)} for column in fields(self))
+        )
 
     def of(self, run: int, table: str) -> Counter[str]:
         """The counts of one table of a run."""
