@@ -1,1 +1,1 @@
-"""What a verdict looks like to people and machines: HTML, JUnit, the console, sentences."""
+"""How a verdict is shown to people and machines: HTML, JUnit XML, and lines on the console."""

@@ -1,4 +1,4 @@
-"""What the console says of a run, of an external history, and of a bench."""
+"""Console output about a run, an external history, or a bench."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -14,12 +14,12 @@ from reports.trace.asked import trace_commands
 WORDS = {Validity.VALID: "valid", Validity.INVALID: "INVALID", Validity.UNKNOWN: "unknown"}
 MOST_WARNINGS = 5
 MOST_CHARACTERS = 600
-"""The longest example of an external history; all of it is in `verdict.json`."""
+"""The longest example of an external history to print. `verdict.json` holds the whole example."""
 
 
 def last_lines(verdict: Verdict, folder: Path, command: str) -> list[str]:
-    """What was found, with the first example of each, and what was left open; then the verdict, its reason,
-    the report, the command.
+    """Return the last lines of a run: each anomaly with its first example, what is unknown or not exercised, the
+    verdict, its reason, the report, and the command that repeats the run.
     """
     lines = []
     for anomaly, findings in causes_first(verdict.anomalies):
@@ -52,7 +52,7 @@ def last_lines(verdict: Verdict, folder: Path, command: str) -> list[str]:
 
 
 def _first_trace(verdict: Verdict, folder: Path) -> str:
-    """The command that tells the story of the first example that has one, of what decided the verdict."""
+    """Return the `fencepost trace` command for the first example that decides the verdict, or an empty string."""
     bad = [
         findings.example
         for _, findings in causes_first(verdict.anomalies)
@@ -62,14 +62,14 @@ def _first_trace(verdict: Verdict, folder: Path) -> str:
 
 
 def first_examples(verdict: Verdict) -> Iterator[str]:
-    """For each anomaly of a stored run that counts, how often it was found and the first example."""
+    """Yield one line for each anomaly that decides the verdict of a stored run: its count and its first example."""
     for anomaly, findings in causes_first(verdict.anomalies):
         if findings.example:
             yield f"{name_and_count(anomaly, findings)}: {first_example_sentence(anomaly, findings)}"
 
 
 def examples_of_history(verdict: Verdict) -> Iterator[str]:
-    """For each anomaly of an external history the count and the first example, after the operations passed over."""
+    """Yield the same lines for an external history, after a line about operations of unknown kinds."""
     if over := verdict.stats.get("passed_over"):
         yield f"{plural(over, 'operation')} passed over: f is none of {', '.join(KNOWN)}"
     for name, findings in verdict.anomalies.items():
@@ -79,33 +79,35 @@ def examples_of_history(verdict: Verdict) -> Iterator[str]:
 
 
 def name_and_count(anomaly: str, findings: AnomalyFindings) -> str:
-    """`unseen (3), because of lost-write`."""
+    """Return for example `unseen (3), because of lost-write`."""
     because = f", because of {printable(findings.because, 60)}" if findings.because else ""
     return f"{printable(anomaly, 60)} ({findings.count}){because}"
 
 
 def allowed_and_unknown(verdict: Verdict) -> Iterator[str]:
-    """What was found and decides nothing, and every reason of an unknown verdict that has several."""
-    said = [
+    """Yield a line about findings that do not decide the verdict, and all reasons of an unknown verdict if it has
+    several.
+    """
+    allowed = [
         f"{printable(name, 60)} ({findings.count}, {printable(findings.allowed_by or 'a warning', 60)})"
         for name, findings in verdict.anomalies.items()
         if findings.allowed
     ]
-    if said:
-        yield f"allowed: {', '.join(said)}"
+    if allowed:
+        yield f"allowed: {', '.join(allowed)}"
     if len(verdict.unknown_because) > 1:
         yield from (f"unknown: {printable(reason.text, 300)}" for reason in verdict.unknown_because)
     yield from (f"more: {line}" for line in _explained(verdict))
 
 
 def _explained(verdict: Verdict) -> Iterator[str]:
-    """The command that explains the reasons of an unknown verdict."""
+    """Yield the command that explains the reasons of an unknown verdict."""
     if verdict.unknown_because and verdict.valid is Validity.UNKNOWN:
         yield f"fencepost explain {' '.join(dict.fromkeys(reason.code for reason in verdict.unknown_because))}"
 
 
 def bench_lines(figures: Mapping[str, Any], page: Path, command: str) -> Iterator[str]:
-    """The last lines of a bench: cost by transaction size, claims, page, and the command that repeats it."""
+    """Return the last lines of a bench: cost by transaction size, claims, page, and the command that repeats it."""
     for point in figures["points"]:
         for figure, ratio in point["ratios"].items():
             if point["delivery"] == "transactions" and figure in ("throughput", "p50") and point["journal"]:

@@ -1,4 +1,4 @@
-"""A finding in the words that its verdict has for it. A verdict that has none is told all the same, plainly."""
+"""Sentences about findings, escaped for display. A finding without its own words gets a plain sentence."""
 
 from collections.abc import Sequence
 
@@ -8,14 +8,14 @@ from harness.results.wording import join_words, number, plural, printable
 
 
 def describe_count(anomaly: str, findings: AnomalyFindings) -> str:
-    """`3 outputs were made twice for one input`."""
+    """Return for example `3 outputs were made twice for one input`."""
     if findings.words:
         return printable(findings.words, 300)
     return f"{printable(anomaly, 60)} was found {'once' if findings.count == 1 else number(findings.count) + ' times'}"
 
 
 def describe_permitted(findings: AnomalyFindings) -> str:
-    """`41 more are permitted by the guarantee of their stage`; empty where none is."""
+    """Return for example `41 more are permitted by the guarantee of their stage`; empty if there are none."""
     if not findings.permitted:
         return ""
     are = "is" if findings.permitted == 1 else "are"
@@ -23,14 +23,14 @@ def describe_permitted(findings: AnomalyFindings) -> str:
 
 
 def describe_meaning(findings: AnomalyFindings) -> str:
-    """What the anomaly is."""
+    """Return what the anomaly is."""
     return (
         printable(findings.meaning, 1000) or "The checker of this name found a contradiction in the evidence."
     )
 
 
 def example_sentences(anomaly: str, findings: AnomalyFindings) -> Sequence[str]:
-    """Each example in a sentence, without a full stop; safe to show."""
+    """Return one sentence for each example, without a full stop."""
     sentences = [printable(sentence, 5000) for sentence in findings.sentences[: len(findings.examples)]]
     return [
         *sentences,
@@ -39,14 +39,14 @@ def example_sentences(anomaly: str, findings: AnomalyFindings) -> Sequence[str]:
 
 
 def first_example_sentence(anomaly: str, findings: AnomalyFindings) -> str:
-    """The first example in a sentence."""
+    """Return the sentence of the first example."""
     return example_sentences(anomaly, findings)[0]
 
 
 def describe_indeterminate(findings: IndeterminateOperations) -> str:
-    """How many operations nobody can say of whether they took effect, and which."""
+    """Return how many operations are indeterminate, and the first of them."""
     named = join_words(describe_operation(example) for example in findings.examples[:3])
     return (
-        f"{plural(findings.count, 'operation')} whose client was told nothing, and no marker and no read tells "
+        f"{plural(findings.count, 'operation')} without a known outcome: no response, no marker and no read shows "
         f"whether {'it' if findings.count == 1 else 'they'} took effect; the first: {named}"
     )

@@ -1,8 +1,10 @@
-"""Verdicts as JUnit XML, for the machines that read test results.
+"""Verdicts as JUnit XML, for tools that read test results.
 
-A run is a suite. Its first case is the verdict itself; then one case for each check, each fault and
-each reason that keeps the run from being valid. Failure: an anomaly that the guarantee forbids.
-Error: something is unknown. Skipped: not checked, or not exercised.
+A run is a test suite. Its first case is the verdict. Then there is one case for each check, each fault, and each
+reason for an unknown verdict.
+
+Failure: an anomaly that the guarantee forbids. Error: something is unknown. Skipped: not checked, or not
+exercised.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,7 +19,7 @@ Case = ElementTree.Element
 
 
 def junit(verdicts: Sequence[tuple[Verdict, float]]) -> str:
-    """An XML document of (verdict, duration in seconds)."""
+    """Return the XML document for pairs of (verdict, duration in seconds)."""
     root = ElementTree.Element("testsuites", {"name": "fencepost"})
     for verdict, duration_s in verdicts:
         _suite(root, verdict, duration_s)

@@ -1,8 +1,8 @@
 """The reason for a verdict, in one sentence.
 
-"3 outputs were made twice for one input, after worker shop-2 was paused and replaced": what was found, causes
-before what follows from them, and the faults that struck last before the examples. "After" is all that the clock
-can say; it does not say "because".
+For example "3 outputs were made twice for one input, after worker shop-2 was paused and replaced". It names causes
+before their consequences, and the last fault before the examples. It says "after" and not "because", because times
+are all that is known.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -33,9 +33,9 @@ def summary(
     committed: str = "committed transaction",
     guarantee: Guarantee = Guarantee.EXACTLY_ONCE,
 ) -> str:
-    """The sentence, without a full stop, from the parts of a verdict. `committed`: what is counted there."""
+    """Return the sentence, without a full stop. `committed` is the name of what a valid run counts."""
     if valid is Validity.INVALID:
-        return _what_was_found(anomalies, faults)
+        return _describe_invalid(anomalies, faults)
     if valid is Validity.UNKNOWN:
         reasons = [printable(reason.text, 300).rstrip(".") for reason in unknown_because]
         if not reasons:
@@ -48,12 +48,14 @@ def summary(
         findings.warning or findings.allowed_by == STAGE for findings in anomalies.values()
     )
     permitted = [name for name, findings in anomalies.items() if findings.allowed_by_caller]
-    held = _what_held(faults, coverage or {}, complete, permitted, committed)
+    held = _describe_valid(faults, coverage or {}, complete, permitted, committed)
     return (held + _on_the_way(anomalies) if complete else held) + _warned(anomalies)
 
 
 def causes_first(anomalies: Mapping[str, AnomalyFindings]) -> list[tuple[str, AnomalyFindings]]:
-    """Bad ones before warnings before allowed ones; what follows from another comes right after it."""
+    """Return the anomalies in order: bad ones, warnings, allowed ones. Each is followed by those that follow from
+    it.
+    """
     ordered: list[tuple[str, AnomalyFindings]] = []
     placed: set[str] = set()
 
@@ -74,18 +76,18 @@ def causes_first(anomalies: Mapping[str, AnomalyFindings]) -> list[tuple[str, An
     for name in by_weight:
         if not follows(anomalies[name]):
             place(name)
-    for name in by_weight:  # a circle of causes is nobody's intention, and loses nothing
+    for name in by_weight:  # a cycle of causes must not lose an anomaly
         place(name)
     return ordered
 
 
 def last_fault_before(faults: Iterable[FaultReport], moment_s: float) -> FaultReport | None:
-    """The fault that acted and began last before a moment."""
+    """Return the last fault that acted and began before a moment, or None."""
     earlier = [fault for fault in faults if fault.acted and fault.start_s <= moment_s]
     return max(earlier, key=lambda fault: fault.start_s, default=None)
 
 
-def _what_was_found(anomalies: Mapping[str, AnomalyFindings], faults: Sequence[FaultReport]) -> str:
+def _describe_invalid(anomalies: Mapping[str, AnomalyFindings], faults: Sequence[FaultReport]) -> str:
     bad = [(name, findings) for name, findings in causes_first(anomalies) if not findings.allowed]
     if not bad:
         return "the evidence contradicts itself"
@@ -95,9 +97,9 @@ def _what_was_found(anomalies: Mapping[str, AnomalyFindings], faults: Sequence[F
     if not before or before[0] is None:
         return words
     after = list(dict.fromkeys(printable(fault.struck, 200) for fault in before if fault))
-    # Beyond the examples there may be an earlier one.
+    # Findings without an example may be earlier.
     whole = all(findings.count <= len(findings.examples) for _, findings in causes)
-    if len(after) > 1:  # which of them came before which finding is told by the examples
+    if len(after) > 1:  # the examples say which fault came before which finding
         return f"{words}; before {'them' if whole else 'the examples shown'}, {join_words(after, 3)}"
     return f"{words}, after {after[0]}" if whole else f"{words}; all examples shown are after {after[0]}"
 
@@ -116,16 +118,16 @@ def _weaker(
     faults: Sequence[FaultReport],
     coverage: Mapping[str, int],
 ) -> str:
-    """That a weaker guarantee than exactly-once held, and how often it was needed."""
+    """Return the sentence for a guarantee weaker than exactly-once that held, with counts of what it permitted."""
     assert guarantee.permits is not None
     acted = sum(fault.acted for fault in faults)
     under = f" under {plural(acted, 'fault')}" if acted else ""
     of = f" of {plural(coverage.get('inputs', 0), 'input')}"
     findings = anomalies.get(guarantee.permits)
-    needed, never = _NEEDED[guarantee]
+    permitted_text, forbidden_text = _PERMITS_AND_FORBIDS[guarantee]
     count = findings.count if findings else 0
     times = plural(count, "input") if count else "no input"
-    needed = needed.format(were="were" if count > 1 else "was")
+    permitted_text = permitted_text.format(were="were" if count > 1 else "was")
     allowed_counts = [
         describe_count(name, findings)
         for name, findings in anomalies.items()
@@ -134,20 +136,20 @@ def _weaker(
         and not findings.warning
         and not findings.allowed_by_caller
     ]
-    texts = ", ".join([f"{times} {needed}", *allowed_counts])
-    held = f"{guarantee.value.replace('-', ' ')} held{under}: {texts}, and none{of} {never}"
+    texts = ", ".join([f"{times} {permitted_text}", *allowed_counts])
+    held = f"{guarantee.value.replace('-', ' ')} held{under}: {texts}, and none{of} {forbidden_text}"
     return held + _warned(anomalies)
 
 
-_NEEDED = {
+_PERMITS_AND_FORBIDS = {
     Guarantee.AT_LEAST_ONCE: ("took effect more than once", "was lost"),
     Guarantee.AT_MOST_ONCE: ("{were} left without effect", "took effect more than once"),
 }
-"""What it permits, and what it forbids."""
+"""What the guarantee permits, and what it forbids."""
 
 
 def _on_the_way(anomalies: Mapping[str, AnomalyFindings]) -> str:
-    """What a stage that promises less has done, and those behind it have made good."""
+    """Describe anomalies that a stage with a weaker guarantee caused and later stages repaired."""
     counts = [
         describe_count(name, findings) for name, findings in anomalies.items() if findings.allowed_by == STAGE
     ]
@@ -159,19 +161,19 @@ def _on_the_way(anomalies: Mapping[str, AnomalyFindings]) -> str:
 
 
 def _warned(anomalies: Mapping[str, AnomalyFindings]) -> str:
-    """What was found that breaks no guarantee, and is worth a look."""
+    """Describe findings that break no guarantee but deserve a look."""
     counts = [describe_count(name, findings) for name, findings in anomalies.items() if findings.warning]
     return f"; warning: {join_words(counts)}" if counts else ""
 
 
-def _what_held(
+def _describe_valid(
     faults: Sequence[FaultReport],
     coverage: Mapping[str, int],
     complete: bool,
     permitted: Sequence[str],
     one: str,
 ) -> str:
-    """What a valid run has shown, and no more: of what was not checked nothing is claimed."""
+    """Return what a valid run has shown. It claims nothing about what was not checked."""
     acted = sum(fault.acted for fault in faults)
     under = f" under {plural(acted, 'fault')}" if acted else ""
     inputs, committed = coverage.get("inputs"), coverage.get("committed")

@@ -1,4 +1,4 @@
-"""What was under way during a fault: operations from their call until they returned, or their process was gone."""
+"""Operations under way during a fault: from their call until they returned or their process died."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -19,14 +19,15 @@ _MOST_S = 9e9
 
 
 def nanoseconds(time_s: float) -> int | None:
-    """Seconds since the run began in nanoseconds; None where they are no time: not finite, or of 64 bits and more."""
+    """Convert seconds since the run began to nanoseconds. None: not finite, or more than 64 bits."""
     return round(time_s * 1e9) if abs(time_s) <= _MOST_S else None  # NaN is below nothing
 
 
 def stage_operations(ops: pa.Table) -> pa.Table:
-    """The operations that do a stage's work, by worker and call, each with `gone_ns`: when it returned; where its
-    process was gone before that, when its worker next called anything, in this process or in its successor; else the
-    end of time.
+    """Return the operations that do a stage's work, ordered by worker and call, with `gone_ns`.
+
+    `gone_ns` is the return time. If the operation never returned, it is the next call of its worker, in this
+    process or its successor; else the end of time.
     """
     ops = ops.filter(pc.is_valid(ops["stage"])).combine_chunks()
     worker = pc.replace_substring_regex(ops["journal"], r"\.[0-9]+$", "")
@@ -43,16 +44,18 @@ def stage_operations(ops: pa.Table) -> pa.Table:
 
 
 def under_way_between(ops: pa.Table, from_ns: int, to_ns: int) -> pa.Table:
-    """Those that were under way then, of `work_of_stages`."""
+    """Return the rows of `stage_operations` that were under way in this interval."""
     return ops.filter(
         pc.and_(pc.less_equal(ops["call_ns"], to_ns), pc.greater_equal(ops["gone_ns"], from_ns))
     )
 
 
 def describe_met(folder: Path, faults: Iterable[FaultReport]) -> list[str]:
-    """For each fault what it met, in words: `6 when it struck, 4 when it was healed; of 408 that ended meanwhile, 3
-    failed, 2 fenced; the longest took 8.2 s of that time`. Empty for one that did not act. No words at all where no
-    stage kept journals. Raises OSError and ArrowException where the table is damaged.
+    """Describe for each fault which operations were under way, for example `6 when it struck, 4 when it was
+    healed; of 408 that ended meanwhile, 3 failed, 2 fenced; the longest took 8.2 s of that time`.
+
+    The text is empty for a fault that did not act. The list is empty if no stage keeps a journal. Raises OSError
+    and ArrowException if the table is damaged.
     """
     path = folder / "history" / "ops.parquet"
     if not path.is_file():
@@ -69,29 +72,30 @@ def _describe_met(work: pa.Table, fault: FaultReport) -> str:
     injected_ns = nanoseconds(fault.start_s)
     if not fault.acted or injected_ns is None:
         return ""
-    met = f"{_or_none(len(under_way_between(work, injected_ns, injected_ns)))} when it struck"
+    met = f"{_or_none(len(under_way_between(work, injected_ns, injected_ns)))} when it was injected"
     healed_ns = None if fault.end_s is None else nanoseconds(fault.end_s)
     if healed_ns is None or healed_ns < injected_ns:
         return met
-    whole = under_way_between(work, injected_ns, healed_ns)
-    if not len(whole):
+    met_operations = under_way_between(work, injected_ns, healed_ns)
+    if not len(met_operations):
         return f"{met}, none until it was healed"
-    ended = whole.filter(pc.less_equal(whole["gone_ns"], healed_ns))
-    left = _or_none(len(whole) - len(ended))
+    ended = met_operations.filter(pc.less_equal(met_operations["gone_ns"], healed_ns))
+    left = _or_none(len(met_operations) - len(ended))
     ends = (
         f"of {number(len(ended))} that ended meanwhile, {_ended(ended)}"
         if len(ended)
         else "none ended meanwhile"
     )
     within = pc.subtract(
-        pc.min_element_wise(whole["gone_ns"], healed_ns), pc.max_element_wise(whole["call_ns"], injected_ns)
+        pc.min_element_wise(met_operations["gone_ns"], healed_ns),
+        pc.max_element_wise(met_operations["call_ns"], injected_ns),
     )
     longest = f"the longest took {milliseconds(pc.max(within).as_py() / 1e6)} of that time"
     return f"{met}, {left} when it was healed; {ends}; {longest}"
 
 
 def _ended(ops: pa.Table) -> str:
-    """`3 failed, 2 fenced, 1 left unknown`."""
+    """Return for example `3 failed, 2 fenced, 1 left unknown`."""
     fenced = pc.fill_null(ops["fenced"], False)
     on_purpose = pc.fill_null(pc.equal(ops["asked"], "abort"), False)
     failed = pc.and_(pc.equal(ops["outcome"], Outcome.FAIL.value), pc.invert(on_purpose))

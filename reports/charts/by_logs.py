@@ -1,8 +1,8 @@
-"""Throughput, latency and outcomes over time of programs that keep no journals, from what the brokers stored.
+"""Throughput, latency and outcomes over time of custom pipelines, from the broker logs.
 
-A transaction is one of the transaction log: from Ongoing to CompleteCommit or CompleteAbort. Its latency is the
-coordinator's part of a commit, from the decision (PrepareCommit) to the last marker. A record counts in the second of
-its own time stamp, once its transaction was committed. What does not fit into the run is noted, and not drawn.
+A transaction comes from the transaction log: from Ongoing to CompleteCommit or CompleteAbort. Its latency is the
+coordinator's part of a commit, from PrepareCommit to the last marker. A record counts in the second of its own
+time stamp, if its transaction committed. What lies outside the run is noted and not drawn.
 """
 
 import math
@@ -23,7 +23,7 @@ from reports.charts.series import BINS, Series, into_buckets
 COMMITTED, ABORTED, LEFT_OPEN = "committed", "aborted", "left open"
 CATEGORIES = (COMMITTED, ABORTED, LEFT_OPEN)
 UNNAMED = "all programs"
-"""Where no stage says which transactional ids are its own."""
+"""The name of all programs together, if no stage names its transactional ids."""
 _ENDS = {"CompleteCommit": COMMITTED, "CompleteAbort": ABORTED}
 _STATES = ("transactional_id", "log_tp", "log_offset", "state", "start_ms", "update_ms")
 _BATCHES = (
@@ -34,18 +34,18 @@ _BATCHES = (
 
 @dataclass(frozen=True)
 class StageTopics:
-    """A stage of a pipeline, as far as the logs have to do with it."""
+    """The topics and transactional ids of a stage."""
 
     name: str
-    topics: frozenset[str] = frozenset()  # that it writes to
-    transactional_ids: frozenset[str] = frozenset()  # none where nobody names them
+    topics: frozenset[str] = frozenset()  # the topics that it writes
+    transactional_ids: frozenset[str] = frozenset()  # empty if they are not known
 
 
 def stages_without_journals(settings: Mapping[str, Any]) -> list[StageTopics]:
-    """The stages that a run's settings name; empty if one keeps journals, or they are not as a run writes them."""
+    """Return the stages in a run's settings. Empty if one of them keeps journals, or if the settings are damaged."""
     workload = settings.get("workload")
     stages = workload.get("stages") if isinstance(workload, Mapping) else None
-    found = []
+    stage_topics = []
     for stage in stages if isinstance(stages, list) else ():
         if not isinstance(stage, Mapping) or stage.get("journaled") is not False:
             return []
@@ -53,27 +53,29 @@ def stages_without_journals(settings: Mapping[str, Any]) -> list[StageTopics]:
         named = ids.values() if isinstance(ids, Mapping) else ()
         topics = stage.get("writes")
         written = topics if isinstance(topics, list) else ()
-        found.append(
+        stage_topics.append(
             StageTopics(str(stage.get("name")), frozenset(map(str, written)), frozenset(map(str, named)))
         )
-    return found
+    return stage_topics
 
 
 @dataclass(frozen=True)
 class LogClock:
-    """Of a run: the wall clock at its begin, which brokers' times count from, and when it ended."""
+    """Converts brokers' times to seconds of the run, from the wall clock at its begin."""
 
     wall_ms_at_zero: float
     end_s: float = math.inf
 
     def second(self, wall_ms: float) -> int | None:
-        """Of the run; None: before its begin or after its end."""
+        """Return the second of the run. None: before its begin or after its end."""
         second = math.floor((wall_ms - self.wall_ms_at_zero) / 1e3)
         return second if 0 <= second <= self.end_s else None
 
 
 def read(folder: Path, stages: Sequence[StageTopics], clock: LogClock, at_least_s: float = 1.0) -> Series:
-    """Add up a run; what is missing or damaged is noted in `missing`. `at_least_s` is its least length."""
+    """Read the logs of a run into a series. Missing or damaged files are noted in `missing`. `at_least_s` is the
+    least length of the run.
+    """
     series = Series(end_s=max(1.0, at_least_s), categories=CATEGORIES, by_logs=True)
     written = {topic for stage in stages for topic in stage.topics}
     parts = (
@@ -84,7 +86,7 @@ def read(folder: Path, stages: Sequence[StageTopics], clock: LogClock, at_least_
         try:
             add()
         except (OSError, KeyError, TypeError, ValueError, pa.ArrowException) as error:
-            # Damaged, or not as the run wrote it.
+            # The file is damaged, or has other columns.
             series.missing.append(printable(str(error), 300))
     last = max((*series.records, *(at for counts in series.outcomes.values() for at in counts)), default=0)
     series.end_s = max(series.end_s, last + 1.0)
@@ -92,7 +94,9 @@ def read(folder: Path, stages: Sequence[StageTopics], clock: LogClock, at_least_
 
 
 def _table(folder: Path, room: str, name: str, columns: Sequence[str], filters: Any = None) -> pa.Table:
-    """Raises `FileNotFoundError`, as where an external cluster's ACLs keep its logs from the run."""
+    """Read a table. Raises `FileNotFoundError`, for example if an external cluster's ACLs kept the run from
+    reading its logs.
+    """
     path = folder / room / f"{name}.parquet"
     if not path.exists():
         raise FileNotFoundError(f"{room}/{name}.parquet is not there")
@@ -100,44 +104,47 @@ def _table(folder: Path, room: str, name: str, columns: Sequence[str], filters: 
 
 
 def _add_transactions(series: Series, folder: Path, stages: Sequence[StageTopics], clock: LogClock) -> None:
-    """Each where it ended, or where it began if it never did."""
+    """Count each transaction in the second of its end. One that never ended counts at its begin."""
     table = _table(folder, "log", "transactions", _STATES)
-    stage_of = {own: stage.name for stage in stages for own in stage.transactional_ids}
+    stage_of = {
+        transactional_id: stage.name for stage in stages for transactional_id in stage.transactional_ids
+    }
     begun: dict[str, float] = {}
     decided: dict[str, float] = {}
     without_begin = 0
     for row in table.sort_by([("log_tp", "ascending"), ("log_offset", "ascending")]).to_pylist():
-        own, state, at_ms = row["transactional_id"], row["state"], row["update_ms"]
-        if own is None or own.startswith(WARM_UP) or at_ms is None:
+        transactional_id, state, at_ms = row["transactional_id"], row["state"], row["update_ms"]
+        if transactional_id is None or transactional_id.startswith(WARM_UP) or at_ms is None:
             continue
-        stage, at = stage_of.get(own, UNNAMED), clock.second(at_ms)
-        if state in _ENDS and own not in begun:
+        stage, at = stage_of.get(transactional_id, UNNAMED), clock.second(at_ms)
+        if state in _ENDS and transactional_id not in begun:
             without_begin += 1
         elif at is None:
-            begun.pop(own, None)
+            begun.pop(transactional_id, None)
         elif state in _ENDS:
             series.outcomes[stage, _ENDS[state]][at] += 1
             if state == "CompleteCommit":
                 series.committed[at] += 1
-                took_ns = max(at_ms - decided.pop(own, at_ms), 0.5) * 1e6
+                took_ns = max(at_ms - decided.pop(transactional_id, at_ms), 0.5) * 1e6
                 series.latency[at][math.floor(math.log2(took_ns) * BINS)] += 1
-            del begun[own]
+            del begun[transactional_id]
         elif state == "Ongoing":
-            begun.setdefault(own, row["start_ms"] or at_ms)
+            begun.setdefault(transactional_id, row["start_ms"] or at_ms)
         elif state == "PrepareCommit":
-            decided[own] = at_ms
+            decided[transactional_id] = at_ms
         elif state in ("Empty", "Dead"):
-            begun.pop(own, None)
-    for own, since_ms in begun.items():
-        series.outcomes[stage_of.get(own, UNNAMED), LEFT_OPEN][clock.second(since_ms) or 0] += 1
+            begun.pop(transactional_id, None)
+    for transactional_id, since_ms in begun.items():
+        series.outcomes[stage_of.get(transactional_id, UNNAMED), LEFT_OPEN][clock.second(since_ms) or 0] += 1
     if without_begin:
         series.missing.append(
-            f"the transaction log has the end of {plural(without_begin, 'transaction')} without the begin: not drawn"
+            f"the transaction log has the end of {plural(without_begin, 'transaction')} without their begin: "
+            "they are not drawn"
         )
 
 
 def _add_records(series: Series, folder: Path, topics: set[str], clock: LogClock) -> None:
-    """Those in topics that stages write to, as their leaders have them."""
+    """Count the records in topics that stages write, from the leaders' logs."""
     partitions = _table(folder, "history", "partitions", ("tp", "topic")).to_pylist()
     written = [row["tp"] for row in partitions if row["topic"] in topics]
     if not written:
@@ -149,7 +156,7 @@ def _add_records(series: Series, folder: Path, topics: set[str], clock: LogClock
         _add_batch(records, undecided, row, clock)
     if outside := records.pop(None, 0):
         series.missing.append(
-            f"the time stamps of {plural(outside, 'record')} lie outside the run: not drawn"
+            f"the time stamps of {plural(outside, 'record')} are outside the run: they are not drawn"
         )
     series.records.update({at: count for at, count in records.items() if at is not None})
 

@@ -1,4 +1,4 @@
-"""Bars along time: the phases of a run, and the operations behind one finding."""
+"""Bars along time: the phases of a run, and the operations of one finding."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ _KINDS = {"ok": "ok", "fail": "fail", "info": "info"}
 
 @dataclass(frozen=True)
 class Bar:
-    """One row. Times are seconds; no end: nobody knows. `tick_s` marks an instant within."""
+    """One row. Times are seconds. `end_s` None: the end is not known. `tick_s` marks a moment in the bar."""
 
     label: str
     start_s: float
@@ -31,7 +31,7 @@ class Bar:
 def gantt(
     ident: str, width: int, title: str, bars: Sequence[Bar], faults: Sequence[FaultReport] = ()
 ) -> Markup | None:
-    """The drawing, each bar under its label; None if there is nothing to draw."""
+    """Return the drawing, with each bar under its label; None if there are no bars."""
     bars = bars[:MOST_ROWS]
     if not bars:
         return None
@@ -74,7 +74,7 @@ def gantt(
 
 
 def phases(items: Sequence[RunPhase], width: int) -> Markup | None:
-    """Where the time of a run went."""
+    """Draw the phases of a run."""
     bars = [
         Bar(
             printable(item.name, 40),
@@ -89,7 +89,7 @@ def phases(items: Sequence[RunPhase], width: int) -> Markup | None:
 
 
 def operations(ident: str, example: Example, faults: Sequence[FaultReport], width: int) -> Markup | None:
-    """When the operations of a finding began, asked for their end, and were answered."""
+    """Draw when the operations of a finding were called, asked for the commit, and returned."""
     bars = []
     for part in example.operations:
         body = part.body

@@ -1,4 +1,4 @@
-"""Lines over transaction sizes: both axes are logarithmic, every line bears its name, every point its spread."""
+"""Lines over transaction sizes. Both axes are logarithmic. Each line has a name and each point a range."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -11,12 +11,12 @@ from reports.charts.svg import Drawing
 
 HEIGHT, TOP, BOTTOM = 240, 30, 46
 NAME_ROOM = 15
-"""Pixels between two names, one under the other."""
+"""The least distance in pixels between two names."""
 
 
 @dataclass(frozen=True)
 class Dot:
-    """A measured value at a transaction size, with the smallest and the largest of the rounds."""
+    """A measured value at a transaction size, with the smallest and largest value of the rounds."""
 
     x: float
     y: float
@@ -26,7 +26,7 @@ class Dot:
 
 @dataclass(frozen=True)
 class ChartSeries:
-    """One series: its name, its look (a class of the style sheet), and its points from left to right."""
+    """A named line. `kind` is its class in the style sheet; `dots` are ordered from left to right."""
 
     name: str
     kind: str
@@ -34,7 +34,7 @@ class ChartSeries:
 
 
 def lines(ident: str, width: int, title: str, unit: str, series: Sequence[ChartSeries]) -> Markup | None:
-    """The drawing; None if there is nothing to draw."""
+    """Return the drawing; None if there are no dots."""
     dots = [dot for line in series for dot in line.dots]
     if not dots:
         return None
@@ -51,7 +51,7 @@ def lines(ident: str, width: int, title: str, unit: str, series: Sequence[ChartS
     for size in sorted({dot.x for dot in dots}):
         drawing.line(x(size), HEIGHT - BOTTOM, x(size), HEIGHT - BOTTOM + 4, "axis")
         drawing.text(x(size), HEIGHT - BOTTOM + 17, number(size), kind="tick", anchor="middle")
-    drawing.text((left + right) / 2, HEIGHT - 8, "inputs a transaction", kind="tick", anchor="middle")
+    drawing.text((left + right) / 2, HEIGHT - 8, "inputs per transaction", kind="tick", anchor="middle")
     ends = []
     for line in series:
         if not line.dots:
@@ -69,7 +69,7 @@ def lines(ident: str, width: int, title: str, unit: str, series: Sequence[ChartS
 
 
 def _scale(values: Sequence[float], first: float, last: float) -> Callable[[float], float]:
-    """From a value to its place in the drawing; in the middle where there is one value alone."""
+    """Return a function from values to positions. A single value is placed in the middle."""
     low, high = math.log10(min(values)), math.log10(max(values))
     span = (high - low) or 1.0
     middle = high == low
@@ -82,7 +82,7 @@ def _scale(values: Sequence[float], first: float, last: float) -> Callable[[floa
 
 
 def _decades(values: Sequence[float]) -> tuple[float, float]:
-    """From the mark below the smallest to the one above the largest."""
+    """Return the marks below the smallest and above the largest value."""
     smallest, largest = min(values), max(values)
     marks = [factor * 10.0**power for power in range(-9, 13) for factor in (1, 2, 5)]
     return max(mark for mark in marks if mark <= smallest), min(
@@ -91,7 +91,7 @@ def _decades(values: Sequence[float]) -> tuple[float, float]:
 
 
 def _marks(low: float, high: float) -> list[float]:
-    """Powers of ten between them; of short spans also 2 and 5 times those."""
+    """Return powers of ten between the two; for short ranges also 2 and 5 times these."""
     factors = (1, 2, 5) if high / low <= 200 else (1,)
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     marks = [factor * 10.0**power for power in powers for factor in factors]
@@ -101,7 +101,7 @@ def _marks(low: float, high: float) -> list[float]:
 def _apart(
     ends: list[tuple[float, float, ChartSeries]],
 ) -> list[tuple[float, tuple[float, float, ChartSeries]]]:
-    """Where the names stand: each at the end of its line, or as far below as the one above it asks."""
+    """Return the vertical positions of the names: at the end of the line, or lower if the name above is too close."""
     placed: list[tuple[float, tuple[float, float, ChartSeries]]] = []
     for end in ends:
         at = end[0] if not placed else max(end[0], placed[-1][0] + NAME_ROOM)
@@ -115,5 +115,5 @@ def _description(series: Sequence[ChartSeries], unit: str) -> str:
             f"{line.name}: " + ", ".join(f"{number(dot.y)} at {number(dot.x)}" for dot in line.dots)
             for line in series
         )
-        + f" ({unit}, by inputs a transaction)"
+        + f" ({unit}, by inputs per transaction)"
     )

@@ -1,8 +1,7 @@
-"""One drawing of a run over time: faults on top, and under them, on the same axis of time, throughput,
-commit latency, and how the transactions of each stage ended.
+"""A drawing of a run over time: faults, throughput, commit latency, and how the transactions of each stage ended.
 
-Every strip has its own scale and bears its name and its largest number, so that nothing is told by
-colour alone. Faults run as bands through all of them.
+Every strip has its own scale and shows its name and its largest number, so that colour is never the only
+difference. Faults are bands through all strips.
 """
 
 import math
@@ -28,7 +27,7 @@ _KINDS = {
 
 @dataclass
 class _Frame:
-    """The drawing, its plot from `left` to `right`, and how far down it has come."""
+    """The drawing, its plot from `left` to `right`, and the current vertical position `y`."""
 
     drawing: Drawing
     left: float
@@ -43,7 +42,7 @@ class _Frame:
 
 
 def over_time(series: Series, faults: Sequence[FaultReport], width: int) -> Markup:
-    """The drawing, `width` pixels wide: below 600 with less margin and fewer words."""
+    """Return the drawing. Below a width of 600 pixels it has smaller margins and less text."""
     wide = width >= 600
     transactions = f"{number(sum(series.committed.values()))} transactions and " if series.outcomes else ""
     description = (
@@ -60,8 +59,10 @@ def over_time(series: Series, faults: Sequence[FaultReport], width: int) -> Mark
         _band(frame, fault, bottom)
     _fault_names(frame, faults, lanes, wide)
     if series.outcomes:
-        _rate(frame, series, "Committed transactions", "a second", "rate")
-    _rate(frame, series, "Committed records" if series.outcomes else "Records written", "a second", "records")
+        _rate(frame, series, "Committed transactions", "per second", "rate")
+    _rate(
+        frame, series, "Committed records" if series.outcomes else "Records written", "per second", "records"
+    )
     if series.outcomes:
         _latency(frame, series)
     for stage in series.stages[:MOST_STAGES]:
@@ -71,7 +72,7 @@ def over_time(series: Series, faults: Sequence[FaultReport], width: int) -> Mark
 
 
 def _span(series: Series, faults: Sequence[FaultReport]) -> tuple[float, float]:
-    """From the first transaction or fault to the end, in seconds since the run began."""
+    """Return the interval from the first transaction or fault to the end, in seconds since the run began."""
     begin_s = float(series.buckets.start * series.width_s)
     begin_s = min([begin_s, *(fault.start_s for fault in faults)])
     return begin_s, max(series.end_s, begin_s + 1.0)
@@ -92,17 +93,17 @@ def _lanes(frame: _Frame, faults: Sequence[FaultReport], wide: bool) -> int:
 
 
 def _lane_of(frame: _Frame, faults: Sequence[FaultReport], wide: bool) -> list[int]:
-    """For each fault the first line on which its name overlaps no other."""
+    """Return for each fault the first lane in which its name overlaps no other."""
     ends: list[float] = []
-    chosen = []
+    lanes = []
     for index, fault in enumerate(faults, 1):
         x = frame.x(fault.start_s)
         free = next((lane for lane, end in enumerate(ends) if end <= x), len(ends))
         if free == len(ends):
             ends.append(0.0)
         ends[free] = x + 8 + 7 * len(_label(fault, index, wide))
-        chosen.append(free)
-    return chosen
+        lanes.append(free)
+    return lanes
 
 
 def _fault_names(frame: _Frame, faults: Sequence[FaultReport], lanes: int, wide: bool) -> None:
@@ -122,7 +123,7 @@ def _band(frame: _Frame, fault: FaultReport, bottom: float) -> None:
 
 
 def _panel(frame: _Frame, name: str, unit: str) -> tuple[float, float]:
-    """Write a panel's name; returns its upper and lower edge."""
+    """Draw a panel's name. Returns its upper and lower edge."""
     top = frame.y + GAP
     frame.drawing.text(frame.left, top - 10, name, kind="panel-name")
     frame.drawing.text(frame.left - 8, top - 10, unit, kind="tick", anchor="end")
@@ -155,7 +156,9 @@ def _rate(frame: _Frame, series: Series, name: str, unit: str, kind: str) -> Non
 
 
 def _latency(frame: _Frame, series: Series) -> None:
-    """Median and 99th percentile, on a logarithmic scale: failover takes a thousand times a commit."""
+    """Draw median and 99th percentile on a logarithmic scale, because a failover takes a thousand times as long as
+    a commit.
+    """
     top, base = _panel(frame, "Commit latency", "")
     lines = {
         "median": [series.quantile_ms(bucket, 0.5) for bucket in series.buckets],
@@ -175,7 +178,7 @@ def _latency(frame: _Frame, series: Series) -> None:
         y = height(10.0**power)
         frame.drawing.line(frame.left, y, frame.right, y, "grid")
         frame.drawing.text(frame.left - 8, y + 4, milliseconds(10.0**power), kind="tick", anchor="end")
-    taken: list[float] = []
+    name_positions: list[float] = []
     for (name, values), kind in zip(lines.items(), ("median", "p99"), strict=True):
         points = [
             None if value is None else (frame.x((bucket + 0.5) * series.width_s), height(value))
@@ -183,14 +186,14 @@ def _latency(frame: _Frame, series: Series) -> None:
         ]
         frame.drawing.path(points, f"curve {kind}")
         y = next(point for point in reversed(points) if point)[1]
-        if taken and abs(taken[0] - y) < 14:  # the two names must not lie on each other
-            y = taken[0] - 14
-        taken.append(y)
+        if name_positions and abs(name_positions[0] - y) < 14:  # the two names must not overlap
+            y = name_positions[0] - 14
+        name_positions.append(y)
         frame.drawing.text(frame.right + 6, y + 4, name, kind=f"curve-name {kind}")
 
 
 def _stage(frame: _Frame, series: Series, stage: str) -> None:
-    """A strip for each way to end, each with its own scale, its name and its total."""
+    """Draw a strip for each outcome, each with its own scale, name and total."""
     top = frame.y + GAP
     of = stage if stage == by_logs.UNNAMED else f"stage {printable(stage, 30)}"
     frame.drawing.text(frame.left, top - 10, f"Transactions of {of}", kind="panel-name")

@@ -1,8 +1,8 @@
-"""Throughput, latency and outcomes over time, from the tables of a store.
+"""Throughput, latency and outcomes over time, from the tables of a run.
 
-Read batch by batch and added up by second, so memory grows with the length of a run, not with what it
-did; apart from that, one number is kept for each committed operation, to count its records. Commit
-latencies are counted in sixteen bins for each doubling, so a percentile is right to within 3 %.
+Tables are read in batches and summed by second. So memory grows with the length of the run, plus one number for
+each committed operation, which is needed to count its records. Commit latencies are counted in sixteen bins for
+each doubling, so a percentile is accurate to 3 %.
 """
 
 import math
@@ -29,7 +29,7 @@ _OPS = ("op", "stage", "f", "outcome", "asked", "call_ns", "commit_ns", "return_
 
 @dataclass
 class Series:
-    """Counts by bucket of `width_s` seconds, the first of which begins with the run."""
+    """Counts in buckets of `width_s` seconds. The first bucket begins with the run."""
 
     width_s: int = 1
     end_s: float = 1.0
@@ -39,13 +39,13 @@ class Series:
     outcomes: defaultdict[tuple[str, str], Counter[int]] = field(default_factory=lambda: defaultdict(Counter))
     missing: list[str] = field(default_factory=list)
     categories: tuple[str, ...] = CATEGORIES
-    """The ways in which a transaction can end, in the order in which they are told."""
+    """The ways in which a transaction can end, in the order of display."""
     by_logs: bool = False
-    """Whether it was added up from the brokers' logs, as no worker kept a journal."""
+    """Whether it was read from the broker logs, because no worker keeps a journal."""
 
     @property
     def buckets(self) -> range:
-        """From the first in which a transaction ended, or a record was written, to the end of the run."""
+        """The buckets from the first ended transaction or written record to the end of the run."""
         last = max(1, math.ceil(self.end_s / self.width_s))
         counted = [*self.outcomes.values(), *([self.records] if self.by_logs else [])]
         first = min((bucket for counts in counted for bucket in counts), default=0)
@@ -53,15 +53,15 @@ class Series:
 
     @property
     def stages(self) -> list[str]:
-        """Every stage that had a transaction."""
+        """All stages with a transaction."""
         return sorted({stage for stage, _ in self.outcomes})
 
     def ended(self, stage: str, category: str) -> Counter[int]:
-        """How many transactions of a stage ended so, by bucket."""
+        """Return by bucket how many transactions of a stage ended in this way."""
         return self.outcomes.get((stage, category), Counter())
 
     def quantile_ms(self, bucket: int, share: float) -> float | None:
-        """Commit latency in a bucket, by nearest rank; None if nothing was committed in it."""
+        """Return a quantile of the commit latency in a bucket, by nearest rank. None: no commit in it."""
         bins = self.latency.get(bucket)
         if not bins:
             return None
@@ -74,7 +74,9 @@ class Series:
 
 
 def read(folder: Path, at_least_s: float = 1.0) -> Series:
-    """Add up a run; what is missing or damaged is noted in `missing`. `at_least_s` is its least length."""
+    """Read the tables of a run into a series. Missing or damaged files are noted in `missing`. `at_least_s` is the
+    least length of the run.
+    """
     series = Series(end_s=max(1.0, at_least_s))
     history = folder / "history"
     committed_op: list[pa.Array] = []
@@ -93,7 +95,7 @@ def read(folder: Path, at_least_s: float = 1.0) -> Series:
 
 def _batches(path: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     if not path.exists():
-        raise FileNotFoundError(f"{path.parent.name}/{path.name} is not there")
+        raise FileNotFoundError(f"{path.parent.name}/{path.name} does not exist")
     with pq.ParquetFile(path) as file:
         absent = [name for name in columns if name not in file.schema_arrow.names]
         if absent:
@@ -102,7 +104,7 @@ def _batches(path: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
 
 
 def _add_operations(series: Series, batch: pa.RecordBatch) -> tuple[pa.Array, pa.Array]:
-    """Count a batch of transactions; returns the committed ones and their seconds."""
+    """Count a batch of transactions. Returns the committed ones and their seconds."""
     txns = batch.filter(pc.fill_null(pc.equal(batch["f"], "txn"), False))
     ended_ns = pc.fill_null(pc.coalesce(txns["return_ns"], txns["call_ns"]), 0)
     at = pc.max_element_wise(pc.divide(ended_ns, 1_000_000_000), 0)
@@ -129,7 +131,7 @@ def _add_operations(series: Series, batch: pa.RecordBatch) -> tuple[pa.Array, pa
 
 
 def _add_records(series: Series, path: Path, op: pa.Array, at: Sequence[pa.Array]) -> None:
-    """Count the records that the committed operations sent, in the second of their commit."""
+    """Count the records of the committed operations, in the second of their commit."""
     seconds = pa.concat_arrays(at)
     for batch in _batches(path, ("op",)):
         when = seconds.take(pc.index_in(batch["op"], value_set=op).drop_null())
@@ -138,17 +140,17 @@ def _add_records(series: Series, path: Path, op: pa.Array, at: Sequence[pa.Array
 
 
 def into_buckets(series: Series) -> Series:
-    """The same in buckets so wide that there are not too many."""
+    """Return the series in wider buckets, at most `MOST_BUCKETS` of them."""
     fits = (width for width in _WIDTHS_S if series.end_s / width <= MOST_BUCKETS)
     width = next(fits, math.ceil(series.end_s / MOST_BUCKETS))
     if width == 1:
         return series
 
     def fold(counts: Counter[int]) -> Counter[int]:
-        found: Counter[int] = Counter()
+        folded: Counter[int] = Counter()
         for second, count in counts.items():
-            found[second // width] += count
-        return found
+            folded[second // width] += count
+        return folded
 
     wider = replace(
         series,

@@ -1,7 +1,7 @@
-"""Drawings as inline SVG: a little layer over ElementTree, which escapes whatever it is given.
+"""Drawings as inline SVG, made with ElementTree, which escapes all text.
 
-Colours come from classes, so that the style sheet can turn them for the dark; a drawing has no style
-of its own, which the report's security policy would refuse. Lengths are pixels.
+Colours come from CSS classes, so that the style sheet can adapt them to dark mode. A drawing has no inline style,
+because the report's content security policy would block it. Lengths are pixels.
 """
 
 import math
@@ -16,7 +16,7 @@ Element = ElementTree.Element
 
 
 class Drawing:
-    """An SVG with a title and a description for those who do not see it."""
+    """An SVG with a title and a description for screen readers."""
 
     def __init__(self, ident: str, width: int, title: str, description: str, kind: str = "") -> None:
         self.ident, self.width = ident, width
@@ -28,28 +28,28 @@ class Drawing:
             ElementTree.SubElement(self.root, tag, {"id": f"{ident}-{tag}"}).text = printable(text, 2000)
 
     def markup(self, height: float) -> Markup:
-        """The drawing, for a template; `height` is known when all is drawn."""
+        """Return the drawing for a template. `height` is passed last, because it is known only when all is drawn."""
         self.root.set("viewBox", f"0 0 {self.width} {height:g}")
         self.root.set("width", str(self.width))
         self.root.set("height", f"{height:g}")
         return Markup(ElementTree.tostring(self.root, encoding="unicode"))  # safe: ElementTree has escaped it
 
     def rect(self, x: float, y: float, width: float, height: float, *, kind: str, hint: str = "") -> Element:
-        """A rectangle, never too thin to be seen; `hint` is shown under the pointer."""
+        """Add a rectangle, at least wide enough to be visible. `hint` is its tooltip."""
         values = {"x": x, "y": y, "width": max(width, 0.8), "height": max(height, 0.0)}
         return self._add(
             "rect", {name: f"{value:.1f}" for name, value in values.items()} | {"class": kind}, hint
         )
 
     def line(self, x1: float, y1: float, x2: float, y2: float, kind: str) -> None:
-        """A straight line."""
+        """Add a straight line."""
         values = {"x1": x1, "y1": y1, "x2": x2, "y2": y2}
         self._add("line", {name: f"{value:.1f}" for name, value in values.items()} | {"class": kind})
 
     def path(
         self, points: Sequence[tuple[float, float] | None], kind: str, base: float | None = None
     ) -> None:
-        """A line through the points, broken at each None; with `base` the area down to that height."""
+        """Add a line through the points, broken at each None. With `base`, fill the area down to that height."""
         runs: list[list[tuple[float, float]]] = [[]]
         for point in points:
             if point is None:
@@ -62,14 +62,14 @@ class Drawing:
             if base is not None:
                 commands.append(f"L{run[-1][0]:.1f} {base:.1f}L{run[0][0]:.1f} {base:.1f}Z")
             elif len(run) == 1:
-                commands.append("h0.1")  # a point between two gaps is seen through its round cap
+                commands.append("h0.1")  # a point between two gaps is visible through its round cap
         if commands:
             self._add("path", {"d": "".join(commands), "class": kind})
 
     def text(
         self, x: float, y: float, text: str, *, kind: str = "", anchor: str = "start", most: int = 60
     ) -> None:
-        """A line of text on its base line."""
+        """Add a line of text."""
         attributes = {"x": f"{x:.1f}", "y": f"{y:.1f}", "class": kind, "text-anchor": anchor}
         ElementTree.SubElement(self.root, "text", attributes).text = printable(text, most)
 
@@ -81,7 +81,7 @@ class Drawing:
 
 
 def ticks(low: float, high: float, most: int) -> list[float]:
-    """Round numbers from low to high, at most about `most` of them."""
+    """Return round numbers from low to high, about `most` of them at most."""
     span = high - low
     if span <= 0 or not math.isfinite(span):
         return [low]
@@ -93,7 +93,7 @@ def ticks(low: float, high: float, most: int) -> list[float]:
 
 
 def time_axis(drawing: Drawing, left: float, right: float, y: float, span: tuple[float, float]) -> None:
-    """Ticks in seconds since the run began, along the line at `y`."""
+    """Draw ticks in seconds since the run began, along the line at `y`."""
     low, high = span
     drawing.line(left, y, right, y, "axis")
     per_s = (right - left) / ((high - low) or 1)

@@ -1,1 +1,1 @@
-"""The HTML report: the page, and what it shows of the run's folder."""
+"""The HTML report and the parts of the run folder that it shows."""

@@ -1,4 +1,4 @@
-"""A bench as one HTML file that needs nothing else: ratios, plots, and the quoted figures with their answers."""
+"""The results of a bench as one self-contained HTML file: ratios, plots, and the quoted figures."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -17,16 +17,16 @@ STEPS = {
     "poll": "poll",
     "journal": "journal",
     "flush": "flush: the records are sent and acknowledged",
-    "offsets": "the offsets of the inputs",
+    "offsets": "offsets of the inputs",
     "commit": "commit",
-    "rest": "the rest: transform, handing over, Python",
+    "rest": "the rest: transform, handing records to the client, Python",
 }
-"""What a batch's steps are called, in their order."""
+"""Names of the steps of a batch, in order."""
 BARE = "without journal"
 
 
 def draw(figures: Mapping[str, Any]) -> str:
-    """The page, from what `--json` prints."""
+    """Return the page, from the figures that `--json` prints."""
     style = (_HERE / "report.css").read_text()
     filters = {
         "show": words.printable,
@@ -52,19 +52,21 @@ def draw(figures: Mapping[str, Any]) -> str:
 
 
 def _reference(points: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
-    """What the plots of throughput are relative to: the fastest baseline of the grid by size."""
+    """Return the point that throughput plots are relative to: the fastest at-least-once pipeline."""
     grid = [one for one in _grid(points, "throughput") if one["delivery"] == "at-least-once"]
     return max(grid, key=lambda one: float(one["inputs_per_s"]), default=None)
 
 
 def _grid(points: Sequence[Mapping[str, Any]], measured: str) -> list[Mapping[str, Any]]:
-    """The points that differ by delivery, client and size alone: those of the first partitions and workers."""
+    """Return the points that differ only by delivery, client and size: those with the first numbers of partitions
+    and workers.
+    """
     kind = [one for one in points if one["measured"] == measured and one["journal"]]
     return [one for one in kind if all(one[name] == kind[0][name] for name in ("partitions", "workers"))]
 
 
 def _plots(figures: Mapping[str, Any]) -> Iterator[tuple[str, str, Drawings]]:
-    """Name, what it says, and the drawing."""
+    """Yield name, unit and drawing of each plot."""
     points = figures["points"]
     reference = _reference(points)
     clients = list(dict.fromkeys(one["client"] for one in points))
@@ -88,11 +90,11 @@ def _plots(figures: Mapping[str, Any]) -> Iterator[tuple[str, str, Drawings]]:
             )
         seen = [one for one in _grid(points, "latency") if one["client"] == client]
         for name in ("p50", "p99"):
-            told = [one for one in seen if one["latency_ms"][name] is not None]
+            with_quantile = [one for one in seen if one["latency_ms"][name] is not None]
             yield _plot(
                 f"Latency, {'median' if name == 'p50' else '99th percentile'}, {client}",
                 "ms",
-                told,
+                with_quantile,
                 partial(_quantile, name),
             )
 
@@ -123,7 +125,7 @@ def _plot(
 
 
 def _settings(figures: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """How it was measured: a name and a value in a row."""
+    """Yield name and value of each setting of the measurement."""
     for table in ("machine", "versions", "cluster"):
         for name, value in figures[table].items():
             if isinstance(value, Mapping):

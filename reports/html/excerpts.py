@@ -1,7 +1,7 @@
-"""The lines of the workers' journals that findings point at, with their neighbours.
+"""The journal lines that findings refer to, with their neighbours.
 
-A browser cannot jump to a line of a file, so the report holds these lines itself, each under an
-anchor. Journals are read as streams; a line of a megabyte is cut while it is read.
+A browser cannot jump to a line of a file, so the report contains these lines, each with an anchor. Journals are
+read as streams, and very long lines are cut.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,12 +18,12 @@ MOST_LINES = 1500
 _MOST_POINTED_AT, _MOST_AROUND = 8_000, 500
 """Characters of a line that a finding names, which holds what it rests on, and of one that stands beside it."""
 _LINE_BYTES = 32 * 1024
-"""Read of a line: more than is shown, whatever its characters take, so that a cut is always marked."""
+"""Bytes to read of a line: more than is shown, so that a cut is always marked."""
 
 
 @dataclass(frozen=True)
 class ReportLine:
-    """A line of a journal; `pointed_at` if a finding names it, not only its neighbour."""
+    """A line of a journal. `pointed_at` is true if a finding names it, and false for a neighbour."""
 
     number: int
     text: str
@@ -34,7 +34,7 @@ class ReportLine:
 
 @dataclass
 class ReportJournal:
-    """What the report shows of one journal."""
+    """The lines of one journal that the report shows."""
 
     name: str
     href: str
@@ -46,7 +46,7 @@ class ReportJournal:
 
 
 class Excerpts:
-    """Which lines the findings need, and where each stands in the report."""
+    """The lines that findings need, and their anchors in the report."""
 
     def __init__(self, folder: Path, operations: Iterable[Mapping[str, Any]]) -> None:
         self.journals: dict[str, ReportJournal] = {}
@@ -62,7 +62,7 @@ class Excerpts:
         }
 
     def link(self, operation: Mapping[str, Any], end: bool = False) -> str | None:
-        """The place in the report of an operation's first or last line; None if it is not there."""
+        """Return the anchor of an operation's first or last line. None: the line is not in the report."""
         name, number = operation.get("journal"), operation.get("end_line" if end else "line")
         anchor = (
             self._anchors.get((name, number)) if isinstance(name, str) and isinstance(number, int) else None
@@ -120,5 +120,5 @@ class Excerpts:
 
 
 def _is_file_name(name: str) -> bool:
-    """Whether a journal's name stays in its folder."""
+    """Whether a journal's name stays inside its folder."""
     return name not in ("", ".", "..") and not {"/", "\\", "\0"} & set(name) and len(name) <= 200

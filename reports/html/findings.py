@@ -1,4 +1,4 @@
-"""Each anomaly with its examples, ready for the report's template."""
+"""The anomalies and their examples, prepared for the report's template."""
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ MOST_EXAMPLES = 10
 
 @dataclass(frozen=True)
 class ReportExample:
-    """An example of a finding, ready for the template."""
+    """An example of a finding, prepared for the template."""
 
     ident: str
     sentence: str
@@ -28,12 +28,12 @@ class ReportExample:
     timeline: Drawings
     raw: str
     trace: str
-    """The command that tells what happened to it, step by step; empty where none can."""
+    """The `fencepost trace` command for it; empty if there is none."""
 
 
 @dataclass(frozen=True)
 class ReportAnomaly:
-    """An anomaly, ready for the template."""
+    """An anomaly, prepared for the template."""
 
     name: str
     ident: str
@@ -45,7 +45,7 @@ class ReportAnomaly:
 
 
 def examples(ordered: Iterable[tuple[str, AnomalyFindings]]) -> Iterator[Mapping[str, Any]]:
-    """Those that are shown, in their order."""
+    """Yield the examples that the report shows, in order."""
     for _, found in ordered:
         yield from found.examples[:MOST_EXAMPLES]
 
@@ -53,7 +53,7 @@ def examples(ordered: Iterable[tuple[str, AnomalyFindings]]) -> Iterator[Mapping
 def report_anomalies(
     ordered: Sequence[tuple[str, AnomalyFindings]], faults: Sequence[FaultReport], folder: Path | None
 ) -> list[ReportAnomaly]:
-    """Each anomaly. `folder`: of the run whose tables tell what happened to an example; None where none do."""
+    """Prepare each anomaly. `folder` is the run folder with tables for trace commands; None: there are none."""
     bodies = list(examples(ordered))
     traces = iter(trace_commands(folder, bodies) if folder else [""] * len(bodies))
     return [
@@ -85,7 +85,7 @@ def _report_anomaly(
 
 
 def _ident(name: str) -> str:
-    """An anomaly's name as part of an anchor, whatever it holds."""
+    """Return an anomaly's name as part of an anchor, whatever characters it has."""
     plain = "".join(
         character if character.isascii() and character.isalnum() else "-" for character in name[:60]
     )

@@ -1,7 +1,7 @@
-"""A run's folder as a report needs it: whatever of it is there, and words for what is not.
+"""Read a run's folder for the report: what exists, and notes about what is missing.
 
-A run that was interrupted or killed leaves less. Nothing here raises for what is missing or
-damaged; it is noted, and the report shows the note.
+An interrupted or killed run leaves less. Missing or damaged files raise nothing. They are noted, and the report
+shows the notes.
 """
 
 import tomllib
@@ -19,8 +19,8 @@ MOST_FILES = 500
 WHAT_FOR = (
     ("verdict.json", "the verdict, for programs"),
     ("run.toml", "all settings and the schedule: what repeats the run"),
-    ("metadata.json", "what the run knew of itself: phases, faults, versions"),
-    ("journals", "what each worker said, line by line"),
+    ("metadata.json", "run metadata: phases, faults, versions"),
+    ("journals", "the journals of the workers, line by line"),
     ("history", "the journals as Parquet tables"),
     ("log", "what the brokers stored, as Parquet tables"),
     ("brokers", "the brokers' own logs"),
@@ -29,7 +29,7 @@ WHAT_FOR = (
 
 @dataclass
 class RunFiles:
-    """What stands in the small files of a run's folder."""
+    """The contents of the small files in a run's folder."""
 
     folder: Path
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -37,23 +37,23 @@ class RunFiles:
     missing: list[str] = field(default_factory=list)
 
     def table(self, name: str) -> Mapping[str, Any]:
-        """A table of run.toml, empty if it is not there."""
-        found = self.settings.get(name)
-        return found if isinstance(found, Mapping) else {}
+        """Return a table of run.toml; empty if it does not exist."""
+        body = self.settings.get(name)
+        return body if isinstance(body, Mapping) else {}
 
     def schedule(self) -> list[Mapping[str, Any]]:
-        """The strikes that were planned."""
-        found = self.settings.get("schedule")
-        return [strike for strike in found if isinstance(strike, Mapping)] if isinstance(found, list) else []
+        """Return the planned faults."""
+        entries = self.settings.get("schedule")
+        return [fault for fault in entries if isinstance(fault, Mapping)] if isinstance(entries, list) else []
 
 
 def load(folder: Path) -> RunFiles:
-    """Read what is there."""
+    """Read the files that exist."""
     contents = RunFiles(folder)
     try:
         contents.settings = tomllib.loads((folder / "run.toml").read_text())
     except FileNotFoundError:
-        contents.missing.append("run.toml is not there: settings and schedule are unknown")
+        contents.missing.append("run.toml does not exist: settings and schedule are unknown")
     except (OSError, ValueError) as error:
         contents.missing.append(f"run.toml cannot be read: {printable(str(error))}")
     try:
@@ -62,16 +62,16 @@ def load(folder: Path) -> RunFiles:
         contents.missing.append(
             printable(str(error), 300)
             if (folder / "metadata.json").exists()
-            else "metadata.json is not there, as when a run was killed: phases and versions are unknown"
+            else "metadata.json does not exist, for example because the run was killed: phases and versions are unknown"
         )
     for name in ("journals", "history", "log"):
         if not (folder / name).is_dir():
-            contents.missing.append(f"the folder {name} is not there")
+            contents.missing.append(f"the folder {name} does not exist")
     return contents
 
 
 def flatten(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Settings as rows of dotted key and value."""
+    """Yield settings as rows of dotted key and value."""
     for key, value in settings.items():
         name = f"{prefix}{printable(str(key), 80)}"
         if isinstance(value, Mapping) and value:
@@ -82,20 +82,22 @@ def flatten(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str
 
 @dataclass(frozen=True)
 class EnclosedFile:
-    """A file or folder to hand over with a bug report."""
+    """A file or folder to send with a bug report."""
 
     name: str
     href: str
     what_for: str
-    size: str  # "missing" if it is not there
+    size: str  # "missing" if it does not exist
 
 
 def files_to_enclose(folder: Path, verdict_bytes: int) -> list[EnclosedFile]:
-    """What a bug report needs, with sizes. `verdict_bytes`: of the verdict, which may be written after the report."""
+    """Return the files for a bug report, with sizes. `verdict_bytes` is the size of the verdict, which may be
+    written after the report.
+    """
     rows = []
     for name, what_for in WHAT_FOR:
-        told = size(verdict_bytes) if name == "verdict.json" else _size(folder / name)
-        rows.append(EnclosedFile(name, quote(name), what_for, told))
+        size_text = size(verdict_bytes) if name == "verdict.json" else _size(folder / name)
+        rows.append(EnclosedFile(name, quote(name), what_for, size_text))
     rows += [
         EnclosedFile(
             str(log.relative_to(folder)), quote(str(log.relative_to(folder))), "a broker's log", _size(log)

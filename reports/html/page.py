@@ -1,8 +1,8 @@
-"""A run's folder as one HTML file that needs nothing else: no network, no other file, no script to be read.
+"""A run's folder as one self-contained HTML file: it needs no network and no other file, and can be read without
+scripts.
 
-What the folder lacks is said, and never changes the verdict. The template escapes everything that a
-run has recorded; style and script stand in the file itself, and its security policy permits exactly
-these two, by their hashes.
+If the folder lacks something, the report says so; the verdict does not change. The template escapes all recorded
+text. Style and script are inline, and the content security policy permits exactly these two, by their hashes.
 """
 
 import logging
@@ -32,12 +32,14 @@ from reports.html.template import WIDTHS, Drawings, policy, template
 from reports.junit import junit
 from reports.summary import causes_first
 
-MORE_LOGS = "run it on a local cluster, of which all logs are read"
+MORE_LOGS = "run it on a local cluster, where all logs can be read"
 _HERE = Path(__file__).parent
 
 
 def write_report(folder_path: Path, verdict: Verdict, duration_s: float) -> None:
-    """Write `report.html` and `junit.xml` into the folder of a run. An error is logged and changes no verdict."""
+    """Write `report.html` and `junit.xml` into the folder of a run. An error is logged and does not change the
+    verdict.
+    """
     try:
         (folder_path / "junit.xml").write_text(junit([(verdict, duration_s)]), encoding="utf-8")
         (folder_path / "report.html").write_text(draw(folder_path, verdict), encoding="utf-8")
@@ -46,13 +48,13 @@ def write_report(folder_path: Path, verdict: Verdict, duration_s: float) -> None
 
 
 def draw(folder_path: Path, verdict: Verdict) -> str:
-    """The report of one run: `report.html`."""
+    """Return the HTML report of one run."""
     contents = folder.load(folder_path)
     faults = list(verdict.faults) or list(contents.metadata.faults if contents.metadata else ())
     ordered = causes_first(verdict.anomalies)
     lines = excerpts.Excerpts(folder_path, read_operations(examples(ordered)))
     ends = [fault.end_s if fault.end_s is not None else fault.start_s for fault in faults]
-    measured = _measured(contents, at_least_s=max(ends, default=1.0))
+    measured = _read_series(contents, at_least_s=max(ends, default=1.0))
     anomalies = report_anomalies(ordered, faults, folder_path if _wall_ms(contents) is not None else None)
     met_by_fault, trouble = _describe_met(folder_path, faults) if not measured.missing else ([], [])
     style, script = ((_HERE / f"report.{kind}").read_text() for kind in ("css", "js"))
@@ -99,8 +101,9 @@ def draw(folder_path: Path, verdict: Verdict) -> str:
 
 
 def _moment(operation: Mapping[str, Any], name: str, wall_ms: float | None = None) -> str:
-    """An instant of an operation, to the millisecond, and what the brokers' logs call it: their clock is UTC.
-    `wall_ms`: that of the run's begin.
+    """Return a time of an operation to the millisecond, with the UTC time as in the brokers' logs.
+
+    `wall_ms` is the wall clock at the run's begin; None: the UTC time is left out.
     """
     if name not in operation:
         return "unknown"
@@ -112,19 +115,19 @@ def _moment(operation: Mapping[str, Any], name: str, wall_ms: float | None = Non
         return at
     try:
         clock = datetime.fromtimestamp((wall_ms + nanoseconds / 1e6) / 1e3, UTC)
-    except (ValueError, OverflowError, OSError):  # no time that there can be
+    except (ValueError, OverflowError, OSError):  # outside the range of datetime
         return at
     return f"{at} ({clock:%H:%M:%S}.{clock.microsecond // 1000:03} UTC)"
 
 
 def _wall_ms(contents: folder.RunFiles) -> float | None:
-    """The wall clock at the run's begin, if it says so."""
+    """Return the wall clock at the run's begin, if it is recorded."""
     start_ms = contents.table("run").get("wall_ms_at_zero")
     return float(start_ms) if isinstance(start_ms, int | float) else None
 
 
 def _clock(started: object) -> str:
-    """The wall clock at the start: `2026-11-21 10:00:00 UTC`."""
+    """Return the start time, for example `2026-11-21 10:00:00 UTC`."""
     text = words.printable(started, 40).replace("T", " ", 1)
     return re.sub(r"(Z|\+00:00)$", " UTC", text)
 
@@ -134,7 +137,7 @@ def _number(value: object) -> str:
 
 
 def _rows(measured: series.Series) -> Iterator[dict[str, Any]]:
-    """The drawing's numbers as a table."""
+    """Yield the numbers of the drawing as table rows."""
     for bucket in measured.buckets:
         half, most = measured.quantile_ms(bucket, 0.5), measured.quantile_ms(bucket, 0.99)
         yield {
@@ -150,8 +153,8 @@ def _rows(measured: series.Series) -> Iterator[dict[str, Any]]:
         }
 
 
-def _measured(contents: folder.RunFiles, at_least_s: float) -> series.Series:
-    """By the workers' journals; of programs that keep none by the brokers' logs."""
+def _read_series(contents: folder.RunFiles, at_least_s: float) -> series.Series:
+    """Read the series from the journals; for a custom pipeline from the broker logs."""
     wall_ms, stages = _wall_ms(contents), by_logs.stages_without_journals(contents.settings)
     if wall_ms is None or not stages:
         return series.read(contents.folder, at_least_s)
@@ -159,15 +162,15 @@ def _measured(contents: folder.RunFiles, at_least_s: float) -> series.Series:
 
 
 def _describe_met(folder_path: Path, faults: Sequence[FaultReport]) -> tuple[list[str], list[str]]:
-    """What each fault met, and what kept that from being told."""
+    """Return what each fault met, and notes about errors."""
     try:
         return under_way.describe_met(folder_path, faults), []
     except (OSError, pa.ArrowException) as error:
-        return [], [words.printable(f"what the faults met: {error}", 300)]
+        return [], [words.printable(f"the operations under way during faults cannot be read: {error}", 300)]
 
 
 def _end_s(contents: folder.RunFiles) -> float:
-    """When the last phase ended, of a run that says so."""
+    """Return when the last phase ended; infinity if that is not recorded."""
     phases = contents.metadata.phases if contents.metadata else ()
     return max((phase.end_s for phase in phases), default=math.inf)
 
@@ -179,34 +182,36 @@ def _phases(contents: folder.RunFiles) -> Drawings:
 
 
 def _clean(verdict: Verdict) -> list[str]:
-    """What was looked for and not found."""
+    """Return the checks that found nothing."""
     if not verdict.stats:
-        return []  # nothing was judged
+        return []  # nothing was checked
     return [
         name for name in verdict.checked if name not in verdict.anomalies and name not in verdict.not_checked
     ]
 
 
 def _open_ends(verdict: Verdict, contents: folder.RunFiles) -> Iterator[tuple[str, Sequence[str], str, str]]:
-    """What has no answer: (kind, names, why, what to change)."""
+    """Yield (kind, names, why, what to change) for everything that is unknown, not exercised, not checked or
+    indeterminate.
+    """
     goals = {reason.subject for reason in verdict.unknown_because if reason.code is ReasonCode.GOAL_NOT_MET}
     for reason in verdict.unknown_because:
         yield "unknown", (), reason.text, reason.remedy
     unscheduled = contents.metadata.unscheduled if contents.metadata else {}
     for name, why in {**unscheduled, **verdict.not_exercised}.items():
         if name not in goals:
-            yield "not exercised", (name,), why, ""  # the reason says what helps, where something does
+            yield "not exercised", (name,), why, ""  # the reason says what helps, if anything does
     by_reason: dict[Reason, list[str]] = {}
     for name, reason in checks_without_evidence(verdict.not_checked).items():
         by_reason.setdefault(reason, []).append(name)
     for reason, names in by_reason.items():
-        yield "not checked", names, reason.text, reason.remedy  # a longer run lacks the same
+        yield "not checked", names, reason.text, reason.remedy  # a longer run would not help
     if verdict.unsettled.count:
-        yield "unsettled", (), describe_indeterminate(verdict.unsettled), MORE_LOGS
+        yield "indeterminate", (), describe_indeterminate(verdict.unsettled), MORE_LOGS
 
 
 def _not_applicable(verdict: Verdict) -> list[dict[str, Any]]:
-    """The checks that are not for this kind of history or pipeline: why, which, and how many."""
+    """Return the checks that do not apply to this kind of history or pipeline: why, which, and how many."""
     by_reason: dict[str, list[str]] = {}
     open_ones = checks_without_evidence(verdict.not_checked)
     for name, reason in verdict.not_checked.items():
@@ -216,7 +221,7 @@ def _not_applicable(verdict: Verdict) -> list[dict[str, Any]]:
 
 
 def _settings(contents: folder.RunFiles) -> dict[str, list[tuple[str, str]]]:
-    """The tables of run.toml, apart from the schedule; what stands in no table comes under ''."""
+    """Return the tables of run.toml without the schedule. Top-level values are in the table ''."""
     tables: dict[str, list[tuple[str, str]]] = {}
     for name, body in contents.settings.items():
         if name == "schedule":

@@ -1,7 +1,7 @@
-"""A suite as one HTML file that needs nothing else but links to its runs' reports: a grid of cells, and all runs.
+"""A suite as one HTML file: a grid of cells, and all runs with links to their reports.
 
-The template escapes everything that a suite file or a run has said; style and script stand in the file itself, and
-its security policy permits exactly these two, by their hashes. Without a script everything can be read.
+The template escapes all text from a suite file or a run. Style and script are inline, and the content security
+policy permits exactly these two, by their hashes. The page can be read without scripts.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -36,16 +36,16 @@ GOOD, BAD, OPEN = (validity.name.lower() for validity in (Validity.VALID, Validi
 
 @dataclass(frozen=True)
 class SuiteCell:
-    """A cell, ready for the template."""
+    """A cell, prepared for the template."""
 
     ident: str
     cell: Cell
     mark: str
-    word: str  # its state; or that it runs
+    word: str  # its state, or "running"
     style: str  # the state as a class of the style sheet
-    label: str  # what sets it apart from others in the same place of the grid
+    label: str  # how it differs from other cells in the same place of the grid
     anomalies: str
-    lead: str  # where to begin with a bad run
+    lead: str  # the first thing to look at in a bad run
     report: str | None
     log: str | None
     flaky: str
@@ -62,7 +62,7 @@ class SuiteRow:
 
 
 def draw(suite: Suite) -> str:
-    """The page: `index.html`."""
+    """Return the page `index.html`."""
     style = "".join((_HERE / name).read_text() for name in ("report.css", "suite.css"))
     script = "".join((_HERE / name).read_text() for name in ("report.js", "suite.js"))
     filters = {"show": words.printable, "clock": clock, "length": _length}
@@ -92,7 +92,7 @@ def draw(suite: Suite) -> str:
 
 
 def _colour(suite: Suite) -> str:
-    """Of the head: as good as its worst cell; one that is not over has no answer."""
+    """Return the colour of the header: that of the worst cell."""
     states = {cell.state for cell in suite.cells}
     if states & {CellState.INVALID, CellState.MISSED, CellState.FAILED}:
         return BAD
@@ -138,7 +138,7 @@ def _rows(
 
 
 def _in_order(cells: Sequence[Cell]) -> list[Cell]:
-    """Those first that somebody has to look at; the others as the suite file has them."""
+    """Return the cells that need a look first, then the others in the order of the suite file."""
     first = worst_first(cells)
     names = {cell.name for cell in first}
     return [*first, *(cell for cell in cells if cell.name not in names)]

@@ -1,4 +1,4 @@
-"""What all pages share: their templates, their security policy, and pictures in two widths."""
+"""Shared parts of all pages: templates, security policy, and pictures in two widths."""
 
 import base64
 import hashlib
@@ -16,7 +16,7 @@ WIDTHS = (920, 350)
 
 @dataclass(frozen=True)
 class Drawings:
-    """One picture in both widths. It is false if there was nothing to draw."""
+    """One picture in both widths. It is false if it is empty."""
 
     wide: Markup | None
     narrow: Markup | None

@@ -71,7 +71,7 @@ def _summary(suite: Suite) -> Iterator[str]:
     yield from _list("Known failures", known)
     was = [f"{cell.name}: was {cell.before}" for cell in better(cells)]
     yield from _list("Better than in the suite before", was)
-    yield from _list("To be known", suite.remarks)
+    yield from _list("Remarks", suite.remarks)
 
 
 def _list(heading: str, lines: Sequence[str]) -> Iterator[str]:
@@ -113,7 +113,7 @@ def changes(suite: Suite) -> str:
     new = [cell for cell in suite.cells if cell.new]
     parts = [f"{line}\n" for line in _without_verdict(suite)]
     if new:
-        parts.append(f"Bad, and not so before: {plural(len(new), 'run')}.\n")
+        parts.append(f"Bad, but not in the suite before: {plural(len(new), 'run')}.\n")
     groups = group_similar(suite, new)
     for one in groups[:MOST_CHANGES]:
         cell = one.first
@@ -129,6 +129,6 @@ def _without_verdict(suite: Suite) -> Iterator[str]:
     if suite.interrupted:
         yield "The suite was interrupted."
     if unjudged := sum(cell.state is CellState.NOT_JUDGED for cell in suite.cells):
-        yield f"{plural(unjudged, 'run')} ended, and could not be judged."
+        yield f"{plural(unjudged, 'run')} ended but could not be checked."
     if all(cell.state is CellState.NOT_RUN for cell in suite.cells):
         yield "No run was started."

@@ -1,4 +1,4 @@
-"""The steps of a program that keeps no journal, from what the brokers wrote: records, markers, states, offsets."""
+"""The steps of a custom pipeline from the broker logs: records, markers, transaction states, offsets."""
 
 from collections.abc import Iterator, Sequence
 
@@ -11,31 +11,33 @@ from reports.trace.steps import faults_on, record_at
 from reports.trace.stored import Row, StoredTables
 
 Place = tuple[int, int]
-"""Partition, by its number in the run, and offset."""
+"""Partition number in the run, and offset."""
 OFFSETS = "__consumer_offsets"
 AROUND_NS = 1_000_000_000
-"""Of a fault: what is told from before it and after it."""
+"""The time before and after a fault to include."""
 MOST_OTHERS = 8
-"""Records that have to do with it."""
+"""The largest number of related records to show."""
 
 
 def of_record(t: StoredTables, topic: str, partition: int, offset: int) -> list[TraceStep]:
-    """Who wrote a record, in which transaction, who was given it, and what has to do with it: the outputs of an input,
-    the inputs of an output, and, where the last record of a key counts, those of the same key around it.
+    """Return the steps of a record: its writer, its transaction, its readers, and related records.
 
-    Raises `UsageError` where the run has no such record.
+    Related are the outputs of an input, the inputs of an output, and in a `final` topic the nearest records of the
+    same key.
+
+    Raises `UsageError` if the run has no such record.
     """
     record = record_at(t, topic, partition, offset)
     at = (record["tp"], offset)
-    steps = [*_written(t, at, record, whole=True), *_given(t, at), *_passed(t, at)]
-    for other in _joined(t, at, record):
-        steps += _written(t, (other["tp"], other["offset"]), other, whole=False)
+    steps = [*_log_steps(t, at, record, whole=True), *_reads(t, at), *_first_commits_past(t, at)]
+    for other in _related(t, at, record):
+        steps += _log_steps(t, (other["tp"], other["offset"]), other, whole=False)
     times = [step.time_ns for step in steps if step.time_ns is not None and step.source != "polls"]
     return in_order([*steps, *faults_on(t, min(times), max(times))] if times else steps)
 
 
 def of_id(t: StoredTables, transactional_id: str) -> list[TraceStep]:
-    """All that the transaction log holds of a transactional id. Raises `UsageError`."""
+    """Return the states of a transactional id in the transaction log. Raises `UsageError`."""
     known = sorted({row["transactional_id"] for row in t.rows("transactions")} - {None})
     if transactional_id not in known:
         named = [own for own in known if not own.startswith(WARM_UP)]
@@ -46,29 +48,33 @@ def of_id(t: StoredTables, transactional_id: str) -> list[TraceStep]:
 
 
 def of_fault(t: StoredTables, number: int) -> list[TraceStep]:
-    """A fault, counted from 1, and the transactions around it: of the id that it names, or all. Raises `UsageError`."""
+    """Return the steps of a fault, counted from 1, and the transactions around it: of the id that it names, or of
+    all. Raises `UsageError`.
+    """
     fault = fault_at(t, number)
     begun = round(fault.start_s * 1e9) - AROUND_NS
     ended = round((fault.end_s or fault.start_s) * 1e9) + AROUND_NS
     own = fault.details.get("transactional_id")
     ids = {own} if own else {row["transactional_id"] for row in t.rows("transactions")} - {None}
-    told = [
+    steps = [
         step
         for step in coordinators(t, dict.fromkeys(ids))
         if step.time_ns is not None and begun <= step.time_ns <= ended
     ]
-    return in_order([*told, *faults_on(t, begun + AROUND_NS, ended - AROUND_NS)])
+    return in_order([*steps, *faults_on(t, begun + AROUND_NS, ended - AROUND_NS)])
 
 
-def _written(t: StoredTables, at: Place, record: Row, *, whole: bool) -> Iterator[TraceStep]:
-    """The record in the leader's log, and its transaction."""
+def _log_steps(t: StoredTables, at: Place, record: Row, *, whole: bool) -> Iterator[TraceStep]:
+    """Yield the record in the leader's log and its transaction."""
     tp, offset = at
     here = [row for row in t.rows("batches", tp=[tp], leader=[True]) if row["last_offset"] >= offset]
     batch = next((row for row in here if row["base_offset"] <= offset), None)
     if batch is None:
         return
     producer = batch["producer_id"]
-    by = f"producer {producer} epoch {batch['epoch']}" if producer >= 0 else "a producer without a number"
+    by = (
+        f"producer {producer} epoch {batch['epoch']}" if producer >= 0 else "a producer without a producer id"
+    )
     holds = f", and holds {record['content']}" if record["content"] is not None else ""
     where = f"log of {t.name(tp)}"
     written_ns = t.at_ns(batch["max_timestamp_ms"])
@@ -78,7 +84,9 @@ def _written(t: StoredTables, at: Place, record: Row, *, whole: bool) -> Iterato
     above = (row for row in here if row["control"] and row["base_offset"] > offset)
     marker = next((row for row in above if row["producer_id"] == producer), None)
     if marker is None:
-        yield TraceStep(None, where, f"no marker stands above offset {offset}: it is open", "batches")
+        yield TraceStep(
+            None, where, f"no marker is above offset {offset}: the transaction is open", "batches"
+        )
         return
     words = f"{marker['marker']} marker at {marker['base_offset']}, above offset {offset}"
     yield TraceStep(t.at_ns(marker["max_timestamp_ms"]), where, words, "batches")
@@ -92,7 +100,7 @@ def _written(t: StoredTables, at: Place, record: Row, *, whole: bool) -> Iterato
 
 
 def _states(t: StoredTables, producer: int, tp: int, marker: Row) -> list[TraceStep]:
-    """The transaction of a producer that this marker ended: from the last complete one before it to its own end."""
+    """Return the states of the transaction that this marker ended."""
     ids = {row["transactional_id"] for row in t.rows("transactions", producer_id=[producer])}
     ended = t.at_ns(marker["max_timestamp_ms"])
     found: list[TraceStep] = []
@@ -106,7 +114,7 @@ def _states(t: StoredTables, producer: int, tp: int, marker: Row) -> list[TraceS
 
 
 def _offsets(t: StoredTables, producer: int, begun_ns: int, ended_ns: int) -> Iterator[TraceStep]:
-    """The offsets that this producer stored meanwhile."""
+    """Yield the offsets that this producer committed in this interval."""
     places = {
         (row["tp"], offset)
         for row in t.rows("batches", tp=t.partitions_of(OFFSETS), leader=[True], producer_id=[producer])
@@ -118,8 +126,8 @@ def _offsets(t: StoredTables, producer: int, begun_ns: int, ended_ns: int) -> It
             yield _stored(t, row, at)
 
 
-def _passed(t: StoredTables, at: Place) -> Iterator[TraceStep]:
-    """The first offset of each group that went past an input."""
+def _first_commits_past(t: StoredTables, at: Place) -> Iterator[TraceStep]:
+    """Yield for each group the first committed offset above an input."""
     first: dict[str, Row] = {}
     row: Row
     for row in t.rows("offsets", tp=[at[0]]):
@@ -137,8 +145,8 @@ def _stored(t: StoredTables, row: Row, at: int | None) -> TraceStep:
     return TraceStep(at, f"group {row['group']}", words, f"{t.name(row['log_tp'])} @ {row['log_offset']}")
 
 
-def _given(t: StoredTables, at: Place) -> Iterator[TraceStep]:
-    """Who was given the record."""
+def _reads(t: StoredTables, at: Place) -> Iterator[TraceStep]:
+    """Yield the reads of the record."""
     polls = t.rows("polls", tp=[at[0]], offset=[at[1]])
     names = {row["op"]: row["journal"] for row in t.rows("ops", op={poll["op"] for poll in polls})}
     for poll in polls:
@@ -146,25 +154,27 @@ def _given(t: StoredTables, at: Place) -> Iterator[TraceStep]:
         yield TraceStep(poll["return_ns"], who, f"is given {t.name(at[0])} @ {at[1]}", "polls")
 
 
-def _joined(t: StoredTables, at: Place, record: Row) -> list[Row]:
-    """The outputs that an input must lead to, or the inputs that must lead to an output: joined by the same text."""
-    owed = t.rows("expected", tp=[at[0]], offset=[at[1]])
-    found: list[Row] = [*t.rows("records", correlation_key={row["correlation_key"] for row in owed} - {None})]
-    for row in owed:
+def _related(t: StoredTables, at: Place, record: Row) -> list[Row]:
+    """Return the outputs joined to an input, or the inputs joined to an output."""
+    expected = t.rows("expected", tp=[at[0]], offset=[at[1]])
+    related: list[Row] = [
+        *t.rows("records", correlation_key={row["correlation_key"] for row in expected} - {None})
+    ]
+    for row in expected:
         if row["adds"] is not None:
-            found += _nearest(
+            related += _nearest(
                 t.rows("records", tp=t.partitions_of(row["topic"]), key=[row["key"]]), row["offset"]
             )
     if record["state"] is not None:
-        found += _nearest(t.rows("records", tp=[at[0]], key=[record["key"]]), at[1])
+        related += _nearest(t.rows("records", tp=[at[0]], key=[record["key"]]), at[1])
     if record["correlation_key"]:
         sources = {
             (row["tp"], row["offset"])
             for row in t.rows("expected", correlation_key=[record["correlation_key"]])
         }
         for tp, offset in sorted(sources):
-            found += t.rows("records", tp=[tp], offset=[offset])
-    others = {(row["tp"], row["offset"]): row for row in found if (row["tp"], row["offset"]) != at}
+            related += t.rows("records", tp=[tp], offset=[offset])
+    others = {(row["tp"], row["offset"]): row for row in related if (row["tp"], row["offset"]) != at}
     return list(others.values())[:MOST_OTHERS]
 
 

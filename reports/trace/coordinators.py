@@ -1,4 +1,4 @@
-"""What the transaction log says of a transactional id, step by step."""
+"""The steps of transactions from the transaction log."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -6,18 +6,20 @@ from reports.trace.step import TraceStep
 from reports.trace.stored import Row, StoredTables
 
 CLOCK_NS = 2_000_000
-"""Brokers date what they write in whole milliseconds."""
+"""Brokers write times in whole milliseconds."""
 
 
 def coordinators(t: StoredTables, begun_ns: Mapping[str, Sequence[int] | None]) -> Iterator[TraceStep]:
-    """The transaction log of these ids: from when each of their transactions began until it was complete, or all of it
-    where no begin is given.
+    """Yield the transaction log's states of these ids.
+
+    For each id, `begun_ns` holds the times at which its transactions began: each is followed until it was
+    complete. With None all states are included.
     """
     states = t.rows("transactions", transactional_id=begun_ns.keys())
     written = _written_ms(t, states)
-    for own, begun in sorted(begun_ns.items()):
+    for transactional_id, begun in sorted(begun_ns.items()):
         rows = sorted(
-            (row for row in states if row["transactional_id"] == own),
+            (row for row in states if row["transactional_id"] == transactional_id),
             key=lambda row: (row["log_tp"], row["log_offset"]),
         )
         timed = [(t.at_ns(row["update_ms"]), row) for row in rows]
@@ -26,12 +28,14 @@ def coordinators(t: StoredTables, begun_ns: Mapping[str, Sequence[int] | None]) 
             over = f" [{', '.join(t.name(tp) for tp in row['tps'])}]" if row["tps"] else ""
             what = f"{row['state']}{over}, producer {row['producer_id']} epoch {row['epoch']}"
             where = f"{t.name(row['log_tp'])} @ {row['log_offset']}"
-            yield TraceStep(at, f"coordinator of {own}", what, where)
+            yield TraceStep(at, f"coordinator of {transactional_id}", what, where)
 
 
 def _written_ms(t: StoredTables, states: Sequence[Row]) -> dict[tuple[int, int], int]:
-    """By place in the transaction log, when it was written. A record itself says when its state was decided: that of
-    CompleteCommit is decided before the markers are written, and the record follows them.
+    """Return by place in the transaction log when the record was written.
+
+    A record itself only has the time at which its state was decided. CompleteCommit is decided before the markers
+    are written, and the record follows them.
     """
     logs = {row["log_tp"] for row in states}
     return {
@@ -44,7 +48,7 @@ def _written_ms(t: StoredTables, states: Sequence[Row]) -> dict[tuple[int, int],
 def _until_complete(
     timed: Sequence[tuple[int | None, Row]], begun_ns: Sequence[int]
 ) -> Iterator[tuple[int | None, Row]]:
-    """Of an id's states those that follow each of these moments, each time until a transaction was complete."""
+    """Return the states that follow each begin, until the transaction was complete."""
     wanted: set[int] = set()
     for begun in begun_ns:
         for n, (at, row) in enumerate(timed):

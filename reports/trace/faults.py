@@ -1,4 +1,4 @@
-"""The steps around a fault: whom it struck, in what, and who went on with that."""
+"""The steps around a fault: the operations that it met, and those that took over their inputs."""
 
 import pyarrow.compute as pc
 
@@ -11,40 +11,44 @@ from reports.trace.stored import Row, StoredTables
 from reports.under_way import nanoseconds, stage_operations, under_way_between
 
 HEALING_NS = 500_000_000
-"""What a heal takes, at most: whoever could not be answered is answered from then on."""
+"""An upper bound for the time of a heal. Operations that waited for a response get it in this time."""
 FIRST_MET = 3
-"""Operations that are told of a fault that struck between all of them."""
+"""The number of operations to show if the fault was injected while none was under way."""
 
 
 def of_fault(t: StoredTables, number: int) -> list[TraceStep]:
-    """A fault, counted from 1: the operations in which it struck, or the first that it met; those that then took the
-    same inputs; and what became of them all. Raises `UsageError` where the run has no such fault.
+    """Return the steps of a fault, counted from 1: of the operations that it met, and of those that then took the
+    same inputs.
+
+    Raises `UsageError` if the run has no such fault.
     """
     fault = fault_at(t, number)
     injected_ns = round(fault.start_s * 1e9)
     healed_ns = max(injected_ns, round((fault.end_s or 0.0) * 1e9))
-    struck = _struck(t, fault, injected_ns, healed_ns)
-    steps = operations(t, [*struck, *_gone_on(t, struck)])
+    met_operations = _met_operations(t, fault, injected_ns, healed_ns)
+    steps = operations(t, [*met_operations, *_took_over(t, met_operations)])
     return in_order([*steps, *faults_on(t, injected_ns, healed_ns)])
 
 
 def fault_at(t: StoredTables, number: int) -> FaultReport:
-    """A fault, counted from 1. Raises `UsageError`, and `UnreadableInput` where its times are none."""
+    """Return a fault, counted from 1. Raises `UsageError`, or `UnreadableInput` if its times are wrong."""
     faults = t.metadata.faults
     if not 1 <= number <= len(faults):
         raise UsageError(f"the run has no fault {number}: it has {plural(len(faults), 'fault')}")
     fault = faults[number - 1]
     if None in (nanoseconds(fault.start_s), nanoseconds(fault.end_s or 0.0)):
         raise UnreadableInput(
-            f"metadata.json says of fault {number} that it lasted from {fault.start_s} to {fault.end_s} s"
+            f"metadata.json has wrong times for fault {number}: from {fault.start_s} to {fault.end_s} s"
         )
     return fault
 
 
-def _struck(t: StoredTables, fault: FaultReport, injected_ns: int, healed_ns: int) -> list[Row]:
-    """What was under way when it struck, or when it was about to be healed: of the worker or of the id that it names,
-    if it names one. Where a worker that it names stood between two operations, the one that it had just ended; where
-    nobody had one under way, the first that were begun before it was healed.
+def _met_operations(t: StoredTables, fault: FaultReport, injected_ns: int, healed_ns: int) -> list[Row]:
+    """Return the operations under way when the fault was injected or about to be healed.
+
+    If the fault names a worker or a transactional id, only its operations count. If the named worker was between
+    two operations, the last one that it ended counts. If no operation was under way, the first ones before the
+    heal count.
     """
     healing_ns = max(injected_ns, healed_ns - HEALING_NS)
     found = t.table("ops", None)
@@ -67,10 +71,10 @@ def _struck(t: StoredTables, fault: FaultReport, injected_ns: int, healed_ns: in
     return [row for row in met if own is not None and row["transactional_id"] == own] or met
 
 
-def _gone_on(t: StoredTables, struck: list[Row]) -> list[Row]:
-    """The operations that took the same inputs afterwards."""
-    numbers = {row["op"] for row in struck}
+def _took_over(t: StoredTables, met_operations: list[Row]) -> list[Row]:
+    """Return the operations that took the same inputs afterwards."""
+    numbers = {row["op"] for row in met_operations}
     inputs = {(one["tp"], one["offset"]) for send in t.rows("sends", op=numbers) for one in send["inputs"]}
-    since = min((row["call_ns"] for row in struck), default=0)
+    since = min((row["call_ns"] for row in met_operations), default=0)
     again = t.operations_from(inputs) - numbers
     return [row for row in t.rows("ops", op=again) if row["call_ns"] >= since]

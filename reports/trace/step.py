@@ -1,4 +1,4 @@
-"""What a trace is made of."""
+"""A step of a trace."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -6,16 +6,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class TraceStep:
-    """One thing that happened. `time_ns`: since the run began; None: nobody dated it."""
+    """One event. `time_ns` counts from the begin of the run; None: the time is not known."""
 
     time_ns: int | None
     who: str
     what: str
-    source: str  # the table that says so, and where
+    source: str  # the table or file that shows it
 
 
 def in_order(steps: Iterable[TraceStep]) -> list[TraceStep]:
-    """In order of time; what nobody dated stands behind what it was found with."""
+    """Sort steps by time. A step without a time stays behind the step before it."""
     placed: list[tuple[int, int, TraceStep]] = []
     last_ns = 0
     for n, step in enumerate(dict.fromkeys(steps)):

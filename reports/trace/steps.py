@@ -1,4 +1,4 @@
-"""The steps of an operation, a record, a transactional id or a fault, each with who says it, in order of time."""
+"""The steps of an operation, a record, a transactional id or a fault, in order of time, each with its source."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -10,22 +10,25 @@ from reports.trace.step import TraceStep, in_order
 from reports.trace.stored import Row, StoredTables, spans
 
 MARGIN_NS = 3_000_000_000
-"""What the brokers still did for an operation whose end nobody saw."""
+"""How long after an operation without an end the brokers' actions still count."""
 
 
 def of_operation(t: StoredTables, name: str) -> list[TraceStep]:
-    """An operation, `shop-2.1:10`. Raises `UsageError` where the run has none of that name."""
+    """Return the steps of an operation such as `shop-2.1:10`. Raises `UsageError` if the run has no such
+    operation.
+    """
     ops = t.rows("ops", name=[name])
     if not ops:
         raise UsageError(
-            f"the run has no operation {name}: an operation is named by its journal and its number, as shop-2.1:10"
+            f"the run has no operation {name}: an operation is named by its journal and its number, such as shop-2.1:10"
         )
     return in_order(operations(t, ops))
 
 
 def of_record(t: StoredTables, topic: str, partition: int, offset: int) -> list[TraceStep]:
-    """A record: whoever wrote it, and whoever had to do with it as an input. One that nobody was given is told by
-    whoever has its acknowledgement.
+    """Return the steps of a record: of its writer, and of operations that took it as an input.
+
+    A record that no reader got is found by its acknowledgement.
     """
     try:
         record = record_at(t, topic, partition, offset)
@@ -52,7 +55,7 @@ def of_record(t: StoredTables, topic: str, partition: int, offset: int) -> list[
 
 
 def record_at(t: StoredTables, topic: str, partition: int, offset: int) -> Row:
-    """The record there. Raises `UsageError`."""
+    """Return the record at this place. Raises `UsageError`."""
     tp = t.numbers.get((topic, partition))
     record = next(iter(t.rows("records", tp=[tp], offset=[offset])), None) if tp is not None else None
     if record is None:
@@ -61,20 +64,22 @@ def record_at(t: StoredTables, topic: str, partition: int, offset: int) -> Row:
 
 
 def of_id(t: StoredTables, transactional_id: str) -> list[TraceStep]:
-    """All that happened under a transactional id."""
+    """Return the steps of a transactional id. Raises `UsageError`."""
     ops = [row for row in t.rows("ops", transactional_id=[transactional_id]) if row["f"] in ("txn", "init")]
     if not ops:
         known = sorted({row["transactional_id"] for row in t.rows("ops", f=["init"])} - {None})
         raise UsageError(
             f"the run has no transactional id {transactional_id}: it has {', '.join(known) or 'none'}"
         )
-    return in_order([*_told(t, ops, brief=True), *coordinators(t, {transactional_id: None})])
+    return in_order([*_journal_steps(t, ops, brief=True), *coordinators(t, {transactional_id: None})])
 
 
 def operations(t: StoredTables, ops: Iterable[Row], *, brief: bool = False) -> list[TraceStep]:
-    """Operations from all witnesses, and the faults that were on meanwhile."""
+    """Return the steps of operations from all sources, and the faults during them. `brief` omits all but the
+    journals.
+    """
     ops = list(ops)
-    steps = list(_told(t, ops, brief=brief))
+    steps = list(_journal_steps(t, ops, brief=brief))
     if brief or not ops:
         return steps
     begun = min(row["call_ns"] for row in ops)
@@ -94,8 +99,8 @@ def operations(t: StoredTables, ops: Iterable[Row], *, brief: bool = False) -> l
     ]
 
 
-def _told(t: StoredTables, ops: Sequence[Row], *, brief: bool) -> Iterator[TraceStep]:
-    """What the processes wrote down."""
+def _journal_steps(t: StoredTables, ops: Sequence[Row], *, brief: bool) -> Iterator[TraceStep]:
+    """Yield the steps from the journals."""
     sends: dict[int, list[Row]] = {}
     for send in t.rows("sends", op=[row["op"] for row in ops]):
         sends.setdefault(send["op"], []).append(send)
@@ -137,16 +142,16 @@ _DOES = {
     "poll": "polls",
 }
 _ENDS = {
-    Outcome.OK.value: "is told ok",
-    Outcome.FAIL.value: "has failed, for certain",
-    Outcome.INFO.value: "cannot know what became of it",
+    Outcome.OK.value: "succeeds",
+    Outcome.FAIL.value: "fails: it has no effect",
+    Outcome.INFO.value: "ends with an unknown outcome",
 }
 
 
 def _end(row: Row) -> TraceStep:
     who, name = row["journal"], row["name"]
     if row["return_ns"] is None:
-        return TraceStep(None, who, f"{name} has no end: its process was gone", f"{who}.jsonl")
+        return TraceStep(None, who, f"{name} has no end: its process died", f"{who}.jsonl")
     error = f": {row['error']}" if row["error"] else ""
     return TraceStep(
         row["return_ns"], who, f"{name} {_ENDS[row['outcome']]}{error}", f"{who}.jsonl:{row['end_line']}"
@@ -154,7 +159,7 @@ def _end(row: Row) -> TraceStep:
 
 
 def _offsets(t: StoredTables, ops: Sequence[Row]) -> Iterator[TraceStep]:
-    """The group's offsets."""
+    """Yield the offset commits of these operations."""
     for row in t.rows("offsets", op=[one["op"] for one in ops]):
         how = "in the transaction" if row["transactional"] else "outside any transaction"
         what = f"offset {row['committed']} of {t.name(row['tp'])} is stored, {how}"
@@ -163,7 +168,7 @@ def _offsets(t: StoredTables, ops: Sequence[Row]) -> Iterator[TraceStep]:
 
 
 def _markers(t: StoredTables, ops: Sequence[Row]) -> Iterator[TraceStep]:
-    """The markers that decided the operations' records: the first of their producer above them."""
+    """Yield the markers that decided the operations' records: the first marker of their producer above them."""
     ends: dict[tuple[int, int], int] = {}  # the last record of each operation in each partition
     numbers = [row["op"] for row in ops if row["f"] == "txn"]
     written = [(row["op"], row["tp"], row["offset"]) for row in t.rows("sends", op=numbers)]
@@ -177,7 +182,7 @@ def _markers(t: StoredTables, ops: Sequence[Row]) -> Iterator[TraceStep]:
     for (_, tp), last in sorted(ends.items()):
         here = batches.get(tp, [])
         own = next((b for b in here if b["base_offset"] <= last <= b["last_offset"]), None)
-        if own is None or not own["transactional"]:  # what is outside any transaction needs no marker
+        if own is None or not own["transactional"]:  # records outside transactions need no marker
             continue
         above = [b for b in here if b["control"] and b["base_offset"] > last]
         marker = min(
@@ -187,7 +192,9 @@ def _markers(t: StoredTables, ops: Sequence[Row]) -> Iterator[TraceStep]:
         )
         who = f"log of {t.name(tp)}"
         if marker is None:
-            yield TraceStep(None, who, f"no marker stands above offset {last}: it is open", "batches")
+            yield TraceStep(
+                None, who, f"no marker is above offset {last}: the transaction is open", "batches"
+            )
             continue
         what = (
             f"{marker['marker']} marker at {marker['base_offset']}, above offset {last}, "
@@ -197,7 +204,7 @@ def _markers(t: StoredTables, ops: Sequence[Row]) -> Iterator[TraceStep]:
 
 
 def _readers(t: StoredTables, ops: Sequence[Row]) -> Iterator[TraceStep]:
-    """Who was given the operations' records, and when each reader was given each of them for the first time."""
+    """Yield when each reader first got the operations' records."""
     for op in ops:
         if op["f"] not in ("txn", "send"):
             continue
@@ -217,7 +224,7 @@ def _readers(t: StoredTables, ops: Sequence[Row]) -> Iterator[TraceStep]:
 
 
 def faults_on(t: StoredTables, begun_ns: int, ended_ns: int) -> Iterator[TraceStep]:
-    """The faults that were on meanwhile."""
+    """Yield the faults in this interval."""
     for number, fault in enumerate(t.metadata.faults, 1):
         start, end = round(fault.start_s * 1e9), round((fault.end_s or fault.start_s) * 1e9)
         if start <= ended_ns and end >= begun_ns:
@@ -226,7 +233,7 @@ def faults_on(t: StoredTables, begun_ns: int, ended_ns: int) -> Iterator[TraceSt
 
 
 def _moves(t: StoredTables, journals: set[str], begun_ns: int, ended_ns: int) -> Iterator[TraceStep]:
-    """Partitions that came to these processes, or went."""
+    """Yield the partitions that these processes gained or lost."""
     moves: dict[tuple[str, int, bool], list[Row]] = {}
     for row in t.rows("assignments", journal=journals):
         if begun_ns <= row["time_ns"] <= ended_ns:

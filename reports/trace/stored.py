@@ -1,4 +1,4 @@
-"""A stored run's tables, as far as a trace looks at them: opened once, asked for single rows."""
+"""Read single rows of a stored run's tables, for a trace."""
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
@@ -17,23 +17,25 @@ Place = tuple[str, int]
 
 
 class StoredTables:
-    """The tables of a run. `wall_ms_at_zero`: the wall clock when the run began, which brokers' times count from."""
+    """The tables of a run. `wall_ms_at_zero` is the wall clock at the run's begin, to convert brokers' times."""
 
     def __init__(self, folder: Path, wall_ms_at_zero: float) -> None:
         self._folder = folder
         self._zero_ms = wall_ms_at_zero
-        facts = folder / "metadata.json"
-        self.metadata = RunMetadata.load(facts) if facts.exists() else RunMetadata()
+        path = folder / "metadata.json"
+        self.metadata = RunMetadata.load(path) if path.exists() else RunMetadata()
 
     def rows(self, table: str, **wanted: Collection[object]) -> list[dict[str, Any]]:
-        """The rows of which each named column has one of these values. No row where the run left no such table."""
+        """Return the rows in which each named column has one of the wanted values. No rows if the table does not
+        exist.
+        """
         found = self.table(table, None, **wanted)
         return [] if found is None else list(found.to_pylist())
 
     def table(
         self, table: str, columns: Sequence[str] | None, **wanted: Collection[object]
     ) -> pa.Table | None:
-        """The same as a table; None where there is no such table, or no value is wanted."""
+        """Return these rows as an Arrow table. None if the table does not exist or no value is wanted."""
         path = next((p for p in self._folder.glob(f"*/{table}.parquet")), None)
         filters = [(column, "in", list(values)) for column, values in wanted.items()]
         if path is None or any(not values for values in wanted.values()):
@@ -44,14 +46,14 @@ class StoredTables:
             raise UnreadableInput(f"{path} cannot be read: {str(error).splitlines()[0]}") from error
 
     def existing_places(self, table: str, places: Collection[tuple[int, int]]) -> set[tuple[int, int]]:
-        """Which of these places, each a `tp` and an offset, the table has a row for."""
+        """Return those of the places (`tp`, offset) for which the table has a row."""
         tps, offsets = {tp for tp, _ in places}, {offset for _, offset in places}
         found = self.table(table, ["tp", "offset"], tp=tps, offset=offsets)
         rows = [] if found is None else found.to_pylist()
         return set(places) & {(row["tp"], row["offset"]) for row in rows}
 
     def rows_with_prefix(self, table: str, column: str, prefix: str) -> list[dict[str, Any]]:
-        """The rows whose column begins so."""
+        """Return the rows whose column starts with `prefix`."""
         path = self._folder / "history" / f"{table}.parquet"
         try:
             return list(pq.read_table(path, filters=pc.starts_with(pc.field(column), prefix)).to_pylist())
@@ -59,7 +61,7 @@ class StoredTables:
             raise UnreadableInput(f"{path} cannot be read: {str(error).splitlines()[0]}") from error
 
     def operations_from(self, inputs: Collection[tuple[int, int]]) -> set[int]:
-        """The operations that sent something made from one of these inputs, each a `tp` and an offset."""
+        """Return the operations that sent an output made from one of these inputs (`tp`, offset)."""
         found: set[int] = set()
         for tp in {tp for tp, _ in inputs}:
             wanted = pa.array([offset for where, offset in inputs if where == tp], pa.int64())
@@ -70,7 +72,7 @@ class StoredTables:
 
     @cached_property
     def _sources(self) -> Mapping[str, pa.Array]:
-        """A row for each input of each attempt to send: `op`, `tp`, `offset`."""
+        """The inputs of all sends, one row each: `op`, `tp`, `offset`."""
         path = self._folder / "history" / "sends.parquet"
         try:
             sends = pq.read_table(path, columns=["op", "inputs"]).combine_chunks()
@@ -85,16 +87,16 @@ class StoredTables:
 
     @cached_property
     def places(self) -> Mapping[int, Place]:
-        """Topic and partition, by number."""
+        """Topic and partition by partition number."""
         return {row["tp"]: (row["topic"], row["partition"]) for row in self.rows("partitions")}
 
     @cached_property
     def numbers(self) -> Mapping[Place, int]:
-        """The inverse."""
+        """Partition number by topic and partition."""
         return {place: tp for tp, place in self.places.items()}
 
     def partitions_of(self, topic: str) -> set[int]:
-        """The numbers of a topic's partitions."""
+        """Return the partition numbers of a topic."""
         return {tp for tp, place in self.places.items() if place[0] == topic}
 
     @cached_property
@@ -104,16 +106,16 @@ class StoredTables:
         return bool(stages) and all(row["journaled"] is False for row in stages)
 
     def name(self, tp: int) -> str:
-        """`invoices/2`."""
+        """Return for example `invoices/2`."""
         topic, number = self.places.get(tp, ("unknown", tp))
         return f"{topic}/{number}"
 
     def at_ns(self, wall_ms: float | None) -> int | None:
-        """A broker's time on the run's clock."""
+        """Convert a broker's time to nanoseconds since the run's begin."""
         return None if wall_ms is None or wall_ms < 0 else round((wall_ms - self._zero_ms) * 1e6)
 
     def ranges(self, places: Sequence[tuple[int, int]]) -> str:
-        """`invoices/2 @ 55 to 57, shipments/0 @ 9`: partitions and offsets in short."""
+        """Return partitions and offsets in short: `invoices/2 @ 55 to 57, shipments/0 @ 9`."""
         by_tp: dict[int, list[int]] = {}
         for tp, offset in places:
             by_tp.setdefault(tp, []).append(offset)
@@ -121,7 +123,7 @@ class StoredTables:
 
 
 def spans(offsets: Sequence[int]) -> str:
-    """`55 to 57, 60`."""
+    """Return offsets in short: `55 to 57, 60`."""
     runs: list[list[int]] = []
     for offset in sorted(set(offsets)):
         if runs and offset == runs[-1][1] + 1:

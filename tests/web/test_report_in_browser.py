@@ -37,7 +37,7 @@ def test_the_verdict_and_its_reason_are_seen_first(opened: Opener, valid: Validi
     expect(page.get_by_role("heading", level=1)).to_be_in_viewport()
     expect(page.locator(".reason")).to_be_in_viewport()
     expect(page.locator(".reason")).to_have_text(verdict(valid).summary)
-    expect(page.locator("header .beside")).to_contain_text("Not tried: kill-group-coordinator")
+    expect(page.locator("header .beside")).to_contain_text("Not exercised: kill-group-coordinator")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -213,7 +213,9 @@ def test_bad_findings_stand_apart_from_allowed_ones(tmp_path: Path) -> None:
     }
     text = Page(draw(tmp_path, verdict(Validity.INVALID, anomalies=anomalies))).text
     assert (
-        text.index("reprocessed-input") < text.index("what the guarantee allows") < text.rindex("1 G0 cycle")
+        text.index("reprocessed-input")
+        < text.index("Warnings and allowed anomalies")
+        < text.rindex("1 G0 cycle")
     )
 
 
@@ -243,8 +245,8 @@ def test_what_has_no_answer_comes_with_what_to_change(tmp_path: Path) -> None:
     text = " ".join(page.text.split())
     assert "no paused worker came back after its replacement had begun" in text
     assert "repeat it with another --seed" in text
-    assert "run it on a local cluster, of which all logs are read" in text
-    assert "7 operations whose client was told nothing" in text and "w1:2 and operation 9" in text
+    assert "run it on a local cluster, where all logs can be read" in text
+    assert "7 operations without a known outcome" in text and "w1:2 and operation 9" in text
 
 
 def test_what_does_not_apply_is_one_folded_line_and_no_open_end(tmp_path: Path) -> None:
@@ -338,6 +340,11 @@ def test_a_table_that_does_not_tell_what_faults_met_is_noted_once(tmp_path: Path
     path = write_store(tmp_path / "run", judged) / "history" / "ops.parquet"
     pq.write_table(pq.read_table(path).drop_columns(["fenced"]), path)
     text = Page(draw(tmp_path / "run", judged)).text
-    assert text.count("what the faults met: history/ops.parquet has no column fenced") == 1
+    assert (
+        text.count(
+            "the operations under way during faults cannot be read: history/ops.parquet has no column fenced"
+        )
+        == 1
+    )
     path.write_bytes(b"PAR1")
     assert "what the faults met" not in Page(draw(tmp_path / "run", judged)).text  # the series say so already

@@ -65,7 +65,7 @@ def test_a_long_run_gets_wider_buckets_and_loses_nothing(tmp_path: Path) -> None
 
 
 def test_what_is_missing_or_damaged_is_noted(tmp_path: Path) -> None:
-    assert series.read(tmp_path).missing == ["history/ops.parquet is not there"]
+    assert series.read(tmp_path).missing == ["history/ops.parquet does not exist"]
     write_table(tmp_path, "ops", [op(1, 1.0)])
     read = series.read(tmp_path)
     assert (read.missing, read.committed.total()) == (["history/sends.parquet is not there"], 1)

@@ -69,7 +69,9 @@ def test_the_end_of_a_transaction_without_a_beginning_is_none(tmp_path: Path) ->
     rows = states("b-1", ("CompleteCommit", 1.0), ("Ongoing", 2.0), ("Empty", 3.0), ("CompleteAbort", 4.0))
     read = by_logs.read(stored(tmp_path, rows, []), [BILL], CLOCK)
     assert read.outcomes == {}
-    assert read.missing == ["the transaction log has the end of 2 transactions without the begin: not drawn"]
+    assert read.missing == [
+        "the transaction log has the end of 2 transactions without their begin: they are not drawn"
+    ]
 
 
 def test_records_of_outputs_count_in_their_second_and_those_of_aborted_transactions_do_not(
@@ -104,7 +106,7 @@ def test_what_does_not_fit_into_the_run_is_noted_and_not_drawn(tmp_path: Path) -
     rows = [batch(1, n, at_s, transactional=False) for n, at_s in enumerate((-3600.0, 5.0, 59.0, 1e8))]
     read = by_logs.read(stored(tmp_path, [], rows), [BILL], LogClock(ZERO_MS, 60.0))
     assert read.records == {5: 1, 59: 1} and read.end_s == 60.0
-    assert read.missing == ["the time stamps of 2 records lie outside the run: not drawn"]
+    assert read.missing == ["the time stamps of 2 records are outside the run: they are not drawn"]
 
 
 def test_a_damaged_log_is_a_note(tmp_path: Path) -> None:

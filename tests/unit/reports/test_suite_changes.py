@@ -19,7 +19,7 @@ def test_what_is_new_is_told_with_its_command_and_no_more_than_anybody_reads() -
         for n in range(MOST_CHANGES + 3)
     ]
     told = changes(suite(*bad, cell("fine")))
-    assert told.count("### ") == MOST_CHANGES and "Bad, and not so before: 23 runs." in told
+    assert told.count("### ") == MOST_CHANGES and "Bad, but not in the suite before: 23 runs." in told
     assert told.rstrip().endswith("3 more runs are in index.html.")
     assert "invalid: 4 inputs lost" in told and "fine" not in told
 
@@ -27,7 +27,7 @@ def test_what_is_new_is_told_with_its_command_and_no_more_than_anybody_reads() -
 @pytest.mark.parametrize(
     ("states", "interrupted", "words"),
     [
-        ([CellState.NOT_JUDGED, CellState.VALID], False, "1 run ended, and could not be judged."),
+        ([CellState.NOT_JUDGED, CellState.VALID], False, "1 run ended but could not be checked."),
         ([CellState.NOT_RUN, CellState.NOT_RUN], False, "No run was started."),
         ([CellState.VALID, CellState.NOT_RUN], True, "The suite was interrupted."),
     ],

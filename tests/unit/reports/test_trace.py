@@ -42,7 +42,7 @@ def test_an_operation_is_told_by_all_witnesses_in_order(tmp_path: Path) -> None:
             "w: w:0 has acknowledgements of x/0 @ 0 to 1",
             "w: w:0 asks for the commit",
             "group g: offset 2 of a/0 is stored, in the transaction",
-            "w: w:0 is told ok",
+            "w: w:0 succeeds",
             "coordinator of id-1: Ongoing [x/0, __consumer_offsets/0], producer 1 epoch 0",
             "coordinator of id-1: PrepareCommit [x/0, __consumer_offsets/0], producer 1 epoch 0",
             "coordinator of id-1: CompleteCommit, producer 1 epoch 0",
@@ -60,15 +60,15 @@ def test_an_input_is_told_with_everybody_who_took_it(tmp_path: Path) -> None:
     history.take(0, 1, worker="v", pid=2, transactional_id="id-2")
     words = told(of_record(stored(tmp_path, history), "a", 0, 0))
     assert "f: f:0 sends with 1 record" in words
-    assert "w: w:0 has no end: its process was gone" in words
+    assert "w: w:0 has no end: its process died" in words
     assert any(word.startswith("log of x/0: abort marker at 1") for word in words)
-    assert "v: v:0 is told ok" in words
+    assert "v: v:0 succeeds" in words
     assert not any("f:1" in word for word in words)  # the other input is another story
 
 
 def test_an_output_is_told_with_the_input_that_it_comes_from(tmp_path: Path) -> None:
     words = told(of_record(stored(tmp_path, one_transaction()), "x", 0, 1))
-    assert "f: f:1 is told ok" in words and not any("f:0" in word for word in words)
+    assert "f: f:1 succeeds" in words and not any("f:0" in word for word in words)
 
 
 def test_a_record_without_a_marker_is_open(tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ def test_a_record_without_a_marker_is_open(tmp_path: Path) -> None:
     history.feed()
     history.take(0, outcome="info", fate="open", transactional_id="id-1")
     words = told(of_operation(stored(tmp_path, history), "w:0"))
-    assert "log of x/0: no marker stands above offset 0: it is open" in words
+    assert "log of x/0: no marker is above offset 0: the transaction is open" in words
 
 
 def test_what_is_outside_any_transaction_needs_no_marker(tmp_path: Path) -> None:
@@ -162,7 +162,7 @@ def test_a_fault_is_told_with_whoever_took_the_same_inputs_afterwards(tmp_path: 
     t = stored(tmp_path, history)
     t.metadata = struck(history, history.rows["ops"][w.op]["call_ns"] / 1e9, worker="w")
     words = told(of_fault(t, 1))
-    assert "v: v:0 is told ok" in words and not any("u:0" in word for word in words)
+    assert "v: v:0 succeeds" in words and not any("u:0" in word for word in words)
 
 
 def test_what_was_unanswered_until_the_heal_is_told_too(tmp_path: Path) -> None:
@@ -175,7 +175,7 @@ def test_what_was_unanswered_until_the_heal_is_told_too(tmp_path: Path) -> None:
     t = stored(tmp_path, history)
     t.metadata = struck(history, own["call_ns"] / 1e9 - 0.001, worker="w")
     words = told(of_fault(t, 1))
-    assert "w: w:1 is told ok" in words
+    assert "w: w:1 succeeds" in words
 
 
 def test_the_last_before_the_fault_is_told_also_where_another_was_under_way_at_the_heal(
@@ -190,7 +190,7 @@ def test_the_last_before_the_fault_is_told_also_where_another_was_under_way_at_t
     t = stored(tmp_path, history)
     t.metadata = struck(history, first["return_ns"] / 1e9 + 0.001, worker="w")  # healed a second later
     words = told(of_fault(t, 1))
-    assert "w: w:0 is told ok" in words and "w: w:1 is told ok" in words
+    assert "w: w:0 succeeds" in words and "w: w:1 succeeds" in words
 
 
 def test_a_fault_that_struck_between_all_operations_is_told_with_the_first_that_it_met(
@@ -203,7 +203,7 @@ def test_a_fault_that_struck_between_all_operations_is_told_with_the_first_that_
     t = stored(tmp_path, history)
     t.metadata = struck(history, (rows[ops[1].op]["return_ns"] + 1) / 1e9)
     words = told(of_fault(t, 1))
-    assert [f"w: w:{n} is told ok" in words for n in range(6)] == [False, False, True, True, True, False]
+    assert [f"w: w:{n} succeeds" in words for n in range(6)] == [False, False, True, True, True, False]
     assert "fault 1: w was killed (SIGKILL)" in words and "fault 1: kill-worker is over" in words
 
 
@@ -216,7 +216,7 @@ def test_a_fault_that_met_nothing_is_told_by_itself(tmp_path: Path) -> None:
 def test_a_fault_whose_times_are_none_is_refused(tmp_path: Path) -> None:
     t = stored(tmp_path, one_transaction())
     t.metadata = struck(History(), 1e12)
-    with pytest.raises(UnreadableInput, match=r"fault 1 that it lasted from 1000000000000.0 to"):
+    with pytest.raises(UnreadableInput, match=r"wrong times for fault 1: from 1000000000000.0 to"):
         of_fault(t, 1)
 
 
@@ -247,7 +247,7 @@ def test_what_never_ended_was_under_way_until_its_worker_called_something_else(
     t = stored(tmp_path, history)
     t.metadata = struck(history, history.rows["ops"][late.op]["call_ns"] / 1e9)
     words = told(of_fault(t, 1))
-    assert "u.0: u.0:0 is told ok" in words and any("w.0:0" in word for word in words) is told_of
+    assert "u.0: u.0:0 succeeds" in words and any("w.0:0" in word for word in words) is told_of
 
 
 def test_of_a_worker_between_two_operations_the_last_is_told(tmp_path: Path) -> None:
@@ -258,7 +258,7 @@ def test_of_a_worker_between_two_operations_the_last_is_told(tmp_path: Path) -> 
     t = stored(tmp_path, history)
     t.metadata = struck(history, history.rows["ops"][w.op]["return_ns"] / 1e9 + 0.001, worker="w")
     words = told(of_fault(t, 1))
-    assert "w: w:0 is told ok" in words and not any("v:0" in word for word in words)
+    assert "w: w:0 succeeds" in words and not any("v:0" in word for word in words)
 
 
 @pytest.mark.parametrize(

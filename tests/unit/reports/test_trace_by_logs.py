@@ -55,7 +55,7 @@ def test_an_output_is_told_with_its_transaction_its_offsets_its_readers_and_its_
         "log of x/0: commit marker at 2, above offset 1",
         "group g: offset 2 of a/0 is stored, in a transaction",
         "z: is given x/0 @ 1",
-        "log of a/0: offset 1 is written by a producer without a number",
+        "log of a/0: offset 1 is written by a producer without a producer id",
     } <= set(words)
     assert not any("offset 0 is written" in word for word in words), "the other input is none of its own"
 
@@ -94,7 +94,7 @@ def test_an_open_transaction_has_no_marker(tmp_path: Path) -> None:
     history.feed(1)
     history.take(0, fate="open", transactional_id="id-1")
     words = told(of_record(tables(tmp_path, history), "x", 0, 0))
-    assert "log of x/0: no marker stands above offset 0: it is open" in words
+    assert "log of x/0: no marker is above offset 0: the transaction is open" in words
 
 
 def test_an_id_and_a_fault_are_told_by_the_transaction_log(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ def op(call_s: float, return_s: float | None, **more: Any) -> dict[str, Any]:
     }
 
 
-NONE = "none when it struck, none until it was healed"
+NONE = "none when it was injected, none until it was healed"
 
 
 @pytest.mark.parametrize(
@@ -46,43 +46,43 @@ NONE = "none when it struck, none until it was healed"
         (
             [op(1, 10)],
             (
-                "1 when it struck, none when it was healed; of 1 that ended meanwhile, none failed; "
+                "1 when it was injected, none when it was healed; of 1 that ended meanwhile, none failed; "
                 "the longest took 0 ms of that time"
             ),
         ),
         (
             [op(1, 20)],
             (
-                "1 when it struck, none when it was healed; of 1 that ended meanwhile, none failed; "
+                "1 when it was injected, none when it was healed; of 1 that ended meanwhile, none failed; "
                 "the longest took 10 s of that time"
             ),
         ),
         (
             [op(20, 21)],
-            "none when it struck, 1 when it was healed; none ended meanwhile; the longest took 0 ms of that time",
+            "none when it was injected, 1 when it was healed; none ended meanwhile; the longest took 0 ms of that time",
         ),
         (
             [op(18, 29, outcome="fail", fenced=True)],  # by what came later
-            "none when it struck, 1 when it was healed; none ended meanwhile; the longest took 2 s of that time",
+            "none when it was injected, 1 when it was healed; none ended meanwhile; the longest took 2 s of that time",
         ),
         (
             [op(9, 12, outcome="fail")],
             (
-                "1 when it struck, none when it was healed; of 1 that ended meanwhile, 1 failed; "
+                "1 when it was injected, none when it was healed; of 1 that ended meanwhile, 1 failed; "
                 "the longest took 2 s of that time"
             ),
         ),
         (
             [op(9, 12, outcome="fail", asked=None, f="send"), op(9, 12, f="commit-offsets")],
             (
-                "2 when it struck, none when it was healed; of 2 that ended meanwhile, 1 failed; "
+                "2 when it was injected, none when it was healed; of 2 that ended meanwhile, 1 failed; "
                 "the longest took 2 s of that time"
             ),
         ),
         (
             [op(9, 12, outcome="fail", asked="abort")],
             (
-                "1 when it struck, none when it was healed; of 1 that ended meanwhile, none failed; "
+                "1 when it was injected, none when it was healed; of 1 that ended meanwhile, none failed; "
                 "the longest took 2 s of that time"
             ),
         ),
@@ -95,30 +95,30 @@ NONE = "none when it struck, none until it was healed"
                 op(19, 22, outcome="fail"),
             ],
             (
-                "1 when it struck, 1 when it was healed; of 4 that ended meanwhile, 1 failed, 2 fenced, "
+                "1 when it was injected, 1 when it was healed; of 4 that ended meanwhile, 1 failed, 2 fenced, "
                 "1 left unknown; the longest took 2 s of that time"
             ),
         ),
         (
             [op(9, None, outcome="info")],  # the last thing that its worker did
-            "1 when it struck, 1 when it was healed; none ended meanwhile; the longest took 10 s of that time",
+            "1 when it was injected, 1 when it was healed; none ended meanwhile; the longest took 10 s of that time",
         ),
         ([op(5, 6, journal="shop-2.1"), op(1, None, outcome="info")], NONE),  # its process was gone before
         ([op(1, None, outcome="info", journal="shop-2.9"), op(5, 6, journal="shop-2.10", f="init")], NONE),
         (
             [op(1, None, outcome="info"), op(12, 13, journal="shop-2.1", f="init")],
             (
-                "1 when it struck, none when it was healed; of 1 that ended meanwhile, 1 left unknown; "
+                "1 when it was injected, none when it was healed; of 1 that ended meanwhile, 1 left unknown; "
                 "the longest took 2 s of that time"
             ),
         ),
         (
             [op(1, None, outcome="info"), op(5, 6, journal="shop-3.1")],  # another worker's
-            "1 when it struck, 1 when it was healed; none ended meanwhile; the longest took 10 s of that time",
+            "1 when it was injected, 1 when it was healed; none ended meanwhile; the longest took 10 s of that time",
         ),
         (
             [op(1, None, outcome="info", journal="shop-2"), op(5, 6, journal="shop-3")],
-            "1 when it struck, 1 when it was healed; none ended meanwhile; the longest took 10 s of that time",
+            "1 when it was injected, 1 when it was healed; none ended meanwhile; the longest took 10 s of that time",
         ),
     ],
 )
@@ -131,9 +131,9 @@ def test_what_was_under_way_is_counted_by_how_it_ended(
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"end_s": None}, "1 when it struck"),
-        ({"end_s": 3.0}, "1 when it struck"),
-        ({"end_s": math.inf}, "1 when it struck"),
+        ({"end_s": None}, "1 when it was injected"),
+        ({"end_s": 3.0}, "1 when it was injected"),
+        ({"end_s": math.inf}, "1 when it was injected"),
         ({"acted": False}, ""),
         ({"start_s": math.nan}, ""),
         ({"start_s": -1e300}, ""),
@@ -155,7 +155,9 @@ def test_a_table_without_a_column_says_which(tmp_path: Path) -> None:
 
 def test_what_does_no_stages_work_is_not_counted(tmp_path: Path) -> None:
     folder = written(tmp_path, op(9, 12), op(9, 12, stage=None), op(9, 12, f="poll"))
-    assert describe_met(folder, [FAULT])[0].startswith("1 when it struck, none when it was healed; of 1 that")
+    assert describe_met(folder, [FAULT])[0].startswith(
+        "1 when it was injected, none when it was healed; of 1 that"
+    )
 
 
 def test_nothing_is_told_where_no_stage_kept_a_journal(tmp_path: Path) -> None:
