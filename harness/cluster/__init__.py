@@ -1,8 +1,7 @@
-"""Kafka clusters behind one interface: `local` runs JVM processes, others follow.
+"""The interface of all cluster kinds, and what can be done to a cluster.
 
-A cluster is a context manager with a few verbs. Everything that a fault needs to know of it (who
-leads what, who coordinates whom, where the data lies, who is in sync in whose view) is asked here,
-on connections that no fault can cut.
+`Cluster` answers what a fault must know: leaders, coordinators, in-sync replicas and log sizes. It asks the brokers on
+connections that no fault can cut.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -12,7 +11,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
-from harness.model.pipeline import TopicSpec
+from harness.model.pipeline import TopicPartition, TopicSpec
 from harness.model.promises import SEGMENTS
 from harness.network import LinkEffect, Network
 from harness.network.toxics import EFFECTS
@@ -22,66 +21,69 @@ from harness.witness.request_log import ClientVersions, ObservedClientIds
 
 
 class Ability(StrEnum):
-    """What can be done to a cluster, beside the effects that its links can have.
+    """Something that a cluster kind permits. Network effects are abilities too: see `LinkEffect`.
 
-    The value completes "a cluster on which one can ...".
+    The value completes the sentence "a cluster on which one can ...".
     """
 
     KILL = "kill brokers"  # and start them again
-    PAUSE = "pause brokers"  # and let them go on
-    PEER_LINKS = (
-        "cut brokers from each other"  # links between brokers can have effects, not those of clients alone
-    )
+    PAUSE = "pause brokers"  # and resume them
+    PEER_LINKS = "cut brokers from each other"  # without it only the links of clients can have effects
     SEGMENTS = "read the segment files"  # of every replica
-    PACKETS = "drop packets"  # of a broker, connection requests among them
-    DISCONNECT = "disconnect brokers"  # from the network
+    PACKETS = "drop packets"  # of a broker, including connection requests (SYN)
+    DISCONNECT = "disconnect brokers"  # from their network
     REQUESTS = "record what brokers are asked"
 
 
 Need = Ability | type[LinkEffect]
-"""What a fault may need of a cluster: an ability, or an effect on links."""
+"""What a fault may need of a cluster: an ability, or a network effect."""
 
 
 def describe_needs(needs: Collection[Need]) -> str:
-    """Name needs in words that complete "a cluster on which one can ..."."""
+    """Describe needs in words that complete "a cluster on which one can ..."."""
     return join_words(
-        sorted(one.value if isinstance(one, Ability) else one.action for one in needs), most=len(needs)
+        sorted(need.value if isinstance(need, Ability) else need.action for need in needs), most=len(needs)
     )
 
 
 ALL_ABILITIES: frozenset[Need] = frozenset({*Ability, *EFFECTS})
 CONTAINER_ABILITIES: frozenset[Need] = frozenset({Ability.PACKETS, Ability.DISCONNECT})
-"""What needs a network of its own for each broker."""
+"""Abilities for which each broker must have a network namespace of its own."""
 PROCESS_ABILITIES = ALL_ABILITIES - CONTAINER_ABILITIES
-"""What can be done to brokers that are processes of this machine."""
+"""What can be done to brokers that are processes on this machine."""
 
 
 @dataclass(frozen=True)
 class ClusterSpec:
-    """What a cluster has to be; all of it stands in a run's `run.toml`."""
+    """What a run asks of its cluster. It is stored in `run.toml`."""
 
     brokers: int = 3
-    endpoints: tuple[str, ...] = ()  # each has a client listener of its own on every broker, through proxies
+    endpoints: tuple[str, ...] = ()  # each has its own listener on every broker, behind proxies
     kafka: str = "4.3.1"
     java: str = "auto"  # auto, bundled, or the path of a Java home
     toxiproxy: str = "auto"  # auto, bundled, or the path of a binary
-    settings: Mapping[str, str] = field(default_factory=dict)  # on top of the house's own
+    settings: Mapping[str, str] = field(
+        default_factory=dict
+    )  # broker settings; they override Fencepost's own
     heap_mb: int = 256
     witness: str = SEGMENTS  # how its logs are read: segments or fetch
-    bootstrap: str | None = None  # of a cluster that is already there, as the rest
-    client_config: str | None = None  # the path of a file that says how clients connect
-    tag: str = ""  # what the run's topics and transactional ids begin with
+    transaction_version: int | None = (
+        None  # of the feature transaction.version (KIP-890); None: Kafka's default
+    )
+    # Only for an external cluster:
+    bootstrap: str | None = None
+    client_config: str | None = None  # the path of a file of client properties
+    tag: str = ""  # the prefix of the run's topics, groups and transactional ids
     groups: tuple[str, ...] = ()  # the run's consumer groups
     keep_topics: bool = False
-    permits: tuple[str, ...] = ()  # what of a cluster that is already there may be struck
-    transaction_version: int | None = None  # of the feature transaction.version (KIP-890); None: Kafka's own
+    permits: tuple[str, ...] = ()  # where faults may be injected: workers, links
 
 
 @dataclass(frozen=True)
 class PartitionView:
-    """What one broker says of a partition."""
+    """A partition as one broker sees it."""
 
-    leader: int  # -1: none
+    leader: int  # -1 if there is no leader
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
     topic_id: str
@@ -89,21 +91,21 @@ class PartitionView:
 
 @dataclass(frozen=True)
 class TransactionView:
-    """What a coordinator says of a transactional id: see `harness.witness.transaction_log.STATES`."""
+    """A transaction as its coordinator sees it. `state` is one of `harness.witness.transaction_log.STATES`."""
 
     state: str
     producer_id: int
     epoch: int
-    partitions: tuple[tuple[str, int], ...]  # those that are enrolled and not yet marked
+    partitions: tuple[tuple[str, int], ...]  # those in the transaction that have no marker yet
 
     def __str__(self) -> str:
-        """Return it for a message: "Ongoing with out/0, out/1"."""
+        """Describe it for a message: "Ongoing with out/0, out/1"."""
         partitions = ", ".join(f"{topic}/{partition}" for topic, partition in self.partitions)
         return f"{self.state} with {partitions or 'no partition'}"
 
 
 class Broker(Protocol):
-    """One node. Verbs return when they have taken effect, or raise `FaultFailed`."""
+    """One broker. The methods return after they have taken effect, or raise `FaultFailed`."""
 
     @property
     def id(self) -> int: ...
@@ -111,38 +113,38 @@ class Broker(Protocol):
     def pid(self) -> int: ...
     @property
     def running(self) -> bool:
-        """Whether its process exists and is not stopped by a signal."""
+        """Whether its process exists and is not paused."""
         ...
 
     @property
     def log_file(self) -> Path:
-        """What the broker itself printed."""
+        """The file with what the broker printed."""
         ...
 
-    def log_bytes(self, place: tuple[str, int]) -> int:
-        """How long its log of a partition is; 0: it has none."""
+    def log_bytes(self, partition: TopicPartition) -> int:
+        """Return the size of its log of a partition. 0 if it has no replica of it."""
         ...
 
     def kill(self) -> str:
-        """SIGKILL; returns the proof: `process 4711 ended by SIGKILL`."""
+        """Send SIGKILL. Return the proof: `process 4711 ended by SIGKILL`."""
         ...
 
     def stop(self) -> str:
-        """SIGTERM, and wait for the clean end; returns the proof."""
+        """Send SIGTERM and wait until the broker has shut down cleanly. Return the proof."""
         ...
 
     def pause(self) -> str:
-        """SIGSTOP; returns the proof, once the kernel says that the process is stopped."""
+        """Send SIGSTOP and wait until the kernel reports the process as stopped. Return the proof."""
         ...
 
     def resume(self) -> str:
-        """SIGCONT; returns the proof. Does nothing to a process that runs."""
+        """Send SIGCONT. Return the proof. A process that runs is left alone."""
         ...
 
     def start(self) -> None:
-        """Start it again on its old data and ports; returns when its process is up and answers.
+        """Start it again with its old data and ports, and wait until it answers requests.
 
-        Does nothing to a broker that runs.
+        A broker that runs is left alone.
         """
         ...
 
@@ -152,111 +154,137 @@ class Cluster(Protocol):
 
     @property
     def abilities(self) -> frozenset[Need]:
-        """What can be done to it, and the effects that its links can have."""
+        """What can be done to it, including the network effects that its links can have."""
         ...
 
     @property
     def network(self) -> Network:
-        """Its links."""
+        """The links between brokers, and from clients to brokers."""
         ...
 
     def witness(self) -> Witness | None:
-        """How its logs can be read; None: not at all."""
+        """Return the means to read its logs. None if they cannot be read."""
         ...
 
     @property
     def brokers(self) -> Sequence[Broker]: ...
     @property
     def bootstrap(self) -> str:
-        """The harness's own listener on every broker, which no proxy stands before."""
+        """The addresses at which the harness itself reaches every broker, without a proxy."""
         ...
 
     def bootstrap_for(self, endpoint: str) -> str:
-        """The listener of one client endpoint, behind proxies of its own."""
+        """Return the bootstrap addresses of a client endpoint. They lead through the endpoint's own proxies."""
         ...
 
     def create_topics(self, topics: Sequence[TopicSpec], timeout_s: float) -> None:
-        """Create them, and both internal topics; returns when all replicas are in sync."""
+        """Create topics and both internal topics, and wait until all replicas are in sync."""
         ...
 
     def describe(self, topic: str) -> Mapping[int, PartitionView]:
-        """By partition, in the controller's view."""
+        """Return the partitions of a topic by number, as the controller sees them. Empty if there is no such topic."""
         ...
 
-    def controller(self) -> int: ...
+    def controller(self) -> int:
+        """Return the node id of the active controller."""
+        ...
+
     def txn_coordinator(self, transactional_id: str) -> int:
-        """The broker that leads the id's partition of `__transaction_state`; -1: none."""
+        """Return the coordinator of a transactional id: the leader of its partition of `__transaction_state`.
+
+        -1 if there is no leader.
+        """
         ...
 
     def describe_transaction(self, transactional_id: str) -> TransactionView | None:
-        """What its coordinator says of it now; None: nothing, or nobody coordinates it (KIP-664)."""
+        """Ask the coordinator for the state of a transactional id (KIP-664).
+
+        None if the coordinator does not know the id, or if no coordinator answers.
+        """
         ...
 
     def group_coordinator(self, group: str) -> int:
-        """The broker that leads the group's partition of `__consumer_offsets`; -1: none."""
+        """Return the coordinator of a group: the leader of its partition of `__consumer_offsets`.
+
+        -1 if there is no leader.
+        """
         ...
 
-    def offsets_partition(self, group: str) -> tuple[str, int]:
-        """The partition of `__consumer_offsets` in which the group's offsets stand."""
+    def offsets_partition(self, group: str) -> TopicPartition:
+        """Return the partition of `__consumer_offsets` to which the group's offsets are written."""
         ...
 
     def out_of_sync(self, topics: Collection[str] | None = None) -> list[str]:
-        """What is not as it should be, in every live broker's own view; empty: all is well.
+        """Describe each problem that some live broker sees. Empty if there is none.
 
-        `topics`: look at these alone, and at the internal ones. None: at all that there are.
+        Problems are sentences such as `orders/3 lacks broker 2 in broker 1's view` and `broker 3 does not answer`.
 
-        Sentences such as `orders/3 lacks broker 2 in broker 1's view`, `broker 3 does not answer`.
+        Args:
+            topics: Check only these topics and the internal ones. None: check all topics.
         """
         ...
 
     def await_in_sync(self, timeout_s: float, topics: Collection[str] | None = None) -> None:
-        """Wait until every broker is up and every ISR is full in every broker's own view."""
+        """Wait until every broker is up and every broker sees every ISR full. Raises `WaitTimeout`."""
         ...
 
     def log_offsets(self, topics: Sequence[str]) -> Mapping[tuple[str, int], tuple[int, int, int]]:
-        """By (topic, partition): log start, last stable offset, high watermark."""
+        """Return for each (topic, partition): log start, last stable offset, high watermark."""
         ...
 
     def compacted(self, topics: Sequence[str]) -> Mapping[str, bool]:
-        """Whether records may be compacted away, by the topics' real configuration."""
+        """Return for each topic whether compaction may remove records, as its configuration says."""
         ...
 
     def committed_offsets(self, group: str) -> Mapping[tuple[str, int], int]:
-        """A group's committed offsets by (topic, partition)."""
+        """Return a group's committed offsets by (topic, partition)."""
         ...
 
     def topics(self) -> tuple[str, ...]:
-        """The names of all topics but Kafka's own."""
+        """Return the names of all topics except Kafka's internal ones."""
         ...
 
     def members(self, group: str) -> tuple[str, ...] | None:
-        """The ids of a group's members; None while it is not stable, or nobody can say."""
+        """Return the ids of a group's members. None while the group is not stable, or if no coordinator answers."""
         ...
 
-    def record_requests(self, on: bool, whose: str = "the run's") -> None:
-        """Have every live broker write down the requests that it answers, or write no more, unless it is to for
-        somebody else as well. Raises `EnvironmentFailure` where one does not answer.
+    def record_requests(self, on: bool, requester: str = "the run") -> None:
+        """Turn the recording of requests on all live brokers on or off for one requester.
+
+        Recording stops after every requester has turned it off. Raises `EnvironmentFailure` if a broker does not
+        answer.
         """
         ...
 
     def client_ids(self, endpoint: str) -> ObservedClientIds:
-        """By which names a client has spoken over its endpoint, while requests were recorded; empty where nobody has,
-        or nothing can be.
+        """Return the ids that a client used on its endpoint while requests were recorded.
+
+        Empty if it sent nothing, or if this cluster cannot record requests.
         """
         ...
 
     def finalized_features(self) -> Mapping[str, int]:
-        """The features that are in force, and at which level: `transaction.version`, `metadata.version`, ... Those at
-        level 0 are left out, as Kafka does.
+        """Return the level of each finalized feature: `transaction.version`, `metadata.version`, ...
+
+        Kafka leaves out features at level 0.
         """
         ...
 
     def isolate(self, broker: int, how: Ability) -> AbstractContextManager[Callable[[], str]]:
-        """Take a broker off the network, by `PACKETS` or `DISCONNECT`, for the length of a `with`; the harness still
-        reaches it. Gives what tells the proof, empty if there is none; ask while it is on. Raises `FaultFailed`.
+        """Isolate a broker from its network for the length of a `with`. The harness still reaches it.
+
+        The context value is a function that returns the proof, or "" if there is none. Call it inside the `with`.
+        Raises `FaultFailed`.
+
+        Args:
+            broker: The broker's node id.
+            how: `Ability.PACKETS` or `Ability.DISCONNECT`.
         """
         ...
 
     def client_versions(self, endpoints: Sequence[str]) -> ClientVersions:
-        """What was written down of these client endpoints; empty where nothing can be."""
+        """Return the request versions that were recorded on these client endpoints since the last call.
+
+        Empty if this cluster cannot record requests.
+        """
         ...

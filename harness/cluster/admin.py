@@ -1,7 +1,7 @@
-"""What each broker says of the cluster, asked on ports that no fault can cut.
+"""Admin requests to single brokers, on ports that no fault can cut.
 
-Every question is bounded: a broker that is killed, paused or stalled costs a time-out, and the
-others answer meanwhile.
+Every request has a time-out. Brokers are asked in parallel, so that a broker that is killed or paused does not delay
+the others.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -29,11 +29,11 @@ TRANSACTIONAL_ID_NOT_FOUND = 105
 NO_BROKER = -1  # no leader, no coordinator
 EARLIEST = -2
 LATEST = -1
-MAX_TIMESTAMP = -3  # the record with the largest timestamp, KIP-734
+MAX_TIMESTAMP = -3  # asks for the record with the largest timestamp (KIP-734)
 GROUP = 0
 TRANSACTION = 1
 INTERNAL = ("__consumer_offsets", "__transaction_state")
-TOPIC_RESOURCE, BROKER_RESOURCE, LOGGER_RESOURCE = 2, 4, 8  # kinds of resource that have settings
+TOPIC_RESOURCE, BROKER_RESOURCE, LOGGER_RESOURCE = 2, 4, 8  # resource types of Kafka
 SET = 0
 
 T = TypeVar("T")
@@ -42,30 +42,34 @@ T = TypeVar("T")
 class RequestRefused(WireError):
     """A broker answered with an error code."""
 
-    def __init__(self, what: str, code: int, words: str | None = None) -> None:
-        super().__init__(f"{what} was refused with error {code}" + (f": {words}" if words else ""))
+    def __init__(self, request: str, code: int, message: str | None = None) -> None:
+        super().__init__(f"{request} was refused with error {code}" + (f": {message}" if message else ""))
         self.code = code
 
 
 @dataclass(frozen=True)
 class BrokerView:
-    """One broker's own view of the cluster."""
+    """The cluster as one broker sees it."""
 
-    brokers: tuple[int, ...]  # those that are registered and not fenced
+    brokers: tuple[int, ...]  # registered and not fenced
     topics: Mapping[str, Mapping[int, PartitionView]]
     epochs: Mapping[tuple[str, int], int]  # leader epochs
-    listens: Mapping[int, tuple[str, int]] = field(default_factory=dict)  # by broker, as it is advertised
-    controller: int = NO_BROKER  # whoever takes what is meant for the controller
-    refused: Mapping[str, int] = field(default_factory=dict)  # by topic, the error in the place of an answer
+    listens: Mapping[int, tuple[str, int]] = field(
+        default_factory=dict
+    )  # by broker: advertised host and port
+    controller: int = NO_BROKER  # the broker that accepts requests for the controller
+    refused: Mapping[str, int] = field(
+        default_factory=dict
+    )  # by topic: the error code, if the broker does not describe it
 
 
 def fetch_view(
     port: Target, timeout_s: float = ASK_TIMEOUT_S, topics: Collection[str] | None = None
 ) -> BrokerView:
-    """What the broker at a port knows, of these topics alone where some are named; raises `WireError`."""
-    named: Any = MetadataRequest.MetadataRequestTopic
-    asked = None if topics is None else [named(name=name) for name in sorted(topics)]
-    request = MetadataRequest(topics=asked, allow_auto_topic_creation=False, version=12)
+    """Fetch a broker's view of the cluster. `topics` limits it to these topics. Raises `WireError`."""
+    topic_type: Any = MetadataRequest.MetadataRequestTopic
+    wanted = None if topics is None else [topic_type(name=name) for name in sorted(topics)]
+    request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False, version=12)
     answer = send_request(port, request, timeout_s)
     known = {
         topic.name: {
@@ -91,12 +95,12 @@ def fetch_view(
 def fetch_views(
     ports: Mapping[int, Target], timeout_s: float = ASK_TIMEOUT_S
 ) -> dict[int, BrokerView | WireError]:
-    """Every broker's own view, asked at once; an error in the place of an answer."""
+    """Fetch every broker's view in parallel. A broker that does not answer has an error instead of a view."""
     return ask_all(ports, lambda port: fetch_view(port, timeout_s))
 
 
 def ask_all(ports: Mapping[int, Target], question: Callable[[Target], T]) -> dict[int, T | WireError]:
-    """The answer of every broker to one question, by broker."""
+    """Ask all brokers in parallel. Return the answer or the error of each."""
 
     def answer(port: Target) -> T | WireError:
         try:
@@ -111,11 +115,14 @@ def ask_all(ports: Mapping[int, Target], question: Callable[[Target], T]) -> dic
 def find_sync_problems(
     seen: Mapping[int, BrokerView | WireError], brokers: Sequence[int], topics: Collection[str] | None = None
 ) -> Iterator[str]:
-    """What is not as it should be, one sentence each; nothing if all is well in every view.
+    """Describe in one sentence each problem that some broker sees. None if all views are in sync.
 
-    `topics`: those that are looked at, beside the internal ones; None: all.
+    Args:
+        seen: Each broker's view, or the error if it did not answer.
+        brokers: The brokers that must be registered.
+        topics: Check only these topics and the internal ones. None: check all topics.
     """
-    told: dict[tuple[str, int], tuple[int, tuple[int, int]]] = {}
+    first_leaders: dict[tuple[str, int], tuple[int, tuple[int, int]]] = {}
     for broker, view in seen.items():
         if isinstance(view, WireError):
             yield f"broker {broker} does not answer"
@@ -131,42 +138,42 @@ def find_sync_problems(
                     yield f"{name} has no leader {whose}"
                 for lacking in sorted(set(partition.replicas) - set(partition.isr)):
                     yield f"{name} lacks broker {lacking} {whose}"
-                # A woken broker says what was true before its pause: only agreement is news.
+                # A resumed broker first reports what was true before its pause. Only agreement is current.
                 led = (partition.leader, view.epochs[topic, number])
-                other, before = told.setdefault((topic, number), (broker, led))
+                other, before = first_leaders.setdefault((topic, number), (broker, led))
                 if before != led:
                     yield f"brokers {other} and {broker} disagree on who leads {name}"
 
 
 def quorum_leader(port: Target, timeout_s: float = ASK_TIMEOUT_S) -> tuple[int, int]:
-    """If the node at this controller port leads the quorum: (leader epoch, leader).
+    """Return leader epoch and node id of the quorum's leader, if the node at this controller port is the leader.
 
-    Raises `RequestRefused` if it does not lead, for only the leader answers.
+    Raises `RequestRefused` if it is not, because only the leader answers.
     """
     partition = DescribeQuorumRequest.TopicData.PartitionData(partition_index=0)
     topic = DescribeQuorumRequest.TopicData(topic_name="__cluster_metadata", partitions=[partition])
     answer = send_request(port, DescribeQuorumRequest(topics=[topic], version=1), timeout_s)
     if answer.error_code != NO_ERROR:
         raise RequestRefused("describing the quorum", answer.error_code)
-    told = answer.topics[0].partitions[0]
-    if told.error_code != NO_ERROR:
-        raise RequestRefused("describing the quorum", told.error_code)
-    return told.leader_epoch, told.leader_id
+    quorum = answer.topics[0].partitions[0]
+    if quorum.error_code != NO_ERROR:
+        raise RequestRefused("describing the quorum", quorum.error_code)
+    return quorum.leader_epoch, quorum.leader_id
 
 
 def finalized_features(port: Target, timeout_s: float = ASK_TIMEOUT_S) -> dict[str, int]:
-    """The features in force and their levels, as this broker knows them (KIP-584). Raises `RequestRefused`."""
+    """Return the level of each finalized feature, as this broker knows it (KIP-584). Raises `RequestRefused`."""
     request = ApiVersionsRequest(client_software_name="fencepost", client_software_version="0", version=3)
     answer = send_request(port, request, timeout_s)
     if answer.error_code != NO_ERROR:
         raise RequestRefused("asking for the features", answer.error_code)
-    return {one.name: int(one.max_version_level) for one in answer.finalized_features or ()}
+    return {feature.name: int(feature.max_version_level) for feature in answer.finalized_features or ()}
 
 
 def find_coordinator(port: Target, key: str, kind: int, timeout_s: float = ASK_TIMEOUT_S) -> int:
-    """Who coordinates a key of kind GROUP or TRANSACTION, in this broker's view; makes the topic.
+    """Return the coordinator of a key of kind GROUP or TRANSACTION, as this broker sees it.
 
-    Raises `RequestRefused` while nobody does.
+    The broker creates the internal topic if it does not exist. Raises `RequestRefused` while there is no coordinator.
     """
     request = FindCoordinatorRequest(coordinator_keys=[key], key_type=kind, version=4)
     (answer,) = send_request(port, request, timeout_s).coordinators
@@ -176,7 +183,7 @@ def find_coordinator(port: Target, key: str, kind: int, timeout_s: float = ASK_T
 
 
 def init_producer_id(port: Target, transactional_id: str, timeout_s: float = ASK_TIMEOUT_S) -> None:
-    """Register a transactional id at its coordinator; raises `RequestRefused` while that is loading."""
+    """Register a transactional id at its coordinator. Raises `RequestRefused` while the coordinator is loading."""
     request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=1000, version=4)
     answer = send_request(port, request, timeout_s)
     if answer.error_code != NO_ERROR:
@@ -186,19 +193,19 @@ def init_producer_id(port: Target, transactional_id: str, timeout_s: float = ASK
 def describe_transaction(
     port: Target, transactional_id: str, timeout_s: float = ASK_TIMEOUT_S
 ) -> TransactionView | None:
-    """What this coordinator says of a transactional id; None: it knows none of that name. Raises `RequestRefused`."""
+    """Describe a transaction as this coordinator sees it. None if it does not know the id. Raises `RequestRefused`."""
     request = DescribeTransactionsRequest(transactional_ids=[transactional_id], version=0)
-    (told,) = send_request(port, request, timeout_s).transaction_states
-    if told.error_code == TRANSACTIONAL_ID_NOT_FOUND:
+    (state,) = send_request(port, request, timeout_s).transaction_states
+    if state.error_code == TRANSACTIONAL_ID_NOT_FOUND:
         return None
-    if told.error_code != NO_ERROR:
-        raise RequestRefused(f"describing the transaction of {transactional_id}", told.error_code)
-    places = tuple((topic.topic, number) for topic in told.topics for number in topic.partitions)
-    return TransactionView(told.transaction_state, told.producer_id, told.producer_epoch, places)
+    if state.error_code != NO_ERROR:
+        raise RequestRefused(f"describing the transaction of {transactional_id}", state.error_code)
+    partitions = tuple((topic.topic, number) for topic in state.topics for number in topic.partitions)
+    return TransactionView(state.transaction_state, state.producer_id, state.producer_epoch, partitions)
 
 
 def commit_offset(port: Target, group: str, topic: str, timeout_s: float = ASK_TIMEOUT_S) -> None:
-    """Commit offset 0 of a topic's first partition for a group without members; raises `RequestRefused`."""
+    """Commit offset 0 of a topic's first partition for a group without members. Raises `RequestRefused`."""
     kind = OffsetCommitRequest.OffsetCommitRequestTopic
     partition = kind.OffsetCommitRequestPartition(
         partition_index=0, committed_offset=0, committed_leader_epoch=-1, committed_metadata=""
@@ -219,7 +226,7 @@ def commit_offset(port: Target, group: str, topic: str, timeout_s: float = ASK_T
 def committed_offsets(
     port: Target, group: str, timeout_s: float = ASK_TIMEOUT_S
 ) -> dict[tuple[str, int], int]:
-    """A group's committed offsets, asked at its coordinator; raises `RequestRefused`."""
+    """Ask a group's coordinator for the committed offsets. Raises `RequestRefused`."""
     answer = send_request(port, OffsetFetchRequest(group_id=group, topics=None, version=7), timeout_s)
     if answer.error_code != NO_ERROR:
         raise RequestRefused(f"asking for the offsets of {group}", answer.error_code)
@@ -239,9 +246,9 @@ def list_offsets(
     isolation: int,
     timeout_s: float = ASK_TIMEOUT_S,
 ) -> dict[tuple[str, int], int]:
-    """Offsets that a leader knows, EARLIEST or LATEST; raises `RequestRefused` if it does not lead them."""
-    told = list_offsets_and_timestamps(port, partitions, timestamp, isolation, timeout_s).items()
-    return {place: part.offset for place, part in told}
+    """Ask a leader for offsets: EARLIEST or LATEST. Raises `RequestRefused` if it does not lead a partition."""
+    answers = list_offsets_and_timestamps(port, partitions, timestamp, isolation, timeout_s)
+    return {partition: answer.offset for partition, answer in answers.items()}
 
 
 def list_offsets_and_timestamps(
@@ -251,7 +258,10 @@ def list_offsets_and_timestamps(
     isolation: int,
     timeout_s: float = ASK_TIMEOUT_S,
 ) -> dict[tuple[str, int], Any]:
-    """What a leader answers of each, with offset and timestamp; raises `RequestRefused` if it does not lead them."""
+    """Ask a leader for the `offset` and the `timestamp` of a record in each partition.
+
+    Raises `RequestRefused` if it does not lead a partition.
+    """
     kind: Any = ListOffsetsRequest.ListOffsetsTopic
     topics = [
         kind(
@@ -267,47 +277,50 @@ def list_offsets_and_timestamps(
         for name in sorted({topic for topic, _ in partitions})
     ]
     request = ListOffsetsRequest(replica_id=-1, isolation_level=isolation, topics=topics, version=7)
-    found: dict[tuple[str, int], Any] = {}
+    offsets: dict[tuple[str, int], Any] = {}
     for topic in send_request(port, request, timeout_s).topics:
         for part in topic.partitions:
             if part.error_code != NO_ERROR:
                 raise RequestRefused(
                     f"asking for the end of {topic.name}/{part.partition_index}", part.error_code
                 )
-            found[topic.name, part.partition_index] = part
-    return found
+            offsets[topic.name, part.partition_index] = part
+    return offsets
 
 
 def describe_settings(
     port: Target, kind: int, names: Sequence[str], keys: Sequence[str], timeout_s: float = ASK_TIMEOUT_S
 ) -> dict[str, dict[str, str]]:
-    """Some settings of topics or brokers (OF_TOPIC, OF_BROKER), by name, as they hold now; raises `RequestRefused`."""
+    """Return the current settings `keys` of topics or brokers, by resource name. Raises `RequestRefused`.
+
+    `kind` is TOPIC_RESOURCE or BROKER_RESOURCE.
+    """
     resource: Any = DescribeConfigsRequest.DescribeConfigsResource
-    asked = [
+    resources = [
         resource(resource_type=kind, resource_name=name, configuration_keys=list(keys)) for name in names
     ]
     request = DescribeConfigsRequest(
-        resources=asked, include_synonyms=False, include_documentation=False, version=4
+        resources=resources, include_synonyms=False, include_documentation=False, version=4
     )
-    found: dict[str, dict[str, str]] = {}
+    settings: dict[str, dict[str, str]] = {}
     for answer in send_request(port, request, timeout_s).results:
         if answer.error_code != NO_ERROR:
             raise RequestRefused(
                 f"asking for the settings of {answer.resource_name}", answer.error_code, answer.error_message
             )
-        found[answer.resource_name] = {one.name: one.value for one in answer.configs}
-    return found
+        settings[answer.resource_name] = {config.name: config.value for config in answer.configs}
+    return settings
 
 
 def set_log_level(
     port: Target, broker: int, logger: str, level: str, timeout_s: float = ASK_TIMEOUT_S
 ) -> None:
-    """Have a broker log at a level until it is started anew (KIP-412); raises `RequestRefused`."""
+    """Set the level of a broker's logger until the broker restarts (KIP-412). Raises `RequestRefused`."""
     resource: Any = IncrementalAlterConfigsRequest.AlterConfigsResource
     change = resource.AlterableConfig(name=logger, config_operation=SET, value=level)
-    asked = [resource(resource_type=LOGGER_RESOURCE, resource_name=str(broker), configs=[change])]
+    resources = [resource(resource_type=LOGGER_RESOURCE, resource_name=str(broker), configs=[change])]
     (answer,) = send_request(
-        port, IncrementalAlterConfigsRequest(resources=asked, validate_only=False, version=1), timeout_s
+        port, IncrementalAlterConfigsRequest(resources=resources, validate_only=False, version=1), timeout_s
     ).responses
     if answer.error_code != NO_ERROR:
         raise RequestRefused(f"setting the level of {logger}", answer.error_code, answer.error_message)

@@ -1,4 +1,7 @@
-"""Which settings a broker knows: asked of Kafka itself, so that a misspelt one is no silent nothing."""
+"""Check the names of broker settings against those that Kafka documents.
+
+Kafka ignores a setting that it does not know, so a misspelt name would have no effect.
+"""
 
 import re
 import subprocess
@@ -12,45 +15,55 @@ from harness.common.names import nearest
 from harness.environment.cache import provide
 
 TOOL = "kafka.server.KafkaConfig"
-"""Its main prints the documentation of every setting, as HTML."""
-_NAMED = re.compile(r'<a id="([a-z0-9.]+)"></a>')
+"""The class whose `main` prints the documentation of all settings as HTML."""
+_SETTING_NAME = re.compile(r'<a id="([a-z0-9.]+)"></a>')
 _TIMEOUT_S = 60.0
-_FREE = ("listener.name.", "log4j2.", "confluent.")
-"""Names that plug-ins and listeners make up: nobody can say which there are."""
+_UNCHECKED_PREFIXES = ("listener.name.", "log4j2.", "confluent.")
+"""Prefixes of names that plug-ins and listeners define. They cannot be checked."""
 
 
 def check_settings(settings: Mapping[str, str], known: Collection[str]) -> list[str]:
-    """Raise `UsageError` for what looks like a misspelt name, and for what the cluster needs for itself; give those
-    that are just not documented.
+    """Return the names that are not documented and do not look misspelt.
+
+    Raises `UsageError` for a name that looks misspelt, and for a setting that Fencepost sets itself.
     """
     for name in settings:
         if name in RESERVED_SETTINGS:
             raise UsageError(f"Fencepost sets {name} for each broker itself: leave out broker.{name}")
-    strange = [name for name in settings if name not in known and not name.startswith(_FREE)]
-    for name in strange:
+    undocumented = [
+        name for name in settings if name not in known and not name.startswith(_UNCHECKED_PREFIXES)
+    ]
+    for name in undocumented:
         if close := nearest(name, known):
             raise UsageError(f'there is no broker setting "{name}"; did you mean "{close}"?')
-    return strange
+    return undocumented
 
 
 def documented_settings(cache: Path, kafka: str, command: Callable[[Path], Sequence[str]]) -> Collection[str]:
-    """The names of all settings of a Kafka version: from the cache, or asked of Kafka and put there.
+    """Return the names of all settings of a Kafka version, from the cache or from Kafka itself.
 
-    `command` gives the command line of `TOOL`; its JVM may write to the folder that is handed in. Raises
-    `StartFailed`.
+    Args:
+        cache: The folder of the cache. Names that are not there are written to it.
+        kafka: The version.
+        command: Returns the command line that runs `TOOL`. Its JVM may write to the folder in the argument.
+
+    Raises:
+        StartFailed: Kafka did not print its settings.
     """
 
     def make(folder: Path) -> None:
         with tempfile.TemporaryDirectory(dir=folder) as scratch:
             try:
-                done = subprocess.run(
+                result = subprocess.run(
                     command(Path(scratch)), capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
                 )
             except (OSError, subprocess.TimeoutExpired) as error:
                 raise StartFailed(f"Kafka could not be asked for its settings: {error}") from error
-        names = sorted(set(_NAMED.findall(done.stdout)))
+        names = sorted(set(_SETTING_NAME.findall(result.stdout)))
         if "log.segment.bytes" not in names:
-            raise StartFailed(f"Kafka did not tell its settings: {done.stderr.strip()[:300] or 'no words'}")
+            raise StartFailed(
+                f"Kafka did not print its settings: {result.stderr.strip()[:300] or 'it printed nothing'}"
+            )
         (folder / "names.txt").write_text("\n".join(names) + "\n")
 
     return (provide(cache, f"settings-{kafka}", make) / "names.txt").read_text().split()

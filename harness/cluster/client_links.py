@@ -1,8 +1,8 @@
-"""The links between the clients of a run and a cluster that is already there, each of which can be struck.
+"""The links between the clients of a run and an external cluster, so that each can be cut alone.
 
-A client dials its endpoint's own toxiproxy listener for a broker; behind it stands the endpoint's own port of a process
-that rewrites the addresses in the broker's answers (`harness.network.kafka_proxy`), so that no client learns another
-way.
+Every client endpoint has a toxiproxy listener for each broker. It leads to a port of the address proxy
+(`harness.network.kafka_proxy`), which replaces the addresses in the broker's responses. So a client never learns the
+broker's real address.
 """
 
 import logging
@@ -27,31 +27,31 @@ from harness.wire.protocol import Address, is_answering
 PROGRAM = "harness.network.kafka_proxy"
 START_TIMEOUT_S = 30.0
 PROBE_TIMEOUT_S = 2.0
-"""More than on one machine: a broker far away is reached by some round trips of TLS and SASL."""
+"""Longer than for a local cluster, because a remote broker needs several round trips for TLS and SASL."""
 _log = logging.getLogger(__name__)
 
 
 class ClientNetwork(ProxiedNetwork):
-    """The links of clients alone."""
+    """A network that has links from clients to brokers, and none between brokers."""
 
     def __init__(
-        self, toxiproxy: Toxiproxy, server: ToxiproxyServer, rewriting: Child, links: Mapping[str, Proxy]
+        self, toxiproxy: Toxiproxy, server: ToxiproxyServer, address_proxy: Child, links: Mapping[str, Proxy]
     ) -> None:
         super().__init__(toxiproxy, server, links, PROBE_TIMEOUT_S)
-        self._rewriting = rewriting
+        self._address_proxy = address_proxy
 
     @property
     def alive(self) -> bool:
         """Whether both processes that carry the links still run."""
-        return super().alive and self._rewriting.poll() is None
+        return super().alive and self._address_proxy.poll() is None
 
 
 @dataclass
 class ClientLinks:
-    """The processes that carry them: `start`, then `end`, which may come at any time."""
+    """The processes that carry the links. Call `start`, then `end`. `end` may be called at any time."""
 
     endpoints: tuple[str, ...]
-    folder: Path  # takes their logs
+    folder: Path  # their logs are written here
     toxiproxy: Path  # the binary
     supervisor: Supervisor
     next_port: Callable[[], int]
@@ -62,23 +62,25 @@ class ClientLinks:
         self._proxy: Child | None = None
 
     def start(self, brokers: Mapping[int, Address], client_config: str | None) -> ClientNetwork:
-        """Stand between every endpoint and every broker. Raises `EnvironmentFailure`."""
-        behind = {endpoint: {broker: self.next_port() for broker in brokers} for endpoint in self.endpoints}
+        """Start toxiproxy and the address proxy for all endpoints and brokers. Raises `EnvironmentFailure`."""
+        proxy_ports = {
+            endpoint: {broker: self.next_port() for broker in brokers} for endpoint in self.endpoints
+        }
         self._ports = {
             endpoint: {broker: self.next_port() for broker in brokers} for endpoint in self.endpoints
         }
         links = {
             client_link(endpoint, broker): Proxy(
-                proxy_name(client_link(endpoint, broker)), port, behind[endpoint][broker]
+                proxy_name(client_link(endpoint, broker)), port, proxy_ports[endpoint][broker]
             )
             for endpoint, ports in self._ports.items()
             for broker, port in ports.items()
         }
-        self._proxy = self._rewrite(
+        self._proxy = self._start_address_proxy(
             ProxySpec(
                 Path(client_config) if client_config else None,
                 {broker: (address.host, address.port) for broker, address in brokers.items()},
-                behind,
+                proxy_ports,
                 self._ports,
             )
         )
@@ -87,22 +89,22 @@ class ClientLinks:
         return ClientNetwork(api, self._server, self._proxy, links)
 
     def bootstrap_for(self, endpoint: str) -> str:
-        """Where a endpoint's clients begin."""
+        """Return the bootstrap addresses of a client endpoint. Raises `UsageError` if there is no such endpoint."""
         if endpoint not in self._ports:
             raise UsageError(f"this cluster has no client endpoint {endpoint}")
         return ",".join(f"{HOST}:{port}" for port in self._ports[endpoint].values())
 
     def end(self) -> None:
-        """End both; what fails is logged."""
+        """End both processes. Failures are logged."""
         for end in (self._proxy.kill if self._proxy else None, self._server.end if self._server else None):
             try:
                 if end is not None:
                     end()
             except EnvironmentFailure as error:
-                _log.error("a proxy of the run: %s", error)
+                _log.error("a proxy of the run could not be ended: %s", error)
 
-    def _rewrite(self, spec: ProxySpec) -> Child:
-        """Start the process that rewrites, and wait until it has brought an answer from every broker."""
+    def _start_address_proxy(self, spec: ProxySpec) -> Child:
+        """Start the address proxy, and wait until every broker has answered through it."""
         log = self.folder / "kafka-proxy.log"
         log.parent.mkdir(parents=True, exist_ok=True)
         command = [sys.executable, "-P", "-m", PROGRAM, encode(spec).decode()]
@@ -111,10 +113,10 @@ class ClientLinks:
         (ports, *_) = spec.ports.values()
 
         def reached() -> bool:
-            words = log.read_text(errors="replace")
+            text = log.read_text(errors="replace")
             if child.poll() is not None:
-                raise StartFailed(f"the proxies did not start: {diagnosis(words)}; their log is {log}")
-            return LISTENING in words and all(is_answering(port, PROBE_TIMEOUT_S) for port in ports.values())
+                raise StartFailed(f"the proxies did not start: {diagnosis(text)}; their log is {log}")
+            return LISTENING in text and all(is_answering(port, PROBE_TIMEOUT_S) for port in ports.values())
 
         wait_for(
             reached,

@@ -1,12 +1,11 @@
-"""Who listens where, and what a broker's configuration says: every link its own proxy, on one address.
+"""The ports and the configuration of brokers whose every link has a proxy of its own.
 
-Broker j has an internal and a controller listener *per peer* k (`INT_k`, `CTL_k`), and advertises
-them at the proxies of the link k -> j; broker i dials its peers by `INT_i` and `CTL_i`. Each client
-endpoint has a listener of its own on every broker, advertised at a proxy of its own. `HARNESS` has no
-proxy before it, so that no fault blinds the harness.
+For each peer k, broker j has an internal listener `INT_k` and a controller listener `CTL_k`. It advertises them at the
+proxies of the link k -> j. So broker i dials its peers at `INT_i` and `CTL_i`. Each client endpoint has a listener on
+every broker, which is advertised at a proxy of its own. `HARNESS` has no proxy, so no fault can cut off the harness.
 
-The controller listeners stand in `advertised.listeners` too: without it followers learn the
-leader's own address from its answers, and go round the proxies a few seconds into a cut.
+The controller listeners are in `advertised.listeners` too. Otherwise followers learn the leader's real address from its
+responses, and bypass the proxies a few seconds after a cut begins.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +19,7 @@ from harness.network.toxiproxy import HOST, Proxy
 HARNESS = "HARNESS"
 
 BROKER_SETTINGS: Mapping[str, str] = {
-    # Safety: what a transactional pipeline is told to use. How many replicas there are, `replication` says.
+    # Safety: what Kafka recommends for transactions. `replication_settings` has the numbers of replicas.
     "unclean.leader.election.enable": "false",
     "auto.create.topics.enable": "false",
     "offsets.topic.num.partitions": "6",
@@ -28,12 +27,12 @@ BROKER_SETTINGS: Mapping[str, str] = {
     # The witness needs whole logs.
     "log.cleaner.enable": "false",
     "log.retention.check.interval.ms": "86400000",
-    # A failover that is quick and still realistic.
+    # Failover is quick and still realistic.
     "broker.session.timeout.ms": "6000",
     "broker.heartbeat.interval.ms": "1000",
     "replica.lag.time.max.ms": "5000",
     "replica.socket.timeout.ms": "3000",
-    # A completed transaction is written by a thread that wakes no follower: they take it at their next fetch.
+    # The thread that writes a completed transaction does not wake the followers. They read it in their next fetch.
     "replica.fetch.wait.max.ms": "20",
     "replica.fetch.backoff.ms": "200",
     "controller.socket.timeout.ms": "3000",
@@ -43,72 +42,73 @@ BROKER_SETTINGS: Mapping[str, str] = {
     "request.timeout.ms": "5000",
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "1000",
-    # The same of the consumer protocol (KIP-848), whose clients are told.
+    # The same for the consumer protocol (KIP-848), in which the broker decides these values.
     "group.consumer.min.session.timeout.ms": "1000",
     "group.consumer.session.timeout.ms": "2000",
     "group.consumer.min.heartbeat.interval.ms": "100",
     "group.consumer.heartbeat.interval.ms": "300",
-    # And of the streams protocol (KIP-1071); a Kafka that does not know it leaves them out.
+    # The same for the streams protocol (KIP-1071). Older versions of Kafka ignore these settings.
     "group.streams.min.session.timeout.ms": "1000",
     "group.streams.session.timeout.ms": "2000",
     "group.streams.min.heartbeat.interval.ms": "100",
     "group.streams.heartbeat.interval.ms": "300",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
-    # Small and quick to start and to stop.
+    # Few threads, and a quick start and stop.
     "num.network.threads": "1",
     "num.io.threads": "4",
     "num.recovery.threads.per.data.dir": "2",
     "controlled.shutdown.retry.backoff.ms": "500",
 }
-"""What every broker of a local cluster says, unless the user says otherwise."""
+"""The settings of every broker that a run starts. The user's settings override them."""
 
 
 MAX_REPLICAS = 3
 MAX_VOTERS = 3
-"""Faults strike one broker at a time, and three voters outlive one. Five would make every change of metadata wait for
-one more of them, and would outlive what no fault does.
+"""Three voters survive the loss of one, and faults stop one broker at a time. Five voters would slow every change of
+metadata, and would survive more than any fault does.
 """
 
 
 def voters_of(brokers: Sequence[int]) -> tuple[int, ...]:
-    """The nodes that are controllers too: the first three, or one. Two voters would outlive no more than one does, for
-    both are needed for a majority.
+    """Return the brokers that are also controllers: the first three, or the first one if there are fewer than three.
+
+    Two voters survive no more than one does, because a majority needs both.
     """
     return tuple(brokers[:MAX_VOTERS] if len(brokers) >= MAX_VOTERS else brokers[:1])
 
 
 def replication_settings(brokers: int) -> dict[str, str]:
-    """How many replicas partitions have, the internal ones too, and how many of them must have a record."""
+    """Return the settings for replication factors and `min.insync.replicas`, for internal topics too."""
     replicas = min(MAX_REPLICAS, brokers)
-    least = max(1, replicas - 1)
+    min_isr = max(1, replicas - 1)
     return {
         "default.replication.factor": str(replicas),
-        "min.insync.replicas": str(least),
+        "min.insync.replicas": str(min_isr),
         "offsets.topic.replication.factor": str(replicas),
         "transaction.state.log.replication.factor": str(replicas),
-        "transaction.state.log.min.isr": str(least),
+        "transaction.state.log.min.isr": str(min_isr),
     }
 
 
 @dataclass(frozen=True)
 class Hosts:
-    """By which names brokers and proxies reach each other. Clients and the harness come to all of them by `HOST`."""
+    """The host names by which brokers and proxies reach each other. Clients and the harness use `HOST` for all."""
 
-    bind: str = HOST  # what brokers and proxies listen on
-    proxies: str = HOST  # by which a broker dials a proxy
-    brokers: str = HOST  # by which a proxy dials a broker; may hold `{broker}`
+    bind: str = HOST  # the address on which brokers and proxies listen
+    proxies: str = HOST  # the host at which a broker dials a proxy
+    brokers: str = HOST  # the host at which a proxy dials a broker; `{broker}` is replaced by its node id
 
     def of(self, broker: int) -> str:
-        """By which one broker is dialed."""
+        """Return the host at which a proxy dials this broker."""
         return self.brokers.format(broker=broker)
 
 
 @dataclass(frozen=True)
 class PortLayout:
-    """The ports of one cluster: of listeners by (broker, listener name), and of proxies by link."""
+    """The ports of a cluster: of listeners by (broker, listener name), and of proxies by link."""
 
     brokers: tuple[int, ...]
-    voters: tuple[int, ...]  # the brokers that are controllers too
+    voters: tuple[int, ...]  # the brokers that are also controllers
     endpoints: tuple[str, ...]
     listeners: Mapping[tuple[int, str], int]
     links: Mapping[str, Proxy]
@@ -116,23 +116,23 @@ class PortLayout:
     hosts: Hosts = Hosts()
 
     def harness_port(self, broker: int) -> int:
-        """Where the harness asks a broker, with no proxy between."""
+        """Return the port at which the harness reaches a broker without a proxy."""
         return self.listeners[broker, HARNESS]
 
     def controller_port(self, broker: int) -> int:
-        """Where the harness asks a voter as a controller, with no proxy between."""
+        """Return the port at which the harness reaches a controller without a proxy."""
         return self.listeners[broker, f"CTL_{broker}"]
 
     def listener_of(self, endpoint: str) -> str:
-        """The name of a endpoint's listener, on every broker."""
+        """Return the name of a client endpoint's listener. It is the same on every broker."""
         return _endpoint_listener(self.endpoints.index(endpoint))
 
     def bootstrap(self) -> str:
-        """The harness's own listeners."""
+        """Return the addresses of the harness's own listeners."""
         return ",".join(f"{HOST}:{self.harness_port(broker)}" for broker in self.brokers)
 
     def bootstrap_for(self, endpoint: str) -> str:
-        """A endpoint's listeners, at its proxies."""
+        """Return the addresses of a client endpoint's proxies."""
         ports = [self.links[client_link(endpoint, broker)].listen_port for broker in self.brokers]
         return ",".join(f"{HOST}:{port}" for port in ports)
 
@@ -140,7 +140,7 @@ class PortLayout:
 def lay_out(
     brokers: int, endpoints: Sequence[str], next_port: Callable[[], int], hosts: Hosts | None = None
 ) -> PortLayout:
-    """Give every listener and every proxy a port. `hosts`: where they are not all on one address."""
+    """Choose a port for every listener and every proxy. `hosts`: None if all are on one address."""
     hosts = hosts or Hosts()
     ids = tuple(range(1, brokers + 1))
     voters = voters_of(ids)
@@ -168,7 +168,7 @@ def lay_out(
 
 
 def count_ports(brokers: int, endpoints: int) -> int:
-    """How many ports a cluster takes."""
+    """Return how many ports a cluster needs."""
     laid_out = lay_out(brokers, [str(endpoint) for endpoint in range(endpoints)], count().__next__)
     return len(laid_out.listeners) + len(laid_out.links) + 1
 
@@ -186,7 +186,7 @@ RESERVED_SETTINGS = frozenset(
         *("controller.quorum.voters", "controller.quorum.bootstrap.servers"),
     }
 )
-"""Settings of which each broker has its own: they make the cluster what the run takes it for."""
+"""Settings that Fencepost computes for each broker. A user cannot set them, because faults rely on them."""
 
 
 def _endpoint_listener(place: int) -> str:
@@ -226,7 +226,7 @@ def broker_properties(
         else f"{proxies}:{layout.links[peer_link(broker, voter, 'ctl')].listen_port}"
         for voter in layout.voters
     }
-    said = {
+    settings_of_broker = {
         **BROKER_SETTINGS,
         **replication_settings(len(layout.brokers)),
         **settings,
@@ -238,12 +238,12 @@ def broker_properties(
             f"{name}:PLAINTEXT" for name in {**own, f"CTL_{broker}": 0}
         ),
         "inter.broker.listener.name": f"INT_{broker}",
-        # The first is the one that it dials by; who is no controller has no other.
+        # A node dials controllers by the first listener. A node that is no controller has only that one.
         "controller.listener.names": ",".join(f"CTL_{peer}" for peer in [broker, *(peers if votes else [])]),
         "controller.quorum.voters": ",".join(f"{id_}@{address}" for id_, address in voters.items()),
         "log.dirs": str(data_dir),
     }
-    return "".join(f"{name}={_escaped(value)}\n" for name, value in said.items())
+    return "".join(f"{name}={_escaped(value)}\n" for name, value in settings_of_broker.items())
 
 
 def _addresses(listeners: Mapping[str, str]) -> str:
@@ -251,7 +251,7 @@ def _addresses(listeners: Mapping[str, str]) -> str:
 
 
 def _escaped(value: str) -> str:
-    """A value as `java.util.Properties` reads it: backslashes doubled, all but ASCII as \\uXXXX."""
+    """Escape a value for `java.util.Properties`: double backslashes, and write non-ASCII characters as \\uXXXX."""
     units = value.replace("\\", "\\\\").encode("utf-16-be")
     codes = [int.from_bytes(units[at : at + 2]) for at in range(0, len(units), 2)]
     return "".join(chr(code) if 31 < code < 127 else f"\\u{code:04x}" for code in codes)

@@ -1,4 +1,4 @@
-"""How one connects to a cluster that is already there, and asks whichever of its brokers answers."""
+"""Connect to an external cluster, and send requests to whichever broker answers."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
@@ -18,26 +18,29 @@ T = TypeVar("T")
 
 
 def parse_addresses(bootstrap: str, security: Security) -> list[Address]:
-    """`HOST:PORT,...` as addresses. Raises `UsageError`."""
-    found = []
-    for one in filter(None, (part.strip() for part in bootstrap.split(","))):
-        host, colon, port = one.rpartition(":")
+    """Parse `HOST:PORT,...`. Raises `UsageError`."""
+    addresses = []
+    for text in filter(None, (part.strip() for part in bootstrap.split(","))):
+        host, colon, port = text.rpartition(":")
         if not colon or not host or not port.isdigit() or not 0 < int(port) < 65536:
-            raise UsageError(f"bootstrap must be HOST:PORT,... and has {one!r}")
-        found.append(Address(host.strip("[]"), int(port), security))
-    if not found:
+            raise UsageError(f"bootstrap must be HOST:PORT,... and has {text!r}")
+        addresses.append(Address(host.strip("[]"), int(port), security))
+    if not addresses:
         raise UsageError("bootstrap must be HOST:PORT,..., and names no server")
-    return found
+    return addresses
 
 
 def bootstrap_servers(bootstrap: str | None, client_config: str | None) -> list[Address]:
-    """The servers that a user names, here or in the file of client properties. Raises `FencepostError`."""
+    """Return the bootstrap servers: those in `bootstrap`, or else those in the client-config file.
+
+    Raises `FencepostError`.
+    """
     told = use_client_config(client_config)
     return parse_addresses(bootstrap or told.bootstrap or "", told.security)
 
 
 def fetch_first_view(servers: Sequence[Address]) -> admin.BrokerView:
-    """What the first server that answers knows, without topics. Raises `EnvironmentFailure`."""
+    """Return the view of the first server that answers, without topics. Raises `EnvironmentFailure`."""
     refusals: list[str] = []
     for server in servers:
         try:
@@ -48,12 +51,12 @@ def fetch_first_view(servers: Sequence[Address]) -> admin.BrokerView:
 
 
 def inspect_cluster(bootstrap: str | None, client_config: str | None) -> admin.BrokerView:
-    """The cluster that a user means, before anything is made. Raises `FencepostError`."""
+    """Return a view of the user's cluster, without topics. Nothing is created. Raises `FencepostError`."""
     return fetch_first_view(bootstrap_servers(bootstrap, client_config))
 
 
 def reach_brokers(servers: Sequence[Address]) -> dict[int, Address]:
-    """Every broker's address, once every broker has answered at it. Raises `EnvironmentFailure`."""
+    """Return every broker's advertised address, after each broker has answered there. Raises `EnvironmentFailure`."""
     listens = fetch_first_view(servers).listens
     brokers = {broker: Address(host, port, servers[0].security) for broker, (host, port) in listens.items()}
     for broker, address in brokers.items():
@@ -67,22 +70,32 @@ def reach_brokers(servers: Sequence[Address]) -> dict[int, Address]:
 
 
 def ask_any(brokers: Mapping[int, Target], question: Callable[[Target], T]) -> T:
-    """The answer of the first broker that has one. Raises `WireError`."""
-    failed: WireError | None = None
+    """Ask the brokers in turn, and return the first answer. Raises `WireError`."""
+    failure: WireError | None = None
     for address in brokers.values():
         try:
             return question(address)
         except RequestRefused as error:
             if error.code != NOT_CONTROLLER:
                 raise
-            failed = error  # with ZooKeeper, a broker that is not the controller passes nothing on
+            failure = error  # with ZooKeeper, brokers do not forward requests to the controller
         except WireError as error:
-            failed = error
-    raise failed or WireError("there is no broker to ask")
+            failure = error
+    raise failure or WireError("there is no broker to ask")
 
 
 def retry_unless_forbidden(question: Callable[[], T], operation: str, name: str, prefix: str) -> T:
-    """Ask until it is answered; what ACLs or policies forbid ends it at once. Raises `EnvironmentFailure`."""
+    """Ask again until there is an answer, but stop at once if ACLs or policies forbid the request.
+
+    Args:
+        question: Sends the request.
+        operation: The operation as ACLs call it, for messages.
+        name: The topic, group or transactional id that it concerns, for messages.
+        prefix: The prefix that an ACL must allow, for messages.
+
+    Raises:
+        EnvironmentFailure: The request is forbidden (`Forbidden`), or there was no answer in time.
+    """
 
     def answer() -> T:
         try:

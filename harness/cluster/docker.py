@@ -1,6 +1,7 @@
-"""Kafka nodes in containers; every link between them and to them is a proxy in one container more.
+"""A cluster whose brokers are Docker containers. Toxiproxy, which carries all links, is one more container.
 
-Everything bears the run's mark: the guardian removes it if the run is killed, and the next run does if the guardian is.
+Every container and network has the run's mark as a label. If the run is killed, its guardian removes them. If the
+guardian is killed too, the next run removes them.
 """
 
 import logging
@@ -53,15 +54,15 @@ class ProxyContainer:
 
     @property
     def alive(self) -> bool:
-        """Whether it still runs."""
+        """Whether the container still runs."""
         return self._container.state().status == "running"
 
     def connections_by_port(self) -> Counter[int]:
-        """How many connections stand on each port."""
+        """Return the number of connections on each local port."""
         return Counter(one.local_port for one in read_established(self._container.run("cat", *SOCKET_TABLES)))
 
     def received_bytes(self) -> ReceivedBytes | None:
-        """None: its sockets are in a network namespace of their own, of which a user without root learns no bytes."""
+        """Return None, because only root can count the bytes of sockets in a container's network namespace."""
         return None
 
 
@@ -80,17 +81,17 @@ class DockerCluster(StartedCluster[DockerBroker]):
     ) -> None:
         super().__init__(spec, folder, prepared, supervisor, next_port)
         if prepared.image is None:
-            raise EnvironmentFailure("no image was prepared for containers")
+            raise EnvironmentFailure("no container image was prepared")
         self._image: ContainerImage = prepared.image
         self._fleet = ContainerFactory(prepared.image.name, supervisor, prepared.cache)
         self._toxiproxy: Container | None = None
-        self._read: dict[int, int] = {}  # by broker: how much of its recorded requests was read
+        self._read: dict[int, int] = {}  # by broker: how many bytes of its request log were read
         self._copied = False
         self._registered = False
 
     @property
     def abilities(self) -> frozenset[Need]:
-        """Everything; without iptables in the image no packets can be dropped."""
+        """All abilities, but no dropping of packets if the image has no iptables."""
         return ALL_ABILITIES - (frozenset() if self._image.drops_packets else {Ability.PACKETS})
 
     def __enter__(self) -> "DockerCluster":
@@ -99,26 +100,26 @@ class DockerCluster(StartedCluster[DockerBroker]):
         return self
 
     def client_versions(self, endpoints: Sequence[str]) -> ClientVersions:
-        """What the brokers wrote down of these client endpoints since it was last asked."""
+        """Return the request versions that the brokers recorded on these endpoints since the last call."""
         recorded = {node.id: node.container.read_file(HOME / REQUESTS) for node in self._nodes}
-        found = parse_client_versions(
+        versions = parse_client_versions(
             self._unread(recorded), {self.layout.listener_of(endpoint) for endpoint in endpoints}
         )
         self._read |= {broker: len(content) for broker, content in recorded.items()}
-        return found
+        return versions
 
     def client_ids(self, endpoint: str) -> ObservedClientIds:
-        """By what the brokers wrote down since it was last asked for what was spoken."""
+        """Return the client ids that the brokers recorded since the last call of `client_versions`."""
         recorded = {node.id: node.container.read_file(HOME / REQUESTS) for node in self._nodes}
         return parse_client_ids(self._unread(recorded), self.layout.listener_of(endpoint))
 
     def _unread(self, recorded: Mapping[int, bytes]) -> Iterator[bytes]:
-        """The lines, of each broker from where it was last read."""
+        """Yield the lines of each broker's request log that were not read before."""
         for broker, content in recorded.items():
             yield from content[self._read.get(broker, 0) :].splitlines(keepends=True)
 
     def bypasses(self) -> list[str]:
-        """Connections between two brokers that go round the proxies; there must be none."""
+        """Describe each connection between two brokers that bypasses the proxies. There must be none."""
         owners = {port: f"broker {broker}'s {name}" for (broker, name), port in self.layout.listeners.items()}
         found = []
         for node in self._nodes:
@@ -129,7 +130,7 @@ class DockerCluster(StartedCluster[DockerBroker]):
         return found
 
     def isolate(self, broker: int, how: Ability) -> AbstractContextManager[Callable[[], str]]:
-        """Drop its packets but for the harness's, or take it from the network on which brokers and proxies are."""
+        """Drop the broker's packets, or disconnect it from the network `links`."""
         node = self._nodes[broker - 1]
         if how is Ability.PACKETS and how in self.abilities:
             return node.drop_packets(self.layout.harness_port(broker))
@@ -144,7 +145,7 @@ class DockerCluster(StartedCluster[DockerBroker]):
         self._fleet.open()
         port = self.layout.toxiproxy
         program = str(HOME / "toxiproxy-server")
-        recipe = ContainerSpec(
+        container_spec = ContainerSpec(
             TOXIPROXY,
             [program, "-host", self.hosts.bind, "-port", str(port)],
             {program: (self._prepared.toxiproxy.read_bytes(), EXECUTABLE)},
@@ -152,7 +153,7 @@ class DockerCluster(StartedCluster[DockerBroker]):
             self._folder / "toxiproxy.log",
             environment={"LOG_LEVEL": "error"},
         )
-        container = self._toxiproxy = self._fleet.make(recipe)
+        container = self._toxiproxy = self._fleet.make(container_spec)
         try:
             container.start()
         except StartFailed as error:
@@ -161,9 +162,9 @@ class DockerCluster(StartedCluster[DockerBroker]):
         def check() -> None:
             if container.state().over:
                 container.await_output()
-                words = container.log_file.read_text(errors="replace")
+                output = container.log_file.read_text(errors="replace")
                 raise StartFailed(
-                    f"toxiproxy did not start: {diagnosis(words)}; its log is {container.log_file}"
+                    f"toxiproxy did not start: {diagnosis(output)}; its log is {container.log_file}"
                 )
 
         api = create_proxies(port, self.layout.links.values(), check)
@@ -171,20 +172,20 @@ class DockerCluster(StartedCluster[DockerBroker]):
         return ProxiedNetwork(api, ProxyContainer(container), self.layout.links)
 
     def _require_version(self, container: Container) -> None:
-        """Raise `StartFailed` if the image has no Kafka where it is looked for, or another version."""
+        """Raise `StartFailed` if the image has no Kafka in `JARS`, or another version of it."""
         image, wanted = self._image.name, self._prepared.kafka.version
         try:
             jars = container.run("ls", str(JARS))
         except EnvironmentFailure as error:
             raise StartFailed(
-                f"the image {image} has no Kafka in {JARS}: name another with --set image=NAME"
+                f"the image {image} has no Kafka in {JARS}: choose another image with --set image=NAME"
             ) from error
         found = re.search(r"kafka-clients-([\d.]+)\.jar", jars)
         if found is None or found[1] != wanted:
             has = (
                 f"has Kafka {found[1]}: add --kafka {found[1]}"
                 if found
-                else f"has no Kafka in {JARS}: name another"
+                else f"has no Kafka in {JARS}: choose another"
             )
             raise StartFailed(
                 f"the image {image} {has}, or choose an image of Kafka {wanted} with --set image=NAME"
@@ -193,7 +194,7 @@ class DockerCluster(StartedCluster[DockerBroker]):
     def _make_nodes(self) -> list[DockerBroker]:
         image, kafka = self._image, self._prepared.kafka
         java = Java(JAVA_HOME, JAVA_HOME / "bin" / "java", image.java_version, "", image.origin)
-        # An archive fits the jars in one order alone; another image has its own jars.
+        # A class archive needs the jars in its own order. Any other image has its own jars.
         jars = tuple(JARS / jar.name for jar in kafka.class_path) if image.archive else (JARS / "*",)
         inside = KafkaDistribution(kafka.version, jars)
         cluster_id, checkpoint = new_id(), self._checkpoint()
@@ -215,10 +216,10 @@ class DockerCluster(StartedCluster[DockerBroker]):
                 ],
                 configured_in=Path(HOME),
             )
-            said_of_it = broker_properties(self.layout, broker, DATA, self._spec.settings)
+            properties = broker_properties(self.layout, broker, DATA, self._spec.settings)
             files = {
                 **logging_files,
-                str(config): (said_of_it.encode(), READABLE),
+                str(config): (properties.encode(), READABLE),
                 **{
                     str(DATA / name): (content, READABLE)
                     for name, content in node_files(cluster_id, broker, checkpoint).items()
@@ -226,14 +227,14 @@ class DockerCluster(StartedCluster[DockerBroker]):
             }
             folder = self._folder / "brokers" / str(broker)
             folder.mkdir(parents=True, exist_ok=True)
-            (folder / "server.properties").write_text(said_of_it)
+            (folder / "server.properties").write_text(properties)
             ports = [port for (owner, _), port in self.layout.listeners.items() if owner == broker]
             capabilities = ["NET_ADMIN"] if self._image.drops_packets else []
             log_file = folder / "server.log"
-            recipe = ContainerSpec(
+            container_spec = ContainerSpec(
                 self.hosts.of(broker), command, files, ports, log_file, capabilities=capabilities
             )
-            make = partial(self._fleet.make, recipe)
+            make = partial(self._fleet.make, container_spec)
             nodes.append(DockerBroker(broker, folder, self.layout.harness_port(broker), make))
         return nodes
 
@@ -246,11 +247,11 @@ class DockerCluster(StartedCluster[DockerBroker]):
         self._read.clear()
 
     def _end(self) -> None:
-        if self._registered and not self._copied:  # a run that was ended early is looked at all the same
+        if self._registered and not self._copied:  # a run that ended early is checked too
             try:
                 self._copy()
             except EnvironmentFailure as error:
-                _log.warning("what the brokers hold could not be brought: %s", error)
+                _log.warning("the brokers' data could not be copied: %s", error)
         for node in self._nodes:
             node.end()
         try:
@@ -258,6 +259,6 @@ class DockerCluster(StartedCluster[DockerBroker]):
                 self._toxiproxy.remove()
             self._fleet.close()
         except EnvironmentFailure as error:
-            _log.error("%s", error)
+            _log.error("the containers could not be removed: %s", error)
             return
         self._toxiproxy = None

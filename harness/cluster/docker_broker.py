@@ -9,16 +9,17 @@ from harness.cluster.start_diagnosis import port_taken
 from harness.cluster.started_node import PortTaken, StartedNode
 from harness.common.errors import EnvironmentFailure, FaultFailed, StartFailed
 from harness.containers.container import Container
+from harness.model.pipeline import TopicPartition
 
 HOME = PurePosixPath("/fencepost")
 DATA = HOME / "data"
 _NOT_EVIDENCE = ("*.index", "*.timeindex", "*.txnindex", "*.snapshot", "./__cluster_metadata-0")
-"""What Kafka makes anew from segments (indexes are 10 MB of zeros each), and the cluster's own log."""
+"""Files that are not copied: the metadata log, and files that Kafka rebuilds (an index is 10 MB of zeros)."""
 _log = logging.getLogger(__name__)
 
 
 class DockerBroker(StartedNode):
-    """A node: broker and controller. Its container lasts over all its starts, its process does not."""
+    """A broker in a container. The container remains when its process is stopped and started again."""
 
     def __init__(self, id_: int, folder: Path, port: int, make: Callable[[], Container]) -> None:
         super().__init__(id_, folder, port)
@@ -27,101 +28,103 @@ class DockerBroker(StartedNode):
 
     @property
     def container(self) -> Container:
-        """What it runs in. Raises `FaultFailed` before its first start."""
+        """Its container. Raises `FaultFailed` before the first start."""
         if self._container is None:
             raise FaultFailed(f"broker {self.id} was never started")
         return self._container
 
     @property
     def pid(self) -> int:
-        """Of its process, as the daemon's machine counts, or of the last one it had."""
+        """The pid of its process, or of its last one, on the machine of the Docker daemon. 0 before the first start."""
         return self._container.pid if self._container else 0
 
     @property
     def running(self) -> bool:
-        """Whether its process exists and is not frozen."""
+        """Whether its process exists and is not paused."""
         return self._container is not None and self._container.state().status == "running"
 
     @property
     def paused(self) -> bool:
-        """Whether its container is frozen."""
+        """Whether its container is paused."""
         return self._container is not None and self._container.state().status == "paused"
 
     def ended(self) -> bool:
-        """Whether its process is over, and all that it printed is in the log."""
+        """Whether its process has ended. If so, everything that it printed is in the log file."""
         if self._container is None or not self._container.state().over:
             return False
         self._container.await_output()
         return True
 
-    def log_bytes(self, place: tuple[str, int]) -> int:
-        """How long its log of a partition is; 0: it has none."""
-        folder = DATA / f"{place[0]}-{place[1]}"
+    def log_bytes(self, partition: TopicPartition) -> int:
+        """Return the size of its log of a partition. 0 if it has no replica of it."""
+        folder = DATA / f"{partition[0]}-{partition[1]}"
         return int(self.container.run("sh", "-c", f"cat {folder}/*.log 2>/dev/null | wc -c"))
 
     def kill(self) -> str:
-        """SIGKILL; returns the proof."""
+        """Send SIGKILL. Return the proof."""
         return self.container.kill()
 
     def stop(self) -> str:
-        """SIGTERM, and wait for the clean end; returns the proof."""
+        """Send SIGTERM and wait until the broker has shut down cleanly. Return the proof."""
         return self.container.stop()
 
     def pause(self) -> str:
-        """Freeze it (cgroup freezer), so that it keeps its sockets; returns the proof."""
+        """Pause it with the cgroup freezer. It keeps its sockets. Return the proof."""
         return self.container.pause()
 
     def resume(self) -> str:
-        """Thaw it; returns the proof. Does nothing to one that runs."""
+        """Resume it. Return the proof. A broker that runs is left alone."""
         return self.container.resume()
 
     def copy_data(self) -> None:
-        """Bring what its partitions hold into its folder. It must run. Raises `EnvironmentFailure`."""
+        """Copy the files of its partitions into its folder. The broker must run. Raises `EnvironmentFailure`."""
         self.data_dir.mkdir(parents=True, exist_ok=True)
         self.container.copy_folder(DATA, _NOT_EVIDENCE, self.data_dir)
 
     @contextmanager
     def drop_packets(self, harness_port: int) -> Iterator[Callable[[], str]]:
-        """Drop each packet from and to it, but for those of the harness, for the length of a `with`.
+        """Drop all packets from and to the broker for the length of a `with`, except those of the harness.
 
-        Gives what tells how many were dropped meanwhile: the proof, empty while none was. A SYN is lost as well, so
-        that whoever connects waits. Raises `FaultFailed`.
+        SYN packets are dropped too, so a client that connects waits. The context value is a function that returns the
+        proof: how many packets were dropped, or "" if none was. Raises `FaultFailed`.
         """
         chains = (("INPUT", "-i", "--dport"), ("OUTPUT", "-o", "--sport"))
         rules = [
             [chain, "!", way, "lo", "-p", "tcp", "!", port, str(harness_port), "-j", "DROP"]
             for chain, way, port in chains
         ]
-        on: list[list[str]] = []
+        added: list[list[str]] = []
         try:
             for rule in rules:
-                self._filter("-I", *rule)
-                on.append(rule)
-            yield self._dropped
+                self._run_iptables("-I", *rule)
+                added.append(rule)
+            yield self._describe_dropped
         finally:
-            for rule in on:
-                self._filter("-D", *rule)
+            for rule in added:
+                self._run_iptables("-D", *rule)
 
-    def _filter(self, *words: str) -> None:
+    def _run_iptables(self, *arguments: str) -> None:
         try:
-            self.container.run("iptables", "-w", *words)
+            self.container.run("iptables", "-w", *arguments)
         except EnvironmentFailure as error:
-            raise FaultFailed(f"the packets of broker {self.id}: {error}") from error
+            raise FaultFailed(
+                f"the packet filter of broker {self.id} could not be changed: {error}"
+            ) from error
 
-    def _dropped(self) -> str:
+    def _describe_dropped(self) -> str:
         lines = self.container.run("iptables-save", "-c", "-t", "filter").splitlines()
         counted = [line[1:].partition(":")[0] for line in lines if line.startswith("[") and "DROP" in line]
         dropped = sum(map(int, counted))
         return f"iptables dropped {dropped} packets of broker {self.id}" if dropped else ""
 
     def end(self) -> None:
-        """Make sure that nothing of it is left; for the end of a cluster."""
+        """Remove its container, at the end of the cluster. Failures are logged."""
         if self._container is None:
             return
         try:
             self._container.remove()
         except EnvironmentFailure as error:
-            _log.error("broker %d: %s", self.id, error)
+            _log.error("the container of broker %d could not be removed: %s", self.id, error)
         self._container = None
 
     def _launch(self) -> None:

@@ -1,7 +1,7 @@
-"""Who is in a group, of whichever protocol: classic, consumer (KIP-848) or streams (KIP-1071).
+"""The members of a group of any protocol: classic, consumer (KIP-848) or streams (KIP-1071).
 
-Each protocol has a request of its own, and a coordinator answers it for groups of that protocol alone. An older broker
-does not know the newer ones, and ends the connection of whoever asks: so it is asked first what it knows.
+Each protocol has its own request, which a coordinator answers only for groups of that protocol. A broker closes the
+connection when it gets a request that it does not know. So ApiVersions is asked before a newer request.
 """
 
 from typing import Any
@@ -15,22 +15,22 @@ from harness.wire.protocol import KafkaConnection, Target, send_request
 
 GROUP_NOT_FOUND = 69
 NO_SUCH_GROUP = "Dead"
-"""As the classic protocol calls a group that it does not know: there is none, or it is of another protocol."""
+"""The state that the classic protocol reports if the group does not exist or has another protocol."""
 STABLE_STATES = ("Stable", "Empty", NO_SUCH_GROUP)
 NEWER_REQUESTS: Any = (ConsumerGroupDescribeRequest, StreamsGroupDescribeRequest)
 
 
 def stable_members(port: Target, group: str, timeout_s: float = ASK_TIMEOUT_S) -> tuple[str, ...] | None:
-    """The ids of a group's members, as its coordinator has them; None while the group is not stable.
+    """Ask a group's coordinator for the ids of its members. None while the group is not stable.
 
-    Stable means in the newer protocols that every member has what was assigned to it. Raises `WireError`.
+    In the newer protocols, stable means that every member has the partitions assigned to it. Raises `WireError`.
     """
     state, members = describe_group(port, group, timeout_s)
     return members if state in STABLE_STATES else None
 
 
 def list_groups(port: Target, timeout_s: float = ASK_TIMEOUT_S) -> dict[str, str]:
-    """The groups that a broker coordinates, of all protocols, each with its state. Raises `WireError`."""
+    """Return the state of every group that a broker coordinates, of all protocols. Raises `WireError`."""
     answer = send_request(port, ListGroupsRequest(states_filter=[], version=4), timeout_s)
     if answer.error_code != NO_ERROR:
         raise RequestRefused("listing the groups", answer.error_code)
@@ -38,38 +38,37 @@ def list_groups(port: Target, timeout_s: float = ASK_TIMEOUT_S) -> dict[str, str
 
 
 def describe_group(port: Target, group: str, timeout_s: float = ASK_TIMEOUT_S) -> tuple[str, tuple[str, ...]]:
-    """A group's state and the ids of its members, asked at its coordinator; Dead: it knows none of that name, or of a
-    protocol that we do not ask in. Raises `WireError`.
+    """Ask a group's coordinator for its state and the ids of its members. Raises `WireError`.
+
+    The state is `NO_SUCH_GROUP` if the group does not exist, or has a protocol that is not known here.
     """
     with KafkaConnection(port, timeout_s) as coordinator:
         request = DescribeGroupsRequest(groups=[group], include_authorized_operations=False, version=5)
-        state, members = _told(coordinator.send_request(request, timeout_s), group)
+        state, members = _read_group(coordinator.send_request(request, timeout_s), group)
         if state == NO_SUCH_GROUP:
-            state, members = _of_a_newer_protocol(coordinator, group, timeout_s)
+            state, members = _describe_by_newer_protocols(coordinator, group, timeout_s)
     return state, members
 
 
-def _of_a_newer_protocol(
+def _describe_by_newer_protocols(
     coordinator: KafkaConnection, group: str, timeout_s: float
 ) -> tuple[str, tuple[str, ...]]:
-    """Its state and its members, where it is of one that the broker knows."""
     known = {
         api.api_key for api in coordinator.send_request(ApiVersionsRequest(version=0), timeout_s).api_keys
     }
     for kind in NEWER_REQUESTS:
         if kind.API_KEY in known:
             request = kind(group_ids=[group], include_authorized_operations=False, version=0)
-            state, members = _told(coordinator.send_request(request, timeout_s), group)
+            state, members = _read_group(coordinator.send_request(request, timeout_s), group)
             if state != NO_SUCH_GROUP:
                 return state, members
     return NO_SUCH_GROUP, ()
 
 
-def _told(answer: Any, group: str) -> tuple[str, tuple[str, ...]]:
-    """The state of the one group that was asked for, and its members' ids. Raises `RequestRefused`."""
-    (told,) = answer.groups
-    if told.error_code == GROUP_NOT_FOUND:
+def _read_group(answer: Any, group: str) -> tuple[str, tuple[str, ...]]:
+    (description,) = answer.groups
+    if description.error_code == GROUP_NOT_FOUND:
         return NO_SUCH_GROUP, ()
-    if told.error_code != NO_ERROR:
-        raise RequestRefused(f"describing the group {group}", told.error_code)
-    return told.group_state, tuple(member.member_id for member in told.members)
+    if description.error_code != NO_ERROR:
+        raise RequestRefused(f"describing the group {group}", description.error_code)
+    return description.group_state, tuple(member.member_id for member in description.members)

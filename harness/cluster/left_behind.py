@@ -1,8 +1,8 @@
-"""What runs have left on a cluster that others use: found by the form of their tags, and removed if nobody uses it.
+"""Find and remove what killed runs have left on an external cluster.
 
-A run that is killed removes nothing there. One that goes on has names of the same form, so what is found is judged by
-its use: a group with members is in use, and so are topics that were written a short time ago. A name that may be of a
-run with another prefix is taken for somebody else's.
+A killed run does not remove its topics and groups. Their names have the form of a tag, but so have those of a run that
+still goes on. So only idle tags are removed: those without group members and without recent records. A name that may
+belong to a run with another prefix is left alone.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -25,7 +25,7 @@ NON_EMPTY_GROUP = 68
 
 @dataclass(frozen=True)
 class LeftGroup:
-    """A group, and how many members it has; None: it has some, and nobody says how many."""
+    """A group and the number of its members. None: it has members, but their number is not known."""
 
     name: str
     members: int | None
@@ -33,7 +33,7 @@ class LeftGroup:
 
 @dataclass(frozen=True)
 class IdleTime:
-    """For how long nobody must have written. `words`: as the user wrote it."""
+    """How old the newest record of an idle tag must be. `words`: as the user wrote it (`45m`)."""
 
     seconds: float
     words: str
@@ -41,16 +41,19 @@ class IdleTime:
 
 @dataclass(frozen=True)
 class Leftovers:
-    """What there is of one tag."""
+    """The topics and groups of one tag."""
 
     tag: str
     topics: tuple[str, ...]
     groups: tuple[LeftGroup, ...]
-    written_ms: int | None = None  # when the last record was written; None: there is no record
-    unknown: str | None = None  # why one cannot say whether it is in use
+    written_ms: int | None = None  # the timestamp of the newest record; None: there is no record
+    unknown: str | None = None  # why it is not known whether the tag is in use
 
     def reason_to_keep(self, now_ms: float, idle: IdleTime, *, named: bool = False) -> str | None:
-        """Why it is not to be removed; None: it is idle. `named`: by the user, who knows that no run is starting."""
+        """Return why the tag must not be removed. None if it is idle.
+
+        `named`: the user named this tag, and so knows that no run with it is starting.
+        """
         if self.unknown is not None:
             return f"left alone: {self.unknown}"
         prefix = self.tag.rpartition("-")[0]
@@ -66,19 +69,19 @@ class Leftovers:
                 how_many = "members" if group.members is None else plural(group.members, "member")
                 return f"still in use: the group {printable(group.name)} has {how_many}"
         if self.topics and self.written_ms is None and not named:
-            return "left alone: a run may only be starting; if none is, name this tag"
+            return "left alone: a run with this tag may be starting; if none is, name the tag to delete it"
         if self.written_ms is not None and now_ms - self.written_ms < idle.seconds * 1000:
             return f"less than --idle {idle.words}"
         return None
 
     def age(self, now_ms: float) -> str:
-        """How long ago the last record was written; the brokers' clocks may be ahead of ours."""
+        """Return how long ago the newest record was written. 0 if its timestamp is in the future."""
         return duration(max(0.0, now_ms - (self.written_ms or 0)) / 1000)
 
 
 @dataclass(frozen=True)
 class RemovalReport:
-    """What went, and in a sentence each what did not."""
+    """What was removed, and one sentence for each failure."""
 
     topics: tuple[str, ...]
     groups: tuple[str, ...]
@@ -88,28 +91,31 @@ class RemovalReport:
 def find_leftovers(
     brokers: Mapping[int, Target], prefix: str, tags: Collection[str] | None = None
 ) -> list[Leftovers]:
-    """What runs with that prefix have on a cluster, by tag; `tags`: of these alone. Raises `EnvironmentFailure`."""
+    """Find the topics and groups of runs with this prefix. `tags` limits it to these tags.
+
+    Raises `EnvironmentFailure`.
+    """
     view = retry(partial(ask_any, brokers, _everything), "the cluster's topics")
     states = retry(lambda: _groups(brokers), "the cluster's groups")
     its_topics, its_groups = _by_tag({*view.topics, *view.refused}, prefix), _by_tag(states, prefix)
     wanted = sorted(its_topics.keys() | its_groups.keys())
     return [
-        one
+        leftovers
         for tag in wanted
         if tags is None or tag in tags
-        for one in _looked_at(
+        for leftovers in _inspect(
             brokers, tag, its_topics.get(tag, ()), {g: states[g] for g in its_groups.get(tag, ())}
         )
     ]
 
 
 def remove_leftovers(brokers: Mapping[int, Target], left: Leftovers) -> RemovalReport:
-    """Remove its groups, then its topics: a group that has got a member meanwhile keeps them all."""
+    """Remove the groups of a tag, then its topics. Stop if a group has a new member."""
     prefix = prefix_of(left.tag)
     gone: dict[str, list[str]] = {"topics": [], "groups": []}
     failures: list[str] = []
 
-    def tried(kind: str, name: str, act: Callable[[], None]) -> None:
+    def try_to_remove(kind: str, name: str, act: Callable[[], None]) -> None:
         try:
             retry_unless_forbidden(act, "Delete", name, prefix)
         except _InUse:
@@ -121,17 +127,17 @@ def remove_leftovers(brokers: Mapping[int, Target], left: Leftovers) -> RemovalR
 
     try:
         for group in left.groups:
-            tried("groups", group.name, partial(_delete_group, brokers, group.name))
+            try_to_remove("groups", group.name, partial(_delete_group, brokers, group.name))
         for topic in left.topics:
             delete = partial(topics.delete_topics, topics=[topic], timeout_s=CLEAN_UP_TIMEOUT_S)
-            tried("topics", topic, partial(ask_any, brokers, delete))
+            try_to_remove("topics", topic, partial(ask_any, brokers, delete))
     except _InUse as error:
         failures.append(str(error))
     return RemovalReport(tuple(gone["topics"]), tuple(gone["groups"]), tuple(failures))
 
 
 class _InUse(EnvironmentFailure):
-    """Somebody has begun to use what was to be removed."""
+    """A group that was to be removed has a new member."""
 
 
 def _everything(at: Target) -> admin.BrokerView:
@@ -139,12 +145,12 @@ def _everything(at: Target) -> admin.BrokerView:
 
 
 def _groups(brokers: Mapping[int, Target]) -> dict[str, str]:
-    """All groups with their states: each broker knows those that it coordinates."""
+    """Return the state of every group. Each broker lists only the groups that it coordinates."""
     states: dict[str, str] = {}
-    for told in admin.ask_all(brokers, lambda at: group_members.list_groups(at, ANSWER_TIMEOUT_S)).values():
-        if isinstance(told, WireError):
-            raise told
-        states |= told
+    for answer in admin.ask_all(brokers, lambda at: group_members.list_groups(at, ANSWER_TIMEOUT_S)).values():
+        if isinstance(answer, WireError):
+            raise answer
+        states |= answer
     return states
 
 
@@ -156,57 +162,61 @@ def _by_tag(names: Iterable[str], prefix: str) -> dict[str, list[str]]:
     return by_tag
 
 
-def _looked_at(
+def _inspect(
     brokers: Mapping[int, Target], tag: str, names: Sequence[str], states: Mapping[str, str]
 ) -> list[Leftovers]:
-    """What there is of a tag; nothing, if its run has removed it meanwhile."""
+    """Inspect one tag. Empty if its run has removed everything in the meantime."""
     prefix = prefix_of(tag)
     groups = tuple(
         LeftGroup(group, 0 if state in WITHOUT_MEMBERS else None) for group, state in states.items()
     )
     try:
-        # A broker lists the groups that the user may see, and does not say that it leaves others out.
+        # A broker lists only the groups that the user may see. It does not report that it hides others.
         retry_unless_forbidden(
-            partial(ask_any, brokers, partial(_coordinated, group=tag)), "Describe", tag, prefix
+            partial(ask_any, brokers, partial(_find_coordinator, group=tag)), "Describe", tag, prefix
         )
         groups = tuple(
-            one
-            if one.members == 0
+            group
+            if group.members == 0
             else retry_unless_forbidden(
-                partial(_with_members, brokers, one.name), "Describe", one.name, prefix
+                partial(_count_members, brokers, group.name), "Describe", group.name, prefix
             )
-            for one in groups
+            for group in groups
         )
-        there, written_ms = retry_unless_forbidden(partial(_written, brokers, names), "Describe", tag, prefix)
+        existing, written_ms = retry_unless_forbidden(
+            partial(_find_newest_record, brokers, names), "Describe", tag, prefix
+        )
     except EnvironmentFailure as failure:
         return [Leftovers(tag, tuple(names), groups, unknown=str(failure))]
-    return [Leftovers(tag, there, groups, written_ms)] if there or groups else []
+    return [Leftovers(tag, existing, groups, written_ms)] if existing or groups else []
 
 
-def _coordinated(at: Target, group: str) -> int:
+def _find_coordinator(at: Target, group: str) -> int:
     return admin.find_coordinator(at, group, admin.GROUP, ANSWER_TIMEOUT_S)
 
 
 def _coordinator(brokers: Mapping[int, Target], group: str) -> Target:
-    broker = ask_any(brokers, partial(_coordinated, group=group))
+    broker = ask_any(brokers, partial(_find_coordinator, group=group))
     return _broker(brokers, broker, f"coordinates the group {group}")
 
 
-def _broker(brokers: Mapping[int, Target], broker: int, what: str) -> Target:
-    """Where that broker listens. Raises `WireError` while there is none, or it came after we had connected."""
+def _broker(brokers: Mapping[int, Target], broker: int, role: str) -> Target:
+    """Return a broker's address. Raises `WireError` if it is not among the brokers that we connected to."""
     if broker == NO_BROKER or broker not in brokers:
-        raise WireError(f"no broker that we know of {what}")
+        raise WireError(f"no known broker {role}")
     return brokers[broker]
 
 
-def _with_members(brokers: Mapping[int, Target], group: str) -> LeftGroup:
-    """A group that has members, by its state; a protocol that we do not ask in has them uncounted."""
+def _count_members(brokers: Mapping[int, Target], group: str) -> LeftGroup:
+    """Count the members of a group. None if its protocol is not known here."""
     state, members = group_members.describe_group(_coordinator(brokers, group), group, ANSWER_TIMEOUT_S)
     return LeftGroup(group, None if state == NO_SUCH_GROUP else len(members))
 
 
-def _written(brokers: Mapping[int, Target], names: Sequence[str]) -> tuple[tuple[str, ...], int | None]:
-    """Those of the topics that are still there, and when the last record was written to any of them."""
+def _find_newest_record(
+    brokers: Mapping[int, Target], names: Sequence[str]
+) -> tuple[tuple[str, ...], int | None]:
+    """Return those topics that still exist, and the newest timestamp in them. None if they have no records."""
     view = ask_any(brokers, lambda at: admin.fetch_view(at, ANSWER_TIMEOUT_S, names))
     by_leader: dict[int, list[tuple[str, int]]] = {}
     for name in names:
@@ -218,8 +228,8 @@ def _written(brokers: Mapping[int, Target], names: Sequence[str]) -> tuple[tuple
     for leader, places in by_leader.items():
         topic, number = places[0]
         at = _broker(brokers, leader, f"leads {topic}/{number}")
-        told = admin.list_offsets_and_timestamps(at, places, admin.MAX_TIMESTAMP, 0, ANSWER_TIMEOUT_S)
-        newest = max(newest, *(part.timestamp for part in told.values()))
+        answers = admin.list_offsets_and_timestamps(at, places, admin.MAX_TIMESTAMP, 0, ANSWER_TIMEOUT_S)
+        newest = max(newest, *(answer.timestamp for answer in answers.values()))
     return tuple(sorted(view.topics)), None if newest < 0 else newest
 
 
@@ -229,6 +239,6 @@ def _delete_group(brokers: Mapping[int, Target], group: str) -> None:
     except RequestRefused as error:
         if error.code == NON_EMPTY_GROUP:
             raise _InUse(
-                f"the group {printable(group)} has got a member meanwhile: it is left, and so are the topics"
+                f"the group {printable(group)} has a new member, so it and the topics are left alone"
             ) from error
         raise

@@ -1,7 +1,4 @@
-"""Kafka nodes as JVM processes of this machine; every link between them and to them is its own proxy.
-
-No root and no Docker. Left, no process is left.
-"""
+"""A cluster whose brokers are JVM processes of this machine. It needs no root and no Docker."""
 
 import logging
 import os
@@ -34,24 +31,24 @@ _log = logging.getLogger(__name__)
 
 
 class LocalCluster(StartedCluster[LocalBroker]):
-    """A cluster in a folder of its own, of processes that a supervisor guards."""
+    """A cluster of processes that a supervisor guards. Its files are in one folder."""
 
     abilities = PROCESS_ABILITIES
     _toxiproxy: ToxiproxyServer | None = None
 
     def client_versions(self, endpoints: Sequence[str]) -> ClientVersions:
-        """What the brokers wrote down of these client endpoints since it was last asked."""
+        """Return the request versions that the brokers recorded on these endpoints since the last call."""
         with ExitStack() as opened:
             logs = [opened.enter_context(file.open("rb")) for file in self._recorded()]
-            found = parse_client_versions(
+            versions = parse_client_versions(
                 chain(*logs), {self.layout.listener_of(endpoint) for endpoint in endpoints}
             )
         for file in self._recorded():
-            os.truncate(file, 0)  # a broker that lives goes on with the same file
-        return found
+            os.truncate(file, 0)  # a running broker continues to write to the same file
+        return versions
 
     def client_ids(self, endpoint: str) -> ObservedClientIds:
-        """By what the brokers wrote down since it was last asked for what was spoken."""
+        """Return the client ids that the brokers recorded since the last call of `client_versions`."""
         with ExitStack() as opened:
             logs = [opened.enter_context(file.open("rb")) for file in self._recorded()]
             return parse_client_ids(chain(*logs), self.layout.listener_of(endpoint))
@@ -60,7 +57,7 @@ class LocalCluster(StartedCluster[LocalBroker]):
         return list((self._folder / "brokers").glob(f"*/{REQUESTS}"))
 
     def bypasses(self) -> list[str]:
-        """Connections between two brokers that go round the proxies; there must be none."""
+        """Describe each connection between two brokers that bypasses the proxies. There must be none."""
         owners = {port: f"broker {broker}'s {name}" for (broker, name), port in self.layout.listeners.items()}
         pids = {node.pid: node.id for node in self._nodes if node.running}
         found = []
@@ -68,7 +65,7 @@ class LocalCluster(StartedCluster[LocalBroker]):
             own = {port for (broker, _), port in self.layout.listeners.items() if broker == dialing}
             for connection in psutil.Process(pid).net_connections("tcp"):
                 if not connection.raddr or connection.laddr.port in own:
-                    continue  # a listening socket, or one that somebody else dialed
+                    continue  # a listening socket, or a connection that another process dialed
                 if connection.raddr.port in owners and connection.raddr.port not in own:
                     found.append(f"broker {dialing} dials {owners[connection.raddr.port]}")
         return found
@@ -118,4 +115,4 @@ class LocalCluster(StartedCluster[LocalBroker]):
             try:
                 self._toxiproxy.end()
             except EnvironmentFailure as error:
-                _log.error("toxiproxy: %s", error)
+                _log.error("toxiproxy could not be ended: %s", error)

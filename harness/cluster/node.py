@@ -1,4 +1,4 @@
-"""One Kafka node as a JVM process on this machine."""
+"""A broker as a JVM process of this machine."""
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,6 +9,7 @@ import psutil
 
 from harness.cluster.started_node import STOP_TIMEOUT_S, StartedNode
 from harness.common.errors import FaultFailed, WaitTimeout
+from harness.model.pipeline import TopicPartition
 from harness.processes.child import Child
 from harness.processes.spawn import Supervisor
 
@@ -16,7 +17,7 @@ _log = logging.getLogger(__name__)
 
 
 class LocalBroker(StartedNode):
-    """A node: broker and controller. Its process changes with every start, its folder does not."""
+    """A broker as a process. Every start makes a new process; the folder stays the same."""
 
     def __init__(
         self,
@@ -35,48 +36,48 @@ class LocalBroker(StartedNode):
 
     @property
     def pid(self) -> int:
-        """Of its process, or of the last one it had; 0 before the first start."""
+        """The pid of its process, or of its last one. 0 before the first start."""
         return self._child.pid if self._child else 0
 
     @property
     def running(self) -> bool:
-        """Whether its process exists and is not stopped by a signal."""
+        """Whether its process exists and is not paused."""
         return self._child is not None and self._child.running
 
     @property
     def paused(self) -> bool:
-        """Whether its process is stopped by a signal."""
+        """Whether its process is paused by SIGSTOP."""
         return self._child is not None and self._child.paused
 
     def ended(self) -> bool:
-        """Whether its process is over."""
+        """Whether its process has ended."""
         return self._child is not None and self._child.poll() is not None
 
-    def log_bytes(self, place: tuple[str, int]) -> int:
-        """How long its log of a partition is."""
-        segments = (self.data_dir / f"{place[0]}-{place[1]}").glob("*.log")
+    def log_bytes(self, partition: TopicPartition) -> int:
+        """Return the size of its log of a partition."""
+        segments = (self.data_dir / f"{partition[0]}-{partition[1]}").glob("*.log")
         return sum(segment.stat().st_size for segment in segments)
 
     def kill(self) -> str:
-        """SIGKILL; returns the proof: `process 4711 ended by SIGKILL`."""
-        with self._fault("killed"):
-            return self._proven(self._alive().kill(), "ended by SIGKILL")
+        """Send SIGKILL. Return the proof: `process 4711 ended by SIGKILL`."""
+        with self._translate_timeout("killed"):
+            return self._require_ending(self._require_process().kill(), "ended by SIGKILL")
 
     def stop(self) -> str:
-        """SIGTERM, and wait for the clean end; returns the proof."""
-        with self._fault("stopped"):
+        """Send SIGTERM and wait until the broker has shut down cleanly. Return the proof."""
+        with self._translate_timeout("stopped"):
             # A JVM that shuts down cleanly on SIGTERM ends with 128 + 15.
-            return self._proven(self._alive().stop(STOP_TIMEOUT_S), "ended with status 143")
+            return self._require_ending(self._require_process().stop(STOP_TIMEOUT_S), "ended with status 143")
 
     def pause(self) -> str:
-        """SIGSTOP; returns the proof, once the kernel says that the process is stopped."""
-        with self._fault("paused"):
-            return self._alive().pause()
+        """Send SIGSTOP and wait until the kernel reports the process as stopped. Return the proof."""
+        with self._translate_timeout("paused"):
+            return self._require_process().pause()
 
     def resume(self) -> str:
-        """SIGCONT; returns the proof. Does nothing to a process that runs."""
-        with self._fault("resumed"):
-            return self._alive().resume()
+        """Send SIGCONT. Return the proof. A process that runs is left alone."""
+        with self._translate_timeout("resumed"):
+            return self._require_process().resume()
 
     def _launch(self) -> None:
         self._child = self._supervisor.spawn(
@@ -84,7 +85,7 @@ class LocalBroker(StartedNode):
         )
 
     def end(self) -> None:
-        """Make sure that no process is left; for the end of a cluster."""
+        """Kill its process, at the end of the cluster. Failures are logged."""
         if self._child is None:
             return
         try:
@@ -93,26 +94,26 @@ class LocalBroker(StartedNode):
             _log.error("broker %d: %s", self.id, error)
 
     def resident_mb(self) -> float:
-        """How much memory its process holds, in MB; 0 if it has none."""
+        """Return the resident memory of its process in MB. 0 if it has no process."""
         try:
             return psutil.Process(self.pid).memory_info().rss / 1e6 if self.pid else 0.0
         except psutil.NoSuchProcess:
             return 0.0
 
-    def _alive(self) -> Child:
+    def _require_process(self) -> Child:
         if self._child is None:
             raise FaultFailed(f"broker {self.id} was never started")
         if self._child.poll() is not None:
-            raise FaultFailed(f"broker {self.id} is not there: {self._child.ending()}")
+            raise FaultFailed(f"broker {self.id} does not run: {self._child.ending()}")
         return self._child
 
-    def _proven(self, ending: str, wanted: str) -> str:
+    def _require_ending(self, ending: str, wanted: str) -> str:
         if not ending.endswith(wanted):
             raise FaultFailed(f"broker {self.id} ended, but not by this fault: {ending}")
         return ending
 
     @contextmanager
-    def _fault(self, done: str) -> Iterator[None]:
+    def _translate_timeout(self, done: str) -> Iterator[None]:
         try:
             yield
         except WaitTimeout as error:

@@ -1,4 +1,4 @@
-"""The server of toxiproxy that carries a cluster's links."""
+"""The toxiproxy server that carries the links of a cluster."""
 
 from collections import Counter
 from collections.abc import Callable, Collection
@@ -19,9 +19,9 @@ TOXIPROXY_TIMEOUT_S = 15.0
 
 
 def create_proxies(port: int, proxies: Collection[Proxy], check: Callable[[], None]) -> Toxiproxy:
-    """Wait until the server on a port answers, and make its proxies. `check` raises if it has ended.
+    """Wait until the toxiproxy server on a port answers, then create its proxies.
 
-    Raises `PortTaken`, `StartFailed`.
+    `check` must raise if the server has ended. Raises `PortTaken` or `StartFailed`.
     """
     api = Toxiproxy(port)
 
@@ -37,12 +37,12 @@ def create_proxies(port: int, proxies: Collection[Proxy], check: Callable[[], No
         api.populate(list(proxies))
     except ToxiproxyError as error:
         kind = PortTaken if port_taken(str(error)) else StartFailed
-        raise kind(f"the proxies could not be made: {error}") from error
+        raise kind(f"the proxies could not be created: {error}") from error
     return api
 
 
 class ToxiproxyServer:
-    """A process of the run. `end` may come at any time."""
+    """Toxiproxy as a process of the run. `end` may be called at any time."""
 
     def __init__(self, binary: Path, port: int, folder: Path) -> None:
         self._binary = binary
@@ -51,26 +51,26 @@ class ToxiproxyServer:
         self.child: Child | None = None
 
     def start(self, supervisor: Supervisor, proxies: Collection[Proxy]) -> Toxiproxy:
-        """Start it, with these proxies. Raises `PortTaken`, `StartFailed`."""
+        """Start it and create these proxies. Raises `PortTaken` or `StartFailed`."""
         self._log.parent.mkdir(parents=True, exist_ok=True)
         command: list[str | Path] = [self._binary, "-host", HOST, "-port", str(self._port)]
         child = self.child = supervisor.spawn(command, name="toxiproxy", log_file=self._log)
 
         def check() -> None:
             if child.poll() is not None:
-                words = self._log.read_text(errors="replace")
-                kind = PortTaken if port_taken(words) else StartFailed
-                raise kind(f"toxiproxy did not start: {diagnosis(words)}; its log is {self._log}")
+                output = self._log.read_text(errors="replace")
+                kind = PortTaken if port_taken(output) else StartFailed
+                raise kind(f"toxiproxy did not start: {diagnosis(output)}; its log is {self._log}")
 
         return create_proxies(self._port, proxies, check)
 
     @property
     def alive(self) -> bool:
-        """Whether it still runs."""
+        """Whether the process still runs."""
         return self.child is not None and self.child.poll() is None
 
     def connections_by_port(self) -> Counter[int]:
-        """How many connections stand on each port that it listens on, or dials from."""
+        """Return the number of connections on each local port, whether it listens there or dials from there."""
         if self.child is None:
             return Counter()
         return Counter(
@@ -80,10 +80,10 @@ class ToxiproxyServer:
         )
 
     def received_bytes(self) -> ReceivedBytes | None:
-        """How many bytes each connection of this machine has received. None: this platform does not say."""
+        """Return the bytes that each local connection has received. None if the platform cannot count them."""
         return read_received_bytes()
 
     def end(self) -> None:
-        """Kill it. Raises `EnvironmentFailure` where it stays."""
+        """Kill the process. Raises `EnvironmentFailure` if it does not end."""
         if self.child is not None:
             self.child.kill()

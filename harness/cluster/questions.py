@@ -1,4 +1,4 @@
-"""What a cluster answers about itself, once asked in the right places: retried, and bounded."""
+"""The queries of `Cluster`. Each asks the right broker, and is repeated until it is answered or times out."""
 
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -12,20 +12,18 @@ from harness.cluster.group_members import stable_members
 from harness.cluster.topics import create_topics
 from harness.common.errors import FaultFailed, WaitTimeout
 from harness.common.waiting import wait_for
-from harness.model.pipeline import TopicSpec
+from harness.model.pipeline import CONSUMER_OFFSETS, TRANSACTION_STATE, TopicSpec
 from harness.model.vocabulary import WARM_UP
 from harness.wire.protocol import Target, WireError
 from harness.witness.request_log import LOGGER
 
-TRANSACTION_STATE = "__transaction_state"
-CONSUMER_OFFSETS = "__consumer_offsets"
 RETRY_TIMEOUT_S = 15.0  # more than an election takes
 
 T = TypeVar("T")
 
 
 def java_hash(text: str) -> int:
-    """`String.hashCode` of Java: over UTF-16 code units, a signed number of 32 bits."""
+    """Compute Java's `String.hashCode`: a signed 32-bit number over UTF-16 code units."""
     units = text.encode("utf-16-be", "surrogatepass")
     value = 0
     for at in range(0, len(units), 2):
@@ -34,23 +32,27 @@ def java_hash(text: str) -> int:
 
 
 def partition_for(key: str, partitions: int) -> int:
-    """The partition of an internal topic for a group or a transactional id.
+    """Return the partition of an internal topic for a group or a transactional id.
 
-    Kafka computes `Utils.abs(key.hashCode()) % partitions`; for the smallest hash code, `Utils.abs` returns 0.
+    Kafka computes `Utils.abs(key.hashCode()) % partitions`. For the smallest hash code, `Utils.abs` returns 0.
     """
     value = java_hash(key)
     return 0 if value == -(1 << 31) else abs(value) % partitions
 
 
 class ClusterQueries:
-    """Asked on ports with no proxy: `brokers` by broker, `controllers` by node.
-
-    A broker that is not `up` is not asked: a paused one would cost a time-out each time.
-    """
+    """Queries to brokers and controllers, on ports without a proxy."""
 
     def __init__(
         self, brokers: Mapping[int, Target], controllers: Mapping[int, Target], up: Callable[[int], bool]
     ) -> None:
+        """Keep the addresses.
+
+        Args:
+            brokers: The broker listeners by node id.
+            controllers: The controller listeners by node id.
+            up: Returns whether a broker runs. Others are not asked, because each would cost a time-out.
+        """
         self._brokers: Mapping[int, Target] = brokers
         self._controllers: Mapping[int, Target] = controllers
         self._up = up
@@ -58,59 +60,59 @@ class ClusterQueries:
         self._recorded_for: frozenset[str] = frozenset()
 
     def controller(self) -> int:
-        """The active controller, in its own view; the newest if two believe to be. Raises `WaitTimeout`."""
+        """Return the active controller. If two nodes claim to be it, the newer one counts. Raises `WaitTimeout`."""
 
         def leader() -> int | None:
             answers = ask_all(self._live(self._controllers), admin.quorum_leader).values()
-            led = [answer for answer in answers if not isinstance(answer, WireError)]
-            return max(led)[1] if led else None
+            leaders = [answer for answer in answers if not isinstance(answer, WireError)]
+            return max(leaders)[1] if leaders else None
 
         return wait_for(leader, "an active controller", RETRY_TIMEOUT_S)
 
     def describe(self, topic: str) -> Mapping[int, PartitionView]:
-        """By partition, in the controller's view; empty if there is no such topic."""
+        """Return a topic's partitions as the controller sees them. Empty if there is no such topic."""
         return self._current().topics.get(topic, {})
 
     def txn_coordinator(self, transactional_id: str) -> int:
-        """The broker that leads the id's partition of `__transaction_state`; -1: none."""
+        """Return the coordinator of a transactional id. -1 if there is none."""
         return self._leader_for(TRANSACTION_STATE, transactional_id)
 
     def describe_transaction(self, transactional_id: str) -> TransactionView | None:
-        """What its coordinator says of it now; None: nothing, or nobody coordinates it."""
+        """Ask the coordinator for the state of a transactional id. None if it is not known, or nothing answers."""
         coordinator = self.txn_coordinator(transactional_id)
         if coordinator == NO_BROKER or not self._up(coordinator):
             return None
         try:
             return admin.describe_transaction(self._brokers[coordinator], transactional_id)
-        except WireError:  # it has moved meanwhile, or is only now coming up
+        except WireError:  # the coordinator has moved, or is still starting
             return None
 
     def group_coordinator(self, group: str) -> int:
-        """The broker that leads the group's partition of `__consumer_offsets`; -1: none."""
+        """Return the coordinator of a group. -1 if there is none."""
         return self._leader_for(CONSUMER_OFFSETS, group)
 
     def offsets_partition(self, group: str) -> tuple[str, int]:
-        """The partition of `__consumer_offsets` with the group's offsets; a guess if the topic may not be seen."""
+        """Return the partition of `__consumer_offsets` with the group's offsets. Partition 0 if ACLs hide the topic."""
         return CONSUMER_OFFSETS, partition_for(group, max(1, len(self.describe(CONSUMER_OFFSETS))))
 
     def out_of_sync(self, topics: Collection[str] | None = None) -> list[str]:
-        """What is not as it should be, in every broker's own view; empty: all is well."""
+        """Describe each problem that some live broker sees. Empty if there is none."""
         live = self._live(self._brokers)
         down = [f"broker {broker} is not running" for broker in self._brokers if broker not in live]
         return down + list(admin.find_sync_problems(admin.fetch_views(live), sorted(self._brokers), topics))
 
     def await_in_sync(self, timeout_s: float, topics: Collection[str] | None = None) -> None:
-        """Wait until every broker answers and every ISR is full in every broker's own view."""
-        seen: list[str] = []
+        """Wait until every broker answers and sees every ISR full."""
+        problems: list[str] = []
 
-        def all_well() -> bool:
-            seen[:] = self.out_of_sync(topics)
-            return not seen
+        def in_sync() -> bool:
+            problems[:] = self.out_of_sync(topics)
+            return not problems
 
-        wait_for(all_well, "every ISR to be full", timeout_s, last_seen=lambda: "; ".join(seen[:5]))
+        wait_for(in_sync, "every ISR to be full", timeout_s, last_seen=lambda: "; ".join(problems[:5]))
 
     def log_offsets(self, topics: Sequence[str]) -> Mapping[tuple[str, int], tuple[int, int, int]]:
-        """By (topic, partition): log start, last stable offset, high watermark, asked at the leaders."""
+        """Ask the leaders for each (topic, partition): log start, last stable offset, high watermark."""
 
         def offsets() -> dict[tuple[str, int], tuple[int, int, int]]:
             view = self._current()
@@ -120,36 +122,39 @@ class ClusterQueries:
                     raise WireError(f"there is no topic {topic}")
                 for number, partition in view.topics[topic].items():
                     by_leader.setdefault(partition.leader, []).append((topic, number))
-            found: dict[tuple[str, int], tuple[int, int, int]] = {}
+            offsets_by_partition: dict[tuple[str, int], tuple[int, int, int]] = {}
             for leader, partitions in by_leader.items():
                 if leader == NO_BROKER:
-                    raise WireError(f"nobody leads {partitions[0][0]}/{partitions[0][1]}")
+                    raise WireError(f"{partitions[0][0]}/{partitions[0][1]} has no leader")
                 port = self._brokers[leader]
                 start = admin.list_offsets(port, partitions, admin.EARLIEST, isolation=0)
                 stable = admin.list_offsets(port, partitions, admin.LATEST, isolation=1)
                 high = admin.list_offsets(port, partitions, admin.LATEST, isolation=0)
-                found |= {each: (start[each], stable[each], high[each]) for each in partitions}
-            return found
+                offsets_by_partition |= {
+                    partition: (start[partition], stable[partition], high[partition])
+                    for partition in partitions
+                }
+            return offsets_by_partition
 
-        return retry(offsets, f"the ends of {', '.join(topics)}")
+        return retry(offsets, f"the end offsets of {', '.join(topics)}")
 
     def committed_offsets(self, group: str) -> Mapping[tuple[str, int], int]:
-        """A group's committed offsets by (topic, partition)."""
+        """Return a group's committed offsets by (topic, partition)."""
 
         def offsets() -> dict[tuple[str, int], int]:
             coordinator = self.group_coordinator(group)
             if coordinator == NO_BROKER:
-                raise WireError(f"nobody coordinates {group}")
+                raise WireError(f"the group {group} has no coordinator")
             return admin.committed_offsets(self._brokers[coordinator], group)
 
         return retry(offsets, f"the offsets of {group}")
 
     def topics(self) -> tuple[str, ...]:
-        """The names of all topics but Kafka's own."""
+        """Return the names of all topics except Kafka's internal ones."""
         return tuple(sorted(topic for topic in self._current().topics if not topic.startswith("__")))
 
     def members(self, group: str) -> tuple[str, ...] | None:
-        """The ids of a group's members; None while it is not stable, or nobody can say."""
+        """Return the ids of a group's members. None while it is not stable, or if no coordinator answers."""
         coordinator = self.group_coordinator(group)
         if coordinator == NO_BROKER:
             return None
@@ -159,60 +164,60 @@ class ClusterQueries:
             return None
 
     def compacted(self, topics: Sequence[str]) -> Mapping[str, bool]:
-        """Whether records may be compacted away: the topic's policy says so, and a broker's cleaner runs."""
+        """Return for each topic whether it is compacted: its policy says so, and some broker runs the log cleaner."""
 
         def answer() -> dict[str, bool]:
             live = self._live(self._brokers)
             cleans = False
             for broker, port in live.items():
-                told = admin.describe_settings(
+                settings = admin.describe_settings(
                     port, admin.BROKER_RESOURCE, [str(broker)], ["log.cleaner.enable"]
                 )
-                cleans = cleans or told[str(broker)].get("log.cleaner.enable") != "false"
-            some = next(iter(live.values()))
-            policies = admin.describe_settings(some, admin.TOPIC_RESOURCE, topics, ["cleanup.policy"])
+                cleans = cleans or settings[str(broker)].get("log.cleaner.enable") != "false"
+            any_broker = next(iter(live.values()))
+            policies = admin.describe_settings(any_broker, admin.TOPIC_RESOURCE, topics, ["cleanup.policy"])
             return {
                 topic: cleans and "compact" in policies[topic].get("cleanup.policy", "") for topic in topics
             }
 
         return retry(answer, f"the settings of {', '.join(topics)}")
 
-    def record_requests(self, on: bool, whose: str = "the run's") -> None:
-        """Have every live broker write down what it is asked, or no more; raises `WireError`."""
-        with self._lock:  # the run and a fault record at once
-            self._recorded_for = self._recorded_for | {whose} if on else self._recorded_for - {whose}
+    def record_requests(self, on: bool, requester: str = "the run") -> None:
+        """Turn the recording of requests on or off for one requester. Raises `WireError`."""
+        with self._lock:  # the run and a fault may call it at the same time
+            self._recorded_for = self._recorded_for | {requester} if on else self._recorded_for - {requester}
             self._set_recording(bool(self._recorded_for))
 
     def _set_recording(self, on: bool) -> None:
-        level = "DEBUG" if on else "ERROR"  # brokers take no OFF, and log no request at ERROR
+        level = "DEBUG" if on else "ERROR"  # brokers do not accept OFF; they log no request at ERROR
         live = self._live(self._brokers)
         brokers = {port: broker for broker, port in live.items()}
-        told = ask_all(live, lambda port: admin.set_log_level(port, brokers[port], LOGGER, level))
-        for error in told.values():
-            if isinstance(error, WireError):
-                raise error
+        answers = ask_all(live, lambda port: admin.set_log_level(port, brokers[port], LOGGER, level))
+        for answer in answers.values():
+            if isinstance(answer, WireError):
+                raise answer
 
     def isolate(self, broker: int, how: Ability) -> AbstractContextManager[Callable[[], str]]:
-        """Raises `FaultFailed`: brokers can be isolated where they are containers."""
-        raise FaultFailed(f"one cannot {how} on this cluster, so broker {broker} stays on its network")
+        """Raise `FaultFailed`, because only brokers in containers can be isolated."""
+        raise FaultFailed(f"broker {broker} was not isolated: one cannot {how} on this cluster")
 
     def finalized_features(self) -> Mapping[str, int]:
-        """The features that are in force, and at which level; those at level 0 are left out."""
+        """Return the level of each finalized feature. Those at level 0 are left out."""
 
-        def told() -> dict[str, int]:
-            """By the controller, or by any broker where controllers are nodes of their own."""
+        def ask_features() -> dict[str, int]:
+            # The controller is not among the brokers if it is a node of its own.
             return admin.finalized_features(
                 self._brokers.get(self.controller()) or next(iter(self._brokers.values()))
             )
 
-        return retry(told, "the cluster's features")
+        return retry(ask_features, "the cluster's features")
 
     def create_topics(self, topics: Sequence[TopicSpec], timeout_s: float) -> None:
-        """Create them and both internal topics, and use those once; returns when all is in sync."""
-        some = next(iter(self._live(self._brokers).values()))
-        retry(partial(create_topics, some, topics, timeout_s), "the topics", timeout_s)
+        """Create topics and both internal topics, use the internal ones once, and wait until all is in sync."""
+        any_broker = next(iter(self._live(self._brokers).values()))
+        retry(partial(create_topics, any_broker, topics, timeout_s), "the topics", timeout_s)
         for kind in (admin.TRANSACTION, admin.GROUP):
-            retry(partial(admin.find_coordinator, some, WARM_UP, kind), "a coordinator", timeout_s)
+            retry(partial(admin.find_coordinator, any_broker, WARM_UP, kind), "a coordinator", timeout_s)
         self.await_in_sync(timeout_s)
         for broker, port in self._brokers.items():
             self._warm_up(broker, port, timeout_s)
@@ -223,17 +228,19 @@ class ClusterQueries:
     def _commit_first(self, topic: str) -> None:
         coordinator = self.group_coordinator(WARM_UP)
         if coordinator == NO_BROKER:
-            raise WireError(f"nobody coordinates {WARM_UP}")
+            raise WireError(f"the group {WARM_UP} has no coordinator")
         admin.commit_offset(self._brokers[coordinator], WARM_UP, topic)
 
     def _warm_up(self, broker: int, port: Target, timeout_s: float) -> None:
-        """Have a transaction coordinator load its partitions and get its block of producer ids."""
-        led = self.describe(TRANSACTION_STATE)
-        ids = (f"{WARM_UP}-{n}" for n in range(64 * len(led)))
-        own = next((id_ for id_ in ids if led[partition_for(id_, len(led))].leader == broker), None)
+        """Make a transaction coordinator load its partitions and get a block of producer ids."""
+        partitions = self.describe(TRANSACTION_STATE)
+        ids = (f"{WARM_UP}-{n}" for n in range(64 * len(partitions)))
+        own = next(
+            (id_ for id_ in ids if partitions[partition_for(id_, len(partitions))].leader == broker), None
+        )
         if own is not None:
             first = partial(admin.init_producer_id, port, own)
-            retry(first, f"broker {broker} to coordinate transactions", timeout_s)
+            retry(first, f"broker {broker} to be ready to coordinate transactions", timeout_s)
 
     def _live(self, ports: Mapping[int, Target]) -> dict[int, Target]:
         return {broker: port for broker, port in ports.items() if self._up(broker)}
@@ -249,14 +256,14 @@ class ClusterQueries:
 
 
 def retry(question: Callable[[], T], awaited: str, timeout_s: float = RETRY_TIMEOUT_S) -> T:
-    """Ask until a broker answers; raises `WaitTimeout` with the last refusal."""
-    refusal: list[WireError | WaitTimeout] = []
+    """Ask again until a broker answers. Raises `WaitTimeout` with the last refusal."""
+    refusals: list[WireError | WaitTimeout] = []
 
     def answered() -> tuple[T] | None:
         try:
             return (question(),)
         except WireError as error:
-            refusal[:] = [error]
+            refusals[:] = [error]
             return None
 
-    return wait_for(answered, awaited, timeout_s, last_seen=lambda: refusal[0])[0]
+    return wait_for(answered, awaited, timeout_s, last_seen=lambda: refusals[0])[0]

@@ -1,4 +1,4 @@
-"""Why a broker did not start, from what it printed: one telling line, and what to do about it."""
+"""Find in a program's output the line that says why it did not start, and what to do about it."""
 
 import re
 
@@ -6,24 +6,24 @@ _KNOWN = (
     (r"address already in use|failed to bind|port is already allocated", "a port is taken"),
     (
         r"insufficient memory|could not reserve|cannot allocate memory|outofmemoryerror|native thread",
-        "there is too little memory: close other programs, or lower --set heap-mb",
+        "there is not enough memory: close other programs, or lower --set heap-mb",
     ),
     (r"no space left on device", "the disk is full: make room, or choose another --store"),
-    (r"configexception|invalid value", "a broker setting is wrong: look at the ones given as --set broker.*"),
+    (r"configexception|invalid value", "a broker setting is wrong: check those set with --set broker.*"),
     (r"too many open files", "too many files are open: raise the limit (ulimit -n)"),
 )
-_BAD_NEWS = re.compile(r"exception\b|\berror\b|\bfatal\b|caused by", re.IGNORECASE)
+_ERROR_WORDS = re.compile(r"exception\b|\berror\b|\bfatal\b|caused by", re.IGNORECASE)
 _FRAME = re.compile(r"^\s+(at |\.\.\. )")
 _LONGEST = 300
 
 
 def port_taken(text: str) -> bool:
-    """Whether a process ended because somebody else had its port."""
+    """Return whether a process ended because another process uses its port."""
     return re.search(_KNOWN[0][0], text, re.IGNORECASE) is not None
 
 
 def diagnosis(text: str) -> str:
-    """The last telling line of a log; before it, what it means, if that is known.
+    """Return the last line of a log that reports an error, preceded by its meaning if that is known.
 
     `a port is taken (Socket server failed to bind to 127.0.0.1:9092: Address already in use.)`
     """
@@ -34,7 +34,7 @@ def diagnosis(text: str) -> str:
         for line in reversed(lines):
             if re.search(pattern, line, re.IGNORECASE):
                 return f"{meaning} ({_shortened(line)})"
-    telling = next((line for line in reversed(lines) if _BAD_NEWS.search(line)), lines[-1])
+    telling = next((line for line in reversed(lines) if _ERROR_WORDS.search(line)), lines[-1])
     return _shortened(telling)
 
 

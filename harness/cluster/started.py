@@ -1,8 +1,4 @@
-"""A cluster that the run starts itself, with a proxy in every link: what processes and containers have in common.
-
-A context manager: entered, all brokers are registered in every broker's own view; left, nothing of it runs. Their data
-and logs stay in the folder that was given.
-"""
+"""The base of clusters that a run starts itself, as processes or containers, with a proxy in every link."""
 
 import logging
 from abc import ABC, abstractmethod
@@ -29,7 +25,7 @@ from harness.witness import Witness
 from harness.witness.fetch_witness import FetchWitness
 
 REQUESTS = "requests.log"
-"""In a broker's folder: the requests that it answered, while they are recorded."""
+"""The file in a broker's folder with the requests that it answered while recording was on."""
 _log = logging.getLogger(__name__)
 
 
@@ -37,15 +33,15 @@ class StartingNode(Broker, Protocol):
     """A broker that is being started."""
 
     def begin(self) -> None:
-        """Start it, and do not wait for it."""
+        """Start it without waiting."""
         ...
 
     def check_started(self) -> None:
-        """Raise `StartFailed` if it has ended; `PortTaken` if another start may help."""
+        """Raise `StartFailed` if it has ended, or `PortTaken` if other ports may help."""
         ...
 
     def started(self) -> bool:
-        """Whether it says that all of it is up: every listener too, which it binds last."""
+        """Return whether it has printed that it is up. By then all listeners are bound."""
         ...
 
 
@@ -53,7 +49,11 @@ N = TypeVar("N", bound=StartingNode)
 
 
 class StartedCluster(ClusterQueries, ABC, Generic[N]):
-    """Brokers and a toxiproxy server of our own, laid out on ports of this machine."""
+    """A cluster of brokers and a toxiproxy server that the run starts.
+
+    Entering it waits until every broker sees all brokers registered. Leaving it ends everything. Data and logs stay in
+    the folder.
+    """
 
     layout: PortLayout
     network: ProxiedNetwork
@@ -67,7 +67,7 @@ class StartedCluster(ClusterQueries, ABC, Generic[N]):
         supervisor: Supervisor,
         next_port: Callable[[], int],
     ) -> None:
-        super().__init__({}, {}, self._is_up)  # nobody to ask yet
+        super().__init__({}, {}, self._is_up)  # there are no brokers yet
         self._spec = spec
         self._folder = folder
         self._prepared = prepared
@@ -97,7 +97,7 @@ class StartedCluster(ClusterQueries, ABC, Generic[N]):
 
     @property
     def brokers(self) -> Sequence[N]:
-        """By node id, from 1."""
+        """The brokers in the order of their node ids, which begin at 1."""
         return tuple(self._nodes)
 
     @property
@@ -112,28 +112,28 @@ class StartedCluster(ClusterQueries, ABC, Generic[N]):
         return self.layout.bootstrap_for(endpoint)
 
     def witness(self) -> Witness:
-        """The segment files of every broker, or what the leaders give, as the spec asks."""
+        """Read the segment files of every broker, or fetch from the leaders, as the spec says."""
         return FetchWitness(self._brokers) if self._spec.witness == FETCH else self._segments()
 
     @abstractmethod
     def _segments(self) -> Witness:
-        """How the segment files come into the run's folder."""
+        """Return the witness that brings the segment files into the run's folder."""
 
     @abstractmethod
     def _start_proxies(self) -> ProxiedNetwork:
-        """Start toxiproxy with a proxy in every link. Raises `PortTaken`, `StartFailed`."""
+        """Start toxiproxy with a proxy in every link. Raises `PortTaken` or `StartFailed`."""
 
     @abstractmethod
     def _make_nodes(self) -> list[N]:
-        """The nodes, ready to be begun."""
+        """Create the nodes without starting them."""
 
     @abstractmethod
     def _forget(self) -> None:
-        """Remove what a first try has left, once it has been ended."""
+        """Remove the files of a failed first start, after its processes have ended."""
 
     @abstractmethod
     def _end(self) -> None:
-        """End all that runs; what fails is logged."""
+        """End everything that runs. Failures are logged."""
 
     def _is_up(self, broker: int) -> bool:
         return self._nodes[broker - 1].running
@@ -150,7 +150,7 @@ class StartedCluster(ClusterQueries, ABC, Generic[N]):
         self._await_registered()
 
     def _ports(self) -> Callable[[], int]:
-        """Where ports come from: those of a first try that are still free, then new ones."""
+        """Return a source of ports: those of a failed first start that are still free, then new ones."""
         free = iter([port for port in self._taken if can_listen(port)])
 
         def port() -> int:
@@ -162,7 +162,7 @@ class StartedCluster(ClusterQueries, ABC, Generic[N]):
         return port
 
     def _checkpoint(self) -> bytes:
-        """What formats a data folder: made by Kafka's own tool, or from the cache."""
+        """Return the content of `bootstrap.checkpoint`, from the cache or from Kafka's own tool."""
         prepared = self._prepared
 
         def storage_tool(folder: Path) -> list[str]:
@@ -173,7 +173,7 @@ class StartedCluster(ClusterQueries, ABC, Generic[N]):
         )
 
     def _await_registered(self) -> None:
-        """Wait until every broker is up in every broker's own view; raises `StartFailed`."""
+        """Wait until every broker sees all brokers registered. Raises `StartFailed`."""
         wanted = self.layout.brokers
         state: list[str] = []
 
@@ -181,22 +181,22 @@ class StartedCluster(ClusterQueries, ABC, Generic[N]):
             for node in self._nodes:
                 node.check_started()
             seen = admin.fetch_views(self._brokers)
-            state[:] = [_told(broker, view) for broker, view in seen.items()]
+            state[:] = [_describe(broker, view) for broker, view in seen.items()]
             registered = (
                 isinstance(view, admin.BrokerView) and view.brokers == wanted for view in seen.values()
             )
             return all(registered) and all(node.started() for node in self._nodes)
 
         try:
-            # Beyond three they share the same cores.
-            patience_s = START_TIMEOUT_S * max(1.0, len(wanted) / 3)
-            wait_for(all_registered, "all brokers to be registered", patience_s, last_seen=lambda: state)
+            # More than three brokers share the same cores, so they start more slowly.
+            timeout_s = START_TIMEOUT_S * max(1.0, len(wanted) / 3)
+            wait_for(all_registered, "all brokers to be registered", timeout_s, last_seen=lambda: state)
         except WaitTimeout as error:
             logs = f"the brokers' logs are {self._folder / 'brokers'}/*/server.log"
             raise StartFailed(f"the cluster did not start: {error}; {logs}") from error
 
 
-def _told(broker: int, view: admin.BrokerView | WireError) -> str:
+def _describe(broker: int, view: admin.BrokerView | WireError) -> str:
     if isinstance(view, WireError):
         return f"broker {broker} does not answer"
-    return f"broker {broker} knows of brokers {', '.join(map(str, view.brokers)) or 'none'}"
+    return f"broker {broker} sees brokers {', '.join(map(str, view.brokers)) or 'none'}"

@@ -1,4 +1,4 @@
-"""A node that is started here, whatever it runs in: its folder, what it printed, and whether it came up."""
+"""The base of brokers that a run starts, as a process or in a container."""
 
 from abc import ABC, abstractmethod
 from pathlib import Path
@@ -14,17 +14,17 @@ _ALL_UP = "Kafka Server started"
 
 
 class PortTaken(StartFailed):
-    """Somebody else took a port between its choice and its use: try again with others."""
+    """Another process took a port after it was chosen. A start with other ports may succeed."""
 
 
 class StartedNode(ABC):
-    """What prints to `server.log` in a folder of its own, over all its starts."""
+    """A broker that has a folder. Its output is appended to `server.log` there at every start."""
 
     def __init__(self, id_: int, folder: Path, port: int) -> None:
         self._id = id_
         self._folder = folder
         self._port = port
-        self._printed_before = 0  # bytes in the log when it was started
+        self._printed_before = 0  # size of the log file before the last start
 
     @property
     def id(self) -> int:
@@ -33,40 +33,40 @@ class StartedNode(ABC):
 
     @property
     def data_dir(self) -> Path:
-        """Where the partitions' folders lie."""
+        """The folder with the folders of its partitions."""
         return self._folder / "data"
 
     @property
     def log_file(self) -> Path:
-        """What the broker itself printed, over all its starts."""
+        """The file with what the broker printed, over all its starts."""
         return self._folder / "server.log"
 
     @property
     @abstractmethod
     def running(self) -> bool:
-        """Whether its process exists and is not stopped."""
+        """Whether its process exists and is not paused."""
 
     @property
     @abstractmethod
     def paused(self) -> bool:
-        """Whether its process exists and is stopped."""
+        """Whether its process exists and is paused."""
 
     @abstractmethod
     def ended(self) -> bool:
-        """Whether the process that was started last is over, and all that it printed is in the log."""
+        """Return whether its last process has ended. If so, everything that it printed is in the log file."""
 
     @abstractmethod
     def resume(self) -> str:
-        """Let it go on; returns the proof. Does nothing to a process that runs."""
+        """Resume it. Return the proof. A process that runs is left alone."""
 
     @abstractmethod
     def _launch(self) -> None:
-        """Start its process, and do not wait for it."""
+        """Start its process without waiting."""
 
     def start(self) -> None:
-        """Start it again on its old data and ports; returns when its process is up and answers.
+        """Start it again with its old data and ports, and wait until it answers requests.
 
-        Does nothing to a broker that runs; resumes one that is paused. Raises `StartFailed`.
+        A broker that runs is left alone. One that is paused is resumed. Raises `StartFailed`.
         """
         if self.running:
             return
@@ -77,13 +77,13 @@ class StartedNode(ABC):
         self.await_answer()
 
     def begin(self) -> None:
-        """Start its process, and do not wait for it."""
+        """Start its process without waiting."""
         self._folder.mkdir(parents=True, exist_ok=True)
         self._printed_before = self.log_file.stat().st_size if self.log_file.exists() else 0
         self._launch()
 
     def await_answer(self) -> None:
-        """Wait until it answers requests; raises `StartFailed`."""
+        """Wait until it answers requests. Raises `StartFailed`."""
 
         def answering() -> bool:
             self.check_started()
@@ -95,14 +95,14 @@ class StartedNode(ABC):
             raise StartFailed(f"{error}; its log {self.log_file} says: {self._diagnosis()}") from error
 
     def check_started(self) -> None:
-        """Raise `StartFailed` if its process has ended; `PortTaken` if another start may help."""
+        """Raise `StartFailed` if its process has ended, or `PortTaken` if other ports may help."""
         if not self.ended():
             return
         kind = PortTaken if port_taken(self._printed()) else StartFailed
         raise kind(f"broker {self.id} did not start: {self._diagnosis()}; its log is {self.log_file}")
 
     def started(self) -> bool:
-        """Whether it says that all of it is up: every listener too, which it binds last."""
+        """Return whether it has printed that it is up. By then all listeners are bound."""
         return _ALL_UP in self._printed()
 
     def _printed(self) -> str:

@@ -1,8 +1,8 @@
-"""A node's data folder, formatted without a JVM of its own each time.
+"""Format a node's data folder without starting a JVM.
 
-`StorageTool format` costs about a second a node. What it writes is two files: the features of a
-new cluster (`bootstrap.checkpoint`, the same for every cluster of one Kafka version and transaction version,
-so it is made once and cached) and `meta.properties`, which only names the cluster and the node.
+`StorageTool format` takes about a second for each node. It writes two files. `bootstrap.checkpoint` has the features of
+a new cluster. It depends only on the Kafka version and the transaction version, so it is made once and cached.
+`meta.properties` has only the ids of cluster and node.
 """
 
 import base64
@@ -31,7 +31,7 @@ log.dirs={data}
 
 
 def new_id() -> str:
-    """An id as Kafka makes them: a random UUID in 22 letters, the first of which is no hyphen."""
+    """Make an id as Kafka does: a random UUID in 22 characters that does not begin with a hyphen."""
     while True:
         text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         if not text.startswith("-"):
@@ -44,21 +44,28 @@ def bootstrap_checkpoint(
     storage_tool: Callable[[Path], Sequence[str]],
     transaction_version: int | None = None,
 ) -> bytes:
-    """What a new cluster of a Kafka version can do: from the cache, or made by StorageTool and put there.
+    """Return the content of `bootstrap.checkpoint`, from the cache or made by StorageTool.
 
-    `storage_tool` gives the command line up to and with the tool's class; its JVM may write to the
-    folder that is handed in. `transaction_version`: of the feature `transaction.version`; None: Kafka's own choice.
-    Raises `StartFailed`.
+    Args:
+        cache: The folder of the cache. A file that is not there is made and stored.
+        kafka: The version of Kafka.
+        storage_tool: Returns the command line up to the tool's class. Its JVM may write to the folder in the argument.
+        transaction_version: The level of the feature `transaction.version`. None: Kafka's default.
+
+    Raises:
+        StartFailed: The tool failed.
     """
-    chosen = (
+    feature_options = (
         [] if transaction_version is None else ["--feature", f"transaction.version={transaction_version}"]
     )
-    name = f"features-{kafka}" + (f"-transactions-{transaction_version}" if chosen else "")
-    place = provide(cache, name, lambda folder: _make(folder, storage_tool, chosen))
+    name = f"features-{kafka}" + (f"-transactions-{transaction_version}" if feature_options else "")
+    place = provide(cache, name, lambda folder: _make(folder, storage_tool, feature_options))
     return (place / CHECKPOINT).read_bytes()
 
 
-def _make(folder: Path, storage_tool: Callable[[Path], Sequence[str]], chosen: Sequence[str]) -> None:
+def _make(
+    folder: Path, storage_tool: Callable[[Path], Sequence[str]], feature_options: Sequence[str]
+) -> None:
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
         data = Path(scratch) / "data"
         config = Path(scratch) / "server.properties"
@@ -69,27 +76,27 @@ def _make(folder: Path, storage_tool: Callable[[Path], Sequence[str]], chosen: S
             f"--cluster-id={new_id()}",
             "--config",
             str(config),
-            *chosen,
+            *feature_options,
         ]
         try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
+            result = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
         except (OSError, subprocess.TimeoutExpired) as error:
             raise StartFailed(f"Kafka's StorageTool did not run: {error}") from error
-        made = data / CHECKPOINT
-        if done.returncode or not made.exists():
-            words = diagnosis(done.stdout + done.stderr)
-            raise StartFailed(f"Kafka's StorageTool could not format a data folder: {words}")
-        made.rename(folder / CHECKPOINT)
+        checkpoint = data / CHECKPOINT
+        if result.returncode or not checkpoint.exists():
+            reason = diagnosis(result.stdout + result.stderr)
+            raise StartFailed(f"Kafka's StorageTool could not format a data folder: {reason}")
+        checkpoint.rename(folder / CHECKPOINT)
 
 
 def node_files(cluster_id: str, node: int, checkpoint: bytes) -> dict[str, bytes]:
-    """What StorageTool would have put into a node's data folder, by name."""
+    """Return the files that StorageTool writes to a node's data folder: content by name."""
     properties = f"version=1\ncluster.id={cluster_id}\nnode.id={node}\ndirectory.id={new_id()}\n"
     return {CHECKPOINT: checkpoint, "meta.properties": properties.encode()}
 
 
 def format_node(data_dir: Path, cluster_id: str, node: int, checkpoint: bytes) -> None:
-    """Make a node's data folder what StorageTool would have made it."""
+    """Create a node's data folder as StorageTool does."""
     data_dir.mkdir(parents=True)
     for name, content in node_files(cluster_id, node, checkpoint).items():
         (data_dir / name).write_bytes(content)

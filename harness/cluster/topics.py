@@ -1,4 +1,4 @@
-"""Making topics, and removing what a run has made."""
+"""Create topics, and delete topics and groups."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,22 +14,24 @@ UNKNOWN_TOPIC = 3
 TOPIC_ALREADY_EXISTS = 36
 GROUP_NOT_FOUND = 69
 INVALID_REQUEST_CODES = (17, 37, 40)
-"""An invalid topic (a name that collides with another), number of partitions or setting."""
+"""Error codes for a topic that no broker would accept: invalid name, number of partitions or setting."""
 
 
 def create_topics(port: Target, topics: Sequence[TopicSpec], timeout_s: float) -> list[str]:
-    """Create topics; returns those that exist already, which are left as they are. Raises `RequestRefused`, and
-    `UsageError` for what no broker would ever take: a name, or a setting.
+    """Create topics. Return those that exist already, which are left as they are.
+
+    Raises `UsageError` for a name or a setting that no broker would accept, and `RequestRefused` for other errors.
     """
-    kind: Any = CreateTopicsRequest.CreatableTopic
+    topic_type: Any = CreateTopicsRequest.CreatableTopic
     wanted = [
-        kind(
+        topic_type(
             name=topic.name,
             num_partitions=topic.partitions,
             replication_factor=topic.replication,
             assignments=[],
             configs=[
-                kind.CreatableTopicConfig(name=name, value=value) for name, value in topic.config.items()
+                topic_type.CreatableTopicConfig(name=name, value=value)
+                for name, value in topic.config.items()
             ],
         )
         for topic in topics
@@ -43,14 +45,16 @@ def create_topics(port: Target, topics: Sequence[TopicSpec], timeout_s: float) -
             existing.append(answer.name)
         elif answer.error_code in INVALID_REQUEST_CODES:
             why = answer.error_message or f"error {answer.error_code}"
-            raise UsageError(f"the topic {answer.name} cannot be made, for the broker refuses it: {why}")
+            raise UsageError(
+                f"the topic {answer.name} cannot be created, because the broker refuses it: {why}"
+            )
         elif answer.error_code != NO_ERROR:
             raise RequestRefused(f"creating the topic {answer.name}", answer.error_code, answer.error_message)
     return existing
 
 
 def delete_topics(port: Target, topics: Sequence[str], timeout_s: float) -> None:
-    """Delete topics; one that is not there is no error. Raises `RequestRefused`."""
+    """Delete topics. A topic that does not exist is no error. Raises `RequestRefused`."""
     kind: Any = DeleteTopicsRequest.DeleteTopicState
     request = DeleteTopicsRequest(
         topics=[kind(name=name, topic_id=None) for name in topics],
@@ -63,7 +67,10 @@ def delete_topics(port: Target, topics: Sequence[str], timeout_s: float) -> None
 
 
 def delete_group(port: Target, group: str, timeout_s: float = ASK_TIMEOUT_S) -> None:
-    """Delete a group without members at its coordinator; one that is not there is no error. Raises `RequestRefused`."""
+    """Ask a group's coordinator to delete a group without members. Raises `RequestRefused`.
+
+    A group that does not exist is no error.
+    """
     (answer,) = send_request(port, DeleteGroupsRequest(groups_names=[group], version=2), timeout_s).results
     if answer.error_code not in (NO_ERROR, GROUP_NOT_FOUND):
         raise RequestRefused(f"deleting the group {group}", answer.error_code)

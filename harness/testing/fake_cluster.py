@@ -215,7 +215,7 @@ class FakeCluster:
             else ObservedClientIds()
         )
 
-    def record_requests(self, on: bool, whose: str = "the run's") -> None:
+    def record_requests(self, on: bool, requester: str = "the run") -> None:
         """Add the argument to `recording`."""
         self.recording.append(on)
         if not on and self.keeps_recording:

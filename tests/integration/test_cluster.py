@@ -257,7 +257,7 @@ def test_a_port_that_is_taken_meanwhile_costs_a_second_try(make: Make, ready: Pr
     ("spec", "words"),
     [
         ({"settings": {"log.segment.bytes": "many"}}, "a broker setting is wrong.*log.segment.bytes"),
-        ({"heap_mb": 1_000_000_000}, "too little memory.*heap-mb"),
+        ({"heap_mb": 1_000_000_000}, "not enough memory.*heap-mb"),
     ],
 )
 def test_a_broker_that_cannot_start_says_why(make: Make, spec: dict[str, object], words: str) -> None:

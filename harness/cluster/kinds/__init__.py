@@ -1,5 +1,5 @@
-"""The kinds of cluster, one file each, and their table.
+"""The cluster kinds, one file each, and their table `registry.CLUSTERS`.
 
-`kind.py` says what a kind states of itself. To add one: write its file beside `local.py`, and a line in `registry.py`.
-Everything else asks the kind for what it can do and takes, never for its name. Begin with `registry.CLUSTERS`.
+`kind.py` defines the properties of a kind. To add a kind, write a file like `local.py` and add a line to
+`registry.py`. Other code asks a kind for its abilities and options, never for its name.
 """

@@ -1,4 +1,4 @@
-"""`docker`: Kafka nodes as containers of this machine's Docker."""
+"""`docker`: brokers in containers of this machine's Docker."""
 
 import sys
 from contextlib import AbstractContextManager
@@ -15,7 +15,7 @@ def _open(parts: ClusterParts) -> AbstractContextManager[Cluster]:
 
 DOCKER = ClusterKind(
     name="docker",
-    summary="Kafka nodes as containers of this machine's Docker: --set image=auto|bundled|NAME",
+    summary="brokers in containers of this machine's Docker: --set image=auto|bundled|NAME",
     abilities=ALL_ABILITIES,
     one_clock=sys.platform == "linux",  # elsewhere Docker runs in a virtual machine
     open=_open,

@@ -1,4 +1,4 @@
-"""`external`: a cluster that exists already, and that others may use as well."""
+"""`external`: a cluster that exists before the run, and that others may use too."""
 
 from contextlib import AbstractContextManager
 
@@ -9,15 +9,15 @@ from harness.network.toxics import EFFECTS
 from harness.settings.options import Options
 
 WORKERS, LINKS = "workers", "links"
-"""What a run may strike, as `--set permits` says it. The workers are the run's own: they need no permission."""
+"""The values of `--set permits`. Workers need no permission, because they are the run's own processes."""
 
 
 def _open(parts: ClusterParts) -> AbstractContextManager[Cluster]:
     from harness.cluster.client_links import ClientLinks
     from harness.cluster.external import ExternalCluster
 
-    made = (parts.folder / "proxies", parts.prepared.toxiproxy, parts.supervisor, parts.next_port)
-    links = ClientLinks(parts.spec.endpoints, *made) if LINKS in parts.spec.permits else None
+    common = (parts.folder / "proxies", parts.prepared.toxiproxy, parts.supervisor, parts.next_port)
+    links = ClientLinks(parts.spec.endpoints, *common) if LINKS in parts.spec.permits else None
     return ExternalCluster(parts.spec, links)
 
 
@@ -34,7 +34,7 @@ def _count_brokers(options: Options) -> int:
 
 EXTERNAL = ClusterKind(
     name="external",
-    summary="a cluster that is already there: --set bootstrap=HOST:PORT,...; its brokers are not struck",
+    summary="a cluster that exists already: --set bootstrap=HOST:PORT,...; no fault stops its brokers",
     abilities=frozenset(),
     one_clock=False,
     open=_open,
@@ -43,10 +43,10 @@ EXTERNAL = ClusterKind(
         "bootstrap": "",
         "client-config": "",
         "keep=topics": "",
-        "prefix": "a cluster of the run's own has no other names",
-        "permits": "everything of a cluster of our own may be struck",
+        "prefix": "a cluster that a run starts has only the run's names",
+        "permits": "all faults may be injected into a cluster that a run starts",
     },
-    refused_options={"broker": "has its own broker settings", "keep=logs": "keeps its segment files itself"},
+    refused_options={"broker": "has its own broker settings", "keep=logs": "keeps its own segment files"},
     permits={WORKERS: frozenset(), LINKS: EFFECTS},
     check=_check,
     brokers=_count_brokers,

@@ -1,4 +1,4 @@
-"""`ClusterKind`: what a kind of cluster states of itself."""
+"""`ClusterKind`: the properties of a cluster kind."""
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ClusterParts:
-    """What a cluster is opened with."""
+    """The arguments of `ClusterKind.open`."""
 
     spec: ClusterSpec
     folder: Path
@@ -27,28 +27,30 @@ class ClusterParts:
 
 @dataclass(frozen=True)
 class ClusterKind:
-    """A kind of cluster: what can be done to it, which options it takes, and how it is opened.
+    """A kind of cluster: its abilities, its options, and how it is opened.
 
-    `takes` and `decides` name options by key, or by key and value: `prefix`, `keep=topics`.
+    `own_options` and `refused_options` name an option by key, or by key and value: `prefix`, `keep=topics`.
     """
 
     name: str
     summary: str  # one line of `fencepost list clusters`
-    abilities: frozenset[Need]  # what can be done to it, and the effects that its links can have
-    one_clock: bool  # brokers and clients run on one machine
+    abilities: frozenset[Need]  # including the network effects that its links can have
+    one_clock: bool  # brokers and clients use the clock of one machine
     open: Callable[[ClusterParts], AbstractContextManager[Cluster]]
-    shared: bool = False  # it exists already: a run neither starts nor ends it, and tags what it makes there
+    shared: bool = False  # it exists before the run; the names of what a run makes there begin with the tag
     image: bool = False  # its brokers run in containers of an image
-    own_options: Mapping[str, str] = field(default_factory=dict)  # options, and why other kinds refuse them
+    own_options: Mapping[str, str] = field(
+        default_factory=dict
+    )  # options that only it has, and why other kinds refuse them
     refused_options: Mapping[str, str] = field(default_factory=dict)  # options that it refuses, and why
     permits: Mapping[str, frozenset[Need]] = field(
         default_factory=dict
-    )  # what each word of --set permits adds to `can`
+    )  # by value of --set permits: the abilities that it adds
     check: Callable[[Options], None] = lambda options: None  # raises `UsageError`
     brokers: Callable[[Options], int] | None = (
-        None  # asks the cluster for its number; None: --brokers says it
+        None  # asks the cluster for their number; None: --brokers decides
     )
 
     def __str__(self) -> str:
-        """Return it for a message: "an external cluster"."""
+        """Describe it for a message: "an external cluster"."""
         return f"{'an' if self.name[0] in 'aeiou' else 'a'} {self.name} cluster"

@@ -1,4 +1,4 @@
-"""`local`: Kafka nodes as processes of this machine."""
+"""`local`: brokers as processes of this machine."""
 
 from contextlib import AbstractContextManager
 
@@ -14,7 +14,7 @@ def _open(parts: ClusterParts) -> AbstractContextManager[Cluster]:
 
 LOCAL = ClusterKind(
     name="local",
-    summary="Kafka nodes as processes of this machine, three or --brokers, no root and no Docker",
+    summary="brokers as processes of this machine, three or --brokers; needs no root and no Docker",
     abilities=PROCESS_ABILITIES,
     one_clock=True,
     open=_open,

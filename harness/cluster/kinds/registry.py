@@ -1,4 +1,4 @@
-"""The table of the kinds of cluster, and what everything else asks of it."""
+"""The table of cluster kinds, and the functions by which other code uses it."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
@@ -21,39 +21,39 @@ _KINDS = (
 
 CLUSTERS: Mapping[str, ClusterKind] = {kind.name: kind for kind in _KINDS}
 MAX_BROKERS = 7
-"""The limit of the option `brokers`. A run needs the number only to know how many replicas a topic can have."""
+"""The limit of the option `brokers`. A run needs the number only to decide how many replicas a topic has."""
 
 
 def kind_of(name: str) -> ClusterKind:
-    """Return the kind of that name. Raises `UsageError`, which names the nearest one."""
+    """Return the kind of that name. Raises `UsageError`, which names the most similar one."""
     check_name("cluster", name, CLUSTERS)
     return CLUSTERS[name]
 
 
 def abilities_of(options: Options) -> frozenset[Need]:
-    """Return what can be done to the cluster of these options, as far as the user permits it."""
+    """Return what these options permit a run to do to its cluster."""
     kind = CLUSTERS[options.cluster]
-    return kind.abilities.union(*(kind.permits.get(one, frozenset()) for one in options.permits or ()))
+    return kind.abilities.union(*(kind.permits.get(word, frozenset()) for word in options.permits or ()))
 
 
 def clients_are_proxied(options: Options) -> bool:
-    """Say whether clients reach a shared cluster through proxies of the run, to which they speak plaintext."""
+    """Return whether clients use plaintext connections to proxies of the run, in front of a shared cluster."""
     return CLUSTERS[options.cluster].shared and not EFFECTS.isdisjoint(abilities_of(options))
 
 
 def kafka_version_of(options: Options) -> str:
-    """Return the version of Kafka of a run's brokers, for people."""
+    """Describe the version of Kafka of a run's brokers, for a message."""
     return "the cluster's own" if CLUSTERS[options.cluster].shared else options.kafka
 
 
 def with_broker_count(options: Options) -> Options:
-    """Return the options with the cluster's own number of brokers, if it exists already. Raises `FencepostError`."""
+    """Set the option `brokers` to the size of a cluster that exists already. Raises `FencepostError`."""
     count = CLUSTERS[options.cluster].brokers
     return options if count is None else replace(options, brokers=min(MAX_BROKERS, count(options)))
 
 
 def clusters_able_to(needs: Collection[Need]) -> str:
-    """Return which clusters can do all of it: "--cluster local or docker"; empty if none can."""
+    """Name the cluster kinds that have all these abilities: "--cluster local or docker". Empty if none has."""
     wanted = frozenset(needs)
     able = [kind.name for kind in CLUSTERS.values() if wanted <= kind.abilities]
     able += [
@@ -66,33 +66,33 @@ def clusters_able_to(needs: Collection[Need]) -> str:
 
 
 def require_options(options: Options) -> None:
-    """Raise `UsageError` for an unknown kind, and for options that this kind does not take."""
+    """Raise `UsageError` for an unknown kind, and for options that this kind refuses."""
     kind = kind_of(options.cluster)
-    taken = {word: why for one in CLUSTERS.values() for word, why in one.own_options.items()}
-    for word, why in taken.items():
-        if word not in kind.own_options and _is_given(options, word):
-            able = " or ".join(one.name for one in CLUSTERS.values() if word in one.own_options)
+    special = {word: why for other in CLUSTERS.values() for word, why in other.own_options.items()}
+    for word, why in special.items():
+        if word not in kind.own_options and _is_set(options, word):
+            able = " or ".join(other.name for other in CLUSTERS.values() if word in other.own_options)
             raise UsageError(f"{_flag(word)} needs --cluster {able}{f': {why}' if why else ''}")
     for word, why in kind.refused_options.items():
-        if _is_given(options, word):
+        if _is_set(options, word):
             raise UsageError(f"{kind} {why}: leave out {_flag(word)}")
     kind.check(options)
-    if strange := [one for one in options.permits or () if one not in kind.permits]:
-        may = " and ".join(kind.permits)
-        raise UsageError(f"a run cannot strike {strange[0]} of {kind}: permits may have {may}")
+    if unknown := [word for word in options.permits or () if word not in kind.permits]:
+        valid = " and ".join(kind.permits)
+        raise UsageError(f'permits cannot be "{unknown[0]}" for {kind}: it may have {valid}')
 
 
-def check_brokers_option(cluster: str, given: Collection[str]) -> None:
-    """Raise `UsageError` for an unknown kind, and for --brokers if the cluster has a number of its own.
+def check_brokers_option(cluster: str, written: Collection[str]) -> None:
+    """Raise `UsageError` for an unknown kind, and for --brokers if the cluster exists already.
 
-    `given`: the keys of the options that the user wrote. A stored run has a number of brokers that nobody wrote.
+    `written`: the keys of the options that the user wrote. The options of a stored run always have `brokers`.
     """
     kind = kind_of(cluster)
-    if kind.brokers is not None and "brokers" in given:
+    if kind.brokers is not None and "brokers" in written:
         raise UsageError(f"{kind} has its own number of brokers: leave out --brokers")
 
 
-def _is_given(options: Options, word: str) -> bool:
+def _is_set(options: Options, word: str) -> bool:
     key, _, value = word.partition("=")
     name = FIELDS[key].name
     actual = getattr(options, name)
@@ -100,7 +100,7 @@ def _is_given(options: Options, word: str) -> bool:
 
 
 def _flag(word: str) -> str:
-    """Return how a user gives an option: "--keep topics", "--set prefix", "--set broker...."."""
+    """Return the option as a user writes it: "--keep topics", "--set prefix", "--set broker...."."""
     key, _, value = word.partition("=")
     if FIELDS[key].metadata["flag"]:
         return f"--{key} {value}".rstrip()

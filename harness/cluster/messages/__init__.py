@@ -1,22 +1,22 @@
-"""Requests and answers of Kafka that kafka-python does not know, in its own form: a schema a file, as Kafka has them.
+"""Requests and responses that kafka-python does not have, as subclasses of its own message type.
 
-Left out of those schemas is what no code needs: the descriptions.
+Each is read from a file with Kafka's schema, without the descriptions.
 """
 
 from kafka.protocol.api_message import ApiMessage
 
 
 class ConsumerGroupDescribeRequest(ApiMessage, load_json=__name__):  # type: ignore[call-arg, misc]
-    """Who is in groups of the consumer protocol (KIP-848)."""
+    """Asks for the members of groups of the consumer protocol (KIP-848)."""
 
 
 class ConsumerGroupDescribeResponse(ApiMessage, load_json=__name__):  # type: ignore[call-arg, misc]
-    """The answer to it."""
+    """The response."""
 
 
 class StreamsGroupDescribeRequest(ApiMessage, load_json=__name__):  # type: ignore[call-arg, misc]
-    """Who is in groups of the streams protocol (KIP-1071)."""
+    """Asks for the members of groups of the streams protocol (KIP-1071)."""
 
 
 class StreamsGroupDescribeResponse(ApiMessage, load_json=__name__):  # type: ignore[call-arg, misc]
-    """The answer to it."""
+    """The response."""

@@ -35,22 +35,22 @@ EXTERNAL = Options(cluster="external", bootstrap="a:1")
         ),
         (
             replace(EXTERNAL, keep="logs"),
-            "an external cluster keeps its segment files itself: leave out --keep logs",
+            "an external cluster keeps its own segment files: leave out --keep logs",
         ),
         (
             replace(EXTERNAL, permits=("workers", "brokers")),
-            "a run cannot strike brokers of an external cluster: permits may have workers and links",
+            'permits cannot be "brokers" for an external cluster: it may have workers and links',
         ),
         (Options(bootstrap="a:1"), "--set bootstrap needs --cluster external"),
         (Options(client_config="file"), "--set client-config needs --cluster external"),
         (Options(keep="topics"), "--keep topics needs --cluster external"),
         (
             Options(prefix="team-x"),
-            "--set prefix needs --cluster external: a cluster of the run's own has no other names",
+            "--set prefix needs --cluster external: a cluster that a run starts has only the run's names",
         ),
         (
             Options(permits=("workers",)),
-            "--set permits needs --cluster external: everything of a cluster of our own may be struck",
+            "--set permits needs --cluster external: all faults may be injected into a cluster that a run starts",
         ),
         (Options(cluster="dcoker"), 'there is no cluster "dcoker"; did you mean "docker"?'),
     ],

@@ -40,7 +40,7 @@ WANTED = [TopicSpec("out", 3, 3, {"retention.ms": "soon"})]
 def test_a_setting_that_no_broker_takes_is_the_users_mistake_and_is_not_tried_again(answers: Any) -> None:
     asked = answers(INVALID_CONFIG, "Invalid value soon for configuration retention.ms")
     with pytest.raises(
-        UsageError, match=r"the topic out cannot be made.*Invalid value soon for .* retention.ms"
+        UsageError, match=r"the topic out cannot be created.*Invalid value soon for .* retention.ms"
     ):
         retry(lambda: create_topics(1, WANTED, 5.0), "the topics", 60.0)
     assert len(asked) == 1

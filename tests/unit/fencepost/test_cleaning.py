@@ -30,7 +30,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> GuestCluster:
         {f"{TAG}-shop": 0, f"{USED}-shop": 3},
     )
     there.install(monkeypatch)
-    monkeypatch.setattr(cleaning, "reached", lambda servers: there.brokers)
+    monkeypatch.setattr(cleaning, "reach_brokers", lambda servers: there.brokers)
     return there
 
 
@@ -120,7 +120,10 @@ def test_a_run_that_is_only_starting_keeps_its_topics_unless_it_is_named(
     status, told, _ = fencepost(*THERE, "--delete", "--idle", "1s")
     assert (status, told) == (
         0,
-        f"{TAG}  1 topic, 0 groups, no records; left alone: a run may only be starting; if none is, name this tag\n",
+        (
+            f"{TAG}  1 topic, 0 groups, no records; left alone: a run with this tag may be starting; "
+            "if none is, name the tag to delete it\n"
+        ),
     )
     _, told, _ = fencepost(*THERE, "--delete", TAG)
     assert told == f"{TAG}  1 topic, 0 groups, no records; deleted\n"

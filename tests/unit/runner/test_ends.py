@@ -84,7 +84,7 @@ def test_a_cluster_that_does_not_answer_leaves_it_unknown(monkeypatch: pytest.Mo
     def silent(topics: object) -> dict[TopicPartition, tuple[int, int, int]]:
         raise WaitTimeout("the ends of out", 1.0, "nothing")
 
-    monkeypatch.setattr(asked, "last_stable", silent)
+    monkeypatch.setattr(asked, "log_offsets", silent)
     assert OffsetEndMarkers(asked).inputs_left(ALONE) is None
 
 
