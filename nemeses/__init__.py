@@ -1,1 +1,1 @@
-"""Faults, one file each: how it is drawn, how it is carried out, and how it is known that it acted."""
+"""Faults, one file each: how a fault is drawn, injected, proved and healed."""

@@ -1,7 +1,7 @@
-"""cut-txn-coordinator: a worker that is about to commit is cut off from the coordinator of its transactional id.
+"""cut-txn-coordinator: cut a worker that is about to commit off from the coordinator of its transactional id.
 
-Whether its transaction committed it cannot know: the request is lost, and no answer comes. A right one asks again until
-somebody answers, or asks the group where it stands; one that takes silence for success goes past its inputs.
+The worker cannot know whether its transaction committed, because its request is lost and no response comes. A correct
+worker retries, or reads the offsets of its group again. A worker that treats the time-out as success loses inputs.
 """
 
 from collections.abc import Iterator
@@ -23,13 +23,16 @@ from nemeses.effects.cuts import prove_cut
 GOAL = "txn-coordinator"
 STEP_TIMEOUT_S = 45.0
 COORDINATOR_TIMEOUT_S = 10.0
-"""How long a worker is held at its step while its transactional id has no coordinator: an election takes seconds."""
+"""How long to hold a worker while its transactional id has no coordinator. An election takes seconds."""
 
 
 @contextmanager
 def cut_txn_coordinator(context: FaultContext, planned: PlannedFault) -> Iterator[InjectedFault]:
-    """It acted if the worker stood at the step, and what it sent was lost while the broker answered others."""
-    member, transactional_id, foreseen = _whom(context, planned)
+    """Cut the link, and let the worker commit.
+
+    The fault acted if the worker was at the step, and its requests were lost while the broker answered others.
+    """
+    member, transactional_id, first_broker = _choose_worker(context, planned)
     who = f"worker {member.journal}"
     effect = InjectedFault(
         target=f"{who} from the transaction coordinator of {transactional_id}", short_target=who
@@ -53,11 +56,11 @@ def cut_txn_coordinator(context: FaultContext, planned: PlannedFault) -> Iterato
         effect.mark_injected()
         with context.cluster.network.impose([client_link(member.endpoint, broker)], Cut()) as cut:
             member.send(Command(go=True))
-            effect.proof.append(f"{member.journal} stood at {step.value}")
-            if broker != foreseen:
+            effect.proof.append(f"{member.journal} waited at {step.value}")
+            if broker != first_broker:
                 effect.proof.append(
-                    f"{transactional_id} was coordinated by broker {foreseen} when the fault began, "
-                    f"and by broker {broker} when {member.journal} stood there"
+                    f"{transactional_id} was coordinated by broker {first_broker} when the fault began, "
+                    f"and by broker {broker} when {member.journal} waited there"
                 )
             yield effect
             prove_cut(effect, cut)
@@ -71,45 +74,44 @@ def _coordinator_now(context: FaultContext, transactional_id: str, effect: Injec
     None, and a note in the effect, if no broker coordinates it within `COORDINATOR_TIMEOUT_S`.
     """
 
-    def found() -> tuple[int] | None:
+    def find_coordinator() -> tuple[int] | None:
         broker = context.cluster.txn_coordinator(transactional_id)
         return (broker,) if broker >= 0 else None
 
     try:
         return wait_for(
-            found, f"a broker to coordinate {transactional_id}", COORDINATOR_TIMEOUT_S, every_s=0.2
+            find_coordinator, f"a broker to coordinate {transactional_id}", COORDINATOR_TIMEOUT_S, every_s=0.2
         )[0]
     except WaitTimeout as error:
         effect.unmet_goals[GOAL] = str(error)
         return None
 
 
-def _whom(context: FaultContext, planned: PlannedFault) -> tuple[RunProcess, str, int]:
+def _choose_worker(context: FaultContext, planned: PlannedFault) -> tuple[RunProcess, str, int]:
     """Return a worker, its transactional id, and the broker that coordinates the id now.
 
-    It prefers a worker whose group has another coordinator, so that the worker keeps its partitions. Raises
-    `FaultFailed`.
+    Prefer a worker whose group has another coordinator, so that the worker keeps its partitions. Raises `FaultFailed`.
     """
-    cluster, named = context.cluster, planned.target.name
-    found: list[tuple[bool, bool, bool, RunProcess, str, int]] = []
+    cluster, drawn_id = context.cluster, planned.target.name
+    candidates: list[tuple[bool, bool, bool, RunProcess, str, int]] = []
     for stage in stages_of(context, planned):
         for member in context.processes.workers(stage.name):
-            transactional_id = _id_of(stage, member, named)
-            broker = cluster.txn_coordinator(transactional_id) if transactional_id is not None else -1
-            if transactional_id is not None and broker >= 0:
-                alone = stage.group is None or cluster.group_coordinator(stage.group) != broker
-                busy = bool(member.status.counts.inputs)
-                found.append((alone, busy, transactional_id == named, member, transactional_id, broker))
-    if not found:
-        raise FaultFailed(f"no worker with a transactional id is alive, or nobody coordinates {named}")
-    *_, member, transactional_id, broker = max(found, key=lambda one: one[:3])
+            own_id = _id_of(stage, member, drawn_id)
+            broker = cluster.txn_coordinator(own_id) if own_id is not None else -1
+            if own_id is not None and broker >= 0:
+                keeps_group = stage.group is None or cluster.group_coordinator(stage.group) != broker
+                is_busy = bool(member.status.counts.inputs)
+                candidates.append((keeps_group, is_busy, own_id == drawn_id, member, own_id, broker))
+    if not candidates:
+        raise FaultFailed(f"no worker with a transactional id is alive, or no broker coordinates {drawn_id}")
+    *_, member, transactional_id, broker = max(candidates, key=lambda candidate: candidate[:3])
     return member, transactional_id, broker
 
 
-def _id_of(stage: StageSpec, member: RunProcess, named: str) -> str | None:
-    """The worker's own id; of a stage whose ids belong to partitions the one that is named."""
+def _id_of(stage: StageSpec, member: RunProcess, drawn_id: str) -> str | None:
+    """Return the id of the worker, or `drawn_id` if the ids of the stage belong to partitions."""
     ids = stage.transactional_ids
-    return ids.get(member.worker or "") or (named if named in ids.values() else None)
+    return ids.get(member.worker or "") or (drawn_id if drawn_id in ids.values() else None)
 
 
 NEMESIS = Nemesis(

@@ -1,7 +1,7 @@
-"""disconnect-broker: a broker's container is taken from its network, as a cable that is pulled.
+"""disconnect-broker: disconnect a broker's container from its network, as if somebody pulled the cable.
 
-Its interface and its address are gone: what it sends fails at once, its peers and clients hear nothing, and its name
-resolves to nothing until it is back.
+The broker loses its interface and its address. What it sends fails at once, its peers and clients receive nothing, and
+its name cannot be resolved until it is connected again.
 """
 
 from contextlib import AbstractContextManager
@@ -15,13 +15,13 @@ from nemeses.effects.isolation import isolate_leader
 
 
 def disconnect_broker(context: FaultContext, planned: PlannedFault) -> AbstractContextManager[InjectedFault]:
-    """It acted if Docker says that it is on that network no more, and another broker leads the partition."""
+    """Disconnect the leader. The fault acted if Docker confirms it, and another broker leads the partition."""
     return isolate_leader(context, planned, Ability.DISCONNECT)
 
 
 NEMESIS = Nemesis(
     name="disconnect-broker",
-    summary="take the leader of a partition from its network, and put it back",
+    summary="disconnect the leader of a partition from its network, and connect it again",
     past_tense="was disconnected",
     needs=frozenset({Ability.DISCONNECT}),
     occupies=all_brokers,

@@ -1,7 +1,7 @@
 """drop-packets: the kernel drops each packet from and to a broker, as a firewall or a dead switch does.
 
-A proxy cannot lose a connection request: whoever dials it is connected at once. Here the SYN is lost, so that
-connecting takes until it times out; nobody closes the connections that stand, and both ends wait until they give up.
+A proxy cannot drop a connection request, because it accepts every connection at once. Here the SYN is lost, so
+connecting fails only after a time-out. Existing connections are not closed, and both ends wait for their time-outs.
 """
 
 from contextlib import AbstractContextManager
@@ -15,13 +15,13 @@ from nemeses.effects.isolation import isolate_leader
 
 
 def drop_packets(context: FaultContext, planned: PlannedFault) -> AbstractContextManager[InjectedFault]:
-    """It acted if the kernel counted packets that it dropped, and another broker leads the partition."""
+    """Drop packets. The fault acted if the kernel counted dropped packets, and another broker leads the partition."""
     return isolate_leader(context, planned, Ability.PACKETS)
 
 
 NEMESIS = Nemesis(
     name="drop-packets",
-    summary="drop every packet from and to the leader of a partition, connection requests among them",
+    summary="drop every packet from and to the leader of a partition, also connection requests",
     past_tense="was cut off by iptables",
     needs=frozenset({Ability.PACKETS}),
     occupies=all_brokers,

@@ -1,6 +1,6 @@
-"""kill-broker: the leader of a partition ends by SIGKILL, and starts again on its old data.
+"""kill-broker: kill the leader of a partition with SIGKILL, and start it again on its old data.
 
-It can be aimed at a step of a worker's loop, and at the markers of its transaction: `kill-broker@before-markers`.
+It can be aimed at a step of a worker's loop, and at the markers of a transaction: `kill-broker@before-markers`.
 """
 
 from contextlib import AbstractContextManager
@@ -15,7 +15,7 @@ from nemeses.effects.brokers import inject_on_role, kill, restart
 
 
 def kill_broker(context: FaultContext, planned: PlannedFault) -> AbstractContextManager[InjectedFault]:
-    """It acted if its process ended by the signal and another broker leads the partition."""
+    """Kill the leader. The fault acted if the signal ended its process, and another broker leads the partition."""
     if planned.state is not None:
         return kill_around_markers(context, planned)
     return inject_on_role(context, planned, kill, restart)

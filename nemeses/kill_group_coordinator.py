@@ -1,4 +1,4 @@
-"""kill-group-coordinator: the broker that coordinates a consumer group ends by SIGKILL."""
+"""kill-group-coordinator: kill the broker that coordinates a consumer group with SIGKILL, and start it again."""
 
 from contextlib import AbstractContextManager
 
@@ -13,7 +13,7 @@ from nemeses.effects.brokers import inject_on_role, kill, restart
 def kill_group_coordinator(
     context: FaultContext, planned: PlannedFault
 ) -> AbstractContextManager[InjectedFault]:
-    """It acted if its process ended by the signal and another broker coordinates the group."""
+    """Kill the coordinator. The fault acted if the signal ended its process, and another coordinates the group."""
     return inject_on_role(context, planned, kill, restart)
 
 

@@ -1,8 +1,8 @@
-"""kill-instance: an instance of a user's program ends by SIGKILL, with all that it started, and is started again.
+"""kill-instance: kill an instance of a custom pipeline and its child processes with SIGKILL, and start it again.
 
-It can be aimed at a state of its transaction: ongoing, offsets-added, prepare-commit. In the last it dies once its
-commit is accepted, before all markers are written: its outputs stay. The markers come once the fault is over; whoever
-takes its place before must wait for them.
+It can be aimed at a state of its transaction: ongoing, offsets-added, prepare-commit. In prepare-commit its commit is
+accepted, so its outputs stay, but some markers are not written. They are written when the fault is over. Until then
+the replacement must wait for them.
 """
 
 from collections.abc import Iterator
@@ -25,25 +25,25 @@ from nemeses.effects.instances import (
 
 @contextmanager
 def kill_instance(context: FaultContext, planned: PlannedFault) -> Iterator[InjectedFault]:
-    """It acted if its process was there, and ended by the signal."""
+    """Kill the instance. The fault acted if the signal ended its process."""
     member, unready = await_working(context, planned.target)
     effect = new_effect(member)
-    with stop_instance(context, planned, member, effect) as (member, there):
+    with stop_instance(context, planned, member, effect) as (member, stopped):
         note_unready(effect, unready)
-        if there:
+        if stopped:
             member.expected_to_end = True
             ending = member.child.kill()
             if "SIGKILL" not in ending:
                 raise FaultFailed(f"{member.journal} was to be killed, but {ending}")
             effect.add_proof(ending)
             effect.proof.append(f"{context.processes.replace(member).journal} took its place")
-        yield effect  # markers that are held back stay so meanwhile
+        yield effect  # markers are still held back during the hold
     await_followers(context, planned)
 
 
 NEMESIS = Nemesis(
     name="kill-instance",
-    summary="kill -9 an instance of your own program, and all that it started; it is started again",
+    summary="kill -9 an instance of your own program and its child processes, and start it again",
     past_tense="was killed",
     occupies=occupied_resources,
     hold_s=1.0,

@@ -1,8 +1,8 @@
-"""kill-leader-ahead: a partition's leader dies with records that no follower has fetched yet.
+"""kill-leader-ahead: kill a partition's leader while it has records that no follower has fetched.
 
-Its followers are cut off from it, it goes on taking records, and then ends by SIGKILL; one of the followers, still in
-sync by every rule, leads without them. Who was promised acks=all has been told of none of these records; who asked the
-leader alone (acks=1) has been told that they are safe.
+The followers are cut off from the leader. The leader still accepts records, and is then killed with SIGKILL. One of
+the followers, which all are still in sync, becomes the leader without these records. With acks=all none of them was
+acknowledged. With acks=1 they were acknowledged, and are lost.
 """
 
 from collections.abc import Iterator, Sequence
@@ -30,19 +30,22 @@ from nemeses.aiming.failover import FAILOVER_BROKERS, await_broker_in_role, awai
 from nemeses.aiming.targets import broker_in_role, choose
 
 AHEAD_TIMEOUT_S = 8.0
-"""Well below the time after which a follower that does not fetch is no longer in sync."""
+"""Much shorter than the time after which a follower that does not fetch is out of sync."""
 IN_SYNC_TIMEOUT_S = 90.0
 
 
 def draw(rng: Random, targets: FaultTargets) -> DrawnFault:
-    """The leader of a partition that workers write."""
+    """Draw the leader of a partition that workers write."""
     topic, partition = choose(rng, targets.written, "a topic that workers write")
     return DrawnFault(Target("leader", f"{topic}/{partition}"))
 
 
 @contextmanager
 def kill_leader_ahead(context: FaultContext, planned: PlannedFault) -> Iterator[InjectedFault]:
-    """It acted if the leader's log was longer than any follower's when it was killed, and another leads now."""
+    """Cut the followers off, and kill the leader.
+
+    The fault acted if the leader's log was longer than every follower's when it was killed, and another broker leads.
+    """
     cluster = context.cluster
     target = _beside_coordinators(context, planned.target)
     who = broker_in_role(cluster, target)
@@ -56,7 +59,7 @@ def kill_leader_ahead(context: FaultContext, planned: PlannedFault) -> Iterator[
         with cluster.network.impose(links, Cut()):
             try:
                 ahead = _ahead(leader, followers, (topic, int(number)))
-            except WaitTimeout as error:  # nobody wrote there meanwhile
+            except WaitTimeout as error:  # no record was written to the partition
                 effect.unmet_goals["leader-ahead"] = str(error)
             else:
                 ending = leader.kill()
@@ -75,28 +78,32 @@ def kill_leader_ahead(context: FaultContext, planned: PlannedFault) -> Iterator[
 
 
 def _beside_coordinators(context: FaultContext, target: Target) -> Target:
-    """The partition that is named, unless its leader coordinates a group whose workers write there: cut off from its
-    followers it takes no commit of offsets, and who waits for that commit writes nothing. Then it is the next
-    partition of the topic that such a broker does not lead; the one that is named where there is none.
+    """Return the next partition of the topic whose leader does not coordinate a group of the topic's writers.
+
+    A coordinator that is cut off from its followers cannot commit offsets. Workers that wait for this commit write
+    nothing, so the leader would not get ahead. If there is no such partition, return the one that was drawn.
     """
     topic, _, number = target.name.rpartition("/")
     groups = {stage.group for stage in context.stages if topic in stage.writes and stage.group}
     coordinators = {context.cluster.group_coordinator(group) for group in groups}
-    seen = context.cluster.describe(topic)
-    in_turn = sorted(seen, key=lambda one: (one - int(number)) % len(seen))
-    beside = (one for one in in_turn if seen[one].leader not in coordinators)
-    return Target(target.role, f"{topic}/{next(beside, int(number))}")
+    views = context.cluster.describe(topic)
+    in_turn = sorted(views, key=lambda partition: (partition - int(number)) % len(views))
+    suitable = (partition for partition in in_turn if views[partition].leader not in coordinators)
+    return Target(target.role, f"{topic}/{next(suitable, int(number))}")
 
 
 def _parted(brokers: Sequence[Broker], first: int, target: Target) -> tuple[Broker, list[Broker]]:
     leader = next((broker for broker in brokers if broker.id == first), None)
     if leader is None:
-        raise FaultFailed(f"{target} is broker {first}, which is not of this cluster")
+        raise FaultFailed(f"{target} is broker {first}, which is not in this cluster")
     return leader, [broker for broker in brokers if broker is not leader]
 
 
 def _ahead(leader: Broker, followers: list[Broker], place: TopicPartition) -> int:
-    """Wait until the leader's log is longer than any follower's, at two looks: whoever wrote has its answer then."""
+    """Wait until the leader's log is longer than every follower's at two successive looks. Return by how many bytes.
+
+    At the second look, the writers with acks=1 have their acknowledgements.
+    """
     seen: list[int] = [0]
 
     def ahead() -> int | None:

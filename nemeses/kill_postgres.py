@@ -1,7 +1,7 @@
-"""kill-postgres: the PostgreSQL of the pipeline ends by SIGKILL, with all of its processes, and recovers.
+"""kill-postgres: kill all processes of the pipeline's PostgreSQL with SIGKILL, and start it again, so that it recovers.
 
-What was committed survives: it stands in the log that is written ahead, and was synced before anybody was told. What
-was not committed is gone, and with it every row lock.
+Committed changes survive, because PostgreSQL syncs its write-ahead log before it confirms a commit. Changes that were
+not committed are lost, and all row locks are released.
 """
 
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ SERVICE = "postgres"
 
 
 def draw(rng: Random, targets: FaultTargets) -> DrawnFault:
-    """The one server that there is."""
+    """Return the PostgreSQL server as the target."""
     if SERVICE not in targets.services:
         raise NotForThisPipeline("a workload that keeps a table in PostgreSQL, as outbox does")
     return DrawnFault(Target("server", SERVICE))
@@ -33,7 +33,7 @@ def draw(rng: Random, targets: FaultTargets) -> DrawnFault:
 
 @contextmanager
 def kill_postgres(context: FaultContext, planned: PlannedFault) -> Iterator[InjectedFault]:
-    """It acted if the server's process ended by the signal, and the server answered again on the data that it had."""
+    """Kill the server. The fault acted if the signal ended its process, and it then answered on its old data."""
     service = context.services[planned.target.name]
     effect = InjectedFault(target=service.name, short_target="PostgreSQL")
     effect.mark_injected()

@@ -1,6 +1,6 @@
-"""kill-txn-coordinator: the broker that coordinates a transactional id ends by SIGKILL.
+"""kill-txn-coordinator: kill the broker that coordinates a transactional id with SIGKILL, and start it again.
 
-It can be aimed at a step of a worker's loop, and at a state of its transaction: `kill-txn-coordinator@prepare-commit`.
+It can be aimed at a step of a worker's loop, and at a state of a transaction: `kill-txn-coordinator@prepare-commit`.
 """
 
 from contextlib import AbstractContextManager
@@ -18,7 +18,7 @@ from nemeses.effects.brokers import inject_on_role, kill, restart
 def kill_txn_coordinator(
     context: FaultContext, planned: PlannedFault
 ) -> AbstractContextManager[InjectedFault]:
-    """It acted if its process ended by the signal and another broker coordinates the id."""
+    """Kill the coordinator. The fault acted if the signal ended its process, and another broker coordinates the id."""
     if planned.state is not None:
         return kill_in_state(context, planned)
     return inject_on_role(context, planned, kill, restart)

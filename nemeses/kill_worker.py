@@ -1,4 +1,4 @@
-"""kill-worker: a worker ends by SIGKILL at a named step of its loop, and is replaced."""
+"""kill-worker: kill a worker with SIGKILL at a named step of its loop, and replace it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,13 +21,13 @@ STEP_TIMEOUT_S = 45.0
 
 
 def draw(rng: Random, targets: FaultTargets) -> DrawnFault:
-    """Any worker, at any step."""
+    """Draw a worker and a step of its loop."""
     return any_worker(rng, targets, targets.steps)
 
 
 @contextmanager
 def kill_worker(context: FaultContext, planned: PlannedFault) -> Iterator[InjectedFault]:
-    """It acted if the worker stood at the step and its process ended by the signal."""
+    """Kill the worker. The fault acted if the worker was at the step, and the signal ended its process."""
     processes = context.processes
     member = worker_in_role(processes, planned.target)
     step = WorkerStep(planned.step or WorkerStep.AFTER_SEND)
@@ -37,7 +37,7 @@ def kill_worker(context: FaultContext, planned: PlannedFault) -> Iterator[Inject
     effect.details |= {"worker": member.journal, "step": step.value}
     try:
         processes.wait_at_step(member, step, STEP_TIMEOUT_S)
-    except WaitTimeout as error:  # a worker that has nothing to do comes to no step: nothing was struck
+    except WaitTimeout as error:  # a worker without inputs reaches no step, so the fault is not injected
         effect.unmet_goals["worker-struck"] = str(error)
         yield effect
         return
@@ -46,7 +46,7 @@ def kill_worker(context: FaultContext, planned: PlannedFault) -> Iterator[Inject
     ending = member.child.kill()
     if "SIGKILL" not in ending:
         raise FaultFailed(f"{member.journal} was to be killed, but {ending}")
-    effect.add_proof(f"it stood at {step.value}; {ending}")
+    effect.add_proof(f"it waited at {step.value}; {ending}")
     replacement = processes.replace(member)
     processes.await_ready([replacement])
     effect.proof.append(f"{replacement.journal} took its place")
@@ -55,7 +55,7 @@ def kill_worker(context: FaultContext, planned: PlannedFault) -> Iterator[Inject
 
 NEMESIS = Nemesis(
     name="kill-worker",
-    summary="kill -9 a worker at a named step of its loop; another takes its place",
+    summary="kill -9 a worker at a named step of its loop, and replace it",
     past_tense="was killed",
     occupies=all_workers,
     hold_s=1.0,

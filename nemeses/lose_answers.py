@@ -1,8 +1,8 @@
-"""lose-answers: a worker's requests to one broker arrive and are carried out, and no answer comes back.
+"""lose-answers: drop a broker's responses to a worker. Its requests arrive and still take effect.
 
-The classic of exactly-once: a record stands in the log, and its producer cannot know. Once its patience or the fault
-is over it sends the record again. An idempotent producer's second copy is dropped by the broker (KIP-98); any other
-one stands there twice.
+This is the classic problem of exactly-once: a record is in the log, and its producer cannot know. After a time-out, or
+when the fault is over, the producer sends the record again. If the producer is idempotent, the broker drops the second
+copy (KIP-98). Otherwise the record is in the log twice.
 """
 
 from collections.abc import Iterator
@@ -26,14 +26,14 @@ from nemeses.effects.cuts import prove_cut
 
 
 def draw(rng: Random, targets: FaultTargets) -> DrawnFault:
-    """A worker's link to a broker."""
+    """Draw a worker's link to a broker."""
     endpoint = choose(rng, targets.endpoints, "a pipeline whose workers run here")
     return DrawnFault(Target("client", f"{endpoint}-{rng.choice(targets.brokers)}"))
 
 
 @contextmanager
 def lose_answers(context: FaultContext, planned: PlannedFault) -> Iterator[InjectedFault]:
-    """It acted if answers to the worker were sent into the link and lost, while the broker answered others."""
+    """Drop the responses. The fault acted if responses to the worker were lost while the broker answered others."""
     endpoint, _, named = planned.target.name.rpartition("-")
     member = worker_at(context.processes, endpoint)
     broker = broker_in_touch(context.cluster, member.endpoint, int(named))
@@ -51,7 +51,7 @@ def lose_answers(context: FaultContext, planned: PlannedFault) -> Iterator[Injec
 
 NEMESIS = Nemesis(
     name="lose-answers",
-    summary="lose what a broker answers a worker: its requests are carried out, and it cannot know",
+    summary="drop a broker's responses to a worker; its requests still take effect",
     past_tense="were lost",
     needs=frozenset({DropResponses}),
     occupies=all_brokers,

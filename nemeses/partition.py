@@ -1,8 +1,7 @@
-"""partition: a broker is cut from its peers, or a client from a broker; what is in flight is lost.
+"""partition: cut a broker off from its peers, or a client from a broker. Bytes in flight are lost.
 
-Both directions go silent on connections that stand, and new ones connect and stay silent. A fault
-that holds bytes and delivers them late is another one: it makes librdkafka itself wrong
-(KAFKA-17754).
+Existing connections carry no more bytes in either direction. New connections are accepted, and carry no bytes. A fault
+that delivers bytes late would be another fault, because late bytes make librdkafka itself wrong (KAFKA-17754).
 """
 
 from collections.abc import Iterator, Sequence
@@ -30,22 +29,22 @@ IN_SYNC_TIMEOUT_S = 60.0
 
 
 def draw(rng: Random, targets: FaultTargets) -> DrawnFault:
-    """A broker from all its peers, two brokers from each other, or a worker from a broker."""
+    """Draw a cut: a broker from all its peers, two brokers from each other, or a worker from a broker."""
     peers = len(targets.brokers) > 1 and Ability.PEER_LINKS in targets.can
     several = ("isolate", "pair") if peers else ()
     kinds = (*several, *(("client",) if targets.endpoints else ()))
     kind = choose(rng, kinds, "a second broker, or a pipeline whose workers run here")
-    one, *others = rng.sample(targets.brokers, min(2, len(targets.brokers)))
+    broker, *peer = rng.sample(targets.brokers, min(2, len(targets.brokers)))
     if kind == "isolate":
-        return DrawnFault(Target(kind, str(one)))
+        return DrawnFault(Target(kind, str(broker)))
     if kind == "pair":
-        return DrawnFault(Target(kind, f"{min(one, *others)}-{max(one, *others)}"))
-    return DrawnFault(Target(kind, f"{rng.choice(targets.endpoints)}-{one}"))
+        return DrawnFault(Target(kind, f"{min(broker, *peer)}-{max(broker, *peer)}"))
+    return DrawnFault(Target(kind, f"{rng.choice(targets.endpoints)}-{broker}"))
 
 
 @contextmanager
 def partition(context: FaultContext, planned: PlannedFault) -> Iterator[InjectedFault]:
-    """It acted if bytes were sent into a link and lost, and what is behind the link answered others meanwhile."""
+    """Cut the links. The fault acted if bytes sent into a link were lost, while its far end answered others."""
     links, who, other = _links(context, planned.target)
     effect = InjectedFault(target=f"{who} from {other}", short_target=who, other=other)
     effect.mark_injected()
@@ -56,7 +55,10 @@ def partition(context: FaultContext, planned: PlannedFault) -> Iterator[Injected
 
 
 def _links(context: FaultContext, target: Target) -> tuple[Sequence[str], str, str]:
-    """Which links are cut, and in words: whom from whom. Nobody dials a broker that is no controller as one."""
+    """Return the links to cut, and the two sides in words.
+
+    A link to the controller of a broker that is no controller does not exist, so it is left out.
+    """
     there = set(context.cluster.network.links)
     one, _, other = target.name.rpartition("-")
     if target.role == "isolate":

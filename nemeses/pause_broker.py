@@ -1,6 +1,6 @@
-"""pause-broker: the leader of a partition is stopped by SIGSTOP until its session is over.
+"""pause-broker: pause the leader of a partition with SIGSTOP until its session with the controller has ended.
 
-It keeps its sockets and believes that it still leads; when it goes on, its first answers are stale.
+It keeps its sockets. When it is resumed, it believes that it still leads, so its first answers are stale.
 """
 
 from contextlib import AbstractContextManager
@@ -14,7 +14,7 @@ from nemeses.effects.brokers import inject_on_role, pause, resume
 
 
 def pause_broker(context: FaultContext, planned: PlannedFault) -> AbstractContextManager[InjectedFault]:
-    """It acted if the kernel said that it was stopped and another broker leads the partition."""
+    """Pause the leader. The fault acted if the kernel confirms that it is stopped, and another broker leads."""
     return inject_on_role(context, planned, pause, resume)
 
 

@@ -1,9 +1,10 @@
-"""pause-instance: an instance of a user's program is stopped until its group has gone on without it, and comes back.
+"""pause-instance: pause an instance of a custom pipeline until its group goes on without it, and resume it: a zombie.
 
-Then it is a zombie: it goes on with what it had in hand, which others have done by then. What it does must have no
-effect. A group throws out who is silent for its session time-out, which is the program's own (Kafka's default is 45 s).
+When it is resumed, it goes on with inputs that others have processed. What it does must have no effect. The group
+removes a member after its session time-out, which the program sets (Kafka's default is 45 s).
 
-Aimed at prepare-commit it is stopped once its commit is accepted: that stands, and it wakes to the answer.
+If the fault is aimed at prepare-commit, the instance is paused when its commit is accepted. Then its transaction is
+committed, and the instance gets the response when it is resumed.
 """
 
 from collections.abc import Iterator
@@ -43,17 +44,21 @@ COME_BACK_TIMEOUT_S = 20.0
 
 
 def draw(rng: Random, targets: FaultTargets) -> DrawnFault:
-    """An instance of a program that has a group."""
+    """Draw an instance of a stage with a group."""
     grouped = {stage: names for stage, names in targets.workers.items() if stage in targets.groups}
     if not grouped:
-        raise NotForThisPipeline("a pipeline of your own (--pipeline) with a group")
+        raise NotForThisPipeline("a custom pipeline (--pipeline) with a group")
     steps = {stage: targets.steps.get(stage, ()) for stage in grouped}
     return any_instance(rng, replace(targets, workers=grouped, steps=steps))
 
 
 @contextmanager
 def pause_instance(context: FaultContext, planned: PlannedFault) -> Iterator[InjectedFault]:
-    """It acted if the group had thrown it out and settled without it, and it then ended, sent requests or rejoined."""
+    """Pause the instance, replace it, and resume it.
+
+    The fault acted if the group removed the instance and went on without it, and if the instance then ended, sent
+    requests or rejoined.
+    """
     member, unready = await_working(context, planned.target)
     effect = new_effect(member)
     try:
@@ -71,7 +76,8 @@ def pause_instance(context: FaultContext, planned: PlannedFault) -> Iterator[Inj
 
     try:
         with stop_instance(context, planned, member, effect, identify) as (member, stopped):
-            note_unready(effect, unready)  # what was held back is let go: the others must be able to go on
+            note_unready(effect, unready)
+        # The markers are no longer held back, so that the other instances can go on.
         if stopped:
             now = context.cluster.members(member.group or "")
             before = first if now is None else frozenset(now)
@@ -96,7 +102,7 @@ def pause_instance(context: FaultContext, planned: PlannedFault) -> Iterator[Inj
 
 
 def _await_replacement(context: FaultContext, replacement: RunProcess, effect: InjectedFault) -> None:
-    """Wait until it is ready. One that has ended meanwhile is started again as any other: the group has gone on."""
+    """Wait until the replacement is ready. If it ended, it is started again, and the fault goes on."""
     try:
         context.processes.await_ready([replacement])
     except (StartFailed, WaitTimeout) as error:
@@ -105,29 +111,29 @@ def _await_replacement(context: FaultContext, replacement: RunProcess, effect: I
 
 @dataclass(frozen=True)
 class _PausedInstance:
-    """What is known of a paused instance right before it goes on."""
+    """The state of a paused instance right before it is resumed."""
 
     member: RunProcess
-    meter: LinkMeter | None  # of its client's links; None: it has none
-    there: frozenset[str] | None  # the members of its group; None: the group was not stable
+    meter: LinkMeter | None  # of the links of its client; None: its client has no links
+    members: frozenset[str] | None  # the members of its group; None: the group was not stable
 
     @classmethod
     def of(cls, context: FaultContext, member: RunProcess) -> "_PausedInstance":
-        """Look at it now."""
+        """Read the state now."""
         network = context.cluster.network
         links = client_links_by_broker(member.endpoint, network.links).values()
-        there = context.cluster.members(member.group or "")
+        group_members = context.cluster.members(member.group or "")
         return cls(
             member,
             network.meter(links) if links else None,
-            None if there is None else frozenset(there),
+            None if group_members is None else frozenset(group_members),
         )
 
     def came_back(self, context: FaultContext) -> str:
-        """Return what it did after it went on, in words. Raises `WaitTimeout` if it did nothing.
+        """Return what the instance did after it was resumed, in words. Raises `WaitTimeout` if it did nothing.
 
-        It is watched for `COME_BACK_TIMEOUT_S`, or until it ends. Within that time the client of any member of a group
-        sends heartbeats, and learns that the group has gone on.
+        Watch it for `COME_BACK_TIMEOUT_S`, or until it ends. Within this time its client sends a heartbeat, and learns
+        that the group has gone on.
         """
         member = self.member
         try:
@@ -143,12 +149,12 @@ class _PausedInstance:
                 return f"sent {sent} bytes of requests"
             raise self._nothing("it to end or to send a request", "it runs, and has sent no byte")
         group = self.member.group or ""
-        if again := find_member_ids(context, self.member):  # all its earlier ones have left the group
-            return f"rejoined its group {group} ({', '.join(sorted(again))})"
+        if new_ids := find_member_ids(context, self.member):  # all its earlier ids have left the group
+            return f"rejoined its group {group} ({', '.join(sorted(new_ids))})"
         now = context.cluster.members(group)
-        new = frozenset(now or ()) - self.there if self.there is not None else frozenset()
+        new = frozenset(now or ()) - self.members if self.members is not None else frozenset()
         if new:
-            return f"{', '.join(sorted(new))} joined its group {group} (whether that was it is not known)"
+            return f"{', '.join(sorted(new))} joined its group {group} (it is not known whether this was the instance)"
         raise self._nothing(
             f"it to end or to rejoin {group}", f"it runs, and the members of {group} are: {in_words(now)}"
         )
@@ -160,7 +166,7 @@ class _PausedInstance:
 
 NEMESIS = Nemesis(
     name="pause-instance",
-    summary="SIGSTOP an instance of your own program, SIGCONT once its group has gone on without it: a zombie",
+    summary="SIGSTOP an instance of your own program, SIGCONT after its group has gone on without it: a zombie",
     past_tense="was paused and replaced",
     occupies=occupied_resources,
     hold_s=1.0,

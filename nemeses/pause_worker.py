@@ -1,7 +1,6 @@
-"""pause-worker: a worker is stopped inside a transaction until others have gone on in its place.
+"""pause-worker: pause a worker inside a transaction until others have processed its inputs, and resume it: a zombie.
 
-Then it goes on, and believes that nothing has happened: a zombie. What it does next must have no
-effect.
+The worker then goes on as if nothing had happened. What it does next must have no effect.
 """
 
 import time
@@ -31,17 +30,20 @@ TAKE_OVER_TIMEOUT_S = 60.0
 COME_BACK_TIMEOUT_S = 60.0
 GOAL = "zombie"
 MORE_TRIES = 3
-"""At later transactions, where its group has gone past what the worker has in hand at first."""
+"""How many later transactions to try if the group is already past the inputs of the worker."""
 
 
 def draw(rng: Random, targets: FaultTargets) -> DrawnFault:
-    """Any worker, at a step at which it has begun what others will then do in its place."""
-    return any_worker(rng, targets, targets.zombie_steps, "a step at which a worker has inputs in hand")
+    """Draw a worker, and a step at which pausing it leaves a zombie."""
+    return any_worker(rng, targets, targets.zombie_steps, "a step at which a worker has polled inputs")
 
 
 @contextmanager
 def pause_worker(context: FaultContext, planned: PlannedFault) -> Iterator[InjectedFault]:
-    """It acted if others had committed what it held, and it then came back and went on with its transaction."""
+    """Pause the worker, replace it, and resume it.
+
+    The fault acted if others committed its inputs, and if the worker then went on with its transaction.
+    """
     processes = context.processes
     member = worker_in_role(processes, planned.target)
     step = WorkerStep(planned.step or WorkerStep.AFTER_SEND)
@@ -50,15 +52,17 @@ def pause_worker(context: FaultContext, planned: PlannedFault) -> Iterator[Injec
     )
     effect.details |= {"worker": member.journal, "step": step.value}
     try:
-        # Only in a transaction that is to commit: a zombie that would abort anyway proves nothing.
+        # The transaction must be one that is to commit. A zombie that would abort anyway proves nothing.
         claims = processes.wait_at_step(member, step, STEP_TIMEOUT_S, asked="commit")
         held = _held(context, member, claims)
-        for _ in range(MORE_TRIES if not held else 0):  # others have gone on without it before it was paused
+        for _ in range(
+            MORE_TRIES if not held else 0
+        ):  # others went on without the worker before it was paused
             claims = processes.wait_at_step(member, step, STEP_TIMEOUT_S, asked="commit", onward=True)
             held = _held(context, member, claims)
             if held:
                 break
-    except WaitTimeout as error:  # a worker that has nothing to do comes to no step: nothing was struck
+    except WaitTimeout as error:  # a worker without inputs reaches no step, so the fault is not injected
         effect.unmet_goals[GOAL] = str(error)
         yield effect
         return
@@ -70,57 +74,57 @@ def pause_worker(context: FaultContext, planned: PlannedFault) -> Iterator[Injec
         replacement = processes.replace(member)
         processes.await_ready([replacement])
         if member.group is not None:
-            taken = _await_taken(context, member.group, member, held)
+            progress = _await_commit(context, member.group, member, held)
         elif any(
             stage.name == member.stage and stage.offset_tracking is OffsetTracking.EACH
             for stage in context.stages
         ):
-            taken = _await_done(context, member, claims)
+            progress = _await_processed(context, member, claims)
         else:
-            taken = _await_going_on(replacement)
+            progress = _await_first_commit(replacement)
         waited_s = time.monotonic() - begun_s
         yield effect
     finally:
         member.send(Command(replaced=True, go=True))
         member.child.resume()
     came_back = _came_back(member, before)
-    if not taken:
-        effect.unmet_goals[GOAL] = f"{member.journal} was paused, but nobody went on in its place"
+    if not progress:
+        effect.unmet_goals[GOAL] = f"{member.journal} was paused, but no other worker went on in its place"
     elif not came_back:
         effect.unmet_goals[GOAL] = (
             f"{member.journal} was paused and replaced, but it did not go on with its transaction"
         )
     else:
-        effect.add_proof(f"it stood at {step.value}; {stopped}; {taken} after {waited_s:.1f} s")
+        effect.add_proof(f"it waited at {step.value}; {stopped}; {progress} after {waited_s:.1f} s")
         effect.add_proof(came_back)
 
 
-def _await_going_on(replacement: RunProcess) -> str:
-    """Wait until who took the place has committed, where no group tells who has what; empty: it never did."""
+def _await_first_commit(replacement: RunProcess) -> str:
+    """Wait until the replacement has committed, for a stage without a group. Empty: it did not in time."""
 
-    def gone_on() -> str | None:
+    def committed() -> str | None:
         if replacement.status.counts.committed:
             return f"{replacement.journal} had committed in its place"
         return None
 
     try:
-        return wait_for(gone_on, f"{replacement.journal} to commit", TAKE_OVER_TIMEOUT_S, every_s=0.2)
+        return wait_for(committed, f"{replacement.journal} to commit", TAKE_OVER_TIMEOUT_S, every_s=0.2)
     except WaitTimeout:
         return ""
 
 
 def _held(context: FaultContext, member: RunProcess, claims: Claims) -> Claims:
-    """Of what the worker has in hand that past which its group has not gone: only there can others be seen to go on."""
+    """Return the claims of the worker that its group has not committed. Only on these is a commit of others visible."""
     if member.group is None:
         return claims
     committed = context.cluster.committed_offsets(member.group)
     return {key: claim for key, claim in claims.items() if committed.get(split_partition(key), -1) < claim[1]}
 
 
-def _await_taken(context: FaultContext, group: str, member: RunProcess, claims: Claims) -> str:
-    """Wait until the group has committed past what the zombie holds; empty: it never did."""
+def _await_commit(context: FaultContext, group: str, member: RunProcess, claims: Claims) -> str:
+    """Wait until the group has committed one of the claims of the zombie. Empty: it did not in time."""
 
-    def taken() -> str | None:
+    def committed_claim() -> str | None:
         committed = context.cluster.committed_offsets(group)
         for key, (_, following) in claims.items():
             if committed.get(split_partition(key), -1) >= following:
@@ -128,32 +132,33 @@ def _await_taken(context: FaultContext, group: str, member: RunProcess, claims: 
         return None
 
     try:
-        return wait_for(taken, f"{group} to go on without {member.journal}", TAKE_OVER_TIMEOUT_S, every_s=0.2)
+        return wait_for(
+            committed_claim, f"{group} to go on without {member.journal}", TAKE_OVER_TIMEOUT_S, every_s=0.2
+        )
     except WaitTimeout:
         return ""
 
 
-def _await_done(context: FaultContext, member: RunProcess, claims: Claims) -> str:
-    """Wait until none of the rows that the zombie holds is left to be done; empty: some were."""
+def _await_processed(context: FaultContext, member: RunProcess, claims: Claims) -> str:
+    """Wait until others have processed all rows of one claim of the zombie. Empty: they did not in time."""
 
-    def done() -> str | None:
+    def processed() -> str | None:
         for key, (first, following) in claims.items():
             if context.backlog(split_partition(key)[0], (first, following)) == 0:
-                return f"others had done {key} from {first} to {following - 1}"
+                return f"others had processed {key} from {first} to {following - 1}"
         return None
 
     try:
         awaited = f"{member.stage} to go on without {member.journal}"
-        return wait_for(done, awaited, TAKE_OVER_TIMEOUT_S, every_s=0.2)
+        return wait_for(processed, awaited, TAKE_OVER_TIMEOUT_S, every_s=0.2)
     except WaitTimeout:
         return ""
 
 
 def _came_back(member: RunProcess, before: Counts) -> str:
-    """What the zombie met when it went on; empty: it never ended the transaction that it was in.
+    """Wait until the zombie ends its transaction, and return how. Empty: it did not.
 
-    Each end of a transaction is counted, so a zombie that dies at once, before it has asked a broker for anything,
-    has counted nothing.
+    A worker counts each end of a transaction. A zombie that dies before it sends a request has counted none.
     """
 
     def ended() -> str | None:
@@ -164,7 +169,7 @@ def _came_back(member: RunProcess, before: Counts) -> str:
             getattr(counts, name) > getattr(before, name)
             for name in ("committed", "failed", "aborted", "info")
         ):
-            return f"{member.journal} came back and went on with what it had in hand, having met no fence"
+            return f"{member.journal} came back and went on with its transaction without being fenced"
         return "" if member.alive else "nothing"
 
     try:
@@ -181,7 +186,7 @@ def _came_back(member: RunProcess, before: Counts) -> str:
 
 NEMESIS = Nemesis(
     name="pause-worker",
-    summary="SIGSTOP a worker inside a transaction, SIGCONT once others have its partitions: a zombie",
+    summary="SIGSTOP a worker inside a transaction, SIGCONT after others have its partitions: a zombie",
     past_tense="was paused and replaced",
     occupies=all_workers,
     hold_s=1.0,

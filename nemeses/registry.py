@@ -1,4 +1,4 @@
-"""The faults by name: a new one is one file and one line here."""
+"""The registry of faults. A new fault is one file and one line here."""
 
 from harness.runner.nemesis import Nemesis
 from nemeses import (

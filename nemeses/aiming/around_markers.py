@@ -1,8 +1,8 @@
-"""kill-broker, aimed at the markers: the leader of an output partition dies before its marker is written, or after.
+"""kill-broker, aimed at the markers: kill the leader of an output partition before or after its marker is written.
 
-Before: the records stand in the leader's log, the transaction is open, and its marker has yet to come; it must then be
-written by whoever leads next. After: the coordinator has said Complete, so that every partition has its marker, and the
-marker must outlive the leader (KIP-98: markers are written with acks=all).
+Before: the transaction is open, and its records are in the leader's log without a marker. The next leader must write
+the marker. After: the transaction is Complete, so every partition has its marker. The marker must survive the death
+of the leader (KIP-98: markers are written with acks=all).
 """
 
 from collections.abc import Iterator
@@ -27,7 +27,10 @@ IN_SYNC_TIMEOUT_S = 90.0
 
 @contextmanager
 def kill_around_markers(context: FaultContext, planned: PlannedFault) -> Iterator[InjectedFault]:
-    """It acted if the transaction was in the state, and the leader of one of its partitions was killed then."""
+    """Kill the leader of a partition of a transaction that is in the state `planned.state`.
+
+    The fault acted if the transaction was in this state when the leader was killed.
+    """
     effect = InjectedFault(target=f"leader of {planned.target.name}")
     held = hold_in_transaction(context, planned, "commit", (WorkerStep.BEFORE_COMMIT,), effect)
     if held is None:
@@ -67,7 +70,7 @@ def kill_around_markers(context: FaultContext, planned: PlannedFault) -> Iterato
 
 
 def _output(held: HeldWorker, effect: InjectedFault) -> TopicPartition | None:
-    """A partition of the stage's outputs that the transaction has written."""
+    """Return an output partition that the transaction has written. None: there is none, and the effect says so."""
     written = [place for place in held.view.partitions if place[0] in held.stage.writes]
     if not written:
         effect.unmet_goals[GOAL] = f"the transaction of {held.transactional_id} had written no output"
@@ -78,7 +81,7 @@ def _output(held: HeldWorker, effect: InjectedFault) -> TopicPartition | None:
 def _state(
     context: FaultContext, held: HeldWorker, state: str, place: TopicPartition, effect: InjectedFault
 ) -> str | None:
-    """Be in the state; in words, how it is known. None, and a note, where it was not seen."""
+    """Wait until the transaction is in the state, and return the proof. None: it was not; the effect has the reason."""
     named = f"{place[0]}/{place[1]}"
     if state == BEFORE:
         return f"{held.transactional_id} was Ongoing, with records in {named} and no marker yet"

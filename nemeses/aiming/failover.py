@@ -1,4 +1,4 @@
-"""What must come about once a broker is gone: another takes its role over, and goes on with what it left."""
+"""Failover: when a broker is gone, another broker must take over its role."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -10,15 +10,15 @@ from harness.runner.nemesis import InjectedFault, Target
 MOVE_TIMEOUT_S = 30.0
 FAILOVER = "failover"
 FAILOVER_BROKERS = 3
-"""Of fewer nobody can elect another once one is gone: one has no other, and of two one is the only controller."""
+"""The number of brokers that a failover needs. With two brokers, the one that is gone may be the only controller."""
 T = TypeVar("T")
 
 
 def await_failover(effect: InjectedFault, proof: str, probe: Callable[[], T | None], what: str) -> T | None:
-    """What the probe gives once it gives something.
+    """Wait until `probe` returns a value, and return it.
 
-    None where nothing comes about in time: the effect then lacks it, and the run is judged all the same, for that may
-    be the very bug that is looked for. `proof`: what was done.
+    None if it returns none in time. Then the effect has the reason, and the run goes on, because a missing failover
+    may be a bug of Kafka. `proof` says what the fault did.
     """
     try:
         return wait_for(probe, what, MOVE_TIMEOUT_S, every_s=0.2)
@@ -28,11 +28,11 @@ def await_failover(effect: InjectedFault, proof: str, probe: Callable[[], T | No
 
 
 def await_broker_in_role(who: Callable[[], int], target: Target) -> int:
-    """The broker that has the role. Raises `WaitTimeout` where none takes it."""
+    """Return the broker that has the role, as soon as there is one. Raises `WaitTimeout`."""
     return wait_for(lambda: max(who(), 0), f"a broker to be {target}", MOVE_TIMEOUT_S, every_s=0.2)
 
 
 def other_broker(who: Callable[[], int], first: int) -> int | None:
-    """Who fills the role now, if it is another; broker 0 does not exist."""
+    """Return the broker that has the role now. None if it is still the first one, or none (there is no broker 0)."""
     now = who()
     return now if now > 0 and now != first else None

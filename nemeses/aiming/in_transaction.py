@@ -1,4 +1,4 @@
-"""A worker held inside a transaction, and what its coordinator says of that: for faults that strike a transaction."""
+"""Hold a worker inside a transaction, for faults that are aimed at a state of a transaction."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,28 +14,28 @@ from harness.runner.nemesis import FaultContext, InjectedFault, PlannedFault
 from nemeses.aiming.targets import workers_behind
 
 STEP_TIMEOUT_S = 60.0
-"""One transaction in fifty aborts: that takes a while."""
+"""A worker aborts one transaction in fifty on purpose, so it takes a while until one is about to abort."""
 GOAL = "transaction-state"
 
 
 @dataclass(frozen=True)
 class HeldWorker:
-    """A worker that stands before the end of its transaction, and who coordinates that."""
+    """A worker that waits at a step before the end of its transaction."""
 
     member: RunProcess
     stage: StageSpec
-    transactional_id: str  # its transactional id
-    coordinator: int
-    view: TransactionView
+    transactional_id: str
+    coordinator: int  # the broker that coordinates the transactional id
+    view: TransactionView  # the transaction, as the coordinator describes it
 
     @property
     def details(self) -> dict[str, str]:
-        """Who it is, as a fault tells it."""
+        """The worker and its transactional id, for the report of the fault."""
         return {"worker": self.member.journal, "transactional_id": self.transactional_id}
 
 
 def stage_of(context: FaultContext, member: RunProcess) -> StageSpec:
-    """The stage of a worker."""
+    """Return the stage of a worker."""
     return next(stage for stage in context.stages if stage.name == member.stage)
 
 
@@ -47,10 +47,14 @@ def hold_in_transaction(
     effect: InjectedFault,
     unfit: Callable[[HeldWorker], str | None] = lambda held: None,
 ) -> HeldWorker | None:
-    """Hold a worker in an open transaction that is to end as `asked`, at the last of these steps that its loop has.
+    """Hold a worker in an open transaction, at the last of `steps` that its loop has.
 
-    `unfit` says why a transaction cannot be struck; then another worker is held. None, and a note in the effect, where
-    none comes there: then nothing was struck.
+    Args:
+        asked: How the transaction is to end: `commit` or `abort`.
+        unfit: Returns why a transaction is no target, or None. If it is no target, the next worker is held.
+
+    Returns:
+        The worker. None if no worker reaches the step with a fitting transaction; then the effect has the reason.
     """
     why = None
     for member in workers_behind(context, planned):
@@ -76,12 +80,12 @@ def _hold(
     reached = [step for step in steps if step.value in stage.steps]
     if not reached:
         effect.unmet_goals["worker-at-step"] = (
-            f"the workers of {stage.name} come to none of these steps: {', '.join(steps)}"
+            f"the loop of the workers of {stage.name} has none of these steps: {', '.join(steps)}"
         )
         return None
     try:
         claims = context.processes.wait_at_step(member, reached[-1], STEP_TIMEOUT_S, asked=asked)
-    except WaitTimeout as error:  # a worker that has nothing to do comes to no step
+    except WaitTimeout as error:  # a worker without inputs reaches no step
         effect.unmet_goals["worker-at-step"] = str(error)
         return None
     transactional_id = stage.transactional_id_of(member.worker or "", map(split_partition, claims))
@@ -89,7 +93,7 @@ def _hold(
     if transactional_id is None or view is None or view.state != "Ongoing":
         member.send(Command(go=True))
         effect.unmet_goals[GOAL] = (
-            f"{member.journal} stood in a transaction of {transactional_id}, of which its coordinator says {view}"
+            f"{member.journal} was held in a transaction of {transactional_id}, and its coordinator says {view}"
         )
         return None
     return HeldWorker(
@@ -98,14 +102,14 @@ def _hold(
 
 
 def find_broker(context: FaultContext, number: int, role: str) -> Broker:
-    """The broker of that number. Raises `FaultFailed`."""
-    found = next((broker for broker in context.cluster.brokers if broker.id == number), None)
-    if found is None:
-        raise FaultFailed(f"{role} is broker {number}, which is not of this cluster")
-    return found
+    """Return the broker with this number. Raises `FaultFailed`."""
+    broker = next((broker for broker in context.cluster.brokers if broker.id == number), None)
+    if broker is None:
+        raise FaultFailed(f"{role} is broker {number}, which is not in this cluster")
+    return broker
 
 
 def find_leader(context: FaultContext, place: TopicPartition) -> int:
-    """Who leads a partition; -1: nobody."""
+    """Return the broker that leads a partition, or -1 if there is none."""
     view = context.cluster.describe(place[0]).get(place[1])
     return view.leader if view is not None else -1

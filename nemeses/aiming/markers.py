@@ -1,8 +1,8 @@
-"""Markers held back: a transaction that is decided stays in Prepare while its coordinator cannot write its markers.
+"""Hold back the markers of a transaction, so that it stays in the state Prepare.
 
-Kafka decides a transaction by two records in its coordinator's log: Prepare, after which nothing can change its mind,
-and Complete, once every partition has its marker. Between the two lie milliseconds, unless the links are cut by which
-the coordinator dials those that lead the partitions.
+The coordinator of a transaction writes two records to its log. After Prepare the outcome is decided and cannot change.
+Complete follows when every partition has its marker. The time between the two is milliseconds. It is longer if the
+links from the coordinator to the leaders of the partitions are cut.
 """
 
 from collections.abc import Collection, Iterator
@@ -16,18 +16,19 @@ from nemeses.aiming.in_transaction import find_leader
 
 
 def other_leaders(context: FaultContext, coordinator: int, view: TransactionView) -> set[int]:
-    """The brokers, its coordinator aside, that lead what a transaction has written: those that a cut can keep from
-    their markers.
+    """Return the leaders of the partitions that a transaction has written, without its coordinator.
+
+    A cut can hold back the markers of these partitions only.
     """
     return {find_leader(context, place) for place in view.partitions} - {coordinator, -1}
 
 
 @contextmanager
 def hold_back_markers(context: FaultContext, coordinator: int, leaders: Collection[int]) -> Iterator[None]:
-    """No marker reaches these leaders for the length of a `with`. Raises `FaultFailed`.
+    """Hold back markers to these leaders until the end of the `with`. Raises `FaultFailed`.
 
-    The coordinator follows them by the same links: it falls out of sync, and what they are given is acknowledged once
-    they have noticed (`replica.lag.time.max.ms`).
+    The coordinator uses the same links to fetch from these leaders, so its replicas fall out of sync. The leaders
+    acknowledge a record only after they have noticed that (`replica.lag.time.max.ms`).
     """
     links = [peer_link(coordinator, leader, "int") for leader in sorted(leaders)]
     with context.cluster.network.impose(links, Cut()):
@@ -35,7 +36,7 @@ def hold_back_markers(context: FaultContext, coordinator: int, leaders: Collecti
 
 
 def describe_transaction(coordinator: int, transactional_id: str, view: TransactionView) -> str:
-    """What the coordinator said, in a sentence."""
+    """Describe the state of a transaction in a sentence."""
     topic, number = view.partitions[0]
     more = f" and {len(view.partitions) - 1} more" if len(view.partitions) > 1 else ""
     return (

@@ -1,7 +1,7 @@
-"""What an instance of a user's program is called: which of a group's members it is, and by which transactional id.
+"""Find the member ids and the transactional id of an instance of a custom pipeline.
 
-It does not say. Each instance has a client endpoint of its own, and the brokers can write down what they are asked over
-it.
+An instance does not report its ids. But each instance has its own client endpoint, and the brokers can record the
+requests that arrive there.
 """
 
 from collections.abc import Callable
@@ -21,45 +21,48 @@ RECORDING = "a fault's"
 
 
 def find_member_ids(context: FaultContext, member: RunProcess) -> frozenset[str]:
-    """The ids by which the instance is in its group; empty: that cannot be told."""
+    """Return the member ids of the instance in its group. Empty: they are not known."""
     group = member.group or ""
 
-    def spoken(heard: ObservedClientIds) -> frozenset[str]:
-        ids = frozenset(own for of, own in heard.members if of == group)
+    def read_ids(observed: ObservedClientIds) -> frozenset[str]:
+        ids = frozenset(member_id for of_group, member_id in observed.members if of_group == group)
         return ids & frozenset(context.cluster.members(group) or ()) if ids else ids
 
-    return _observe(context, member, spoken, "as a member") or frozenset()
+    return _observe(context, member, read_ids, "as a member") or frozenset()
 
 
 def find_transactional_id(context: FaultContext, member: RunProcess) -> str | None:
-    """The transactional id by which it speaks now, the last one where it has several. None: that cannot be told."""
-    before = context.cluster.client_ids(
-        member.endpoint
-    ).transactional_ids  # of who had the endpoint before it, too
+    """Return the transactional id that the instance uses now, the latest if it has several. None: it is not known."""
+    # An earlier instance may have used the same endpoint, so only requests after these count.
+    before = context.cluster.client_ids(member.endpoint).transactional_ids
 
-    def spoken(heard: ObservedClientIds) -> str | None:
-        now = {own: at for own, at in heard.transactional_ids.items() if at > before.get(own, "")}
-        return max(now, key=lambda own: now[own], default=None)
+    def read_ids(observed: ObservedClientIds) -> str | None:
+        last_used = {
+            own_id: time
+            for own_id, time in observed.transactional_ids.items()
+            if time > before.get(own_id, "")
+        }
+        return max(last_used, key=lambda own_id: last_used[own_id], default=None)
 
-    return _observe(context, member, spoken, "with a transactional id")
+    return _observe(context, member, read_ids, "with a transactional id")
 
 
 def _observe(
-    context: FaultContext, member: RunProcess, told: Callable[[ObservedClientIds], T], how: str
+    context: FaultContext, member: RunProcess, read_ids: Callable[[ObservedClientIds], T], how: str
 ) -> T | None:
-    """What is told by what its endpoint was heard to ask, once that is something; None: it never was."""
+    """Record requests until `read_ids` returns a true value, and return it. None: it returned none in time."""
     cluster = context.cluster
-    if not cluster.brokers:  # none of them is the run's own: they write nothing down for it
+    if not cluster.brokers:  # an external cluster: its brokers cannot record requests for this run
         return None
     try:
         cluster.record_requests(True, RECORDING)
         return wait_for(
-            lambda: told(cluster.client_ids(member.endpoint)),
+            lambda: read_ids(cluster.client_ids(member.endpoint)),
             f"a request of {member.journal} {how}",
             IDENTIFY_TIMEOUT_S,
             every_s=0.5,
         )
-    except EnvironmentFailure:  # nobody speaks, or a broker does not answer
+    except EnvironmentFailure:  # the instance sends no request, or a broker does not answer
         return None
     finally:
         with suppress(EnvironmentFailure):

@@ -1,4 +1,4 @@
-"""Targets by role, drawn before a run and found out when a fault strikes."""
+"""Targets by role: drawn before a run, and resolved to a broker or worker when a fault is injected."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -26,34 +26,34 @@ from harness.runner.processes import Processes
 T = TypeVar("T")
 IN_TOUCH_TIMEOUT_S = 20.0
 NAMED_TIMEOUT_S = 3.0
-"""How long a worker is watched for requests to the broker that was drawn: it fetches at least twice a second."""
+"""How long to wait for requests of a worker to the broker that was drawn. A worker fetches at least twice a second."""
 LEAST_GROWTHS = 2
-"""The worker is in touch with a broker after the bytes that it sent have grown so often. A client greets a broker that
-comes back, and may send it nothing after that.
+"""How often the bytes sent to a broker must grow until the worker counts as using the broker. Once is not enough: when
+a broker comes back, a client connects to it, and may send nothing after that.
 """
 
 
-def choose(rng: Random, there: Sequence[T], needed: str) -> T:
-    """Any of them. Raises `NoTarget` where there is none."""
-    if not there:
+def choose(rng: Random, candidates: Sequence[T], needed: str) -> T:
+    """Draw one of the candidates. Raises `NoTarget` if there is none; `needed` is its message."""
+    if not candidates:
         raise NoTarget(needed)
-    return rng.choice(there)
+    return rng.choice(candidates)
 
 
 def any_leader(rng: Random, targets: FaultTargets) -> DrawnFault:
-    """The leader of one of the pipeline's partitions."""
+    """Draw the leader of one of the pipeline's partitions."""
     topic, partition = choose(rng, targets.places, "a topic")
     return DrawnFault(Target("leader", f"{topic}/{partition}"))
 
 
 def any_txn_coordinator(rng: Random, targets: FaultTargets) -> DrawnFault:
-    """The coordinator of one worker's transactional id."""
+    """Draw the coordinator of one transactional id."""
     transactional_id = choose(rng, targets.ids, "a pipeline with a transactional id")
     return DrawnFault(Target("txn-coordinator", transactional_id))
 
 
 def any_group_coordinator(rng: Random, targets: FaultTargets) -> DrawnFault:
-    """The coordinator of one stage's consumer group."""
+    """Draw the coordinator of one stage's consumer group."""
     group = choose(rng, list(targets.groups.values()), "a pipeline with a consumer group")
     return DrawnFault(Target("group-coordinator", group))
 
@@ -62,11 +62,11 @@ def any_worker(
     rng: Random,
     targets: FaultTargets,
     steps: Mapping[str, Sequence[str]],
-    needed: str = "a pipeline whose workers say at which step they are",
+    needed: str = "a pipeline whose workers report their steps",
 ) -> DrawnFault:
-    """A worker, and the step at which it is struck: one of these, by stage. Raises `NoTarget`."""
+    """Draw a worker, and one of the `steps` of its stage. Raises `NoTarget`."""
     possible = {stage: steps[stage] for stage in targets.stages if targets.workers[stage]}
-    stages = [stage for stage, reached in possible.items() if reached]
+    stages = [stage for stage, names in possible.items() if names]
     if not any(targets.steps.values()):
         raise NotForThisPipeline(needed)
     stage = choose(rng, stages, needed)
@@ -76,7 +76,7 @@ def any_worker(
 
 
 def broker_in_role(cluster: Cluster, target: Target) -> Callable[[], int]:
-    """Who fills a role now: a question that may be asked again; -1 means nobody does."""
+    """Return a function that returns the broker that has the role now, or -1 if there is none."""
     name = target.name
     if target.role == "leader":
         topic, _, partition = name.rpartition("/")
@@ -91,7 +91,7 @@ def broker_in_role(cluster: Cluster, target: Target) -> Callable[[], int]:
 
 
 def worker_in_role(processes: Processes, target: Target) -> RunProcess:
-    """The living worker of that name, or one of its stage that has work if it has none."""
+    """Return the worker with this name. If it is dead or has no inputs, return another worker of its stage that has."""
     stage, _, worker = target.name.partition("/")
     return _busiest(
         processes.workers(stage), lambda member: member.worker == worker, f"no worker of {stage} is alive"
@@ -99,7 +99,7 @@ def worker_in_role(processes: Processes, target: Target) -> RunProcess:
 
 
 def stages_of(context: FaultContext, planned: PlannedFault) -> list[StageSpec]:
-    """The stages whose workers can be where the fault is aimed: at its step, or with a transaction in its state."""
+    """Return the stages whose workers have the step or the transaction state at which the fault is aimed."""
     return [
         stage
         for stage in context.stages
@@ -110,16 +110,16 @@ def stages_of(context: FaultContext, planned: PlannedFault) -> list[StageSpec]:
 
 
 def worker_behind(context: FaultContext, planned: PlannedFault) -> RunProcess:
-    """The living worker that has to do with a broker's role: it has the id that the broker coordinates, is of the
-    group, or of the stage that writes the partition, and comes to the step. Raises `FaultFailed`.
-    """
+    """Return the first of `workers_behind`. Raises `FaultFailed`."""
     return next(workers_behind(context, planned))
 
 
 def workers_behind(context: FaultContext, planned: PlannedFault) -> Iterator[RunProcess]:
-    """That worker; then those that would do in its place, who have work: of its stages, and of any with transactions.
+    """Yield the living workers that use the role of a broker, the best one first.
 
-    Raises `FaultFailed` where there is none.
+    Such a worker has the transactional id that the broker coordinates, is in its group, or writes the partition. Then
+    follow other workers with inputs: of the same stages, and of any stage with transactions. Raises `FaultFailed` if
+    no worker is alive.
     """
     target = planned.target
     topic = target.name.rpartition("/")[0]
@@ -130,13 +130,13 @@ def workers_behind(context: FaultContext, planned: PlannedFault) -> Iterator[Run
         if topic in stage.writes or target.name in (stage.group, *stage.transactional_ids.values())
     ]
     workers = [member for stage in stages for member in context.processes.workers(stage.name)]
-    named = {
+    owners = {
         worker
         for stage in stages
         for worker, transactional_id in stage.transactional_ids.items()
         if transactional_id == target.name
     }
-    first = _busiest(workers, lambda member: member.worker in named, f"no worker of {target} is alive")
+    first = _busiest(workers, lambda member: member.worker in owners, f"no worker of {target} is alive")
     yield first
     others = [stage for stage in able if stage not in stages and stage.transactional_ids]
     workers += [member for stage in others for member in context.processes.workers(stage.name)]
@@ -146,17 +146,20 @@ def workers_behind(context: FaultContext, planned: PlannedFault) -> Iterator[Run
 
 
 def worker_at(processes: Processes, endpoint: str) -> RunProcess:
-    """The living worker in a client endpoint; if it has nothing to do, one that has: else nothing is hit."""
-    none = "no worker is alive whose link could be cut"
-    return _busiest(processes.workers(), lambda member: member.endpoint == endpoint, none)
+    """Return the worker at a client endpoint. If it has no inputs, return another worker that has.
+
+    A cut link of a worker without inputs would have no effect. Raises `FaultFailed` if no worker is alive.
+    """
+    no_worker = "no worker is alive whose link could be cut"
+    return _busiest(processes.workers(), lambda member: member.endpoint == endpoint, no_worker)
 
 
 def broker_in_touch(cluster: Cluster, endpoint: str, named: int) -> int:
-    """Return the broker of that number if the worker keeps sending it requests; else the one to which it sends most.
+    """Return the broker `named` if the worker keeps sending it requests, else the broker to which it sends most.
 
-    A broker that was down has lost its partitions to others, and for minutes nobody need ask it for anything. A cluster
-    that is not ours may number its brokers otherwise. A worker that starts is waited for, no longer than a fault may
-    be late. Where bytes cannot be counted, connections are counted instead.
+    A broker that was down has lost its leaderships, so workers may send it nothing for minutes. An external cluster may
+    have other broker numbers. If the worker is still starting, wait for it, but no longer than a fault may be late. If
+    the bytes on links cannot be counted, count connections instead.
     """
     links = client_links_by_broker(endpoint, cluster.network.links)
     if not links:
@@ -186,7 +189,7 @@ def broker_in_touch(cluster: Cluster, endpoint: str, named: int) -> int:
         look()
         return any(used.values())
 
-    with suppress(WaitTimeout):  # then the cut shows that it hit nothing
+    with suppress(WaitTimeout):  # the proof of the cut will show that it had no effect
         if named in links:
             with suppress(WaitTimeout):
                 wait_for(to_named, f"{endpoint} to send to broker {named}", NAMED_TIMEOUT_S, every_s=0.2)
@@ -195,8 +198,10 @@ def broker_in_touch(cluster: Cluster, endpoint: str, named: int) -> int:
     return max(links, key=lambda broker: used[broker])
 
 
-def _busiest(living: list[RunProcess], named: Callable[[RunProcess], bool], none: str) -> RunProcess:
-    """The one that is named, if it has work to do; else one that has; else the one that is named, or any."""
+def _busiest(
+    living: list[RunProcess], is_preferred: Callable[[RunProcess], bool], no_worker: str
+) -> RunProcess:
+    """Return a worker with inputs if there is one, and among equal workers a preferred one."""
     if not living:
-        raise FaultFailed(none)
-    return min(living, key=lambda member: (not member.status.counts.inputs, not named(member)))
+        raise FaultFailed(no_worker)
+    return min(living, key=lambda member: (not member.status.counts.inputs, not is_preferred(member)))

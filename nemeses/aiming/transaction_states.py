@@ -1,8 +1,8 @@
-"""kill-txn-coordinator, aimed at a state: its coordinator dies while a transaction is Ongoing, or being decided.
+"""kill-txn-coordinator, aimed at a state: kill the coordinator while a transaction is Ongoing or in Prepare.
 
-To be there while it is being decided, a worker is held before it ends its transaction, and its markers are held back:
-so Prepare is written, and Complete cannot be. Then the coordinator is killed, and the next one has to finish what it
-finds (KIP-98).
+For Prepare, a worker is held before it ends its transaction, and the markers are held back. So the coordinator writes
+Prepare, and cannot write Complete. Then the coordinator is killed, and the next one must finish the transaction
+(KIP-98).
 """
 
 from collections.abc import Iterator, Mapping
@@ -26,11 +26,11 @@ IN_SYNC_TIMEOUT_S = 90.0
 
 @dataclass(frozen=True)
 class TransactionAim:
-    """A state, and how a transaction comes into it."""
+    """A state of a transaction, and how to bring a transaction into it."""
 
-    state: str  # as Kafka calls it
-    asked: str  # how the transaction is to end
-    steps: tuple[WorkerStep, ...]  # where the worker is held: the last of them that its loop comes to
+    state: str  # Kafka's name
+    asked: str  # how the transaction is to end: commit or abort
+    steps: tuple[WorkerStep, ...]  # the worker is held at the last of them that its loop has
 
 
 AIMS: Mapping[str, TransactionAim] = {
@@ -41,12 +41,15 @@ AIMS: Mapping[str, TransactionAim] = {
     ),
 }
 STATES_WITHOUT_MARKERS = frozenset(AIMS) - {"ongoing"}
-"""The states in which markers are held back, by cuts between brokers."""
+"""The states in which markers are held back, by cuts of links between brokers."""
 
 
 @contextmanager
 def kill_in_state(context: FaultContext, planned: PlannedFault) -> Iterator[InjectedFault]:
-    """It acted if the coordinator said that the transaction was in the state, and was killed, and another took over."""
+    """Kill the coordinator of a transaction in the state `planned.state`.
+
+    The fault acted if the coordinator reported this state before it was killed, and another broker took over.
+    """
     cluster, aim = context.cluster, AIMS[planned.state or "ongoing"]
     effect = InjectedFault(target=f"coordinator of {planned.target.name}")
     unfit = partial(_unfit, context, aim)
@@ -97,7 +100,7 @@ def kill_in_state(context: FaultContext, planned: PlannedFault) -> Iterator[Inje
 def _prepared(
     context: FaultContext, held: HeldWorker, aim: TransactionAim, effect: InjectedFault, cut: ExitStack
 ) -> TransactionView | None:
-    """Let the transaction come into Prepare and no further; None, and a note, where it does not."""
+    """Bring the transaction into Prepare and keep it there. None: it did not work, and the effect has the reason."""
     cluster, leaders = context.cluster, other_leaders(context, held.coordinator, held.view)
     cut.enter_context(hold_back_markers(context, held.coordinator, leaders))
     held.member.send(Command(go=True))
@@ -121,7 +124,7 @@ def _prepared(
 
 
 def _unfit(context: FaultContext, aim: TransactionAim, held: HeldWorker) -> str | None:
-    """Why a transaction cannot be kept in the state; None: it can."""
+    """Return why a transaction cannot be kept in the state. None: it can."""
     if aim.state == "Ongoing" or other_leaders(context, held.coordinator, held.view):
         return None
     return f"broker {held.coordinator} leads all that the transaction of {held.transactional_id} has written"

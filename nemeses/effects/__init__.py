@@ -1,4 +1,4 @@
-"""What faults have in common: to stop and start brokers and instances, to cut links, and to prove that it happened.
+"""Shared parts of faults: stop and start brokers and instances, cut links, and prove that these effects acted.
 
 Begin with `brokers` and `instances`.
 """

@@ -1,4 +1,4 @@
-"""What the faults that strike a broker have in common: the role must pass to another."""
+"""The shared part of faults whose target is a broker with a role: another broker must take over the role."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -18,22 +18,25 @@ STEP_TIMEOUT_S = 45.0
 IN_SYNC_TIMEOUT_S = 90.0
 
 _ROLES = {"leader": "partition", "txn-coordinator": "transactional_id", "group-coordinator": "group"}
-"""What a role is for, as the details of a fault call it."""
+"""By role: the key, in the details of a fault report, of the thing that has the role."""
 
 
 @contextmanager
 def inject_on_role(
     context: FaultContext,
     planned: PlannedFault,
-    hit: Callable[[Broker], str],
+    stop: Callable[[Broker], str],
     heal: Callable[[Broker], object],
 ) -> Iterator[InjectedFault]:
-    """Strike the broker that fills a role, wait until another fills it, and put it right."""
+    """Stop the broker that has a role, wait until another broker has it, and heal the first one at the end.
+
+    `stop` returns its proof, in words.
+    """
     who = broker_in_role(context.cluster, planned.target)
     first = await_broker_in_role(who, planned.target)
     broker = next((broker for broker in context.cluster.brokers if broker.id == first), None)
     if broker is None:
-        raise FaultFailed(f"{planned.target} is broker {first}, which is not of this cluster")
+        raise FaultFailed(f"{planned.target} is broker {first}, which is not in this cluster")
     named = f"broker {broker.id}"
     effect = InjectedFault(
         target=f"{named}, {planned.target.role} of {planned.target.name}", short_target=named
@@ -50,7 +53,7 @@ def inject_on_role(
     try:
         effect.mark_injected()
         try:
-            proof = hit(broker)
+            proof = stop(broker)
         finally:
             if held is not None:
                 held.send(Command(go=True))
@@ -68,36 +71,36 @@ def inject_on_role(
 
 
 def _hold(context: FaultContext, planned: PlannedFault, effect: InjectedFault) -> RunProcess | None:
-    """Have a worker wait at the step at which the fault is aimed; None: at none, or it did not come there."""
+    """Hold a worker at the step at which the fault is aimed. None: there is no such step, or no worker reached it."""
     if planned.step is None:
         return None
     member = worker_behind(context, planned)
     asked = None if planned.step == WorkerStep.BEFORE_POLL else "commit"
     try:
         context.processes.wait_at_step(member, WorkerStep(planned.step), STEP_TIMEOUT_S, asked=asked)
-    except WaitTimeout as error:  # a worker that has nothing to do comes to no step: nothing was struck
+    except WaitTimeout as error:  # a worker without inputs reaches no step, so the fault is not injected
         effect.unmet_goals["worker-at-step"] = str(error)
         return None
-    effect.proof.append(f"{member.journal} stood at {planned.step}")
+    effect.proof.append(f"{member.journal} waited at {planned.step}")
     effect.details |= {"worker": member.journal, "step": planned.step}
     return member
 
 
 def kill(broker: Broker) -> str:
-    """SIGKILL."""
+    """Kill the broker with SIGKILL."""
     return broker.kill()
 
 
 def restart(broker: Broker) -> None:
-    """Start it again on its old data."""
+    """Start the broker again on its old data."""
     broker.start()
 
 
 def pause(broker: Broker) -> str:
-    """SIGSTOP: it keeps its sockets and its leases, and answers nobody."""
+    """Pause the broker with SIGSTOP. It keeps its sockets and its leases, and answers no request."""
     return broker.pause()
 
 
 def resume(broker: Broker) -> str:
-    """SIGCONT."""
+    """Resume the broker with SIGCONT."""
     return broker.resume()

@@ -1,4 +1,4 @@
-"""The proof that a cut acts: somebody other than the harness has sent bytes into it."""
+"""The proof that a cut acts: a process other than the harness has sent bytes into it."""
 
 from harness.common.errors import WaitTimeout
 from harness.common.waiting import wait_for
@@ -7,16 +7,16 @@ from harness.runner.nemesis import InjectedFault
 
 GOAL = "link-in-use"
 USED_TIMEOUT_S = 10.0
-"""How much longer a cut stays if nothing was sent into it by the end of its hold: longer than two heartbeats."""
+"""How much longer a cut stays if nothing was sent into it by the end of its hold. Longer than two heartbeats."""
 
 
 def prove_cut(effect: InjectedFault, cut: ActiveEffect) -> None:
-    """Add the proof that a cut acts to the effect; called while the cut is on.
+    """Add the proof that a cut acts to the effect. Call it before the cut is healed.
 
-    If nobody has used its links yet, wait `USED_TIMEOUT_S` for somebody to. If nobody does, the effect says so.
+    If nothing was sent into the links yet, wait for `USED_TIMEOUT_S`. If still nothing is sent, the effect says so.
     """
     try:
-        awaited = "the cut to be met by bytes of the pipeline"
+        awaited = "the pipeline to send bytes into the cut"
         evidence = wait_for(
             cut.evidence, awaited, USED_TIMEOUT_S, every_s=0.2, last_seen=lambda: cut.missing_proof
         )

@@ -1,4 +1,4 @@
-"""Instances of a user's program: how one is chosen, and caught where a fault is aimed."""
+"""Instances of a custom pipeline: draw one, and stop it in the state at which a fault is aimed."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -28,37 +28,37 @@ from nemeses.aiming.targets import worker_in_role
 from nemeses.effects.stopped import OFFSETS_ADDED, ONGOING, PREPARE_COMMIT, PREPARES_S, stop_in, stop_prepared
 
 STATES = frozenset({ONGOING, OFFSETS_ADDED, PREPARE_COMMIT})
-"""Where a transaction can be caught: it is open, its offsets are in it as well, or it is decided and not all of its
-markers are written."""
+"""The states of a transaction in which an instance can be stopped: it is open; it is open and has the offsets; or it is
+decided, and some markers are not written yet."""
 MORE_IN = {PREPARE_COMMIT: AtState(PREPARES_S, frozenset({Ability.PEER_LINKS, Cut}), least_brokers=2)}
-"""Markers are held back on the links between brokers."""
+"""For prepare-commit, the links between brokers are cut to hold back markers."""
 PREFERS_OPEN = 2 / 3
-"""How often one that is not aimed waits for an open transaction. Most programs have one for a small part of the time
-only; a program that is right in a transaction may be wrong between two.
+"""The share of faults without an aim that wait for an open transaction. Most programs have one for a small part of the
+time only. Other faults do not wait, because a program may fail between two transactions.
 """
 SOON_S = 5.0
-"""For how long."""
+"""How long such a fault waits for an open transaction."""
 IN_SYNC_TIMEOUT_S = 90.0
 AT_WORK_TIMEOUT_S = 20.0
 MOST_SUCCESSORS = 3
-"""How many times a fault turns to the replacement of an instance that ended by itself before it was struck."""
+"""How often a fault takes the replacement of its target, because the target ended by itself before the injection."""
 
 
 def occupied_resources(planned: PlannedFault) -> frozenset[Resource]:
-    """What a fault that strikes an instance takes: the links between brokers too, where markers are held back."""
+    """Return the resources of a fault on an instance. If markers are held back, the links between brokers are too."""
     prepared = planned.state == PREPARE_COMMIT
     return brokers_and_a_worker(planned) if prepared else all_workers(planned)
 
 
 def any_instance(rng: Random, targets: FaultTargets) -> DrawnFault:
-    """An instance of a program that has no steps to tell of. Raises `NotForThisPipeline`."""
+    """Draw an instance of a stage without steps. Raises `NotForThisPipeline`."""
     stages = [
         stage for stage, names in sorted(targets.workers.items()) if names and not targets.steps.get(stage)
     ]
     if targets.stage is not None:
         stages = [stage for stage in stages if stage == targets.stage]
     if not stages:
-        raise NotForThisPipeline("a pipeline of your own (--pipeline)")
+        raise NotForThisPipeline("a custom pipeline (--pipeline)")
     stage = rng.choice(stages)
     target = Target("worker", f"{stage}/{rng.choice(targets.workers[stage])}")
     transactional = bool(targets.transactional_ids.get(stage)) or stage in targets.stages_with_unknown_ids
@@ -67,7 +67,7 @@ def any_instance(rng: Random, targets: FaultTargets) -> DrawnFault:
 
 
 def new_effect(member: RunProcess) -> InjectedFault:
-    """Return the effect of a fault that is to strike an instance."""
+    """Return the effect of a fault whose target is an instance."""
     effect = InjectedFault(target="")
     _aim_at(effect, member)
     return effect
@@ -88,26 +88,25 @@ def stop_instance(
 ) -> Iterator[tuple[RunProcess, bool]]:
     """Stop the instance. If the fault is aimed at a state of its transaction, stop it in that state.
 
-    An instance that ends by itself before it is stopped is no target any more. Then the instance that replaces it is
-    the target, `MOST_SUCCESSORS` times at most.
+    If the instance ends by itself before it is stopped, its replacement is the target, at most `MOST_SUCCESSORS` times.
 
     Args:
-        before: is called with each target before that is stopped.
+        before: Called with each target before the target is stopped.
 
     Yields:
-        The last target, and whether it is stopped. If it is not, it goes on, and the effect says why. It stays in the
-        state of its transaction for the length of the `with`.
+        The last target, and whether it is stopped. If it is not, it runs, and the effect says why. Its transaction
+        stays in the state until the end of the `with`.
     """
     with ExitStack() as cut:
         for left in range(MOST_SUCCESSORS, -1, -1):
             _aim_at(effect, member)
             before(member)
-            stopped = _caught(context, planned, member, effect, cut)
+            stopped = _stop_target(context, planned, member, effect, cut)
             successor = None if stopped or not left else _successor(context, member)
             if successor is None:
                 break
             effect.proof.append(
-                f"{member.journal} ended by itself before it was struck: {member.last_output()}"
+                f"{member.journal} ended by itself before the injection: {member.last_output()}"
             )
             effect.unmet_goals.pop(GOAL, None)
             member = successor
@@ -115,33 +114,33 @@ def stop_instance(
 
 
 def _successor(context: FaultContext, member: RunProcess) -> RunProcess | None:
-    """Return the instance that replaces one that has ended by itself, when it is ready. None: there is none."""
+    """Wait until the replacement of an instance that ended by itself is ready. None: it did not end, or has none."""
     if member.alive or member.stage is None:
         return None
     stage = member.stage
 
-    def found() -> RunProcess | None:
-        living = (one for one in context.processes.workers(stage) if one.worker == member.worker)
+    def find_replacement() -> RunProcess | None:
+        living = (other for other in context.processes.workers(stage) if other.worker == member.worker)
         return None if context.processes.is_starting(stage) else next(living, None)
 
     try:
         awaited = f"an instance to replace {member.journal}"
-        return wait_for(found, awaited, AT_WORK_TIMEOUT_S, every_s=0.1)
+        return wait_for(find_replacement, awaited, AT_WORK_TIMEOUT_S, every_s=0.1)
     except WaitTimeout:
         return None
 
 
-def _caught(
+def _stop_target(
     context: FaultContext, planned: PlannedFault, member: RunProcess, effect: InjectedFault, cut: ExitStack
 ) -> bool:
     state = planned.state
     if state is None:
-        return _met_open(context, planned, member, effect) or _stopped_as_it_is(member, effect)
+        return _stop_in_open(context, planned, member, effect) or _stop_now(member, effect)
     transactional_id = _id_of(context, member)
     if transactional_id is None:
         effect.unmet_goals[GOAL] = (
-            f"{member.journal} spoke of no transactional id for {IDENTIFY_TIMEOUT_S:g} s: name it in its "
-            "stage, or say transactions = false there if it has none"
+            f"{member.journal} sent no request with a transactional id for {IDENTIFY_TIMEOUT_S:g} s: name the id in "
+            "its [[stage]], or set transactions = false there if it has none"
         )
         return False
     try:
@@ -162,10 +161,10 @@ def _caught(
     return True
 
 
-def _met_open(
+def _stop_in_open(
     context: FaultContext, planned: PlannedFault, member: RunProcess, effect: InjectedFault
 ) -> bool:
-    """Whether it is preferred, and soon comes, that the instance has an open transaction, in which it is stopped."""
+    """Stop the instance in an open transaction if the fault prefers that and one opens soon. Return whether it did."""
     if planned.prefers is None or (transactional_id := _id_of(context, member)) is None:
         return False
     try:
@@ -176,11 +175,11 @@ def _met_open(
     return True
 
 
-def _stopped_as_it_is(member: RunProcess, effect: InjectedFault) -> bool:
+def _stop_now(member: RunProcess, effect: InjectedFault) -> bool:
     effect.mark_injected()
     try:
         effect.proof.append(member.child.pause())
-    except WaitTimeout as error:  # it had just ended, as one that was fenced is right to do
+    except WaitTimeout as error:  # it had just ended, as a fenced instance should
         effect.unmet_goals[GOAL] = str(error)
         return False
     return True
@@ -204,15 +203,14 @@ def _id_of(context: FaultContext, member: RunProcess) -> str | None:
 
 
 def await_working(context: FaultContext, target: Target) -> tuple[RunProcess, str]:
-    """Wait until the stage of an instance is ready and writes: a program that only starts has nothing to lose.
+    """Wait until the stage of an instance is ready and writes. A fault on a program that only starts tests little.
 
-    The wait is no longer than a fault may be late, or than the stage may be silent.
+    The wait is at most as long as a fault may be late, or as long as the stage may write nothing.
 
     Returns:
-        The instance, or the one that took its place if it ended meanwhile; and why it cannot be said that it is at
-        work, empty if it is.
+        The instance, or its replacement if it ended meanwhile; and why it was not seen at work, empty if it was.
     """
-    stage = next(one for one in context.stages if one.name == target.name.partition("/")[0])
+    stage = next(stage for stage in context.stages if stage.name == target.name.partition("/")[0])
     timeout_s = AT_WORK_TIMEOUT_S if stage.group else max(AT_WORK_TIMEOUT_S, stage.idle_s)
     first: list[int] = []
     seen = ""
@@ -239,7 +237,7 @@ def await_working(context: FaultContext, target: Target) -> tuple[RunProcess, st
 
 
 def note_unready(effect: InjectedFault, unready: str) -> None:
-    """Add to what a fault proves or lacks that its target was not seen at work. Does nothing if it was."""
+    """Add to the effect that its target was not seen at work. Does nothing if `unready` is empty."""
     if unready:
         effect.proof.append(f"it was not seen at work before: {unready}")
         effect.unmet_goals.update(
@@ -251,6 +249,6 @@ def note_unready(effect: InjectedFault, unready: str) -> None:
 
 
 def await_followers(context: FaultContext, planned: PlannedFault) -> None:
-    """Where markers were held back: wait until the coordinator follows the others again. Raises `WaitTimeout`."""
+    """If markers were held back, wait until the coordinator's replicas are in sync again. Raises `WaitTimeout`."""
     if planned.state == PREPARE_COMMIT:
         context.cluster.await_in_sync(IN_SYNC_TIMEOUT_S, context.topics)

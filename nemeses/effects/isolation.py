@@ -1,4 +1,4 @@
-"""What the faults have in common that take a broker off the network: its role must pass to another."""
+"""The shared part of faults that isolate a broker from the network: another broker must take over its role."""
 
 import time
 from collections.abc import Iterator
@@ -14,7 +14,10 @@ from nemeses.effects.brokers import IN_SYNC_TIMEOUT_S
 
 @contextmanager
 def isolate_leader(context: FaultContext, planned: PlannedFault, how: Ability) -> Iterator[InjectedFault]:
-    """Isolate the leader of a partition for the length of a `with`; it acted if it can be shown, and another leads."""
+    """Isolate the leader of a partition until the end of the `with`.
+
+    The fault acted if the isolation is proved, and another broker leads the partition.
+    """
     who = broker_in_role(context.cluster, planned.target)
     broker = await_broker_in_role(who, planned.target)
     named = f"broker {broker}"
@@ -26,8 +29,8 @@ def isolate_leader(context: FaultContext, planned: PlannedFault, how: Ability) -
         to_leave = f"{planned.target} to leave broker {broker}"
         moved = await_failover(effect, f"{named} was isolated", partial(other_broker, who, broker), to_leave)
         yield effect
-        if moved is not None and (shown := proof()):
-            effect.add_proof(shown)
+        if moved is not None and (evidence := proof()):
+            effect.add_proof(evidence)
             effect.add_proof(f"broker {moved} took over its role after {time.monotonic() - begun_s:.1f} s")
     context.cluster.await_in_sync(IN_SYNC_TIMEOUT_S, context.topics)
     effect.proof.append(f"in every ISR again after {time.monotonic() - begun_s:.1f} s")

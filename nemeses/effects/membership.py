@@ -1,4 +1,4 @@
-"""Who is in the group of an instance, and whether the group has gone on without it."""
+"""The members of the group of an instance, and whether the group goes on without it."""
 
 from collections.abc import Set
 
@@ -12,7 +12,7 @@ TAKE_OVER_TIMEOUT_S = 75.0
 
 
 def members(context: FaultContext, member: RunProcess) -> frozenset[str]:
-    """Who is in its group, once that is stable. Raises `WaitTimeout`."""
+    """Wait until the group of the instance is stable, and return its member ids. Raises `WaitTimeout`."""
     return frozenset(
         wait_for(
             lambda: context.cluster.members(member.group or ""),
@@ -24,9 +24,10 @@ def members(context: FaultContext, member: RunProcess) -> frozenset[str]:
 
 
 def await_gone(context: FaultContext, member: RunProcess, own: Set[str], before: Set[str]) -> str:
-    """Wait until its members have left the group, and the group has settled with others; empty: it never came to that.
+    """Wait until the instance has left its group and the group is stable without it. Return the proof in words.
 
-    Where nobody knows its ids, until any member that was there before has left: the sentence says so.
+    If the member ids of the instance (`own`) are not known, wait until any of the members in `before` has left. The
+    proof says so. Empty: it did not happen in time.
     """
     group = member.group
 

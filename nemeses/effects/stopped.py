@@ -1,10 +1,12 @@
-"""An instance of a user's program is stopped in the midst of a transaction.
+"""Stop an instance of a custom pipeline inside a transaction.
 
-Such a program says nothing of what it does. What its transaction coordinator says is enough: the instance is stopped,
-and then nobody but the coordinator can move its transaction on; if that is not where it is wanted, it goes on again.
+A custom pipeline keeps no journal, so the state of its transaction is read from the transaction coordinator. First the
+instance is stopped. Then only the coordinator can change the state. If the state is not the wanted one, the instance
+is resumed, and the next attempt follows.
 
-PrepareCommit lasts milliseconds, and the coordinator itself moves on from there. So the instance is stopped while its
-transaction is open, its markers are held back, and it goes on until the coordinator has written PrepareCommit.
+PrepareCommit lasts only milliseconds, because the coordinator ends it by itself. For this state, the instance is
+stopped while its transaction is open, and the markers are held back. Then it is resumed until the coordinator has
+written PrepareCommit.
 """
 
 from collections.abc import Callable
@@ -22,11 +24,13 @@ from nemeses.aiming.markers import hold_back_markers, other_leaders
 ONGOING, OFFSETS_ADDED, PREPARE_COMMIT = "ongoing", "offsets-added", "prepare-commit"
 CATCH_TIMEOUT_S = 45.0
 PREPARE_TIMEOUT_S = 25.0
-"""What is left to write waits until the brokers notice that the coordinator has stopped to follow them."""
+"""Longer than `replica.lag.time.max.ms`: the last writes of the instance are acknowledged only after the brokers have
+noticed that the coordinator does not fetch from them.
+"""
 PREPARES_S = 12.0
-"""What that takes, mostly."""
+"""The usual duration of this wait."""
 TRIES = 4
-"""At later transactions, where one aborts, or has written nothing whose marker could be held back."""
+"""How many transactions to try. A transaction may abort, or have no partition whose marker can be held back."""
 
 Met = Callable[[TransactionView | None], bool]
 
@@ -38,10 +42,13 @@ def stop_in(
     state: str,
     timeout_s: float | None = None,
 ) -> TransactionView:
-    """Stop it while its transaction is open, or its offsets are in it as well. Raises `WaitTimeout`: it runs."""
+    """Stop the instance while its transaction is in the state `ongoing` or `offsets-added`.
+
+    Raises `WaitTimeout`; then the instance runs.
+    """
     return wait_for(
         partial(
-            _stopped, context, member, transactional_id, _offsets_added if state == OFFSETS_ADDED else _open
+            _stop_if, context, member, transactional_id, _offsets_added if state == OFFSETS_ADDED else _open
         ),
         f"{member.journal} to be in a transaction of {transactional_id} that is {state}",
         CATCH_TIMEOUT_S if timeout_s is None else timeout_s,
@@ -53,16 +60,16 @@ def stop_in(
 def stop_prepared(
     context: FaultContext, member: RunProcess, transactional_id: str, cut: ExitStack
 ) -> TransactionView:
-    """Stop it while its transaction is decided and lacks markers, which are held back until `cut` is closed.
+    """Stop the instance while its transaction is in PrepareCommit. Its markers are held back until `cut` is closed.
 
-    Raises `WaitTimeout`: it runs, and nothing is held back.
+    Raises `WaitTimeout`; then the instance runs, and no marker is held back.
     """
     last: WaitTimeout | None = None
     for _ in range(TRIES):
         view = stop_in(context, member, transactional_id, ONGOING)
         with ExitStack() as stack:
             goes_on = stack.enter_context(ExitStack())
-            goes_on.callback(member.child.resume)  # also where nobody answers
+            goes_on.callback(member.child.resume)  # also if a broker does not answer
             coordinator = context.cluster.txn_coordinator(transactional_id)
             leaders = other_leaders(context, coordinator, view)
             if not leaders:
@@ -85,7 +92,7 @@ def stop_prepared(
 
 
 def _await_prepared(context: FaultContext, member: RunProcess, transactional_id: str) -> TransactionView:
-    """Wait until it is stopped in PrepareCommit. Raises `WaitTimeout`, at once where it is to abort."""
+    """Wait until the instance is stopped in PrepareCommit. Raises `WaitTimeout`, at once if the transaction aborts."""
     awaited = f"the transaction of {transactional_id} to be in PrepareCommit"
     seen: list[TransactionView | None] = [None]
 
@@ -93,7 +100,7 @@ def _await_prepared(context: FaultContext, member: RunProcess, transactional_id:
         seen[0] = context.cluster.describe_transaction(transactional_id)
         if seen[0] is not None and seen[0].state not in ("Ongoing", "PrepareCommit"):
             raise WaitTimeout(awaited, 0, seen[0])
-        return _stopped(context, member, transactional_id, _decided) if _decided(seen[0]) else None
+        return _stop_if(context, member, transactional_id, _decided) if _decided(seen[0]) else None
 
     return wait_for(prepared, awaited, PREPARE_TIMEOUT_S, every_s=0.02, last_seen=lambda: seen[0])
 
@@ -110,20 +117,23 @@ def _decided(view: TransactionView | None) -> bool:
     return view is not None and view.state == "PrepareCommit" and bool(view.partitions)
 
 
-def _stopped(
+def _stop_if(
     context: FaultContext, member: RunProcess, transactional_id: str, met: Met
 ) -> TransactionView | None:
-    """Look once; the instance is stopped where what is looked for is given. Raises `WaitTimeout`: it has ended."""
+    """Stop the instance if its transaction meets the condition. None: it does not, and the instance runs.
+
+    Raises `WaitTimeout` if the instance has ended.
+    """
     if not member.alive:
         raise WaitTimeout(f"{member.journal} to begin a transaction", 0, f"it ended: {member.last_output()}")
     if not met(context.cluster.describe_transaction(transactional_id)):
         return None
     member.child.pause()
-    view, held = None, False
+    view, is_met = None, False
     try:
         view = context.cluster.describe_transaction(transactional_id)
-        held = met(view)
-    finally:  # also where nobody answers
-        if not held:
+        is_met = met(view)
+    finally:  # also if a broker does not answer
+        if not is_met:
             member.child.resume()
-    return view if held else None
+    return view if is_met else None

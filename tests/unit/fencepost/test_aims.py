@@ -135,7 +135,7 @@ def test_a_broker_is_struck_for_a_stage_whose_loop_comes_to_the_step() -> None:
 
 @pytest.mark.parametrize("step", ["before-poll", "after-commit"])
 def test_a_pause_where_a_worker_has_nothing_in_hand_is_refused(step: str) -> None:
-    with pytest.raises(UsageError, match="needs a step at which a worker has inputs in hand"):
+    with pytest.raises(UsageError, match="needs a step at which a worker has polled inputs"):
         draw([aim(f"pause-worker@{step}", NEMESES)], GROUNDS, 120, Random(3), named=True)
     schedule = draw([aim("pause-worker@after-poll", NEMESES)], GROUNDS, 60, Random(3), named=True)
     assert all(one.step == "after-poll" for one in schedule.injections)

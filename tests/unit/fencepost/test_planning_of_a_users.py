@@ -62,9 +62,7 @@ def test_its_instances_are_struck_and_no_worker_of_ours(tmp_path: Path) -> None:
         replace(OPTIONS, nemesis=("kill-instance@offsets-added",)), pipeline(tmp_path)
     )
     assert {one.state for one in aimed.injections} == {"offsets-added"}
-    with pytest.raises(
-        UsageError, match="kill-worker needs a pipeline whose workers say at which step they are"
-    ):
+    with pytest.raises(UsageError, match="kill-worker needs a pipeline whose workers report their steps"):
         planning.draw_schedule(replace(OPTIONS, nemesis=("kill-worker",)), pipeline(tmp_path))
 
 
@@ -72,7 +70,7 @@ def test_of_a_workload_of_ours_no_instance_is_struck() -> None:
     drawn = planning.draw_schedule(OPTIONS, WORKLOADS["shop"])
     names = {"kill-instance", "pause-instance"}
     assert not names & ({one.fault for one in drawn.injections} | drawn.unscheduled.keys())
-    with pytest.raises(UsageError, match="kill-instance needs a pipeline of your own"):
+    with pytest.raises(UsageError, match="kill-instance needs a custom pipeline"):
         planning.draw_schedule(replace(OPTIONS, nemesis=("kill-instance",)), WORKLOADS["shop"])
 
 

@@ -56,7 +56,7 @@ def test_a_coordinator_that_moves_while_the_worker_is_awaited_is_cut_where_it_is
         == "worker s-1.0 was cut off from its transaction coordinator, broker 3"
     )
     assert (
-        "s-1 was coordinated by broker 1 when the fault began, and by broker 3 when s-1.0 stood there"
+        "s-1 was coordinated by broker 1 when the fault began, and by broker 3 when s-1.0 waited there"
         in effect.proof
     )
 

@@ -101,8 +101,8 @@ def test_who_reads_a_table_is_a_zombie_once_no_row_that_it_holds_is_left(tmp_pat
     with fake_run(tmp_path) as run:
         member = run.processes.start_worker("s", "s-1")
         context = replace(run.context, backlog=backlog)
-        taken = pause_worker._await_done(context, member, {"rows/0": (4, 8)})
-    assert taken == "others had done rows/0 from 4 to 7"
+        progress = pause_worker._await_processed(context, member, {"rows/0": (4, 8)})
+    assert progress == "others had processed rows/0 from 4 to 7"
     assert asked == [("rows", (4, 8))] * 3
 
 
@@ -158,7 +158,7 @@ def test_a_cut_into_which_nothing_was_sent_says_what_was_awaited(fault: str, tmp
         told = injected.reports[0].evidence
         assert told == injected.unmet_goals["link-in-use"]
         assert told.startswith(
-            "waited 0.2 s for the cut to be met by bytes of the pipeline; last seen: nothing was sent"
+            "waited 0.2 s for the pipeline to send bytes into the cut; last seen: nothing was sent"
         )
 
 
@@ -231,7 +231,7 @@ def test_what_a_zombie_had_committed_itself_is_no_proof_that_others_went_on(tmp_
         with NEMESES["pause-worker"].inject(run.context, AIMED["pause-worker"]) as effect:
             pass
         assert not effect.acted
-        assert "nobody went on in its place" in effect.unmet_goals["zombie"]
+        assert "no other worker went on in its place" in effect.unmet_goals["zombie"]
 
 
 def test_a_zombie_in_whose_place_nobody_goes_on_is_none(tmp_path: Path) -> None:
@@ -240,7 +240,7 @@ def test_a_zombie_in_whose_place_nobody_goes_on_is_none(tmp_path: Path) -> None:
         with NEMESES["pause-worker"].inject(run.context, AIMED["pause-worker"]) as effect:
             pass
         assert not effect.acted
-        assert "nobody went on in its place" in effect.unmet_goals["zombie"]
+        assert "no other worker went on in its place" in effect.unmet_goals["zombie"]
 
 
 @pytest.mark.parametrize(("script", "acted"), [(FENCED_ZOMBIE, True), (NEVER_GOES_ON, False)])
@@ -255,7 +255,7 @@ def test_where_no_group_tells_who_has_what_the_one_in_its_place_must_commit(
         with NEMESES["pause-worker"].inject(run.context, AIMED["pause-worker"]) as effect:
             pass
         assert effect.acted is acted
-        assert acted or "nobody went on in its place" in effect.unmet_goals["zombie"]
+        assert acted or "no other worker went on in its place" in effect.unmet_goals["zombie"]
 
 
 def test_a_fault_starts_when_it_strikes_and_not_while_it_waits(tmp_path: Path) -> None:
@@ -274,7 +274,7 @@ def test_a_broker_is_struck_while_a_worker_stands_at_the_step(
     monkeypatch.setitem(AIMED, "kill-txn-coordinator", at)
     with fake_run(tmp_path) as run:
         (report,) = carried_out(run, "kill-txn-coordinator").reports
-        assert report.acted and "s-1.0 stood at after-offsets" in report.evidence
+        assert report.acted and "s-1.0 waited at after-offsets" in report.evidence
 
 
 def test_a_broker_for_which_no_worker_comes_to_the_step_is_not_struck(

@@ -109,7 +109,7 @@ def test_of_one_that_ends_right_before_it_is_stopped_the_replacement_is_struck(
         effect = struck(run, fault, state)
         assert effect.acted and effect.unmet_goals == {} and effect.target == "instance s-1.1"
         assert effect.details["worker"] == "s-1.1" and journals(run) == ["s-1.0", "s-1.1", "s-1.2"]
-        assert effect.proof[0] == "s-1.0 ended by itself before it was struck: up"
+        assert effect.proof[0] == "s-1.0 ended by itself before the injection: up"
         assert run.processes.members[1].alive == (fault == "pause-instance")
 
 

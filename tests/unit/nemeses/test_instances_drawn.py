@@ -45,7 +45,7 @@ def drawn(fault: str, targets: FaultTargets, at: str | None = None) -> set[str]:
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_workers_that_tell_of_their_steps_are_none_of_theirs(fault: str) -> None:
-    with pytest.raises(NotForThisPipeline, match="a pipeline of your own"):
+    with pytest.raises(NotForThisPipeline, match="a custom pipeline"):
         drawn(fault, OURS)
     grouped = {"bill/bill-1", "bill/bill-2", "count/count-1"}
     assert drawn(fault, MIXED) == grouped | ({"log/log-1"} if fault == "kill-instance" else set())

@@ -179,7 +179,7 @@ def test_one_that_speaks_of_no_transactional_id_is_not_caught(tmp_path: Path) ->
         run.processes.await_ready([run.processes.start_worker("s", "s-1")])
         effect = struck(run, "kill-instance", "ongoing")
         (words,) = effect.unmet_goals.values()
-        assert words.startswith("s-1.0 spoke of no transactional id for ")
+        assert words.startswith("s-1.0 sent no request with a transactional id for ")
         assert run.cluster.recording == [True, False]
 
 

@@ -64,7 +64,7 @@ def test_one_that_sends_nothing_after_it_went_on_was_no_zombie(tmp_path: Path) -
     ("looks", "own", "did"),
     [
         (["bc", "bc", "bc", "bcd"], "d", "rejoined its group g (d)"),
-        (["bc", "bc", "bcd"], "a", "d joined its group g (whether that was it is not known)"),
+        (["bc", "bc", "bcd"], "a", "d joined its group g (it is not known whether this was the instance)"),
         (["bc", None, "bcd"], "a", None),  # the group was not stable when it went on: d may have been there
         (["bc"], "a", None),
     ],

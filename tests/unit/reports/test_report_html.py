@@ -290,9 +290,9 @@ def test_an_invalid_run_that_lacks_evidence_is_not_called_unknown(tmp_path: Path
 
 
 def test_what_was_not_tried_has_no_advice_beside_its_reason(tmp_path: Path) -> None:
-    judged = verdict(Validity.VALID, not_exercised={"pause-instance": "needs a pipeline of your own"})
+    judged = verdict(Validity.VALID, not_exercised={"pause-instance": "needs a custom pipeline"})
     text = Page(draw(tmp_path, judged)).text
-    assert "needs a pipeline of your own" in text and "repeat the run with a longer" not in text
+    assert "needs a custom pipeline" in text and "repeat the run with a longer" not in text
 
 
 def test_what_was_not_checked_has_the_advice_of_its_reason_and_no_other(tmp_path: Path) -> None:
