@@ -1,13 +1,13 @@
 """Join outputs that do not name their inputs to inputs, by topic and correlation key.
 
-The final readers write a correlation key for each such output (a field, a header, the record key, or the whole
-content), and for each input the correlation keys of the outputs that it must lead to. Several inputs and several
-outputs can have the same key. They are matched in this order:
+The final readers write a correlation key for each such output: a field, a header, the record key, or the whole content.
+For each input they write the correlation keys of the outputs that it must lead to. Several inputs and several outputs
+can have the same key. They are matched in this order:
 
-1. Outputs whose digest is expected are matched with the expected outputs of that digest, both in offset order. If there
-are too many of them, the rest is matched with the last expected output of that digest. 2. Outputs with another digest
-are matched with the expected outputs that no visible output met in step 1. 3. Any further outputs are matched with the
-last expected output, which then has too many.
+- Outputs whose digest is expected are matched with the expected outputs of that digest, both in offset order. If there
+  are too many of them, the rest is matched with the last expected output of that digest.
+- Outputs with another digest are matched with the expected outputs that no visible output has met so far.
+- Any further outputs are matched with the last expected output, which then has too many.
 
 Visible outputs are matched separately from those that are not visible.
 """

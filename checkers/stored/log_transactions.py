@@ -332,9 +332,11 @@ def _commits(tps: DataFrame, log_entries: DataFrame) -> DataFrame:
 def _reads(s: Sources, runs: DataFrame, tps: DataFrame, log_entries: DataFrame) -> DataFrame:
     """For each run, the partitions that stages without journals read for a group, if no offset commit is gone.
 
-    Two kinds of topics are left out, because an output may be in another transaction than the offset of its input: what
-    a stage reads that keeps its offsets elsewhere, and what a stage reads whose group also commits offsets of a topic
-    that the stage is not said to read (its program forwards records to itself).
+    Two kinds of topics are left out, because an output may be in another transaction than the offset of its input:
+
+    - inputs of a stage that keeps its offsets elsewhere
+    - inputs of a stage whose group also commits offsets of a topic that the stage is not described to read: its program
+      forwards records to itself
     """
     with_whole_offsets = broadcast(runs.where("offsets_whole").select("run"))
     named = s["stages"].where("journaled = false and group is not null")

@@ -63,7 +63,7 @@ def rows_of_tps(
         ordered: every stage that reads it promises to keep the order
         each: a stage may take its records in any order, and commits each of them
         compacts: the topic is compacted
-        compacted: and records may be gone, because the leader's log does not have every offset
+        compacted: the topic is compacted, and records may be gone, because the leader's log lacks offsets
         sums_alone: sums are expected in the topic, and no outputs
         owing: for each stage that reads it, it is known what its inputs must lead to
         unasked: of the run: array of the topics in which a record need not be an expected output

@@ -1,16 +1,15 @@
 """Make the table `reader_steps`: how each process moved through each partition, as sender and as reader.
 
-Of the records of one operation in one partition only the first and the last are compared with other operations. The
-steps in between are compared inside the operation first, so that little is sorted by process.
+First, the records of one operation in one partition are compared with each other. Then only the first and the last of
+them are compared with other operations, so that little is sorted by process.
 
-The *index* of an offset is the number of visible records at or below it. Visible are the records that the final
-read-committed reader received, without sentinels. A reader that goes from one index to the next but one has skipped a
-record. Above the end of the final read nothing is compared, and the final readers themselves are not checked.
+A record is visible here if the final read-committed reader received it; sentinels do not count. The *index* of an
+offset is the number of visible records at or below it. A reader whose index grows by more than one has skipped a
+record. Above the end of the final read nothing is compared. The final readers themselves are not checked.
 
-A reader may go back or jump after a partition was assigned or revoked, and must go back after one of its operations did
-not commit. From there a new *stretch* begins, and steps are compared only inside a stretch. A rebalance happens during
-a poll, so the first poll after one is not compared either. If inputs of a partition may be taken in any order, it is
-left out.
+A reader may jump after a partition was assigned or revoked. It must go back after one of its operations did not commit.
+From there a new *stretch* begins, and steps are compared only inside a stretch. A rebalance happens during a poll, so
+the first poll after a rebalance is not compared either. A partition whose inputs may be taken in any order is left out.
 """
 
 from pyspark.sql import DataFrame
