@@ -1,4 +1,4 @@
-"""A bit that has changed in a table of a stored run."""
+"""A changed bit in a table of a stored run is an error."""
 
 from collections.abc import Iterator
 from pathlib import Path

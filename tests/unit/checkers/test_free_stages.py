@@ -1,4 +1,4 @@
-"""Stages whose inputs have to lead to nothing: what is not asked of them, and what is, as of all others."""
+"""Stages whose inputs need not lead to anything have fewer needs."""
 
 from pathlib import Path
 
@@ -34,14 +34,14 @@ def reasons(promises: Promises, found: EvidenceCounts) -> set[str]:
     return set(find_missing_evidence(found, StoredRun(1, Path(), promises=promises)).reasons)
 
 
-def test_of_a_free_stage_no_expectation_and_no_group_is_missed() -> None:
+def test_a_free_stage_needs_no_expectation_and_no_group() -> None:
     missing = missing_needs(facts(), free_stages=("t",))
     assert missing["inputs"] == NO_INPUTS and "group-offsets" not in missing
     assert "expected" not in reasons(FREE, facts(assignments=1))
     assert "assignments" in reasons(FREE, facts())
 
 
-def test_of_any_other_they_are() -> None:
+def test_any_other_stage_needs_both() -> None:
     missing = missing_needs(facts())
     assert "inputs" not in missing and "group-offsets" in missing
     assert "expected" in reasons(BOUND, facts(assignments=1))

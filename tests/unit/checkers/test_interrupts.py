@@ -1,4 +1,4 @@
-"""When a Ctrl-C ends Spark, and when it is left to others."""
+"""When a Ctrl-C ends Spark, and when it does not."""
 
 import signal
 import threading
@@ -11,8 +11,8 @@ from checkers.spark.interrupts import interruptible
 from checkers.spark.session import StartingSpark
 
 
-class Told:
-    """In the place of a Spark: what it was told."""
+class FakeSpark:
+    """Records what was called."""
 
     def __init__(self) -> None:
         self.killed = self.closed = False
@@ -25,8 +25,8 @@ class Told:
 
 
 @pytest.fixture
-def pending() -> Told:
-    return Told()
+def pending() -> FakeSpark:
+    return FakeSpark()
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def handled() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("handled")
-def test_an_interrupt_kills_spark_and_comes_through(pending: Told) -> None:
+def test_an_interrupt_kills_spark_and_comes_through(pending: FakeSpark) -> None:
     with pytest.raises(KeyboardInterrupt), interruptible(cast(StartingSpark, pending)):
         signal.raise_signal(signal.SIGINT)
     assert (pending.killed, pending.closed) == (True, True)
@@ -46,7 +46,7 @@ def test_an_interrupt_kills_spark_and_comes_through(pending: Told) -> None:
 
 
 @pytest.mark.usefixtures("handled")
-def test_without_one_nothing_is_killed_or_closed(pending: Told) -> None:
+def test_without_one_nothing_is_killed_or_closed(pending: FakeSpark) -> None:
     with interruptible(cast(StartingSpark, pending)):
         assert signal.getsignal(signal.SIGINT) is not signal.default_int_handler
     assert (pending.killed, pending.closed) == (False, False)
@@ -54,7 +54,7 @@ def test_without_one_nothing_is_killed_or_closed(pending: Told) -> None:
 
 
 @pytest.mark.usefixtures("handled")
-def test_who_ignores_interrupts_goes_on_ignoring_them(pending: Told) -> None:
+def test_ignored_interrupts_remain_ignored(pending: FakeSpark) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with interruptible(cast(StartingSpark, pending)):
         assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
@@ -63,7 +63,7 @@ def test_who_ignores_interrupts_goes_on_ignoring_them(pending: Told) -> None:
 
 
 @pytest.mark.usefixtures("handled")
-def test_another_thread_leaves_interrupts_alone(pending: Told) -> None:
+def test_another_thread_leaves_interrupts_alone(pending: FakeSpark) -> None:
     seen: list[object] = []
 
     def work() -> None:

@@ -1,4 +1,4 @@
-"""Which Java is found, and what is said where there is none."""
+"""Finding Java, and the errors if there is none."""
 
 import subprocess
 import sys
@@ -22,7 +22,7 @@ def test_a_folder_without_java_is_named(tmp_path: Path) -> None:
         find_java(tmp_path)
 
 
-def test_no_java_at_all_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_missing_java_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(EnvironmentFailure, match="none on the path"):

@@ -124,7 +124,7 @@ NAMED = Counter(rows=1, within=1)
         ("other", Counter(rows=1, unnamed=1), False, ["g"]),  # all of g are gone
     ],
 )
-def test_a_commit_can_be_missed_of_groups_that_name_the_operation_of_each(
+def test_an_absent_commit_is_noticed_if_each_commit_names_its_operation(
     group: str, counts: Counter[str], compacted: bool, named: list[str]
 ) -> None:
     log = {**one_tp(replicas=[replica(1)]), "topic": "__consumer_offsets"}
@@ -134,7 +134,7 @@ def test_a_commit_can_be_missed_of_groups_that_name_the_operation_of_each(
     assert (row["commits_logged"], row["named_groups"]) == (True, named)
 
 
-def test_a_journal_is_unbroken_if_all_of_its_operations_are_here() -> None:
+def test_a_journal_is_unbroken_if_all_of_its_operations_are_stored() -> None:
     row = {"run": 1, "journal": "j", "missing_lines": 0, "torn_lines": 1, "ops": 2}
     raw = Tally({}, {}, {(1, "ops"): {"j": Counter(rows=2)}}, {})
     (here,), (gone,) = rows_of_journals([row], raw), rows_of_journals([row], NOTHING)

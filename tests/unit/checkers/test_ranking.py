@@ -1,4 +1,4 @@
-"""The first findings and their causes: few are ranked here, and many by Spark, which must say the same."""
+"""The first findings and their causes are the same with and without Spark."""
 
 from random import Random
 
@@ -44,7 +44,7 @@ def test_a_cause_shares_an_operation_with_every_finding_of_its_effect() -> None:
     assert causes_of_few([*rows, finding("unseen", 3, 4)]) == {(1, "lost-write", "unseen")}
 
 
-def test_an_operation_that_nobody_knows_and_one_of_another_run_cause_nothing() -> None:
+def test_an_unknown_operation_and_one_of_another_run_cause_nothing() -> None:
     rows = [finding("unseen", 1, None), finding("lost-write", 1, None), finding("corrupt", 1, 5)]
     assert causes_of_few([*rows, finding("phantom", 1, 5, run=2)]) == set()
 
@@ -81,9 +81,7 @@ def test_of_no_findings_there_is_no_first(spark: SparkSession) -> None:
     assert _rank(frame_of(spark, []), 4) == first_of_few([], 4) == {}
 
 
-def test_what_is_too_much_to_be_ranked_here_stays_in_spark(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_many_findings_stay_in_spark(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [finding("unseen", number, number) for number in range(3)]
     for most, here in ((3, 3), (2, 0)):
         monkeypatch.setattr("checkers.checking.run_checks.FEW", most)

@@ -1,4 +1,4 @@
-"""What stands in `not_checked` where a cluster does not give the logs of its internal topics."""
+"""Reasons in `not_checked` if a cluster does not give the logs of its internal topics."""
 
 from checkers.checking.completeness import missing_needs
 from checkers.checking.evidence import EvidenceCounts
@@ -15,7 +15,7 @@ def facts(*logged: str) -> EvidenceCounts:
     return told
 
 
-def test_a_refused_log_is_told_with_the_acl_that_would_help() -> None:
+def test_the_reason_of_a_refused_log_names_the_acl() -> None:
     missing = missing_needs(facts("in"), refused_logs=REFUSED)
     assert missing["transactions"].text.startswith("ACLs keep it: allow this user Read and Describe")
     assert "--operation Describe --topic __transaction_state" in missing["transactions"].remedy
@@ -25,13 +25,13 @@ def test_a_refused_log_is_told_with_the_acl_that_would_help() -> None:
     assert "log" not in missing
 
 
-def test_a_log_that_is_gone_without_a_refusal_is_told_as_before() -> None:
+def test_a_missing_log_without_refusal_has_the_usual_reason() -> None:
     missing = missing_needs(facts("in"))
     assert missing["transactions"].code == "no-transactions-log"
     assert missing["offsets-within"].code == "no-offsets-within"
 
 
-def test_a_refusal_of_one_log_says_nothing_of_the_other() -> None:
+def test_a_refusal_of_one_log_does_not_concern_the_other() -> None:
     missing = missing_needs(facts("in", "__consumer_offsets"), refused_logs={"__transaction_state": "no"})
     assert missing["transactions"].code == "log-refused"
     assert "offsets" not in missing

@@ -1,4 +1,4 @@
-"""A checker is asked only where there is a suspect: then a finding without one would be lost."""
+"""A checker is queried only if there is a suspect, so every finding must have one."""
 
 from pathlib import Path
 
@@ -59,7 +59,7 @@ class OfGroups(Checker):
         return (Suspect("journals", "role = 'no such role'"),)
 
 
-def test_a_condition_over_any_table_is_asked(tables: Tables) -> None:
+def test_conditions_over_any_table_are_counted(tables: Tables) -> None:
     checker = OfGroups("no_such_anomaly")
     _, selection = count_and_select(tables, (checker,))
     assert selection is not None
@@ -67,7 +67,7 @@ def test_a_condition_over_any_table_is_asked(tables: Tables) -> None:
     assert selection.modules == frozenset()
 
 
-def test_a_run_is_judged_alone_as_it_is_among_others(
+def test_a_run_has_the_same_result_alone_and_among_others(
     spark: SparkSession, judged: dict[str, CheckResult], tmp_path: Path
 ) -> None:
     """Alone a run has tables that are empty, of which Spark plans nothing, and checkers that are not asked."""
@@ -82,7 +82,7 @@ def test_a_run_is_judged_alone_as_it_is_among_others(
             assert case.differs(alone) is None
 
 
-def test_in_several_partitions_the_same_is_said(
+def test_several_partitions_give_the_same_results(
     several: SparkSession, judged: dict[str, CheckResult], tmp_path: Path
 ) -> None:
     judgements = check_runs(several, store(tmp_path))

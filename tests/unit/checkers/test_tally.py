@@ -1,4 +1,4 @@
-"""What one pass over several tables counts."""
+"""Counting the rows of several tables that match conditions, in one query."""
 
 import pytest
 from pyspark.sql import SparkSession
@@ -27,7 +27,7 @@ def test_conditions_sums_places_and_texts_are_counted_by_run(spark: SparkSession
     assert counts.of(2, "topics") == {}
 
 
-def test_what_is_asked_of_two_groups_of_tables_is_one_answer(spark: SparkSession) -> None:
+def test_counts_of_different_tables_can_be_joined(spark: SparkSession) -> None:
     frame = spark.createDataFrame([(1,)], "run long")
     counts = tally([TableQuery("one", frame, {})]) | tally([TableQuery("two", frame, {"true": "true"})])
     assert counts.of(1, "one") == {"rows": 1}

@@ -1,4 +1,4 @@
-"""Unusual transactions are counted where a run's goals ask for it, and accuse nobody."""
+"""Unusual transactions are counted if a run's goals need it, and are no findings."""
 
 from pathlib import Path
 
@@ -66,9 +66,7 @@ def _plain() -> History:
     return h
 
 
-def test_unusual_transactions_are_counted_by_run_and_accuse_nobody(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_unusual_transactions_are_counted_and_are_no_findings(spark: SparkSession, tmp_path: Path) -> None:
     histories = [(3, _unusual()), (4, _plain())]
     folder = write(tmp_path / "runs", histories, log=True)
     runs = [StoredRun(run, folder, wall_ms_at_zero=WALL_MS, goals=GOALS) for run, _ in histories]

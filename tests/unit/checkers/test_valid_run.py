@@ -1,4 +1,4 @@
-"""What Spark is warmed up with is a run that nothing is wrong with, and is judged as such runs are."""
+"""The run that Spark is warmed up with is valid, and is checked as a run of any length is."""
 
 from pathlib import Path
 
@@ -26,7 +26,7 @@ LEFT_OUT = {"aggregate-mismatch"}
 """It states no sum; all others are checked."""
 
 
-def test_nothing_is_wrong_with_it(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_valid_run_has_no_finding(spark: SparkSession, tmp_path: Path) -> None:
     judged = check_runs(spark, [write_valid_run(tmp_path, 10)])[0]
     assert judged.anomalies == {}
     assert judged.broken == {}
@@ -34,7 +34,7 @@ def test_nothing_is_wrong_with_it(spark: SparkSession, tmp_path: Path) -> None:
     assert set(judged.not_checked) & own <= LEFT_OUT
 
 
-def test_with_another_marker_it_is_wrong(spark: SparkSession, tmp_path: Path) -> None:
+def test_another_marker_makes_it_invalid(spark: SparkSession, tmp_path: Path) -> None:
     run = write_valid_run(tmp_path, 10)
     path = tmp_path / "log" / "batches.parquet"
     rows = pq.read_table(path).to_pylist()
@@ -55,7 +55,7 @@ def test_its_large_tables_are_read_from_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("large", [False, True])
-def test_a_large_one_is_judged_in_several_partitions(
+def test_a_large_run_is_checked_in_several_partitions(
     settings: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, large: bool
 ) -> None:
     seen = []
@@ -72,7 +72,7 @@ def test_a_large_one_is_judged_in_several_partitions(
     assert settings.conf.get(BY_ROWS) == "yes" and settings.conf.get(PARTITIONS) == "7"
 
 
-def test_how_many_is_left_alone_where_the_user_says_it(settings: SparkSession) -> None:
+def test_the_users_number_of_partitions_is_kept(settings: SparkSession) -> None:
     settings.conf.unset(BY_ROWS)
     settings.conf.set(PARTITIONS, "7")
     with several_partitions(settings):
@@ -90,7 +90,7 @@ def test_a_warm_up_that_fails_costs_no_verdict(
     assert f"Spark is not warmed up ({error})" in caplog.text
 
 
-def test_a_warm_up_in_which_spark_ended_is_no_start(
+def test_spark_that_ends_during_warm_up_does_not_start(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def warm(spark: SparkSession, folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""Every case once more, judged as if its workers had kept no journals."""
+"""Every case again, checked as if its workers had kept no journals."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -43,9 +43,7 @@ def blind(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Mapp
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
-def test_nobody_is_accused_who_is_innocent_with_journals(
-    case: Case, blind: Mapping[str, CheckResult]
-) -> None:
+def test_hidden_journals_cause_no_new_findings(case: Case, blind: Mapping[str, CheckResult]) -> None:
     found = {name for name, anomaly in blind[case.name].anomalies.items() if not anomaly.allowed}
     assert not found & OF_JOURNALS
     if not case.finds.keys() - {*WARNINGS}:

