@@ -1,9 +1,8 @@
-"""Whether the tables of histories that were written straight to Parquet hold together.
+"""Check that the tables of a history that was written straight to Parquet are consistent.
 
-Whoever writes them may err where a reader of lines would have said so: a null, an outcome that is none, an
-operation that one table has and another has not, or tells of otherwise, one process in two operations at a
-time. Checks look at one table at a time, and would find nothing in what contradicts itself. Two records in
-one place of an operation are noticed where the rows of a key meet (`checkers.external.key_kernel`).
+A reader of lines would report a null, an unknown outcome, an operation that only one table has, or a process with
+two open operations. Checkers read one table at a time and would not notice contradictions between tables. Two
+records in one place of an operation are noticed later (`checkers.external.key_kernel`).
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -12,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checkers.external.by_key.arrays import finder, order_by
+from checkers.external.by_key.arrays import make_finder, order_by
 from checkers.external.by_key.version_log import LINES
 from checkers.external.operations import is_true
 from checkers.external.table import Batches, HistoryTable
@@ -26,16 +25,16 @@ REQUIRED = {
 }
 """The columns that may not be null."""
 ISOLATIONS = pa.array([one.value for one in Isolation])
-SAID = pa.schema(
+OPERATION_CODES = pa.schema(
     [
         ("line", pa.int64()),  # run * LINES + op
         ("invoked", pa.int64()),
         ("process", pa.int64()),
-        ("said", pa.int64()),  # the outcome, and whether it may have sent records, and been given any
-        ("wrong", pa.int64()),  # an index into WRONG; 0: nothing by itself
+        ("said", pa.int64()),  # outcome, and whether it can have sent records and read any
+        ("wrong", pa.int64()),  # an index into WRONG; 0: nothing wrong in this row alone
     ]
 )
-STRANGE = pa.schema([("line", pa.int64()), ("wrong", pa.int64())])
+CONTRADICTIONS = pa.schema([("line", pa.int64()), ("wrong", pa.int64())])
 WRONG = (
     "",
     f"ops.parquet has a row in which one of {', '.join(REQUIRED['ops'])} is null",
@@ -60,23 +59,23 @@ NAMED = {
     "id": "names.parquet has several texts for one number",
     "text": "names.parquet has one text for several numbers",
 }
-"""What is wrong where one of these has several of the other."""
+"""The message if one of these has several of the other."""
 NAMELESS = f"names.parquet has a row in which one of {', '.join(REQUIRED['names'])} is null"
 
 
-def contradictions(ops: HistoryTable, micro: HistoryTable, names: HistoryTable) -> dict[int, str]:
-    """By run, what is wrong, with the lowest operation of all of which something is."""
-    told = ops.here(_said, SAID, ["run", *REQUIRED["ops"], "isolation"])
-    line, invoked, process, said, wrong = (told[name].to_numpy() for name in SAID.names)
+def find_contradictions(ops: HistoryTable, micro: HistoryTable, names: HistoryTable) -> dict[int, str]:
+    """Return by run what is wrong, with the lowest operation that is wrong."""
+    rows_of_ops = ops.collect(_operation_codes, OPERATION_CODES, ["run", *REQUIRED["ops"], "isolation"])
+    line, invoked, process, said, wrong = (rows_of_ops[name].to_numpy() for name in OPERATION_CODES.names)
     order = np.argsort(line, kind="stable")
     line, invoked, process, said, wrong = (column[order] for column in (line, invoked, process, said, wrong))
     wrong = np.where(wrong == 0, _of_lines(line, invoked), wrong)
     wrong = np.where(wrong == 0, _of_processes(line, invoked, process), wrong)
     first = _first_of_runs(line, np.flatnonzero(wrong))
     found = set(zip(line[first].tolist(), wrong[first].tolist(), strict=True))
-    against = _against(line, process, said)
-    strange = micro.here(against, STRANGE, ["run", *sorted(REQUIRED["micro"])])
-    found |= set(zip(*(strange[name].to_pylist() for name in STRANGE.names), strict=True))
+    against = _compare_with_ops(line, process, said)
+    strange = micro.collect(against, CONTRADICTIONS, ["run", *sorted(REQUIRED["micro"])])
+    found |= set(zip(*(strange[name].to_pylist() for name in CONTRADICTIONS.names), strict=True))
     words = {
         at // LINES: f"{WRONG[what]} (operation {_number(at % LINES)})"
         for at, what in sorted(found, reverse=True)
@@ -89,7 +88,7 @@ def _number(op: int) -> str:
 
 
 def _of_lines(line: np.ndarray, invoked: np.ndarray) -> np.ndarray:
-    """TWICE where the line of an operation, or that of its invocation, is another one's too."""
+    """Return TWICE where the line of an operation or of its invocation is used twice."""
     lines = np.concatenate([line, invoked[invoked != line]])
     ordered = np.sort(lines)
     shared = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
@@ -97,8 +96,9 @@ def _of_lines(line: np.ndarray, invoked: np.ndarray) -> np.ndarray:
 
 
 def _of_processes(line: np.ndarray, invoked: np.ndarray, process: np.ndarray) -> np.ndarray:
-    """OVERLAP where an operation was invoked before the one before it, of its process, had completed; if that
-    never completed, its invocation is its line.
+    """Return OVERLAP where an operation was invoked before the previous one of its process had completed.
+
+    An operation that never completed has the line of its invocation.
     """
     found = np.zeros(len(line), np.int64)
     order = order_by(process, line)
@@ -109,14 +109,14 @@ def _of_processes(line: np.ndarray, invoked: np.ndarray, process: np.ndarray) ->
 
 
 def _first_of_runs(line: np.ndarray, chosen: np.ndarray) -> np.ndarray:
-    """Of the chosen, whose lines are in order, the first of each run."""
+    """Return the first of the chosen rows in each run. The chosen lines are sorted."""
     _, first = np.unique(line[chosen] // LINES, return_index=True)
     of_runs: np.ndarray = chosen[first]
     return of_runs
 
 
-def _said(batches: Batches) -> Batches:
-    """Each operation, with what micro-operations must say of it, and what is wrong with it by itself."""
+def _operation_codes(batches: Batches) -> Batches:
+    """Yield for each operation what its micro-operations must agree with, and what is wrong with it."""
     for rows in batches:
         outcome, op, invoked = (_numbers(rows, name) for name in ("outcome", "op", "invoked"))
         isolated = pc.or_(pc.is_in(rows["isolation"], ISOLATIONS), rows["isolation"].is_null())
@@ -133,12 +133,14 @@ def _said(batches: Batches) -> Batches:
             4 * outcome + 2 * (_is_in(rows["f"], POLLING) & (outcome != OPEN)) + _is_in(rows["f"], SENDING),
             np.select(list(conditions.values()), list(conditions), 0),
         ]
-        yield pa.RecordBatch.from_arrays(list(map(pa.array, columns)), schema=SAID)
+        yield pa.RecordBatch.from_arrays(list(map(pa.array, columns)), schema=OPERATION_CODES)
 
 
-def _against(line: np.ndarray, process: np.ndarray, said: np.ndarray) -> Callable[[Batches], Batches]:
-    """What finds, of each run, the first operation of which the rows of a batch say something else."""
-    find = finder(line) if len(line) else lambda wanted: np.full(len(wanted), -1)
+def _compare_with_ops(
+    line: np.ndarray, process: np.ndarray, said: np.ndarray
+) -> Callable[[Batches], Batches]:
+    """Return a function that finds the first row of each run that contradicts the table ops."""
+    find = make_finder(line) if len(line) else lambda wanted: np.full(len(wanted), -1)
 
     def strange(batches: Batches) -> Iterator[pa.RecordBatch]:
         for rows in batches:
@@ -155,15 +157,15 @@ def _against(line: np.ndarray, process: np.ndarray, said: np.ndarray) -> Callabl
             chosen = np.flatnonzero(wrong)
             first = _first_of_runs(wanted, chosen[np.argsort(wanted[chosen], kind="stable")])
             yield pa.RecordBatch.from_arrays(
-                [pa.array(wanted[first]), pa.array(wrong[first])], schema=STRANGE
+                [pa.array(wanted[first]), pa.array(wrong[first])], schema=CONTRADICTIONS
             )
 
     return strange
 
 
 def _of_names(names: HistoryTable) -> dict[int, str]:
-    """By run, what is wrong with its names."""
-    rows = names.here(lambda batches: batches, NAMES, NAMES.names)
+    """Return by run what is wrong with its names."""
+    rows = names.collect(lambda batches: batches, NAMES, NAMES.names)
     words: dict[int, str] = {}
     for name, other in (("id", "text"), ("text", "id")):
         counted = rows.group_by(["run", name]).aggregate([(other, "count_distinct")])
@@ -174,7 +176,7 @@ def _of_names(names: HistoryTable) -> dict[int, str]:
 
 
 def _lacks(rows: pa.RecordBatch | pa.Table, table: str) -> np.ndarray:
-    """Whether a column is null that may not be."""
+    """Return whether a required column is null, by row."""
     lacks = np.zeros(len(rows), bool)
     for name in REQUIRED[table]:
         if rows[name].null_count:
@@ -183,7 +185,9 @@ def _lacks(rows: pa.RecordBatch | pa.Table, table: str) -> np.ndarray:
 
 
 def _line(rows: pa.RecordBatch, name: str) -> np.ndarray:
-    """Which also says of which run it is; what is no line is 0 or the last one there can be."""
+    """Return the line with the run in its upper bits. Values that are not lines become 0 or the last possible
+    line.
+    """
     line: np.ndarray = rows["run"].to_numpy() * LINES + np.clip(_numbers(rows, name), 0, LINES - 1)
     return line
 
@@ -193,6 +197,6 @@ def _is_in(column: pa.Array, words: Sequence[str]) -> np.ndarray:
 
 
 def _numbers(rows: pa.RecordBatch, name: str) -> np.ndarray:
-    """As numbers of 64 bits; null is -1."""
+    """Return a column as 64-bit numbers; null is -1."""
     numbers: np.ndarray = pc.fill_null(rows[name], -1).to_numpy().astype(np.int64)
     return numbers

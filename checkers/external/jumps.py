@@ -1,4 +1,4 @@
-"""The jumps that `checkers.external.by_key.jumps` has found, and what the process was told between the two steps."""
+"""Add to the jumps of `checkers.external.by_key.jumps` whether the process changed its keys between the two steps."""
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,14 +15,16 @@ BACK = "index < before + 1"
 
 
 TURNS = pa.schema([OPS.field(name) for name in ("run", "process", "op", "keys", "rebalanced")])
-"""An operation that says what keys its process has (null: it does not), or that saw a rebalance."""
+"""Operations that state the keys of their process (null: they do not), or that saw a rebalance."""
 
 
 def make_jumps(found: DataFrame, ops: HistoryTable, *, turns: bool) -> DataFrame:
-    """With `forgotten`: the process was assigned, or subscribed to, other keys between the two operations;
-    and `rebalanced`: a rebalance took or gave the key while the operation was under way.
+    """Return the jumps with two more columns.
 
-    `turns`: whether there is any operation that says such things.
+    `forgotten`: the process assigned or subscribed to other keys between the two operations. `rebalanced`: a
+    rebalance took or gave the key during the operation.
+
+    `turns`: whether any operation states such changes.
     """
     if not turns:
         return found.withColumns({"forgotten": F.lit(False), "rebalanced": F.lit(False)})
@@ -33,7 +35,9 @@ def make_jumps(found: DataFrame, ops: HistoryTable, *, turns: bool) -> DataFrame
     )
 
     def forgets(turn: Column) -> Column:
-        between_them = turn["op"].between(F.col("op_before"), F.col("op"))  # which name no keys themselves
+        between_them = turn["op"].between(
+            F.col("op_before"), F.col("op")
+        )  # the two operations name no keys themselves
         return between_them & ~F.array_contains(turn["keys"], F.col("key"))
 
     def rebalances(turn: Column) -> Column:

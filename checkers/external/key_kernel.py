@@ -1,4 +1,4 @@
-"""What a task makes of the rows of its keys: what is remarkable about them, and a pack of them all."""
+"""What a Spark task computes from all rows of its keys: the unusual rows, and a pack of all rows."""
 
 from collections.abc import Iterator
 
@@ -8,10 +8,10 @@ from pyspark import TaskContext
 
 from checkers.external.by_key.jumps import find_jumps
 from checkers.external.by_key.rows import NONE, OperationRows, RecordRows, make_records
-from checkers.external.by_key.shuffle import collected
+from checkers.external.by_key.shuffle import collect_pieces
 from checkers.external.by_key.version_log import PACK, PARTS, cut, make_pack
 from checkers.external.graph.edges import edges_of
-from checkers.external.graph.intervals import merged, reaches
+from checkers.external.graph.intervals import backward_spans, merge_intervals
 from harness.history_files.schema import INFO, OK, OPEN
 
 _i8, _i32, _i64, _bool = pa.int8(), pa.int32(), pa.int64(), pa.bool_()
@@ -38,12 +38,12 @@ JUMP = pa.struct(
 )
 COUNTED = pa.struct([(name, _i64) for name in ("run", "records", "read", "in_place_of_another")])
 FOUND = pa.schema([("step", STEP), ("jump", JUMP), ("counted", COUNTED), ("pack", PACK)])
-"""One of them in each row."""
+"""Each row has exactly one of these columns."""
 
 
 def by_key(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """FOUND of the pieces of a partition, which hold all rows of each of its keys."""
-    table = collected(batches)
+    """Yield FOUND for the pieces of a partition, which hold all rows of each of its keys."""
+    table = collect_pieces(batches)
     if table is None:
         return
     rows = OperationRows(table)
@@ -74,17 +74,17 @@ def _or_null(numbers: np.ndarray, nothing: int) -> pa.Array:
 
 
 def _steps(rows: OperationRows, records: RecordRows) -> pa.StructArray:
-    """The rows of every record that is not ordinary, and those in which an operation was given its own.
+    """Return the rows of every record that is not ordinary, and rows in which an operation read its own record.
 
-    An ordinary record was sent by an operation that must have committed, was given to an ok one, and has
-    one place, which it shares with no other, or none that is known.
+    A record is ordinary if its sender must have committed, an ok operation read it, and it has one offset that it
+    shares with no other record, or no known offset.
     """
     ordinary = records.due & records.ok_read & ((records.index > 0) | (records.highest == 0))
     chosen = np.flatnonzero(~ordinary[records.of_row] | records.own)
     record = records.of_row[chosen]
     of_record = ("due", "ok_read", "ok_sent")
     passer = _passers(rows, records)[record]
-    nobody = passer == NONE
+    no_passer = passer == NONE
     return _struct(
         STEP,
         {
@@ -100,9 +100,9 @@ def _steps(rows: OperationRows, records: RecordRows) -> pa.StructArray:
                 name: _or_null(getattr(records, name)[record], NONE)
                 for name in ("writer", "writer_outcome", "lowest_offset")
             },
-            "passer": pa.array(rows.op[passer], mask=nobody),
-            "passer_value": pa.array(rows.value[passer], mask=nobody),
-            "passer_offset": _or_null(np.where(nobody, NONE, rows.offset[passer]), NONE),
+            "passer": pa.array(rows.op[passer], mask=no_passer),
+            "passer_value": pa.array(rows.value[passer], mask=no_passer),
+            "passer_offset": _or_null(np.where(no_passer, NONE, rows.offset[passer]), NONE),
             "offset": _or_null(rows.offset[chosen], NONE),
             "rank": _or_null(records.rank[chosen], 0),
             "first": records.first[record] == chosen,
@@ -111,7 +111,7 @@ def _steps(rows: OperationRows, records: RecordRows) -> pa.StructArray:
 
 
 def _passers(rows: OperationRows, records: RecordRows) -> np.ndarray:
-    """By record that may be lost, the row in which an ok read went farthest in its key."""
+    """Return by possibly lost record the row in which an ok read got farthest in its key."""
     found = np.full(len(records), NONE)
     wanted = np.flatnonzero(records.due & ~records.ok_read & (records.bound > 0))
     if len(wanted):
@@ -147,7 +147,7 @@ def _jumps(
 
 
 def _counted(rows: OperationRows, records: RecordRows) -> pa.StructArray:
-    """By run: records, how many of them were ok-read, and rows that stand in the place of another."""
+    """Return by run: records, ok-read records, and rows in the place of another."""
     runs, at = np.unique(rows.run[records.first], return_inverse=True)
     by_run = at[records.of_row]
     counted = {
@@ -162,9 +162,9 @@ def _counted(rows: OperationRows, records: RecordRows) -> pa.StructArray:
 
 
 def _packs(rows: OperationRows, records: RecordRows) -> Iterator[pa.StructArray]:
-    """PACK; the first has the intervals of them all."""
+    """Yield PACK. The first pack has the intervals of all."""
     whole = make_pack(rows, records)
-    low, high = merged(*reaches(edges_of(whole)))
+    low, high = merge_intervals(*backward_spans(edges_of(whole)))
     context = TaskContext.get()
     first = (context.partitionId() if context else 0) * PARTS
     for n, pack in enumerate(cut(whole)):

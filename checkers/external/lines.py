@@ -1,4 +1,4 @@
-"""An example of an external history, in a line."""
+"""Describe an example of an external history in one line."""
 
 import json
 from collections.abc import Mapping
@@ -8,25 +8,27 @@ _OPERATION = frozenset({"op", "process", "f", "outcome", "invoked", "invoke_ns",
 
 
 def line(example: Mapping[str, Any]) -> str:
-    """What an example holds, one after the other; of a cycle its steps. It is not yet safe to show."""
+    """Return the fields of an example in one line; for a cycle its steps. The text is not escaped yet."""
     if isinstance(steps := example.get("steps"), list):
         return "; ".join(map(str, steps))
-    return "; ".join(f"{name.replace('_', ' ')} {_thing(held)}" for name, held in example.items())
+    return "; ".join(f"{name.replace('_', ' ')} {_thing(value)}" for name, value in example.items())
 
 
-def _thing(held: Any) -> str:
-    """`T6 (process 0, ok) "x" 3 @ 1012`: an operation by its line, a record by key, value and offset."""
-    if isinstance(held, list):
-        return ", ".join(map(_thing, held))
-    if not isinstance(held, Mapping):
-        return json.dumps(held, ensure_ascii=False)
+def _thing(value: Any) -> str:
+    """Return for example `T6 (process 0, ok) "x" 3 @ 1012`: an operation by its line, a record by key, value and
+    offset.
+    """
+    if isinstance(value, list):
+        return ", ".join(map(_thing, value))
+    if not isinstance(value, Mapping):
+        return json.dumps(value, ensure_ascii=False)
     words = []
-    if "op" in held:
-        known = [f"process {held['process']}"] if "process" in held else []
-        words.append(f"T{held['op']} ({', '.join([*known, str(held.get('outcome', 'unknown'))])})")
-    words += [json.dumps(held[name], ensure_ascii=False) for name in ("key", "value") if name in held]
-    if "offset" in held:
-        words.append(f"@ {held['offset']}")
-    rest = held.keys() - _OPERATION - {"key", "value", "offset"}
-    words += [f"{name.replace('_', ' ')} {_thing(held[name])}" for name in held if name in rest]
+    if "op" in value:
+        known = [f"process {value['process']}"] if "process" in value else []
+        words.append(f"T{value['op']} ({', '.join([*known, str(value.get('outcome', 'unknown'))])})")
+    words += [json.dumps(value[name], ensure_ascii=False) for name in ("key", "value") if name in value]
+    if "offset" in value:
+        words.append(f"@ {value['offset']}")
+    rest = value.keys() - _OPERATION - {"key", "value", "offset"}
+    words += [f"{name.replace('_', ' ')} {_thing(value[name])}" for name in value if name in rest]
     return " ".join(words)

@@ -1,4 +1,4 @@
-"""The operations of external histories: how many there are of each kind, and those asked for."""
+"""Count the operations of external histories by kind, and look up single ones."""
 
 from collections import Counter
 from collections.abc import Mapping, Set
@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checkers.external.table import Act, Batches, HistoryTable
+from checkers.external.table import Batches, BatchFunction, HistoryTable
 from harness.history_files import schema
 from harness.history_files.schema import OK, OUTCOMES
 from harness.model.vocabulary import Isolation
@@ -35,8 +35,9 @@ COUNTS = pa.schema(
         )
     ]
 )
-"""By run; `turns`: those that may say what keys a process has; `uncommitted`: those that asked for records of
-transactions that have not committed; `passed_over`: of a kind that is not known."""
+"""By run. `turns`: operations that can state the keys of a process; `uncommitted`: operations that read
+uncommitted records; `passed_over`: operations of unknown kinds.
+"""
 
 
 KINDS = pa.schema([("run", pa.int64()), ("f", pa.string()), ("many", pa.int64())])
@@ -44,26 +45,26 @@ MOST_KINDS = 10_000
 
 
 def count_operations(ops: HistoryTable) -> Numbers:
-    """By run, how many operations count for each column of COUNTS."""
+    """Return by run how many operations count for each column of COUNTS."""
     numbers: Numbers = {}
-    for row in ops.here(_count, COUNTS, COUNTED).to_pylist():
+    for row in ops.collect(_count, COUNTS, COUNTED).to_pylist():
         numbers.setdefault(row.pop("run"), Counter()).update(row)
     return numbers
 
 
 def kinds_passed_over(ops: HistoryTable, runs: Set[int]) -> dict[int, Counter[str]]:
-    """By run, the kinds (`f`) of operations that no check looks at, and how many there are of each.
+    """Return by run the unknown kinds (`f`) of operations, and how many there are of each.
 
-    Of each batch of rows at most MOST_KINDS are counted, the most frequent ones.
+    Only the MOST_KINDS most frequent kinds of each batch are counted.
     """
     kinds: dict[int, Counter[str]] = {run: Counter() for run in runs}
     if runs:
-        for row in ops.here(_kinds(sorted(runs)), KINDS, ("run", "f")).to_pylist():
+        for row in ops.collect(_kinds(sorted(runs)), KINDS, ("run", "f")).to_pylist():
             kinds[row["run"]][row["f"]] += row["many"]
     return kinds
 
 
-def _kinds(runs: list[int]) -> Act:
+def _kinds(runs: list[int]) -> BatchFunction:
     wanted = pa.array(runs, pa.int64())
 
     def counted(batches: Batches) -> Batches:
@@ -82,13 +83,13 @@ def _kinds(runs: list[int]) -> Act:
     return counted
 
 
-def any_of(numbers: Numbers, kind: str) -> bool:
-    """Whether any run has one."""
+def any_run_has(numbers: Numbers, kind: str) -> bool:
+    """Return whether any run has an operation of this kind."""
     return any(counts[kind] for counts in numbers.values())
 
 
 def _count(batches: Batches) -> Batches:
-    """Of a run several rows."""
+    """Yield several rows for each run."""
     for rows in batches:
         runs, at = np.unique(rows["run"].to_numpy(), return_inverse=True)
         outcome, f = rows["outcome"].to_numpy(zero_copy_only=False), rows["f"]
@@ -108,13 +109,13 @@ def _count(batches: Batches) -> Batches:
 
 
 def turns(rows: pa.RecordBatch) -> np.ndarray:
-    """Which rows may say what keys a process has, or takes in a rebalance."""
+    """Return which rows can state the keys of a process, or took part in a rebalance."""
     moved = pc.greater(pc.list_value_length(rows["rebalanced"]), 0)
     return is_true(pc.or_kleene(pc.is_in(rows["f"], ASSIGNS), moved))
 
 
 def uncommitted(batches: Batches) -> Batches:
-    """Run and op of the operations that asked for records of transactions that have not committed."""
+    """Yield run and op of the operations that read uncommitted records."""
     for rows in batches:
         asked = pc.equal(rows["isolation"], Isolation.READ_UNCOMMITTED.value)
         yield rows.filter(pc.fill_null(asked, False)).select(["run", "op"])
@@ -123,14 +124,14 @@ def uncommitted(batches: Batches) -> Batches:
 def lookup(
     table: HistoryTable, form: pa.Schema, key: str, wanted: Set[tuple[int, int]]
 ) -> dict[tuple[int, int], Mapping[str, Any]]:
-    """The rows of which run and key are wanted; of several with the same, one."""
+    """Return the rows with a wanted run and key, by (run, key). One row is returned if several match."""
     if not wanted:
         return {}
-    rows = table.here(_chosen(key, wanted), form, form.names).to_pylist()
+    rows = table.collect(_chosen(key, wanted), form, form.names).to_pylist()
     return {(row["run"], row[key]): row for row in rows}
 
 
-def _chosen(key: str, wanted: Set[tuple[int, int]]) -> Act:
+def _chosen(key: str, wanted: Set[tuple[int, int]]) -> BatchFunction:
     numbers = pa.array(sorted({number for _, number in wanted}), pa.int64())
 
     def chosen(batches: Batches) -> Batches:
@@ -143,5 +144,5 @@ def _chosen(key: str, wanted: Set[tuple[int, int]]) -> Act:
 
 
 def is_true(condition: pa.Array) -> np.ndarray:
-    """Null is not true."""
+    """Return the condition as numpy booleans; null is false."""
     return np.asarray(pc.fill_null(condition, False).to_numpy(zero_copy_only=False))

@@ -1,4 +1,6 @@
-"""external histories, any number of them in one job: read in Spark's tasks, paired, and checked."""
+"""Read files of external histories in Spark tasks, pair their events, and check them. One job reads any number of
+files.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +12,7 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from checkers.external.source import load_blocks
-from checkers.external.table import HistoryTable, SparkTable, together
+from checkers.external.table import HistoryTable, SparkTable, union_tables
 from checkers.spark.checkpoint import checkpoint
 from harness.common.errors import UnreadableInput
 from harness.history_files.blocks import BLOCK_BYTES, Block, blocks_of
@@ -20,15 +22,15 @@ from harness.history_files.url import Url
 from harness.model.vocabulary import EventType
 
 F_CHARACTERS = 60
-"""A message shows at most so many characters of the name of an operation."""
+"""The longest operation name (`f`) to show in a message."""
 FEW = 50_000
-"""Operations that are sent to every task, with what they sent, rather than shuffled."""
+"""Up to this many operations and their sends are broadcast instead of shuffled."""
 
 
 @dataclass(frozen=True)
 class HistoryFile:
-    """A history: `run` as the tables have it, and a file (.jsonl, .json, .edn, each also .gz), or a folder of
-    tables, which alone may lie at a URL.
+    """A history: `run` is its number in the tables. The path is a file (.jsonl, .json, .edn, also .gz) or a folder
+    of tables. Only a folder can be at a URL.
     """
 
     run: int
@@ -36,13 +38,13 @@ class HistoryFile:
 
     @property
     def is_folder(self) -> bool:
-        """Whether it was written straight to tables."""
+        """Whether the history is a folder of tables."""
         return isinstance(self.path, Url) or self.path.is_dir()
 
 
 @dataclass(frozen=True, order=True)
 class UnreadableHistory:
-    """Why a history cannot be judged: the first reason in it. `line` from 1; None: no line's fault."""
+    """The first reason why a history cannot be checked. `line` counts from 1; None: the reason is not in a line."""
 
     run: int
     line: int | None
@@ -54,7 +56,7 @@ class UnreadableHistory:
 
 @dataclass(frozen=True)
 class Histories:
-    """The tables of `harness.history_files.schema`, without the runs that are in `errors`."""
+    """The tables of `harness.history_files.schema`, without the runs in `errors`."""
 
     ops: HistoryTable
     micro: HistoryTable
@@ -62,11 +64,11 @@ class Histories:
     errors: Mapping[int, UnreadableHistory]  # by run
 
     def with_more(self, more: "Histories") -> "Histories":
-        """These and others, of other runs."""
+        """Return these histories together with others of other runs."""
         return Histories(
-            together(self.ops, more.ops),
-            together(self.micro, more.micro),
-            together(self.names, more.names),
+            union_tables(self.ops, more.ops),
+            union_tables(self.micro, more.micro),
+            union_tables(self.names, more.names),
             {**self.errors, **more.errors},
         )
 
@@ -74,20 +76,20 @@ class Histories:
 def read_histories(
     spark: SparkSession, histories: Sequence[HistoryFile], block_bytes: int = BLOCK_BYTES
 ) -> Histories:
-    """Parse all files, once; nothing is raised for a file that cannot be read.
+    """Parse all files once. Unreadable files do not raise; they are in `errors`.
 
-    Events, operations and names are computed and kept; `micro` is a view of the events.
+    Events, operations and names are checkpointed; `micro` is a view of the events.
     """
     blocks, errors = _plan(histories, block_bytes)
     rows = checkpoint(load_blocks(spark, blocks))
-    told = (
+    blocks_read = (
         rows.where(F.col("lines").isNotNull())
         .select("run", "block", "line", "error", "lines", "named", "waiting")
         .collect()
     )
     first_lines: dict[tuple[int, int], int] = {}
     following: dict[int, int] = {}
-    for row in sorted(told, key=lambda row: (row.run, row.block)):
+    for row in sorted(blocks_read, key=lambda row: (row.run, row.block)):
         first = first_lines[row.run, row.block] = following.get(row.run, 1)
         following[row.run] = first + row.lines
         if row.error is not None:
@@ -95,8 +97,8 @@ def read_histories(
             errors.setdefault(row.run, UnreadableHistory(row.run, line, row.error))
     events = _numbered(spark, rows, first_lines)
     paired = checkpoint(_paired(events))
-    names = _names(spark, events, any(row.named for row in told))
-    waiting = sum(row.waiting for row in told)
+    names = _names(spark, events, any(row.named for row in blocks_read))
+    waiting = sum(row.waiting for row in blocks_read)
     carried = _carried(events, paired, waiting) if waiting else None
     opened = _find_errors(paired, names, carried, errors)
     ops = paired.select(*OPS.names)
@@ -113,7 +115,7 @@ def read_histories(
 def _plan(
     histories: Sequence[HistoryFile], block_bytes: int
 ) -> tuple[list[Block], dict[int, UnreadableHistory]]:
-    """The blocks of all files, and the files that are none."""
+    """Return the blocks of all files, and errors of unreadable files."""
     blocks: list[Block] = []
     errors: dict[int, UnreadableHistory] = {}
     for history in histories:
@@ -126,7 +128,7 @@ def _plan(
 
 
 def _numbered(spark: SparkSession, rows: DataFrame, first_lines: Mapping[tuple[int, int], int]) -> DataFrame:
-    """The events of numbered processes, with the line in the file, from 1, as `op`."""
+    """Return the events of numbered processes, with the line in the file, from 1, as `op`."""
     events = rows.where(F.col("process").isNotNull())
     if all(first == 1 for first in first_lines.values()):
         return events.withColumn("op", F.col("line") + 1)
@@ -143,7 +145,7 @@ def _numbered(spark: SparkSession, rows: DataFrame, first_lines: Mapping[tuple[i
 
 
 def _paired(events: DataFrame) -> DataFrame:
-    """OPS, and `problem`: why an event and the one before it are no operation.
+    """Return OPS with a column `problem`: why an event and the previous one are not an operation.
 
     An operation is an invocation and the next event of its process, which must be a completion of the same kind.
     """
@@ -196,9 +198,11 @@ def _paired(events: DataFrame) -> DataFrame:
 
 
 def _carried(events: DataFrame, paired: DataFrame, many: int) -> DataFrame:
-    """The completions of invocations that still have their sends: those that are in another part of the file, and
-    those that do not say themselves what was sent. run, op, process, type; `sends`, of the invocation, if the
-    completion tells none; `problem`, if it tells of others. `many`: how many such invocations there are.
+    """Return the completions whose sends are named by their invocation.
+
+    They are in another part of the file than the invocation, or do not name the sends. Columns: run, op, process,
+    type; `sends` of the invocation, if the completion names none; `problem`, if it names others. `many` is the
+    number of such invocations.
     """
 
     def sent(frame: DataFrame) -> DataFrame:
@@ -221,7 +225,7 @@ def _carried(events: DataFrame, paired: DataFrame, many: int) -> DataFrame:
 
 
 def _names(spark: SparkSession, events: DataFrame, any_named: bool) -> DataFrame:
-    """NAMES, and `problem` where two texts have one number."""
+    """Return NAMES with a column `problem` where two texts have one number."""
     if not any_named:
         return spark.createDataFrame(NAMES.empty_table()).withColumn("problem", F.lit(None).cast("string"))
     named = events.select("run", F.explode("names").alias("name")).select("run", "name.id", "name.text")
@@ -236,11 +240,13 @@ def _names(spark: SparkSession, events: DataFrame, any_named: bool) -> DataFrame
 def _find_errors(
     paired: DataFrame, names: DataFrame, carried: DataFrame | None, errors: dict[int, UnreadableHistory]
 ) -> bool:
-    """Add the first of each run to what is known; whether an operation is open anywhere."""
+    """Add the first error of each run to `errors`. Returns whether any operation is open."""
 
     def first(frame: DataFrame, line: Column, is_open: Column) -> DataFrame:
-        told = F.when(F.col("problem").isNotNull(), F.struct(line.alias("line"), "problem"))
-        return frame.groupBy("run").agg(F.min(told).alias("told"), F.bool_or(is_open).alias("open"))
+        first_error = F.when(F.col("problem").isNotNull(), F.struct(line.alias("line"), "problem"))
+        return frame.groupBy("run").agg(
+            F.min(first_error).alias("first_error"), F.bool_or(is_open).alias("open")
+        )
 
     of_lines = first(paired, F.col("op"), F.col("outcome") == OPEN)
     of_names = first(names, F.lit(None).cast("bigint"), F.lit(False))
@@ -251,21 +257,27 @@ def _find_errors(
     for row in reduce(DataFrame.unionByName, parts).collect():
         opened |= row.open
         known = errors.get(row.run)
-        if row.told is not None and (
+        if row.first_error is not None and (
             known is None
-            or (known.line is not None and row.told.line is not None and row.told.line < known.line)
+            or (
+                known.line is not None
+                and row.first_error.line is not None
+                and row.first_error.line < known.line
+            )
         ):
-            errors[row.run] = UnreadableHistory(row.run, row.told.line, row.told.problem)
+            errors[row.run] = UnreadableHistory(row.run, row.first_error.line, row.first_error.problem)
     return opened
 
 
 def _micro(events: DataFrame, ops: DataFrame, opened: bool, carried: DataFrame | None) -> DataFrame:
-    """MICRO: what completions name; of operations that never completed, or whose completion does not say, the sends
-    they began with.
+    """Return MICRO: the records that completions name.
+
+    For operations that never completed, or whose completion does not name them, these are the sends of the
+    invocation.
     """
     outcome = _outcome(F.col("type"))
-    told = events.where(F.col("type") != EventType.INVOKE.value)
-    parts = [_records(told, "sends", outcome), _records(told, "polls", outcome)]
+    completions = events.where(F.col("type") != EventType.INVOKE.value)
+    parts = [_records(completions, "sends", outcome), _records(completions, "polls", outcome)]
     if carried is not None:
         parts.append(_records(carried, "sends", outcome))
     if opened:
@@ -278,7 +290,7 @@ def _micro(events: DataFrame, ops: DataFrame, opened: bool, carried: DataFrame |
 
 
 def _records(events: DataFrame, column: str, outcome: Column) -> DataFrame:
-    """The records in one of the two lists, a row each."""
+    """Return the records in one of the two lists, one row each."""
     listed = events.where(F.size(column) > 0).select(
         "run", "op", "process", outcome.alias("outcome"), F.posexplode(column).alias("n", "record")
     )
@@ -296,5 +308,5 @@ def _records(events: DataFrame, column: str, outcome: Column) -> DataFrame:
 
 
 def _outcome(kind: Column) -> Column:
-    """The type of a completion as an index into OUTCOMES."""
+    """Return the type of a completion as an index into OUTCOMES."""
     return F.when(kind == "ok", OK).when(kind == "info", INFO).otherwise(FAIL).cast("byte")

@@ -1,4 +1,4 @@
-"""Histories that were written straight to Parquet: a folder with the tables of `harness.history_files`."""
+"""Read histories that were written straight to Parquet: folders with the tables of `harness.history_files`."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from checkers.external.consistency import contradictions
+from checkers.external.consistency import find_contradictions
 from checkers.external.read_files import Histories, HistoryFile, UnreadableHistory
 from checkers.external.table import FileTable, HistoryTable, SparkTable, scan
 from checkers.spark.errors import SPARK_ERRORS
@@ -19,21 +19,21 @@ from harness.history_files.url import Url
 
 
 def read_folders(spark: SparkSession, folders: Sequence[HistoryFile]) -> Histories:
-    """The tables of all of them; whatever stood in their column `run`, the number given counts."""
+    """Return the tables of all folders. Their column `run` is replaced by the given number."""
     errors: dict[int, UnreadableHistory] = {}
     for folder in folders:
         if (words := _wrong(spark, folder)) is not None:
             errors[folder.run] = UnreadableHistory(folder.run, None, words)
     tables = _tables(spark, [folder for folder in folders if folder.run not in errors])
     paths = {folder.run: folder.path for folder in folders}
-    for run, words in contradictions(tables["ops"], tables["micro"], tables["names"]).items():
+    for run, words in find_contradictions(tables["ops"], tables["micro"], tables["names"]).items():
         errors[run] = UnreadableHistory(run, None, f"{paths[run]}: {words}")
     sound = [folder for folder in folders if folder.run not in errors]
     return Histories(errors=errors, **_tables(spark, sound))
 
 
 def _tables(spark: SparkSession, sound: Sequence[HistoryFile]) -> dict[str, HistoryTable]:
-    """Those of `harness.history_files.schema`, of all folders together."""
+    """Return the tables of `harness.history_files.schema` of all folders together."""
     here = all(isinstance(folder.path, Path) and _is_files(folder.path) for folder in sound)
     tables: dict[str, HistoryTable] = {}
     for name, form in TABLES.items():
@@ -44,12 +44,12 @@ def _tables(spark: SparkSession, sound: Sequence[HistoryFile]) -> dict[str, Hist
 
 
 def _is_files(folder: Path) -> bool:
-    """Whether each table is one file; only Spark reads what is a folder of them."""
+    """Whether each table is one file. Only Spark can read a table that is a folder of files."""
     return all((folder / f"{table}.parquet").is_file() for table in TABLES)
 
 
 def _wrong(spark: SparkSession, folder: HistoryFile) -> str | None:
-    """What is wrong with a folder's files, as far as their footers tell."""
+    """Return what is wrong with a folder's files according to their footers, or None."""
     for table, schema in TABLES.items():
         path = folder.path / f"{table}.parquet"
         try:
@@ -59,12 +59,12 @@ def _wrong(spark: SparkSession, folder: HistoryFile) -> str | None:
         except SPARK_ERRORS as error:
             return f"{path} cannot be read: {last_cause(str(error))}"
         if not sound:
-            return f"{path} is not the table that it should be: its columns differ"
+            return f"{path} does not have the expected columns"
     return None
 
 
 def _has(spark: SparkSession, path: Path | Url, schema: pa.Schema) -> bool:
-    """Whether a table is of its form: a file, or what only Spark reads, many files or one at a URL."""
+    """Whether a table has this schema. Spark reads tables of many files or at a URL."""
     if isinstance(path, Path) and not path.is_dir():
         return bool(pq.read_schema(path).equals(schema))
     found = spark.read.parquet(escape_glob(path)).schema

@@ -1,4 +1,4 @@
-"""What is looked up in packs when the findings are known: records, and what else was read of a writer."""
+"""Look up records in packs after the findings are known."""
 
 from collections.abc import Callable, Set
 
@@ -17,11 +17,13 @@ RECORDS = (
     "following struct<key: bigint, value: bigint, offset: bigint>"
 )
 LOST = "due and not ok_read and highest <= bound"
-"""Of a record: ok-reads passed by it, and its writer must have committed."""
+"""A lost record: ok reads passed it, and its writer must have committed."""
 
 
 def make_siblings(steps: DataFrame, packs: DataFrame) -> DataFrame:
-    """The ok-read records of operations with a lost one; these are few, or the verdict is known anyway."""
+    """Return the ok-read records of operations with a lost record. These operations are few, or the verdict is
+    clear anyway.
+    """
     lost = steps.where("first").where(LOST).select(F.expr(f"run * {LINES} + writer").alias("writer"))
     writers = np.unique(lost.toArrow()["writer"].to_numpy())
     if not len(writers):
@@ -40,14 +42,15 @@ def _written_by(writers: np.ndarray) -> Callable[[Batches], Batches]:
 
 
 def _records(pack: Pack, at: np.ndarray) -> dict[str, np.ndarray | pa.Array]:
-    """Records of a pack, as arrays; the offset is null where none was told."""
+    """Return records of a pack as arrays; the offset is null if it is not known."""
     offset = pack.offset[at]
     return {"key": pack.key[at], "value": pack.value[at], "offset": pa.array(offset, mask=offset < 0)}
 
 
 def records_of(packs: DataFrame, references: Set[int]) -> dict[int, dict[str, dict[str, int | None]]]:
-    """By their references, the records that edges go by: record and following, the next version (of a record
-    that has none, itself), each with key, value and offset.
+    """Return by reference the records of edges: `record`, and `following`, the next version.
+
+    If a record has no next version, `following` is the record itself. Each has key, value and offset.
     """
     if not references:
         return {}

@@ -1,9 +1,8 @@
-"""History files as a source that Spark reads: a task opens its blocks itself and hands over Arrow batches.
+"""A Spark data source for history files: a task opens its blocks itself and returns Arrow batches.
 
-What is wrong with one file is a row, and fails no job that others are in; and no line passes through the
-JVM. (Spark's text source fails the whole scan at a damaged gzip file, takes `[` in a path for a pattern,
-leaves out names that begin with `_`.) All tasks need to see the paths, and to
-have Fencepost installed.
+An error in one file becomes a row, so it fails no job for other files, and no line passes through the JVM.
+(Spark's text source fails the whole scan at a damaged gzip file, takes `[` in a path for a pattern, and skips
+names that begin with `_`.) All tasks need access to the paths and an installed Fencepost.
 """
 
 import json
@@ -26,26 +25,22 @@ class HistoryBlocks(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """As `format` has it."""
         return "fencepost-history"
 
     def schema(self) -> StructType:
-        """BLOCK_ROWS."""
         return from_arrow_schema(BLOCK_ROWS)
 
     def reader(self, schema: StructType) -> "BlockReader":
-        """Reads all of it: nothing is filtered at the source."""
         return BlockReader([Block(**block) for block in json.loads(self.options["blocks"])])
 
 
 class BlockReader(DataSourceReader):
-    """A task gets one large block, or many small ones."""
+    """A task gets one large block or many small ones."""
 
     def __init__(self, blocks: Sequence[Block]) -> None:
         self._blocks = blocks
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Some blocks for each task."""
         tasks: list[list[Block]] = []
         room = 0
         for block in self._blocks:
@@ -57,13 +52,12 @@ class BlockReader(DataSourceReader):
         return [InputPartition(task) for task in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """What a task does."""
         for block in partition.value:
             yield from read_block(block)
 
 
 def load_blocks(spark: SparkSession, blocks: Sequence[Block]) -> DataFrame:
-    """BLOCK_ROWS of the blocks."""
+    """Return the blocks as BLOCK_ROWS."""
     if not blocks:
         return spark.createDataFrame(BLOCK_ROWS.empty_table())
     spark.dataSource.register(HistoryBlocks)

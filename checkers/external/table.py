@@ -1,8 +1,7 @@
-"""A table of histories, wherever it lies: rows that Spark has, or Parquet files that can be opened here.
+"""A table of histories: rows in Spark, or Parquet files that this process can open.
 
-What is done with the rows is a function of Arrow batches, so that it is written once: Spark's tasks apply it
-to the rows that Spark hands them, or to files that they open themselves, so that no row passes through the
-JVM; and of a file that is here, what comes to little can be had without any job.
+Rows are processed by a function of Arrow batches. Spark tasks apply it to Spark's rows, or to files that they open
+themselves, so that no row passes through the JVM. Small results of local files need no Spark job at all.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -24,9 +23,9 @@ from harness.common.errors import UnreadableInput
 from harness.history_files.url import Url
 
 Batches = Iterator[pa.RecordBatch]
-Act = Callable[[Batches], Batches]
-HELD = 1_000_000
-"""Rows in a batch of a file, at most."""
+BatchFunction = Callable[[Batches], Batches]
+BATCH_ROWS = 1_000_000
+"""The largest number of rows in a batch of a file."""
 SPANS = pa.schema(
     [
         ("run", pa.int64()),
@@ -36,7 +35,7 @@ SPANS = pa.schema(
         ("parts", pa.int32()),
     ]
 )
-"""A part of a row group of a Parquet file, and the number of the history that it is of."""
+"""A part of a row group of a Parquet file, with the number of its history."""
 
 
 class DamagedFile(ValueError):
@@ -48,54 +47,50 @@ class DamagedFile(ValueError):
 
 
 class HistoryTable(Protocol):
-    """All rows of some histories; the first column is `run`."""
+    """All rows of some histories. The first column is `run`."""
 
     def frame(self) -> DataFrame:
-        """As Spark has them."""
+        """Return the rows as a DataFrame."""
         ...
 
-    def in_tasks(self, act: Act, form: pa.Schema, columns: Sequence[str]) -> DataFrame:
-        """What `act` makes of them, in Spark's tasks; of these columns, `run` the first of them."""
+    def in_tasks(self, act: BatchFunction, form: pa.Schema, columns: Sequence[str]) -> DataFrame:
+        """Apply `act` to these columns in Spark tasks. `run` must be the first column."""
         ...
 
-    def here(self, act: Act, form: pa.Schema, columns: Sequence[str]) -> pa.Table:
-        """The same, brought here."""
+    def collect(self, act: BatchFunction, form: pa.Schema, columns: Sequence[str]) -> pa.Table:
+        """Apply `act` to these columns and collect the result."""
         ...
 
 
 @dataclass(frozen=True)
 class SparkTable:
-    """Rows that Spark has."""
+    """Rows in Spark."""
 
     rows: DataFrame
 
     def frame(self) -> DataFrame:
-        """They are."""
         return self.rows
 
-    def in_tasks(self, act: Act, form: pa.Schema, columns: Sequence[str]) -> DataFrame:
-        """A view."""
+    def in_tasks(self, act: BatchFunction, form: pa.Schema, columns: Sequence[str]) -> DataFrame:
         return self.rows.select(*columns).mapInArrow(act, from_arrow_schema(form))
 
-    def here(self, act: Act, form: pa.Schema, columns: Sequence[str]) -> pa.Table:
-        """A job."""
+    def collect(self, act: BatchFunction, form: pa.Schema, columns: Sequence[str]) -> pa.Table:
         return self.in_tasks(act, form, columns).toArrow()
 
 
 @dataclass(frozen=True)
 class FileTable:
-    """Parquet files that every task can open, each with the number that its history has here."""
+    """Parquet files that every task can open, each with the number of its history."""
 
     spark: SparkSession
     form: pa.Schema
     files: Sequence[tuple[int, Path]]
 
     def frame(self) -> DataFrame:
-        """As Spark reads them."""
         return scan(self.spark, self.form, self.files)
 
-    def in_tasks(self, act: Act, form: pa.Schema, columns: Sequence[str]) -> DataFrame:
-        """A task opens what it is given; what is one row group alone is shared out all the same."""
+    def in_tasks(self, act: BatchFunction, form: pa.Schema, columns: Sequence[str]) -> DataFrame:
+        """Each task opens its own files. A single row group is split among tasks."""
         groups = [
             {"run": run, "path": str(path), "group": group}
             for run, path in self.files
@@ -111,8 +106,8 @@ class FileTable:
         frame = self.spark.createDataFrame(pa.Table.from_pylist(spans, SPANS))
         return frame.mapInArrow(read, from_arrow_schema(form))
 
-    def here(self, act: Act, form: pa.Schema, columns: Sequence[str]) -> pa.Table:
-        """Without Spark; raises `UnreadableInput` for a file that is damaged."""
+    def collect(self, act: BatchFunction, form: pa.Schema, columns: Sequence[str]) -> pa.Table:
+        """Read the files without Spark. Raises `UnreadableInput` for a damaged file."""
         spans = (
             {"run": run, "path": str(path), "group": group, "part": 0, "parts": 1}
             for run, path in self.files
@@ -125,7 +120,7 @@ class FileTable:
 
 
 def scan(spark: SparkSession, form: pa.Schema, files: Iterable[tuple[int, Path | Url]]) -> DataFrame:
-    """Tables that Spark reads, at a path or a URL."""
+    """Return tables that Spark reads, at paths or URLs."""
     read = spark.read.schema(from_arrow_schema(form))
     numbered = [
         read.parquet(escape_glob(path)).withColumn("run", F.lit(run).cast("bigint")) for run, path in files
@@ -133,22 +128,22 @@ def scan(spark: SparkSession, form: pa.Schema, files: Iterable[tuple[int, Path |
     return reduce(DataFrame.unionByName, numbered) if numbered else spark.createDataFrame(form.empty_table())
 
 
-def together(one: HistoryTable, other: HistoryTable) -> HistoryTable:
-    """The rows of both."""
+def union_tables(one: HistoryTable, other: HistoryTable) -> HistoryTable:
+    """Return the rows of both tables."""
     if isinstance(one, FileTable) and isinstance(other, FileTable):
         return FileTable(one.spark, one.form, [*one.files, *other.files])
     return SparkTable(one.frame().unionByName(other.frame()))
 
 
 def _read(spans: Iterable[dict[str, object]], form: pa.Schema, columns: Sequence[str]) -> Batches:
-    """The columns of each span, `run` the first of them; each part has its share of the batches."""
+    """Yield the columns of each span. Each part gets its share of the batches."""
     wanted = pa.schema([form.field(name) for name in columns])
     assert wanted.names[0] == "run"
     for span in spans:
         try:
             file = pq.ParquetFile(span["path"], page_checksum_verification=True)
             group, part, parts = (int(str(span[name])) for name in ("group", "part", "parts"))
-            size = min(HELD, max(ceil(file.metadata.row_group(group).num_rows / parts), 1))
+            size = min(BATCH_ROWS, max(ceil(file.metadata.row_group(group).num_rows / parts), 1))
             batches = file.iter_batches(size, row_groups=[group], columns=wanted.names[1:])
             for number, rows in enumerate(batches):
                 if number % parts == part:

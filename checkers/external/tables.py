@@ -1,18 +1,17 @@
-"""The shared tables of an external history: what its clients told, and nothing else.
+"""The shared tables of an external history, from what its clients recorded.
 
-One shuffle, by key, carries every check but the cycles: what has the same value, stands at the same offset,
-or was sent or polled by the same process, has the same key. What a task makes of its keys stands in
-`checkers.external.by_key`.
+All checks except the cycles use one shuffle by key, because rows with the same value, at the same offset, or of
+one process in one key share the key. `checkers.external.by_key` has what a task computes for its keys.
 
-A *record* here is a pair of key and value; its *index* is the dense rank of its offset among all
-known offsets of the key (gaps vanish). As Jepsen's checker decides:
+A *record* is a pair of key and value. Its *index* is the dense rank of its offset among all known offsets of the
+key, without gaps. The rules are those of Jepsen's checker:
 
-- a value's offset is known from every poll of every completion, and from the sends of operations that
-  must have committed: `ok`, or `info` with one of their values ok-read. One that never completed
-  counts as `info`. (Not from one that asked for uncommitted records: they may have been aborted);
-- its writer is the last completion that names it;
-- of a value with several offsets, or at an offset that bears several values, nothing is said about order:
-  its index is null, and only `lowest` and `highest` tell where it stands.
+- The offset of a value is known from every poll of every completion, and from the sends of operations that must
+  have committed: `ok`, or `info` with one of their values ok-read. An operation that never completed counts as
+  `info`. Polls that read uncommitted records do not count, because these may have been aborted.
+- The writer of a value is the last completion that names it.
+- If a value has several offsets, or an offset has several values, nothing is said about order: the index is null,
+  and only `lowest` and `highest` say where the value is.
 """
 
 from collections.abc import Callable, Mapping, Set
@@ -31,7 +30,7 @@ from checkers.external.by_key.shuffle import PIECES, ROWS, deal, deal_settled
 from checkers.external.graph.make import Cycles, make_components
 from checkers.external.jumps import make_jumps
 from checkers.external.key_kernel import FOUND, by_key
-from checkers.external.operations import Numbers, any_of, uncommitted
+from checkers.external.operations import Numbers, any_run_has, uncommitted
 from checkers.external.records import make_siblings
 from checkers.external.table import HistoryTable
 from checkers.spark.checkpoint import checkpoint
@@ -40,19 +39,19 @@ from harness.history_files.schema import FAIL, INFO, MICRO, OK, OPEN, OPS
 __all__ = ["FAIL", "INFO", "OK", "OPEN", "ExternalTables", "make_external"]
 KEY = ("run", "key")
 FEW = 500_000
-"""Rows that may be sent to every task rather than shuffled."""
+"""Up to this many rows are broadcast instead of shuffled."""
 FEW_HERE = 20_000
-"""Rows that may come here."""
+"""Up to this many rows are collected."""
 
 
 @dataclass(frozen=True)
 class ExternalTables:
-    """The shared tables; the columns of each stand at `make_external`. Some are still being made: a check waits
-    for those that it looks at, and for no other.
+    """The shared tables; `make_external` lists their columns. Some are computed in the background: reading them
+    waits.
     """
 
     suffix: ClassVar = "_external"
-    """Of the functions that look at them."""
+    """The suffix of checker functions that use these tables."""
 
     steps: DataFrame
     counted: DataFrame
@@ -64,12 +63,12 @@ class ExternalTables:
 
     @property
     def jumps(self) -> DataFrame:
-        """The steps of processes that are not from one record to the next."""
+        """The steps of processes that do not go from one record to the next."""
         return self.made_jumps.result()
 
     @property
     def siblings(self) -> DataFrame:
-        """What was read of operations that have a lost record."""
+        """The ok-read records of operations that have a lost record."""
         return self.made_siblings.result()
 
     @property
@@ -89,7 +88,7 @@ class ExternalTables:
 
     @property
     def reads(self) -> DataFrame:
-        """The steps that were given a record."""
+        """The steps that read a record."""
         return self.steps.where("polled")
 
 
@@ -114,13 +113,12 @@ def make_external(
     `counts`: what `checkers.external.operations.count_operations` says of their operations.
 
     `steps` has one row for each micro-operation whose record is not ordinary (see `checkers.external.key_kernel`),
-    or that was given, as committed, what its operation sent: run, key, value, offset, op, n, process,
-    polled, outcome; rank (of its offset), clash (another value stands at its offset), own (its operation
-    sent the record);
-    and of its record: lowest, highest, index, lowest_offset, writer, writer_outcome, due (the writer must
-    have committed), ok_read, ok_sent (an ok operation sent it), first (one row of each record has it); and of
-    its key: bound, the highest index that was ok-read (of a record at several offsets, its first); passer,
-    passer_value, passer_offset (of records that were due and not ok-read alone): who read so far, and what.
+    or that read, as committed, a record that its own operation sent: run, key, value, offset, op, n, process,
+    polled, outcome; rank (of its offset), clash (another value has its offset), own (its operation sent the
+    record); of its record: lowest, highest, index, lowest_offset, writer, writer_outcome, due (the writer must
+    have committed), ok_read, ok_sent (an ok operation sent it), first (true in one row of each record); of its
+    key: bound, the highest index that was ok-read (for a record at several offsets, its first); passer,
+    passer_value, passer_offset: the read that got farthest, only for records that are due and not ok-read.
 
     `jumps`: run, key, process, op, n, value, offset, index, outcome, polled; of the step before op_before,
     value_before, offset_before, before (its index); inside (both belong to one operation), forgotten,
@@ -131,11 +129,11 @@ def make_external(
     `checkers.external.by_key.version_log`. `uncommitted`: run, op: the
     operations that asked for what has not committed.
 
-    `phase` is told what begins.
+    `phase` is called with the name of each phase that begins.
     """
     phase("records, key by key")
-    asked = _uncommitted(ops) if any_of(counts, "uncommitted") else None
-    certain = not (any_of(counts, "info") or any_of(counts, "open") or asked is not None)
+    asked = _uncommitted(ops) if any_run_has(counts, "uncommitted") else None
+    certain = not (any_run_has(counts, "info") or any_run_has(counts, "open") or asked is not None)
     keyed = make_keyed(make_pieces(micro, certain=certain, uncommitted=asked))
 
     def cycles() -> Cycles:
@@ -144,11 +142,11 @@ def make_external(
 
     def jumps() -> DataFrame:
         return checkpoint(
-            make_jumps(keyed.jumps, ops, turns=any_of(counts, "turns"))
+            make_jumps(keyed.jumps, ops, turns=any_run_has(counts, "turns"))
         )  # three checks look at them
 
-    # One task looks at the graph where all of it hangs together: meanwhile the others have a processor.
-    pool = ThreadPoolExecutor(thread_name_prefix="told")
+    # If the graph is connected, a single task checks it; other tasks use the remaining processors meanwhile.
+    pool = ThreadPoolExecutor(thread_name_prefix="external-tables")
     try:
         made_cycles, made_jumps = pool.submit(cycles), pool.submit(jumps)
         made_siblings = pool.submit(make_siblings, keyed.steps, keyed.packs)
@@ -173,7 +171,7 @@ def _uncommitted(ops: HistoryTable) -> DataFrame:
 
 @dataclass(frozen=True)
 class KeyedTables:
-    """What the one shuffle by key gives: the tables that `FOUND` holds."""
+    """The tables that the one shuffle by key computes: those of `FOUND`."""
 
     steps: DataFrame
     jumps: DataFrame
@@ -182,9 +180,10 @@ class KeyedTables:
 
 
 def make_pieces(micro: HistoryTable, *, certain: bool, uncommitted: DataFrame | None = None) -> DataFrame:
-    """`checkers.external.by_key.shuffle.PIECES` of all micro-operations. `certain`: the outcome of every operation is
-    known, and none asked for what has not committed; else one job more finds out which of them have
-    committed. `uncommitted`: the operations that asked for that, if any has.
+    """Return PIECES of all micro-operations.
+
+    `certain`: the outcome of every operation is known, and none read uncommitted records. Else one more job finds
+    out which operations committed. `uncommitted`: the operations that read uncommitted records, if any.
     """
     if certain:
         return micro.in_tasks(deal_settled, PIECES, MICRO.names)
@@ -194,19 +193,21 @@ def make_pieces(micro: HistoryTable, *, certain: bool, uncommitted: DataFrame | 
 
 
 def make_keyed(pieces: DataFrame) -> KeyedTables:
-    """One job over all micro-operations."""
+    """Compute the tables in one job over all micro-operations."""
     found = checkpoint(pieces.repartition("group").mapInArrow(by_key, from_arrow_schema(FOUND)))
     small = _small(found)
     return KeyedTables(small("step"), small("jump"), small("counted"), _part(found, "pack"))
 
 
 def _part(found: DataFrame, name: str) -> DataFrame:
-    """One of the tables that FOUND holds."""
+    """Return one of the tables of FOUND."""
     return found.where(F.col(name).isNotNull()).select(f"{name}.*")
 
 
 def _small(found: DataFrame) -> Callable[[str], DataFrame]:
-    """What cuts the tables, all but the packs; few rows come here, so that Spark sees what is empty."""
+    """Return a function that selects one of the small tables. If they have few rows these are collected, so that
+    Spark knows which tables are empty.
+    """
     remarkable = found.where("pack is null").drop("pack")
     here = remarkable.limit(FEW_HERE + 1).toArrow()
     if here.num_rows > FEW_HERE:
@@ -214,21 +215,21 @@ def _small(found: DataFrame) -> Callable[[str], DataFrame]:
     spark = found.sparkSession
 
     def cut(name: str) -> DataFrame:
-        told = pc.drop_null(here[name])
+        rows = pc.drop_null(here[name])
         empty = pa.schema(list(FOUND.field(name).type)).empty_table()
-        return spark.createDataFrame(pa.Table.from_struct_array(told) if len(told) else empty)
+        return spark.createDataFrame(pa.Table.from_struct_array(rows) if len(rows) else empty)
 
     return cut
 
 
 def _committed(micro: DataFrame, uncommitted: DataFrame | None) -> DataFrame:
-    """With `committed`: an operation is proven by one of its values, of any key, that was ok-read by one that
-    had not asked for what has not committed.
+    """Add `committed`: an operation has committed if one of its values was ok-read by an operation that reads
+    committed records.
     """
     outcome, given = F.col("outcome"), F.col("polled")
     if uncommitted is not None:
         asked = uncommitted.withColumn("asked", F.lit(True))
-        micro = micro.join(_sent(asked, uncommitted.count()), on=["run", "op"], how="left")
+        micro = micro.join(_broadcast_if_few(asked, uncommitted.count()), on=["run", "op"], how="left")
         given = given & F.col("asked").isNull()
     doubtful = checkpoint(
         micro.where(~F.col("polled") & outcome.isin(INFO, OPEN)).select(*KEY, "value", "op")
@@ -236,13 +237,13 @@ def _committed(micro: DataFrame, uncommitted: DataFrame | None) -> DataFrame:
     many = doubtful.count()
     ok_reads = micro.where(given & (outcome == OK)).select(*KEY, "value")
     proven = (
-        ok_reads.join(_sent(doubtful, many), on=[*KEY, "value"], how="inner")
+        ok_reads.join(_broadcast_if_few(doubtful, many), on=[*KEY, "value"], how="inner")
         .select("run", "op")
         .distinct()
         .withColumn("proven", F.lit(True))
     )
     return (
-        micro.join(_sent(proven, many), on=["run", "op"], how="left")
+        micro.join(_broadcast_if_few(proven, many), on=["run", "op"], how="left")
         .withColumn(
             "committed",
             F.when(F.col("polled"), given).otherwise((outcome == OK) | F.coalesce("proven", F.lit(False))),
@@ -251,6 +252,6 @@ def _committed(micro: DataFrame, uncommitted: DataFrame | None) -> DataFrame:
     )
 
 
-def _sent(rows: DataFrame, many: int) -> DataFrame:
-    """To every task, if they are few: all the others need not be shuffled."""
+def _broadcast_if_few(rows: DataFrame, many: int) -> DataFrame:
+    """Broadcast rows if they are few, so that the other side is not shuffled."""
     return F.broadcast(rows) if many <= FEW else rows

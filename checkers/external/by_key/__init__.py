@@ -1,1 +1,1 @@
-"""What is decided key by key of an external history, in numpy: one task has all rows of its keys."""
+"""Computations by key of an external history, in numpy: one task has all rows of its keys."""

@@ -1,4 +1,4 @@
-"""Numbering and sorting rows, as numpy and Arrow do them fastest."""
+"""Fast numbering and sorting of rows with numpy and Arrow."""
 
 from collections.abc import Callable
 
@@ -9,14 +9,14 @@ _MOST = 1 << 62
 
 
 def codes(*columns: np.ndarray) -> np.ndarray:
-    """For each row a dense number from 0, the same for rows that are equal in all columns."""
+    """Return a dense number from 0 for each row; rows that are equal in all columns have the same number."""
     numbered: np.ndarray | None = None
     for column in columns:
         one = pa.array(column).dictionary_encode().indices.to_numpy().astype(np.int64)
         if numbered is None:
             numbered = one
         elif not one.any():
-            continue  # all of them are the same
+            continue  # all values are equal
         else:
             both = numbered * (one.max() + 1) + one
             numbered = pa.array(both).dictionary_encode().indices.to_numpy().astype(np.int64)
@@ -25,9 +25,9 @@ def codes(*columns: np.ndarray) -> np.ndarray:
 
 
 def order_by(*columns: np.ndarray) -> np.ndarray:
-    """The rows in order, the first column deciding first; of equal rows either may come first.
+    """Return the order that sorts the rows, the first column first. Equal rows can be in any order.
 
-    Several columns are packed into one number where they fit: numpy sorts that many times faster.
+    Several columns are packed into one number if they fit, because numpy sorts that many times faster.
     """
     ranges = [(int(column.min()), int(column.max())) if len(column) else (0, 0) for column in columns]
     room = 1
@@ -43,7 +43,7 @@ def order_by(*columns: np.ndarray) -> np.ndarray:
 
 
 def begins(*columns: np.ndarray) -> np.ndarray:
-    """Where, in sorted rows, a row differs from the one before it; the first does."""
+    """Return where a row of sorted rows differs from the previous one; true for the first row."""
     first = np.ones(len(columns[0]), bool)
     if len(first):
         first[1:] = False
@@ -52,10 +52,11 @@ def begins(*columns: np.ndarray) -> np.ndarray:
     return first
 
 
-def finder(numbers: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-    """What finds where others stand among these, which are sorted and not none; -1: nowhere.
+def make_finder(numbers: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    """Return a function that finds the positions of values among these sorted numbers, which must not be empty;
+    -1: not found.
 
-    By a table where they lie close, for that is many times faster.
+    It uses a table if the numbers are close together, because that is many times faster.
     """
     low, high = int(numbers[0]), int(numbers[-1])
     table = None

@@ -1,6 +1,6 @@
-"""Jumps: where a process went through the records of a key otherwise than one by one.
+"""Jumps: where a process did not go through the records of a key one by one.
 
-Few steps are jumps, so the checks that take them apart cost nothing.
+Few steps are jumps, so checks that take them apart cost little.
 """
 
 import numpy as np
@@ -12,12 +12,13 @@ from checkers.external.by_key.rows import NONE, OperationRows, RecordRows
 def find_jumps(
     rows: OperationRows, records: RecordRows, in_order: np.ndarray, moves: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The steps whose index is not one more than that of the step before: their rows, the rows of the steps
-    before, and whether both belong to one operation.
+    """Return the steps whose index is not one more than that of the previous step: their rows, the previous rows,
+    and whether both are in one operation.
 
-    Before the first step of an operation is the last step of the last operation of the process that
-    touched the key and for which `moves` holds. Where one of the two has no index nothing is said; nor of
-    what others sent between two operations: everybody's records stand between them.
+    The step before an operation's first step is the last step of the last operation of the process in this key for
+    which `moves` is true. Nothing is said if one of the two has no index, nor about sends between two operations,
+    because records of other processes can be between them.
+
     `in_order`: rows by key, process and order; `moves`: by row.
     """
     by_process = begins(rows.group[in_order], rows.process[in_order])
@@ -27,7 +28,7 @@ def find_jumps(
     before = np.where(inside, number - 1, np.roll(moved, 1))
     start = np.maximum.accumulate(np.where(by_process, number, 0))
     index = records.index[records.of_row[in_order]]
-    # What moved an earlier process, or in another key, is not before this one.
+    # A step of another process or key is not the previous step.
     there = (before >= start) & (before < number)
     index_before = np.where(there, index[before], 0)
     jumps = np.flatnonzero(

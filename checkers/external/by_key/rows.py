@@ -1,7 +1,7 @@
-"""The rows of a task, as arrays, and what becomes of each record in them.
+"""The rows of a task as arrays, and what they say about each record.
 
-A *record* is a pair of key and value, a *place* one of key and offset; `RecordRows` has a row of arrays for
-each record, and says of each row which record it is about. The rules are those of `checkers.external.tables`.
+A *record* is a pair of key and value, a *place* a pair of key and offset. `RecordRows` has one element for each
+record, and maps each row to its record. `checkers.external.tables` has the rules.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ NONE = -1
 
 
 class OperationRows:
-    """Micro-operations, all of each key; `offset` is NONE where it is unknown or does not count."""
+    """Micro-operations, with all rows of each key. `offset` is NONE if it is unknown or does not count."""
 
     def __init__(self, table: pa.Table) -> None:
         self.run = table["run"].to_numpy()
@@ -29,8 +29,8 @@ class OperationRows:
         self.polled = table["polled"].to_numpy()
         self.outcome = table["outcome"].to_numpy()
         self.committed = table["committed"].to_numpy()
-        told = table["offset"].fill_null(NONE).to_numpy()
-        self.offset = np.where(self.committed, np.maximum(told, NONE), NONE)
+        offsets = table["offset"].fill_null(NONE).to_numpy()
+        self.offset = np.where(self.committed, np.maximum(offsets, NONE), NONE)
 
     def __len__(self) -> int:
         return len(self.run)
@@ -47,11 +47,11 @@ class OperationRows:
 
     @cached_property
     def polls(self) -> np.ndarray:
-        """The rows that were given one, by key, process and order."""
+        """The rows that read a record, by key, process and order."""
         return self._in_order(np.flatnonzero(self.polled))
 
     def in_place_of_another(self, in_order: np.ndarray) -> np.ndarray:
-        """Of these rows those that have operation and `n` in common with the one before them."""
+        """Return the rows that have the same operation and `n` as the previous row."""
         one, other = in_order[1:], in_order[:-1]
         columns = (self.group, self.op, self.n)
         shared: np.ndarray = one[np.all([column[one] == column[other] for column in columns], axis=0)]
@@ -65,37 +65,39 @@ class OperationRows:
 
 @dataclass(frozen=True)
 class RecordRows:
-    """By record (see `checkers.external.tables.make_external`); but `of_row`, `rank`, `clash` and `own` by row."""
+    """Arrays by record (see `checkers.external.tables.make_external`); `of_row`, `rank`, `clash` and `own` are by
+    row.
+    """
 
     of_row: np.ndarray
-    rank: np.ndarray  # from 1, of the row's offset among those of its key; 0: it has none
-    clash: np.ndarray  # another value stands at the row's offset
-    own: np.ndarray  # given as committed to an operation that sent it
+    rank: np.ndarray  # rank of the row's offset in its key, from 1; 0: no offset
+    clash: np.ndarray  # another value has the row's offset
+    own: np.ndarray  # read as committed by an operation that sent it
     first: np.ndarray  # one row of each record
     lowest: np.ndarray  # ranks; 0: none
     highest: np.ndarray
     lowest_offset: np.ndarray  # NONE: unknown
     index: np.ndarray  # 0: none
-    writer: np.ndarray  # NONE: nobody
-    writer_outcome: np.ndarray  # NONE: nobody
+    writer: np.ndarray  # NONE: not known
+    writer_outcome: np.ndarray  # NONE: not known
     due: np.ndarray
     ok_read: np.ndarray
     ok_sent: np.ndarray
-    bound: np.ndarray  # of its key; 0: nothing of it was ok-read
+    bound: np.ndarray  # of its key; 0: no record of the key was ok-read
 
     def __len__(self) -> int:
         return len(self.first)
 
 
 def make_records(rows: OperationRows) -> RecordRows:
-    """What the rows of each record tell together."""
+    """Combine the rows of each record."""
     of_row = codes(rows.group, rows.value)
     count = int(of_row.max(initial=-1)) + 1
     first = np.zeros(count, np.int64)
     first[of_row[::-1]] = np.arange(len(rows))[::-1]
     rank, clash, placed = _places(rows, of_row)
     lowest, highest = np.zeros(count, np.int64), np.zeros(count, np.int64)
-    highest[of_row[placed]] = rank[placed]  # of several assignments to one place the last counts
+    highest[of_row[placed]] = rank[placed]  # if an index repeats, numpy keeps the last value
     lowest[of_row[placed[::-1]]] = rank[placed[::-1]]
     lowest_offset = np.full(count, NONE)
     lowest_offset[of_row[placed[::-1]]] = rows.offset[placed[::-1]]
@@ -133,14 +135,14 @@ def _any(count: int, marked: np.ndarray) -> np.ndarray:
 
 
 def _places(rows: OperationRows, of_row: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """`rank`, `clash`, and the rows with an offset, in the order of the log."""
+    """Return `rank`, `clash`, and the rows with an offset in log order."""
     known = np.flatnonzero(rows.offset != NONE)
     placed = known[order_by(rows.group[known], rows.offset[known])]
     group, record = rows.group[placed], of_row[placed]
     new_place = begins(group, rows.offset[placed])
     place = np.cumsum(new_place) - 1
     starts = np.flatnonzero(new_place)
-    # The number of the place, less the number of the first place of its key: gaps vanish.
+    # The number of the place minus that of the first place of its key, so gaps vanish.
     first_of_key = np.maximum.accumulate(np.where(begins(group), place, 0))
     rank = np.zeros(len(rows), np.int64)
     rank[placed] = place - first_of_key + 1
@@ -152,7 +154,9 @@ def _places(rows: OperationRows, of_row: np.ndarray) -> tuple[np.ndarray, np.nda
 
 
 def _writers(rows: OperationRows, of_row: np.ndarray, count: int) -> np.ndarray:
-    """By record, the row of the last completion that sent it; of an open one only if nobody else did."""
+    """Return by record the row of the last completion that sent it. An open operation counts only if no other sent
+    it.
+    """
     done = (rows.outcome[rows.sends] != OPEN).astype(np.int64)
     in_order = rows.sends[order_by(done, rows.op[rows.sends])]
     writer = np.full(count, NONE)
@@ -161,16 +165,16 @@ def _writers(rows: OperationRows, of_row: np.ndarray, count: int) -> np.ndarray:
 
 
 def _own(rows: OperationRows, of_row: np.ndarray, count: int) -> np.ndarray:
-    """Of each row, whether the record was given, as a committed one, to an operation that sent it."""
-    given = rows.polled & rows.committed
+    """Return by row whether the record was read as committed by an operation that sent it."""
+    read_committed = rows.polled & rows.committed
     senders = np.bincount(of_row[rows.sends], minlength=count)
     sender = np.full(count, NONE)
     sender[of_row[rows.sends]] = rows.op[rows.sends]
-    own: np.ndarray = given & (sender[of_row] == rows.op)
+    own: np.ndarray = read_committed & (sender[of_row] == rows.op)
     several = np.flatnonzero((senders > 1)[of_row])
     if len(several):
         pair = codes(of_row[several], rows.op[several])
         sent = np.zeros(int(pair.max()) + 1, bool)
         sent[pair[~rows.polled[several]]] = True
-        own[several] = given[several] & sent[pair]
+        own[several] = read_committed[several] & sent[pair]
     return own

@@ -1,7 +1,7 @@
-"""What the dependency graph needs of the rows of a task: the versions of each key, and who read which.
+"""The input of the dependency graph: the versions of each key, and who read which.
 
-All edges follow from that (`checkers.external.graph.edges`), so none is stored. An operation is named by its *line*:
-its number, and above it that of its run, so that one number sorts the operations of many runs.
+All edges follow from it (`checkers.external.graph.edges`), so none is stored. An operation is identified by its
+*line*: its number, with that of its run in the upper bits, so that one number sorts the operations of many runs.
 """
 
 from collections.abc import Iterator
@@ -14,15 +14,15 @@ from checkers.external.by_key.arrays import begins, order_by
 from checkers.external.by_key.rows import OperationRows, RecordRows
 
 LINES = 1 << 40
-"""More than a history has lines."""
+"""More than the lines of any history."""
 FOLLOWED, READ = 1, 2
 PACKED = 3 << 13
-"""Records and readers that a pack holds: some 600 KB. Spark copies it several times, each time in one stretch
-of memory; and what takes half a region of a JVM of 4 GB (1 MB) or more gets whole regions for itself: a third
-of the memory is lost.
+"""The number of records and readers in a pack, about 600 KB. Spark copies a pack several times, each time into one
+contiguous block. In a JVM of 4 GB, a block of 1 MB (half a region) or more gets whole regions, which wastes a
+third of the memory.
 """
 PARTS = 1 << 12
-"""More than the packs that a task makes of all the rows that it takes (`checkers.external.by_key.shuffle.MOST`)."""
+"""More than the number of packs that a task makes from its rows (`checkers.external.by_key.shuffle.MOST`)."""
 PACK = pa.struct(
     [("id", pa.int32())]
     + [
@@ -34,19 +34,19 @@ PACK = pa.struct(
 
 @dataclass(frozen=True)
 class Pack:
-    """Records in the order of their key's log, and beside them who read them."""
+    """Records in log order of their key, and their readers."""
 
     key: np.ndarray
     value: np.ndarray
-    offset: np.ndarray  # the lowest that was told; negative: none was
-    writer: np.ndarray  # its line; negative: nobody
-    flags: np.ndarray  # FOLLOWED: by its next version, here; READ: by an ok one
-    reader: np.ndarray  # its line; a row for each record given as a committed one
-    record: np.ndarray  # where in the arrays above
-    last: np.ndarray  # the reader's last of the key
+    offset: np.ndarray  # the lowest known offset; negative: not known
+    writer: np.ndarray  # the line of its writer; negative: not known
+    flags: np.ndarray  # FOLLOWED: the next version is the next element; READ: ok-read
+    reader: np.ndarray  # the line of a reader, for each record read as committed
+    record: np.ndarray  # position in the arrays above
+    last: np.ndarray  # whether it is the reader's last record of the key
 
     def blobs(self) -> dict[str, bytes]:
-        """As PACK has it."""
+        """Return the arrays as bytes, as in PACK."""
         return {field.name: getattr(self, field.name).tobytes() for field in fields(self)}
 
 
@@ -57,16 +57,16 @@ KINDS = {
 
 
 def read_packs(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, Pack]]:
-    """The packs in rows of PACK, each with its id."""
+    """Yield the packs in rows of PACK, each with its id."""
     for batch in batches:
         for row in batch.to_pylist():
             yield row["id"], Pack(**{name: np.frombuffer(row[name], kind) for name, kind in KINDS.items()})
 
 
 def cut(pack: Pack) -> Iterator[Pack]:
-    """Packs of about PACKED records and readers, in order; no record's readers are parted from it.
+    """Split a pack into parts of about PACKED records and readers. Readers stay with their record.
 
-    The record behind the last one, which may follow it, comes along, without flags and readers.
+    Each part also has the record behind its last one, which can be the next version, without flags and readers.
     """
     many = len(pack.key)
     part = np.cumsum(np.bincount(pack.record, minlength=many) + 1) // PACKED
@@ -94,9 +94,9 @@ def cut(pack: Pack) -> Iterator[Pack]:
 
 
 def make_pack(rows: OperationRows, records: RecordRows) -> Pack:
-    """The pack of all rows."""
+    """Return the pack of all rows."""
     group, index = rows.group[records.first], records.index
-    # By the key itself, so that the same history gives the same pack whatever order its rows come in.
+    # Sort by the key itself, so that the order of the rows does not change the pack.
     order = order_by(rows.run[records.first], rows.key[records.first], index, rows.value[records.first])
     place = np.empty(len(order), np.int32)
     place[order] = np.arange(len(order), dtype=np.int32)

@@ -1,1 +1,1 @@
-"""The dependency graph of a history: its edges, the intervals that hold its cycles, and the cycles."""
+"""The dependency graph of a history: its edges, the intervals that contain its cycles, and the cycles."""

@@ -1,12 +1,12 @@
 """Strongly connected components of one part of a dependency graph, in numpy and scipy.
 
-A realtime edge leads from every ok operation to every operation invoked after its completion: that is a
-square of them. Here they lead through *moments*, one for each ok completion, in a chain: as many edges as
-operations, and the same paths.
+A realtime edge leads from every ok operation to every operation invoked after its completion, so their number is
+quadratic. Here they lead through *moments*, one for each ok completion, in a chain. That needs as many edges as
+operations and gives the same paths.
 
-A graph with more kinds of edges is looked at after one with fewer, with the components of that one drawn
-together: little is left to do then. And as only wr, ww and rw edges ever go back, a graph is looked at only
-where those of its own kinds do (`checkers.external.graph.intervals`): without rw edges that is next to nowhere.
+A graph with more kinds of edges is checked after one with fewer, with the components of that one merged, so little
+work is left. Only wr, ww and rw edges ever go back. So a graph is checked only where its own edges go back
+(`checkers.external.graph.intervals`): without rw edges that is almost nowhere.
 """
 
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ import numpy as np
 from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import connected_components
 
-from checkers.external.graph.intervals import merged
+from checkers.external.graph.intervals import merge_intervals
 from checkers.external.graph.names import PROCESS, REALTIME, CycleKind
 
 _NONE = np.empty(0, np.int32)
@@ -25,21 +25,21 @@ Ends = tuple[np.ndarray, np.ndarray]
 
 @dataclass(frozen=True)
 class _Strong:
-    """The components of a graph: of each vertex its component, and whether that holds a cycle."""
+    """The component of each vertex, and whether that component has a cycle."""
 
     labels: np.ndarray
     cyclic: np.ndarray
-    between: Ends | None  # the edges from one component to another; None: not all of them were looked at
+    between: Ends | None  # the edges between components; None: not all edges were considered
 
 
 @dataclass
 class GraphPart:
-    """A part of the graph: edges by kind, vertices in order; from `count` upwards they are moments."""
+    """A part of the graph: edges by kind, and vertices in order. Vertices from `count` upwards are moments."""
 
     count: int
     edges: dict[int, Ends]
-    references: dict[int, np.ndarray] = field(default_factory=dict)  # by kind: which record an edge goes by
-    done: np.ndarray = field(default_factory=lambda: _NONE)  # of each moment, the operation that completes
+    references: dict[int, np.ndarray] = field(default_factory=dict)  # by kind: the record of each edge
+    done: np.ndarray = field(default_factory=lambda: _NONE)  # the completing operation of each moment
     known: dict[frozenset[int], _Strong] = field(default_factory=dict)
     spans: dict[frozenset[int], np.ndarray | None] = field(default_factory=dict)
 
@@ -47,9 +47,9 @@ class GraphPart:
 def add_orders(
     part: GraphPart, line: np.ndarray, invoked: np.ndarray, process: np.ndarray, ok: np.ndarray
 ) -> None:
-    """Add process and realtime edges among the vertices, of which these are known, sorted by `line`."""
+    """Add process and realtime edges between the vertices, which are sorted by `line`."""
     by_process = np.lexsort((line, process))
-    # The last ok operation before each, in this order: only what was ok is known to have ended.
+    # The last ok operation before each, in this order: only an ok operation is known to have ended.
     earlier = np.maximum.accumulate(np.where(ok[by_process], np.arange(len(line)), -1))[:-1]
     one, next_one = by_process[np.maximum(earlier, 0)], by_process[1:]
     same = (earlier >= 0) & (process[one] == process[next_one])
@@ -69,7 +69,7 @@ def add_orders(
 
 @dataclass(frozen=True)
 class Component:
-    """A strongly connected component of a graph: its operations, and where its edges stand, by kind."""
+    """A strongly connected component of a graph: its operations, and the positions of its edges by kind."""
 
     vertices: np.ndarray  # sorted; moments left out
     edges: dict[int, np.ndarray]
@@ -77,7 +77,7 @@ class Component:
 
 @dataclass(frozen=True)
 class Components:
-    """Those of one graph, by their first operation."""
+    """The components of one graph, by their first operation."""
 
     first: np.ndarray
     size: np.ndarray  # operations
@@ -89,7 +89,7 @@ class Components:
         return len(self.first)
 
     def some(self, chosen: np.ndarray) -> Iterator[Component]:
-        """Those of these numbers, in full."""
+        """Yield the components with these numbers, with vertices and edges."""
         labels = self.part.known[self.graph.kinds].labels
         wanted = np.zeros(labels.max(initial=-1) + 1, bool)
         wanted[self.label[chosen]] = True
@@ -108,7 +108,7 @@ class Components:
 
 
 def components(part: GraphPart, graph: CycleKind) -> Components:
-    """The components of a graph that no smaller graph has a cycle in."""
+    """Return the components of a graph in which no smaller graph has a cycle."""
     strong = _strong(part, graph.kinds)
     labels, cyclic = strong.labels, strong.cyclic
     taken = np.zeros(labels.max(initial=-1) + 1, bool)
@@ -121,7 +121,7 @@ def components(part: GraphPart, graph: CycleKind) -> Components:
 
 
 def _by_label(labels: np.ndarray, wanted: np.ndarray) -> list[np.ndarray]:
-    """For each of the wanted labels the places that bear it."""
+    """Return for each wanted label the positions that have it."""
     order = np.argsort(labels, kind="stable")
     ends = np.searchsorted(labels[order], wanted, side="right")
     starts = np.searchsorted(labels[order], wanted, side="left")
@@ -129,12 +129,12 @@ def _by_label(labels: np.ndarray, wanted: np.ndarray) -> list[np.ndarray]:
 
 
 def _strong(part: GraphPart, kinds: frozenset[int]) -> _Strong:
-    """The components of the graph of these kinds of edges."""
+    """Return the components of the graph with these kinds of edges."""
     if kinds in part.known:
         return part.known[kinds]
     base = max((known for known in part.known if known < kinds), key=len, default=None)
     smaller = part.known[base] if base is not None else None
-    drawn = smaller.labels if smaller else np.arange(part.count + len(part.done), dtype=np.int32)
+    merged_labels = smaller.labels if smaller else np.arange(part.count + len(part.done), dtype=np.int32)
     pieces: list[Ends] = []
     added, span = kinds, _spans(part, kinds - {PROCESS, REALTIME})
     if base is not None and smaller and smaller.between:
@@ -145,23 +145,26 @@ def _strong(part: GraphPart, kinds: frozenset[int]) -> _Strong:
             inside = np.flatnonzero(span[src] >= 0)
             inside = inside[span[src[inside]] == span[dst[inside]]]
             src, dst = src[inside], dst[inside]
-        pieces.append((drawn[src], drawn[dst]))
+        pieces.append((merged_labels[src], merged_labels[dst]))
     src, dst = (np.concatenate(ends) for ends in zip(*pieces, strict=True))
-    labels, between = _drawn_together(drawn, src, dst) if span is None else (_few(drawn, src, dst), None)
+    labels, between = (
+        _merge_components(merged_labels, src, dst) if span is None else (_few(merged_labels, src, dst), None)
+    )
     cyclic = np.bincount(labels, minlength=1)[labels] > 1
     part.known[kinds] = _Strong(labels, cyclic, between)
     return part.known[kinds]
 
 
 def _spans(part: GraphPart, kinds: frozenset[int]) -> np.ndarray | None:
-    """Of each vertex, the interval that holds it; -1: none does. None: it is not worth while to tell.
+    """Return for each vertex the interval that contains it, or -1. None: restricting to intervals would not save
+    work.
 
-    `kinds`: those of the edges that may go back. A moment stands where its operation does.
+    `kinds` are those of edges that can go back. A moment is at the place of its operation.
     """
     if kinds not in part.spans:
         edges = [part.edges.get(kind, (_NONE, _NONE)) for kind in sorted(kinds)]
         low = np.concatenate([dst[dst < src] for src, dst in edges])
-        low, high = merged(low, np.concatenate([src[dst < src] for src, dst in edges]))
+        low, high = merge_intervals(low, np.concatenate([src[dst < src] for src, dst in edges]))
         place = np.concatenate([np.arange(part.count), part.done])
         at = np.searchsorted(low, place, side="right") - 1
         held = (at >= 0) & (place <= np.append(high, -1)[at])
@@ -170,24 +173,24 @@ def _spans(part: GraphPart, kinds: frozenset[int]) -> np.ndarray | None:
     return part.spans[kinds]
 
 
-def _drawn_together(drawn: np.ndarray, src: np.ndarray, dst: np.ndarray) -> tuple[np.ndarray, Ends]:
+def _merge_components(merged_labels: np.ndarray, src: np.ndarray, dst: np.ndarray) -> tuple[np.ndarray, Ends]:
     """Labels of all vertices, and the edges that are left."""
-    src, dst, found = _components(src, dst, int(drawn.max(initial=-1)) + 1)
+    src, dst, found = _components(src, dst, int(merged_labels.max(initial=-1)) + 1)
     src, dst = found[src], found[dst]
     apart = src != dst
-    return found[drawn], (src[apart], dst[apart])
+    return found[merged_labels], (src[apart], dst[apart])
 
 
-def _few(drawn: np.ndarray, src: np.ndarray, dst: np.ndarray) -> np.ndarray:
+def _few(merged_labels: np.ndarray, src: np.ndarray, dst: np.ndarray) -> np.ndarray:
     """The same labels where few edges are to be looked at: what none of them touches stays what it was."""
     touched, ends = np.unique(np.concatenate([src, dst]), return_inverse=True)
     one, other = np.split(ends.astype(np.int32), 2)
     _, _, found = _components(one, other, len(touched))
     first = np.zeros(int(found.max(initial=-1)) + 1, np.int32)
     first[found[::-1]] = touched[::-1]
-    label = np.arange(int(drawn.max(initial=-1)) + 1, dtype=np.int32)
+    label = np.arange(int(merged_labels.max(initial=-1)) + 1, dtype=np.int32)
     label[touched] = first[found]
-    labels: np.ndarray = label[drawn]
+    labels: np.ndarray = label[merged_labels]
     return labels
 
 

@@ -1,14 +1,14 @@
-"""Who depends on whom: the edges of the dependency graph, from a pack of versions and their readers.
+"""The edges of the dependency graph, from a pack of versions and their readers.
 
-An edge goes from an operation to one that depends on it, and goes by a record of the pack:
+An edge leads from an operation to one that depends on it, through a record of the pack:
 
 `wr`   src wrote the record, and dst read it
 `ww`   src wrote the record, and dst the following one in the version order
 `rw`   src read the record, its last of the key, and dst wrote the following one: src had not seen it
 
-Readers and writers of every outcome count, as in Jepsen's checker; one that never completed, of which
-something was read, counts as an `info`. Process and realtime edges are not made here: they follow from the
-operations themselves (`checkers.external.graph.components`).
+Readers and writers of every outcome count, as in Jepsen's checker. An operation that never completed counts as
+`info` if something was read of it. Process and realtime edges follow from the operations themselves
+(`checkers.external.graph.components`).
 """
 
 from collections.abc import Collection
@@ -22,7 +22,7 @@ from checkers.external.graph.names import RW, WR, WW
 
 @dataclass(frozen=True)
 class Edges:
-    """Edges of one kind, between lines (see `checkers.external.by_key.version_log`), with their records."""
+    """Edges of one kind between lines (see `checkers.external.by_key.version_log`), with their records."""
 
     src: np.ndarray
     dst: np.ndarray
@@ -33,7 +33,7 @@ class Edges:
 
 
 def edges_of(pack: Pack, kinds: Collection[int] = (WR, WW, RW)) -> dict[int, Edges]:
-    """The edges by kind; none from an operation to itself."""
+    """Return the edges by kind, without edges from an operation to itself."""
     makers = {WR: _wr, WW: _ww, RW: _rw}
     made = {kind: makers[kind](pack) for kind in kinds}
     return {kind: edges[edges.src != edges.dst] for kind, edges in made.items()}

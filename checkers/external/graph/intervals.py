@@ -1,9 +1,9 @@
-"""Where cycles can be: the method that needs no iteration.
+"""Find where cycles can be, without iteration.
 
-Order the operations by their lines. An edge that goes back in that order spans an interval; overlapping
-intervals are merged. Every cycle lies inside one merged interval, whatever the order chosen, because
-each step of the order that the cycle spans must be crossed backwards by one of its edges. So the edges
-inside one interval are all that has to be looked at, and intervals know nothing of each other.
+Order the operations by their lines. An edge that goes back in this order spans an interval; overlapping intervals
+are merged. Every cycle lies in one merged interval, whatever the order, because one of its edges must cross
+backwards over each step that the cycle spans. So only edges inside one interval must be checked, and intervals are
+independent.
 """
 
 from collections.abc import Mapping
@@ -17,14 +17,14 @@ Intervals = tuple[np.ndarray, np.ndarray]
 """The first and the last line of each."""
 
 
-def reaches(edges: Mapping[int, Edges]) -> Intervals:
-    """What the edges that go back span."""
+def backward_spans(edges: Mapping[int, Edges]) -> Intervals:
+    """Return the intervals that edges span backwards."""
     back = [part[part.dst < part.src] for part in edges.values()]
     return np.concatenate([part.dst for part in back]), np.concatenate([part.src for part in back])
 
 
-def merged(low: np.ndarray, high: np.ndarray) -> Intervals:
-    """In order, and those that overlap or touch in a line as one."""
+def merge_intervals(low: np.ndarray, high: np.ndarray) -> Intervals:
+    """Return the intervals in order; those that overlap or touch are merged."""
     if not len(low):
         return low, high
     order = np.argsort(low)
@@ -35,19 +35,19 @@ def merged(low: np.ndarray, high: np.ndarray) -> Intervals:
 
 @dataclass(frozen=True)
 class MergedIntervals:
-    """Merged intervals, and the group of each: what one task looks at together."""
+    """Merged intervals, and the group of each: the intervals that one task checks together."""
 
     first: np.ndarray
     last: np.ndarray
     group: np.ndarray
 
     def span_of(self, line: np.ndarray) -> np.ndarray:
-        """The number of the interval that holds each line; -1: none does."""
+        """Return the number of the interval that contains each line, or -1."""
         at = np.searchsorted(self.first, line, side="right") - 1
         return np.where((at >= 0) & (line <= self.last[at]), at, -1)
 
     def within(self, edges: Edges) -> tuple[Edges, np.ndarray]:
-        """The edges of which both ends lie in one interval, and the group of each."""
+        """Return the edges with both ends in one interval, and the group of each."""
         span = self.span_of(edges.src)
         kept = np.flatnonzero(span >= 0)
         kept = kept[self.span_of(edges.dst[kept]) == span[kept]]
@@ -55,6 +55,6 @@ class MergedIntervals:
 
 
 def make_spans(first: np.ndarray, last: np.ndarray, lines_a_group: int) -> MergedIntervals:
-    """Of merged intervals, as many in a group as have about so many lines."""
+    """Group merged intervals so that each group has about `lines_a_group` lines."""
     before = np.cumsum(last - first + 1) - (last - first + 1)
     return MergedIntervals(first, last, (before // lines_a_group).astype(np.int32))

@@ -1,7 +1,7 @@
-"""From the edges and operations of intervals to named components: what each of Spark's tasks does.
+"""Name the components of intervals: what each Spark task does with edges and operations.
 
-A task gets whole intervals, as rows of PIECE: arrays of edges, and of operations. It tells every
-component, and of the first of each name and run also a cycle, step by step.
+A task gets whole intervals as rows of PIECE: arrays of edges and of operations. It returns every component, and a
+cycle for the first ones of each name and run.
 """
 
 import json
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from checkers.external.by_key.arrays import codes, finder
+from checkers.external.by_key.arrays import codes, make_finder
 from checkers.external.by_key.version_log import LINES
 from checkers.external.graph.components import Component, Components, GraphPart, add_orders, components
 from checkers.external.graph.cycles import CycleStep, cycle_with_one_rw, shortest_cycle
@@ -24,15 +24,16 @@ PIECE = pa.schema(
     [("group", pa.int32()), ("kind", pa.int32())]
     + [(name, pa.binary()) for name in ("src", "dst", "third", "fourth")]
 )
-"""Of edges: lines, and third the pack and record of each. Of operations: src their lines, dst those of
-their invocations, third their processes, fourth whether they were ok."""
+"""For edges: src and dst are lines, third is the pack and record. For operations: src is the line, dst the line of
+the invocation, third the process, fourth whether it was ok.
+"""
 MEMBERS = 100
 NO_OPERATION = "of history {} the table ops has no operation {}, though the table micro has"
 Row = dict[str, Any]
 
 
 def name_components(examples: int) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The function that Spark maps over a partition's batches."""
+    """Return the function that Spark maps over a partition's batches."""
 
     def named(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         arrays: dict[tuple[int, str], list[bytes]] = defaultdict(list)
@@ -42,7 +43,7 @@ def name_components(examples: int) -> Callable[[Iterator[pa.RecordBatch]], Itera
                     if piece[name] is not None:
                         arrays[piece["kind"], name].append(piece[name])
         if (OPERATION, "src") in arrays:
-            yield from _found(_Looked(arrays), examples)
+            yield from _found(_TaskGraph(arrays), examples)
         elif arrays:
             first = np.frombuffer(next(iter(arrays.values()))[0], np.int64)[0]
             raise ValueError(NO_OPERATION.format(*divmod(int(first), LINES)))
@@ -50,8 +51,8 @@ def name_components(examples: int) -> Callable[[Iterator[pa.RecordBatch]], Itera
     return named
 
 
-class _Looked:
-    """The graph that a task looks at; vertices are the operations, sorted by line."""
+class _TaskGraph:
+    """The graph that a task checks. Vertices are the operations, sorted by line."""
 
     def __init__(self, arrays: dict[tuple[int, str], list[bytes]]) -> None:
         def taken(kind: int, name: str, form: type = np.int64) -> np.ndarray:
@@ -72,15 +73,15 @@ class _Looked:
         order = np.argsort(lines)
         self.lines = lines[order]
         self.part = GraphPart(len(lines), {})
-        vertex = finder(self.lines)
+        vertex = make_finder(self.lines)
         for kind in (WR, WW, RW):
             self.part.edges[kind] = vertices(kind, "src"), vertices(kind, "dst")
             self.part.references[kind] = taken(kind, "third")
         processes = codes(process[order], self.lines // LINES)
         add_orders(self.part, self.lines, invoked[order], processes, ok[order])
 
-    def told(self, step: CycleStep) -> dict[str, Any]:
-        """A step, and the record that it goes by as a reference into the packs."""
+    def as_json(self, step: CycleStep) -> dict[str, Any]:
+        """Return a step of a cycle, with the reference of its record in the packs."""
         ends = {"from": step.src, "to": step.dst}
         body: dict[str, Any] = {end: {"op": int(self.lines[at] % LINES)} for end, at in ends.items()}
         if step.kind in self.part.references:
@@ -88,26 +89,26 @@ class _Looked:
         return {"kind": WORDS[step.kind], **body}
 
 
-def _found(looked: _Looked, examples: int) -> Iterator[pa.RecordBatch]:
+def _found(task_graph: _TaskGraph, examples: int) -> Iterator[pa.RecordBatch]:
     for graph in GRAPHS:
         if graph.single is False:
-            continue  # the twin of one with the same edges, which tells the two apart
-        found = components(looked.part, graph)
+            continue  # the graph with the same edges and single=True decides between the two names
+        found = components(task_graph.part, graph)
         if not len(found):
             continue
-        runs = looked.lines[found.first] // LINES
-        # Those of a run stand together, for lines are in order: the number of each within its run.
+        runs = task_graph.lines[found.first] // LINES
+        # Lines are sorted by run, so this numbers the components within their run.
         turn = np.arange(len(runs)) - np.searchsorted(runs, runs)
         if graph.single is None:
             shown = np.flatnonzero(turn < examples)
             rest = np.flatnonzero(turn >= examples)
-            cycles = [(graph.name, one, shortest_cycle(looked.part, one)) for one in found.some(shown)]
-            yield pa.RecordBatch.from_pylist([_row(looked, *cycle) for cycle in cycles], FINDING)
-            yield _counted(looked, found, rest, runs)
+            cycles = [(graph.name, one, shortest_cycle(task_graph.part, one)) for one in found.some(shown)]
+            yield pa.RecordBatch.from_pylist([_row(task_graph, *cycle) for cycle in cycles], FINDING)
+            yield _counted(task_graph, found, rest, runs)
         else:
             every = found.some(np.arange(len(found)))
             rows = [
-                _row(looked, *_single(looked.part, graph, one, wanted=bool(turn[number] < examples)))
+                _row(task_graph, *_single(task_graph.part, graph, one, wanted=bool(turn[number] < examples)))
                 for number, one in enumerate(every)
             ]
             yield pa.RecordBatch.from_pylist(rows, FINDING)
@@ -116,7 +117,7 @@ def _found(looked: _Looked, examples: int) -> Iterator[pa.RecordBatch]:
 def _single(
     part: GraphPart, graph: CycleKind, component: Component, *, wanted: bool
 ) -> tuple[str, Component, list[CycleStep]]:
-    """Whether one rw edge suffices for a cycle in the component, and a short cycle."""
+    """Return whether one rw edge suffices for a cycle in the component, as a name, and a short cycle."""
     steps = cycle_with_one_rw(part, component)
     if steps:
         return graph.name, component, steps
@@ -124,20 +125,20 @@ def _single(
     return twin.name, component, shortest_cycle(part, component) if wanted else []
 
 
-def _row(looked: _Looked, name: str, component: Component, steps: list[CycleStep]) -> Row:
-    lines = looked.lines[component.vertices[:MEMBERS]]
+def _row(task_graph: _TaskGraph, name: str, component: Component, steps: list[CycleStep]) -> Row:
+    lines = task_graph.lines[component.vertices[:MEMBERS]]
     members = (lines % LINES).tolist()
-    body = {"operations": len(component.vertices), "cycle": [looked.told(step) for step in steps]}
+    body = {"operations": len(component.vertices), "cycle": [task_graph.as_json(step) for step in steps]}
     return {
         "run": int(lines[0] // LINES), "anomaly": name, "absence": False,
         "position": members[:1], "ops": members, "detail": json.dumps(body),
     }  # fmt: skip
 
 
-def _counted(looked: _Looked, found: Components, rest: np.ndarray, runs: np.ndarray) -> pa.RecordBatch:
-    """Those that will be counted, and never shown."""
+def _counted(task_graph: _TaskGraph, found: Components, rest: np.ndarray, runs: np.ndarray) -> pa.RecordBatch:
+    """Return the components that are counted but not shown."""
     ops = pa.ListArray.from_arrays(
-        np.arange(len(rest) + 1, dtype=np.int32), looked.lines[found.first[rest]] % LINES
+        np.arange(len(rest) + 1, dtype=np.int32), task_graph.lines[found.first[rest]] % LINES
     )
     same = {"anomaly": found.graph.name, "absence": False, "detail": '{"cycle": []}'}
     repeated = {name: pa.repeat(pa.scalar(value), len(rest)) for name, value in same.items()}

@@ -1,4 +1,4 @@
-"""The named components of every run's dependency graph: one shared table of an external history."""
+"""The named components of every run's dependency graph: a shared table of an external history."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from checkers.external.by_key.version_log import LINES, read_packs
 from checkers.external.graph.edges import edges_of
-from checkers.external.graph.intervals import MergedIntervals, make_spans, merged, reaches
+from checkers.external.graph.intervals import MergedIntervals, backward_spans, make_spans, merge_intervals
 from checkers.external.graph.kernel import OPERATION, PIECE, name_components
 from checkers.external.graph.names import RW, WR, WW
 from checkers.external.operations import EFFECTIVE
@@ -20,21 +20,21 @@ from checkers.findings.form import FINDING
 from harness.history_files.schema import OK
 
 LINES_A_GROUP = 1_000_000
-"""Of a history with one operation for every two lines: half a million operations are looked at together."""
+"""In a history with one operation for every two lines, a task checks half a million operations together."""
 LARGEST_LINES = 4_000_000
-"""Two million operations, with some twenty million edges: what a task can hold in 2 GB."""
+"""Two million operations with about twenty million edges: the largest interval that a task can hold in 2 GB."""
 
 
 @dataclass(frozen=True)
 class Cycles:
-    """What was found in the dependency graphs, and where not all of a graph could be looked at."""
+    """The components, and where a graph could not be checked in full."""
 
     components: DataFrame  # `FINDING`: one row for each
-    too_large: Mapping[int, frozenset[int]]  # by run: kinds of edges that were left out of some interval
+    too_large: Mapping[int, frozenset[int]]  # by run: the kinds of edges that were left out of an interval
 
 
 def make_components(ops: HistoryTable, packs: DataFrame, examples: int) -> Cycles:
-    """All components; the first of each name and run have a cycle."""
+    """Return all components. The first ones of each name and run have a cycle."""
     spans, too_large = _find_spans(packs)
     if not len(spans.first):
         return Cycles(packs.sparkSession.createDataFrame(FINDING.empty_table()), too_large)
@@ -49,14 +49,14 @@ def make_components(ops: HistoryTable, packs: DataFrame, examples: int) -> Cycle
 
 
 def _find_spans(packs: DataFrame) -> tuple[MergedIntervals, dict[int, frozenset[int]]]:
-    """The intervals, and the kinds of edges that one of a run was too large for.
+    """Return the intervals, and by run the kinds of edges that were left out of an interval that was too large.
 
-    Readers that lag behind make every rw edge go back, so that all of a history is one interval, which one
-    task has to hold. If that is too much, the smaller intervals of wr and ww edges in it are looked at, and
-    if one of these is, those of wr edges alone.
+    If readers lag behind, every rw edge goes back, and the whole history can be one interval, which one task must
+    hold. If it is too large, the smaller intervals of its wr and ww edges are checked. If one of these is too
+    large, those of wr edges alone are checked.
     """
-    told = packs.select("low", "high").toArrow()
-    first, last = merged(_joined(told["low"]), _joined(told["high"]))
+    spans_of_packs = packs.select("low", "high").toArrow()
+    first, last = merge_intervals(_joined(spans_of_packs["low"]), _joined(spans_of_packs["high"]))
     left_out: dict[int, frozenset[int]] = {}
     for kind, kept in ((RW, {WR, WW}), (WW, {WR})):
         large = last - first >= LARGEST_LINES
@@ -64,8 +64,8 @@ def _find_spans(packs: DataFrame) -> tuple[MergedIntervals, dict[int, frozenset[
             break
         for run in np.unique(first[large] // LINES).tolist():
             left_out[run] = left_out.get(run, frozenset()) | {kind}
-        told = packs.mapInArrow(_intervals(frozenset(kept)), "low binary, high binary").toArrow()
-        low, high = merged(_joined(told["low"]), _joined(told["high"]))
+        spans_of_packs = packs.mapInArrow(_intervals(frozenset(kept)), "low binary, high binary").toArrow()
+        low, high = merge_intervals(_joined(spans_of_packs["low"]), _joined(spans_of_packs["high"]))
         whole = MergedIntervals(first[large], last[large], np.zeros(int(large.sum()), np.int32))
         inside = whole.span_of(low) >= 0
         first, last = (
@@ -80,7 +80,7 @@ def _find_spans(packs: DataFrame) -> tuple[MergedIntervals, dict[int, frozenset[
 def _intervals(kinds: frozenset[int]) -> Callable[[Batches], Batches]:
     def of_packs(batches: Batches) -> Batches:
         for _, pack in read_packs(batches):
-            low, high = merged(*reaches(edges_of(pack, kinds)))
+            low, high = merge_intervals(*backward_spans(edges_of(pack, kinds)))
             yield pa.RecordBatch.from_pydict({"low": [low.tobytes()], "high": [high.tobytes()]})
 
     return of_packs
@@ -116,7 +116,7 @@ def _operation_pieces(spans: MergedIntervals) -> Callable[[Batches], Batches]:
 
 
 def _pieces(kind: int, group: np.ndarray, *columns: np.ndarray | None) -> Batches:
-    """A row for each group."""
+    """Yield a row for each group."""
     order = np.argsort(group, kind="stable")
     ends = np.flatnonzero(np.diff(group[order], append=-1)) + 1
     begin = 0

@@ -1,7 +1,7 @@
-"""The names of cycles: which edges a graph has, and which smaller graphs have none of its cycles.
+"""The names of cycles: the edges of each graph, and the smaller graphs without its cycles.
 
-Each name is decided on the graph of exactly its own edges: it is a strongly connected component of that
-graph in which no smaller graph has a cycle. So a name says what a cycle needs.
+A name is decided on the graph of exactly its own kinds of edges: it is a strongly connected component in which no
+smaller graph has a cycle. So a name says which edges a cycle needs.
 """
 
 from collections.abc import Iterator
@@ -13,11 +13,11 @@ WORDS = {WR: "wr", WW: "ww", RW: "rw", PROCESS: "process", REALTIME: "realtime"}
 
 @dataclass(frozen=True)
 class CycleKind:
-    """A graph with a name: the kinds of its edges."""
+    """A named graph: the kinds of its edges."""
 
     name: str
     kinds: frozenset[int]
-    single: bool | None = None  # of cycles with rw edges: whether one of them suffices
+    single: bool | None = None  # for cycles with rw edges: whether one rw edge suffices
 
     @property
     def smaller(self) -> "Iterator[CycleKind]":
@@ -38,7 +38,9 @@ GRAPHS = tuple(
     for name, kinds, single in _BASES
     for suffix, order in _ORDERS
 )
-"""Every name, plainer ones first."""
+"""Every name, with simpler graphs first."""
 
 BAD = frozenset({"G1c", "G1c-process", "G1c-realtime"})
-"""Nobody can read what is not yet committed in a circle, or before it was sent: never allowed."""
+"""These are never allowed: no correct cluster lets transactions read each other's uncommitted records in a cycle,
+or a record before it was sent.
+"""

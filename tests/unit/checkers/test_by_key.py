@@ -23,7 +23,7 @@ def test_a_key_that_no_task_could_hold_is_refused(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("checkers.external.by_key.shuffle.MOST", 3)
     assert found("counted", *rows)
     monkeypatch.setattr("checkers.external.by_key.shuffle.MOST", 2)
-    with pytest.raises(ValueError, match="more than 2 records sent or given"):
+    with pytest.raises(ValueError, match="more than 2 sends and reads"):
         found("counted", *rows)
 
 

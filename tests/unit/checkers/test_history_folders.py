@@ -81,7 +81,7 @@ def test_what_is_wrong_with_a_folder_is_told_and_stops_no_other(
     pq.write_table(pa.table({"run": [1]}), tmp_path / "other" / "ops.parquet")
     wrong = {
         1: ("lacking", "cannot be read"),
-        2: ("other", "is not the table that it should be"),
+        2: ("other", "does not have the expected columns"),
         3: ("no-parquet", "cannot be read"),
     }
     asked = [HistoryFile(run, tmp_path / name) for run, (name, _) in wrong.items()]

@@ -106,7 +106,7 @@ def test_a_folder_with_nothing_in_it_is_drawn_all_the_same(tmp_path: Path, valid
     page = Page(draw(tmp_path, judged))
     assert judged.summary in page.text
     for name in ("run.toml", "metadata.json", "history/ops.parquet", "the folder journals"):
-        assert f"{name} is not there" in page.text
+        assert f"{name} does not exist" in page.text
     assert "fencepost replay store/shop/20261121T100000Z" in page.text
 
 

@@ -68,7 +68,7 @@ def test_what_is_missing_or_damaged_is_noted(tmp_path: Path) -> None:
     assert series.read(tmp_path).missing == ["history/ops.parquet does not exist"]
     write_table(tmp_path, "ops", [op(1, 1.0)])
     read = series.read(tmp_path)
-    assert (read.missing, read.committed.total()) == (["history/sends.parquet is not there"], 1)
+    assert (read.missing, read.committed.total()) == (["history/sends.parquet does not exist"], 1)
     (tmp_path / "history" / "ops.parquet").write_bytes(b"PAR1 no more")
     assert len(series.read(tmp_path).missing) == 1
     write_table(tmp_path, "ends", [])
