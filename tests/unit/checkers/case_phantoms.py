@@ -45,7 +45,7 @@ def a_value_of_a_journal_whose_last_line_is_torn_is_no_phantom(h: History) -> No
     h.alter("journals", lambda row: row | {"torn_lines": 1} if row["journal"] == "w" else row)
 
 
-@case(broken=("journal v, of which nothing is here",))
+@case(broken=("values of journal v, which is not stored",))
 def a_value_of_a_journal_that_is_gone_is_no_phantom_but_a_gap(h: History) -> None:
     h.feed(1)
     h.take(0)
