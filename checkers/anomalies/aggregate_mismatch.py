@@ -87,11 +87,13 @@ def _sentence(e: Example) -> str:
     key = "no key" if rest.get("key") is None else f"key {printable(rest.get('key'), 60)}"
     where = f"{key} in topic {printable(rest.get('output_topic'), 60)}"
     inputs = printable(rest.get("inputs"))
-    if (due := _expected_content(e)) is not None or e.content is not None:
+    if (content := _expected_content(e)) is not None or e.content is not None:
         last = (
             "there is no record" if e.content is None else f"the last one is {e.record} and holds {e.content}"
         )
-        expected = "no input leads to it" if due is None else f"{due} was expected after {inputs} inputs"
+        expected = (
+            "no input leads to it" if content is None else f"{content} was expected after {inputs} inputs"
+        )
         return f"{where}: {last}, but {expected}"
     state = rest.get("state")
     last = "there is no sum" if state is None else f"the last sum is {printable(state)}"

@@ -1,4 +1,4 @@
-"""Lost commit: the client was told that its transaction had committed, but a part of it did not commit.
+"""Lost commit: the client got the answer that its transaction had committed, but a part of it did not.
 
 A record of the transaction that is in the log, or its offset commit, has fate abort. Or a record that was acknowledged
 is gone from the log. Or an offset commit is gone: the operation claimed inputs of a partition, but no offset commit of

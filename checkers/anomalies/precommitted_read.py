@@ -2,7 +2,7 @@
 
 Illegal because a consumer that is promised read committed receives only committed records. The records of its own open
 transaction are not committed: Kafka has no read-your-writes.
-Evidence: one operation, of any outcome, that sent a record and polled it, and was not promised uncommitted records. The
+Evidence: one operation, of any outcome, that sent a record and polled it, and did not ask for uncommitted records. The
 order of its steps does not matter. In a stored run, the partition and offset of the acknowledgement identify the
 record.
 

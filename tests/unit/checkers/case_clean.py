@@ -1,4 +1,4 @@
-"""What correct runs look like."""
+"""Correct runs, in which no checker finds anything."""
 
 from cases import case
 

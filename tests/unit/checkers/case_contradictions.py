@@ -1,4 +1,4 @@
-"""Tables that contradict themselves: nothing that is found in them is proof."""
+"""Tables that contradict each other, so that a finding in them proves nothing."""
 
 from cases import case, plain
 
@@ -7,7 +7,7 @@ from tests.support.stored_tables import Row
 
 
 def _twice(h: History, table: str) -> None:
-    """The first row of a table is there twice; what it says would be an anomaly."""
+    """The first row of a table is there twice. If the table were true, the row would be an anomaly."""
     rows = h.rows[table]
     rows.append(dict(rows[0]))
 
@@ -36,7 +36,7 @@ def a_partition_with_two_leaders_accuses_nobody(h: History) -> None:
 
 
 def _cut(h: History, *, ended: bool) -> None:
-    """The last operation of a worker is in no table, though its output is in the log."""
+    """No table has the last operation of a worker, but the log has its output."""
     h.feed(2)
     h.take(0)
     last = h.take(1).op

@@ -1,4 +1,4 @@
-"""What the transaction log decided, compared with the markers and with what workers were told."""
+"""The decisions of the transaction log, compared with the markers and with the answers to workers."""
 
 from cases import case, plain
 
@@ -13,7 +13,7 @@ def _uncompacted(h: History) -> None:
 
 
 def _log_says(h: History, end: str, pid: int = 1) -> None:
-    """The transaction log has the other end of each transaction of a producer."""
+    """The transaction log says that each transaction of the producer ended with `end`."""
     other = {"Commit": "Abort", "Abort": "Commit"}[end]
 
     def bend(row: Row) -> Row:

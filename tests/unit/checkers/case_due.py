@@ -1,4 +1,4 @@
-"""Outputs that no input must lead to, and the count of what is expected."""
+"""Outputs that no input leads to, and the number of expected outputs."""
 
 from cases import case
 

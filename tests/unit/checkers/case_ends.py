@@ -1,4 +1,4 @@
-"""Transactions that did not end as their clients were told."""
+"""Transactions that did not end as their clients were answered."""
 
 from typing import Any
 
@@ -36,7 +36,7 @@ def offsets_aborted_under_a_commit_that_was_told_ok_are_a_lost_commit(h: History
 
 
 def _uncompacted(h: History) -> None:
-    """Nothing ever goes from the log of offset commits. The last transaction sends none of its own."""
+    """The log of offset commits loses nothing. The last transaction sends no offsets."""
     h.feed(2)
     h.take(0)
     h.take(1, offsets_fate="")
@@ -111,7 +111,7 @@ def an_acknowledged_place_that_holds_another_record_is_a_lost_commit(h: History)
 
 
 def _half_of_the_commits_gone(h: History) -> None:
-    """Of the log of offset commits one partition is damaged."""
+    """One partition of the log of offset commits is damaged."""
     h.homes["z"] = OFFSETS, 1
     h.alter("replicas", lambda row: row | {"damaged": "a torn tail"} if row["tp"] == h.tp["z"] else row)
 
@@ -188,7 +188,7 @@ def records_of_a_worker_killed_before_its_commit_are_a_ghost(h: History) -> None
 
 
 def _unacknowledged(h: History, fate: str) -> None:
-    """A worker is killed before its commit, and before it was told where its record stands."""
+    """A worker is killed before its commit, and before it got the offset of its record."""
     h.feed(2)
     h.take(0)
     h.take(1, outcome="info", fate=fate, commit_ns=None, acked=False, offsets_fate="")

@@ -178,7 +178,7 @@ def a_batch_of_several_records_has_as_many_numbers(h: History) -> None:
     h.mark("y", 7, "abort")
 
     def merge(row: Row) -> Row | None:
-        """The first three records stand in one batch."""
+        """The first three records are in one batch."""
         if row["tp"] != h.tp["y"] or row["base_offset"] > 2:
             return row
         return row | {"last_offset": 2, "count": 3} if row["base_offset"] == 0 else None

@@ -1,4 +1,4 @@
-"""Nothing checked is nothing known: what a table that is short or empty makes of a right history."""
+"""A correct history with a short or empty table is unknown, because without evidence nothing is known."""
 
 from cases import case
 
@@ -16,7 +16,7 @@ def plain(h: History) -> None:
 
 
 def _empty(table: str, *said: str, **finds: int) -> None:
-    """A case in which one table of a right history is empty."""
+    """A case in which one table of a correct history is empty."""
 
     def draw(h: History) -> None:
         plain(h)
@@ -197,7 +197,7 @@ def a_stage_of_which_nothing_is_expected_is_told(h: History) -> None:
 
 
 def _without_workers(h: History) -> None:
-    """Its inputs stand there, and of its workers nothing is left."""
+    """Its inputs are there, but nothing of its workers."""
     h.feed(1)
     h.expects = ""
     h.owe(lambda row: None)
@@ -205,7 +205,7 @@ def _without_workers(h: History) -> None:
 
 
 def _damaged(h: History, *topics: str) -> None:
-    """The leaders' logs of these topics cannot be read."""
+    """The leader logs of these topics cannot be read."""
     tps = [h.tp[topic] for topic in topics]
     h.alter("replicas", lambda row: row | {"damaged": "a wrong crc"} if row["tp"] in tps else row)
 
@@ -352,7 +352,7 @@ def a_table_that_holds_more_than_was_read_contradicts_itself_too(h: History) -> 
 
 
 def _observed(h: History, topic: str, read: int) -> None:
-    """An observer has reported at its end how many records it was given."""
+    """An observer reported at its end how many records it received."""
     end = {"first": 0, "next": 9, "read": read, "sentinel_offset": None}
     h.journals.setdefault("o", {"journal": "o", "role": "observer", "ops": 0})
     row = {"journal": "o", "isolation": RC, "tp": h.tp[topic], "role": "observer"}

@@ -1,4 +1,4 @@
-"""Ids that are contended."""
+"""Transactional ids that two workers use in turn."""
 
 from cases import case
 

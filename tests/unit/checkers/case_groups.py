@@ -1,4 +1,4 @@
-"""Groups and partitions beside each other: offsets, claims and ranges that are not to be mixed."""
+"""Several groups and partitions, whose offsets, claims and ranges must not be mixed."""
 
 from cases import case
 
@@ -7,7 +7,7 @@ from tests.support.stored_tables import OFFSETS
 
 
 def takes_in_another_group(h: History, first: int, after: int) -> None:
-    """A worker of a stage t, of group k, has done with these inputs and commits its offset."""
+    """A worker of stage t in group k has processed these inputs and commits its offset."""
     op = h.op("u", stage="t", group="k")
     for at in range(first, after):
         h.poll(op, "a", at, h.entries["a"][at]["value"])

@@ -11,7 +11,7 @@ STUCK = "did not come to the end of x/0", "nothing was committed"
 
 
 def _left_open(h: History, outcome: str, state: str) -> None:
-    """A transaction leaves its output open, and its coordinator says that it is in that state."""
+    """A transaction leaves its output open, and the transaction log says that it is in that state."""
     h.feed(1)
     h.take(0, outcome=outcome, fate="open", offsets_fate="abort", state=state)
 
@@ -69,7 +69,7 @@ def a_transaction_that_is_under_way_for_too_long_hangs(h: History) -> None:
 
 
 def _began(h: History, before_the_end_s: int) -> None:
-    """A record is left open by a transaction of 10 s that began so long before the end of the run."""
+    """A transaction with a time-out of 10 s leaves a record open. It began this long before the end of the run."""
     _under_way(h, 60)
     end_ms = h.clock // 1_000_000 + 1_000_000 + 2  # the final reads take that long
 
@@ -161,7 +161,7 @@ def a_run_that_was_cut_short_has_no_hanging_transaction(h: History) -> None:
 
 
 def _prepared(h: History, state: str, for_ns: int) -> None:
-    """A transaction that was prepared so long ago."""
+    """A transaction that was prepared this long before the end of the run."""
     plain(h)
     h.state(7, "Ongoing")
     h.state(7, state)

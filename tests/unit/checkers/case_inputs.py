@@ -1,4 +1,4 @@
-"""Inputs: taken twice, or never."""
+"""Inputs that were processed twice, or never."""
 
 from cases import case
 
@@ -155,7 +155,7 @@ def an_input_whose_output_hangs_is_lost(h: History) -> None:
 
 
 def _elsewhere_not_to_the_end(h: History, isolation: str) -> None:
-    """An input is passed by without an output; a final reader came not to the end of x's other partition."""
+    """A group goes past an input without an output. A final reader does not reach the end of another partition of x."""
     h.homes["z"] = "x", 1
     h.feed(2)
     h.take(0, outcome="fail")

@@ -1,4 +1,4 @@
-"""Markers that lack."""
+"""Missing markers."""
 
 from cases import case, plain
 

@@ -1,4 +1,4 @@
-"""How a process moved through a partition: where it began, what it was given, and what it committed."""
+"""Positions of a process in a partition: where it began, what it received and what it committed."""
 
 from cases import case, plain
 
@@ -9,7 +9,7 @@ from tests.support.stored_tables import OFFSETS
 
 
 def _gone(h: History) -> None:
-    """What w had begun another goes on with, and commits."""
+    """Another worker takes over what w had begun, and commits."""
     h.feed(2)
     h.take(0)
     h.assign("w", gained=False)
@@ -33,7 +33,7 @@ def what_was_gained_during_the_poll_was_gained(h: History) -> None:
 
 @case()
 def a_poll_in_which_a_partition_was_lost_again_may_hold_records_of_before(h: History) -> None:
-    """It was lost in the moment in which the poll began."""
+    """The partition was revoked at the moment at which the poll began."""
     _gone(h)
     h.assign("w")
     h.assign("w", gained=False)
@@ -77,7 +77,7 @@ def what_an_operation_sends_is_no_step_of_what_it_is_given(h: History) -> None:
 
 @case()
 def records_were_given_in_the_order_of_their_numbers(h: History) -> None:
-    """However they are stored."""
+    """For every way of storing them."""
     h.feed(2)
     h.take(0, 1)
     h.rows["polls"].reverse()
@@ -125,7 +125,7 @@ def an_offset_in_the_log_beyond_what_was_claimed_counts(h: History) -> None:
 
 @case(offset_output_mismatch=1)
 def an_aborted_offset_beyond_what_was_claimed_does_not(h: History) -> None:
-    """Though its outputs were committed."""
+    """Its outputs were committed."""
     h.feed(2)
     h.take(0, outcome="info", offsets_fate="abort")
     h.alter("offsets", lambda row: row | {"committed": 2})

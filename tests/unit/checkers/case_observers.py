@@ -8,7 +8,7 @@ from tests.support.stored_tables import OFFSETS, RC
 
 
 def _observed(h: History, *given: int, inputs: int = 5, **end: int) -> None:
-    """An observer was given these of the outputs, and says how far it came."""
+    """An observer received these outputs, and says how far it read."""
     h.feed(inputs)
     for at in range(inputs):
         h.take(at)

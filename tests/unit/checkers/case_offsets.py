@@ -1,4 +1,4 @@
-"""Committed offsets beside outputs, beside each other, and beside what was given."""
+"""Committed offsets, compared with outputs, with each other, and with what was received."""
 
 from cases import case
 
@@ -143,7 +143,7 @@ def without_logs_overlaps_are_not_checked(h: History) -> None:
 
 
 def _beyond(h: History, **more: object) -> None:
-    """Input 1, of which nothing is due, is claimed and was not given."""
+    """Input 1, which leads to nothing, is claimed but was not received."""
     h.feed(2)
     h.owe(lambda row: None if row["offset"] == 1 else row)
     h.take(0, claim=(0, 2), **more)  # type: ignore[arg-type]

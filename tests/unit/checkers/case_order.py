@@ -1,4 +1,4 @@
-"""Order: of what a consumer was given, of what a producer sent, and of outputs."""
+"""The order of what a consumer received, of what a producer sent, and of outputs."""
 
 from cases import case
 
@@ -94,7 +94,7 @@ def two_readers_are_not_mixed(h: History) -> None:
 
 
 def _again(h: History) -> None:
-    """w is given input 1 once more."""
+    """w receives input 1 again."""
     h.poll(h.op("w", "poll"), "a", 1, "f:1:0")
 
 
@@ -195,7 +195,7 @@ ORDERED = {"ordered": True}
 
 
 def _reversed(h: History, **more: object) -> None:
-    """The output of input 1, and above it that of input 0."""
+    """The output of input 1, and the output of input 0 above it."""
     h.feed(2)
     h.take(1, key="k")
     h.take(0, worker="v", pid=2, offsets_fate="", **({"key": "k"} | more))  # type: ignore[arg-type]

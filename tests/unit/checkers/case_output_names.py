@@ -1,4 +1,4 @@
-"""Output names: inputs that owe several outputs, in one topic or in two."""
+"""Output names: inputs with several expected outputs, in one topic or in two."""
 
 from cases import case
 
@@ -6,14 +6,14 @@ from tests.support.histories import History, Op
 
 
 def _owes_q(h: History) -> None:
-    """Input 0 owes an output in output name q of x beside the one in output name x."""
+    """Input 0 must lead to an output with the name q in topic x, and to one with the name x."""
     h.feed(1)
     h.expect(0)
     h.rows["expected"][-1]["output_name"] = "q"
 
 
 def _second(h: History, op: Op, **change: object) -> None:
-    """Bend the second output of an operation, as it was sent and as it stands in the log."""
+    """Change the second output of an operation, as it was sent and as it is in the log."""
     for table in ("sends", "records"):
         h.alter(table, lambda row: row | change if row["value"] == op.values[1] else row)
 

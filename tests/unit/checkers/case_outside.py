@@ -1,4 +1,4 @@
-"""Outputs and offsets that a transaction wrote outside of itself, and groups that commit nothing."""
+"""Outputs and offsets that an operation wrote outside its transaction, and groups that commit nothing."""
 
 from cases import case, plain
 

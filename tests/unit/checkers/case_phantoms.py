@@ -1,4 +1,4 @@
-"""Records made by nobody, or of something else than their input."""
+"""Records that no process made, or that were not made from their input."""
 
 from cases import case
 

@@ -1,4 +1,4 @@
-"""What readers were given: too early, twice otherwise, or never again."""
+"""Records that readers received too early, with different values, or that vanished later."""
 
 from cases import case
 
@@ -11,7 +11,7 @@ NAMELESS = "one reader received 1 record of x/0 without the value that others re
 
 
 def _open(h: History, fate: str = "open") -> None:
-    """x holds a record of w that is open, and above it one of v that was committed."""
+    """x holds an open record of w, and a committed one of v above it."""
     h.feed(2)
     state = "CompleteAbort"
     h.take(0, outcome="fail", fate=fate, offsets_fate="abort", state=state)

@@ -1,4 +1,4 @@
-"""Single records: lost, doubled, or seen by nobody."""
+"""Single records that are lost, duplicated or never delivered."""
 
 from cases import case, plain
 
@@ -119,7 +119,7 @@ def two_attempts_of_which_one_was_aborted_are_no_duplicate(h: History) -> None:
 
 
 def _acknowledged_nowhere(h: History, many: int = 1, tp: int | None = None) -> list[str]:
-    """Acknowledged without an offset, and without a partition if `tp` is None; the values' names."""
+    """Return the values of records acknowledged without an offset, and without a partition if `tp` is None."""
     op = h.op("f", "send")
     values = [h.send(op, "y") for _ in range(many)]
     h.alter("sends", lambda row: row | {"acked": True, "tp": tp} if row["op"] == op.op else row)
@@ -143,7 +143,7 @@ def a_record_seen_by_an_observer_alone_is_not_unseen_if_its_place_is_unknown(h: 
 
 @case(broken=("the log of y/0 begins at offset 1",))
 def a_record_that_may_have_stood_below_the_start_of_the_log_is_not_unseen(h: History) -> None:
-    """Nobody knows its place; of another nobody knows its partition."""
+    """The offset of one record is not known, and the partition of another one is not known."""
     plain(h)
     for tp in (None, h.tp["y"]):
         _acknowledged_nowhere(h, tp=tp)

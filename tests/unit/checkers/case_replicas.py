@@ -1,4 +1,4 @@
-"""Replicas that do not agree, alone and in runs whose partitions bear the same numbers."""
+"""Replicas that differ, in one run and in several runs with the same partition numbers."""
 
 from cases import case, plain
 
@@ -10,7 +10,7 @@ from tests.support.stored_tables import OFFSETS, Row
 
 
 def _follower(h: History, topic: str, at: int, **change: object) -> None:
-    """Bend what the follower holds at one offset; `gone=True`: it holds nothing there."""
+    """Change what the follower holds at one offset. `gone=True`: it holds nothing there."""
 
     def bend(row: Row) -> Row | None:
         if row["broker"] == 1 or (row["tp"], row["base_offset"]) != (h.tp[topic], at):
@@ -151,7 +151,7 @@ def without_a_high_watermark_nothing_is_compared_and_the_run_is_unknown(h: Histo
 
 
 def _damaged(h: History, topic: str, log_end: int | None = None) -> None:
-    """Something of broker 2's log cannot be read; what can be ends at `log_end` (None: where it should)."""
+    """A part of the log of broker 2 cannot be read. The readable part ends at `log_end`. None: at the correct end."""
     end = {} if log_end is None else {"log_end": log_end}
 
     def bend(row: Row) -> Row:
@@ -244,7 +244,7 @@ def without_logs_nothing_of_the_log_is_checked(h: History) -> None:
 
 
 def _differs_in_y(h: History) -> None:
-    """The follower holds something else in y."""
+    """The follower holds a different batch in y."""
     h.feed(1)
     h.take(0)
     h.put("y", None)

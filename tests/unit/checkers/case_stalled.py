@@ -1,4 +1,4 @@
-"""Groups that stand still.
+"""Groups that stall.
 
 Time-outs of 10 s in the transaction log and 2 s of the session: the bound is 27 s.
 """
@@ -171,12 +171,12 @@ def a_run_that_does_not_say_when_it_was_healed_is_not_checked(h: History) -> Non
 
 
 def _ended(h: History, name: str) -> int:
-    """When an operation returned."""
+    """The time at which an operation returned."""
     return int(next(row["return_ns"] for row in h.rows["ops"] if row["name"] == name))
 
 
 def _commits_after(h: History, late_ns: int) -> None:
-    """w commits input 0, and so long afterwards input 1."""
+    """w commits input 0, and this long afterwards input 1."""
     _healed(h)
     h.feed(2)
     h.take(0)
@@ -191,7 +191,7 @@ def a_group_that_commits_at_the_bound_is_not_stalled(h: History) -> None:
 
 @case()
 def an_input_that_waits_for_just_the_bound_shows_no_stall(h: History) -> None:
-    """It came when the group had committed nothing for five seconds, having nothing to do."""
+    """An input came after the group had been without inputs, and so without commits, for five seconds."""
     _healed(h)
     h.feed(1)
     h.take(0)
@@ -228,7 +228,7 @@ def of_several_inputs_that_wait_the_one_that_waits_longest_is_told(h: History) -
 
 @case()
 def commits_count_in_the_order_of_their_ends(h: History) -> None:
-    """w1 is at work on input 1 for long; meanwhile w2 commits input 2."""
+    """w1 works on input 1 for a long time, while w2 commits input 2."""
     _healed(h)
     h.feed(3)
     h.take(0, worker="w1")

@@ -1,4 +1,4 @@
-"""The states of transactions in their log."""
+"""The states of transactions in the transaction log."""
 
 from cases import case, plain
 

@@ -1,4 +1,4 @@
-"""Sums: of one group or several, and with inputs that were aborted."""
+"""Sums of one group or of several, also with aborted inputs."""
 
 from case_groups import takes_in_another_group
 from cases import case
@@ -9,7 +9,7 @@ from tests.support.histories import History
 
 
 def _sums(h: History, *states: int) -> None:
-    """Inputs 0 and 1 add 3 and 4 to k, and 2, which nobody takes, adds 9; the sums of k in y."""
+    """Inputs 0 and 1 add 3 and 4 to k. Input 2 adds 9, but no worker takes it. `sums`: the sums of k in y."""
     h.feed(3)
     for at, amount in enumerate((3, 4, 9)):
         h.adds(at, "k", amount)
@@ -71,7 +71,7 @@ def a_topic_of_sums_that_was_not_read_to_its_end_accuses_nobody(h: History) -> N
 
 
 def _fed(h: History) -> None:
-    """Inputs 0 and 1 add 3 and 4 to k, and the group has taken both."""
+    """Inputs 0 and 1 add 3 and 4 to k, and the group has processed both."""
     h.feed(2)
     h.adds(0, "k", 3)
     h.adds(1, "k", 4)

@@ -1,4 +1,4 @@
-"""Tables of a store stand in no broker's log: their rows are judged like outputs that are committed."""
+"""Tables of a database are in no broker log. Their rows are checked like committed outputs."""
 
 from cases import case
 
@@ -10,7 +10,7 @@ OPTIONS = {"expects": "y"}
 
 
 def apply(h: History, *inputs: int, outcome: str = "ok", acked: bool = True) -> None:
-    """A worker writes a row of y for each input: what a store rolls back leaves none."""
+    """A worker writes a row of y for each input. A rolled back transaction leaves no row."""
     op = h.op("w", "send", outcome)
     for at in inputs:
         h.send(op, "y", None, inputs=[at], output_name="y")
@@ -20,7 +20,7 @@ def apply(h: History, *inputs: int, outcome: str = "ok", acked: bool = True) -> 
 
 
 def store(h: History, *, promised: bool = True) -> None:
-    """y is a table: no broker has it."""
+    """y is a table of a database, so no broker has it."""
     h.promises = Promises(
         journaled=("s",),
         witness=SEGMENTS,

@@ -94,7 +94,7 @@ def without_logs_an_info_that_begins_with_its_id_has_nothing_to_be_settled(h: Hi
 
 
 def _moves_its_group(h: History) -> None:
-    """An input that leads to nothing is taken, and nobody is told whether the offset was committed."""
+    """A worker takes an input that leads to nothing, and gets no answer to its commit of the offset."""
     h.feed(2)
     h.take(0)
     h.take(1, gives="", outcome="info", offsets_fate="")
@@ -124,7 +124,7 @@ def without_logs_half_of_what_was_sent_outside_a_transaction_is_lost_and_not_tor
 
 
 def _late(h: History) -> None:
-    """Of two sends one was given up: its record came after the commit, and was aborted with the next ones."""
+    """One of two sends timed out: its record came after the commit, and was aborted with the next ones."""
     h.feed(1)
     h.take(0)
     op = h.op(outcome="info")

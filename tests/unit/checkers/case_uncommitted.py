@@ -1,4 +1,4 @@
-"""Records that were read and have not committed, or not yet."""
+"""Records that were read before they committed, or that never committed."""
 
 from cases import case
 
@@ -132,7 +132,7 @@ def where_the_wall_clock_stepped_no_read_is_too_early(h: History) -> None:
 
 
 def _marker_at(h: History, _value: str, ms: int) -> None:
-    """The marker of x says this time; the final reader, which polled at the same instant here, came later."""
+    """The marker of x has this time. The final reader, which polls at the same time in this history, came later."""
     h.alter(
         "batches",
         lambda row: row | {"max_timestamp_ms": ms} if row["control"] and row["tp"] == h.tp["x"] else row,

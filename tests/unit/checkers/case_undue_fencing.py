@@ -1,4 +1,4 @@
-"""Producers that are fenced for nothing."""
+"""Producers that are fenced without a reason."""
 
 from cases import case
 
@@ -8,7 +8,7 @@ SECOND = 1_000_000_000
 
 
 def _fenced(h: History, **more: object) -> Op:
-    """A transaction of w1, that had initialised `id-7`, is fenced; another one takes its input."""
+    """A transaction of w1, which had initialised `id-7`, is fenced. Another worker processes its input."""
     h.feed(1)
     h.op("w1", "init", transactional_id="id-7")
     return h.take(
@@ -151,7 +151,7 @@ def without_a_wall_clock_any_time_out_excuses(h: History) -> None:
 
 
 def _fenced_and_followed(h: History, **more: object) -> Op:
-    """A transaction of w1 is fenced; v takes its input."""
+    """A transaction of w1 is fenced, and v processes its input."""
     op = h.take(0, worker="w1", transactional_id="id-7", pid=7, outcome="fail", fenced=True, **more)  # type: ignore[arg-type]
     h.take(0, worker="v")
     return op
@@ -211,7 +211,7 @@ def one_who_had_the_id_until_the_moment_of_the_own_initialisation_has_not_fenced
 
 
 def _timed_out_late(h: History, late_s: float) -> None:
-    """Late in the run w1 is fenced; its transaction had timed out, so long after the answer."""
+    """Late in the run, w1 is fenced. The abort by time-out came this long after the answer."""
     h.clock += 60 * SECOND
     h.feed(1)
     h.op("w1", "init", transactional_id="id-7")

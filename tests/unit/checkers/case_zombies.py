@@ -1,4 +1,4 @@
-"""Producers that went on after they had been replaced."""
+"""Producers that continued after they had been replaced."""
 
 from typing import Any
 
@@ -67,7 +67,7 @@ def a_zombie_whose_commit_was_not_told_and_did_nothing_is_none(h: History) -> No
 
 
 def _replaced(h: History, **more: Any) -> Op:
-    """w1 has lost the id to w2, which has done all there is to do; what w1 does then."""
+    """w2 has taken the id of w1 and has finished all work. This is what w1 does then."""
     h.feed(1)
     h.op("w1", "init", transactional_id="i")
     h.op("w2", "init", transactional_id="i")

@@ -1,4 +1,4 @@
-"""A case: a history of a few lines, and what must be said of it."""
+"""A case: a small history, and the expected result of its checks."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,14 +15,16 @@ from tests.support.stored_tables import write
 from tests.support.within import within
 
 WARNINGS = ("contended-id", "undue-fencing", "stalled")
-"""They decide nothing."""
+"""Anomalies that never decide a verdict."""
 
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """`finds`: every anomaly with its count, no more. `broken`: every sentence by a part of it, no more.
-    `because`, `not_checked`: what must be among them. `tells`: by anomaly, what its first example must hold.
-    The figures, and all that is not checked, follow from the history.
+    """A history and the expected result of its checks.
+
+    `finds` has every anomaly with its count, and `broken` a part of every sentence. `because` and `not_checked` may be
+    incomplete. `tells` says, for each anomaly, what its first example must hold. The counts of the coverage, and the
+    rest of what is not checked, follow from the history.
     """
 
     name: str
@@ -37,29 +39,27 @@ class Case:
 
     @cached_property
     def history(self) -> History:
-        """Drawn once."""
         history = History(**self.options)  # type: ignore[arg-type]
         self.draw(history)
         return history
 
     def alone(self, folder: Path, run: StoredRun) -> StoredRun:
-        """The run of this case, in a store of its own."""
+        """Return the run of this case, stored in a folder of its own."""
         write(folder, [(run.run, self.history)], log=self.history.log)
         return replace(run, folder=folder)
 
     def differs(self, judgement: CheckResult) -> str | None:
-        """What is said of it otherwise than it should be."""
-        said = (
+        """Return the first difference between the result and the expected result, or None."""
+        difference = (
             self._found(judgement)
             or self._broken(judgement)
-            or self._unanswered(judgement)
+            or self._indeterminate(judgement)
             or counted.differs(self.history, judgement, log=self.history.log)
-            or self._untold(judgement)
+            or self._examples(judgement)
         )
-        return f"{self.name}: {said}" if said else None
+        return f"{self.name}: {difference}" if difference else None
 
     def _found(self, judgement: CheckResult) -> str | None:
-        """The anomalies, which of them are allowed, and from which they follow."""
         found = {name: anomaly.count for name, anomaly in judgement.anomalies.items()}
         if found != dict(self.finds):
             return f"{found} is found, not {dict(self.finds)} ({judgement.broken})"
@@ -67,28 +67,26 @@ class Case:
         if allowed != found.keys() & {*WARNINGS, *self.history.allowed, *self.history.permitted}:
             return f"{sorted(allowed)} is allowed"
         for name, cause in self.because.items():
-            told = judgement.anomalies[name].because
-            if told != cause:
-                return f"{name} follows from {told}, not from {cause}"
+            actual = judgement.anomalies[name].because
+            if actual != cause:
+                return f"{name} follows from {actual}, not from {cause}"
         return None
 
     def _broken(self, judgement: CheckResult) -> str | None:
-        """The first sentence that is missing, and the first that should be."""
-        said = [reason.text for reason in judgement.broken.values()]
+        sentences = [reason.text for reason in judgement.broken.values()]
         for part in self.broken:
-            if not any(part in sentence for sentence in said):
-                return f"nothing says {part!r}: {'; '.join(said)}"
-        return next((one for one in said if not any(part in one for part in self.broken)), None)
+            if not any(part in sentence for sentence in sentences):
+                return f"no sentence contains {part!r}: {'; '.join(sentences)}"
+        unexpected = (sentence for sentence in sentences if not any(part in sentence for part in self.broken))
+        return next(unexpected, None)
 
-    def _unanswered(self, judgement: CheckResult) -> str | None:
-        """What nobody can say, or has looked at."""
+    def _indeterminate(self, judgement: CheckResult) -> str | None:
         if judgement.unsettled.count != self.unsettled:
-            return f"{judgement.unsettled} is unsettled, not {self.unsettled}"
+            return f"{judgement.unsettled} is indeterminate, not {self.unsettled}"
         unexplained = set(self.not_checked) - set(judgement.not_checked)
-        return f"{unexplained} is not named as not checked" if unexplained else None
+        return f"{unexplained} is not listed as not checked" if unexplained else None
 
-    def _untold(self, judgement: CheckResult) -> str | None:
-        """The first example that does not hold what it must."""
+    def _examples(self, judgement: CheckResult) -> str | None:
         for name, wanted in self.tells.items():
             example = judgement.anomalies[name].examples[0]
             if not within(wanted, example):
@@ -106,7 +104,7 @@ FAMILIES = (
 
 
 def plain(history: History) -> None:
-    """An input, and a transaction that takes it."""
+    """Add an input, and a transaction that processes it."""
     history.feed(1)
     history.take(0)
 
@@ -125,15 +123,15 @@ def case(
 
     def register(draw: Callable[[History], None]) -> Callable[[History], None]:
         named = {name.replace("_", "-"): count for name, count in finds.items()}
-        said = because or {}, broken, not_checked, unsettled, options or {}, tells or {}
-        CASES.append(Case(draw.__name__, draw, named, *said))
+        expected = because or {}, broken, not_checked, unsettled, options or {}, tells or {}
+        CASES.append(Case(draw.__name__, draw, named, *expected))
         return draw
 
     return register
 
 
 def without_sentinels(history: History) -> None:
-    """No sentinel was given to any final reader, nor to be met."""
+    """Remove the sentinels: no final reader received one or expected one."""
     history.alter("records", lambda row: None if row["sentinel"] else row)
     history.alter("polls", lambda row: None if row["value"] == SENTINEL_VALUE else row)
     history.alter("ends", lambda row: row | {"sentinel_offset": None})

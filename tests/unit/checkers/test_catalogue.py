@@ -1,4 +1,4 @@
-"""The docstrings are the specification: each has its parts, and the pages made from them are up to date."""
+"""The docstrings of checkers are their specification: each has all parts, and its page is up to date."""
 
 import re
 import subprocess
@@ -24,7 +24,7 @@ def test_a_docstring_is_a_specification(anomaly: Anomaly) -> None:
     assert anomaly.summary.endswith(".")
 
 
-def test_each_name_has_a_sentence_of_its_own() -> None:
+def test_no_two_anomalies_have_the_same_sentence() -> None:
     sentences = {anomaly.sentence: anomaly.name for anomaly in catalogue()}
     assert sorted(sentences.values()) == sorted(anomaly.name for anomaly in catalogue())
 
@@ -63,8 +63,8 @@ def test_the_page_of_cycles_has_a_row_and_a_section_for_each_kind() -> None:
             assert f"| [{anomaly.name}](#{anomaly.name.lower()}) | {anomaly.sentence} |" in text
 
 
-def test_the_pages_are_written_by_a_command_and_old_ones_go(tmp_path: Path) -> None:
-    (tmp_path / "gone.md").write_text("of an anomaly that is no more")
+def test_a_command_writes_the_pages_and_removes_old_ones(tmp_path: Path) -> None:
+    (tmp_path / "gone.md").write_text("the page of an anomaly that was removed")
     subprocess.run([sys.executable, "-P", "-m", "checkers.pages", str(tmp_path)], check=True, cwd=ROOT)
     assert {path.name for path in tmp_path.iterdir()} == set(pages())
 
@@ -77,7 +77,7 @@ def test_a_page_has_each_word_of_the_docstring() -> None:
         assert set(words.lower().split()) <= set(page(anomaly).replace("**", " ").lower().split())
 
 
-def test_a_page_says_how_a_name_counts() -> None:
+def test_a_page_says_how_an_anomaly_counts_in_a_verdict() -> None:
     some = catalogue()[0]
     text = page(
         replace(some, needs=("no log", "no clock"), warning=True, always_allowed=True, defined_with=("x-y",))
@@ -91,13 +91,13 @@ def test_a_page_says_how_a_name_counts() -> None:
     )
 
 
-def test_the_page_of_an_anomaly_that_is_gone_goes_too(tmp_path: Path) -> None:
+def test_the_page_of_a_removed_anomaly_is_deleted(tmp_path: Path) -> None:
     (tmp_path / "gone.md").write_text("")
-    (tmp_path / "lost-write.md").write_text("of yesterday")
+    (tmp_path / "lost-write.md").write_text("an old text")
     write_pages(tmp_path)
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == pages()
 
 
-def test_every_name_stands_once() -> None:
+def test_every_name_is_unique() -> None:
     names = [anomaly.name for anomaly in catalogue()]
     assert len(names) == len({name.lower() for name in names}), "names are names of files"

@@ -1,4 +1,4 @@
-# ruff: noqa: E501 (a sentence stands on one line)
+# ruff: noqa: E501 (each sentence is on one line)
 from typing import Any
 
 import pytest
@@ -19,13 +19,13 @@ STEPPED = "payments-1.0:7 went from x=1 at invoices/3 offset 17 to x=4 at invoic
 WENT_BACK = "payments-1.0:7 received x=1 at invoices/3 offset 17, and then x=4 at invoices/3 offset 20"
 SENT = {"records": [X, record(12, value="x=2")], "operations": [T3, T7]}
 SENT_BACK = "shop-2.0:3 sent x=1 at invoices/3 offset 17 first, but what its process sent later is x=2 at invoices/3 offset 12"
-SPINE = [name for checker in STORE_CHECKERS for name in checker.anomalies]
+KNOWN = [name for checker in STORE_CHECKERS for name in checker.anomalies]
 
 
 def sentence(anomaly: str, example: dict[str, Any]) -> str:
-    """As the report has it."""
-    found = AnomalyFindings(1, [example])
-    return first_sentence(anomaly, with_wording(anomaly, found) if anomaly in SPINE else found)
+    """Return the sentence as a report shows it."""
+    findings = AnomalyFindings(1, [example])
+    return first_sentence(anomaly, with_wording(anomaly, findings) if anomaly in KNOWN else findings)
 
 
 EXAMPLES: dict[str, list[tuple[dict[str, Any], str]]] = {
@@ -401,17 +401,17 @@ EXAMPLES: dict[str, list[tuple[dict[str, Any], str]]] = {
 }
 
 
-def test_every_anomaly_of_the_spine_has_a_sentence_here() -> None:
-    assert set(EXAMPLES) == set(SPINE)
+def test_every_anomaly_of_stored_runs_has_an_example_in_this_file() -> None:
+    assert set(EXAMPLES) == set(KNOWN)
 
 
-@pytest.mark.parametrize("anomaly", SPINE)
-def test_a_finding_is_told_in_a_sentence(anomaly: str) -> None:
+@pytest.mark.parametrize("anomaly", KNOWN)
+def test_a_sentence_describes_a_finding(anomaly: str) -> None:
     for example, words in EXAMPLES[anomaly]:
         assert sentence(anomaly, example) == words
 
 
-def test_a_record_that_names_its_operation_by_number_finds_it_in_the_example() -> None:
+def test_a_record_with_the_number_of_an_operation_is_joined_to_it_in_the_example() -> None:
     records = [X | {"op": 40}, record(19) | {"op": 41}]
     words = sentence(
         "reprocessed-input", {"input": INPUT, "records": records, "operations": [T7 | {"op": 41}]}
@@ -419,7 +419,7 @@ def test_a_record_that_names_its_operation_by_number_finds_it_in_the_example() -
     assert words.endswith("invoices/3 offset 17 by operation 40 and invoices/3 offset 19 by payments-1.0:7")
 
 
-@pytest.mark.parametrize("anomaly", [*SPINE, "of-another-day"])
+@pytest.mark.parametrize("anomaly", [*KNOWN, "unknown-anomaly"])
 @pytest.mark.parametrize(
     "example",
     [
@@ -440,6 +440,6 @@ def test_any_field_may_be_absent_or_strange(anomaly: str, example: dict[str, Any
     assert words.isprintable()
 
 
-def test_an_anomaly_that_is_not_known_is_told_by_what_it_holds() -> None:
-    words = sentence("of-another-day", {"record": X, "operation": T7, "lag": 12})
-    assert words == "of-another-day: x=1 at invoices/3 offset 17, payments-1.0:7 and lag 12"
+def test_the_sentence_of_an_unknown_anomaly_lists_what_its_example_holds() -> None:
+    words = sentence("unknown-anomaly", {"record": X, "operation": T7, "lag": 12})
+    assert words == "unknown-anomaly: x=1 at invoices/3 offset 17, payments-1.0:7 and lag 12"
