@@ -1,7 +1,7 @@
-"""The links of a cluster, and what may be imposed on them.
+"""The links of a cluster, and the effects that can be imposed on them.
 
-A link is directed: `peer:1->2:int` is how broker 1 dials broker 2. Which links a cut between two ends means, or one
-around a broker, is worked out in `harness.network.links`; a network only imposes an effect on the links it is given.
+A link is directed: `peer:1->2:int` is the path by which broker 1 dials broker 2. `harness.network.links` lists the
+links between two brokers or around one broker. A network imposes an effect on the links that it is told.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,26 +12,26 @@ from typing import ClassVar, NamedTuple, Protocol
 
 @dataclass(frozen=True)
 class LinkEffect:
-    """What happens to the bytes on a link: a frozen dataclass, whose fields are its parameters.
+    """What a fault does to a link: a frozen dataclass whose fields are the parameters of the effect.
 
-    A new effect derives from this class, and has a line in the table of each network that can make it:
-    `harness.network.toxics.TOXICS` for toxiproxy. A fault that imposes it names its class in `Nemesis.needs`. The fault
-    is then refused before the run starts if the cluster cannot make the effect.
+    A new effect is a subclass, with a line in the table of each network that can make it
+    (`harness.network.toxics.TOXICS` for toxiproxy). A fault that imposes it names the subclass in `Nemesis.needs`. Then
+    the fault is refused before the run starts if the cluster cannot make the effect.
     """
 
-    action: ClassVar[str] = ""  # completes "needs a cluster on which one can ..."
+    action: ClassVar[str] = ""  # completes "a cluster on which one can ..."
 
 
 @dataclass(frozen=True)
 class Cut(LinkEffect):
-    """Nothing passes in either direction. Bytes in flight are lost, never delivered late."""
+    """No bytes pass in either direction. Bytes in flight are lost, and are not delivered later."""
 
     action: ClassVar[str] = "cut links"
 
 
 @dataclass(frozen=True)
 class DropResponses(LinkEffect):
-    """Requests arrive and take effect. No response comes back."""
+    """Requests arrive and take effect, but their responses are lost."""
 
     action: ClassVar[str] = "drop responses"
 
@@ -39,46 +39,46 @@ class DropResponses(LinkEffect):
 class LinkTraffic(NamedTuple):
     """The bytes that were sent over a link."""
 
-    requests: int  # by the end that dials
-    answers: int  # by the end that is dialed
+    requests: int  # bytes sent by the end that dials
+    responses: int  # bytes sent by the end that is dialed
 
 
 class LinkMeter(Protocol):
-    """Counts the bytes on some links from the moment that it is made."""
+    """Counts the bytes on some links from the moment of its creation."""
 
     def traffic(self) -> Mapping[str, LinkTraffic] | None:
-        """Return the bytes of each link since then. None: they cannot be counted on this platform or cluster."""
+        """Return the bytes on each link since the creation. None if this platform or cluster cannot count them."""
         ...
 
 
 class ActiveEffect(Protocol):
-    """An effect that is on some links, or was."""
+    """An effect that is, or was, imposed on some links."""
 
     @property
     def links(self) -> Sequence[str]:
-        """Their names."""
+        """The names of the links."""
         ...
 
     def evidence(self) -> str:
-        """How it is known that the effect acts; empty if there is no proof. Ask while it is on.
+        """Return the proof that the effect acts, or "" if there is none. Call it while the effect is imposed.
 
-        An effect acts if somebody other than the harness has sent bytes into a link since it is on. Where bytes cannot
-        be counted, a connection on the link must do, and the evidence says so.
+        An effect acts if a process other than the harness has sent bytes into a link since the effect began. If bytes
+        cannot be counted, a connection on the link counts as proof, and the text says so.
         """
         ...
 
     @property
     def missing_proof(self) -> str:
-        """Why the last `evidence` was empty: what was last seen of the links. Empty if it was not."""
+        """Why the last call of `evidence` returned no proof. Empty if it returned one."""
         ...
 
 
 class Network(Protocol):
-    """The links of a cluster, each of which can be struck alone."""
+    """The links of a cluster. An effect can be imposed on each of them alone."""
 
     @property
     def alive(self) -> bool:
-        """Whether what carries the links still runs."""
+        """Whether the processes that carry the links still run."""
         ...
 
     @property
@@ -87,20 +87,20 @@ class Network(Protocol):
         ...
 
     def connections(self, links: Iterable[str]) -> Mapping[str, int]:
-        """How many connections stand on each link, from whoever dials it."""
+        """Return the number of open connections on each link, including the harness's own."""
         ...
 
     def meter(self, links: Iterable[str]) -> LinkMeter:
-        """Begin to count the bytes that are sent over these links, with any effect on them or none."""
+        """Begin to count the bytes that are sent over these links, whether or not an effect is imposed."""
         ...
 
     def impose(self, links: Sequence[str], effect: LinkEffect) -> AbstractContextManager[ActiveEffect]:
-        """Put an effect on links for the length of a `with`.
+        """Impose an effect on links for the length of a `with`.
 
-        Raises `UsageError` for a link or an effect that this network does not have, `FaultFailed` if it fails.
+        Raises `UsageError` for a link or an effect that this network does not have, and `FaultFailed` if it fails.
         """
         ...
 
     def heal(self) -> None:
-        """Remove every effect; idempotent. Raises `FaultFailed`."""
+        """Remove every effect. It may be called again. Raises `FaultFailed`."""
         ...

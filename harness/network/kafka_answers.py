@@ -1,9 +1,9 @@
-"""The addresses in a broker's answers, replaced by others: what a client is told, it dials.
+"""Replace the brokers' addresses in responses, so that a client dials the proxies instead.
 
-An answer is not decoded and encoded again. It is walked as far as its addresses stand; all else of it stays as the
-broker sent it, byte for byte. Walked are Metadata, FindCoordinator, DescribeCluster, and the `NodeEndpoints` that
-Produce 10+ and Fetch 16+ have where a leader has moved (KIP-951). Of ApiVersions those versions are left out that
-this cannot read (`harness.network.kafka_apis`).
+A response is not decoded and encoded again. It is read up to its last address, and all other bytes stay as the broker
+sent them. Addresses are in Metadata, FindCoordinator, DescribeCluster, and in the `NodeEndpoints` of Produce 10+ and
+Fetch 16+, which name a new leader (KIP-951). In ApiVersions, versions that this module cannot read are removed
+(`harness.network.kafka_apis`).
 """
 
 import struct
@@ -22,55 +22,56 @@ from harness.network.kafka_apis import (
 
 HOST = "127.0.0.1"
 UNREACHABLE = (HOST, 1)
-"""The address of a broker that has none here: nobody listens there."""
+"""The address for a broker that has no proxy. Nothing listens there."""
 UNSUPPORTED_VERSION = 35
 _ADDRESSES = 0  # the tag of NodeEndpoints
 _FLEXIBLE = {METADATA: 9, FIND_COORDINATOR: 3, DESCRIBE_CLUSTER: 0, PRODUCE: 9, FETCH: 12}
-"""Since which version an API's answers have compact lengths and tagged fields (KIP-482)."""
+"""By API: the first version whose responses have compact lengths and tagged fields (KIP-482)."""
 _SINCE = {METADATA: 0, FIND_COORDINATOR: 0, DESCRIBE_CLUSTER: 0, PRODUCE: 10, FETCH: 16, API_VERSIONS: 0}
-"""Since which version an API's answers hold what is to be rewritten."""
+"""By API: the first version whose responses must be changed."""
 
 
 class UnreadableResponse(Exception):
-    """An answer is not as its version says; it may hold an address, and must not be passed on."""
+    """A response does not have the format of its version. It may have an address, so it must not be passed on."""
 
 
 @dataclass
 class AddressMap:
-    """What each broker is to be called."""
+    """The address that a client gets for each broker."""
 
     by_broker: Mapping[int, tuple[str, int]]
-    unknown_brokers: set[int] = field(
-        default_factory=set
-    )  # brokers that were named, and have no address here
+    unknown_brokers: set[int] = field(default_factory=set)  # brokers in responses that have no proxy
 
     def of(self, broker: int) -> tuple[str, int]:
-        """Where a client is to dial it."""
+        """Return the address at which a client must dial a broker."""
         if broker not in self.by_broker:
             self.unknown_brokers.add(broker)
         return self.by_broker.get(broker, UNREACHABLE)
 
 
 def contains_addresses(key: int, version: int) -> bool:
-    """Whether the answers to a request of that API and version have to be rewritten."""
+    """Return whether responses of this API and version may have addresses, or API versions, to change."""
     return key in _SINCE and version >= _SINCE[key]
 
 
 def rewrite_response(key: int, version: int, answer: bytes, addresses: AddressMap) -> bytes:
-    """An answer, header and body without its length, with other addresses. Raises `UnreadableResponse`."""
+    """Replace the addresses in a response. Raises `UnreadableResponse`.
+
+    `answer` has header and body, without the length in front.
+    """
     known = newest_version(key)
     if key != API_VERSIONS and (known is None or version > known):
-        raise UnreadableResponse(f"version {version} of API {key} is not known here")
+        raise UnreadableResponse(f"version {version} of API {key} is not known")
     try:
         return _WALKS[key](version, answer, addresses)
     except (struct.error, IndexError, ValueError) as error:
         raise UnreadableResponse(
-            f"an answer of API {key}, version {version}, cannot be read: {error}"
+            f"a response of API {key}, version {version}, cannot be read: {error}"
         ) from error
 
 
 class _Walk:
-    """Goes through an answer, and notes what is to stand in the place of some of its bytes."""
+    """Reads a response field by field, and collects the replacements of some of its bytes."""
 
     def __init__(self, answer: bytes, flexible: bool, at: int = 0) -> None:
         self._answer = answer
@@ -79,19 +80,19 @@ class _Walk:
         self._edits: list[tuple[int, int, bytes]] = []
 
     def skip(self, size: int) -> None:
-        """Past some bytes."""
+        """Skip some bytes."""
         self.at += size
         if size < 0 or self.at > len(self._answer):
-            raise ValueError("it ends too early")
+            raise ValueError("it is too short")
 
     def number(self, form: str) -> int:
-        """A whole number of a fixed size."""
+        """Read an integer of a fixed size."""
         (value,) = struct.unpack_from(form, self._answer, self.at)
         self.skip(struct.calcsize(form))
         return int(value)
 
     def varint(self) -> int:
-        """An unsigned number of a size of its own."""
+        """Read an unsigned varint."""
         value = shift = 0
         while True:
             byte = self._answer[self.at]
@@ -104,20 +105,20 @@ class _Walk:
                 raise ValueError("a number has too many bytes")
 
     def count(self) -> int:
-        """How many elements an array has; none, where it is null."""
+        """Read the length of an array. 0 if it is null."""
         return max(0, self.varint() - 1 if self._flexible else self.number(">i"))
 
     def text(self) -> None:
-        """Past a string, or null."""
+        """Skip a string or null."""
         self.skip(max(0, self.varint() - 1 if self._flexible else self.number(">h")))
 
     def header(self) -> None:
-        """Past the answer's header."""
+        """Skip the response header."""
         self.skip(4)
         self.tags()
 
     def tags(self, walks: Mapping[int, Callable[["_Walk"], None]] | None = None) -> None:
-        """Past the tagged fields, or through those that a walk is given for."""
+        """Skip the tagged fields. Those in `walks` are read by the function there, which may change them."""
         if not self._flexible:
             return
         for _ in range(self.varint()):
@@ -132,63 +133,63 @@ class _Walk:
                 self._replace(before, self.at, _varint(len(changed)) + changed)
 
     def address(self, addresses: AddressMap) -> None:
-        """A broker's id, host and port."""
+        """Read a broker's id, host and port, and replace host and port."""
         broker, start = self.number(">i"), self.at
         self.text()
         self.skip(4)
-        if broker >= 0:  # else there is none
+        if broker >= 0:  # -1: there is no broker
             host, port = addresses.of(broker)
-            self._replace(start, self.at, self._written(host) + struct.pack(">i", port))
+            self._replace(start, self.at, self._encode_string(host) + struct.pack(">i", port))
 
     def result(self) -> bytes:
-        """The answer as it is to be."""
+        """Return the response with all replacements."""
         parts, done = [], 0
-        for start, end, instead in self._edits:
-            parts += [self._answer[done:start], instead]
+        for start, end, replacement in self._edits:
+            parts += [self._answer[done:start], replacement]
             done = end
         return b"".join([*parts, self._answer[done:]])
 
     def versions(self) -> None:
-        """Of an array of APIs with their versions, those that may be spoken."""
-        start, kept = self.at, []
+        """Read an array of APIs with their versions, and keep only versions that clients may use."""
+        start, apis = self.at, []
         for _ in range(self.count()):
             key, least, most = self.number(">h"), self.number(">h"), self.number(">h")
             tagged = self.at
             self.tags()
             known = newest_version(key)
             if known is not None and known >= least:
-                spoken = struct.pack(">hhh", key, least, min(most, known))
-                kept.append(spoken + self._answer[tagged : self.at])
-        length = _varint(len(kept) + 1) if self._flexible else struct.pack(">i", len(kept))
-        self._replace(start, self.at, length + b"".join(kept))
+                versions = struct.pack(">hhh", key, least, min(most, known))
+                apis.append(versions + self._answer[tagged : self.at])
+        length = _varint(len(apis) + 1) if self._flexible else struct.pack(">i", len(apis))
+        self._replace(start, self.at, length + b"".join(apis))
 
-    def _replace(self, start: int, end: int, instead: bytes) -> None:
-        if self._answer[start:end] != instead:
-            self._edits.append((start, end, instead))
+    def _replace(self, start: int, end: int, replacement: bytes) -> None:
+        if self._answer[start:end] != replacement:
+            self._edits.append((start, end, replacement))
 
-    def _written(self, text: str) -> bytes:
-        told = text.encode()
-        return (_varint(len(told) + 1) if self._flexible else struct.pack(">h", len(told))) + told
+    def _encode_string(self, text: str) -> bytes:
+        content = text.encode()
+        return (_varint(len(content) + 1) if self._flexible else struct.pack(">h", len(content))) + content
 
 
 def _varint(value: int) -> bytes:
-    told = bytearray()
+    encoded = bytearray()
     while value >= 0x80:
-        told.append(value & 0x7F | 0x80)
+        encoded.append(value & 0x7F | 0x80)
         value >>= 7
-    told.append(value)
-    return bytes(told)
+    encoded.append(value)
+    return bytes(encoded)
 
 
-def _begun(key: int, version: int, answer: bytes) -> _Walk:
+def _walk_body(key: int, version: int, answer: bytes) -> _Walk:
     walk = _Walk(answer, version >= _FLEXIBLE[key])
     walk.header()
     return walk
 
 
 def _metadata(version: int, answer: bytes, addresses: AddressMap) -> bytes:
-    """`throttle_time_ms` (3+), then the brokers."""
-    walk = _begun(METADATA, version, answer)
+    """Fields: `throttle_time_ms` (3+), then the brokers."""
+    walk = _walk_body(METADATA, version, answer)
     walk.skip(4 if version >= 3 else 0)
     for _ in range(walk.count()):
         walk.address(addresses)
@@ -199,8 +200,8 @@ def _metadata(version: int, answer: bytes, addresses: AddressMap) -> bytes:
 
 
 def _find_coordinator(version: int, answer: bytes, addresses: AddressMap) -> bytes:
-    """One coordinator, or from version 4 on an array of them (KIP-699)."""
-    walk = _begun(FIND_COORDINATOR, version, answer)
+    """Fields: one coordinator, or an array of them from version 4 on (KIP-699)."""
+    walk = _walk_body(FIND_COORDINATOR, version, answer)
     walk.skip(4 if version >= 1 else 0)
     if version < 4:
         walk.skip(2)
@@ -218,8 +219,8 @@ def _find_coordinator(version: int, answer: bytes, addresses: AddressMap) -> byt
 
 
 def _describe_cluster(version: int, answer: bytes, addresses: AddressMap) -> bytes:
-    """The brokers after ids, and the kind of endpoint (1+)."""
-    walk = _begun(DESCRIBE_CLUSTER, version, answer)
+    """Fields: error, endpoint type (1+), cluster and controller ids, then the brokers."""
+    walk = _walk_body(DESCRIBE_CLUSTER, version, answer)
     walk.skip(6)
     walk.text()  # error message
     walk.skip(1 if version >= 1 else 0)
@@ -234,20 +235,20 @@ def _describe_cluster(version: int, answer: bytes, addresses: AddressMap) -> byt
 
 
 def _endpoints(addresses: AddressMap) -> Mapping[int, Callable[[_Walk], None]]:
-    """How the tagged field NodeEndpoints is walked."""
+    """Return the function that reads the tagged field NodeEndpoints."""
 
-    def walk_them(walk: _Walk) -> None:
+    def walk_endpoints(walk: _Walk) -> None:
         for _ in range(walk.count()):
             walk.address(addresses)
             walk.text()  # rack
             walk.tags()
 
-    return {_ADDRESSES: walk_them}
+    return {_ADDRESSES: walk_endpoints}
 
 
 def _produce(version: int, answer: bytes, addresses: AddressMap) -> bytes:
-    """The endpoints stand behind all partitions."""
-    walk = _begun(PRODUCE, version, answer)
+    """The endpoints come after all partitions."""
+    walk = _walk_body(PRODUCE, version, answer)
     for _ in range(walk.count()):
         walk.skip(16) if version >= 13 else walk.text()  # the topic
         for _ in range(walk.count()):
@@ -265,8 +266,8 @@ def _produce(version: int, answer: bytes, addresses: AddressMap) -> bytes:
 
 
 def _fetch(version: int, answer: bytes, addresses: AddressMap) -> bytes:
-    """The same; records are skipped by their length."""
-    walk = _begun(FETCH, version, answer)
+    """The endpoints come after all partitions. Records are skipped by their length."""
+    walk = _walk_body(FETCH, version, answer)
     walk.skip(4 + 2 + 4)
     for _ in range(walk.count()):
         walk.skip(16)
@@ -284,7 +285,7 @@ def _fetch(version: int, answer: bytes, addresses: AddressMap) -> bytes:
 
 
 def _api_versions(version: int, answer: bytes, addresses: AddressMap) -> bytes:
-    """Its header has no tags, in any version, and a version that the broker does not speak is answered in version 0."""
+    """Its header never has tagged fields. If the broker does not support the version, it responds in version 0."""
     (error,) = struct.unpack_from(">h", answer, 4)
     walk = _Walk(answer, version >= 3 and error != UNSUPPORTED_VERSION, at=6)
     walk.versions()

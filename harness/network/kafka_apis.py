@@ -1,7 +1,7 @@
-"""Which versions of Kafka's APIs may be spoken through a proxy that rewrites addresses.
+"""The versions of Kafka's APIs that clients may use through the address proxy.
 
-As Kafka 4.3.1 has them (the schemas in `org/apache/kafka/common/message`). Of a newer version, or a newer API, nobody
-knows here whether its answers hold the addresses of brokers: a client is not told that the broker speaks it.
+They are those of Kafka 4.3.1 (the schemas in `org/apache/kafka/common/message`). The responses of a newer version or
+API may have addresses at unknown places, so the proxy does not offer it to clients.
 """
 
 from collections.abc import Mapping
@@ -13,21 +13,21 @@ HIDDEN_APIS: Mapping[int, str] = {
     5: "StopReplica",
     6: "UpdateMetadata",
     7: "ControlledShutdown",
-    52: "Vote",  # between controllers, with their addresses
+    52: "Vote",  # between controllers; responses have their addresses
     53: "BeginQuorumEpoch",
     54: "EndQuorumEpoch",
     59: "FetchSnapshot",
-    78: "ShareFetch",  # addresses of brokers in every answer (KIP-932); no client of a run is in a share group
+    78: "ShareFetch",  # addresses in every response (KIP-932); no client of a run is in a share group
     79: "ShareAcknowledge",
     82: "UpdateRaftVoter",
 }
-"""What no client of a run has a use for, and whose answers are not rewritten."""
+"""APIs that the proxy does not offer. No client of a run needs them, and their responses are not changed."""
 
 UNCHANGED_APIS: Mapping[int, str] = {
     88: "StreamsGroupHeartbeat",
     89: "StreamsGroupDescribe",
 }
-"""Their answers have addresses that applications gave of themselves (KIP-1071), and none of a broker."""
+"""APIs whose responses have addresses of applications (KIP-1071), but none of a broker."""
 
 DESCRIBE_QUORUM = 55
 _NEWEST = (
@@ -46,5 +46,5 @@ _NEWEST = (
 
 
 def newest_version(key: int) -> int | None:
-    """The newest version of an API that may be spoken; None: it may not be at all."""
+    """Return the newest version of an API that clients may use. None if the API is not offered."""
     return None if key in HIDDEN_APIS or not 0 <= key < len(_NEWEST) else _NEWEST[key]

@@ -1,10 +1,11 @@
-"""A process that stands before the brokers of a cluster that is not ours, so that every link of a client can be struck.
+"""The address proxy: a process between the clients of a run and the brokers of an external cluster.
 
-`client -> toxiproxy -> this -> broker`. It has a port for each client endpoint and broker. What a client asks there
-goes to that broker as it is; in the answers each broker bears the address of the endpoint's own proxy for it. To the
-client it speaks plaintext, on this machine alone; to the broker it speaks TLS and SASL as the client-config file says.
+`client -> toxiproxy -> address proxy -> broker`. It has a port for each client endpoint and broker. Requests pass
+unchanged. In responses, each broker's address is replaced by that of the endpoint's toxiproxy listener, so that every
+link of a client can be cut. Clients connect in plaintext, on this machine only. The proxy uses TLS and SASL to the
+brokers, as the client-config file says.
 
-It is told what to do by one line of JSON, its only argument, which holds no secret: see `ProxySpec`.
+Its only argument is `ProxySpec` as JSON, which contains no secret.
 """
 
 import asyncio
@@ -29,22 +30,22 @@ from harness.wire.security import sasl_requests, tls_refusal
 CONNECT_TIMEOUT_S = 10.0
 BUFFER_BYTES = 1 << 20
 LISTENING = "listening on every port"
-"""What the process prints once that is so."""
+"""What the process prints after it listens on every port."""
 _log = logging.getLogger("proxy")
 
 
 @dataclass(frozen=True)
 class ProxySpec:
-    """What the process is to do."""
+    """The argument of the process."""
 
-    client_config: Path | None  # a file of client properties: how the brokers are connected to
+    client_config: Path | None  # a file of client properties, for connections to the brokers
     brokers: Mapping[int, tuple[str, int]]  # by broker: its own host and port
     ports: Mapping[str, Mapping[int, int]]  # by endpoint and broker: where this process listens
-    dial_ports: Mapping[str, Mapping[int, int]]  # by endpoint and broker: the port that clients are to dial
+    dial_ports: Mapping[str, Mapping[int, int]]  # by endpoint and broker: the port that clients must dial
 
 
 class ProxyPort:
-    """One port: what one client endpoint says to one broker."""
+    """One port, for the connections of one client endpoint to one broker."""
 
     def __init__(self, broker: Address, context: ssl.SSLContext | None, addresses: AddressMap) -> None:
         self._broker = broker
@@ -55,29 +56,29 @@ class ProxyPort:
         """Carry one connection until either end closes it."""
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT_S):
-                above, below = await self._connected()
-        except (OSError, EOFError, EnvironmentFailure) as error:  # a time-out is an OSError
+                broker_reader, broker_writer = await self._connect()
+        except (OSError, EOFError, EnvironmentFailure) as error:  # TimeoutError is an OSError
             _log.warning("no connection to %s: %s", self._broker, error)
             writer.close()
             return
-        asked: deque[tuple[int, int, int]] = deque()
-        ways = [
-            asyncio.create_task(self._requests(reader, below, asked)),
-            asyncio.create_task(self._answers(above, writer, asked)),
+        expected: deque[tuple[int, int, int]] = deque()
+        directions = [
+            asyncio.create_task(self._requests(reader, broker_writer, expected)),
+            asyncio.create_task(self._answers(broker_reader, writer, expected)),
         ]
         try:
-            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(directions, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for way in ways:
-                way.cancel()
-            for end in (writer, below):
+            for direction in directions:
+                direction.cancel()
+            for end in (writer, broker_writer):
                 end.close()
-            for ended in await asyncio.gather(*ways, return_exceptions=True):
-                if isinstance(ended, Exception) and not isinstance(ended, OSError | EOFError):
-                    _log.error("a connection to %s was ended: %s", self._broker, ended)
+            for outcome in await asyncio.gather(*directions, return_exceptions=True):
+                if isinstance(outcome, Exception) and not isinstance(outcome, OSError | EOFError):
+                    _log.error("a connection to %s was closed: %s", self._broker, outcome)
 
-    async def _connected(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """A connection to the broker on which it knows who we are."""
+    async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Open a connection to the broker, and authenticate on it."""
         broker = self._broker
         name = broker.host if self._context else None
         try:
@@ -88,13 +89,13 @@ class ProxyPort:
             raise tls_refusal(error, str(broker)) from error
         try:
             if broker.security.sasl:
-                await self._introduced(reader, writer)
+                await self._authenticate(reader, writer)
         except BaseException:
             writer.close()
             raise
         return reader, writer
 
-    async def _introduced(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _authenticate(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         steps = sasl_requests(self._broker.security, self._broker.host, str(self._broker))
 
         def next_request(answer: Any) -> Any:
@@ -105,71 +106,77 @@ class ProxyPort:
         number, answer = 0, None
         while (
             request := await asyncio.to_thread(next_request, answer)
-        ) is not None:  # it may ask for a token
+        ) is not None:  # it may request a token, which blocks
             number += 1
             writer.write(encode_request(request, number))
             answer = decode_response(request, (await _message(reader))[4:], str(self._broker))
 
     async def _requests(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, asked: deque[tuple[int, int, int]]
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        expected: deque[tuple[int, int, int]],
     ) -> None:
-        """What the client asks; notes those of which the answers have to be rewritten."""
+        """Pass requests on, and remember those whose responses must be changed."""
         while True:
             message = await _message(reader)
             key, version, number = struct.unpack_from(">hhi", message, 4)
             if contains_addresses(key, version):
-                asked.append((number, key, version))
+                expected.append((number, key, version))
             writer.write(message)
             await writer.drain()
 
     async def _answers(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, asked: deque[tuple[int, int, int]]
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        expected: deque[tuple[int, int, int]],
     ) -> None:
-        """What the broker answers, with the addresses of the proxies. One that cannot be read is not passed on."""
+        """Pass responses on with the addresses of the proxies. An unreadable response ends the connection."""
         while True:
             message = await _message(reader)
             (number,) = struct.unpack_from(">i", message, 4)
-            if any(number == one for one, _, _ in asked):
-                while (due := asked.popleft())[0] != number:  # a Produce with acks=0 has no answer
+            if any(number == expected_number for expected_number, _, _ in expected):
+                while (due := expected.popleft())[0] != number:  # a Produce with acks=0 has no response
                     pass
-                message = self._told_otherwise(due[1], due[2], message)
+                message = self._rewrite(due[1], due[2], message)
             writer.write(message)
             await writer.drain()
 
-    def _told_otherwise(self, key: int, version: int, message: bytes) -> bytes:
-        before = len(self._addresses.unknown_brokers)
+    def _rewrite(self, key: int, version: int, message: bytes) -> bytes:
+        known_before = len(self._addresses.unknown_brokers)
         answer = rewrite_response(key, version, message[4:], self._addresses)
-        if len(self._addresses.unknown_brokers) > before:
-            named = ", ".join(map(str, sorted(self._addresses.unknown_brokers)))
-            _log.error("brokers that joined the cluster during the run cannot be reached: %s", named)
+        if len(self._addresses.unknown_brokers) > known_before:
+            brokers = ", ".join(map(str, sorted(self._addresses.unknown_brokers)))
+            _log.error("brokers that joined the cluster during the run cannot be reached: %s", brokers)
         return struct.pack(">i", len(answer)) + answer
 
 
 async def _message(reader: asyncio.StreamReader) -> bytes:
-    """A request or an answer with its length. Raises `EOFError` at the end, `WireError` where it is none."""
+    """Read a request or a response with its length. Raises `EOFError` at the end, `WireError` if it is neither."""
     head = await reader.readexactly(4)
     size = int.from_bytes(head)
     if not 4 <= size <= LARGEST_ANSWER:
-        raise WireError(f"a message of {size} bytes is none of Kafka's")
+        raise WireError(f"a message of {size} bytes is not Kafka's protocol")
     return head + await reader.readexactly(size)
 
 
 async def carry(spec: ProxySpec) -> None:
-    """Listen on every port until the process is ended."""
+    """Listen on every port until the process ends."""
     security = use_client_config(spec.client_config).security
     context = security.context() if security.tls else None
-    servers = []  # which must be kept
+    servers = []  # a reference keeps a server from being collected
     for endpoint, ports in spec.ports.items():
-        told = {broker: (HOST, port) for broker, port in spec.dial_ports[endpoint].items()}
+        addresses = {broker: (HOST, port) for broker, port in spec.dial_ports[endpoint].items()}
         for broker, port in ports.items():
-            proxy_port = ProxyPort(Address(*spec.brokers[broker], security), context, AddressMap(told))
+            proxy_port = ProxyPort(Address(*spec.brokers[broker], security), context, AddressMap(addresses))
             servers.append(await asyncio.start_server(proxy_port.serve, HOST, port, limit=BUFFER_BYTES))
     _log.warning(LISTENING)
     await asyncio.gather(*(server.serve_forever() for server in servers))
 
 
 def main() -> None:
-    """Be the proxy. The last line that is printed says why it could not be."""
+    """Run the proxy. If it cannot start, the last line that it prints says why."""
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s")
     try:
         asyncio.run(carry(decode(ProxySpec, sys.argv[1])))

@@ -1,8 +1,8 @@
-"""The names of links, and which of them a cut between two ends means.
+"""The names of links, and the links between two brokers or around one.
 
-`peer:1->2:int` is how broker 1 dials broker 2 as a peer (replication, markers, forwarded
-requests), `peer:1->2:ctl` how it dials it as a controller, `client:w0->2` how the client endpoint w0
-dials broker 2. Each is a proxy of its own, so cutting one leaves the others alone.
+By `peer:1->2:int` broker 1 dials broker 2 as a peer (replication, markers, forwarded requests). By `peer:1->2:ctl` it
+dials it as a controller. By `client:w0->2` the client endpoint w0 dials broker 2. Each link has a proxy of its own, so
+a cut of one link does not affect the others.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,31 +12,31 @@ KINDS = ("int", "ctl")
 
 
 def peer_link(source: int, target: int, kind: str) -> str:
-    """How one broker dials another; `kind` is `int` or `ctl`."""
+    """Return the name of the link from one broker to another. `kind` is `int` or `ctl`."""
     return f"peer:{source}->{target}:{kind}"
 
 
 def client_link(endpoint: str, broker: int) -> str:
-    """How a client endpoint dials a broker."""
+    """Return the name of the link from a client endpoint to a broker."""
     return f"client:{endpoint}->{broker}"
 
 
 def client_links_by_broker(endpoint: str, links: Iterable[str]) -> dict[int, str]:
-    """The links by which a client endpoint dials brokers, by broker."""
+    """Return those links that begin at a client endpoint, by broker."""
     stem = f"client:{endpoint}->"
     return {int(link.removeprefix(stem)): link for link in links if link.startswith(stem)}
 
 
-def links_between(one: int, other: int) -> list[str]:
-    """Every link between two brokers, in both directions."""
-    return [peer_link(a, b, kind) for a, b in permutations((one, other)) for kind in KINDS]
+def links_between(first: int, second: int) -> list[str]:
+    """Return all links between two brokers, in both directions."""
+    return [peer_link(a, b, kind) for a, b in permutations((first, second)) for kind in KINDS]
 
 
 def links_around(broker: int, brokers: Sequence[int]) -> list[str]:
-    """Every link between a broker and all its peers."""
+    """Return all links between a broker and its peers, in both directions."""
     return [link for peer in brokers if peer != broker for link in links_between(broker, peer)]
 
 
 def proxy_name(link: str) -> str:
-    """A link's name as toxiproxy has it, where names stand in URLs."""
+    """Return the name of a link's proxy in toxiproxy. It has no characters that a URL would escape."""
     return link.replace("->", "-to-").replace(":", ".")

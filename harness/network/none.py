@@ -1,4 +1,4 @@
-"""The network of a cluster whose links cannot be struck."""
+"""The network of a cluster whose links cannot be cut."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -15,16 +15,16 @@ class NoNetwork:
     links: Sequence[str] = ()
 
     def connections(self, links: Iterable[str]) -> Mapping[str, int]:
-        """Nobody can say."""
+        """Return nothing, because there are no links."""
         return {}
 
     def meter(self, links: Iterable[str]) -> LinkMeter:
-        """Return one that cannot count."""
+        """Return a meter that cannot count."""
         return SocketMeter(lambda: None, {})
 
     def impose(self, links: Sequence[str], effect: LinkEffect) -> AbstractContextManager[ActiveEffect]:
-        """Raises `FaultFailed`: faults that need links are not drawn here."""
-        raise FaultFailed("the links of this cluster cannot be struck")
+        """Raise `FaultFailed`. Faults that need links are not drawn for such a cluster."""
+        raise FaultFailed("this cluster has no links that can be cut")
 
     def heal(self) -> None:
-        """Nothing is struck."""
+        """Do nothing, because there are no effects."""

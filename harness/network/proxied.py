@@ -1,8 +1,8 @@
-"""Links that are proxies of one toxiproxy server: cuts between processes, or between containers.
+"""A network whose links are proxies of one toxiproxy server.
 
-`harness.network.toxics` says which toxics make an effect. A cut silences both streams of a proxy, or the responses
-alone: connections stay open and silent, new ones are accepted and stay silent, and the heal closes all of them.
-Bytes in flight are lost, never delivered late. (A lost SYN cannot be imitated: connecting always succeeds.)
+`harness.network.toxics` lists the toxics that make an effect. A cut drops the bytes of both streams of a proxy, or only
+of the responses. Connections stay open, new ones are accepted, and the heal closes all of them. Bytes in flight are
+lost, and are not delivered later. A lost SYN cannot be imitated, because toxiproxy always accepts a connection.
 """
 
 import logging
@@ -29,24 +29,24 @@ _log = logging.getLogger(__name__)
 
 
 class ProxyServer(Protocol):
-    """Where toxiproxy runs."""
+    """The process or container in which toxiproxy runs."""
 
     @property
     def alive(self) -> bool:
-        """Whether it still runs."""
+        """Whether toxiproxy still runs."""
         ...
 
     def connections_by_port(self) -> Counter[int]:
-        """How many connections stand on each port that it listens on, or dials from."""
+        """Return the number of connections on each local port, whether it listens there or dials from there."""
         ...
 
     def received_bytes(self) -> ReceivedBytes | None:
-        """How many bytes each of its connections has received, and maybe others. None: that is not known."""
+        """Return the bytes that each of its connections has received; others may be included. None if not known."""
         ...
 
 
 class ProxiedNetwork:
-    """The proxies of one cluster, all of one toxiproxy server."""
+    """The `Network` of a cluster whose links are proxies of one toxiproxy server."""
 
     def __init__(
         self,
@@ -59,12 +59,12 @@ class ProxiedNetwork:
         self._server = server
         self._links = links
         self._probe_timeout_s = probe_timeout_s
-        self._on: Counter[tuple[str, Toxic]] = Counter()  # how many effects have put a toxic on a link
+        self._uses: Counter[tuple[str, Toxic]] = Counter()  # by link and toxic: how many effects use it
         self._lock = Lock()
 
     @property
     def alive(self) -> bool:
-        """Whether the server of the proxies still runs."""
+        """Whether toxiproxy still runs."""
         return self._server.alive
 
     @property
@@ -73,69 +73,69 @@ class ProxiedNetwork:
         return tuple(self._links)
 
     def heal(self) -> None:
-        """Remove every effect; idempotent. Raises `FaultFailed` if one stays."""
+        """Remove every effect. It may be called again. Raises `FaultFailed` if a toxic remains."""
         with self._lock:
-            self._on.clear()
+            self._uses.clear()
             self._toxiproxy.reset()
             left = [proxy for proxy, toxics in self._toxiproxy.toxics().items() if toxics]
         if left:
             raise ToxiproxyError(f"these links still have a toxic after the heal: {', '.join(left)}")
 
     def connections(self, links: Iterable[str]) -> Mapping[str, int]:
-        """How many connections stand on each link, from whoever dials it."""
+        """Return the number of open connections on each link, including the harness's own."""
         ports = self._server.connections_by_port()
         return {link: ports[self._links[link].listen_port] for link in links}
 
     def meter(self, links: Iterable[str]) -> SocketMeter:
-        """Begin to count the bytes that are sent over these links."""
+        """Return a meter that counts the bytes on these links from now on."""
         ports = {
             link: ProxyPorts(self._links[link].listen_port, self._links[link].upstream_port) for link in links
         }
         return SocketMeter(self._server.received_bytes, ports)
 
     def passes(self, link: str, timeout_s: float | None = None) -> bool:
-        """Whether a request through the link's proxy is answered."""
+        """Return whether a request through the link's proxy is answered."""
         return is_answering(self._links[link].listen_port, timeout_s or self._probe_timeout_s)
 
     def reaches(self, link: str) -> bool:
-        """Whether the same request is answered when it goes round the proxy."""
+        """Return whether the same request is answered if it bypasses the proxy."""
         return is_answering(self._links[link].upstream_port, self._probe_timeout_s)
 
     @contextmanager
     def impose(self, links: Sequence[str], effect: LinkEffect) -> Iterator["LinkCut"]:
-        """Put an effect on links for the length of a `with`. Two effects that share a toxic may overlap."""
+        """Impose an effect on links for the length of a `with`. Two effects that share a toxic may overlap."""
         toxics = toxics_of(effect)
         for link in links:
             if link not in self._links:
-                raise UsageError(f"there is no link {link} in this cluster")
-        stood = self.connections(links)
-        on: list[tuple[str, Toxic]] = []
+                raise UsageError(f"this cluster has no link {link}")
+        connections_before = self.connections(links)
+        added: list[tuple[str, Toxic]] = []
         try:
-            for each in product(links, toxics):
-                on.append(each)
-                self._add(*each)
-            yield LinkCut(self, tuple(links), stood, self.meter(links), toxics)
+            for link_toxic in product(links, toxics):
+                added.append(link_toxic)
+                self._add(*link_toxic)
+            yield LinkCut(self, tuple(links), connections_before, self.meter(links), toxics)
         except BaseException:
-            self._remove(on, quietly=True)
+            self._remove(added, quietly=True)
             raise
-        self._remove(on)
+        self._remove(added)
 
     def _add(self, link: str, toxic: Toxic) -> None:
         with self._lock:
-            self._on[link, toxic] += 1
-            if self._on[link, toxic] == 1:
+            self._uses[link, toxic] += 1
+            if self._uses[link, toxic] == 1:
                 self._toxiproxy.add_toxic(
                     proxy_name(link), toxic.name, toxic.kind, toxic.stream, **dict(toxic.attributes)
                 )
 
     def _remove(self, added: Sequence[tuple[str, Toxic]], *, quietly: bool = False) -> None:
-        """Remove each toxic that no other effect has put there too. One that `heal` has removed is left alone."""
+        """Remove each toxic that no other effect uses. A toxic that `heal` has removed is skipped."""
         for link, toxic in added:
             with self._lock:
-                if not self._on[link, toxic]:
+                if not self._uses[link, toxic]:
                     continue
-                self._on[link, toxic] -= 1
-                if self._on[link, toxic]:
+                self._uses[link, toxic] -= 1
+                if self._uses[link, toxic]:
                     continue
                 try:
                     self._toxiproxy.remove_toxic(proxy_name(link), toxic.name)
@@ -146,101 +146,106 @@ class ProxiedNetwork:
 
 
 class Probes(Protocol):
-    """What a cut asks the links by."""
+    """The part of `ProxiedNetwork` that `LinkCut` uses."""
 
     def passes(self, link: str) -> bool:
-        """Whether a request through the link's proxy is answered."""
+        """Return whether a request through the link's proxy is answered."""
         ...
 
     def reaches(self, link: str) -> bool:
-        """Whether the same request is answered when it goes round the proxy."""
+        """Return whether the same request is answered if it bypasses the proxy."""
         ...
 
     def connections(self, links: Iterable[str]) -> Mapping[str, int]:
-        """How many connections stand on each link."""
+        """Return the number of open connections on each link."""
         ...
 
 
 class LinkCut:
-    """Some links on which a stream is silent, or was."""
+    """An `ActiveEffect` that drops the bytes of at least one stream of some links."""
 
     def __init__(
         self,
         network: Probes,
         links: Sequence[str],
-        stood: Mapping[str, int],
+        connections_before: Mapping[str, int],
         meter: SocketMeter,
         toxics: Sequence[Toxic],
     ) -> None:
         self._network = network
         self._links = links
-        self._stood = stood
+        self._connections_before = connections_before
         self._meter = meter
-        self._answers_alone = all(toxic.stream == "downstream" for toxic in toxics)
-        self._lacks = ""
+        self._only_responses = all(toxic.stream == "downstream" for toxic in toxics)
+        self._missing_proof = ""
 
     @property
     def links(self) -> Sequence[str]:
-        """Their names."""
+        """The names of the links."""
         return self._links
 
     @property
     def missing_proof(self) -> str:
         """Why the last `evidence` was empty; empty if it was not."""
-        return self._lacks
+        return self._missing_proof
 
     def evidence(self) -> str:
-        """How it is known that nothing passes, link by link.
+        """Return the proof that no bytes pass, link by link. "" if no link has a proof, or if bytes pass on some link.
 
-        A link proves it if others than the harness have sent bytes into it since it was cut, if a request through its
-        proxy stays unanswered, and if the same request is answered when it goes round the proxy: a broker that is
-        down answers nobody. Where bytes cannot be counted, a connection that is or was on the link must do instead.
-        Empty if no link proves it, or if one leaks.
+        A link has a proof if all three hold:
+
+        - A process other than the harness has sent bytes into it since the cut. If bytes cannot be counted, a
+          connection that is or was on the link is enough.
+        - A request through its proxy stays unanswered.
+        - The same request is answered if it bypasses the proxy. A broker that is down would not answer.
         """
-        stands, carried = self._network.connections(self._links), self._meter.traffic()
-        used = {link: words for link in self._links if (words := self._use(link, stands[link], carried))}
+        connections, traffic = self._network.connections(self._links), self._meter.traffic()
+        used = {
+            link: words
+            for link in self._links
+            if (words := self._describe_use(link, connections[link], traffic))
+        }
         if not used:
-            self._lacks = self._unused(carried)
+            self._missing_proof = self._describe_no_use(traffic)
             return ""
-        others = self._meter.connections()
+        connections_before_probe = self._meter.connections()
         with ThreadPoolExecutor(2 * len(self._links)) as pool:
-            around_it = dict(zip(self._links, pool.map(self._network.reaches, self._links), strict=True))
-            through_it = dict(zip(self._links, pool.map(self._network.passes, self._links), strict=True))
-        self._meter.ignore_others(others)
-        leaks = [link for link in self._links if through_it[link]]
-        proven = {link: words for link, words in used.items() if around_it[link]}
-        self._lacks = ""
+            bypassing = dict(zip(self._links, pool.map(self._network.reaches, self._links), strict=True))
+            through_proxy = dict(zip(self._links, pool.map(self._network.passes, self._links), strict=True))
+        self._meter.ignore_others(connections_before_probe)
+        leaks = [link for link in self._links if through_proxy[link]]
+        proven = {link: words for link, words in used.items() if bypassing[link]}
+        self._missing_proof = ""
         if leaks:
-            self._lacks = f"a request through {', '.join(leaks)} was answered, so it was not cut"
+            self._missing_proof = f"a request through {', '.join(leaks)} was answered, so it was not cut"
         elif not proven:
-            self._lacks = f"nobody answers behind {', '.join(used)}, cut or not"
+            self._missing_proof = f"no broker answers behind {', '.join(used)}, with or without the proxy"
         return (
-            "" if self._lacks else "; ".join(f"{link}: {words}, {_SILENT}" for link, words in proven.items())
+            ""
+            if self._missing_proof
+            else "; ".join(f"{link}: {words}, {_SILENT}" for link, words in proven.items())
         )
 
-    def _use(self, link: str, stands: int, carried: Mapping[str, LinkTraffic] | None) -> str:
-        """In words, how it is known that a link is in use; empty if it is not."""
-        if carried is None:
-            words = _in_use(self._stood[link], stands)
+    def _describe_use(self, link: str, connections: int, traffic: Mapping[str, LinkTraffic] | None) -> str:
+        """Describe how a link was used. "" if it was not used."""
+        if traffic is None:
+            words = _describe_connections(self._connections_before[link], connections)
             return words and f"{words} (bytes on it cannot be counted here)"
-        requests, answers = carried[link]
-        lost = answers if self._answers_alone else requests + answers
+        requests, responses = traffic[link]
+        lost = responses if self._only_responses else requests + responses
         if not lost:
             return ""
-        return (
-            f"{requests} bytes of requests and {answers} bytes of answers were sent into it while it was cut"
-        )
+        return f"{requests} bytes of requests and {responses} bytes of responses were sent into it while it was cut"
 
-    def _unused(self, carried: Mapping[str, LinkTraffic] | None) -> str:
-        """In words, that no link is in use."""
-        if carried is None:
+    def _describe_no_use(self, traffic: Mapping[str, LinkTraffic] | None) -> str:
+        if traffic is None:
             return f"no connection was on {', '.join(self._links)} while it was cut"
-        kind = "answers" if self._answers_alone else "bytes"
+        kind = "responses" if self._only_responses else "bytes"
         return f"no {kind} were sent into {', '.join(self._links)} while it was cut"
 
 
-def _in_use(stood: int, stands: int) -> str:
-    """In words: how many connections stood on a link when it was cut, or have been made since; empty: none."""
-    if stood:
-        return f"{plural(stood, 'connection')} stood when it was cut"
-    return f"{plural(stands, 'connection')} stood, made after it was cut" if stands else ""
+def _describe_connections(before: int, now: int) -> str:
+    """Describe the connections that a link had before the cut, or else those that it got later. "" if none."""
+    if before:
+        return f"{plural(before, 'connection')} existed when it was cut"
+    return f"{plural(now, 'connection')} opened after it was cut" if now else ""

@@ -1,6 +1,6 @@
-"""The toxics by which toxiproxy makes each effect: the table of what its links can do.
+"""The toxics by which toxiproxy makes each network effect.
 
-It loads no client of toxiproxy: what a kind of cluster can do is known without one.
+This module does not import a client of toxiproxy, because the abilities of cluster kinds must be known without one.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,29 +13,31 @@ from harness.network import Cut, DropResponses, LinkEffect
 
 @dataclass(frozen=True)
 class Toxic:
-    """A toxic on one stream of a proxy. Two that are equal are one toxic, and two that differ can be on one stream."""
+    """A toxic on one stream of a proxy. Toxics that differ can be on the same stream together."""
 
-    kind: str  # as toxiproxy calls it: timeout, latency, bandwidth, ...
-    stream: str  # upstream: the way of requests; downstream: the way of responses
+    kind: str  # the type in toxiproxy: timeout, latency, bandwidth, ...
+    stream: str  # upstream: requests; downstream: responses
     attributes: tuple[tuple[str, int], ...] = field(default=())
 
     @property
     def name(self) -> str:
-        """Its name on its proxy: it says all that the toxic is."""
+        """Its name on its proxy, which is unique because it includes type, stream and attributes."""
         return "-".join([self.kind, self.stream, *(f"{key}-{value}" for key, value in self.attributes)])
 
 
-def _silent(stream: str) -> Toxic:
-    """With a time-out of 0 a stream stays open, and its bytes are thrown away."""
+def _drop_bytes(stream: str) -> Toxic:
+    """Return the toxic that drops the bytes of a stream. With a time-out of 0 the stream stays open."""
     return Toxic("timeout", stream, (("timeout", 0),))
 
 
 TOXICS: Mapping[type[LinkEffect], Callable[[Any], tuple[Toxic, ...]]] = {
-    Cut: lambda effect: (_silent("upstream"), _silent("downstream")),
-    DropResponses: lambda effect: (_silent("downstream"),),
+    Cut: lambda effect: (_drop_bytes("upstream"), _drop_bytes("downstream")),
+    DropResponses: lambda effect: (_drop_bytes("downstream"),),
 }
-"""For each effect: the toxics that make it. `harness.network.proxied.LinkCut` proves effects that silence a stream. An
-effect that lets bytes pass needs a proof of its own there.
+"""For each effect: the toxics that make it.
+
+`harness.network.proxied.LinkCut` proves effects that drop a stream. An effect that lets bytes pass needs another proof
+there.
 """
 
 EFFECTS = frozenset(TOXICS)
@@ -44,7 +46,7 @@ EFFECTS = frozenset(TOXICS)
 
 def toxics_of(effect: LinkEffect) -> tuple[Toxic, ...]:
     """Return the toxics that make an effect. Raises `UsageError` if there are none."""
-    made = TOXICS.get(type(effect))
-    if made is None:
+    make_toxics = TOXICS.get(type(effect))
+    if make_toxics is None:
         raise UsageError(f"toxiproxy cannot {effect.action}: impose another effect")
-    return made(effect)
+    return make_toxics(effect)

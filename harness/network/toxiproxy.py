@@ -1,7 +1,7 @@
-"""What we ask of toxiproxy's HTTP API (2.5), through toxiproxy-python.
+"""A client of toxiproxy's HTTP API (2.5), built on toxiproxy-python.
 
-Its consumer holds the server's address in class attributes, so a process can talk to one server. Its own
-`populate` and `reset` have no time-out, so the paths are given here; its errors become `ToxiproxyError`.
+That library keeps the server's address in class attributes, so a process can use only one server. Its `populate` and
+`reset` have no time-out, so this client calls the paths itself. It translates errors to `ToxiproxyError`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,21 +16,23 @@ from harness.common.errors import FaultFailed
 
 HOST = "127.0.0.1"
 _LIMITS: Mapping[str, Any] = {"timeout": 5.0, "proxies": {"http": None, "all": None}}
-"""Of each request: a time-out, and no HTTP proxy, whatever the environment names."""
+"""The arguments of each HTTP request: a time-out, and no HTTP proxy even if the environment names one."""
 
 
 class ToxiproxyError(FaultFailed):
-    """The server did not do as it was told; the message has its words."""
+    """The server refused a request or did not answer. The message includes its response."""
 
     def __init__(self, message: str, *, missing: bool = False) -> None:
         super().__init__(message)
-        self.missing = missing  # what was named is not there
+        self.missing = missing  # whether the proxy or toxic does not exist
 
 
 @dataclass(frozen=True)
 class Proxy:
-    """A proxy: who connects to `listen_port` comes to `upstream_port`. From here both are on the local host; the hosts
-    are what the server itself listens on and dials, which is another thing where it runs in a container.
+    """A proxy from `listen_port` to `upstream_port`.
+
+    This machine reaches both ports on localhost. The hosts are those on which the server listens and which it dials.
+    They differ from localhost if it runs in a container.
     """
 
     name: str
@@ -41,18 +43,18 @@ class Proxy:
 
 
 class Toxiproxy:
-    """The one server of this process. Every request has a connection of its own, so threads may share this."""
+    """A client of the one server of this process. Threads may share it: every request opens its own connection."""
 
     def __init__(self, port: int) -> None:
         self.port = port
         APIConsumer.host, APIConsumer.port = HOST, port
 
     def version(self) -> str:
-        """What the server calls itself; raises `ToxiproxyError` while there is none."""
-        return self._ask(APIConsumer.get, "/version").text.strip()
+        """Return the server's version. Raises `ToxiproxyError` while it does not answer."""
+        return self._send(APIConsumer.get, "/version").text.strip()
 
     def populate(self, proxies: Sequence[Proxy]) -> None:
-        """Create all of them; one that exists and differs is replaced."""
+        """Create proxies. A proxy that exists and differs is replaced."""
         body = [
             {
                 "name": proxy.name,
@@ -62,40 +64,44 @@ class Toxiproxy:
             }
             for proxy in proxies
         ]
-        self._ask(APIConsumer.post, "/populate", json=body)
+        self._send(APIConsumer.post, "/populate", json=body)
 
     def toxics(self) -> Mapping[str, Sequence[str]]:
-        """The names of the toxics that are on, by proxy."""
-        proxies = self._ask(APIConsumer.get, "/proxies").json()
+        """Return the names of the active toxics by proxy."""
+        proxies = self._send(APIConsumer.get, "/proxies").json()
         return {name: [toxic["name"] for toxic in proxy["toxics"]] for name, proxy in proxies.items()}
 
     def add_toxic(self, proxy: str, name: str, kind: str, stream: str, **attributes: int) -> None:
-        """Put a toxic on one stream, `upstream` or `downstream`, of a proxy."""
+        """Add a toxic to a proxy. `stream` is `upstream` or `downstream`."""
         toxic = {"name": name, "type": kind, "stream": stream, "toxicity": 1.0, "attributes": attributes}
-        self._ask(APIConsumer.post, f"/proxies/{proxy}/toxics", json=toxic)
+        self._send(APIConsumer.post, f"/proxies/{proxy}/toxics", json=toxic)
 
     def remove_toxic(self, proxy: str, name: str) -> None:
-        """Take a toxic away; does nothing if it is not there."""
+        """Remove a toxic, if it exists."""
         try:
-            self._ask(APIConsumer.delete, f"/proxies/{proxy}/toxics/{name}")
+            self._send(APIConsumer.delete, f"/proxies/{proxy}/toxics/{name}")
         except ToxiproxyError as error:
             if not error.missing:
                 raise
 
     def reset(self) -> None:
-        """Take every toxic away, and enable every proxy."""
-        self._ask(APIConsumer.post, "/reset")
+        """Remove all toxics, and enable all proxies."""
+        self._send(APIConsumer.post, "/reset")
 
-    def _ask(self, send: Callable[..., requests.Response], path: str, **body: Any) -> requests.Response:
+    def _send(self, send: Callable[..., requests.Response], path: str, **body: Any) -> requests.Response:
         try:
             response = send(path, **body, **_LIMITS)
-        except (ProxyExists, NotFound, InvalidToxic) as error:  # bytes: the body of the answer
-            (words,) = error.args
-            text = f"toxiproxy refused {path}: {words.decode(errors='replace').strip()}"
+        except (
+            ProxyExists,
+            NotFound,
+            InvalidToxic,
+        ) as error:  # the argument is the body of the response, as bytes
+            (body_of_error,) = error.args
+            text = f"toxiproxy refused {path}: {body_of_error.decode(errors='replace').strip()}"
             raise ToxiproxyError(text, missing=isinstance(error, NotFound)) from error
         except (requests.RequestException, ValueError) as error:
             raise ToxiproxyError(f"toxiproxy on port {self.port} does not answer: {error}") from error
         if not response.ok:
-            words = f"toxiproxy refused {path} with status {response.status_code}: {response.text.strip()}"
-            raise ToxiproxyError(words)
+            message = f"toxiproxy refused {path} with status {response.status_code}: {response.text.strip()}"
+            raise ToxiproxyError(message)
         return response

@@ -1,9 +1,9 @@
-"""How many bytes were sent over each link: evidence that a link was in use while a fault was on.
+"""Count the bytes that were sent over each link, as evidence that the link was in use during a fault.
 
-Linux counts the bytes that each TCP socket has received, and says so to any user (sock_diag(7); `tcpi_bytes_received`
-of TCP_INFO, since Linux 4.1). The sockets of the proxies are enough to know both directions of a link: what the end
-that dials has sent arrives at the proxy's listening port, and what the other end answers arrives at the connection
-that the proxy has made to it. Toxiproxy's own metrics count a connection only when it closes.
+Linux counts the bytes that each TCP socket has received, and any user may read the counts (sock_diag(7);
+`tcpi_bytes_received` of TCP_INFO, since Linux 4.1). The sockets of a proxy show both directions of its link. Requests
+are received on its listening port. Responses are received on the connection that it has dialed. Toxiproxy's own metrics
+are not used, because they count a connection only after it closes.
 """
 
 import socket
@@ -16,13 +16,16 @@ from harness.network import LinkTraffic
 _SOCK_DIAG = 4  # the netlink family NETLINK_SOCK_DIAG
 _BY_FAMILY = 20  # the request SOCK_DIAG_BY_FAMILY
 _DUMP = 0x301  # NLM_F_REQUEST | NLM_F_DUMP
-_DONE, _ERROR = 3, 2  # the types of messages that end an answer
+_DONE, _ERROR = 3, 2  # the types of messages that end a response
 _INFO = 2  # the attribute INET_DIAG_INFO, which holds a `struct tcp_info`
-_RECEIVED_AT = 128  # of `tcpi_bytes_received` in that
-_SOURCE_AT, _LOOPBACK = 8, 127  # of the socket's own address in `struct inet_diag_msg`, and how that begins
-_MESSAGE_BYTES = 72  # of `struct inet_diag_msg`, which the attributes follow
+_RECEIVED_AT = 128  # the position of `tcpi_bytes_received` in `struct tcp_info`
+_SOURCE_AT, _LOOPBACK = (
+    8,
+    127,
+)  # the position of the source address in `struct inet_diag_msg`, and its first byte
+_MESSAGE_BYTES = 72  # the size of `struct inet_diag_msg`; the attributes follow it
 _OPEN = (1, 4, 5)  # ESTABLISHED, FIN_WAIT1, FIN_WAIT2: the other end may still send
-_CLOSED = (8, 9, 11)  # CLOSE_WAIT, LAST_ACK, CLOSING: its end was received, which the kernel counts as a byte
+_CLOSED = (8, 9, 11)  # CLOSE_WAIT, LAST_ACK, CLOSING: a FIN was received, which the kernel counts as a byte
 _TIMEOUT_S = 2.0
 
 
@@ -34,18 +37,18 @@ class LocalConnection(NamedTuple):
 
 
 class ProxyPorts(NamedTuple):
-    """Where a proxy listens, and which port it dials."""
+    """The port on which a proxy listens, and the port that it dials."""
 
     listens: int
     dials: int
 
 
 ReceivedBytes = Mapping[LocalConnection, int]
-"""By connection, the bytes that this end of it has received."""
+"""By connection: the bytes that this end has received."""
 
 
 class SocketMeter:
-    """Counts the bytes on links from the moment that it is made."""
+    """Counts the bytes on links from the moment of its creation."""
 
     def __init__(
         self, read_received_bytes: Callable[[], ReceivedBytes | None], links: Mapping[str, ProxyPorts]
@@ -56,36 +59,42 @@ class SocketMeter:
         self._ignored: frozenset[LocalConnection] = frozenset()
 
     def traffic(self) -> Mapping[str, LinkTraffic] | None:
-        """Return the bytes of each link since then. None: they cannot be counted here."""
+        """Return the bytes on each link since the creation. None if they cannot be counted."""
         now = self._received()
         if now is None:
             return None
-        more = {one: self._more(one, count) for one, count in now.items() if one not in self._ignored}
+        new = {
+            connection: self._count_new(connection, count)
+            for connection, count in now.items()
+            if connection not in self._ignored
+        }
         return {
             link: LinkTraffic(
-                sum(count for one, count in more.items() if one.local_port == ports.listens),
-                sum(count for one, count in more.items() if one.remote_port == ports.dials),
+                sum(count for connection, count in new.items() if connection.local_port == ports.listens),
+                sum(count for connection, count in new.items() if connection.remote_port == ports.dials),
             )
             for link, ports in self._links.items()
         }
 
-    def _more(self, one: LocalConnection, count: int) -> int:
-        before = self._before.get(one, 0)
-        return count - before if count >= before else count  # a new connection from the same port has fewer
+    def _count_new(self, connection: LocalConnection, count: int) -> int:
+        before = self._before.get(connection, 0)
+        return (
+            count - before if count >= before else count
+        )  # if it is smaller, it is a new connection from the same port
 
     def connections(self) -> frozenset[LocalConnection]:
         """Return the connections that exist now."""
         return frozenset(self._received() or ())
 
     def ignore_others(self, known: Iterable[LocalConnection]) -> None:
-        """Never count connections that exist now and are not among these: the harness made them."""
+        """Ignore connections that exist now and are not in `known`, because the harness made them."""
         self._ignored |= self.connections() - frozenset(known)
 
 
 def read_received_bytes() -> ReceivedBytes | None:
     """Return the bytes that each end of each connection within this machine has received.
 
-    Connections of 127.0.0.0/8 alone are listed. None: this platform does not say.
+    Only connections of 127.0.0.0/8 are listed. None if the platform does not support it.
     """
     if not hasattr(socket, "AF_NETLINK"):
         return None
@@ -97,20 +106,20 @@ def read_received_bytes() -> ReceivedBytes | None:
             kernel.settimeout(_TIMEOUT_S)
             kernel.send(head + body)
             return dict(_counts(kernel))
-    except (OSError, struct.error):  # a sandbox without sock_diag, or an older kernel
+    except (OSError, struct.error):  # a sandbox without sock_diag, or an old kernel
         return None
 
 
 def _counts(kernel: socket.socket) -> Iterator[tuple[LocalConnection, int]]:
     while True:
-        answer = kernel.recv(1 << 16)
-        while answer:
-            size, kind = struct.unpack_from("=IH", answer)
+        response = kernel.recv(1 << 16)
+        while response:
+            size, kind = struct.unpack_from("=IH", response)
             if kind == _DONE:
                 return
             if kind == _ERROR:
                 raise OSError("the kernel does not list its sockets")
-            message, answer = answer[16:size], answer[(size + 3) & ~3 :]
+            message, response = response[16:size], response[(size + 3) & ~3 :]
             count = _received_bytes(message)
             if count is not None and message[_SOURCE_AT] == _LOOPBACK:
                 ends = 1 if message[1] in _CLOSED else 0
@@ -118,9 +127,9 @@ def _counts(kernel: socket.socket) -> Iterator[tuple[LocalConnection, int]]:
 
 
 def _received_bytes(message: bytes) -> int | None:
-    """Return `tcpi_bytes_received` of one socket. None: the kernel has already freed it (it waits in FIN_WAIT2).
+    """Return `tcpi_bytes_received` of one socket. None if the kernel has freed the socket (it is in FIN_WAIT2).
 
-    Raises `struct.error` where the kernel is too old to count.
+    Raises `struct.error` if the kernel is too old to count.
     """
     at = _MESSAGE_BYTES
     while at < len(message):

@@ -161,7 +161,7 @@ def test_cutting_one_client_blinds_nobody_else(shared: LocalCluster) -> None:
             cut.evidence, "a proof of the cut", SYNC_TIMEOUT_S, last_seen=lambda: cut.missing_proof
         )
         if sys.platform == "linux":
-            assert "client:w0->2: 7 bytes of requests and 0 bytes of answers were sent into it" in evidence
+            assert "client:w0->2: 7 bytes of requests and 0 bytes of responses were sent into it" in evidence
         assert shared.out_of_sync() == []
         assert shared.network.passes(f"client:{ENDPOINT}->2", 5)
         assert shared.network.passes("client:w0->1", 5)

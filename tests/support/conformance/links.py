@@ -56,7 +56,7 @@ def check_bytes_are_counted(cluster: Cluster, footing: Footing = HOST) -> None:
         meter = cluster.network.meter([link])
         _acknowledged_since(last, led, time.monotonic())
         carried = meter.traffic()
-        assert carried is None or (carried[link].requests > 0 and carried[link].answers > 0)
+        assert carried is None or (carried[link].requests > 0 and carried[link].responses > 0)
 
 
 def check_a_cut_client_link(cluster: Cluster, footing: Footing = HOST) -> None:

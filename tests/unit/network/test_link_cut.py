@@ -73,8 +73,10 @@ def test_what_proves_a_cut_where_bytes_cannot_be_counted(
 def test_it_says_when_the_link_was_used() -> None:
     links = Links(answering={"a", "b"}, stands={"a": 1, "b": 1})
     before, after = cut(links, {"a": 2, "b": 0}).evidence().split("; ")
-    assert before.startswith("a: 2 connections stood when it was cut (bytes on it cannot be counted here), ")
-    assert after.startswith("b: 1 connection stood, made after it was cut (bytes on it cannot be ")
+    assert before.startswith(
+        "a: 2 connections existed when it was cut (bytes on it cannot be counted here), "
+    )
+    assert after.startswith("b: 1 connection opened after it was cut (bytes on it cannot be ")
 
 
 @pytest.mark.parametrize(
@@ -93,8 +95,8 @@ def test_bytes_that_were_sent_into_a_link_while_it_was_cut_prove_the_cut(
     one = cut(links, {"a": 1, "b": 1}, effect)
     links.sockets = {CLIENT: 700, BROKER: 900} | later
     assert one.evidence() == (
-        f"a: {requests} bytes of requests and {answers} bytes of answers were sent into it while it was cut, a request "
-        "through it stays unanswered, and a connection that bypasses it is answered"
+        f"a: {requests} bytes of requests and {answers} bytes of responses were sent into it while it was cut, "
+        "a request through it stays unanswered, and a connection that bypasses it is answered"
     )
     assert one.missing_proof == ""
 
@@ -103,7 +105,7 @@ def test_bytes_that_were_sent_into_a_link_while_it_was_cut_prove_the_cut(
     ("effect", "later", "lacks"),
     [
         (SILENT, {}, "no bytes were sent into a, b while it was cut"),
-        (ANSWERS_LOST, {CLIENT: 740}, "no answers were sent into a, b while it was cut"),
+        (ANSWERS_LOST, {CLIENT: 740}, "no responses were sent into a, b while it was cut"),
     ],
 )
 def test_connections_on_a_link_that_carried_nothing_prove_no_cut(
@@ -121,7 +123,10 @@ def test_a_cut_that_is_not_proven_says_what_was_seen_instead() -> None:
     links.sockets = {CLIENT: 10}
     assert (one.evidence(), one.missing_proof) == ("", "a request through b was answered, so it was not cut")
     links.passing, links.answering = set(), {"b"}
-    assert (one.evidence(), one.missing_proof) == ("", "nobody answers behind a, cut or not")
+    assert (one.evidence(), one.missing_proof) == (
+        "",
+        "no broker answers behind a, with or without the proxy",
+    )
 
 
 def test_what_the_harness_itself_sends_through_a_link_is_not_counted() -> None:
