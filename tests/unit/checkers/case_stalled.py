@@ -30,7 +30,9 @@ def where_a_fault_may_leave_no_leader_nobody_is_accused_of_standing_still(h: His
     h.broken_premises = frozenset({Premise.LEADER_ALWAYS})
 
 
-@case(not_checked=("lost-input", "reprocessed-input"), broken=("may destroy records that brokers had written",))
+@case(
+    not_checked=("lost-input", "reprocessed-input"), broken=("may destroy records that brokers had written",)
+)
 def where_logs_may_be_destroyed_a_run_is_not_valid(h: History) -> None:
     h.feed(1)
     h.take(0)
