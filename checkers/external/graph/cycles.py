@@ -1,8 +1,8 @@
-"""A short cycle in a component, and the steps that make it.
+"""Find a short cycle in a component.
 
-A shortest one through any of the component's first operations is looked for, which in a component of up to
-`TRIES` operations is a shortest one of all. In a large one the search ends when it has come by `BUDGET`
-operations: any cycle will do there, and a component of a million operations has no time for the best.
+The search looks for a shortest cycle through each of the component's first operations. In a component of up to
+`TRIES` operations that is a shortest cycle of all. In a large one the search ends after `BUDGET` operations,
+because any cycle will do there, and the shortest would take too long.
 """
 
 from collections import deque
@@ -21,42 +21,42 @@ BUDGET = 500_000
 
 @dataclass(frozen=True)
 class CycleStep:
-    """One edge of a cycle, between vertices; a path through moments is one realtime step."""
+    """One edge of a cycle, between vertices. A path through moments is one realtime step."""
 
     src: int
     dst: int
     kind: int
-    at: int = -1  # where it stands among the part's edges of its kind; of a realtime step nowhere
+    at: int = -1  # position among the part's edges of its kind; -1 for a realtime step
 
 
 def shortest_cycle(part: GraphPart, component: Component) -> list[CycleStep]:
-    """A cycle in the component."""
-    search = _Search(_Neighbours(part, component, component.edges))
+    """Return a short cycle in the component."""
+    path_search = _Search(_Neighbours(part, component, component.edges))
     for start in component.vertices[:TRIES].tolist():
-        search.look(start, start)
-        if search.over(3):
+        path_search.search(start, start)
+        if path_search.is_over(3):
             break
-    return _steps(part, component, search.best)
+    return _steps(part, component, path_search.best)
 
 
 def cycle_with_one_rw(part: GraphPart, component: Component) -> list[CycleStep]:
-    """A cycle in which exactly one edge is rw; empty if none was found before the search had to end."""
-    search = _Search(_Neighbours(part, component, component.edges.keys() - {RW}))
+    """Return a cycle with exactly one rw edge; empty if the search found none within its budget."""
+    path_search = _Search(_Neighbours(part, component, component.edges.keys() - {RW}))
     some = _in_order(part, RW, component.edges[RW])[: TRIES * TRIES]
     src, dst = (ends[some].tolist() for ends in part.edges[RW])
     at = -1
     for number, one, other in zip(some.tolist(), src, dst, strict=True):
-        length = len(search.best)
-        search.look(other, one)
-        at = number if len(search.best) != length else at
-        if search.over(2):
+        length = len(path_search.best)
+        path_search.search(other, one)
+        at = number if len(path_search.best) != length else at
+        if path_search.is_over(2):
             break
-    best = search.best
+    best = path_search.best
     return [CycleStep(best[-1], best[0], RW, at), *_steps(part, component, best)] if best else []
 
 
 class _Neighbours:
-    """Where the edges of some kinds lead from each vertex of a component."""
+    """The targets of a component's edges of some kinds, by vertex."""
 
     def __init__(self, part: GraphPart, component: Component, kinds: Iterable[int]) -> None:
         chosen = [(part.edges[kind], component.edges[kind]) for kind in kinds if kind in part.edges]
@@ -72,50 +72,50 @@ class _Neighbours:
         }
 
     def of(self, vertex: int) -> list[int]:
-        """Those of one vertex."""
+        """Return the targets of one vertex."""
         begin, end = self._at.get(vertex, (0, 0))
         found: list[int] = self._to[begin:end].tolist()
         return found
 
 
 class _Search:
-    """Breadth-first searches for a path that is shorter than the last one found."""
+    """Breadth-first searches for a path that is shorter than the best one so far."""
 
     def __init__(self, ahead: _Neighbours) -> None:
         self._ahead = ahead
         self._left = BUDGET
         self.best: list[int] = []
 
-    def over(self, shortest: int) -> bool:
-        """Whether nothing better can be, or may be, found."""
+    def is_over(self, shortest: int) -> bool:
+        """Return whether no shorter path is possible, or the budget is used up."""
         return len(self.best) == shortest or self._left <= 0
 
-    def look(self, start: int, goal: int) -> None:
-        """Look for a path of at least one step, by its vertices, from `start` to `goal`."""
-        came: dict[int, int] = {}
+    def search(self, start: int, goal: int) -> None:
+        """Search a path of at least one step from `start` to `goal`. `best` holds its vertices."""
+        predecessors: dict[int, int] = {}
         queue: deque[tuple[int, int]] = deque([(start, 1)])
         while queue:
-            here, length = queue.popleft()
+            vertex, length = queue.popleft()
             self._left -= 1
             if (self.best and length + 1 >= len(self.best)) or (self._left <= 0 and self.best):
                 return
-            for there in self._ahead.of(here):
-                if there == goal:
-                    self.best = _back(came, start, [goal, here])
+            for neighbour in self._ahead.of(vertex):
+                if neighbour == goal:
+                    self.best = _path_back(predecessors, start, [goal, vertex])
                     return
-                if there not in came and there != start:
-                    came[there] = here
-                    queue.append((there, length + 1))
+                if neighbour not in predecessors and neighbour != start:
+                    predecessors[neighbour] = vertex
+                    queue.append((neighbour, length + 1))
 
 
-def _back(came: Mapping[int, int], start: int, path: list[int]) -> list[int]:
+def _path_back(predecessors: Mapping[int, int], start: int, path: list[int]) -> list[int]:
     while path[-1] != start:
-        path.append(came[path[-1]])
+        path.append(predecessors[path[-1]])
     return path[::-1]
 
 
 def _steps(part: GraphPart, component: Component, path: Sequence[int]) -> list[CycleStep]:
-    """The edges along a path; of several between two operations the plainest kind."""
+    """Return the edges along a path. Among several edges between two operations the simplest kind is chosen."""
     hops = list(_hops(path, part.count))
     return [
         CycleStep(one, other, REALTIME) if through else _direct(part, component, one, other)
@@ -134,7 +134,7 @@ def _direct(part: GraphPart, component: Component, one: int, other: int) -> Cycl
 
 
 def _in_order(part: GraphPart, kind: int, edges: np.ndarray) -> np.ndarray:
-    """Some edges, in an order that does not depend on that in which they came."""
+    """Return edges in an order that does not depend on the order of the rows."""
     src, dst = part.edges[kind]
     reference = part.references[kind][edges] if kind in part.references else edges
     ordered: np.ndarray = edges[order_by(src[edges], dst[edges], reference)]
@@ -142,7 +142,7 @@ def _in_order(part: GraphPart, kind: int, edges: np.ndarray) -> np.ndarray:
 
 
 def _hops(path: Sequence[int], count: int) -> Iterator[tuple[int, int, bool]]:
-    """The operations along a path, two by two, and whether moments lie between them."""
+    """Yield the operations along a path in pairs, and whether moments are between them."""
     before, through = path[0] if path else 0, False
     for vertex in path[1:]:
         if vertex >= count:

@@ -8,10 +8,10 @@ import pytest
 from graphs import Pair, graph_of, in_full, named, part
 from pyspark.sql import SparkSession
 
-from checkers.external.by_key.arrays import finder
+from checkers.external.by_key.arrays import make_finder
 from checkers.external.graph.cycles import CycleStep, cycle_with_one_rw, shortest_cycle
 from checkers.external.graph.edges import Edges
-from checkers.external.graph.intervals import make_spans, merged
+from checkers.external.graph.intervals import make_spans, merge_intervals
 from checkers.external.graph.names import GRAPHS, PROCESS, REALTIME, RW, WR, WW
 from checkers.external.operations import count_operations
 from checkers.external.table import SparkTable
@@ -78,14 +78,14 @@ def test_an_edge_that_stands_twice_is_one() -> None:
 @pytest.mark.parametrize("step", [1, 3, 1 << 40])
 def test_lines_that_lie_close_or_far_apart_have_their_numbers(step: int) -> None:
     lines = 7 + step * np.arange(50)
-    vertices = finder(lines)
+    vertices = make_finder(lines)
     assert vertices(lines[::-1]).tolist() == list(range(50))[::-1]
     for strange in (6, lines[-1] + 1, 8 if step > 1 else 0):
         assert vertices(np.array([strange, lines[3]])).tolist() == [-1, 3]
 
 
 def test_intervals_that_overlap_or_touch_are_one() -> None:
-    first, last = merged(np.array([20, 1, 6, 3]), np.array([22, 4, 9, 6]))
+    first, last = merge_intervals(np.array([20, 1, 6, 3]), np.array([22, 4, 9, 6]))
     assert (first.tolist(), last.tolist()) == ([1, 20], [9, 22])
 
 

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from checkers.external.consistency import REQUIRED, contradictions
+from checkers.external.consistency import REQUIRED, find_contradictions
 from checkers.external.read_files import HistoryFile
 from checkers.external.read_folders import read_folders
 from checkers.external.table import FileTable
@@ -114,7 +114,7 @@ def _tables(*folders: Path) -> dict[str, FileTable]:
 
 def _said(*folders: Path) -> dict[int, str]:
     tables = _tables(*folders)
-    return contradictions(tables["ops"], tables["micro"], tables["names"])
+    return find_contradictions(tables["ops"], tables["micro"], tables["names"])
 
 
 def test_tables_that_agree_are_sound(tmp_path: Path) -> None:

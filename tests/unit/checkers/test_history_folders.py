@@ -11,7 +11,7 @@ import pytest
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
-from checkers.external.by_key.shuffle import collected
+from checkers.external.by_key.shuffle import collect_pieces
 from checkers.external.read_files import Histories, HistoryFile, read_histories
 from checkers.external.read_folders import read_folders
 from checkers.external.table import FileTable, SparkTable
@@ -122,7 +122,7 @@ def test_a_url_has_a_name_and_parts() -> None:
 
 
 def rows_of(pieces: DataFrame) -> list[str]:
-    dealt = collected(iter(pieces.toArrow().to_batches()))
+    dealt = collect_pieces(iter(pieces.toArrow().to_batches()))
     return sorted(map(str, dealt.to_pylist())) if dealt else []
 
 
@@ -134,7 +134,7 @@ def test_files_that_tasks_open_hold_the_same_rows(spark: SparkSession, tmp_path:
     of_files = make_pieces(FileTable(spark, MICRO, [(0, tmp_path / "micro.parquet")]), certain=True)
     assert rows_of(of_files) == rows_of(of_spark) == sorted(map(str, given_rows.to_pylist()))
     renumbered = make_pieces(FileTable(spark, MICRO, [(5, tmp_path / "micro.parquet")]), certain=True)
-    assert collected(iter(renumbered.toArrow().to_batches()))["run"].unique().to_pylist() == [5]
+    assert collect_pieces(iter(renumbered.toArrow().to_batches()))["run"].unique().to_pylist() == [5]
 
 
 def test_a_file_of_one_row_group_is_shared_out(spark: SparkSession, tmp_path: Path) -> None:
