@@ -1,1 +1,4 @@
-"""Stores that a pipeline writes beside Kafka: what stands in them at the end is evidence, like a log."""
+"""Databases that a pipeline uses beside Kafka. Their content after the run is evidence, like the broker log.
+
+Begin with `interface`.
+"""

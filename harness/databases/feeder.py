@@ -1,8 +1,8 @@
-"""The feeder of a table: writes orders with their rows at a rate, in database transactions that overlap.
+"""The feeder of a table: writes orders and their rows at a constant rate, in database transactions that overlap.
 
-A row has its number from the moment it is written and is visible once its transaction has committed. Some transactions
-stay open for a while, so that their rows become visible after rows with higher numbers; some are rolled back. What
-stands in the table at the end is the input; a row that was told to be committed, and is not there, was lost.
+A row gets its number when it is written, and becomes visible when its transaction commits. Some transactions stay open
+for a while, so that their rows become visible after rows with higher numbers. Some are rolled back. The inputs of a run
+are the rows in the table at its end. A row whose commit was acknowledged but that is not in the table was lost.
 """
 
 import time
@@ -23,29 +23,29 @@ TICK_S = 0.05
 CONNECTIONS = 12
 LATE_SHARE = 0.03
 LATE_S = (0.1, 2.0)
-"""For how long a transaction that stays open does, at least and at most."""
+"""The shortest and the longest time for which a late transaction stays open."""
 
 
 @dataclass
 class OpenTransaction:
-    """A transaction under way."""
+    """An open transaction."""
 
     op: int
     asked: str  # how it is to end: commit or abort
-    until_s: float  # when, on the monotonic clock
+    until_s: float  # when it is to end, on the monotonic clock
     numbers: list[int]
 
 
 @dataclass
 class FeedConnection:
-    """A connection, and the transaction on it."""
+    """A connection with its open transaction, if any."""
 
     inputs: InputTable
     open: OpenTransaction | None = field(default=None)
 
 
 class TableFeeder:
-    """Feeds a table until it is told to stop."""
+    """Writes inputs to a table until the run stops it."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class TableFeeder:
         journal: Journal,
         control: Control,
     ) -> None:
-        self._lines = [FeedConnection(connect()) for _ in range(CONNECTIONS)]
+        self._connections = [FeedConnection(connect()) for _ in range(CONNECTIONS)]
         self._feed = feed
         self._rate = rate
         self._abort_share = abort_share
@@ -69,7 +69,7 @@ class TableFeeder:
         self.acked = 0
 
     def run(self) -> None:
-        """Once told to go, write what is due, tick by tick, until told to stop; then end what is open."""
+        """Wait for go, then write the due inputs at every tick until the run says stop. Then end open transactions."""
         self._control.report(Report(ready=True))
         self._control.await_go()
         begun = time.monotonic()
@@ -82,62 +82,62 @@ class TableFeeder:
             self._control.report(Report(fed=self.acked))
         self._end_due(float("inf"))
         self._control.report(Report(fed=self.acked))
-        for line in self._lines:
-            line.inputs.close()
+        for connection in self._connections:
+            connection.inputs.close()
 
     def _write(self, count: int) -> int:
-        """Begin a transaction with so many orders, and end it unless it is to stay open; how many were written."""
-        line = self._free()
+        """Write `count` orders in a new transaction, and end it unless it stays open. Return how many were written."""
+        connection = self._free_connection()
         op, late = self._journal.number(), self._fates.random() < LATE_SHARE
         asked = "abort" if self._fates.random() < self._abort_share else "commit"
         until_s = time.monotonic() + (self._fates.uniform(*LATE_S) if late else 0.0)
-        fed = [self._feed.make(self._rng, self._made + n) for n in range(count)]
-        sends = [[self._feed.topic, None, digest(one.key, one.value, [])] for one in fed]
+        records = [self._feed.make(self._rng, self._made + n) for n in range(count)]
+        sends = [[self._feed.topic, None, digest(record.key, record.value, [])] for record in records]
         self._journal.write(Invoked("send", 0, op, asked=asked, sends=sends))
         rows = [
-            NewTableRow(value_name(self._journal.name, op, n), one.key, one.value)
-            for n, one in enumerate(fed)
+            NewTableRow(value_name(self._journal.name, op, n), record.key, record.value)
+            for n, record in enumerate(records)
         ]
         try:
-            line.open = OpenTransaction(op, asked, until_s, line.inputs.write(rows))
-        except DatabaseError as error:  # its transaction was never asked to commit
-            self._completed(op, Outcome.FAIL, (), str(error))
+            connection.open = OpenTransaction(op, asked, until_s, connection.inputs.write(rows))
+        except DatabaseError as error:  # no commit was sent
+            self._complete(op, Outcome.FAIL, (), str(error))
             return 0
         self._made += count
         if not late:
-            self._end(line)
+            self._end(connection)
         return count
 
-    def _free(self) -> FeedConnection:
-        """A connection without a transaction: that of the one which is to end first, if there is none."""
-        free = next((line for line in self._lines if line.open is None), None)
+    def _free_connection(self) -> FeedConnection:
+        """Return a connection without a transaction. If there is none, end the transaction that is due first."""
+        free = next((connection for connection in self._connections if connection.open is None), None)
         if free is not None:
             return free
-        first = min(self._lines, key=lambda line: line.open.until_s if line.open else 0.0)
+        first = min(self._connections, key=lambda busy: busy.open.until_s if busy.open else 0.0)
         self._end(first)
         return first
 
     def _end_due(self, now_s: float) -> None:
-        for line in self._lines:
-            if line.open is not None and line.open.until_s <= now_s:
-                self._end(line)
+        for connection in self._connections:
+            if connection.open is not None and connection.open.until_s <= now_s:
+                self._end(connection)
 
-    def _end(self, line: FeedConnection) -> None:
-        """End the transaction as it was to end, and write down what was told of it."""
-        assert line.open is not None
-        one, line.open = line.open, None
-        if one.asked == "abort":
-            line.inputs.roll_back()
-            self._completed(one.op, Outcome.FAIL, (), None)
+    def _end(self, connection: FeedConnection) -> None:
+        """Commit or roll back the open transaction as planned, and record its completion."""
+        assert connection.open is not None
+        transaction, connection.open = connection.open, None
+        if transaction.asked == "abort":
+            connection.inputs.roll_back()
+            self._complete(transaction.op, Outcome.FAIL, (), None)
             return
         try:
-            line.inputs.commit()
+            connection.inputs.commit()
         except CommitUnknown as error:
-            self._completed(one.op, Outcome.INFO, (), str(error))
+            self._complete(transaction.op, Outcome.INFO, (), str(error))
         else:
-            self.acked += len(one.numbers)
-            self._completed(one.op, Outcome.OK, one.numbers, None)
+            self.acked += len(transaction.numbers)
+            self._complete(transaction.op, Outcome.OK, transaction.numbers, None)
 
-    def _completed(self, op: int, outcome: Outcome, numbers: Sequence[int], error: str | None) -> None:
+    def _complete(self, op: int, outcome: Outcome, numbers: Sequence[int], error: str | None) -> None:
         acks = [(0, number) for number in numbers] or None
         self._journal.write(Completed(outcome, "send", 0, op, acks=acks, error=error))

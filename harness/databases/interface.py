@@ -1,9 +1,11 @@
-"""What a store is to those who write into it and to who reads it at the end.
+"""The interface of a database beside Kafka, for stages that use it and for the final reader.
 
-A store has two kinds of tables. One of effects: a row for each thing that was done, which names the attempt and the
-inputs that it comes from, as an output in Kafka does in its headers. And one of state: a row for each key, which
-counts how often it was changed. Beside them a store keeps how far each group's inputs are applied, in the same
-transaction: that is how a store takes each input once (Kleppmann, Designing Data-Intensive Applications, chapter 11).
+A database has two kinds of tables for outputs. A table of effects has one row per effect. The row names the attempt and
+the inputs that it comes from, as the headers of an output in Kafka do. A table of states has one row per key, which
+counts the changes of that key.
+
+A database also stores how far the inputs of each group are applied, in the same transaction as the outputs. So it
+applies each input once (Kleppmann, Designing Data-Intensive Applications, chapter 11).
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -22,46 +24,46 @@ Place = tuple[str, int]
 
 @dataclass(frozen=True)
 class SideEffect:
-    """Something that was done."""
+    """An output in a table of effects."""
 
     table: str
     value: str  # the name of the attempt
-    output_name: str  # which of its inputs' effects it is
-    sources: str  # its inputs, as the header of an output has them
+    output_name: str
+    sources: str  # its inputs, in the format of an output's header
     key: bytes | None
     content: bytes | None
 
 
 @dataclass(frozen=True)
 class KeyState:
-    """What is known of a key."""
+    """The state of a key."""
 
     key: bytes
     content: bytes | None
-    changes: int  # how often it was changed
+    changes: int  # how often the state was changed
 
 
 class DatabaseError(Exception):
-    """The store could not do it, and nothing was done."""
+    """The database could not do it, and nothing took effect."""
 
 
 class CommitUnknown(DatabaseError):
-    """The store did not say whether the transaction took effect."""
+    """It is not known whether the transaction took effect."""
 
 
 class PositionConflict(DatabaseError):
-    """The inputs are not at the place where this process had left them: another has gone on."""
+    """The stored position is not the one that this process knows, because another process has moved it."""
 
 
 class DatabaseTransaction(Protocol):
-    """All of it takes effect, or nothing. Each call raises `DatabaseError`."""
+    """A transaction: all its changes take effect, or none. Each call raises `DatabaseError`."""
 
     def add(self, effect: SideEffect) -> None:
-        """Do something."""
+        """Add an effect."""
         ...
 
     def add_once(self, effect: SideEffect) -> bool:
-        """Do something, unless it was done for the same inputs and output name before; whether it was done now."""
+        """Add an effect, unless there is one with the same inputs and output name. Return whether it was added."""
         ...
 
     def change(self, table: str, key: bytes, content: bytes | None) -> None:
@@ -69,37 +71,43 @@ class DatabaseTransaction(Protocol):
         ...
 
     def advance(self, group: str, place: Place, known: int | None, following: int) -> None:
-        """Say that the inputs below `following` are applied. Raises `PositionConflict` if they are not at `known`."""
+        """Store that the inputs of a partition below `following` are applied.
+
+        Raises `PositionConflict` if the stored position is not `known`.
+        """
         ...
 
 
 class Database(Protocol):
-    """A store, opened by one process."""
+    """A connection of one process to a database."""
 
     def position(self, group: str, place: Place) -> int | None:
-        """How far the inputs of a partition are applied; None: none is. Raises `DatabaseError`."""
+        """Return the offset below which the inputs are applied, or None if no input is. Raises `DatabaseError`."""
         ...
 
     def transaction(self) -> AbstractContextManager[DatabaseTransaction]:
-        """Leaving the `with` commits; an exception rolls back. Raises `DatabaseError`, `CommitUnknown`."""
+        """Open a transaction. The end of the `with` block commits it, and an exception rolls it back.
+
+        Raises `DatabaseError`, and `CommitUnknown`.
+        """
         ...
 
     def effects(self, table: str) -> Iterable[tuple[int, SideEffect]]:
-        """The rows of a table of effects with their numbers, from 0, in the order in which they were written."""
+        """Yield the rows of a table of effects with their numbers, from 0, in the order in which they were written."""
         ...
 
     def states(self, table: str) -> Iterable[tuple[int, KeyState]]:
-        """The rows of a table of state with their numbers, from 0."""
+        """Yield the rows of a table of states with their numbers, from 0."""
         ...
 
     def close(self) -> None:
-        """Be done with it."""
+        """Close the connection."""
         ...
 
 
 @dataclass(frozen=True)
 class NewTableRow:
-    """A row on its way into a table of inputs."""
+    """A row to be written into a table of inputs."""
 
     value: str  # the name of the attempt
     key: bytes | None
@@ -110,31 +118,35 @@ class NewTableRow:
 class TableRow(NewTableRow):
     """A row of a table of inputs."""
 
-    number: int  # its offset: rows have them in the order in which they were written, not committed
-    taken: bool = False  # it is marked as done, or whoever takes rows has gone past it
+    number: int  # its offset; numbers follow the order of writing and not of commits
+    taken: bool = False  # a worker has marked it as done, or the shared position is beyond it
 
 
 Range = tuple[int, int]
-"""From the first number to below the second."""
+"""Row numbers from the first to below the second."""
 
 
 class InputTable(Protocol):
-    """A table whose rows are inputs, as it is open to one process: an outbox.
+    """A connection of one process to a table whose rows are inputs (an outbox).
 
-    A row is visible once the transaction that wrote it has committed. Each call raises `DatabaseError`, after which the
-    transaction has ended without effect; the next call begins another, on a new connection where the last one broke.
+    A row is visible after the transaction that wrote it has committed. The first call begins a transaction. Each call
+    raises `DatabaseError`; the transaction has then ended without effect. The next call begins another one, and
+    reconnects if the connection broke.
+
+    There are two ways to take rows. `take` and `mark` lock and mark single rows. `take_after_position` and
+    `move_position` use one position that all workers share.
     """
 
     def write(self, rows: Sequence[NewTableRow]) -> list[int]:
-        """Write an order and its row for each, in the transaction; gives their numbers."""
+        """Write an order and its outbox row for each, in the transaction. Return the numbers of the rows."""
         ...
 
     def take(self, max_records: int) -> list[TableRow]:
-        """Lock the first rows that nobody has done or is about to do."""
+        """Lock and return the first rows that are neither done nor locked by another transaction."""
         ...
 
     def take_after_position(self, max_records: int) -> list[TableRow]:
-        """The rows beyond the place that all who take have in common, which is locked; none while another has it."""
+        """Lock the shared position and return the rows after it. Return none while another transaction has the lock."""
         ...
 
     def mark(self, numbers: Sequence[int]) -> None:
@@ -142,93 +154,99 @@ class InputTable(Protocol):
         ...
 
     def move_position(self, number: int) -> None:
-        """Move the common place."""
+        """Set the shared position to this row number."""
         ...
 
     def commit(self) -> None:
-        """End the transaction; raises `CommitUnknown` too."""
+        """Commit the transaction. Raises `CommitUnknown`, too."""
         ...
 
     def roll_back(self) -> None:
-        """End the transaction without effect. Raises nothing: one whose connection broke has ended so."""
+        """Roll back. Raises nothing, because a broken connection has rolled back as well."""
         ...
 
     def count_pending(self, within: Range | None = None) -> int:
-        """How many visible rows nobody has done yet."""
+        """Count the visible rows that are not done, in a range of numbers or in the whole table."""
         ...
 
     def read_all(self) -> tuple[list[TableRow], int]:
-        """All visible rows, by number, and a number that lies above all that were ever given."""
+        """Return all visible rows by number, and a number above all numbers that the table has assigned."""
         ...
 
     def close(self) -> None:
-        """Be done with it."""
+        """Close the connection."""
         ...
 
 
 class Service(Protocol):
-    """The server of a store: a child of the run, which a fault may kill."""
+    """A database server. It is a child process of the run, and a fault may kill it."""
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """Return the name of the database."""
         ...
 
     @property
     def is_healthy(self) -> bool:
-        """Whether it runs, or was killed on purpose."""
+        """Return whether the server runs, or was killed by a fault."""
         ...
 
     def kill(self) -> str:
-        """SIGKILL to all of its processes; returns how they ended, which is the proof. Raises `WaitTimeout`."""
+        """Send SIGKILL to all processes of the server. Return how they ended, as the proof of the fault.
+
+        Raises `WaitTimeout`.
+        """
         ...
 
     def start(self) -> str:
-        """Start it on its data, and wait until it answers; says how long that took. Raises `StartFailed`.
+        """Start the server on its data, and wait until it answers. Return a text that says how long that took.
 
-        Does nothing to one that runs.
+        Does nothing if the server runs. Raises `StartFailed`.
         """
         ...
 
 
 @dataclass(frozen=True)
 class DatabaseParts:
-    """What the store of a run is made from."""
+    """The parts from which a run creates its database."""
 
-    folder: Path  # of the run
+    folder: Path  # the run folder
     supervisor: "Supervisor"
     next_port: Callable[[], int]
     postgres: "Postgres | None" = None
 
 
 class DatabaseKind(Protocol):
-    """A kind of store: how a run has one, and how its processes reach it."""
+    """A kind of database: how a run creates one, and how its processes connect to it."""
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """Return the name of the database."""
         ...
 
     @property
     def has_server(self) -> bool:
-        """Whether a server is behind it."""
+        """Return whether the database has a server process."""
         ...
 
     def address(self, folder: Path) -> str:
-        """Where the store of a run is reached."""
+        """Return the address of the database of a run."""
         ...
 
     def provide(self, parts: DatabaseParts) -> AbstractContextManager[Service | None]:
-        """The store of a run, there for the length of the `with`; its server, if it has one.
+        """Create the database of a run for a `with` block. Yields its server, or None if it has none.
 
         Raises `EnvironmentFailure`.
         """
         ...
 
     def connect(self, address: str) -> Database:
-        """The store, for one process. Raises `DatabaseError`."""
+        """Connect to the database. Raises `DatabaseError`."""
         ...
 
     def inputs(self, address: str) -> InputTable:
-        """Its table of inputs, for one process; connects when first asked. Raises `DatabaseError` if it has none."""
+        """Return the table of inputs, which connects at its first call.
+
+        Raises `DatabaseError` if this kind of database has none.
+        """
         ...

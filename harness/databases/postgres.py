@@ -1,4 +1,4 @@
-"""A real PostgreSQL, as a store: a server of the run's own, which a fault may kill."""
+"""PostgreSQL as a `Database`. The server is `postgres_server`."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -32,20 +32,18 @@ class PostgresTransaction:
         self._connection = connection
 
     def add(self, effect: SideEffect) -> None:
-        """Do something."""
         with translate_errors():
             self._connection.execute(_ADD, (*_cells(effect), None))
 
     def add_once(self, effect: SideEffect) -> bool:
-        """Do something, unless it was done for the same inputs before: a unique key says so."""
+        """Add an effect, unless the unique key (table, output name, inputs) exists."""
         with translate_errors():
-            done = self._connection.execute(
+            cursor = self._connection.execute(
                 f"{_ADD} ON CONFLICT (tab, output_name, once) DO NOTHING", (*_cells(effect), effect.sources)
             )
-        return done.rowcount == 1
+        return cursor.rowcount == 1
 
     def change(self, table: str, key: bytes, content: bytes | None) -> None:
-        """Set the state of a key, and count the change."""
         with translate_errors():
             self._connection.execute(
                 "INSERT INTO states (tab, key, content, changes) VALUES (%s, %s, %s, 1) ON CONFLICT (tab, key) "
@@ -54,34 +52,32 @@ class PostgresTransaction:
             )
 
     def advance(self, group: str, place: Place, known: int | None, following: int) -> None:
-        """Say how far the inputs are applied."""
         with translate_errors():
             if known is None:
-                done = self._connection.execute(
+                cursor = self._connection.execute(
                     "INSERT INTO positions VALUES (%s, %s, %s, %s) ON CONFLICT DO NOTHING",
                     (group, *place, following),
                 )
             else:
-                done = self._connection.execute(
+                cursor = self._connection.execute(
                     "UPDATE positions SET next = %s WHERE grp = %s AND topic = %s AND number = %s AND next = %s",
                     (following, group, *place, known),
                 )
-        if done.rowcount != 1:
+        if cursor.rowcount != 1:
             raise PositionConflict(
-                f"the inputs of {place[0]}/{place[1]} were not applied up to {0 if known is None else known}: "
-                "another process has gone on"
+                f"the inputs of {place[0]}/{place[1]} are not applied up to {0 if known is None else known}: "
+                "another process has moved the position"
             )
 
 
 class PostgresDatabase:
-    """A `Database`. After an error the next call connects anew."""
+    """A `Database`. It connects at the first call, and reconnects after the connection broke."""
 
     def __init__(self, conninfo: str) -> None:
         self._conninfo = conninfo
         self._connection: psycopg.Connection | None = None
 
     def position(self, group: str, place: Place) -> int | None:
-        """How far the inputs of a partition are applied."""
         with self._connected() as connection:
             row = connection.execute(
                 "SELECT next FROM positions WHERE grp = %s AND topic = %s AND number = %s", (group, *place)
@@ -90,13 +86,12 @@ class PostgresDatabase:
 
     @contextmanager
     def transaction(self) -> Iterator[PostgresTransaction]:
-        """Leaving the `with` commits; an exception rolls back."""
         with self._connected() as connection:
             connection.execute("BEGIN")
         try:
             yield PostgresTransaction(connection)
         except BaseException:
-            with suppress(psycopg.Error):  # a connection that broke has rolled back
+            with suppress(psycopg.Error):  # a broken connection has rolled back
                 connection.execute("ROLLBACK")
             raise
         try:
@@ -105,7 +100,6 @@ class PostgresDatabase:
             raise CommitUnknown(f"{type(error).__name__}: {str(error).strip()}") from error
 
     def effects(self, table: str) -> Iterable[tuple[int, SideEffect]]:
-        """The rows of a table of effects."""
         with self._connected() as connection:
             rows = connection.execute(
                 "SELECT tab, value, output_name, sources, key, content FROM effects WHERE tab = %s ORDER BY id",
@@ -114,7 +108,6 @@ class PostgresDatabase:
             yield from ((number, SideEffect(*row)) for number, row in enumerate(rows))
 
     def states(self, table: str) -> Iterable[tuple[int, KeyState]]:
-        """The rows of a table of state."""
         with self._connected() as connection:
             rows = connection.execute(
                 "SELECT key, content, changes FROM states WHERE tab = %s ORDER BY id", (table,)
@@ -122,7 +115,6 @@ class PostgresDatabase:
             yield from ((number, KeyState(*row)) for number, row in enumerate(rows))
 
     def close(self) -> None:
-        """Be done with it."""
         if self._connection is not None:
             self._connection.close()
 

@@ -1,7 +1,7 @@
-"""An outbox in PostgreSQL: orders and their rows, written in one transaction, taken with `FOR UPDATE SKIP LOCKED`.
+"""An outbox in PostgreSQL. Orders and their rows are written in one transaction, and rows are taken with SKIP LOCKED.
 
-The number of a row comes from a sequence, which takes part in no transaction: a row may become visible after rows with
-higher numbers, and numbers of what was rolled back are never seen.
+The number of a row comes from a sequence, which is not transactional. So a row may become visible after rows with
+higher numbers, and the numbers of rolled back rows are never visible.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,7 +25,7 @@ _ROW = "value, key, content, id"
 
 @contextmanager
 def translate_errors() -> Iterator[None]:
-    """Errors of the driver as `DatabaseError`."""
+    """Raise errors of the driver as `DatabaseError` inside a `with` block."""
     try:
         yield
     except psycopg.Error as error:
@@ -33,12 +33,12 @@ def translate_errors() -> Iterator[None]:
 
 
 def connect(conninfo: str) -> psycopg.Connection:
-    """A connection whose transactions begin and end where they are told to. Raises `psycopg.Error`."""
+    """Connect in autocommit mode, so that the caller begins and ends transactions. Raises `psycopg.Error`."""
     return psycopg.connect(conninfo, autocommit=True)
 
 
 class PostgresInputs:
-    """An `Inputs`."""
+    """An `InputTable`."""
 
     def __init__(self, conninfo: str) -> None:
         self._conninfo = conninfo
@@ -46,44 +46,40 @@ class PostgresInputs:
         self._begun = False
 
     def write(self, rows: Sequence[NewTableRow]) -> list[int]:
-        """Write an order and its row for each, in the transaction."""
         numbers = []
         for row in rows:
-            self._do("INSERT INTO orders (customer, body) VALUES (%s, %s)", row.key, row.content)
-            given = self._do(
+            self._execute("INSERT INTO orders (customer, body) VALUES (%s, %s)", row.key, row.content)
+            ids = self._execute(
                 "INSERT INTO outbox (value, key, content) VALUES (%s, %s, %s) RETURNING id",
                 *(row.value, row.key, row.content),
             )
-            numbers += [int(number) for (number,) in given]
+            numbers += [int(number) for (number,) in ids]
         return numbers
 
     def take(self, max_records: int) -> list[TableRow]:
-        """Lock the first rows that nobody has done or is about to do."""
         return _rows(
-            self._do(
+            self._execute(
                 f"SELECT {_ROW} FROM outbox WHERE NOT sent ORDER BY id LIMIT %s FOR UPDATE SKIP LOCKED",
                 max_records,
             )
         )
 
     def take_after_position(self, max_records: int) -> list[TableRow]:
-        """The rows beyond the place that all who take have in common."""
-        for (beyond,) in self._do("SELECT beyond FROM relayed FOR UPDATE SKIP LOCKED"):
+        for (beyond,) in self._execute("SELECT beyond FROM relayed FOR UPDATE SKIP LOCKED"):
             return _rows(
-                self._do(f"SELECT {_ROW} FROM outbox WHERE id > %s ORDER BY id LIMIT %s", beyond, max_records)
+                self._execute(
+                    f"SELECT {_ROW} FROM outbox WHERE id > %s ORDER BY id LIMIT %s", beyond, max_records
+                )
             )
         return []
 
     def mark(self, numbers: Sequence[int]) -> None:
-        """Mark rows as done."""
-        self._do("UPDATE outbox SET sent = TRUE WHERE id = ANY(%s)", list(numbers))
+        self._execute("UPDATE outbox SET sent = TRUE WHERE id = ANY(%s)", list(numbers))
 
     def move_position(self, number: int) -> None:
-        """Move the common place."""
-        self._do("UPDATE relayed SET beyond = %s", number)
+        self._execute("UPDATE relayed SET beyond = %s", number)
 
     def commit(self) -> None:
-        """End the transaction."""
         if not self._begun:
             return
         assert self._connection is not None
@@ -95,18 +91,16 @@ class PostgresInputs:
             raise CommitUnknown(f"{type(error).__name__}: {str(error).strip()}") from error
 
     def roll_back(self) -> None:
-        """End the transaction without effect."""
         if self._begun and self._connection is not None:
             try:
                 self._connection.execute("ROLLBACK")
-            except psycopg.Error:  # a connection that broke has rolled back
+            except psycopg.Error:  # a broken connection has rolled back
                 self.close()
         self._begun = False
 
     def count_pending(self, within: Range | None = None) -> int:
-        """How many visible rows nobody has done yet."""
         first, following = within or (0, 1 << 62)
-        ((count,),) = self._do(
+        ((count,),) = self._execute(
             "SELECT count(*) FROM outbox, relayed WHERE NOT sent AND id > beyond AND id >= %s AND id < %s",
             *(first, following),
         )
@@ -114,21 +108,19 @@ class PostgresInputs:
         return int(count)
 
     def read_all(self) -> tuple[list[TableRow], int]:
-        """All visible rows, by number, and a number that lies above all that were ever given."""
-        rows = self._do(f"SELECT {_ROW}, sent OR id <= beyond FROM outbox, relayed ORDER BY id")
-        ((last,),) = self._do("SELECT last_value FROM outbox_id_seq")
+        rows = self._execute(f"SELECT {_ROW}, sent OR id <= beyond FROM outbox, relayed ORDER BY id")
+        ((last,),) = self._execute("SELECT last_value FROM outbox_id_seq")
         self.commit()
         return _rows(rows), int(last) + 1
 
     def close(self) -> None:
-        """Be done with it."""
         if self._connection is not None:
             with suppress(psycopg.Error):
                 self._connection.close()
         self._connection, self._begun = None, False
 
-    def _do(self, statement: str, *parameters: object) -> list[TupleRow]:
-        """A statement of the transaction, which begins with the first."""
+    def _execute(self, statement: str, *parameters: object) -> list[TupleRow]:
+        """Execute a statement and return its rows. Begin a transaction if none is open."""
         try:
             with translate_errors():
                 if self._connection is None or (self._connection.closed and not self._begun):
@@ -136,12 +128,12 @@ class PostgresInputs:
                 if not self._begun:
                     self._connection.execute("BEGIN")
                     self._begun = True
-                done = self._connection.execute(statement.encode(), parameters)
-                return done.fetchall() if done.description else []
+                cursor = self._connection.execute(statement.encode(), parameters)
+                return cursor.fetchall() if cursor.description else []
         except DatabaseError:
             self.close()
             raise
 
 
-def _rows(found: Sequence[TupleRow]) -> list[TableRow]:
-    return [TableRow(value, key, content, number, *rest) for value, key, content, number, *rest in found]
+def _rows(tuples: Sequence[TupleRow]) -> list[TableRow]:
+    return [TableRow(value, key, content, number, *taken) for value, key, content, number, *taken in tuples]

@@ -1,4 +1,4 @@
-"""PostgreSQL as a kind of store, known without its driver: psycopg comes with the extra `postgres`."""
+"""PostgreSQL as a `DatabaseKind`. The module imports without psycopg, which comes with the extra `postgres`."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,19 +15,22 @@ class PostgresKind:
     has_server = True
 
     def address(self, folder: Path) -> str:
-        """A file that says how the server is reached: its port is not known before it is started."""
+        """Return the path of a file with the connection string. It exists while the server runs.
+
+        The address is a file because the port is not known before the server starts.
+        """
         return str(folder / "postgres.conninfo")
 
     @contextmanager
     def provide(self, parts: DatabaseParts) -> Iterator[Service]:
-        """A server with empty tables. Its data go with the run; its log stays."""
+        """Start a server with empty tables. Its data are deleted after the run; its log stays in the run folder."""
         import psycopg
 
         from harness.databases.postgres import SCHEMA
         from harness.databases.postgres_server import PostgresServer
 
         if parts.postgres is None:
-            raise EnvironmentFailure("PostgreSQL was not prepared")
+            raise EnvironmentFailure("the run needs PostgreSQL, but none was prepared")
         server = PostgresServer(parts.postgres, parts.folder, parts.supervisor, parts.next_port())
         place = Path(self.address(parts.folder))
         server.make()
@@ -42,13 +45,11 @@ class PostgresKind:
             place.unlink(missing_ok=True)
 
     def connect(self, address: str) -> Database:
-        """The store, for one process."""
         from harness.databases.postgres import PostgresDatabase
 
         return PostgresDatabase(_conninfo(address))
 
     def inputs(self, address: str) -> InputTable:
-        """Its outbox."""
         from harness.databases.postgres_inputs import PostgresInputs
 
         return PostgresInputs(_conninfo(address))
@@ -58,4 +59,4 @@ def _conninfo(address: str) -> str:
     try:
         return Path(address).read_text()
     except OSError as error:
-        raise DatabaseError(f"nobody says how PostgreSQL is reached: {error}") from error
+        raise DatabaseError(f"the address of PostgreSQL cannot be read: {error}") from error

@@ -1,7 +1,8 @@
-"""A PostgreSQL server as a child of the run: started, killed as a whole, started again on its data.
+"""A PostgreSQL server as a child process of the run. It can be killed with all its processes, and started again.
 
-It listens on a loopback port of the run's own. Its data lie in a scratch folder, which goes when the run ends, however
-it ends. Each of its processes leads a session of its own, so that a signal to a group reaches one of them alone.
+It listens on a loopback port of the run. Its data are in a scratch folder, which is deleted when the run ends, even if
+the run is killed. Each process of the server is the leader of its own session, so a signal to a process group reaches
+only one of them.
 """
 
 import os
@@ -27,7 +28,7 @@ MAKE_TIMEOUT_S = 60.0
 START_TIMEOUT_S = 60.0
 END_TIMEOUT_S = 15.0
 IDLE_TIMEOUT_MS = 4_000
-"""A transaction whose client does nothing for so long is ended, and its row locks with it: a zombie holds none."""
+"""The server ends a transaction that is idle for so long, so that a zombie does not keep row locks."""
 _SETTINGS = {
     "listen_addresses": HOST,
     "unix_socket_directories": "",
@@ -36,12 +37,12 @@ _SETTINGS = {
     "shared_buffers": "32MB",
     "max_connections": "200",
     "idle_in_transaction_session_timeout": f"{IDLE_TIMEOUT_MS}ms",
-    "dynamic_shared_memory_type": "mmap",  # files of its own folder, which go with it
+    "dynamic_shared_memory_type": "mmap",  # files in the data folder, which is deleted after the run
     "max_wal_size": "512MB",
     "timezone": "UTC",
 }
 _SEGMENT_LINE = 6
-"""Of `postmaster.pid`: the key and the number of the System V segment that its processes share."""
+"""The line of `postmaster.pid` with the key and the id of the shared System V memory segment."""
 
 
 class PostgresServer:
@@ -50,7 +51,7 @@ class PostgresServer:
     name = "postgres"
 
     def __init__(self, postgres: Postgres, folder: Path, supervisor: Supervisor, port: int) -> None:
-        """`folder`: the run's, in which its log stands. Raises `EnvironmentFailure`."""
+        """Prepare to run a server whose log is in `folder`. Raises `EnvironmentFailure`."""
         self._supervisor = supervisor
         self._log = folder / "postgres.log"
         self._port = port
@@ -65,65 +66,62 @@ class PostgresServer:
 
     @property
     def conninfo(self) -> str:
-        """How a client reaches it."""
+        """Return the connection string for clients."""
         return f"host={HOST} port={self._port} user={USER} dbname=postgres connect_timeout=5"
 
     @property
     def is_healthy(self) -> bool:
-        """Whether it runs, or was killed on purpose."""
         return self._killed or (self._child is not None and self._child.poll() is None)
 
     def make(self) -> None:
-        """Make its data. Raises `EnvironmentFailure`."""
-        made = self._spawn(
+        """Create the data folder with initdb. Raises `EnvironmentFailure`."""
+        initdb = self._spawn(
             "initdb",
             *("--pgdata", str(self._data), "--username", USER, "--auth", "trust"),
             *("--encoding", "UTF8", "--no-locale", "--no-sync"),
         )
-        if made.wait(MAKE_TIMEOUT_S) != 0:
-            raise StartFailed(f"PostgreSQL could not make its data: {self._last_words()}")
+        if initdb.wait(MAKE_TIMEOUT_S) != 0:
+            raise StartFailed(f"initdb could not create PostgreSQL's data folder: {self._last_log_line()}")
 
     def start(self) -> str:
-        """Start it on its data, and wait until it answers."""
         if self._child is not None and self._child.poll() is None:
-            return "it had not ended"
+            return "it was still running"
         begun_s = time.monotonic()
         settings = [word for name, value in _SETTINGS.items() for word in ("-c", f"{name}={value}")]
         child = self._child = self._spawn("postgres", "-D", str(self._data), "-p", str(self._port), *settings)
 
         def answers() -> bool:
             if child.poll() is not None:
-                raise StartFailed(f"PostgreSQL ended at its start: {self._last_words()}")
+                raise StartFailed(f"PostgreSQL ended while it started: {self._last_log_line()}")
             return self._answers()
 
-        wait_for(answers, "PostgreSQL to answer", START_TIMEOUT_S, last_seen=self._last_words)
+        wait_for(answers, "PostgreSQL to answer", START_TIMEOUT_S, last_seen=self._last_log_line)
         self._killed = False
         self._guard_segment()
         return f"it answered after {time.monotonic() - begun_s:.1f} s"
 
     def kill(self) -> str:
-        """SIGKILL to all of its processes."""
         assert self._child is not None
         self._killed = True
         pid = self._child.pid
         with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGSTOP)  # else it would see the others end, and start more
+            os.kill(pid, signal.SIGSTOP)  # otherwise the postmaster would restart processes that end
         others = self._others()
         for other in others:
             with suppress(psutil.NoSuchProcess):
                 other.kill()
         ending = self._child.kill()
         wait_for(
-            lambda: not any(map(_alive, others)),
+            lambda: not any(map(_is_alive, others)),
             "the end of PostgreSQL's processes",
             END_TIMEOUT_S,
             every_s=0.005,
-            last_seen=lambda: [other.pid for other in others if _alive(other)],
+            last_seen=lambda: [other.pid for other in others if _is_alive(other)],
         )
-        return f"{ending}, and {len(others)} that it had started with it"
+        return f"{ending}, and so did {len(others)} processes that it had started"
 
     def stop(self) -> None:
-        """End it in order, so that it leaves nothing; kill it if it does not end."""
+        """Shut the server down cleanly. If it does not end, kill it."""
         if self._child is None or self._child.poll() is not None:
             return
         try:
@@ -157,14 +155,14 @@ class PostgresServer:
         )
 
     def _reachable(self, postgres: Postgres, scratch: Path) -> Path:
-        """The folder of its programs, where who it runs as may read them: a bundled one is copied if need be."""
+        """Return the folder of PostgreSQL's programs. If the server's user cannot read a bundled one, copy it."""
         folder = postgres.folder
         if self._user is None or self._user.reaches(folder):
             return folder
         if not postgres.bundled:
             raise EnvironmentFailure(
-                f"PostgreSQL does not run as root, and the user {self._user.name} cannot reach {folder}: name another "
-                "folder, or say postgres=bundled"
+                f"PostgreSQL does not run as root, and the user {self._user.name} cannot read {folder}: name another "
+                "folder, or use postgres=bundled"
             )
         copy = scratch / postgres.root.parent.name / postgres.root.name
         for part in ("bin", "lib", "share"):
@@ -180,12 +178,12 @@ class PostgresServer:
         if words and words[-1].isdecimal():
             self._supervisor.guard_shared_memory(int(words[-1]))
 
-    def _last_words(self) -> str:
+    def _last_log_line(self) -> str:
         text = self._log.read_text(errors="replace").strip() if self._log.exists() else ""
-        return text.splitlines()[-1] if text else "it said nothing"
+        return text.splitlines()[-1] if text else "its log is empty"
 
 
-def _alive(process: psutil.Process) -> bool:
+def _is_alive(process: psutil.Process) -> bool:
     try:
         return process.status() not in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
     except psutil.NoSuchProcess:

@@ -1,6 +1,6 @@
-"""The final reader of a store: at the end of a run it reads every table whole, and writes its rows as columns.
+"""The final reader of a database: after the run it reads every table and writes the rows as columns.
 
-To the checkers a table of a store is a topic with one partition, of which everything is committed.
+For the checkers a table is a topic with one partition, in which every record is committed.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -20,13 +20,18 @@ from harness.roles.control import Control
 
 
 class DatabaseReader:
-    """Reads the tables of a store. `stated`: those of whose rows the expectation says anything; `inputs`: the one
-    whose rows are inputs, by its name; `partitions`: the numbers of the run's partitions.
+    """Reads the tables of a database.
+
+    Args:
+        partitions: the numbers of the run's partitions.
+        parts: where the columns are written.
+        stated: the tables whose rows `expect` says anything about.
+        inputs: the table whose rows are inputs, by its name.
     """
 
     def __init__(
         self,
-        store: Database,
+        database: Database,
         tables: Sequence[str],
         partitions: PartitionIds,
         journal: Journal,
@@ -36,7 +41,7 @@ class DatabaseReader:
         stated: Collection[str],
         inputs: Mapping[str, InputTable] | None = None,
     ) -> None:
-        self._store = store
+        self._database = database
         self._inputs = inputs or {}
         self._tables = tables
         self._partitions = partitions
@@ -47,32 +52,32 @@ class DatabaseReader:
         self._stated = frozenset(stated)
 
     def run(self) -> None:
-        """Read every table, and say how many rows each has."""
+        """Read every table, and record how many rows each has."""
         self._control.report(Report(ready=True))
         ends = {partition_key(table, 0): self._read(table) for table in self._tables}
         self._parts.finish()
-        # A store has no aborted rows, so both levels read the same. One of them states what is expected.
+        # A database has no aborted rows, so both levels read the same. Only one of them states expected outputs.
         for level in Isolation:
-            said = ends if level is Isolation.READ_UNCOMMITTED else _without_expected(ends)
-            self._journal.write(EndsRead(level.value, said))
+            level_ends = ends if level is Isolation.READ_UNCOMMITTED else _without_expected(ends)
+            self._journal.write(EndsRead(level.value, level_ends))
         self._control.report(Report(reached=len(ends)))
-        self._store.close()
+        self._database.close()
 
     def _read(self, table: str) -> ReadEnd:
         tp = self._partitions.planned(table, 0)
         call_ns = self._journal.now_ns()
         rows: list[tuple[object, ...]] = [
-            (tp, number, *self._effect(effect)) for number, effect in self._store.effects(table)
+            (tp, number, *self._effect(effect)) for number, effect in self._database.effects(table)
         ]
         rows += [
-            (tp, number, *self._state(table, number, state)) for number, state in self._store.states(table)
+            (tp, number, *self._state(table, number, state)) for number, state in self._database.states(table)
         ]
         end = len(rows)
-        due = 0
+        expected = 0
         if table in self._inputs:
-            found, end = self._inputs[table].read_all()
-            due = sum(self._expected(table, tp, row) for row in found)
-            rows = [(tp, row.number, *self._input(row)) for row in found]
+            inputs, end = self._inputs[table].read_all()
+            expected = sum(self._write_expected(table, tp, row) for row in inputs)
+            rows = [(tp, row.number, *self._input(row)) for row in inputs]
         op, count = self._journal.number(), len(rows)
         return_ns = self._journal.write(Polled(0, op, call_ns))
         if rows:
@@ -81,11 +86,11 @@ class DatabaseReader:
             tps, offsets, values = columns[:3]
             self._parts.extend("polls", count, op, list(range(count)), tps, offsets, values, return_ns)
         self._control.report(Report(given=count))
-        # The end of a table is known without a mark: it is as if one stood behind the last row.
-        return ReadEnd(0, end + 1, count, end, due)
+        # A table has no sentinel, because its end is known. Record one behind the last row.
+        return ReadEnd(0, end + 1, count, end, expected)
 
-    def _expected(self, table: str, tp: int, row: TableRow) -> int:
-        """Write down what an input must lead to, and return how many rows that makes; none if nobody has taken it."""
+    def _write_expected(self, table: str, tp: int, row: TableRow) -> int:
+        """Write the expected outputs of an input, and return how many there are. A row that is not taken has none."""
         if not row.taken:
             return 0
         record = InputRecord(table, row.key, row.content, 0, row.number)
@@ -95,24 +100,24 @@ class DatabaseReader:
         return len(expected)
 
     def _input(self, row: TableRow) -> tuple[object, ...]:
-        """A row of the table `records`."""
         crc = digest(row.key, row.content, ())
         return (row.value, None, (), crc, None, False, key_name(row.key), None, None, None)
 
-    def _effect(self, one: SideEffect) -> tuple[object, ...]:
-        """A row of the table `records`, from the third column on."""
-        sources = parse_sources(one.sources)
-        headers = output_headers(one.value, one.output_name, sources)
+    def _effect(self, effect: SideEffect) -> tuple[object, ...]:
+        """Return a row of the table `records`, from the third column on."""
+        sources = parse_sources(effect.sources)
+        headers = output_headers(effect.value, effect.output_name, sources)
         inputs = [(self._partitions.planned(topic, number), offset) for topic, number, offset in sources]
-        crc = digest(one.key, one.content, headers)
-        return (one.value, one.output_name, inputs, crc, None, False, key_name(one.key), None, None, None)
+        crc = digest(effect.key, effect.content, headers)
+        name, key = effect.output_name, key_name(effect.key)
+        return (effect.value, name, inputs, crc, None, False, key, None, None, None)
 
-    def _state(self, table: str, number: int, one: KeyState) -> tuple[object, ...]:
-        crc = digest(one.key, one.content, ())
+    def _state(self, table: str, number: int, state: KeyState) -> tuple[object, ...]:
+        crc = digest(state.key, state.content, ())
         stated = None
         if table in self._stated:
-            stated = self._expect.state(InputRecord(table, one.key, b"%d" % one.changes, 0, number))
-        return (None, None, (), crc, None, False, key_name(one.key), stated, None, None)
+            stated = self._expect.state(InputRecord(table, state.key, b"%d" % state.changes, 0, number))
+        return (None, None, (), crc, None, False, key_name(state.key), stated, None, None)
 
 
 def _without_expected(ends: Mapping[str, ReadEnd]) -> dict[str, ReadEnd]:

@@ -1,4 +1,4 @@
-"""The kinds of stores by name: a new one is one file and one line here."""
+"""The kinds of databases by name. A new kind is a new file and a line here."""
 
 from harness.databases.interface import DatabaseKind
 from harness.databases.postgres_kind import PostgresKind

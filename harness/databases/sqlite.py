@@ -1,4 +1,4 @@
-"""SQLite in a file of the run's folder, as a store: transactions and locks are real, and nothing needs installing."""
+"""SQLite in a file of the run folder as a `Database`. Transactions and locks are real, and no server is needed."""
 
 import sqlite3
 from collections.abc import Iterable, Iterator
@@ -17,7 +17,7 @@ from harness.databases.interface import (
 )
 
 BUSY_TIMEOUT_S = 30.0
-"""How long a writer waits for another one's transaction."""
+"""How long a writer waits until the transaction of another writer ends."""
 _SCHEMA = """
 CREATE TABLE effects (id INTEGER PRIMARY KEY, tab TEXT NOT NULL, value TEXT NOT NULL, output_name TEXT NOT NULL,
                       sources TEXT NOT NULL, key BLOB, content BLOB);
@@ -29,7 +29,7 @@ CREATE TABLE positions (grp TEXT, topic TEXT, number INTEGER, next INTEGER NOT N
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _translate_errors() -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
@@ -43,28 +43,25 @@ class SqliteTransaction:
         self._connection = connection
 
     def add(self, effect: SideEffect) -> None:
-        """Do something."""
         row = (effect.table, effect.value, effect.output_name, effect.sources, effect.key, effect.content)
-        with _told():
+        with _translate_errors():
             self._connection.execute(
                 "INSERT INTO effects (tab, value, output_name, sources, key, content) VALUES (?, ?, ?, ?, ?, ?)",
                 row,
             )
 
     def add_once(self, effect: SideEffect) -> bool:
-        """Do something, unless it was done for the same inputs before."""
-        with _told():
-            there = self._connection.execute(
+        with _translate_errors():
+            existing = self._connection.execute(
                 "SELECT 1 FROM effects WHERE tab = ? AND output_name = ? AND sources = ?",
                 (effect.table, effect.output_name, effect.sources),
             ).fetchone()
-        if there is None:
+        if existing is None:
             self.add(effect)
-        return there is None
+        return existing is None
 
     def change(self, table: str, key: bytes, content: bytes | None) -> None:
-        """Set the state of a key, and count the change."""
-        with _told():
+        with _translate_errors():
             self._connection.execute(
                 "INSERT INTO states (tab, key, content, changes) VALUES (?, ?, ?, 1) "
                 "ON CONFLICT (tab, key) DO UPDATE SET content = excluded.content, changes = changes + 1",
@@ -72,22 +69,21 @@ class SqliteTransaction:
             )
 
     def advance(self, group: str, place: Place, known: int | None, following: int) -> None:
-        """Say how far the inputs are applied."""
-        with _told():
+        with _translate_errors():
             if known is None:
-                done = self._connection.execute(
+                cursor = self._connection.execute(
                     "INSERT INTO positions VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
                     (group, *place, following),
                 )
             else:
-                done = self._connection.execute(
+                cursor = self._connection.execute(
                     "UPDATE positions SET next = ? WHERE grp = ? AND topic = ? AND number = ? AND next = ?",
                     (following, group, *place, known),
                 )
-        if done.rowcount != 1:
+        if cursor.rowcount != 1:
             raise PositionConflict(
-                f"the inputs of {place[0]}/{place[1]} were not applied up to {0 if known is None else known}: "
-                "another process has gone on"
+                f"the inputs of {place[0]}/{place[1]} are not applied up to {0 if known is None else known}: "
+                "another process has moved the position"
             )
 
 
@@ -95,14 +91,13 @@ class SqliteDatabase:
     """A `Database`."""
 
     def __init__(self, path: Path) -> None:
-        with _told():  # the run has made it: one that is not there is not made anew
+        with _translate_errors():  # mode=rw: do not create a file, because the run has created it
             self._connection = sqlite3.connect(
                 f"{path.resolve().as_uri()}?mode=rw", BUSY_TIMEOUT_S, isolation_level=None, uri=True
             )
 
     def position(self, group: str, place: Place) -> int | None:
-        """How far the inputs of a partition are applied."""
-        with _told():
+        with _translate_errors():
             row = self._connection.execute(
                 "SELECT next FROM positions WHERE grp = ? AND topic = ? AND number = ?", (group, *place)
             ).fetchone()
@@ -110,8 +105,7 @@ class SqliteDatabase:
 
     @contextmanager
     def transaction(self) -> Iterator[SqliteTransaction]:
-        """Leaving the `with` commits; an exception rolls back."""
-        with _told():
+        with _translate_errors():
             self._connection.execute("BEGIN IMMEDIATE")
         try:
             yield SqliteTransaction(self._connection)
@@ -121,14 +115,13 @@ class SqliteDatabase:
         try:
             self._connection.execute("COMMIT")
         except sqlite3.Error as error:
-            if self._connection.in_transaction:  # as when a reader held it too long: it can be undone
+            if self._connection.in_transaction:  # the commit was not carried out, as after a busy time-out
                 self._connection.execute("ROLLBACK")
                 raise DatabaseError(f"{type(error).__name__}: {error}") from error
             raise CommitUnknown(f"{type(error).__name__}: {error}") from error
 
     def effects(self, table: str) -> Iterable[tuple[int, SideEffect]]:
-        """The rows of a table of effects."""
-        with _told():
+        with _translate_errors():
             rows = self._connection.execute(
                 "SELECT tab, value, output_name, sources, key, content FROM effects WHERE tab = ? ORDER BY id",
                 (table,),
@@ -136,15 +129,13 @@ class SqliteDatabase:
             yield from ((number, SideEffect(*row)) for number, row in enumerate(rows))
 
     def states(self, table: str) -> Iterable[tuple[int, KeyState]]:
-        """The rows of a table of state."""
-        with _told():
+        with _translate_errors():
             rows = self._connection.execute(
                 "SELECT key, content, changes FROM states WHERE tab = ? ORDER BY id", (table,)
             )
             yield from ((number, KeyState(*row)) for number, row in enumerate(rows))
 
     def close(self) -> None:
-        """Be done with it."""
         self._connection.close()
 
 
@@ -155,13 +146,12 @@ class Sqlite:
     has_server = False
 
     def address(self, folder: Path) -> str:
-        """The file."""
         return str(folder / "store.sqlite")
 
     @contextmanager
     def provide(self, parts: DatabaseParts) -> Iterator[None]:
-        """Make the file. It stays: whoever reads the run can look into it."""
-        with _told():
+        """Create the file. It stays in the run folder after the run."""
+        with _translate_errors():
             connection = sqlite3.connect(self.address(parts.folder))
             connection.execute("PRAGMA journal_mode = WAL")
             connection.executescript(_SCHEMA)
@@ -169,9 +159,8 @@ class Sqlite:
         yield
 
     def connect(self, address: str) -> SqliteDatabase:
-        """The store, for one process."""
         return SqliteDatabase(Path(address))
 
     def inputs(self, address: str) -> InputTable:
-        """There is none: writers of SQLite wait for each other, and no two transactions of them are open at once."""
-        raise DatabaseError("SQLite has no table of inputs")
+        """Raise `DatabaseError`: SQLite has one writer at a time, but a feeder needs transactions that overlap."""
+        raise DatabaseError("SQLite has no table of inputs: use PostgreSQL")

@@ -178,7 +178,9 @@ def test_a_server_that_cannot_start_says_so_in_a_sentence_and_leaves_nothing(tmp
     with Supervisor() as supervisor, PortBlock(tmp_path / "cache") as ports:
         parts = DatabaseParts(tmp_path, supervisor, ports.take, Postgres(programs, "15.0", "a test"))
         with (
-            pytest.raises(StartFailed, match="could not make its data: FATAL:  no space left"),
+            pytest.raises(
+                StartFailed, match="could not create PostgreSQL's data folder: FATAL:  no space left"
+            ),
             KIND.provide(parts),
         ):
             pass

@@ -159,7 +159,7 @@ class FakeEnds:
 class FakeService:
     """A `Service` of which nothing is real."""
 
-    ending: str = "process 7 ended by SIGKILL, and 3 that it had started with it"
+    ending: str = "process 7 ended by SIGKILL, and so did 3 processes that it had started"
     dies: bool = False  # it does not come back
     well: bool = True
     name: str = "postgres"

@@ -41,7 +41,7 @@ def check_who_was_overtaken_does_nothing(one: Database, other: Database) -> None
         work.advance("overtaken", PLACE, None, 1)
     for known in (None, 0, 2):
         with (
-            pytest.raises(PositionConflict, match="another process has gone on"),
+            pytest.raises(PositionConflict, match="another process has moved the position"),
             other.transaction() as work,
         ):
             work.add(effect(0, table="overtaken"))

@@ -56,7 +56,10 @@ def test_effects_and_position_stand_together(store: Database) -> None:
 def test_who_was_overtaken_does_nothing(store: Database, known: int | None) -> None:
     with store.transaction() as work:
         work.advance("g", PLACE, None, 1)
-    with pytest.raises(PositionConflict, match="another process has gone on"), store.transaction() as work:
+    with (
+        pytest.raises(PositionConflict, match="another process has moved the position"),
+        store.transaction() as work,
+    ):
         work.add(effect(0))
         work.change("users", b"k", None)
         work.advance("g", PLACE, known, 2)
