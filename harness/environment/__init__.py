@@ -1,4 +1,7 @@
-"""What a run stands on: Kafka, Java and toxiproxy (found or fetched), ports, memory, disk."""
+"""What a run needs from the machine: Kafka, Java, toxiproxy and PostgreSQL (found or fetched), ports, memory and disk.
+
+Begin with `prepare`.
+"""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,13 +17,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PreparedEnvironment:
-    """Everything that a cluster is started from; nothing of it is fetched or built any more."""
+    """The parts from which a cluster is started. All of them are fetched and built."""
 
     kafka: "KafkaDistribution"
     java: "Java"
     toxiproxy: Path  # the server's binary
-    archive_flags: tuple[str, ...]  # of the class-data archive for brokers; none if it could not be made
+    archive_flags: tuple[str, ...]  # JVM flags that use the class-data archive; empty if it could not be made
     cache: Path
-    postgres: "Postgres | None" = None  # where the pipeline needs one
-    image: "ContainerImage | None" = None  # where the brokers run in containers
-    client: "ClientParts | None" = None  # where one of a version was asked for
+    postgres: "Postgres | None" = None  # None: the pipeline does not need it
+    image: "ContainerImage | None" = None  # None: the brokers do not run in containers
+    client: "ClientParts | None" = None  # None: `--client` names no version

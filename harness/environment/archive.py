@@ -1,8 +1,8 @@
-"""A class-data archive for brokers: their classes, parsed once, so that they start in half the time.
+"""Make a class-data archive of the brokers' classes. With it a broker starts in half the time.
 
-Made by running one broker until it is ready, and ending it with SIGTERM. It fits one Java, one class
-path and one set of flags; a JVM that finds it does not fit goes on without it. Java 17 to 24 make an
-AppCDS archive, 25 and later an AOT cache.
+The archive is made by running one broker until it is ready, and ending it with SIGTERM. It fits one Java, one class
+path and one set of flags. A JVM that it does not fit ignores it. Java 17 to 24 make an AppCDS archive, Java 25 and
+later an AOT cache.
 """
 
 import hashlib
@@ -41,53 +41,59 @@ _log = logging.getLogger(__name__)
 
 
 def archive_path(java: Java, kafka: KafkaDistribution, cache: Path) -> Path:
-    """Where the archive lies, or will lie. Another build of Java, or jars copied anew, need another one."""
+    """Return the path of the archive, which need not exist yet.
+
+    The path depends on the build of Java and on the times of the jars, because the archive does not fit others.
+    """
     times = [path.stat().st_mtime_ns if path.exists() else 0 for path in kafka.class_path]
-    what = repr((java.home, java.release, jvm_flags(java), kafka.class_path, times))
-    key = hashlib.sha256(what.encode()).hexdigest()[:12]
+    inputs = repr((java.home, java.release, jvm_flags(java), kafka.class_path, times))
+    key = hashlib.sha256(inputs.encode()).hexdigest()[:12]
     return cache / f"archive-kafka-{kafka.version}-java-{java.version}-{key}" / _FILE
 
 
 def archive_flags(
     java: Java, kafka: KafkaDistribution, cache: Path, *, builder: Builder | None = None
 ) -> list[str]:
-    """The flags of a JVM that uses the archive, which is made first if it is missing.
+    """Return the JVM flags that use the archive. Make the archive if it is missing.
 
-    None if it cannot be made: brokers then only start more slowly, and why is logged.
+    If it cannot be made, log the reason and return an empty list. Brokers then start more slowly.
     """
-    place = archive_path(java, kafka, cache)
+    path = archive_path(java, kafka, cache)
 
     def build(folder: Path) -> None:
         if builder:
             _make(folder, java, kafka, cache, builder)
         else:
-            with Builder() as own:
-                _make(folder, java, kafka, cache, own)
+            with Builder() as new_builder:
+                _make(folder, java, kafka, cache, new_builder)
 
     try:
-        provide(cache, place.parent.name, build, disk_mb=NEEDS_MB)
+        provide(cache, path.parent.name, build, disk_mb=NEEDS_MB)
     except EnvironmentFailure as error:
         _log.warning(
-            "brokers start a few seconds more slowly, for an archive of their classes could not be made (%s): the run "
-            "goes on without it, and the next one tries again",
+            "the archive of the brokers' classes could not be made (%s): brokers start a few seconds more slowly. "
+            "This run continues without it, and the next run tries again",
             error,
         )
         return []
-    return flags_for(java.version, place)
+    return flags_for(java.version, path)
 
 
-def flags_for(java_version: int, place: PurePath) -> list[str]:
-    """The flags of a JVM that uses an archive at this place."""
+def flags_for(java_version: int, path: PurePath) -> list[str]:
+    """Return the JVM flags that use the archive at this path."""
     if java_version < _AOT_SINCE:
-        return [f"-XX:SharedArchiveFile={place}"]
-    return [f"-XX:AOTCache={place}", "-Xlog:aot*=error"]  # it warns of stubs that it then makes itself
+        return [f"-XX:SharedArchiveFile={path}"]
+    return [
+        f"-XX:AOTCache={path}",
+        "-Xlog:aot*=error",
+    ]  # hides warnings about stubs, which the JVM then makes itself
 
 
 def _make(folder: Path, java: Java, kafka: KafkaDistribution, cache: Path, builder: Builder) -> None:
     work = folder / "work"
     work.mkdir()
     archive, config, output = folder / _FILE, work / "server.properties", work / "output"
-    making = "AOTCacheOutput" if java.version >= _AOT_SINCE else "ArchiveClassesAtExit"
+    option = "AOTCacheOutput" if java.version >= _AOT_SINCE else "ArchiveClassesAtExit"
     with PortBlock(cache) as ports:
         config.write_text(
             _CONFIG.format(broker=ports.take(), controller=ports.take(), data=work / "data"), encoding="utf-8"
@@ -96,25 +102,26 @@ def _make(folder: Path, java: Java, kafka: KafkaDistribution, cache: Path, build
         command = broker_command(java, kafka, main=STORAGE_TOOL, args=args, folder=work)
         tool = builder.spawn(command, name="Kafka's StorageTool", log_file=output, cwd=work)
         if tool.wait(_FORMAT_TIMEOUT_S) != 0:
-            raise StartFailed(f"Kafka's StorageTool failed: {_last(output)}")
+            raise StartFailed(f"Kafka's StorageTool failed: {_last_line(output)}")
         command = broker_command(
-            java, kafka, args=[config], folder=work, archive_flags=[f"-XX:{making}={archive}"]
+            java, kafka, args=[config], folder=work, archive_flags=[f"-XX:{option}={archive}"]
         )
         broker = builder.spawn(command, name="the archive's broker", log_file=output, cwd=work)
 
         def ready() -> bool:
             if broker.poll() is not None:
-                raise StartFailed(f"the archive's broker did not start: {_last(output)}")
+                raise StartFailed(f"the archive's broker did not start: {_last_line(output)}")
             return _READY in output.read_text(errors="replace")
 
-        wait_for(ready, "the archive's broker to start", _START_TIMEOUT_S, last_seen=lambda: _last(output))
+        wait_for(
+            ready, "the archive's broker to start", _START_TIMEOUT_S, last_seen=lambda: _last_line(output)
+        )
         broker.stop(_DUMP_TIMEOUT_S)
     if not archive.exists():
-        raise StartFailed(f"{java.executable} wrote none: {_last(output)}")
+        raise StartFailed(f"{java.executable} wrote no archive: {_last_line(output)}")
     shutil.rmtree(work)
 
 
-def _last(output: Path) -> str:
-    """The last line that a process printed."""
+def _last_line(output: Path) -> str:
     lines = output.read_text(errors="replace").split("\n")
     return next((line.strip()[:300] for line in reversed(lines) if line.strip()), "nothing was printed")

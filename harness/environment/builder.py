@@ -1,4 +1,4 @@
-"""The processes of builds (a compiler, a broker that is run for its classes): none outlives the build."""
+"""Run the processes of a build (a compiler, a broker for its class archive), and end them with the build."""
 
 import threading
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from harness.processes.spawn import Supervisor
 
 
 class Builder:
-    """A context manager. It starts its guardian with the first process, and ends all when it is left."""
+    """A context manager that starts processes, and ends them when the `with` block ends."""
 
     def __init__(self) -> None:
         self._supervisor: Supervisor | None = None
@@ -39,7 +39,7 @@ class Builder:
         cwd: Path,
         env: Mapping[str, str] | None = None,
     ) -> Child:
-        """Start a process; raises `StartFailed`, and `EnvironmentFailure` once the builder was left."""
+        """Start a process. Raises `StartFailed`, and `EnvironmentFailure` after the `with` block has ended."""
         with self._lock:
             if self._closed:
                 raise EnvironmentFailure(f"{name} was not started: the run is ending")

@@ -1,8 +1,8 @@
-"""The cache that runs share: what was fetched or built once, complete or not there at all.
+"""The cache that runs share. It has everything that was fetched or built once. An entry is complete or does not exist.
 
-cache/kafka-4.3.1/            complete, because it was moved here by one rename
-cache/building/kafka-4.3.1/   what is being built, or what a killed build has left
-cache/locks/kafka-4.3.1       held while it is built; the kernel frees it when its process ends
+cache/kafka-4.3.1/            complete, because one rename moved it here
+cache/building/kafka-4.3.1/   a build in progress, or the rest of a killed build
+cache/locks/kafka-4.3.1       locked during the build; the kernel frees the lock when the process ends
 """
 
 import fcntl
@@ -24,44 +24,51 @@ _log = logging.getLogger(__name__)
 
 
 def cache_folder() -> Path:
-    """`$FENCEPOST_CACHE`, or the folder `fencepost` in the user's own cache; it need not exist yet."""
+    """Return `$FENCEPOST_CACHE`, or the folder `fencepost` in the user's cache. It need not exist yet."""
     chosen = os.environ.get(VARIABLE)
     return Path(chosen).expanduser().absolute() if chosen else Path(platformdirs.user_cache_dir("fencepost"))
 
 
 def provide(cache: Path, name: str, build: Callable[[Path], None], *, disk_mb: int = 0) -> Path:
-    """Give the folder `cache/name`; if it is not there, have `build` fill a new folder and put that there.
+    """Return the folder `cache/name`. If it does not exist, `build` fills a new folder, which is then moved there.
 
-    Of several processes and threads that ask at once one builds and the others wait for it. What
-    `build` raises goes to the caller, and nothing stays. `disk_mb` is what the build needs at most.
-    Raises `EnvironmentFailure` if the disk is too small, or if the cache cannot be written (an
-    `OSError` of `build` as well: a full disk, mostly).
+    If several processes or threads call this at once, one builds and the others wait. An exception of `build` is raised
+    to the caller, and no files stay.
+
+    Args:
+        disk_mb: the disk space that the build needs.
+
+    Raises:
+        EnvironmentFailure: the disk is too small, or the cache cannot be written. An `OSError` of `build` is translated
+            to this, because it mostly means a full disk.
     """
-    place = cache / name
-    if place.is_dir():
-        return place
+    entry = cache / name
+    if entry.is_dir():
+        return entry
     with locked(cache, name):
-        if place.is_dir():
-            return place
+        if entry.is_dir():
+            return entry
         with _translated(cache):
             require_disk(disk_mb, cache)
-            rooms = cache / "building" / name
-            shutil.rmtree(rooms, ignore_errors=True)  # of a build that was killed: we hold its lock
-            rooms.mkdir(parents=True, exist_ok=True)
-            folder = Path(tempfile.mkdtemp(dir=rooms))  # never a name that a leftover process may write to
+            parent = cache / "building" / name
+            shutil.rmtree(parent, ignore_errors=True)  # the rest of a killed build, because we hold the lock
+            parent.mkdir(parents=True, exist_ok=True)
+            folder = Path(
+                tempfile.mkdtemp(dir=parent)
+            )  # a new name, because a leftover process may write to an old one
         try:
             with _translated(cache):
                 build(folder)
                 folder.chmod(0o755)
-                folder.rename(place)
+                folder.rename(entry)
         finally:
-            shutil.rmtree(rooms, ignore_errors=True)
-    return place
+            shutil.rmtree(parent, ignore_errors=True)
+    return entry
 
 
 @contextmanager
 def locked(cache: Path, name: str) -> Iterator[None]:
-    """Hold the lock of one name in the cache; waits for whoever holds it."""
+    """Lock a name of the cache inside a `with` block. Waits while another process has the lock."""
     with _translated(cache):
         (cache / "locks").mkdir(parents=True, exist_ok=True)
         file = (cache / "locks" / name).open("ab")
@@ -70,7 +77,7 @@ def locked(cache: Path, name: str) -> Iterator[None]:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                _log.info("another run prepares %s; waiting for it", name)
+                _log.info("another run is preparing %s; waiting for it", name)
                 fcntl.flock(file, fcntl.LOCK_EX)
         yield
 

@@ -1,8 +1,9 @@
-"""A client of a version that was asked for: pinned by checksum, fetched once into the cache, and used by the processes
-of a run instead of the client that is installed or that the cluster's version has.
+"""Fetch a client of a certain version (`--client NAME:VERSION`) into the cache, checked by its pinned checksum.
 
-    cache/client-librdkafka-2.16.1-cpython-311-linux-x86_64/    what the wheel of confluent-kafka holds
-    cache/client-java-3.9.1/                                    kafka-clients and what it needs at run time
+The processes of the run use it instead of the installed librdkafka, or the Java client of the cluster's version.
+
+    cache/client-librdkafka-2.16.1-cpython-311-linux-x86_64/    the content of the wheel of confluent-kafka
+    cache/client-java-3.9.1/                                    kafka-clients and its dependencies
 """
 
 import os
@@ -23,7 +24,7 @@ from harness.environment.cache import provide
 from harness.environment.client_versions import ClientVersion, client_versions
 from harness.environment.kafka import Jar, fetch
 
-NEEDS_MB = 80  # the wheel and what it unpacks to, or the jars twice, and a margin
+NEEDS_MB = 80  # the wheel and its unpacked content, or two copies of the jars, and a margin
 _PIP_TIMEOUT_S = 300.0
 _WITHOUT_NETWORK = (
     "without a network, copy {cache} from a machine that has it, or name a mirror that can be reached ({how})"
@@ -32,14 +33,14 @@ _WITHOUT_NETWORK = (
 
 @dataclass(frozen=True)
 class ClientParts:
-    """What a client of a version runs from."""
+    """The files of a client version."""
 
     version: ClientVersion
     folder: Path
-    class_path: tuple[Path, ...] = ()  # of a client of Java
+    class_path: tuple[Path, ...] = ()  # jars; empty for librdkafka
 
     def environment(self) -> Mapping[str, str]:
-        """What the processes that use it are given on top of the run's own environment."""
+        """Return the environment variables that a process needs to use the client."""
         if self.class_path:
             return {}
         before = os.environ.get("PYTHONPATH")
@@ -49,16 +50,24 @@ class ClientParts:
 def fetch_client(
     version: ClientVersion, cache: Path, say: Callable[[str], None], *, mirror: str | None = None
 ) -> ClientParts:
-    """Find or fetch it. `mirror`: a Maven repository, for a client of Java; pip has settings of its own.
+    """Find a client in the cache, or fetch it.
 
-    Raises `FetchFailed`, or another `EnvironmentFailure` where there is no wheel for this Python and platform.
+    Args:
+        say: called with a text before something takes time.
+        mirror: the URL of a Maven repository for the Java client. pip uses its own settings.
+
+    Raises:
+        FetchFailed: it cannot be fetched.
+        EnvironmentFailure: there is no wheel for this Python and platform.
     """
-    builds = {"librdkafka": _librdkafka, "java": _java}
-    return builds[version.client](version, cache, say, mirror)
+    fetchers = {"librdkafka": _fetch_librdkafka, "java": _fetch_java}
+    return fetchers[version.client](version, cache, say, mirror)
 
 
-def _java(version: ClientVersion, cache: Path, say: Callable[[str], None], mirror: str | None) -> ClientParts:
-    jars = [Jar(*line.replace(":", " ").split()) for line in _locked(version)]
+def _fetch_java(
+    version: ClientVersion, cache: Path, say: Callable[[str], None], mirror: str | None
+) -> ClientParts:
+    jars = [Jar(*line.replace(":", " ").split()) for line in _lock_lines(version)]
     name = f"client-java-{version.version}"
 
     def build(folder: Path) -> None:
@@ -66,13 +75,13 @@ def _java(version: ClientVersion, cache: Path, say: Callable[[str], None], mirro
         try:
             fetch(jars, folder, mirror)
         except FetchFailed as error:
-            raise FetchFailed(_failed(version, str(error), cache, "--set mirror=URL")) from error
+            raise FetchFailed(_failure(version, str(error), cache, "--set mirror=URL")) from error
 
     folder = provide(cache, name, build, disk_mb=NEEDS_MB)
     return ClientParts(version, folder, tuple(folder / jar.name for jar in jars))
 
 
-def _librdkafka(
+def _fetch_librdkafka(
     version: ClientVersion, cache: Path, say: Callable[[str], None], mirror: str | None
 ) -> ClientParts:
     wheels = matching_wheels(version)
@@ -80,7 +89,7 @@ def _librdkafka(
     def build(folder: Path) -> None:
         if find_spec("pip") is None:
             raise EnvironmentFailure(
-                f"--client {version.name} is fetched by pip, which {sys.executable} does not have: install it with "
+                f"--client {version.name} is fetched with pip, but {sys.executable} has no pip: install it with "
                 f"`{sys.executable} -m ensurepip`, or leave the version out"
             )
         say(f"fetching confluent-kafka {version.version} into {cache} (once)")
@@ -92,50 +101,53 @@ def _librdkafka(
 
 
 def matching_wheels(version: ClientVersion) -> list[str]:
-    """The sha256 of each wheel that may fit this Python and platform; raises `EnvironmentFailure` where none does."""
+    """Return the sha256 of each wheel that may fit this Python and platform.
+
+    Raises `EnvironmentFailure` if there is none.
+    """
     python = f"cp{sys.version_info.major}{sys.version_info.minor}"
     wheels = _wheels(version)
     fit = [sha for name, sha in wheels.items() if fits(name, python, sys.platform, platform.machine())]
     if not fit or sys.implementation.name != "cpython":
         others = [
-            one.version
-            for one in client_versions()
-            if one.client == version.client
-            and any(fits(name, python, sys.platform, platform.machine()) for name in _wheels(one))
+            other.version
+            for other in client_versions()
+            if other.client == version.client
+            and any(fits(name, python, sys.platform, platform.machine()) for name in _wheels(other))
         ]
-        able = f"; there are wheels of {', '.join(others)}" if others else ""
+        alternatives = f"; there are wheels of {', '.join(others)}" if others else ""
         raise EnvironmentFailure(
             f"there is no pinned wheel of confluent-kafka {version.version} for {sys.implementation.name} "
-            f"{sys.version_info.major}.{sys.version_info.minor} on {sys.platform} {platform.machine()}{able}: choose "
-            "another version, or run Fencepost with another Python"
+            f"{sys.version_info.major}.{sys.version_info.minor} on {sys.platform} {platform.machine()}{alternatives}: "
+            "choose another version, or run Fencepost with another Python"
         )
     return fit
 
 
 def fits(wheel: str, python: str, system: str, machine: str) -> bool:
-    """Whether a wheel is for that Python (`cp311`), system (`linux`, `darwin`) and machine (`x86_64`, `arm64`).
+    """Return whether a wheel is for a Python (`cp311`), a system (`linux`, `darwin`) and a machine (`x86_64`).
 
-    Which C library or macOS it needs at least, pip looks at.
+    pip checks the versions of the C library and of macOS.
     """
     tags = re.fullmatch(r"[^-]+-[^-]+-([^-]+)-[^-]+-([^-]+)\.whl", wheel)
     if tags is None:
         return False
-    kind = {"linux": "manylinux", "darwin": "macosx"}.get(system, system)
-    named = {"amd64": "x86_64"}.get(machine.lower(), machine.lower())
-    return tags[1] == python and tags[2].startswith(kind) and tags[2].endswith(f"_{named}")
+    system_tag = {"linux": "manylinux", "darwin": "macosx"}.get(system, system)
+    machine_tag = {"amd64": "x86_64"}.get(machine.lower(), machine.lower())
+    return tags[1] == python and tags[2].startswith(system_tag) and tags[2].endswith(f"_{machine_tag}")
 
 
 def _wheels(version: ClientVersion) -> dict[str, str]:
-    return dict(line.split() for line in _locked(version))
+    return dict(line.split() for line in _lock_lines(version))
 
 
-def _locked(version: ClientVersion) -> list[str]:
+def _lock_lines(version: ClientVersion) -> list[str]:
     lines = version.lock.read_text(encoding="utf-8").splitlines()
     return [line for line in lines if not line.startswith("#")]
 
 
 def _install(version: ClientVersion, wheels: list[str], folder: Path, builder: Builder, cache: Path) -> None:
-    """Have pip unpack the wheel there, if its checksum is one of these."""
+    """Let pip unpack the wheel into the folder. pip checks its sha256 against `wheels`."""
     work = folder / "work"
     work.mkdir()
     requirement, output = work / "requirements.txt", work / "output"
@@ -153,19 +165,19 @@ def _install(version: ClientVersion, wheels: list[str], folder: Path, builder: B
     )
     status = child.wait(_PIP_TIMEOUT_S)
     if status != 0:
-        told = output.read_text(errors="replace").splitlines()
-        raise FetchFailed(_failed(version, _why(told), cache, "PIP_INDEX_URL"))
+        lines = output.read_text(errors="replace").splitlines()
+        raise FetchFailed(_failure(version, _pip_error(lines), cache, "PIP_INDEX_URL"))
     shutil.rmtree(work)
 
 
-def _why(told: list[str]) -> str:
-    """What pip says of its failure, in at most a line: its last error, and what it tried first."""
-    errors = [line.removeprefix("ERROR:").strip() for line in told if line.startswith("ERROR:")]
-    warnings = [line.partition("WARNING:")[2].strip() for line in told if "WARNING: Retrying" in line]
-    words = " ".join((errors[:1] or warnings[:1] or told[-1:] or ["it said nothing"])[0].split())
-    return words if len(words) <= 200 else words[:200] + "..."
+def _pip_error(lines: list[str]) -> str:
+    """Return pip's first error, else its first warning about a retry, else its last line; at most 200 characters."""
+    errors = [line.removeprefix("ERROR:").strip() for line in lines if line.startswith("ERROR:")]
+    warnings = [line.partition("WARNING:")[2].strip() for line in lines if "WARNING: Retrying" in line]
+    text = " ".join((errors[:1] or warnings[:1] or lines[-1:] or ["pip printed nothing"])[0].split())
+    return text if len(text) <= 200 else text[:200] + "..."
 
 
-def _failed(version: ClientVersion, why: str, cache: Path, how: str) -> str:
-    told = f"the client {version.name} could not be fetched ({why.rstrip('.')}); "
-    return redact_text(told + _WITHOUT_NETWORK.format(cache=cache, how=how))
+def _failure(version: ClientVersion, reason: str, cache: Path, how: str) -> str:
+    text = f"the client {version.name} could not be fetched ({reason.rstrip('.')}); "
+    return redact_text(text + _WITHOUT_NETWORK.format(cache=cache, how=how))

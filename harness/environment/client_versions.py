@@ -1,5 +1,6 @@
-"""Which versions of the clients a run can be asked for. `client-versions.toml` says what is known of each, and its lock
-which files it is made of.
+"""The pinned client versions of `--client NAME:VERSION`.
+
+`client-versions.toml` describes each version, and its lock lists its files.
 """
 
 import tomllib
@@ -13,61 +14,61 @@ from harness.common.names import nearest, on_one_line
 
 CLIENTS = ("librdkafka", "java")
 PACKAGES: Mapping[str, str] = {"librdkafka": "confluent-kafka", "java": "kafka-clients"}
-"""The package whose version is meant, by client."""
+"""The package to which the version belongs, by client."""
 UNVERSIONED: Mapping[str, str] = {
     "librdkafka": "which is the confluent-kafka that is installed beside Fencepost",
     "java": "which is the kafka-clients of the cluster's version",
 }
-"""What a client without a version is."""
+"""The client that `--client` without a version means."""
 _HERE = Path(__file__).parent
 _TABLE = _HERE / "client-versions.toml"
 
 
 @dataclass(frozen=True)
 class ClientVersion:
-    """One pinned version of a client."""
+    """A pinned version of a client."""
 
     client: str
     version: str  # of its package: confluent-kafka, kafka-clients
-    library: str | None = None  # the librdkafka that comes with it
+    library: str | None = None  # version of the librdkafka in the package; None: Java
     notes: str = ""
 
     @property
     def name(self) -> str:
-        """As `--client` has it."""
+        """Return the value for `--client`."""
         return f"{self.client}:{self.version}"
 
     @property
     def summary(self) -> str:
-        """In one line, for `fencepost list clients`."""
+        """Return one line for `fencepost list clients`."""
         brings = f", which brings librdkafka {self.library}" if self.library else ""
         return "; ".join(filter(None, (f"{PACKAGES[self.client]} {self.version}{brings}", self.notes)))
 
     @property
     def lock(self) -> Path:
-        """The file that pins what it is made of."""
+        """Return the file with the checksums of the version."""
         return _HERE / f"client-{self.client}-{self.version}.lock"
 
 
 def client_version(client: str, version: str) -> ClientVersion:
-    """What is known of a version; raises `UsageError` for one that is not pinned, with the nearest and all that are."""
-    known = {one.version: one for one in client_versions() if one.client == client}
+    """Return a pinned version. Raises `UsageError` for others; it names the nearest version and all pinned ones."""
+    known = {pinned.version: pinned for pinned in client_versions() if pinned.client == client}
     if version not in known:
         close = nearest(version, known)
-        meant = f' (did you mean "{client}:{close}"?)' if close else ""
+        suggestion = f' (did you mean "{client}:{close}"?)' if close else ""
         raise UsageError(
-            f'there is no pinned client "{on_one_line(f"{client}:{version}")}"{meant}: choose one of '
-            f"{', '.join(f'{client}:{one}' for one in known)}, or {client}, {UNVERSIONED[client]}"
+            f'there is no pinned client "{on_one_line(f"{client}:{version}")}"{suggestion}: choose one of '
+            f"{', '.join(f'{client}:{name}' for name in known)}, or {client}, {UNVERSIONED[client]}"
         )
     return known[version]
 
 
 @cache
 def client_versions() -> tuple[ClientVersion, ...]:
-    """All that are pinned, by client, newest first."""
+    """Return all pinned versions, by client, newest first."""
     table = tomllib.loads(_TABLE.read_text(encoding="utf-8"))
     return tuple(
-        ClientVersion(client=client, version=version, **told)
+        ClientVersion(client=client, version=version, **fields)
         for client in CLIENTS
-        for version, told in table[client].items()
+        for version, fields in table[client].items()
     )

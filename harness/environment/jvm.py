@@ -1,7 +1,7 @@
-"""The one command line of everything that runs on Kafka's class path.
+"""Build the command line of every process that runs on Kafka's class path.
 
-A class-data archive only fits the flags and the class path that it was made with, so brokers, the
-tools beside them and the maker of the archive all take their command from here.
+A class-data archive only fits the flags and the class path that it was made with. So brokers, Kafka's tools and the
+maker of the archive get their command from one function.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,26 +14,27 @@ from harness.environment.kafka_versions import kafka_version
 BROKER = "kafka.Kafka"
 STORAGE_TOOL = "kafka.tools.StorageTool"
 NO_REQUESTS = "-Dfencepost.requests=/dev/null"
-"""Where the requests go that are recorded, unless a later flag says otherwise: log4j 1 opens the file at once."""
+"""The default file of the request log; a later flag may set another. log4j 1 opens it at once, so it must be set."""
 LOGGING: Mapping[str, tuple[str, str]] = {
     "log4j2": ("log4j2.configurationFile", "log4j2.xml"),
     "log4j1": ("log4j.configuration", "log4j1.properties"),
 }
-"""Brokers log at INFO to standard output, state changes left out: a property and a file of ours, by the library that
-they log by.
+"""The JVM property and the configuration file of each logging library.
+
+Both files log at INFO to standard output, without the log of state changes.
 """
 HERE = Path(__file__).parent
 
-_QUIET_NATIVE_ACCESS = 22  # since when the JVM warns of it
+_QUIET_NATIVE_ACCESS = 22  # from this Java on, the JVM warns without the flag
 _QUIET_UNSAFE = 23
 
 
 def jvm_flags(java: Java) -> list[str]:
-    """What every JVM of ours gets: small, quick to start, and nothing left in a temporary place."""
+    """Return flags of every JVM: little memory, a quick start, and no files left in /tmp."""
     flags = [
         "-XX:+UseSerialGC",
         "-XX:TieredStopAtLevel=1",
-        "-XX:-UsePerfData",  # its files outlive a JVM that is killed
+        "-XX:-UsePerfData",  # its files in /tmp would stay after a kill
         "-XX:+ExitOnOutOfMemoryError",
         "-Djava.awt.headless=true",
     ]
@@ -55,14 +56,14 @@ def broker_command(
     archive_flags: Sequence[str] = (),
     configured_in: Path = HERE,
 ) -> list[str]:
-    """The command that runs one of Kafka's main classes.
+    """Return the command that runs one of Kafka's main classes.
 
-    `configured_in`: the folder with the files of `LOGGING`, where it will run.
-
-    `folder` takes what the JVM writes beside its data: unpacked native libraries, the report of a
-    crash. It must exist, and go when the run goes.
+    Args:
+        folder: where the JVM writes unpacked native libraries and crash reports. It must exist, and is deleted after
+            the run.
+        configured_in: the folder with the files of `LOGGING`, as the process sees it (it may run in a container).
     """
-    logged_by, logging = LOGGING[kafka_version(kafka.version).logging]
+    logging_property, logging_file = LOGGING[kafka_version(kafka.version).logging]
     return [
         str(java.executable),
         *jvm_flags(java),
@@ -71,7 +72,7 @@ def broker_command(
         *archive_flags,
         f"-Djava.io.tmpdir={folder}",
         f"-XX:ErrorFile={folder}/hs_err_%p.log",
-        f"-D{logged_by}={(configured_in / logging).as_uri()}",
+        f"-D{logging_property}={(configured_in / logging_file).as_uri()}",
         "-cp",
         ":".join(map(str, kafka.class_path)),
         main,

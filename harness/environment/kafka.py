@@ -1,8 +1,7 @@
-"""Kafka's jars: pinned by Maven coordinates and sha256, fetched once into the cache.
+"""Fetch Kafka's jars once into the cache. They are pinned by Maven coordinates and sha256.
 
-`kafka-VERSION.lock` names each jar; `tools/lock_kafka.py` writes it. A jar is taken from the machine's own
-Maven folder if it is there, else from Maven Central or the mirror that the user names; wherever it
-comes from, its sha256 must be the lock's.
+`kafka-VERSION.lock` names each jar, and `tools/lock_kafka.py` writes it. A jar comes from the machine's Maven folder if
+it is there, otherwise from Maven Central or the user's mirror. Its sha256 must always be that of the lock.
 """
 
 import hashlib
@@ -20,7 +19,7 @@ from harness.common.names import unknown
 from harness.common.secrets import redact_text
 from harness.environment.cache import provide
 
-NEEDS_MB = 150  # the jars twice, for a moment, and a margin
+NEEDS_MB = 150  # two copies of the jars during the fetch, and a margin
 _ATTEMPTS = 3
 _THREADS = 8
 _HERE = Path(__file__).parent
@@ -37,35 +36,39 @@ class Jar:
 
     @property
     def name(self) -> str:
-        """Its file name."""
+        """Return the file name."""
         return f"{self.artifact}-{self.version}.jar"
 
 
 @dataclass(frozen=True)
 class KafkaDistribution:
-    """The jars of one version of Kafka: brokers, tools and the binding that lets them log."""
+    """The jars of one version of Kafka: brokers, tools and the logging binding."""
 
     version: str
     class_path: tuple[Path, ...]
 
 
 def versions() -> tuple[str, ...]:
-    """The versions that are pinned, newest first."""
-    found = [path.stem.removeprefix("kafka-") for path in _HERE.glob("kafka-*.lock")]
-    return tuple(sorted(found, key=lambda version: [int(part) for part in version.split(".")], reverse=True))
+    """Return the pinned versions, newest first."""
+    names = [path.stem.removeprefix("kafka-") for path in _HERE.glob("kafka-*.lock")]
+    return tuple(sorted(names, key=lambda version: [int(part) for part in version.split(".")], reverse=True))
 
 
 def locate_kafka(version: str, cache: Path) -> KafkaDistribution:
-    """Where the jars of a version lie, or will lie; raises `UsageError` for one that is not pinned."""
+    """Return the paths of the jars of a version, which need not exist yet. Raises `UsageError` if it is not pinned."""
     folder = cache / f"kafka-{version}"
     return KafkaDistribution(version, tuple(folder / jar.name for jar in pinned_jars(version)))
 
 
 def kafka(version: str, cache: Path, *, mirror: str | None = None) -> KafkaDistribution:
-    """Find or fetch a version.
+    """Find a version in the cache, or fetch it.
 
-    `mirror` is the URL of a Maven repository (http, https or file) to use instead of Maven Central.
-    Raises `UsageError` for a version that is not pinned, and `FetchFailed`.
+    Args:
+        mirror: the URL of a Maven repository (http, https or file) to use instead of Maven Central.
+
+    Raises:
+        UsageError: the version is not pinned.
+        FetchFailed: it cannot be fetched.
     """
     jars = pinned_jars(version)
 
@@ -84,7 +87,7 @@ def kafka(version: str, cache: Path, *, mirror: str | None = None) -> KafkaDistr
 
 
 def pinned_jars(version: str) -> list[Jar]:
-    """The lock of a version; raises `UsageError` if there is none."""
+    """Read the lock of a version. Raises `UsageError` if there is none."""
     if version not in versions():
         raise UsageError(unknown("pinned Kafka version", version, versions()))
     lines = (_HERE / f"kafka-{version}.lock").read_text(encoding="utf-8").splitlines()
@@ -92,60 +95,60 @@ def pinned_jars(version: str) -> list[Jar]:
 
 
 def fetch(jars: Sequence[Jar], folder: Path, mirror: str | None) -> None:
-    """Put every jar into the folder, its sha256 checked; raises `FetchFailed`, which says what was tried."""
-    over = threading.Event()
+    """Fetch every jar into the folder, and check its sha256. Raises `FetchFailed`, which says what was tried."""
+    stop = threading.Event()
     pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="fetch")
     try:
-        for done in [pool.submit(_fetch_one, jar, folder, mirror, over) for jar in jars]:
-            done.result()
+        for result in [pool.submit(_fetch_one, jar, folder, mirror, stop) for jar in jars]:
+            result.result()
     finally:
-        over.set()  # after a failure, or an interruption, nobody tries again
+        stop.set()  # after a failure or an interruption, the other threads must not try again
         pool.shutdown(cancel_futures=True)
 
 
-def _fetch_one(jar: Jar, folder: Path, mirror: str | None, over: threading.Event) -> None:
-    place = folder / jar.name
-    if _own(jar, place):
+def _fetch_one(jar: Jar, folder: Path, mirror: str | None, stop: threading.Event) -> None:
+    target = folder / jar.name
+    if _copy_local(jar, target):
         return
     failure: Exception | None = None
     for attempt in range(_ATTEMPTS):
-        if over.is_set():
+        if stop.is_set():
             return
-        scratch = folder / f"fetching-{jar.name}-{attempt}"  # a new one: a torn download would count as there
+        scratch = (
+            folder / f"fetching-{jar.name}-{attempt}"
+        )  # a new folder, because jgo keeps a partial download
         try:
-            shutil.copyfile(_download(jar, scratch, mirror), place)
-        except (OSError, RuntimeError) as error:  # what requests raises is an OSError
+            shutil.copyfile(_download(jar, scratch, mirror), target)
+        except (OSError, RuntimeError) as error:  # exceptions of requests are OSErrors
             failure = error
             continue
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
-        if _sha256(place) == jar.sha256:
+        if _sha256(target) == jar.sha256:
             return
-        place.unlink()
+        target.unlink()
         failure = EnvironmentFailure("its sha256 is not the pinned one")
     source = mirror or "Maven Central"
-    tried = (
-        f"{jar.name} was not in {local_maven_folder()}, and {source} gave no good copy ({_short(failure)})"
-    )
+    tried = f"{jar.name} was not in {local_maven_folder()}, and {source} gave no good copy ({_last_cause(failure)})"
     raise FetchFailed(redact_text(tried))
 
 
 def local_maven_folder() -> Path:
-    """The folder in which Maven keeps what it has fetched on this machine."""
+    """Return Maven's local repository: `$M2_REPO`, or `~/.m2/repository`."""
     chosen = os.environ.get("M2_REPO")
     return Path(chosen) if chosen else Path("~/.m2/repository").expanduser()
 
 
-def _own(jar: Jar, place: Path) -> bool:
-    """Copy a jar from the machine's own Maven folder; False if there is none or not the pinned one."""
+def _copy_local(jar: Jar, target: Path) -> bool:
+    """Copy a jar from Maven's local repository. Return False if it is not there, or has another sha256."""
     folder = local_maven_folder() / jar.group.replace(".", "/") / jar.artifact / jar.version
     try:
-        shutil.copyfile(folder / jar.name, place)
+        shutil.copyfile(folder / jar.name, target)
     except OSError:
         return False
-    if _sha256(place) == jar.sha256:
+    if _sha256(target) == jar.sha256:
         return True
-    place.unlink()
+    target.unlink()
     return False
 
 
@@ -156,7 +159,7 @@ def _download(jar: Jar, scratch: Path, mirror: str | None) -> Path:
     if parts.scheme == "file":
         local = Path(unquote(parts.path))
         maven = MavenContext(repo_cache=scratch, local_repos=[local], remote_repos={}, offline=True)
-    else:  # without a mirror jgo's own choice, which is Maven Central
+    else:  # without a mirror jgo uses Maven Central
         remote = {"mirror": mirror.rstrip("/")} if mirror else None
         maven = MavenContext(repo_cache=scratch, local_repos=[], remote_repos=remote, timeout=20)
     file: Path = maven.project(jar.group, jar.artifact).at_version(jar.version).artifact().resolve()
@@ -168,8 +171,8 @@ def _sha256(file: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def _short(error: Exception | None) -> str:
-    """The last cause in a chain of errors, in at most a line."""
+def _last_cause(error: Exception | None) -> str:
+    """Return the text of the innermost error of a chain, at most 200 characters."""
     while error is not None and isinstance(error.__context__, Exception):
         error = error.__context__
     text = " ".join(str(error).split())

@@ -1,4 +1,7 @@
-"""What differs from one pinned version of Kafka to another. `kafka-versions.toml` has it; no code asks for a number."""
+"""The differences between the pinned versions of Kafka, read from `kafka-versions.toml`.
+
+Other code asks for a property and never compares version numbers.
+"""
 
 import tomllib
 from collections.abc import Sequence
@@ -14,24 +17,24 @@ _TABLE = Path(__file__).with_name("kafka-versions.toml")
 
 @dataclass(frozen=True)
 class KafkaVersion:
-    """One pinned version."""
+    """A pinned version of Kafka."""
 
     version: str
-    java: int  # the oldest Java that its brokers run on
-    logging: str  # log4j2, or log4j1
+    java: int  # the oldest Java on which its brokers run
+    logging: str  # the logging library: log4j2 or log4j1
     transaction_versions: tuple[int, ...]  # levels of the feature transaction.version (KIP-890)
-    transaction_default: int  # the level of a new cluster where none is asked for
-    consumer_protocol: bool  # whether the consumer group protocol (KIP-848) is finished in it
+    transaction_default: int  # the default level of a new cluster
+    consumer_protocol: bool  # whether the consumer group protocol (KIP-848) is more than a preview
     notes: str = ""
 
     @property
     def line(self) -> str:
-        """The release line: `4.3` of `4.3.1`."""
+        """Return the release line: `4.3` for `4.3.1`."""
         return self.version.rpartition(".")[0]
 
     @property
     def summary(self) -> str:
-        """In one line, for `fencepost list kafka`."""
+        """Return one line for `fencepost list kafka`."""
         levels = ", ".join(map(str, self.transaction_versions))
         only = f"transaction version {levels}" if len(self.transaction_versions) == 1 else None
         parts = (
@@ -46,12 +49,12 @@ class KafkaVersion:
         return "; ".join(parts)
 
     def require(self, transaction_version: int | None, group_protocol: str) -> None:
-        """Raise `UsageError` for what a cluster of this version does not have."""
+        """Raise `UsageError` if a cluster of this version lacks the transaction version or the group protocol."""
         levels = self.transaction_versions
         if transaction_version is not None and transaction_version not in levels:
-            there = "transaction versions " if len(levels) > 1 else "transaction version "
+            noun = "transaction versions" if len(levels) > 1 else "transaction version"
             raise UsageError(
-                f"Kafka {self.version} has {there}{', '.join(map(str, levels))} only, not {transaction_version}: "
+                f"Kafka {self.version} has {noun} {', '.join(map(str, levels))} only, not {transaction_version}: "
                 "leave transaction-version out, or choose another --kafka"
             )
         if group_protocol == "consumer" and not self.consumer_protocol:
@@ -62,7 +65,7 @@ class KafkaVersion:
 
 
 def kafka_version(version: str) -> KafkaVersion:
-    """What is known of a version; raises `UsageError` for one that is not pinned."""
+    """Return a pinned version. Raises `UsageError` for others."""
     known = _all()
     if version not in known:
         raise UsageError(unknown("pinned Kafka version", version, tuple(known)))
@@ -71,10 +74,10 @@ def kafka_version(version: str) -> KafkaVersion:
 
 @cache
 def _all() -> dict[str, KafkaVersion]:
-    return {name: _read(name, told) for name, told in tomllib.loads(_TABLE.read_text()).items()}
+    return {name: _parse(name, fields) for name, fields in tomllib.loads(_TABLE.read_text()).items()}
 
 
-def _read(name: str, told: dict[str, object]) -> KafkaVersion:
-    levels = told["transaction_versions"]
+def _parse(name: str, fields: dict[str, object]) -> KafkaVersion:
+    levels = fields["transaction_versions"]
     assert isinstance(levels, Sequence)
-    return KafkaVersion(version=name, **{**told, "transaction_versions": tuple(levels)})  # type: ignore[arg-type]
+    return KafkaVersion(version=name, **{**fields, "transaction_versions": tuple(levels)})  # type: ignore[arg-type]

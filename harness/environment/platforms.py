@@ -1,4 +1,4 @@
-"""The kinds of machine that programs are built for."""
+"""Platforms (system and machine) for which programs are built."""
 
 import platform
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ _MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 @dataclass(frozen=True)
 class Platform:
-    """A system and a machine by Go's names, which are Docker's as well."""
+    """A system and a machine, by the names of Go and Docker."""
 
     system: str  # linux, darwin
     machine: str  # amd64, arm64
@@ -18,6 +18,6 @@ class Platform:
 
     @classmethod
     def here(cls) -> "Platform":
-        """This machine's."""
+        """Return the platform of this machine."""
         machine = platform.machine().lower()
         return cls(platform.system().lower(), _MACHINES.get(machine, machine))

@@ -1,7 +1,7 @@
-"""Ports that no other run takes: a block of 600, claimed by a lock that dies with its process.
+"""Reserve a block of 600 ports for a run. A file lock reserves the block until the process ends.
 
-Blocks lie below the range from which systems draw the ports of outgoing connections, so that
-nobody gets one of ours by chance between its choice and its use.
+Blocks are below the range of ephemeral ports. So no outgoing connection of another program gets one of these ports
+between its choice and its use.
 """
 
 import fcntl
@@ -20,10 +20,10 @@ HOST = "127.0.0.1"
 
 
 class PortBlock:
-    """A context manager: entered, the block is this run's alone; `take` gives its ports one by one.
+    """A context manager that reserves a block of ports. `take` returns its free ports one by one.
 
-    `first_port` fixes the block, and then every port of it must be free when its turn comes.
-    Raises `EnvironmentFailure`.
+    If `first_port` is given, the block starts there, and a port of it that is not free is an error. Otherwise such a
+    port is skipped. Raises `EnvironmentFailure`.
     """
 
     def __init__(self, cache: Path, *, first_port: int | None = None) -> None:
@@ -53,7 +53,7 @@ class PortBlock:
         self._stack.close()
 
     def take(self) -> int:
-        """The next port of the block on which a server can listen on 127.0.0.1."""
+        """Return the next port of the block on which a server can listen on 127.0.0.1."""
         while self._next < self.first + SIZE:
             port = self._next
             self._next += 1
@@ -61,16 +61,16 @@ class PortBlock:
                 return port
             if self._fixed:
                 raise EnvironmentFailure(
-                    f"port {port} is taken: end the program that uses it, or say another first-port"
+                    f"port {port} is taken: end the program that uses it, or choose another first-port"
                 )
         raise EnvironmentFailure(
             f"no port is free any more from {self.first} to {self.first + SIZE - 1}: "
-            "end the programs that use them, or say another first-port"
+            "end the programs that use them, or choose another first-port"
         )
 
     def _claim_any(self) -> int:
         blocks = range(FIRST, BEYOND, SIZE)
-        begin = os.getpid() % len(blocks)  # runs that do not share a cache start apart
+        begin = os.getpid() % len(blocks)  # runs with different caches do not see each other's locks
         for step in range(len(blocks)):
             first = blocks[(begin + step) % len(blocks)]
             if self._claim(first // SIZE):
@@ -82,11 +82,11 @@ class PortBlock:
 
     def _claim_fixed(self) -> None:
         last = self.first + SIZE - 1
-        for block in range(self.first // SIZE, last // SIZE + 1):  # those it lies across
+        for block in range(self.first // SIZE, last // SIZE + 1):  # the ports may be in two blocks
             if not self._claim(block):
                 self._stack.close()
                 raise EnvironmentFailure(
-                    f"ports {self.first} to {last} are taken by another run: say another first-port, or none"
+                    f"ports {self.first} to {last} are taken by another run: choose another first-port, or none"
                 )
 
     def _claim(self, block: int) -> bool:
@@ -101,7 +101,7 @@ class PortBlock:
 
 
 def can_listen(port: int) -> bool:
-    """Whether a server can listen on the port now."""
+    """Return whether a server can listen on the port now."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the servers do
         try:

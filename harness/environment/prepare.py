@@ -1,4 +1,4 @@
-"""Have everything that a cluster is started from: found in the cache, or fetched and built side by side."""
+"""Prepare the parts from which a cluster is started: find them in the cache, or fetch and build them in parallel."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -34,45 +34,53 @@ def prepare(
     postgres_choice: str | None = None,
     image_choice: str | None = None,
 ) -> PreparedEnvironment:
-    """Prepare; `say` is told of everything that takes time. Without a `postgres_choice` there is no PostgreSQL,
-    without an `image_choice` no image for containers.
+    """Find, fetch or build all parts.
 
-    Raises `UsageError` for a choice that cannot be, `FetchFailed`, or another `EnvironmentFailure`.
+    Args:
+        say: called with a text before something takes time.
+        mirror: the URL of a Maven repository to use instead of Maven Central.
+        postgres_choice: None: no PostgreSQL.
+        image_choice: None: no container image.
+
+    Raises:
+        UsageError: a choice is not possible.
+        FetchFailed: a part cannot be fetched.
+        EnvironmentFailure: a part cannot be built.
     """
     jars = locate_kafka(kafka_version, cache)
-    found = java(java_choice)
+    chosen_java = java(java_choice)
     database = None if postgres_choice is None else postgres(postgres_choice)
-    daemon = None if image_choice is None else connect()  # before anything is fetched for nothing
-    # The builder is left first: an interruption ends what the threads wait for.
+    daemon = None if image_choice is None else connect()  # fail before anything is fetched
+    # The builder is the inner context manager, so that an interruption first ends the processes that threads wait for.
     with ThreadPoolExecutor(1, thread_name_prefix="prepare") as pool, Builder() as builder:
         target = Platform(*platform_of(daemon)) if daemon else Platform.here()
         proxies = pool.submit(_proxies, toxiproxy_choice, target, cache, say, builder)
         if not jars.class_path[0].parent.exists():
             say(f"fetching Kafka {kafka_version} into {cache} (46 MB, once)")
         distribution = kafka(kafka_version, cache, mirror=mirror)
-        if not archive_path(found, distribution, cache).exists():
-            say(f"making an archive of Kafka's classes for Java {found.version} (once)")
-        flags = archive_flags(found, distribution, cache, builder=builder)
+        if not archive_path(chosen_java, distribution, cache).exists():
+            say(f"making an archive of Kafka's classes for Java {chosen_java.version} (once)")
+        flags = archive_flags(chosen_java, distribution, cache, builder=builder)
         image = (
             container_image(daemon, image_choice, distribution, cache, say)
             if daemon and image_choice
             else None
         )
         return PreparedEnvironment(
-            distribution, found, proxies.result(), tuple(flags), cache, database, image
+            distribution, chosen_java, proxies.result(), tuple(flags), cache, database, image
         )
 
 
 def _proxies(
     choice: str, target: Platform, cache: Path, say: Callable[[str], None], builder: Builder
 ) -> Path:
-    """For this machine, or for the containers of a daemon that is of another kind."""
-    foreign = target != Platform.here()
-    built = built_for(target, cache) if foreign else built_toxiproxy(cache, choice)
-    here = choice not in ("auto", "bundled") or built.exists()
-    if not here and (foreign or not (choice == "auto" and system_toxiproxy())):
-        kind = f" for {target}" if foreign else ""
-        say(f"building toxiproxy {VERSION}{kind} from its Go module (once)")
-    if foreign:
+    """Return toxiproxy's server for this machine, or for containers of another platform."""
+    other_platform = target != Platform.here()
+    built = built_for(target, cache) if other_platform else built_toxiproxy(cache, choice)
+    exists = choice not in ("auto", "bundled") or built.exists()
+    if not exists and (other_platform or not (choice == "auto" and system_toxiproxy())):
+        platform_words = f" for {target}" if other_platform else ""
+        say(f"building toxiproxy {VERSION}{platform_words} from its Go module (once)")
+    if other_platform:
         return toxiproxy_for(target, choice, cache, builder=builder)
     return toxiproxy(choice, cache, builder=builder)

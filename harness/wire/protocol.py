@@ -1,7 +1,7 @@
-"""One request on one connection to one broker: what a client library hides, and a view needs.
+"""Send a request to one certain broker. Client libraries hide this, but views of a cluster need it.
 
-Messages are kafka-python's (their version given when they are made). Every question is bounded; a
-broker that is down, paused or cut costs its time-out and no more.
+Messages are kafka-python's; their version is set when they are created. Every request has a time-out, so a broker that
+is down, paused or cut off never blocks a caller for longer.
 """
 
 import socket
@@ -25,12 +25,12 @@ LARGEST_ANSWER = 256 * 1024 * 1024
 
 
 class WireError(EnvironmentFailure):
-    """No answer, or none that can be read; the message says from which port."""
+    """A broker sent no response, or one that cannot be read. The message names its address."""
 
 
 @dataclass(frozen=True)
 class Address:
-    """Where a broker listens, and how one connects to it."""
+    """The address of a broker's listener, and how to connect to it."""
 
     host: str
     port: int
@@ -41,20 +41,20 @@ class Address:
 
 
 Target = int | Address
-"""A port of the local host that speaks plaintext, or an address. Of the latter it is asked first what it speaks."""
+"""A plaintext port of the local host, or an address. An `Address` is first asked for its API versions."""
 
 
 class KafkaConnection:
-    """A connection to a broker, on which one request follows another. A context manager."""
+    """A connection to a broker for one request at a time. A context manager."""
 
     def __init__(self, target: Target, timeout_s: float) -> None:
-        """Not connected yet; `timeout_s` bounds the way to the first request."""
+        """Prepare a connection. `timeout_s` bounds connecting, TLS and authentication."""
         self._target = target
         self._timeout_s = timeout_s
         self._where = str(target) if isinstance(target, Address) else f"port {target}"
         self._socket: socket.socket | None = None
-        self._spoken: Mapping[int, tuple[int, int]] = {}
-        self._asked = 0
+        self._api_versions: Mapping[int, tuple[int, int]] = {}  # lowest and highest version, by API key
+        self._request_count = 0
 
     def __enter__(self) -> "KafkaConnection":
         address = self._target if isinstance(self._target, Address) else Address(HOST, self._target)
@@ -83,52 +83,57 @@ class KafkaConnection:
         self._close()
 
     def send_request(self, request: Any, timeout_s: float, deadline: float | None = None) -> Any:
-        """Send a request; returns the decoded response. Raises `WireError`. `deadline`: where the time already runs."""
+        """Send a request and return the decoded response. Raises `WireError`.
+
+        `deadline` is on the monotonic clock. If it is given, `timeout_s` only appears in error messages.
+        """
         try:
-            return self._ask(request, deadline or time.monotonic() + timeout_s)
-        except ssl.SSLError as error:  # TLS 1.3: a client's certificate is refused after the handshake
+            return self._exchange(request, deadline or time.monotonic() + timeout_s)
+        except ssl.SSLError as error:  # with TLS 1.3 a client's certificate is refused after the handshake
             raise tls_refusal(error, self._where) from error
         except OSError as error:
             raise self._no_answer(timeout_s, error) from error
 
-    def _ask(self, request: Any, deadline: float) -> Any:
+    def _exchange(self, request: Any, deadline: float) -> Any:
         assert self._socket is not None
-        low, high = self._spoken.get(request.API_KEY, (request.version, request.version))
+        low, high = self._api_versions.get(request.API_KEY, (request.version, request.version))
         if not low <= request.version <= high:
             raise WireError(
-                f"{self._where} speaks {request.name} in versions {low} to {high}, and is asked in version "
-                f"{request.version}: Fencepost needs Kafka 3.0 or newer"
+                f"{self._where} supports {request.name} in versions {low} to {high}, but Fencepost sends version "
+                f"{request.version}: use Kafka 3.0 or newer"
             )
-        self._asked += 1
-        self._socket.sendall(encode_request(request, self._asked))
+        self._request_count += 1
+        self._socket.sendall(encode_request(request, self._request_count))
         size = int.from_bytes(_receive(self._socket, 4, deadline))
         if size > LARGEST_ANSWER:
-            raise WireError(f"what listens on {self._where} is no Kafka broker{self._or_secured()}")
+            raise WireError(f"what listens on {self._where} is not a Kafka broker{self._or_secured()}")
         return decode_response(request, _receive(self._socket, size, deadline), self._where)
 
     def _introduce(self, address: Address, deadline: float) -> None:
-        """Ask what the broker speaks, and say who we are."""
-        told = self._ask(ApiVersionsRequest(version=0), deadline)
-        self._spoken = {key.api_key: (key.min_version, key.max_version) for key in told.api_keys}
+        """Read the broker's API versions, and authenticate."""
+        response = self._exchange(ApiVersionsRequest(version=0), deadline)
+        self._api_versions = {key.api_key: (key.min_version, key.max_version) for key in response.api_keys}
         if address.security.sasl:
             try:
                 authenticate(
-                    address.security, address.host, self._where, lambda request: self._ask(request, deadline)
+                    address.security,
+                    address.host,
+                    self._where,
+                    lambda request: self._exchange(request, deadline),
                 )
             except ConnectionResetError as error:
                 raise NotTrusted(
-                    f"{self._where} ended the connection while {address.security.mechanism} went on: "
-                    "look at security.protocol and sasl.mechanism in the client-config file"
+                    f"{self._where} closed the connection during the {address.security.mechanism} authentication: "
+                    "check security.protocol and sasl.mechanism in the client-config file"
                 ) from error
 
     def _no_answer(self, timeout_s: float, error: OSError) -> WireError:
-        plain = isinstance(error, ConnectionResetError)
-        more = self._or_secured() if plain else ""
-        return WireError(f"no answer from {self._where} within {timeout_s:g} s: {error}{more}")
+        hint = self._or_secured() if isinstance(error, ConnectionResetError) else ""
+        return WireError(f"no answer from {self._where} within {timeout_s:g} s: {error}{hint}")
 
     def _or_secured(self) -> str:
-        plain = isinstance(self._target, Address) and self._target.security == PLAINTEXT
-        return ", or expects TLS or SASL: say so in a client-config file" if plain else ""
+        is_plain = isinstance(self._target, Address) and self._target.security == PLAINTEXT
+        return ", or it expects TLS or SASL: set them in a client-config file" if is_plain else ""
 
     def _close(self) -> None:
         if self._socket is not None:
@@ -137,13 +142,13 @@ class KafkaConnection:
 
 
 def encode_request(request: Any, number: int) -> bytes:
-    """A request as it is sent: its length, a header with that number, its body."""
+    """Encode a request: its length, a header with this correlation id, and its body."""
     request.with_header(number, _CLIENT_ID)
     return bytes(request.encode(header=True, framed=True))
 
 
 def decode_response(request: Any, answer: bytes, where: str) -> Any:
-    """What a broker answered to a request that was encoded. Raises `WireError`, which says where it came from."""
+    """Decode the response to a request that `encode_request` has encoded. Raises `WireError`, which names `where`."""
     try:
         response = ResponseClassRegistry.get_response_class(request.header)
         return response.decode(answer, header=True)
@@ -152,14 +157,14 @@ def decode_response(request: Any, answer: bytes, where: str) -> Any:
 
 
 def send_request(target: Target, request: Any, timeout_s: float) -> Any:
-    """Send a request on a connection of its own; returns the decoded response. Raises `WireError`, `NotTrusted`."""
+    """Send a request on a new connection, and return the decoded response. Raises `WireError`, `NotTrusted`."""
     deadline = time.monotonic() + timeout_s
     with KafkaConnection(target, timeout_s) as connection:
         return connection.send_request(request, timeout_s, deadline)
 
 
 def is_answering(target: Target, timeout_s: float) -> bool:
-    """Whether what listens there answers a request."""
+    """Return whether a broker answers a request there."""
     try:
         send_request(target, ApiVersionsRequest(version=0), timeout_s)
     except WireError:

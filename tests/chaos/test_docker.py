@@ -116,7 +116,7 @@ def test_an_image_that_cannot_be_pulled_is_built_where_any_will_do(ready: Prepar
     nowhere = "127.0.0.1:9/apache/kafka:{version}"
     image = container_image(connect(), "auto", ready.kafka, ready.cache, told.append, official=nowhere)
     assert image.origin == "built here"
-    assert "127.0.0.1:9/apache/kafka:4.3.1 is not there, and cannot be pulled" in told[1]
+    assert "127.0.0.1:9/apache/kafka:4.3.1 does not exist, and cannot be pulled" in told[1]
 
 
 def test_toxiproxy_is_built_for_containers_of_another_kind_of_machine(ready: PreparedEnvironment) -> None:

@@ -212,7 +212,7 @@ def test_a_client_with_a_wrong_secret_is_told_in_one_sentence(
     with pytest.raises(fencepost.FencepostFailed, match=f"gives the client {USER} no token") as failed:
         run(tmp_path / "store", bootstrap=secured.bootstrap_for(ENDPOINT), client_config=config)
     assert failed.value.exit_status == 4
-    assert "look at clientId, clientSecret and scope in sasl.jaas.config" in str(failed.value)
+    assert "check clientId, clientSecret and scope in sasl.jaas.config" in str(failed.value)
     assert "wrong-4711" not in str(failed.value)
 
 
@@ -227,7 +227,7 @@ def test_a_token_that_brokers_do_not_take_is_told_in_one_sentence(
         with pytest.raises(NotTrusted, match=f"does not let the client {USER} in with OAUTHBEARER"):
             inspect_cluster(secured.bootstrap_for(ENDPOINT), str(config))
     with pytest.raises(
-        NotTrusted, match=r"does not answer .*: look at sasl\.oauthbearer\.token\.endpoint\.url"
+        NotTrusted, match=r"does not answer .*: check sasl\.oauthbearer\.token\.endpoint\.url"
     ):
         inspect_cluster(secured.bootstrap_for(ENDPOINT), str(gone))
 

@@ -108,7 +108,7 @@ def test_a_certificate_for_another_host_is_refused_unless_the_user_says_otherwis
 ) -> None:
     store = Authority(tmp_path).issue("other", host="DNS:elsewhere.example")
     ca = str(tmp_path / "ca.pem")
-    with server(store) as port, pytest.raises(NotTrusted, match="dial a name that it has"):
+    with server(store) as port, pytest.raises(NotTrusted, match="use a host name that it has"):
         dial(port, Security("SSL", ca_file=ca))
     with server(store) as port:
         assert dial(port, Security("SSL", ca_file=ca, check_name=False)) == 0
@@ -126,5 +126,7 @@ def test_a_request_that_a_broker_does_not_speak_is_told_with_the_version_needed(
         address = Address("127.0.0.1", port, trusting(authority))
         request = ApiVersionsRequest(version=4)
         object.__setattr__(request, "_version", 9)
-        with pytest.raises(WireError, match=r"in versions 0 to 4, and is asked in version 9: .* Kafka 3\.0"):
+        with pytest.raises(
+            WireError, match=r"in versions 0 to 4, but Fencepost sends version 9: .* Kafka 3\.0"
+        ):
             send_request(address, request, 10)

@@ -44,7 +44,7 @@ def test_the_one_on_path_is_where_its_link_leads(tmp_path: Path, monkeypatch: py
 
 
 @pytest.mark.parametrize(
-    ("version", "words"), [("11.9", "is PostgreSQL 11.9, and 12 or newer"), (None, "has no PostgreSQL")]
+    ("version", "words"), [("11.9", "is PostgreSQL 11.9, but 12 or newer"), (None, "has no PostgreSQL")]
 )
 def test_a_folder_without_one_that_will_do_is_refused(
     tmp_path: Path, version: str | None, words: str

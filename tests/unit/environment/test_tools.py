@@ -55,7 +55,7 @@ def test_java_home_goes_before_path(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_an_old_java_that_was_asked_for_is_refused(tmp_path: Path) -> None:
     old_java(tmp_path)
-    with pytest.raises(UsageError, match="is Java 11 and Kafka needs 17 or newer"):
+    with pytest.raises(UsageError, match="is Java 11, but Kafka needs 17 or newer"):
         java(str(tmp_path))
 
 
@@ -79,7 +79,7 @@ def test_a_new_toxiproxy_on_path_is_used(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_a_path_that_is_no_toxiproxy_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="is no toxiproxy-server"):
+    with pytest.raises(UsageError, match="is not a toxiproxy-server"):
         toxiproxy(str(tmp_path / "nothing"), tmp_path)
 
 
