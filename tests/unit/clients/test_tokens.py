@@ -54,7 +54,7 @@ def test_one_process_asks_once_for_the_same_credentials(right: Credentials) -> N
 def test_a_wrong_secret_is_told_and_not_shown(right: Credentials) -> None:
     wrong = replace(right, secret="unknown client")  # which is what the server says
     with pytest.raises(
-        TokenUnavailable, match=r"gives the client ann:lee no token \(<redacted>\): look at"
+        TokenUnavailable, match=r"gives the client ann:lee no token \(<redacted>\): check"
     ) as failed:
         fetch_token(wrong)
     assert "unknown client" not in str(failed.value)

@@ -67,7 +67,7 @@ def test_another_kind_of_server_is_told_from_a_broker() -> None:
         connection.recv(1024)
         connection.sendall(b"HTTP/1.1 400 Bad Request\r\n")
 
-    with server(http) as port, pytest.raises(WireError, match="no Kafka broker"):
+    with server(http) as port, pytest.raises(WireError, match="not a Kafka broker"):
         send_request(port, ApiVersionsRequest(version=0), 5)
 
 

@@ -45,5 +45,5 @@ def test_a_toxiproxy_for_containers_has_a_place_of_its_own_and_may_be_named(tmp_
         assert toxiproxy_for(FOREIGN, str(named), tmp_path, builder=builder) == named
         with pytest.raises(UsageError, match="name its binary for linux/riscv64, auto, or bundled"):
             toxiproxy_for(FOREIGN, str(tmp_path / "nothing"), tmp_path, builder=builder)
-        with pytest.raises(UsageError, match="is not there"):
+        with pytest.raises(UsageError, match="does not exist"):
             toxiproxy_for(FOREIGN, str(tmp_path), tmp_path, builder=builder)
