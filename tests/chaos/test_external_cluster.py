@@ -239,7 +239,7 @@ def test_a_wrong_way_to_connect_is_told_in_one_sentence(secured: SecuredCluster,
         "no-authority": (right.partition("ssl.truststore.type")[0], "set ssl.truststore.location"),
         "no-tls": (
             right.replace("SASL_SSL", "SASL_PLAINTEXT"),
-            "no answer|no Kafka broker|ended the connection",
+            "no answer|not a Kafka broker|closed the connection",
         ),
     }
     for name, (text, words) in cases.items():
