@@ -1,7 +1,7 @@
-"""The brokers' witness: what their logs hold, batch by batch.
+"""The means to read broker logs, batch by batch.
 
-`Witness` is the interface: segment files of every replica of a cluster of ours, or what a leader gives to a Fetch.
-Either way it ends in folders as brokers have them, so that whoever reads the logs reads them alike.
+A `Witness` copies the segment files of every replica, or fetches batches from the leaders. Both write folders like a
+broker's data folder, so the same code reads them.
 """
 
 from collections.abc import Mapping
@@ -12,12 +12,12 @@ from typing import Protocol
 from harness.model.pipeline import TopicPartition
 
 FETCHED_FOLDER = "fetched"
-"""In a run's folder: what was fetched from the leaders, a folder for each, as its data folder would be."""
+"""The folder in a run's folder with fetched batches: for each leader a folder like its data folder."""
 
 
 @dataclass(frozen=True)
 class LogBounds:
-    """A partition's log when the cluster was at rest, as its leader told."""
+    """The bounds of a partition's log at the end of a run, as its leader reported them."""
 
     leader: int
     start: int
@@ -26,26 +26,26 @@ class LogBounds:
 
 
 class Witness(Protocol):
-    """A way to read the logs of a cluster."""
+    """The means to read the logs of a cluster."""
 
     @property
     def kind(self) -> str:
-        """`segments`: the files of every replica; `fetch`: what the leaders give."""
+        """`segments` for the files of every replica, or `fetch` for batches from the leaders."""
         ...
 
     @property
     def unreadable(self) -> Mapping[str, str]:
-        """By topic: why its log may not be read, and what would help. Known once it was taken."""
+        """The topics whose log may not be read, and why. Complete after `collect`."""
         ...
 
     @property
     def complete_topics(self) -> frozenset[str]:
-        """The topics of which no record is missing between the edges, as was seen: nothing was compacted away."""
+        """The topics of which every offset between the bounds was read, so compaction removed nothing."""
         ...
 
     def collect(self, edges: Mapping[TopicPartition, LogBounds], folder: Path) -> None:
-        """Bring what these partitions hold into the run's folder, while the cluster is up and at rest.
+        """Write the logs of these partitions into the run's folder. Raises `EnvironmentFailure`.
 
-        Raises `EnvironmentFailure`.
+        The cluster must run, and nothing may write to it.
         """
         ...

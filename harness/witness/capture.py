@@ -1,12 +1,11 @@
-"""Reads the logs of every replica into the four tables of `harness.record.schema.LOG`.
+"""Read the logs of every replica into the four tables of `harness.record.schema.LOG`.
 
-The run calls this once nothing moves any more, and hands in the high watermarks that the leaders
-answered then: the segments are complete, however the brokers end. Of a cluster that was killed in the
-middle the tables are right as far as they go: a tail may be torn (said in `damaged`), and a high
-watermark, from the brokers' own checkpoints, is a lower bound.
+A run calls this after all writes have ended, with the high watermarks that the leaders then reported. So the segments
+are complete, even if the brokers are killed later. If the cluster was killed earlier, the last batch may be torn
+(`damaged` says so), and the high watermarks are lower bounds, because they come from the brokers' checkpoints.
 
-A batch that cannot be trusted is left out of the table `batches`, and its replica's `damaged` says
-so; no check may take its absence for evidence.
+A damaged batch is left out of the table `batches`, and `damaged` of its replica says so. No check may use its absence
+as evidence.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -14,6 +13,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.model.pipeline import CONSUMER_OFFSETS, TRANSACTION_STATE, TopicPartition
 from harness.record.parquet_writer import ParquetWriter, open_parquet
 from harness.record.partitions import PartitionIds
 from harness.record.schema import LOG
@@ -25,11 +25,7 @@ from harness.witness.segments import LogBatch
 
 __all__ = ["INTERNAL_TOPICS", "ReplicaSource", "capture"]
 
-TRANSACTION_STATE = "__transaction_state"
-CONSUMER_OFFSETS = "__consumer_offsets"
 INTERNAL_TOPICS = (TRANSACTION_STATE, CONSUMER_OFFSETS)
-
-TopicPartition = tuple[str, int]
 
 
 def capture(
@@ -44,31 +40,40 @@ def capture(
 ) -> None:
     """Write `batches`, `replicas`, `transactions` and `offsets` into the folder `out`.
 
-    `leaders` says who led each partition when the brokers were stopped. Where it does not, or names
-    a broker that is no source, the replica that Kafka would elect stands in: the one with the latest
-    leader epoch in its log, then with the highest log end. `op_of` gives the operation that the
-    metadata of an offset commit names. The two internal topics are always read beside `topics`.
+    At most one chunk of each table is in memory.
 
-    `high_watermarks` is what the leaders answered when the cluster was at rest; without it the brokers'
-    own checkpoints must do, which are exact after a clean stop only.
+    Args:
+        run: The run's number in the tables.
+        sources: The brokers and their data folders.
+        names: The ids of partitions in the tables.
+        leaders: The leader of each partition at the end. If it is missing, or is not among `sources`, the replica that
+            Kafka would elect counts as the leader: that with the latest leader epoch, then with the highest log end.
+        op_of: Returns the operation that the metadata of an offset commit names.
+        out: The folder for the tables.
+        topics: The topics of the pipeline. The two internal topics are always read too.
+        high_watermarks: The high watermarks that the leaders reported at the end. Without them the brokers'
+            checkpoints are used, which are exact only after a clean stop.
 
-    Nothing is held in memory but a chunk of each table. Raises `EnvironmentFailure`.
+    Raises:
+        EnvironmentFailure: A folder or a checkpoint cannot be read.
     """
     wanted = {*topics, *INTERNAL_TOPICS}
     replicas = [replica for source in sources for replica in find_replicas(source, wanted)]
-    led_by = _leaders(replicas, leaders)
+    leader_by_partition = _leaders(replicas, leaders)
     out.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
-        sheets = {
+        writers = {
             name: stack.enter_context(open_parquet(out / f"{name}.parquet", schema))
             for name, schema in LOG.items()
         }
-        scribe = _Scribe(run, names, op_of, sheets, frozenset(topics))
+        tables = _TableWriter(run, names, op_of, writers, frozenset(topics))
         for replica in replicas:
-            answered = (high_watermarks or {}).get((replica.topic, replica.partition))
-            if answered is not None:
-                replica.high_watermark = answered
-            scribe.write(replica, leads=led_by[replica.topic, replica.partition] == replica.broker)
+            high_watermark = (high_watermarks or {}).get((replica.topic, replica.partition))
+            if high_watermark is not None:
+                replica.high_watermark = high_watermark
+            tables.write(
+                replica, leads=leader_by_partition[replica.topic, replica.partition] == replica.broker
+            )
 
 
 def _leaders(
@@ -79,29 +84,29 @@ def _leaders(
         by_partition.setdefault((replica.topic, replica.partition), []).append(replica)
     return {
         partition: known[partition]
-        if known.get(partition) in {replica.broker for replica in held}
-        else max(held, key=_electable).broker
-        for partition, held in by_partition.items()
+        if known.get(partition) in {replica.broker for replica in candidates}
+        else max(candidates, key=_election_order).broker
+        for partition, candidates in by_partition.items()
     }
 
 
-def _electable(replica: Replica) -> tuple[int, int, int]:
-    """Of two replicas that differ, the greater would lead; the lowest broker wins a tie."""
+def _election_order(replica: Replica) -> tuple[int, int, int]:
+    """Return a sort key: Kafka would elect the replica with the greatest one. The lowest broker wins a tie."""
     return *replica.last_epoch_and_end(), -replica.broker
 
 
 @dataclass(frozen=True)
-class _Scribe:
-    """Turns what a replica holds into rows."""
+class _TableWriter:
+    """Writes the batches and records of replicas as rows."""
 
     run: int
     names: PartitionIds
     op_of: Callable[[str], int | None]
-    sheets: Mapping[str, ParquetWriter]
+    writers: Mapping[str, ParquetWriter]
     topics: frozenset[str]  # of the pipeline
 
     def write(self, replica: Replica, *, leads: bool) -> None:
-        """All batches of a replica, the records too if they are evidence, and the replica itself."""
+        """Write a replica and all its batches, and the records of internal topics if it is the leader's."""
         tp = self.names.id(replica.topic, replica.partition)
         internal = replica.topic in INTERNAL_TOPICS
         for batch in replica.read():
@@ -116,7 +121,7 @@ class _Scribe:
                     self._write_record(replica.topic, tp, batch, record)
                 except UndecodableField as error:
                     replica.damage.add(f"record at offset {record.offset}: {error}")
-        self.sheets["replicas"].append(
+        self.writers["replicas"].append(
             (
                 self.run,
                 replica.broker,
@@ -138,7 +143,7 @@ class _Scribe:
 
     def _write_batch(self, batch: LogBatch, broker: int, leads: bool, tp: int) -> None:
         marker = read_marker(batch) if batch.control else None
-        self.sheets["batches"].append(
+        self.writers["batches"].append(
             (
                 self.run,
                 broker,
@@ -164,7 +169,7 @@ class _Scribe:
         state = transaction_log.decode(record.key, record.value)
         if state is None:
             return
-        self.sheets["transactions"].append(
+        self.writers["transactions"].append(
             (
                 self.run,
                 log_tp,
@@ -184,10 +189,10 @@ class _Scribe:
     def _write_commit(self, log_tp: int, batch: LogBatch, record: LogRecord) -> None:
         commit = offsets_log.decode(record.key, record.value)
         if commit is None or commit.topic not in self.topics:
-            return  # no offset of the run's own topics
-        # confluent-kafka counts the end of the C string into the metadata that it sends.
+            return  # an offset in a topic of another pipeline
+        # confluent-kafka sends the terminating null character of a C string as part of the metadata.
         metadata = commit.metadata.rstrip("\0") if commit.metadata is not None else None
-        self.sheets["offsets"].append(
+        self.writers["offsets"].append(
             (
                 self.run,
                 log_tp,

@@ -1,8 +1,8 @@
-"""What the leaders of a cluster give to a Fetch at read_uncommitted: whole batches, markers included.
+"""Fetch whole batches, including markers, from the leaders at read_uncommitted.
 
-One replica of each partition, of any cluster that may be read. The batches are written as they come into a folder like
-a broker's own, and no more of a partition than one answer is in memory. Of internal topics that others use as well,
-what is not of the run is not written down.
+This reads one replica of each partition, of any cluster that the user may read. The batches are written unchanged into
+a folder like a broker's data folder. At most one response is in memory. On a shared cluster, only the run's own batches
+of internal topics are written.
 """
 
 import base64
@@ -23,16 +23,16 @@ from harness.witness import FETCHED_FOLDER, LogBounds
 from harness.witness.own_batches import ALL_BATCHES, RunBatches
 from harness.witness.segments import HEADER, LogBatch
 
-VERSION = 12  # the last that names topics
+VERSION = 12  # the last version that names topics; later ones have topic ids
 ANSWER_BYTES = 4 * 1024 * 1024
-"""Of one answer; a single batch that is larger comes whole all the same (KIP-74)."""
+"""The size limit of a response. A larger batch is still returned whole (KIP-74)."""
 TIMEOUT_S = 20.0
 NO_ERROR, NOT_AUTHORIZED = 0, 29
-_LENGTH_END = 12  # base offset and length: what the length does not count
+_LENGTH_END = 12  # the size of base offset and length, which `length` does not include
 
 
 class FetchWitness:
-    """A `Witness` of one replica, the leader's."""
+    """A `Witness` that reads the leader's replica of each partition."""
 
     kind = FETCH
 
@@ -42,8 +42,12 @@ class FetchWitness:
         own: RunBatches = ALL_BATCHES,
         refused: Mapping[str, str] | None = None,
     ) -> None:
-        """`brokers`: where each listens; `own`: what is written down of topics that others use as well; `refused`: the
-        topics of which it is known already that they may not be seen.
+        """Keep the arguments. Nothing is fetched yet.
+
+        Args:
+            brokers: The address of each broker.
+            own: Selects the batches of internal topics that are written.
+            refused: The topics that are already known to be hidden from this user, and why.
         """
         self._brokers = brokers
         self._own = own
@@ -53,26 +57,27 @@ class FetchWitness:
 
     @property
     def unreadable(self) -> Mapping[str, str]:
-        """The topics that the cluster's ACLs keep from us."""
+        """The topics that ACLs do not allow this user to read, and why."""
         return self._refused
 
     @property
     def complete_topics(self) -> frozenset[str]:
-        """The topics in which each offset had its record."""
+        """The topics of which no offset was missing."""
         return frozenset(self._seen - self._broken)
 
     def collect(self, edges: Mapping[TopicPartition, LogBounds], folder: Path) -> None:
-        """Fetch every partition from its leader. The transaction log comes before the committed offsets: it says
-        which producers are the run's.
+        """Fetch every partition from its leader.
+
+        The transaction log is read before the committed offsets, because it says which producers are the run's.
         """
         by_leader: dict[int, list[TopicPartition]] = defaultdict(list)
         for place, edge in edges.items():
             by_leader[edge.leader].append(place)
-        for places in _in_order(by_leader):
+        for places in _group_in_reading_order(by_leader):
             leader = edges[places[0]].leader
             if leader not in self._brokers:
                 raise EnvironmentFailure(
-                    f"nobody leads {places[0][0]}/{places[0][1]}, so it cannot be fetched"
+                    f"{places[0][0]}/{places[0][1]} has no leader, so it cannot be fetched"
                 )
             data = folder / FETCHED_FOLDER / str(leader) / "data"
             with KafkaConnection(self._brokers[leader], TIMEOUT_S) as connection:
@@ -83,10 +88,10 @@ class FetchWitness:
             taken = {place: edges[place] for place in led if place[0] not in self._refused}
             data = folder / FETCHED_FOLDER / str(leader) / "data"
             data.mkdir(parents=True, exist_ok=True)
-            _checkpoint(
+            _write_checkpoint(
                 data / "replication-offset-checkpoint", {p: e.high_watermark for p, e in taken.items()}
             )
-            _checkpoint(data / "log-start-offset-checkpoint", {p: e.start for p, e in taken.items()})
+            _write_checkpoint(data / "log-start-offset-checkpoint", {p: e.start for p, e in taken.items()})
 
     def _take(self, connection: KafkaConnection, place: TopicPartition, edge: LogBounds, data: Path) -> None:
         topic, number = place
@@ -104,7 +109,7 @@ class FetchWitness:
     def _stream(
         self, connection: KafkaConnection, place: TopicPartition, edge: LogBounds, file: BinaryIO
     ) -> bool:
-        """Write all batches from the start to the high watermark; False: they may not be read."""
+        """Write all batches from the start to the high watermark. Return False if ACLs forbid it."""
         at = edge.start
         while at < edge.high_watermark:
             records = self._records(connection, place, at)
@@ -121,14 +126,14 @@ class FetchWitness:
                 at = max(at, batch.last_offset + 1)
             if at == before:
                 raise EnvironmentFailure(
-                    f"what was fetched of {place[0]}/{place[1]} at offset {at} is no whole batch of records"
+                    f"the data fetched from {place[0]}/{place[1]} at offset {at} has no whole batch"
                 )
         return True
 
     def _records(self, connection: KafkaConnection, place: TopicPartition, at: int) -> bytes | None:
-        """What the leader gives from an offset on; None: it may not be read."""
+        """Fetch batches from an offset on. None if ACLs forbid it."""
 
-        def given() -> tuple[bytes | None] | None:
+        def fetch_batches() -> tuple[bytes | None] | None:
             answer = _fetch(connection, place, at)
             if answer.error_code == NOT_AUTHORIZED:
                 self._refuse(place[0])
@@ -139,14 +144,14 @@ class FetchWitness:
                 )
             return (bytes(answer.records),) if answer.records else None
 
-        return wait_for(given, f"the records of {place[0]}/{place[1]} at offset {at}", TIMEOUT_S)[0]
+        return wait_for(fetch_batches, f"the records of {place[0]}/{place[1]} at offset {at}", TIMEOUT_S)[0]
 
     def _refuse(self, topic: str) -> None:
-        self._refused[topic] = f"the cluster's ACLs keep the log of {topic} from this user"
+        self._refused[topic] = f"the cluster's ACLs do not allow this user to read the log of {topic}"
 
 
 def batches_in(records: bytes) -> Iterator[LogBatch]:
-    """The whole batches of an answer; the last may be cut, and comes again in the next one."""
+    """Yield the whole batches of a response. The last batch may be cut off; the next response has it again."""
     at = 0
     while len(records) - at >= HEADER.size:
         batch: Any = LogBatch._make((*HEADER.unpack_from(records, at), records, at))
@@ -157,22 +162,22 @@ def batches_in(records: bytes) -> Iterator[LogBatch]:
 
 
 def _as_kafka(topic_id: str) -> str:
-    """A topic's id as brokers write it into its folder."""
+    """Return a topic id in the form that brokers write into the partition's folder."""
     try:
         return base64.urlsafe_b64encode(UUID(topic_id).bytes).rstrip(b"=").decode()
     except ValueError:
-        return topic_id  # it is none
+        return topic_id  # it is not a UUID
 
 
-def _in_order(by_leader: Mapping[int, list[TopicPartition]]) -> Iterator[list[TopicPartition]]:
-    """Of each leader in turn the pipeline's topics, then the transaction log, then what is left."""
+def _group_in_reading_order(by_leader: Mapping[int, list[TopicPartition]]) -> Iterator[list[TopicPartition]]:
+    """Yield the partitions of each leader: first the pipeline's topics, then the transaction log, then the offsets."""
     for wanted in (0, 1, 2):
         for places in by_leader.values():
-            if led := sorted(place for place in places if _turn(place[0]) == wanted):
-                yield led
+            if group := sorted(place for place in places if _reading_order(place[0]) == wanted):
+                yield group
 
 
-def _turn(topic: str) -> int:
+def _reading_order(topic: str) -> int:
     return {"__transaction_state": 1, "__consumer_offsets": 2}.get(topic, 0)
 
 
@@ -200,7 +205,7 @@ def _fetch(connection: KafkaConnection, place: TopicPartition, offset: int) -> A
     return answer.responses[0].partitions[0]
 
 
-def _checkpoint(path: Path, offsets: Mapping[TopicPartition, int]) -> None:
-    """As Kafka writes it."""
+def _write_checkpoint(path: Path, offsets: Mapping[TopicPartition, int]) -> None:
+    """Write a checkpoint file as Kafka does."""
     lines = [f"{topic} {number} {offset}" for (topic, number), offset in sorted(offsets.items())]
     path.write_text("\n".join(["0", str(len(lines)), *lines, ""]))

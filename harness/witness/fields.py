@@ -1,8 +1,8 @@
-"""The primitive fields of Kafka's messages, read one after another.
+"""Read the primitive fields of Kafka's messages one after another.
 
-Big-endian integers; strings and arrays with a fixed-size length in front, or, in the *flexible*
-versions of a message, with an unsigned varint of length + 1 (0: null) and tagged fields at the end
-of each structure. Reference: Kafka's protocol guide, and KIP-482.
+Integers are big-endian. Strings and arrays have their length in front, in a fixed size. In *flexible* versions of a
+message the length is an unsigned varint of length + 1 (0: null), and each structure ends with tagged fields. Reference:
+Kafka's protocol guide, and KIP-482.
 """
 
 import struct
@@ -14,11 +14,11 @@ _INT8, _INT16, _INT32, _INT64 = (struct.Struct(f">{code}") for code in "bhiq")
 
 
 class UndecodableField(Exception):
-    """Bytes that do not say what they should; the message says what was expected."""
+    """The bytes do not have the expected format. The message says what was expected."""
 
 
 class FieldReader:
-    """A place in a message, that moves on with each field read."""
+    """Reads a message field by field."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -26,23 +26,23 @@ class FieldReader:
         self.flexible = False  # whether strings, arrays and structures have their flexible form
 
     def int8(self) -> int:
-        """A signed byte."""
+        """Read a signed 8-bit integer."""
         return self._number(_INT8)
 
     def int16(self) -> int:
-        """Two signed bytes."""
+        """Read a signed 16-bit integer."""
         return self._number(_INT16)
 
     def int32(self) -> int:
-        """Four signed bytes."""
+        """Read a signed 32-bit integer."""
         return self._number(_INT32)
 
     def int64(self) -> int:
-        """Eight signed bytes."""
+        """Read a signed 64-bit integer."""
         return self._number(_INT64)
 
     def string(self) -> str | None:
-        """A string in UTF-8, or null."""
+        """Read a UTF-8 string. None if it is null."""
         length = self._varint() - 1 if self.flexible else self.int16()
         if length < 0:
             return None
@@ -52,14 +52,14 @@ class FieldReader:
             raise UndecodableField(f"a string that is not UTF-8: {error}") from error
 
     def array(self, item: Callable[[], T]) -> list[T]:
-        """As many items as the length in front says; null is read as empty."""
+        """Read an array with the function `item` for each element. Null is read as an empty list."""
         length = self._varint() - 1 if self.flexible else self.int32()
-        if length > len(self._data):  # each item takes a byte at least
+        if length > len(self._data):  # each item takes at least one byte
             raise UndecodableField(f"an array of {length} items in {len(self._data)} bytes")
         return [item() for _ in range(length)]
 
     def end_structure(self) -> dict[int, bytes]:
-        """The tagged fields, by tag; older versions have none."""
+        """Read the tagged fields at the end of a structure. Empty if the version is not flexible."""
         if not self.flexible:
             return {}
         return {self._varint(): self._take(self._varint()) for _ in range(self._varint())}
@@ -80,7 +80,7 @@ class FieldReader:
     def _take(self, size: int) -> bytes:
         end = self._at + size
         if end > len(self._data):
-            raise UndecodableField(f"ends after {len(self._data)} bytes, where {end} were needed")
-        taken = self._data[self._at : end]
+            raise UndecodableField(f"it ends after {len(self._data)} bytes, but {end} were expected")
+        field = self._data[self._at : end]
         self._at = end
-        return taken
+        return field

@@ -1,8 +1,7 @@
-"""The offset commits among the records of `__consumer_offsets`.
+"""Decode the offset commits in `__consumer_offsets`.
 
-Group metadata, and what the newer group protocols keep there, have other key versions and are
-skipped. Reference: Kafka's message definitions OffsetCommitKey (versions 0 and 1) and
-OffsetCommitValue (versions 0 to 4; 4 is flexible).
+Group metadata and the records of newer group protocols have other key versions and are skipped. Reference: Kafka's
+message definitions OffsetCommitKey (versions 0 and 1) and OffsetCommitValue (versions 0 to 4; 4 is flexible).
 """
 
 from typing import NamedTuple
@@ -11,7 +10,7 @@ from harness.witness.fields import FieldReader, UndecodableField
 
 
 class OffsetCommit(NamedTuple):
-    """A group's offset in one partition, or that it was forgotten."""
+    """A group's committed offset in one partition, or its removal."""
 
     group: str
     topic: str
@@ -22,7 +21,7 @@ class OffsetCommit(NamedTuple):
 
 
 def decode(key: bytes | None, value: bytes | None) -> OffsetCommit | None:
-    """One record; null if it is no offset commit. Raises `UndecodableField`."""
+    """Decode a record. None if it is not an offset commit. Raises `UndecodableField`."""
     if key is None:
         raise UndecodableField("a record of the offsets log without a key")
     fields = FieldReader(key)
@@ -45,6 +44,6 @@ def _commit(value: bytes) -> tuple[int, str | None, int]:
         fields.int32()  # the leader epoch of the last record consumed
     metadata, timestamp_ms = fields.string(), fields.int64()
     if version == 1:
-        fields.int64()  # when it would have expired
+        fields.int64()  # the expiry time
     fields.end_structure()
     return offset, metadata, timestamp_ms

@@ -1,31 +1,29 @@
-"""Which batches of the internal topics are a run's own, on a cluster that others use as well.
+"""Select a run's own batches of internal topics, on a cluster that others use too.
 
-A record of the transaction log names its transactional id, and from it follow the run's producers; a committed offset
-stands in a batch of such a producer, or names a group. What cannot be read is kept: it is evidence of damage.
+A record of the transaction log names a transactional id and its producer id. A committed offset is in a batch of such a
+producer, or names a group of the run. Batches that cannot be decoded are kept, because they are evidence of damage.
 """
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
+from harness.model.pipeline import CONSUMER_OFFSETS, TRANSACTION_STATE
 from harness.witness import offsets_log, transaction_log
 from harness.witness.fields import UndecodableField
 from harness.witness.records import read_records
 from harness.witness.segments import LogBatch
 
-TRANSACTION_STATE = "__transaction_state"
-CONSUMER_OFFSETS = "__consumer_offsets"
-
 
 @dataclass
 class RunBatches:
-    """What is the run's. It learns the run's producers from the transaction log and from the run's own topics."""
+    """Selects the run's batches. It learns the run's producer ids from the transaction log and from its topics."""
 
-    prefix: str | None  # of the run's transactional ids and topics; None: everything is
+    prefix: str | None  # of the run's transactional ids and topics; None: all batches are selected
     groups: Collection[str] = ()
     producers: set[int] = field(default_factory=set)
 
     def includes(self, topic: str, batch: LogBatch) -> bool:
-        """Whether a batch of a topic is of the run."""
+        """Return whether a batch belongs to the run."""
         if self.prefix is None:
             return True
         if topic not in (TRANSACTION_STATE, CONSUMER_OFFSETS):
@@ -35,11 +33,11 @@ class RunBatches:
         if batch.transactional or (batch.control and topic == CONSUMER_OFFSETS):
             return batch.producer_id in self.producers
         try:
-            return self._named(topic, batch)
+            return self._names_run(topic, batch)
         except UndecodableField:
             return True
 
-    def _named(self, topic: str, batch: LogBatch) -> bool:
+    def _names_run(self, topic: str, batch: LogBatch) -> bool:
         assert self.prefix is not None
         found = False
         for record in read_records(batch):

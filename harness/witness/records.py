@@ -1,7 +1,7 @@
-"""What is inside a batch: its records, and the type of a marker.
+"""Decode the records of a batch, and the type of a marker.
 
-Records are parsed by kafka-python. It needs a library for each compression but gzip, all of which
-pyarrow has, so they are unpacked here first. A payload is used only if its CRC is right.
+kafka-python parses the records. For each compression except gzip it needs one more library, so pyarrow, which has all
+of them, decompresses first. A payload is used only if its CRC is correct.
 """
 
 import struct
@@ -16,13 +16,13 @@ from kafka.record.default_records import DefaultRecordBatch
 from harness.witness.fields import UndecodableField
 from harness.witness.segments import HEADER, LogBatch
 
-_MARKERS = {0: "abort", 1: "commit"}  # other control records (a leader's change, ...) are none
+_MARKERS = {0: "abort", 1: "commit"}  # other control records (leader change, ...) are not markers
 _KEY = struct.Struct(">hh")  # version, type
 _VALUE = struct.Struct(">hi")  # version, coordinator epoch
 _STREAMED = {1: "gzip", 3: "lz4", 4: "zstd"}
 _SNAPPY = 2
 _CODEC = 0x07  # bits of the attributes
-_ONE_RECORD = (0, 0, 0, 2, 0, 0, 0, 0, 0, -1, -1, -1, 1)  # a header for what came without its own
+_ONE_RECORD = (0, 0, 0, 2, 0, 0, 0, 0, 0, -1, -1, -1, 1)  # a header for a payload without one
 _XERIAL = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = 16  # the magic, and two int32 versions
 
@@ -37,25 +37,25 @@ class LogRecord(NamedTuple):
 
 
 class LogMarker(NamedTuple):
-    """How a transaction ended in this partition, and in which term of its coordinator."""
+    """The marker that ends a transaction in this partition: its type, and the epoch of its coordinator."""
 
     type: str
     coordinator_epoch: int
 
 
 def read_records(batch: LogBatch) -> Iterator[LogRecord]:
-    """The records of a batch. Raises `UndecodableField`."""
+    """Decode the records of a batch. Raises `UndecodableField`."""
     if not batch.intact():
         raise UndecodableField("the CRC is wrong")
     plain = batch._replace(attributes=batch.attributes & ~_CODEC)
     try:
-        yield from _parse(HEADER.pack(*plain[: len(_ONE_RECORD)]) + _unpacked(batch))
+        yield from _parse(HEADER.pack(*plain[: len(_ONE_RECORD)]) + _decompress(batch))
     except (KafkaError, pa.ArrowException, OSError, struct.error) as error:
         raise UndecodableField(str(error)) from error
 
 
 def read_marker(batch: LogBatch) -> LogMarker | None:
-    """The marker in a control batch; null if it is another control record. Raises `UndecodableField`."""
+    """Decode the marker of a control batch. None if it is another control record. Raises `UndecodableField`."""
     if not batch.intact():
         raise UndecodableField("the CRC is wrong")
     return _marker_in(batch.payload())
@@ -63,7 +63,7 @@ def read_marker(batch: LogBatch) -> LogMarker | None:
 
 @lru_cache(maxsize=1024)
 def _marker_in(payload: bytes) -> LogMarker | None:
-    """Cached: the markers of a coordinator's term are all the same but for their headers."""
+    """Decode a marker. It is cached, because all markers of one coordinator epoch have the same payload."""
     try:
         records = list(_parse(HEADER.pack(*_ONE_RECORD) + payload))
     except (KafkaError, struct.error) as error:
@@ -85,7 +85,7 @@ def _parse(plain: bytes) -> Iterator[LogRecord]:
         yield LogRecord(record.offset, record.timestamp, record.key, record.value)
 
 
-def _unpacked(batch: LogBatch) -> bytes:
+def _decompress(batch: LogBatch) -> bytes:
     payload = batch.payload()
     if batch.codec == 0:
         return payload
@@ -98,7 +98,7 @@ def _unpacked(batch: LogBatch) -> bytes:
 
 
 def _snappy_blocks(payload: bytes) -> Iterator[bytes]:
-    """Snappy as Java frames it (blocks, each behind its int32 length), or one bare block."""
+    """Decompress Snappy in Java's framing (each block after its int32 length), or a single block without framing."""
     if not payload.startswith(_XERIAL):
         yield _snappy(payload)
         return
@@ -111,7 +111,7 @@ def _snappy_blocks(payload: bytes) -> Iterator[bytes]:
 
 def _snappy(block: bytes) -> bytes:
     size = shift = 0
-    for byte in block:  # the unpacked size stands in front, as a varint
+    for byte in block:  # the decompressed size is in front, as a varint
         size |= (byte & 0x7F) << shift
         shift += 7
         if byte < 0x80:

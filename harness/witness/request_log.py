@@ -1,7 +1,8 @@
-"""The requests that brokers answered, as their own request log has them: which versions a client really speaks.
+"""Parse the brokers' request logs: which request versions and ids a client really uses.
 
-A line is a time, `Completed request:` and JSON; Kafka writes it at the level DEBUG of `kafka.request.logger`
-(KIP-673). It names the listener, and each client endpoint of a cluster of ours has one of its own.
+Kafka writes a line for each request if `kafka.request.logger` has the level DEBUG (KIP-673). It has a time,
+`Completed request:` and JSON, which names the listener. In clusters that a run starts, each client endpoint has its own
+listener.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -16,32 +17,36 @@ _MARK = b"Completed request:"
 
 @dataclass(frozen=True)
 class ClientVersions:
-    """What came over some listeners."""
+    """The request versions and the software of the clients on some listeners."""
 
-    versions: Mapping[str, Sequence[int]] = field(default_factory=dict)  # by request (`EndTxn`), each once
-    software: Sequence[str] = ()  # as the clients name themselves: `apache-kafka-java 4.3.1`
+    versions: Mapping[str, Sequence[int]] = field(
+        default_factory=dict
+    )  # by request (`EndTxn`): the distinct versions
+    software: Sequence[str] = ()  # name and version that clients report: `apache-kafka-java 4.3.1`
 
 
 @dataclass(frozen=True)
 class ObservedClientIds:
-    """By which names a client has spoken over its listener."""
+    """The ids that a client used on its listener."""
 
-    members: frozenset[tuple[str, str]] = frozenset()  # (group, id): in heartbeats, or commits of offsets
+    members: frozenset[tuple[str, str]] = (
+        frozenset()
+    )  # (group, member id), from heartbeats and offset commits
     transactional_ids: Mapping[str, str] = field(default_factory=dict)
-    """By id, when it was last spoken, as the log writes it: later ones are greater. Of several brokers' logs, too."""
+    """By id: the time of its last request, as the log writes it. Times of several brokers can be compared as text."""
 
 
 def parse_client_versions(lines: Iterable[bytes], listeners: Collection[str]) -> ClientVersions:
-    """What came over these listeners; a line that is cut, or of another kind, says nothing."""
+    """Collect the versions and software on these listeners. Incomplete lines and other lines are skipped."""
     versions: dict[str, set[int]] = {}
     software: set[str] = set()
     for line in lines:
         _, marked, text = line.partition(_MARK)
         try:
-            told: dict[str, Any] = orjson.loads(text) if marked else {}
-            if told.get("listener") not in listeners:
+            entry: dict[str, Any] = orjson.loads(text) if marked else {}
+            if entry.get("listener") not in listeners:
                 continue
-            header, client = told["requestHeader"], told["clientInformation"]
+            header, client = entry["requestHeader"], entry["clientInformation"]
             versions.setdefault(_name(header["requestApiKeyName"]), set()).add(
                 int(header["requestApiVersion"])
             )
@@ -49,13 +54,13 @@ def parse_client_versions(lines: Iterable[bytes], listeners: Collection[str]) ->
         except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError, ValueError):
             continue
     return ClientVersions(
-        {name: sorted(found) for name, found in sorted(versions.items())},
-        tuple(sorted(software - {"unknown unknown"})),  # who has not yet asked for ApiVersions is not known
+        {name: sorted(numbers) for name, numbers in sorted(versions.items())},
+        tuple(sorted(software - {"unknown unknown"})),  # a client is not known before its ApiVersions request
     )
 
 
 def parse_client_ids(lines: Iterable[bytes], listener: str) -> ObservedClientIds:
-    """What came over a listener. A line that is cut, or of another kind, says nothing."""
+    """Collect the client ids on a listener. Incomplete lines and other lines are skipped."""
     members: set[tuple[str, str]] = set()
     ids: dict[str, str] = {}
     for line in lines:
@@ -63,19 +68,23 @@ def parse_client_ids(lines: Iterable[bytes], listener: str) -> ObservedClientIds
         if not marked or (b"memberId" not in text and b"ransactionalId" not in text):
             continue
         try:
-            told: dict[str, Any] = orjson.loads(text)
-            asked: dict[str, Any] = told["request"]
-            if told["listener"] != listener:
+            entry: dict[str, Any] = orjson.loads(text)
+            request: dict[str, Any] = entry["request"]
+            if entry["listener"] != listener:
                 continue
-            members.add((str(asked.get("groupId")), str(asked.get("memberId") or "")))
-            own = asked.get("transactionalId") or asked.get("v3AndBelowTransactionalId")
-            if own:
-                ids[own] = max(begin.decode(errors="replace").strip(), ids.get(own, ""))
+            members.add((str(request.get("groupId")), str(request.get("memberId") or "")))
+            transactional_id = request.get("transactionalId") or request.get("v3AndBelowTransactionalId")
+            if transactional_id:
+                ids[transactional_id] = max(
+                    begin.decode(errors="replace").strip(), ids.get(transactional_id, "")
+                )
         except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
             continue
-    return ObservedClientIds(frozenset(one for one in members if one[1]), ids)  # who joins has no id yet
+    return ObservedClientIds(
+        frozenset((group, member) for group, member in members if member), ids
+    )  # a member that joins has no id yet
 
 
 def _name(key: str) -> str:
-    """`EndTxn` of `END_TXN`."""
+    """Convert `END_TXN` to `EndTxn`."""
     return "".join(word.capitalize() for word in key.split("_"))

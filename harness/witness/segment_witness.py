@@ -1,4 +1,4 @@
-"""The segment files of every replica."""
+"""Read the segment files of every replica."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -16,10 +16,10 @@ class SegmentWitness:
     unreadable: Mapping[str, str] = {}
 
     def __init__(self, copy: Callable[[], None] | None = None) -> None:
-        """`copy`: copies all segment files into the run's folder; None: they are there."""
+        """`copy` copies all segment files into the run's folder. None if they are there already."""
         self._copy = copy
 
     def collect(self, edges: Mapping[TopicPartition, LogBounds], folder: Path) -> None:
-        """Copy the files if they are elsewhere. Raises `EnvironmentFailure`."""
+        """Copy the files into the run's folder, if necessary. Raises `EnvironmentFailure`."""
         if self._copy is not None:
             self._copy()

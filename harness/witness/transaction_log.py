@@ -1,6 +1,6 @@
-"""The records of `__transaction_state`: how each transaction coordinator saw its transactions.
+"""Decode the records of `__transaction_state`, in which coordinators write the states of transactions.
 
-A key holds the transactional id, a value the whole state after a step. Reference: Kafka's message
+A key has the transactional id. A value has the whole state after a change. Reference: Kafka's message
 definitions TransactionLogKey (version 0) and TransactionLogValue (versions 0 and 1; 1 is flexible).
 """
 
@@ -19,29 +19,29 @@ STATES = {
     7: "PrepareEpochFence",
 }
 CLIENT_VERSION = 2
-"""The tag of `ClientTransactionVersion`, which is left out where it is 0."""
+"""The tag of `ClientTransactionVersion`. Kafka leaves the field out if it is 0."""
 TOMBSTONE = "Tombstone"
-"""The state of an id that was forgotten: a record without a value."""
+"""The state of an id that the coordinator has removed: a record without a value."""
 
 
 class TransactionState(NamedTuple):
-    """What the coordinator wrote at one step."""
+    """The state of a transactional id that the coordinator wrote at one change."""
 
     transactional_id: str
     state: str
-    producer_id: int | None = None  # null, as all that follows, for a tombstone
+    producer_id: int | None = None  # None for a tombstone, as are all fields that follow
     epoch: int | None = None
     timeout_ms: int | None = None
-    partitions: tuple[tuple[str, int], ...] = ()  # those enrolled and not yet marked
-    start_ms: int | None = None  # null: no transaction has begun
+    partitions: tuple[tuple[str, int], ...] = ()  # those in the transaction that have no marker yet
+    start_ms: int | None = None  # None: no transaction has begun
     update_ms: int | None = None
     client_version: int | None = (
-        None  # the transaction version of its client; null: the value is too old to say
+        None  # the transaction version of its client; None: the value format is too old for it
     )
 
 
 def decode(key: bytes | None, value: bytes | None) -> TransactionState | None:
-    """One record; null if it is not of this kind. Raises `UndecodableField`."""
+    """Decode a record. None if its key version is not known. Raises `UndecodableField`."""
     if key is None:
         raise UndecodableField("a record of the transaction log without a key")
     fields = FieldReader(key)

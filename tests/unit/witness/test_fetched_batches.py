@@ -120,7 +120,7 @@ def test_any_other_refusal_is_a_failure(monkeypatch: pytest.MonkeyPatch, tmp_pat
 
 
 def test_nobody_leads_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    with pytest.raises(EnvironmentFailure, match="nobody leads in/0"):
+    with pytest.raises(EnvironmentFailure, match="in/0 has no leader"):
         take(monkeypatch, tmp_path, Leader({}), {("in", 0): LogBounds(-1, 0, 1)}, ALL)
 
 
