@@ -1,1 +1,1 @@
-"""Docker: its daemon, what a run makes there, and what is left of runs that were killed."""
+"""Docker: the daemon, the containers of a run, and the removal of what killed runs have left."""

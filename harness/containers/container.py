@@ -1,4 +1,4 @@
-"""One container of a run: what is asked of it and done to it, each with its proof or one sentence why not."""
+"""One container of a run. Faults on it return a proof, or raise with the reason."""
 
 import io
 import logging
@@ -16,7 +16,7 @@ from harness.containers.daemon import shorten, translate_errors
 if TYPE_CHECKING:
     from docker.models.containers import Container as Handle
 
-FIRST_BYTES = 300
+MESSAGE_BYTES = 300
 END_TIMEOUT_S = 30.0
 _KILLED = 128 + 9
 _log = logging.getLogger(__name__)
@@ -24,26 +24,26 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class ContainerState:
-    """What Docker says of a container's process."""
+    """The state of a container's process, as Docker reports it."""
 
     status: str  # created, running, paused, exited, ...
-    pid: int  # as the daemon's machine counts; 0: there is none
+    pid: int  # on the machine of the Docker daemon; 0: it has no process
     exit_code: int
     out_of_memory: bool
 
     def __str__(self) -> str:
-        """Return it for a message: "exited with status 137, out of memory"."""
+        """Describe it for a message: "exited with status 137, out of memory"."""
         more = ", out of memory" if self.out_of_memory else ""
         return f"{self.status} with status {self.exit_code}{more}" if self.over else self.status + more
 
     @property
     def over(self) -> bool:
-        """Whether it has run, and runs no more."""
+        """Whether its process has ended."""
         return self.status in ("exited", "dead")
 
 
 class Container:
-    """A container that is there until it is removed, over all starts of its process."""
+    """A container, over all starts of its process, until it is removed."""
 
     def __init__(self, handle: "Handle", name: str, log_file: Path) -> None:
         self._handle = handle
@@ -54,29 +54,29 @@ class Container:
 
     @property
     def id(self) -> str:
-        """By which Docker knows it."""
+        """Its id in Docker."""
         return str(self._handle.id)
 
     @property
     def pid(self) -> int:
-        """Of its process, or of the last one it had."""
+        """The pid of its process, or of its last one."""
         return self.state().pid or self._last_pid
 
     def state(self) -> ContainerState:
-        """What it does now. Raises `EnvironmentFailure`."""
-        with translate_errors(f"{self.name} could not be looked at"):
-            told: Mapping[str, Any] = self._handle.client.api.inspect_container(self.id)["State"]
-        self._last_pid = told["Pid"] or self._last_pid
-        return ContainerState(told["Status"], told["Pid"], told["ExitCode"], told["OOMKilled"])
+        """Return its current state. Raises `EnvironmentFailure`."""
+        with translate_errors(f"{self.name} could not be inspected"):
+            state: Mapping[str, Any] = self._handle.client.api.inspect_container(self.id)["State"]
+        self._last_pid = state["Pid"] or self._last_pid
+        return ContainerState(state["Status"], state["Pid"], state["ExitCode"], state["OOMKilled"])
 
     def networks(self) -> set[str]:
-        """The names of the networks that it is on."""
-        with translate_errors(f"{self.name} could not be looked at"):
+        """Return the names of the networks that it is connected to."""
+        with translate_errors(f"{self.name} could not be inspected"):
             settings = self._handle.client.api.inspect_container(self.id)["NetworkSettings"]
         return set(settings["Networks"])
 
     def start(self) -> None:
-        """Start its process; what that prints is appended to the log file. Raises `StartFailed`."""
+        """Start its process. Its output is appended to the log file. Raises `StartFailed`."""
         with translate_errors(f"{self.name} could not be started", StartFailed):
             output = self._handle.attach(stdout=True, stderr=True, stream=True)
             self._follower = threading.Thread(
@@ -87,20 +87,20 @@ class Container:
             self.state()
 
     def kill(self) -> str:
-        """SIGKILL; returns the proof. Raises `FaultFailed` if it ends otherwise, or not."""
-        before = self._alive()
+        """Send SIGKILL. Return the proof. Raises `FaultFailed` if it ended for another reason."""
+        before = self._require_process()
         self._signal("SIGKILL")
-        return self._ending(before, _KILLED, "ended by SIGKILL")
+        return self._await_end(before, _KILLED, "ended by SIGKILL")
 
     def stop(self) -> str:
-        """SIGTERM, and the end of a JVM that shuts down cleanly; returns the proof. Raises `FaultFailed`."""
-        before = self._alive()
+        """Send SIGTERM, and wait until the JVM has shut down cleanly. Return the proof. Raises `FaultFailed`."""
+        before = self._require_process()
         self._signal("SIGTERM")
-        return self._ending(before, 128 + 15, "ended with status 143")
+        return self._await_end(before, 128 + 15, "ended with status 143")
 
     def pause(self) -> str:
-        """Freeze all its processes; returns the proof, once Docker says that they are frozen. Raises `FaultFailed`."""
-        self._alive()
+        """Freeze all its processes, and check that Docker reports so. Return the proof. Raises `FaultFailed`."""
+        self._require_process()
         with translate_errors(f"{self.name} could not be paused", FaultFailed):
             self._handle.pause()
         state = self.state()
@@ -109,30 +109,38 @@ class Container:
         return f"container {self.name} (process {state.pid}) frozen"
 
     def resume(self) -> str:
-        """Let it go on; returns the proof. Does nothing to one that is not paused."""
+        """Resume it. Return the proof. A container that is not paused is left alone. Raises `FaultFailed`."""
         if self.state().status != "paused":
             return f"container {self.name} was not stopped"
-        with translate_errors(f"{self.name} could not go on", FaultFailed):
+        with translate_errors(f"{self.name} could not be resumed", FaultFailed):
             self._handle.unpause()
         state = self.state()
         if state.status != "running":
-            raise FaultFailed(f"{self.name} is {state.status} after it was to go on")
+            raise FaultFailed(f"{self.name} is {state.status} after it was resumed")
         return f"container {self.name} (process {state.pid}) thawed"
 
     def run(self, *command: str) -> str:
-        """What a command prints that is run inside. Raises `EnvironmentFailure` if it fails."""
+        """Run a command in the container, and return its output. Raises `EnvironmentFailure` if it fails."""
         with translate_errors(f"{command[0]} could not be run in {self.name}"):
             status, output = self._handle.exec_run(list(command), user="0")
-        words: str = output.decode(errors="replace")
+        text: str = output.decode(errors="replace")
         if status:
             raise EnvironmentFailure(
-                f"{command[0]} failed in {self.name} with status {status}: {shorten(words)}"
+                f"{command[0]} failed in {self.name} with status {status}: {shorten(text)}"
             )
-        return words
+        return text
 
     def copy_folder(self, folder: PurePosixPath, exclude: Sequence[str], out: Path) -> None:
-        """Write what a folder inside holds into `out`, but for files that match. Raises `EnvironmentFailure`."""
-        command = ["tar", "-C", str(folder), *(f"--exclude={one}" for one in exclude), "-cf", "-", "."]
+        """Copy a folder of the container to `out`, except files that match `exclude`. Raises `EnvironmentFailure`."""
+        command = [
+            "tar",
+            "-C",
+            str(folder),
+            *(f"--exclude={pattern}" for pattern in exclude),
+            "-cf",
+            "-",
+            ".",
+        ]
         api = self._handle.client.api
         with translate_errors(f"{folder} of {self.name} could not be read"):
             run = api.exec_create(self.id, command, stderr=False, user="0")["Id"]
@@ -143,15 +151,17 @@ class Container:
                 ):
                     tar.extractall(out, filter="data")
             except tarfile.TarError as error:
-                # A command that cannot be run says so where its output would come.
-                words = shorten(stream.began.decode(errors="replace"))
-                raise EnvironmentFailure(f"tar in {self.name} gave no archive ({error}): {words}") from error
+                # If the command cannot be run, the error message comes instead of its output.
+                message = shorten(stream.first_bytes.decode(errors="replace"))
+                raise EnvironmentFailure(
+                    f"tar in {self.name} did not write an archive ({error}): {message}"
+                ) from error
             status = api.exec_inspect(run)["ExitCode"]
         if status:
             raise EnvironmentFailure(f"tar failed in {self.name} with status {status}")
 
     def read_file(self, file: PurePosixPath) -> bytes:
-        """A file's content, whether its process runs or not; empty if there is no such file."""
+        """Return the content of a file, even if the process does not run. Empty if there is no such file."""
         from docker.errors import NotFound
 
         with translate_errors(f"{file} of {self.name} could not be read"):
@@ -161,11 +171,11 @@ class Container:
                 return b""
             content = io.BytesIO(b"".join(chunks))
         with tarfile.open(fileobj=content) as tar:
-            found = tar.extractfile(tar.next() or tarfile.TarInfo())
-            return found.read() if found else b""
+            member = tar.extractfile(tar.next() or tarfile.TarInfo())
+            return member.read() if member else b""
 
     def remove(self) -> None:
-        """End it and remove it, with its volumes. Raises `EnvironmentFailure`."""
+        """Kill its process, and remove it with its volumes. Raises `EnvironmentFailure`."""
         from docker.errors import NotFound
 
         with translate_errors(f"{self.name} could not be removed"):
@@ -176,15 +186,15 @@ class Container:
         self.await_output()
 
     def await_output(self) -> None:
-        """Wait until all that its last process printed is in the log file."""
+        """Wait until all output of its last process is in the log file."""
         if self._follower is not None:
             self._follower.join(END_TIMEOUT_S)
 
-    def _alive(self) -> ContainerState:
+    def _require_process(self) -> ContainerState:
         state = self.state()
         if state.status not in ("running", "paused"):
             raise FaultFailed(
-                f"{self.name} is not there: it is {state.status}, with exit status {state.exit_code}"
+                f"{self.name} does not run: it is {state.status}, with exit status {state.exit_code}"
             )
         return state
 
@@ -192,21 +202,21 @@ class Container:
         with translate_errors(f"{self.name} could not be sent {signal}", FaultFailed):
             self._handle.kill(signal)
 
-    def _ending(self, before: ContainerState, wanted: int, words: str) -> str:
+    def _await_end(self, before: ContainerState, exit_code: int, description: str) -> str:
         last = before
 
-        def over() -> bool:
+        def has_ended() -> bool:
             nonlocal last
             last = self.state()
             return last.over
 
-        wait_for(over, f"the end of {self.name}", END_TIMEOUT_S, every_s=0.02, last_seen=lambda: last)
-        if last.exit_code != wanted or last.out_of_memory:
+        wait_for(has_ended, f"the end of {self.name}", END_TIMEOUT_S, every_s=0.02, last_seen=lambda: last)
+        if last.exit_code != exit_code or last.out_of_memory:
             raise FaultFailed(f"{self.name} ended, but not by this fault: {last}")
-        return f"container {self.name} (process {before.pid}) {words}"
+        return f"container {self.name} (process {before.pid}) {description}"
 
     def _follow(self, output: Any) -> None:
-        """Until its process ends, or Docker does: who then asks is told so, and what was printed is in the log."""
+        """Append the output to the log file until the process or the daemon ends."""
         from urllib3.exceptions import HTTPError
 
         with self.log_file.open("ab", buffering=0) as log:
@@ -214,27 +224,27 @@ class Container:
                 for chunk in output:
                     log.write(chunk)
             except (OSError, HTTPError) as error:
-                _log.warning("the output of %s ends early: %s", self.name, error)
+                _log.warning("the output of %s ended early: %s", self.name, error)
 
 
 class _Chunks(io.RawIOBase):
-    """A stream of chunks as a file that can be read once."""
+    """A file that reads from an iterator of chunks, once."""
 
     def __init__(self, chunks: Any) -> None:
         self._chunks = chunks
-        self._left = b""
-        self.began = b""  # its first bytes
+        self._rest = b""
+        self.first_bytes = b""  # for an error message
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        while not self._left:
+        while not self._rest:
             chunk = next(self._chunks, None)
             if chunk is None:
                 return 0
-            self._left = chunk
-            self.began = self.began or chunk[:FIRST_BYTES]
-        taken, self._left = self._left[: len(buffer)], self._left[len(buffer) :]
-        buffer[: len(taken)] = taken
-        return len(taken)
+            self._rest = chunk
+            self.first_bytes = self.first_bytes or chunk[:MESSAGE_BYTES]
+        part, self._rest = self._rest[: len(buffer)], self._rest[len(buffer) :]
+        buffer[: len(part)] = part
+        return len(part)

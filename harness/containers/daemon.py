@@ -1,6 +1,6 @@
-"""The connection to a Docker daemon, and its refusals in words that say what to do.
+"""Connect to a Docker daemon, and turn its errors into messages that say what to do.
 
-Which daemon it is, `DOCKER_HOST` and Docker's own configuration say, as for the `docker` command.
+The daemon is chosen by `DOCKER_HOST` and Docker's configuration, as for the `docker` command.
 """
 
 import os
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 TIMEOUT_S = 60.0
 THIS_MACHINE = "127.0.0.1"
 LABEL = "dev.fencepost.run"
-"""On every container, network and volume of a run: its mark."""
+"""The label of every container, network and volume of a run. Its value is the run's mark."""
 _LONGEST = 300
 
 
 class NoDocker(EnvironmentFailure):
-    """There is no daemon, or it does not let this user in."""
+    """There is no daemon, or this user may not use it."""
 
 
 def connect() -> "DockerClient":
-    """A client of the daemon, which has answered. Raises `NoDocker`, or what `require_extra` raises."""
+    """Connect to the daemon, and check that it answers. Raises `NoDocker`, or what `require_extra` raises."""
     require_extra("--cluster docker", "docker", "testcontainers")
-    # Before testcontainers is imported, which reads it then: its helper container is one more image that may not be
-    # had, and what a run leaves goes by the run's own label.
+    # testcontainers reads this when it is imported. Its helper container would need one more image, and a run removes
+    # what it leaves by its own label.
     os.environ["TESTCONTAINERS_RYUK_DISABLED"] = "true"
     import docker
     from docker.errors import DockerException
@@ -40,59 +40,59 @@ def connect() -> "DockerClient":
         client = docker.from_env(timeout=TIMEOUT_S)
         client.ping()
     except (DockerException, RequestException, OSError) as error:
-        raise NoDocker(_why(error)) from error
-    if away := refuse_remote_daemon(client.api.base_url):
-        raise NoDocker(away)
+        raise NoDocker(_explain(error)) from error
+    if refusal := refuse_remote_daemon(client.api.base_url):
+        raise NoDocker(refusal)
     return client
 
 
 def refuse_remote_daemon(base_url: str) -> str:
-    """Why a daemon at that address, as the client has it, cannot be used; empty if it is this machine's."""
+    """Return why a daemon at this address cannot be used, or "" if it is on this machine."""
     host = urlsplit(base_url).hostname
     if host in (None, "localhost", "localnpipe", THIS_MACHINE):
         return ""
     where = os.environ.get("DOCKER_HOST", host)
     return (
         f"the Docker daemon at {where} is on another machine, and publishes ports on its own {THIS_MACHINE}: "
-        "run Fencepost there"
+        "run Fencepost on that machine"
     )
 
 
 def platform_of(client: "DockerClient") -> tuple[str, str]:
-    """System and machine of its containers, as Go names them: `linux`, `arm64`. Raises `EnvironmentFailure`."""
-    with translate_errors("Docker could not be asked what it runs on"):
-        told = client.version()
-        return told["Os"], told["Arch"]
+    """Return system and CPU of its containers in Go's terms: `linux`, `arm64`. Raises `EnvironmentFailure`."""
+    with translate_errors("Docker's platform could not be read"):
+        version = client.version()
+        return version["Os"], version["Arch"]
 
 
 @contextmanager
-def translate_errors(doing: str, kind: type[EnvironmentFailure] = EnvironmentFailure) -> Iterator[None]:
-    """What Docker refuses becomes one sentence: `broker 1 could not be started: ...`."""
+def translate_errors(failure: str, kind: type[EnvironmentFailure] = EnvironmentFailure) -> Iterator[None]:
+    """Raise errors of Docker as `kind`, in one sentence: `broker 1 could not be started: Docker says: ...`."""
     from docker.errors import APIError, DockerException
     from requests import RequestException
 
     try:
         yield
     except APIError as error:
-        raise kind(f"{doing}: Docker says: {shorten(error.explanation or str(error))}") from error
+        raise kind(f"{failure}: Docker says: {shorten(error.explanation or str(error))}") from error
     except (DockerException, RequestException) as error:
-        raise kind(f"{doing}: Docker does not answer: {shorten(error)}") from error
+        raise kind(f"{failure}: Docker does not answer: {shorten(error)}") from error
 
 
-def shorten(words: object) -> str:
-    """In one line, and no longer than a line of a report."""
-    text = " ".join(str(words).split())
+def shorten(value: object) -> str:
+    """Return a text on one line, with at most 300 characters."""
+    text = " ".join(str(value).split())
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
 
 
-def labels_of(thing: Any) -> dict[str, str]:
-    """A container's, a network's or a volume's."""
-    attrs = thing.attrs
-    found: dict[str, str] = (attrs.get("Config") or attrs).get("Labels") or {}
-    return found
+def labels_of(resource: Any) -> dict[str, str]:
+    """Return the labels of a container, a network or a volume."""
+    attrs = resource.attrs
+    labels: dict[str, str] = (attrs.get("Config") or attrs).get("Labels") or {}
+    return labels
 
 
-def _why(error: Exception) -> str:
+def _explain(error: Exception) -> str:
     text = str(error)
     where = os.environ.get("DOCKER_HOST", "its default socket")
     if "Permission denied" in text or "PermissionError" in text:
@@ -101,8 +101,8 @@ def _why(error: Exception) -> str:
             "or name a daemon in DOCKER_HOST"
         )
     if any(
-        one in text
-        for one in ("FileNotFoundError", "ConnectionRefused", "Connection refused", "No such file")
+        reason in text
+        for reason in ("FileNotFoundError", "ConnectionRefused", "Connection refused", "No such file")
     ):
         return f"no Docker daemon answers at {where}: start Docker, or name another daemon in DOCKER_HOST"
     return f"the Docker daemon at {where} does not answer: {shorten(text)}"

@@ -1,7 +1,8 @@
-"""The containers of one run, and its two networks.
+"""Create the containers of one run, and its two networks.
 
-On `links` the containers know each other by name, and one can be taken from it. By `harness` ports are published, on
-127.0.0.1 alone, so that what strikes `links` does not blind who looks on. All of it bears the run's mark.
+On the network `links` containers reach each other by name, and a fault can disconnect one of them. The network
+`harness` publishes ports on 127.0.0.1 only, so that the harness still reaches a broker that a fault has disconnected
+from `links`. Containers and networks have the run's mark as a label.
 """
 
 import io
@@ -28,19 +29,19 @@ EXECUTABLE, READABLE = 0o755, 0o644
 
 @dataclass(frozen=True)
 class ContainerSpec:
-    """What a container is made of."""
+    """What a container is created from."""
 
-    host: str  # its name on `links`
+    host: str  # its name on the network `links`
     command: Sequence[str]
     files: Mapping[str, tuple[bytes, int]]  # content and mode by path
-    ports: Sequence[int]  # published under the same numbers
+    ports: Sequence[int]  # published with the same numbers
     log_file: Path
     environment: Mapping[str, str] = field(default_factory=dict)
     capabilities: Sequence[str] = ()
 
 
 class ContainerFactory:
-    """Makes containers of an image, for a run that `supervisor` guards."""
+    """Creates containers from an image, for the run of a supervisor."""
 
     def __init__(self, image: str, supervisor: Supervisor, cache: Path) -> None:
         self._image = image
@@ -50,7 +51,7 @@ class ContainerFactory:
         self._networks: dict[str, Network] = {}
 
     def open(self) -> None:
-        """Make the networks. From now on the guardian removes all of it if the run is killed.
+        """Create the networks. After this, the guardian removes networks and containers if the run is killed.
 
         Raises `EnvironmentFailure`.
         """
@@ -61,45 +62,45 @@ class ContainerFactory:
         self._note.touch()
         self._supervisor.guard_with_command(removal_command(self._supervisor.mark))
         for kind in (LINKS, HARNESS):
-            # An internal network has no gateway, so that ports are published by the other, on which containers may not
-            # talk to each other: it would be a way round what strikes `links`.
-            wanted = {
+            # An internal network has no gateway, so the other network publishes the ports. Containers may not reach each
+            # other on that one, because such connections would bypass faults on `links`.
+            options = {
                 "driver": "bridge",
                 "internal": kind == LINKS,
                 "options": {"com.docker.network.bridge.enable_icc": "true" if kind == LINKS else "false"},
                 "labels": {LABEL: self._supervisor.mark},
             }
-            network = Network(docker_network_kw=wanted)
+            network = Network(docker_network_kw=options)
             network.name = f"{self._name}-{kind}"
-            with translate_errors(f"the network {network.name} could not be made", StartFailed):
+            with translate_errors(f"the network {network.name} could not be created", StartFailed):
                 self._networks[kind] = network.create()
 
-    def make(self, recipe: ContainerSpec) -> Container:
-        """A container that is on both networks and has its files, and has not started. Raises `StartFailed`."""
+    def make(self, spec: ContainerSpec) -> Container:
+        """Create a container with its files on both networks, without starting it. Raises `StartFailed`."""
         from testcontainers.core.docker_client import DockerClient
 
-        name = f"{self._name}-{recipe.host}"
-        with translate_errors(f"the container {name} could not be made", StartFailed):
+        name = f"{self._name}-{spec.host}"
+        with translate_errors(f"the container {name} could not be created", StartFailed):
             handle = DockerClient().create(
                 self._image,
-                entrypoint=list(recipe.command),
-                environment=dict(recipe.environment),
-                ports={f"{port}/tcp": (PUBLISHED_ON, port) for port in recipe.ports},
+                entrypoint=list(spec.command),
+                environment=dict(spec.environment),
+                ports={f"{port}/tcp": (PUBLISHED_ON, port) for port in spec.ports},
                 labels={LABEL: self._supervisor.mark},
                 name=name,
                 user="0",
                 network=self._networks[HARNESS].name,
-                cap_add=list(recipe.capabilities),
+                cap_add=list(spec.capabilities),
             )
-            self._networks[LINKS].connect(handle.id, network_aliases=[recipe.host])
-            handle.put_archive("/", _packed(recipe.files))
-        return Container(handle, name, recipe.log_file)
+            self._networks[LINKS].connect(handle.id, network_aliases=[spec.host])
+            handle.put_archive("/", _pack(spec.files))
+        return Container(handle, name, spec.log_file)
 
     @contextmanager
     def disconnected(self, container: Container, host: str) -> Iterator[Callable[[], str]]:
-        """Take a container from `links` for the length of a `with`; gives what tells the proof.
+        """Disconnect a container from `links` for the length of a `with`.
 
-        Raises `FaultFailed`.
+        The context value is a function that returns the proof, or "" if there is none. Raises `FaultFailed`.
         """
         from docker.errors import APIError
 
@@ -109,8 +110,8 @@ class ContainerFactory:
             network.disconnect(container.id, force=True)
 
         def proof() -> str:
-            gone = name not in container.networks()
-            return f"container {container.name} was not on the network {name}" if gone else ""
+            disconnected = name not in container.networks()
+            return f"container {container.name} was not on the network {name}" if disconnected else ""
 
         try:
             yield proof
@@ -123,7 +124,7 @@ class ContainerFactory:
                         raise
 
     def close(self) -> None:
-        """Remove the networks, once the containers are gone. Raises `EnvironmentFailure`."""
+        """Remove the networks. The containers must be removed before. Raises `EnvironmentFailure`."""
         for kind, network in list(self._networks.items()):
             with translate_errors(f"the network {network.name} could not be removed"):
                 network.remove()
@@ -131,12 +132,12 @@ class ContainerFactory:
         self._note.unlink(missing_ok=True)
 
 
-def _packed(files: Mapping[str, tuple[bytes, int]]) -> bytes:
-    """Files as the archive that Docker unpacks at the root."""
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w") as tar:
+def _pack(files: Mapping[str, tuple[bytes, int]]) -> bytes:
+    """Return a tar archive of files, for Docker to unpack at the root."""
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w") as tar:
         for path, (content, mode) in files.items():
             info = tarfile.TarInfo(str(PurePosixPath(path).relative_to("/")))
             info.size, info.mode = len(content), mode
             tar.addfile(info, io.BytesIO(content))
-    return packed.getvalue()
+    return archive.getvalue()

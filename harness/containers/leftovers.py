@@ -1,7 +1,7 @@
-"""What runs have left in Docker: found by the label that everything of a run bears, and removed.
+"""Find and remove what killed runs have left in Docker, by the label of their containers and networks.
 
-A run that is killed cannot remove its containers, so the guardian does, and the next run where the guardian was killed
-too. A note in the cache says that there may be something: a run on another kind of cluster never asks Docker.
+If a run is killed, its guardian removes its containers. If the guardian is killed too, the next run does. A note file
+in the cache says that a run may have left something, so a run on another kind of cluster does not ask Docker.
 """
 
 import logging
@@ -21,47 +21,47 @@ _log = logging.getLogger(__name__)
 
 
 def note_path(cache: Path, mark: str) -> Path:
-    """Where it is noted that the run of this mark may have something in Docker."""
+    """Return the path of the note file which says that the run of this mark may have something in Docker."""
     return cache / "docker" / mark
 
 
-def remove_marked(client: "DockerClient", wanted: Callable[[str], bool]) -> list[str]:
-    """Remove the containers, networks and volumes of the marks that are wanted; returns their names.
+def remove_marked(client: "DockerClient", is_wanted: Callable[[str], bool]) -> list[str]:
+    """Remove containers, networks and volumes with a mark for which `is_wanted` holds. Return their names.
 
     Raises `EnvironmentFailure` if Docker refuses.
     """
     from docker.errors import NotFound
 
-    gone: list[str] = []
-    for what, thing in _marked(client):
-        if not wanted(labels_of(thing)[LABEL]):
+    removed: list[str] = []
+    for kind, resource in _list_marked(client):
+        if not is_wanted(labels_of(resource)[LABEL]):
             continue
-        with translate_errors(f"the {what} {thing.name} could not be removed"):
+        with translate_errors(f"the {kind} {resource.name} could not be removed"):
             try:
-                if what == "container":
-                    thing.remove(force=True, v=True)
+                if kind == "container":
+                    resource.remove(force=True, v=True)
                 else:
-                    thing.remove()
-            except NotFound:  # somebody else was quicker
+                    resource.remove()
+            except NotFound:  # another process has removed it
                 continue
-        gone.append(f"{what} {thing.name}")
-    return gone
+        removed.append(f"{kind} {resource.name}")
+    return removed
 
 
-def _marked(client: "DockerClient") -> Iterator[tuple[str, Any]]:
-    """Containers before the networks that they are in."""
+def _list_marked(client: "DockerClient") -> Iterator[tuple[str, Any]]:
+    """Yield kind and resource. Containers come before the networks that they are connected to."""
     with_label = {"label": LABEL}
-    with translate_errors("Docker could not be asked for what runs have left"):
+    with translate_errors("the containers that runs have left could not be listed"):
         yield from (
-            ("container", one)
-            for one in client.containers.list(all=True, filters=with_label, ignore_removed=True)
+            ("container", container)
+            for container in client.containers.list(all=True, filters=with_label, ignore_removed=True)
         )
-        yield from (("network", one) for one in client.networks.list(filters=with_label))
-        yield from (("volume", one) for one in client.volumes.list(filters=with_label))
+        yield from (("network", network) for network in client.networks.list(filters=with_label))
+        yield from (("volume", volume) for volume in client.volumes.list(filters=with_label))
 
 
 def try_remove_abandoned(cache: Path) -> list[str]:
-    """As `remove_abandoned`, at the start of a run: that Docker refuses is logged, and no reason not to run."""
+    """Do the same as `remove_abandoned`, but only log an error of Docker. For the start of a run."""
     try:
         return remove_abandoned(cache)
     except EnvironmentFailure as error:
@@ -70,26 +70,26 @@ def try_remove_abandoned(cache: Path) -> list[str]:
 
 
 def remove_abandoned(cache: Path) -> list[str]:
-    """Remove what runs have left that are certainly over; returns what went. Without a note Docker is not asked.
+    """Remove what runs have left that have certainly ended. Return the names of what was removed.
 
-    Raises `EnvironmentFailure` if Docker refuses.
+    If there is no note file, Docker is not asked. Raises `EnvironmentFailure` if Docker refuses.
     """
-    notes = [one for one in (cache / "docker").glob("*") if is_abandoned(one.name)]
+    notes = [path for path in (cache / "docker").glob("*") if is_abandoned(path.name)]
     if not notes:
         return []
-    gone = remove_marked(connect(), is_abandoned)
-    for one in notes:
-        one.unlink(missing_ok=True)
-    return gone
+    removed = remove_marked(connect(), is_abandoned)
+    for path in notes:
+        path.unlink(missing_ok=True)
+    return removed
 
 
 def removal_command(mark: str) -> list[str]:
-    """The command that removes what the run of this mark has in Docker."""
+    """Return the command that removes everything of this run from Docker."""
     return [sys.executable, "-P", "-m", __name__, mark]
 
 
 def main() -> None:
-    """Remove what the run of a mark has left, whether it is certainly over or not."""
+    """Remove everything of the run with the mark in the first argument, even if it may still go on."""
     remove_marked(connect(), lambda mark: mark == sys.argv[1])
 
 

@@ -52,7 +52,9 @@ def test_an_archive_is_unpacked(tmp_path: Path) -> None:
 
 def test_a_command_that_cannot_be_run_is_told_in_its_own_words(tmp_path: Path) -> None:
     words = "OCI runtime exec failed: exec failed: unable to start container process" + " " * 600
-    with pytest.raises(EnvironmentFailure, match=r"tar in broker-1 gave no archive.*OCI runtime exec failed"):
+    with pytest.raises(
+        EnvironmentFailure, match=r"tar in broker-1 did not write an archive.*OCI runtime exec failed"
+    ):
         packed(tmp_path, Engine(words.encode(), status=126))
 
 
