@@ -21,7 +21,7 @@ from workloads.custom.tagged import name_in_file, tagged
 
 @dataclass(frozen=True)
 class CustomPipeline:
-    """A `Pipeline` that a file describes."""
+    """A `PipelineUnderTest` that a file describes."""
 
     described: PipelineDescription
 

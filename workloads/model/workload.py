@@ -27,7 +27,7 @@ SIDE_EFFECT_DATABASE = "sqlite"
 
 @dataclass(frozen=True)
 class Workload:
-    """A pipeline that Fencepost brings. It implements `harness.model.pipeline.Pipeline`."""
+    """A pipeline that Fencepost brings. It implements `harness.model.pipeline.PipelineUnderTest`."""
 
     name: str
     summary: str
