@@ -1,11 +1,11 @@
-"""Fencepost for Python: start a run, or judge stored ones, and get a verdict.
+"""Fencepost for Python: start a run, or check stored runs, and get a verdict.
 
     result = fencepost.run(nemesis=["kill-broker"], time_limit=30, seed=7)
     result.assert_valid()
     assert "lost-input" not in result.anomalies
 
-Importing this loads no other room of the house: the command runs as a process of its own, because
-the names of those rooms (`workloads`, `reports`) may well be names of yours.
+This package imports no other package of Fencepost. The command runs in a separate process, because your own code
+may have packages with the same names (`workloads`, `reports`).
 """
 
 from fencepost.api import FencepostFailed, Result, RunFunction, check, replay, run

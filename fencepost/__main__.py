@@ -1,8 +1,8 @@
-"""Where the command begins: `fencepost`, or `python -P -m fencepost`.
+"""The entry point of the command: `fencepost`, or `python -P -m fencepost`.
 
-The rooms have plain names (`harness`, `reports`), and a user's own packages may have the same names. The wheel
-therefore holds the rooms in `fencepost/_rooms`; in the repository they lie beside `fencepost`. `main` puts the folder
-that holds them first on the path of this process and, by PYTHONPATH, of every process that it starts.
+The other packages of Fencepost have plain names (`harness`, `reports`), and a user's packages may have the same names.
+The wheel therefore installs them in `fencepost/_rooms`. In the repository they are beside `fencepost`. `main` puts the
+folder that contains them first on `sys.path`, and on PYTHONPATH for every process that it starts.
 """
 
 import gc
@@ -13,7 +13,7 @@ from pathlib import Path
 INTERRUPTED = 130
 HERE = Path(__file__).resolve().parent
 HOUSE = str(HERE / "_rooms" if (HERE / "_rooms").is_dir() else HERE.parent)
-"""The folder that holds the rooms."""
+"""The folder that contains the other packages of Fencepost."""
 
 
 def main() -> None:
@@ -26,10 +26,10 @@ def main() -> None:
         from fencepost.cli import run_command_line
 
         sys.exit(run_command_line(sys.argv[1:]))
-    except KeyboardInterrupt:  # before the command line was there to hear it, or after
+    except KeyboardInterrupt:  # before `run_command_line` handles it, or after
         sys.exit(INTERRUPTED)
     finally:
-        gc.freeze()  # or Python looks once more through all that is loaded, before it ends: up to 0.3 s
+        gc.freeze()  # otherwise the garbage collector scans all modules once more at exit: up to 0.3 s
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What `--nemesis` asks for, as faults: a name, a name aimed at a step of the loop, or a whole sweep of steps."""
+"""Parse the names of `--nemesis`: a fault, a fault at a step (`kill-worker@after-send`), or `crash-points`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -13,50 +13,50 @@ if TYPE_CHECKING:
     from harness.runner.nemesis import Nemesis
 
 CRASH_POINTS = "crash-points"
-"""A kill at every step of the loop, and a pause at each at which a worker holds what it has not committed."""
+"""Stands for a kill at every step of the loop, and a pause at every step at which a worker has uncommitted inputs."""
 
 
-def require_known_fault(asked: str, faults: "Mapping[str, Nemesis]") -> None:
-    """Raise `UsageError` where nothing is called so."""
-    name, at, step = asked.partition("@")
+def require_known_fault(text: str, faults: "Mapping[str, Nemesis]") -> None:
+    """Raise `UsageError` for an unknown fault or step, and for a fault that cannot be injected at a step."""
+    name, at, step = text.partition("@")
     check_name("fault", name, {*faults, "none"} if at else {*faults, "none", CRASH_POINTS})
     if not at:
         return
     states = sorted(faults[name].states) if name in faults else []
-    check_name("step", step.rpartition(":")[2], [*(one.value for one in WorkerStep), *states])
+    check_name("step", step.rpartition(":")[2], [*(known.value for known in WorkerStep), *states])
     if name == "none" or not faults[name].aimable:
-        able = ", ".join(one for one, nemesis in faults.items() if nemesis.aimable)
+        able = ", ".join(known for known, nemesis in faults.items() if nemesis.aimable)
         raise UsageError(f"{name} cannot be aimed at a step; these can: {able}")
 
 
-def expand_names(asked: Sequence[str], pipeline: PipelineSpec) -> list[str]:
-    """The names, with every step of a sweep in the place of its name."""
-    found: list[str] = []
-    for name in asked:
+def expand_names(names: Sequence[str], pipeline: PipelineSpec) -> list[str]:
+    """Replace `crash-points` by its faults, and leave out `none` and repetitions."""
+    faults: list[str] = []
+    for name in names:
         if name == CRASH_POINTS:
-            found += crash_point_names(pipeline)
+            faults += crash_point_names(pipeline)
         elif name != "none":
-            found.append(name)
-    return list(dict.fromkeys(found))
+            faults.append(name)
+    return list(dict.fromkeys(faults))
 
 
 def crash_point_names(pipeline: PipelineSpec) -> list[str]:
-    """What a sweep of the crash points asks for, in the order of the loop."""
+    """The faults of `crash-points`: kills in the order of the loop, then pauses."""
     steps = list(dict.fromkeys(step for stage in pipeline.stages for step in stage.steps))
     kills = [f"kill-worker@{step}" for step in steps]
-    held = {*STEPS_WITH_INPUT, *(step for one in pipeline.stages for step in one.zombie_steps)}
-    return kills + [f"pause-worker@{step}" for step in steps if step in held]
+    with_input = {*STEPS_WITH_INPUT, *(step for stage in pipeline.stages for step in stage.zombie_steps)}
+    return kills + [f"pause-worker@{step}" for step in steps if step in with_input]
 
 
-def aim(asked: str, faults: "Mapping[str, Nemesis]") -> "Nemesis":
-    """The fault, aimed at its step."""
-    name, _, step = asked.partition("@")
+def aim(text: str, faults: "Mapping[str, Nemesis]") -> "Nemesis":
+    """The fault that `text` names, aimed at the step after `@`."""
+    name, _, step = text.partition("@")
     return replace(faults[name], at=step) if step else faults[name]
 
 
-def requested_name(injection: Mapping[str, object], asked: Sequence[str]) -> str:
-    """Which of the names that were asked for an injection of the schedule is for."""
+def requested_name(injection: Mapping[str, object], requested: Sequence[str]) -> str:
+    """The name in `requested` that a fault of the schedule carries out."""
     fault, step = str(injection.get("fault")), injection.get("step", injection.get("state"))
     stage = injection.get("stage", str(injection.get("target")).partition(":")[2].partition("/")[0])
-    aims = (f"{fault}@{stage}:{step}", f"{fault}@{step}")
-    return next((aim for aim in aims if aim in asked), fault)
+    candidates = (f"{fault}@{stage}:{step}", f"{fault}@{step}")
+    return next((name for name in candidates if name in requested), fault)

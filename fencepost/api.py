@@ -1,4 +1,4 @@
-"""The public API: the command, started as a process, and its verdict read back."""
+"""The public API: it runs the command as a process, and reads the verdict from its output."""
 
 import json
 import os
@@ -16,20 +16,23 @@ from fencepost.api_types import CheckOptions, FaultDocument, RunOptions, Verdict
 from fencepost.your_pipeline import Pipeline
 
 DEFAULT_COMMAND = (sys.executable, "-P", "-m", "fencepost")
-"""`-P`: the folder that one happens to stand in is no place to import from."""
+"""`-P` keeps the working directory off `sys.path`."""
 
 COMMAND_VARIABLE = "FENCEPOST_COMMAND"
-"""Names the command of another installation, as a shell would read it: `pipx run fencepost`."""
+"""Environment variable with the command of another installation, quoted as for a shell: `pipx run fencepost`."""
 
 MESSAGE_FILE_VARIABLE = "FENCEPOST_LAST_WORDS"
-"""Names the file for the sentence with which a command ends that has no verdict."""
+"""Environment variable with the path of a file. A command that ends without a verdict writes its message there."""
 
 JUDGED_WITHIN_S = 120.0
-"""How long a run that was given up may heal and judge."""
+"""Seconds that a run has to heal its faults and to check, after a time-out or an interruption."""
 
 
 class FencepostFailed(Exception):
-    """There is no verdict: wrong usage (2), a failure (4), or an interruption (130)."""
+    """A command ended without a verdict.
+
+    `exit_status` is 2 (wrong usage), 4 (failure) or 130 (interrupted). The message is that of the command.
+    """
 
     def __init__(self, exit_status: int, message: str) -> None:
         super().__init__(message)
@@ -38,7 +41,7 @@ class FencepostFailed(Exception):
 
 @dataclass(frozen=True)
 class Result:
-    """The verdict on one history. `verdict` is what `verdict.json` holds."""
+    """The verdict on one history. `verdict` is the content of `verdict.json`."""
 
     valid: bool | None  # None: unknown
     exit_status: int  # of this history: 0 valid, 1 invalid, 2 cannot be read, 3 unknown
@@ -47,39 +50,39 @@ class Result:
 
     @property
     def anomalies(self) -> frozenset[str]:
-        """The names of the anomalies that make the history invalid: those that were found and are not allowed."""
-        found = self.verdict.get("anomalies", {})
-        return frozenset(name for name, body in found.items() if not body["allowed"])
+        """The names of the anomalies that make the history invalid: they were found and are not allowed."""
+        anomalies = self.verdict.get("anomalies", {})
+        return frozenset(name for name, body in anomalies.items() if not body["allowed"])
 
     @property
     def allowed_anomalies(self) -> frozenset[str]:
-        """The names of the anomalies that were found and decide nothing: the allowed ones, and warnings."""
+        """The names of the anomalies that do not change the verdict: allowed ones and warnings."""
         return frozenset(self.verdict.get("anomalies", {})) - self.anomalies
 
     @property
     def faults(self) -> Sequence[FaultDocument]:
-        """What each fault did, in the order in which they began; empty of an external history."""
+        """What each fault did, ordered by start time. Empty for an external history."""
         return self.verdict.get("faults", ())
 
     @property
     def reasons(self) -> frozenset[str]:
-        """The codes of the reasons for which the history cannot be valid: `fencepost explain CODE` explains one."""
+        """The codes of the reasons why the history cannot be valid. `fencepost explain CODE` explains a code."""
         return frozenset(reason["code"] for reason in self.verdict.get("unknown_because", ()))
 
     @property
     def report(self) -> Path | None:
-        """The HTML report; None of an external history, which has none."""
+        """The path of the HTML report. None for an external history."""
         report = self.folder / "report.html"
         return report if report.is_file() else None
 
     @property
     def seed(self) -> int | None:
-        """What its faults were drawn from; None of an external history."""
+        """The seed from which the faults were drawn. None for an external history."""
         return self.verdict.get("seed")
 
     @property
     def repeat(self) -> str | None:
-        """The command that repeats the run; None of an external history, or where `run.toml` is gone."""
+        """The shell command that repeats the run. None for an external history, or if `run.toml` was removed."""
         try:
             document = tomllib.loads((self.folder / "run.toml").read_text(encoding="utf-8"))
         except (OSError, ValueError):
@@ -88,26 +91,32 @@ class Result:
         return command
 
     def assert_valid(self) -> None:
-        """Raise an AssertionError that says what was found, where the report is, and how to repeat the run."""
-        __tracebackhide__ = True  # pytest shows the caller's line, not ours
+        """Raise an AssertionError if the history is not valid.
+
+        The message lists the anomalies, the report, and the command that repeats the run.
+        """
+        __tracebackhide__ = True  # so that pytest shows the line of the caller
         if self.valid is not True:
             raise AssertionError(self.explain())
 
     def explain(self) -> str:
-        """The verdict in a few lines: each anomaly with its first example, the report, the command that repeats it."""
+        """Describe the verdict in a few lines.
+
+        The text has each anomaly with its first example, the report, and the command that repeats the run.
+        """
         lines = [f"{self.word}: {self.verdict.get('summary') or self.verdict.get('error', '')}"]
-        counted = [(n, f) for n, f in self.verdict.get("anomalies", {}).items() if not f.get("allowed")]
-        for name, found in sorted(counted, key=lambda one: bool(one[1].get("because"))):  # causes first
+        forbidden = [(n, f) for n, f in self.verdict.get("anomalies", {}).items() if not f.get("allowed")]
+        for name, found in sorted(forbidden, key=lambda item: bool(item[1].get("because"))):  # causes first
             because = f", because of {found['because']}" if found.get("because") else ""
             lines.append(f"  {name}: {found['count']}{because}")
             lines += [f"    first: {sentence}" for sentence in found.get("sentences", ())[:1]]
         lines += [f"  {reason['text']}" for reason in self.verdict.get("unknown_because", ())]
-        told = {"report": self.report, "repeat": self.repeat}
-        return "\n".join([*lines, *(f"{key}: {value}" for key, value in told.items() if value)])
+        links = {"report": self.report, "repeat": self.repeat}
+        return "\n".join([*lines, *(f"{key}: {value}" for key, value in links.items() if value)])
 
     @property
     def word(self) -> str:
-        """valid, invalid or unknown."""
+        """The verdict as a word: valid, invalid or unknown."""
         return {True: "valid", False: "invalid", None: "unknown"}[self.valid]
 
 
@@ -115,20 +124,27 @@ class RunFunction(Protocol):
     """The type of `fencepost.run`, and of the fixture `fencepost` in pytest."""
 
     def __call__(self, *, timeout_s: float | None = None, **options: Unpack[RunOptions]) -> Result:
-        """Break a cluster under a pipeline, and check what happened."""
+        """Run a pipeline on a cluster, inject faults, and check whether the result is correct."""
         ...
 
 
 def run(*, timeout_s: float | None = None, **options: Unpack[RunOptions]) -> Result:
-    """Break a cluster under a pipeline, and check what happened.
+    """Run a pipeline on a cluster, inject faults, and check whether the result is correct.
 
         result = fencepost.run(workload="shop", nemesis=["kill-broker"], time_limit=30, seed=7)
         assert "lost-input" not in result.anomalies
 
-    `options` are those of `fencepost run`, with underscores, and those of `--set`. `broker` holds settings of the
-    brokers: `broker={"log.segment.bytes": "1048576"}`. `pipeline` is the path of a pipeline.toml, or a
-    `fencepost.Pipeline`. None is the default. The call blocks until the verdict is there. Messages of the command go to
-    standard error. Raises `FencepostFailed` if there is no verdict, `subprocess.TimeoutExpired` after `timeout_s`.
+    The call returns when there is a verdict. Messages of the command go to standard error.
+
+    Args:
+        timeout_s: Seconds after which the run is ended. None: no limit.
+        options: The options of `fencepost run` and of its `--set`, with underscores. None means the default. `broker`
+            has settings of the brokers: `broker={"log.segment.bytes": "1048576"}`. `pipeline` is the path of a
+            pipeline.toml, or a `fencepost.Pipeline`.
+
+    Raises:
+        FencepostFailed: There is no verdict.
+        subprocess.TimeoutExpired: `timeout_s` has passed.
     """
     __tracebackhide__ = True
     pipeline = options.get("pipeline")
@@ -144,14 +160,18 @@ def check(
     timeout_s: float | None = None,
     **options: Unpack[CheckOptions],
 ) -> list[Result]:
-    """Check stored runs again, and external histories, each in its own `Result`, in the order given.
+    """Check stored runs and external histories. Returns a `Result` for each, in the order of `paths`.
 
-    `options` are `master`, `spark_conf`, `blind` (check stored runs without the journals of their workers) and
-    `allow`, names of anomalies that do not make a history invalid.
+    A folder can contain several runs. Raises as `run` does.
+
+    Args:
+        paths: Folders of runs, folders that contain runs, or files of histories.
+        options: `master` and `spark_conf` (the Spark that checks), `blind` (check stored runs without the journals of
+            their workers) and `allow` (names of anomalies that do not make a history invalid).
     """
-    given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
+    path_list = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
     return _call(
-        ["check", "--json", *option_words(options), "--", *(os.fspath(path) for path in given)], timeout_s
+        ["check", "--json", *option_words(options), "--", *(os.fspath(path) for path in path_list)], timeout_s
     )
 
 
@@ -162,10 +182,13 @@ def replay(
     store: str | os.PathLike[str] | None = None,
     timeout_s: float | None = None,
 ) -> Result:
-    """Run a stored run's options and schedule again, on a new cluster.
+    """Repeat a stored run on a new cluster, with the same options and the same schedule of faults.
 
-    `without_defect` runs the pipeline right this time: the control of a run that had a defect. `store`: where the new
-    run is kept, if not beside the first. Raises as `run` does.
+    Raises as `run` does.
+
+    Args:
+        without_defect: Run the pipeline without its defect, as a control of a run that had one.
+        store: The folder for the new run. None: the store of the first run.
     """
     words = ["--without-defect"] if without_defect else []
     words += ["--store", os.fspath(store)] if store is not None else []
@@ -173,23 +196,25 @@ def replay(
 
 
 def command() -> list[str]:
-    """What is started: this installation, or the one that the environment names."""
-    named = os.environ.get(COMMAND_VARIABLE)
-    return shlex.split(named) if named else list(DEFAULT_COMMAND)
+    """The command to start: that of this installation, or the one in the environment."""
+    other = os.environ.get(COMMAND_VARIABLE)
+    return shlex.split(other) if other else list(DEFAULT_COMMAND)
 
 
 def option_words(options: Mapping[str, Any]) -> list[str]:
-    """Options as the command line has them; the command itself says what is wrong with them."""
+    """Translate options into arguments of the command line. The command itself validates them."""
     words: list[str] = []
-    for written, value in options.items():
-        name = written.replace("_", "-")
+    for key, value in options.items():
+        name = key.replace("_", "-")
         flag = f"--{name}"
         if value is None:
             continue
         if name == "spark-conf":
-            words += [word for key, setting in value.items() for word in (flag, f"{key}={setting}")]
+            words += [word for entry, setting in value.items() for word in (flag, f"{entry}={setting}")]
         elif isinstance(value, Mapping):
-            words += [word for key, setting in value.items() for word in ("--set", f"{name}.{key}={setting}")]
+            words += [
+                word for entry, setting in value.items() for word in ("--set", f"{name}.{entry}={setting}")
+            ]
         elif name == "blind":
             words += [flag] if value else []
         elif name == "master":
@@ -203,11 +228,11 @@ def option_words(options: Mapping[str, Any]) -> list[str]:
 
 
 def _call(arguments: Sequence[str], timeout_s: float | None) -> list[Result]:
-    """Run the command to its end. Its standard error is shown as it comes, its verdicts are read."""
+    """Run the command until it ends, and read the verdicts from its standard output. Standard error is inherited."""
     __tracebackhide__ = True
     with tempfile.TemporaryDirectory(prefix="fencepost-api-") as folder:
-        last_words = Path(folder) / "last-words"
-        environment = {**os.environ, MESSAGE_FILE_VARIABLE: str(last_words)}
+        message_file = Path(folder) / "last-words"
+        environment = {**os.environ, MESSAGE_FILE_VARIABLE: str(message_file)}
         try:
             process = subprocess.Popen(
                 [*command(), *arguments], stdout=subprocess.PIPE, stderr=None, text=True, env=environment
@@ -221,21 +246,21 @@ def _call(arguments: Sequence[str], timeout_s: float | None) -> list[Result]:
                 raise subprocess.TimeoutExpired(f"fencepost {arguments[0]}", timeout_s or 0) from None
             finally:
                 if process.poll() is None:
-                    _give_up(process)
-        why = last_words.read_text(encoding="utf-8") if last_words.exists() else ""
+                    _end(process)
+        message = message_file.read_text(encoding="utf-8") if message_file.exists() else ""
     results = [
         _result(json.loads(line), process.returncode) for line in output.splitlines() if line.startswith("{")
     ]
     if not results:
-        said = f": {why}" if why else ""
+        details = f": {message}" if message else ""
         raise FencepostFailed(
-            process.returncode, f"`fencepost {arguments[0]}` ended with {process.returncode}{said}"
+            process.returncode, f"`fencepost {arguments[0]}` ended with {process.returncode}{details}"
         )
     return results
 
 
-def _give_up(process: subprocess.Popen[str]) -> None:
-    """End a run: the first signal has it healed and judged, a second, if that takes too long, cleaned up only."""
+def _end(process: subprocess.Popen[str]) -> None:
+    """End a run. After a first signal it heals its faults and checks. After a second one it only cleans up."""
     process.terminate()
     try:
         process.wait(JUDGED_WITHIN_S)
@@ -245,6 +270,6 @@ def _give_up(process: subprocess.Popen[str]) -> None:
 
 def _result(verdict: VerdictDocument, exit_status: int) -> Result:
     valid = verdict["valid"] if isinstance(verdict["valid"], bool) else None
-    if exit_status in (0, 1, 2, 3):  # of several histories each has its own
+    if exit_status in (0, 1, 2, 3):  # with several histories, compute the status of this one
         exit_status = 2 if "error" in verdict else {True: 0, False: 1, None: 3}[valid]
     return Result(valid, exit_status, verdict, Path(verdict["history"]))

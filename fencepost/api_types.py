@@ -1,6 +1,6 @@
 """The types of the public API: the options of a run, and the keys of `verdict.json`.
 
-Like all that a user's process loads, this imports no other room of the house.
+This module imports no other package of Fencepost, because it is loaded into a user's process.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,13 +10,13 @@ from typing import Any, Literal, NotRequired, TypedDict
 from fencepost.your_pipeline import Pipeline
 
 Names = str | list[str] | tuple[str, ...]
-"""Names in a list, or in one text with commas between them."""
+"""Names in a list, or in one text, separated by commas."""
 
 
 class RunOptions(TypedDict, total=False):
-    """The options of `fencepost run`. None is the default. Times are seconds, rates are per second.
+    """The options of `fencepost run` and of its `--set`. None means the default.
 
-    `fencepost run --help` says what each one means; the others are those of `--set`.
+    Times are in seconds, rates are per second. `fencepost run --help` explains each option.
     """
 
     workload: str | None
@@ -65,7 +65,7 @@ class RunOptions(TypedDict, total=False):
 
 
 class CheckOptions(TypedDict, total=False):
-    """The options of `fencepost check`. None is the default."""
+    """The options of `fencepost check`. None means the default."""
 
     master: str | None  # the Spark that checks
     spark_conf: Mapping[str, str] | None
@@ -74,11 +74,11 @@ class CheckOptions(TypedDict, total=False):
 
 
 class ReasonDocument(TypedDict):
-    """Why a run is unknown, why a check was left out, or a warning. docs/reasons.md lists the codes."""
+    """Why a run is unknown or a check was skipped, or a warning. docs/reasons.md lists the codes."""
 
     code: str
     text: str
-    subject: NotRequired[str]  # what it is about: a partition, a worker, a fault
+    subject: NotRequired[str]  # what the reason concerns: a partition, a worker, a fault
     remedy: NotRequired[str]
 
 
@@ -89,7 +89,7 @@ class AnomalyDocument(TypedDict):
     allowed: bool
     examples: Sequence[Mapping[str, Any]]
     warning: NotRequired[bool]
-    because: NotRequired[str]  # the anomaly that this one follows from
+    because: NotRequired[str]  # the anomaly that causes this one
     allowed_by: NotRequired[str]
     words: NotRequired[str]
     meaning: NotRequired[str]
@@ -98,7 +98,7 @@ class AnomalyDocument(TypedDict):
 
 
 class FaultDocument(TypedDict):
-    """What one fault did. Times are seconds since the run began; `end_s` is None if it was not healed."""
+    """What one fault did. Times are in seconds since the run began. `end_s` is None if the fault was not healed."""
 
     fault: str
     target: str
@@ -124,16 +124,16 @@ class ChurnDocument(TypedDict):
 
 
 class UnsettledDocument(TypedDict):
-    """Operations of which it is not known whether they took effect."""
+    """Indeterminate operations: it is not known whether they took effect."""
 
     count: int
     examples: Sequence[Mapping[str, Any]]
 
 
 class VerdictDocument(TypedDict):
-    """What `verdict.json` holds; docs/verdict.md says what each key means.
+    """The content of `verdict.json`. docs/verdict.md explains each key.
 
-    Of a history that could not be read there are `history`, `valid` and `error` alone.
+    For a history that could not be read there are only `history`, `valid` and `error`.
     """
 
     schema: int

@@ -1,4 +1,4 @@
-"""Removing what killed runs have left: on this machine, and on a cluster that others use."""
+"""Remove what killed runs left behind, on this machine and on a shared cluster."""
 
 import shlex
 import time
@@ -18,71 +18,77 @@ from harness.settings.options import Options
 from harness.settings.tags import IDLE
 from harness.wire.protocol import Target
 
-Told = list[dict[str, Any]]
+Entries = list[dict[str, Any]]
 Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class CleanRequest:
-    """What a user asks to have removed from a cluster."""
+    """The options of `fencepost clean` for a shared cluster."""
 
-    tags: tuple[str, ...]  # none: all
+    tags: tuple[str, ...]  # empty: all tags
     delete: bool
     idle: IdleTime
 
 
-def clean_machine(say: Say) -> tuple[Told, ExitStatus]:
-    """Remove what runs that are certainly over have left on this machine."""
-    gone, status = sweep_leftovers(), ExitStatus.VALID
+def clean_machine(say: Say) -> tuple[Entries, ExitStatus]:
+    """Remove what runs left on this machine. Runs that may still go on keep everything.
+
+    Returns the entries of `--json` and the exit status.
+    """
+    removed, status = sweep_leftovers(), ExitStatus.VALID
     try:
-        gone += remove_abandoned(cache_folder())
+        removed += remove_abandoned(cache_folder())
     except EnvironmentFailure as failure:
         status = ExitStatus.FAILURE
         say(f"killed runs may have left containers: {failure}")
-    for one in gone:
-        say(f"removed: {one}")
-    if not gone and status is ExitStatus.VALID:
+    for leftover in removed:
+        say(f"removed: {leftover}")
+    if not removed and status is ExitStatus.VALID:
         say("nothing was left")
-    return [{"removed": one} for one in gone], status
+    return [{"removed": leftover} for leftover in removed], status
 
 
-def clean_cluster(options: Options, asked: CleanRequest, say: Say) -> tuple[Told, ExitStatus]:
-    """List what runs have left on a cluster that others use, and delete what is idle, if asked.
+def clean_cluster(options: Options, request: CleanRequest, say: Say) -> tuple[Entries, ExitStatus]:
+    """List what runs left on a shared cluster. If the request says so, delete the topics and groups of idle tags.
 
-    Raises `FencepostError` for a tag that is not there, and where the cluster does not answer.
+    Returns the entries of `--json` and the exit status. Raises `FencepostError` for a tag that the cluster does not
+    have, and if the cluster does not answer.
     """
     brokers = reach_brokers(bootstrap_servers(options.bootstrap, options.client_config))
-    lefts = find_leftovers(brokers, options.prefix, asked.tags or None)
-    if missing := sorted(set(asked.tags) - {left.tag for left in lefts}):
+    lefts = find_leftovers(brokers, options.prefix, request.tags or None)
+    if missing := sorted(set(request.tags) - {left.tag for left in lefts}):
         raise UsageError(
-            f"nothing on the cluster has the tag {missing[0]}: leave out the tag, and see which there are"
+            f"nothing on the cluster has the tag {missing[0]}: leave out the tag to list all tags"
         )
     if not lefts:
         say("nothing was left")
-    told: Told = []
+    entries: Entries = []
     failed = idle = False
-    for left in _once_more(brokers, options.prefix, lefts) if asked.delete else lefts:
+    for left in _look_again(brokers, options.prefix, lefts) if request.delete else lefts:
         now_ms = time.time() * 1000
-        kept = left.reason_to_keep(now_ms, asked.idle, named=left.tag in asked.tags)
-        removed = remove_leftovers(brokers, left) if asked.delete and kept is None else None
-        say(f"{left.tag}  {_there(left, now_ms)}; {kept or _removed(left, removed)}")
+        kept = left.reason_to_keep(now_ms, request.idle, named=left.tag in request.tags)
+        removed = remove_leftovers(brokers, left) if request.delete and kept is None else None
+        say(f"{left.tag}  {_describe(left, now_ms)}; {kept or _removed(left, removed)}")
         for failure in removed.failures if removed else ():
             say(f"  {failure}")
-        told.append(_as_json(left, kept, removed))
+        entries.append(_as_json(left, kept, removed))
         idle = idle or kept is None
-        failed = failed or (asked.delete and left.unknown is not None) or bool(removed and removed.failures)
-    if idle and not asked.delete:
-        say(f"to delete what is idle: {_deleting(options, asked)}")
-    return told, ExitStatus.FAILURE if failed else ExitStatus.VALID
+        failed = failed or (request.delete and left.unknown is not None) or bool(removed and removed.failures)
+    if idle and not request.delete:
+        say(f"to delete what is idle: {_delete_command(options, request)}")
+    return entries, ExitStatus.FAILURE if failed else ExitStatus.VALID
 
 
-def _once_more(brokers: Mapping[int, Target], prefix: str, lefts: Sequence[Leftovers]) -> Iterator[Leftovers]:
-    """Each as it is now: somebody may have begun to use it while others were deleted, or its run has removed it."""
+def _look_again(
+    brokers: Mapping[int, Target], prefix: str, lefts: Sequence[Leftovers]
+) -> Iterator[Leftovers]:
+    """Look at each tag again right before its deletion. Since the listing, a client may have begun to use it."""
     for left in lefts:
         yield from find_leftovers(brokers, prefix, [left.tag])
 
 
-def _there(left: Leftovers, now_ms: float) -> str:
+def _describe(left: Leftovers, now_ms: float) -> str:
     """`4 topics, 2 groups without members, written 3 h 12 min ago`."""
     groups = plural(len(left.groups), "group")
     if left.groups and all(group.members == 0 for group in left.groups):
@@ -103,14 +109,14 @@ def _removed(left: Leftovers, removed: RemovalReport | None) -> str:
     return f"deleted {' and '.join(parts)}"
 
 
-def _deleting(options: Options, asked: CleanRequest) -> str:
-    """The command that deletes what was listed; of how to connect it names the file."""
-    idle = [] if asked.idle.words == IDLE else ["--idle", asked.idle.words]
-    return f"{command_line(options, 'clean')} {shlex.join(['--delete', *idle, *asked.tags])}"
+def _delete_command(options: Options, request: CleanRequest) -> str:
+    """The command that deletes the idle tags of the listing."""
+    idle = [] if request.idle.words == IDLE else ["--idle", request.idle.words]
+    return f"{command_line(options, 'clean')} {shlex.join(['--delete', *idle, *request.tags])}"
 
 
 def _as_json(left: Leftovers, kept: str | None, removed: RemovalReport | None) -> dict[str, Any]:
-    told: dict[str, Any] = {
+    entry: dict[str, Any] = {
         "tag": left.tag,
         "topics": left.topics,
         "groups": [{"name": group.name, "members": group.members} for group in left.groups],
@@ -119,6 +125,6 @@ def _as_json(left: Leftovers, kept: str | None, removed: RemovalReport | None) -
         "because": kept,
     }
     if removed is not None:
-        told["deleted"] = {"topics": removed.topics, "groups": removed.groups}
-        told["failures"] = removed.failures
-    return told
+        entry["deleted"] = {"topics": removed.topics, "groups": removed.groups}
+        entry["failures"] = removed.failures
+    return entry

@@ -1,4 +1,4 @@
-"""The command line: what is asked, which exit status answers, and one sentence for each error."""
+"""The command line: find the command, run it, and turn each error into one sentence and an exit status."""
 
 import os
 import sys
@@ -24,22 +24,21 @@ COMMANDS = (
     "doctor", "clean", "init",
 )  # fmt: skip
 HIDDEN = ("_serve",)
-"""Commands that no user calls."""
+"""Commands that only Fencepost itself calls."""
 NAME = "fencepost"
-UNREAD = "the program that was to read the output has ended"
-SHOWS = ("list", "explain", "trace")
-"""Commands that decide nothing: whoever stops reading, as `head` does, has seen enough."""
+NO_READER = "the program that reads the output has ended"
+READ_ONLY = ("list", "explain", "trace")
+"""Commands without a verdict. If their reader ends early, as `head` does, that is no failure."""
 
 
 class CommandGroup(click.Group):
-    """The commands, each in a file of `fencepost/commands`, loaded when it is asked for."""
+    """Loads each command from its file in `fencepost/commands` when it is first used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """In the order in which a user meets them."""
+        """List the commands in the order in which a user meets them."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        """The command of that name."""
         if name not in (*COMMANDS, *HIDDEN):
             return None
         command: click.Command = import_module(f"fencepost.commands.{name}").command
@@ -48,7 +47,7 @@ class CommandGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Say which command was probably meant."""
+        """Suggest a command if the name is unknown."""
         if not args[0].startswith("-") and args[0] not in (*COMMANDS, *HIDDEN):
             raise UsageError(unknown("command", args[0], COMMANDS))
         return super().resolve_command(ctx, args)
@@ -59,7 +58,7 @@ class CommandGroup(click.Group):
 )
 @click.version_option(version(NAME), prog_name=NAME)
 def command_group() -> None:
-    """Break a Kafka cluster under an exactly-once pipeline, and judge what came of it.
+    """Inject faults into a Kafka cluster while a pipeline runs on it, then check whether the result is correct.
 
     \b
     Example:
@@ -70,10 +69,10 @@ def command_group() -> None:
 
 
 def run_command_line(arguments: Sequence[str]) -> int:
-    """Carry out one command; returns the exit status. What nobody foresaw goes to `report_bug`."""
+    """Run one command and return its exit status. An unexpected exception goes to `report_bug`."""
     sys.excepthook = report_bug
-    if sys.stdout is None:  # whoever started us has closed it
-        print(f"{NAME}: standard output is closed: {UNREAD}", file=sys.stderr)
+    if sys.stdout is None:  # the parent process closed it
+        print(f"{NAME}: standard output is closed: {NO_READER}", file=sys.stderr)
         return ExitStatus.FAILURE
     if not arguments:
         print(command_group.make_context(NAME, [], resilient_parsing=True).get_help(), file=sys.stderr)
@@ -83,40 +82,43 @@ def run_command_line(arguments: Sequence[str]) -> int:
         sys.stdout.flush()
         return int(status or 0)
     except (click.ClickException, FencepostError, KeyboardInterrupt, click.Abort) as error:
-        words, status = _answer(error)
-        _say_last(redact_text(words))
+        message, status = _describe(error)
+        _print_last(redact_text(message))
         return status
-    except (BrokenPipeError, SystemExit):  # click makes a SystemExit(1) of a broken pipe, which is no verdict
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is left in it is for nobody
-        if arguments[:1] and arguments[0] in SHOWS:
+    except (
+        BrokenPipeError,
+        SystemExit,
+    ):  # click turns a broken pipe into SystemExit(1), which would mean "invalid"
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # nothing reads what is still in the buffer
+        if arguments[:1] and arguments[0] in READ_ONLY:
             return ExitStatus.VALID
-        _say_last(f"a pipe broke: {UNREAD}")
+        _print_last(f"a pipe broke: {NO_READER}")
         return ExitStatus.FAILURE
 
 
-def _say_last(words: str) -> None:
-    """The sentence with which a command ends; who called it as an API finds it in a file of its own."""
-    if told := os.environ.get(MESSAGE_FILE_VARIABLE):
+def _print_last(message: str) -> None:
+    """Print the message with which a command ends. If the Python API started the command, write it to a file too."""
+    if path := os.environ.get(MESSAGE_FILE_VARIABLE):
         with suppress(OSError):
-            Path(told).write_text(words, encoding="utf-8", errors="replace")
+            Path(path).write_text(message, encoding="utf-8", errors="replace")
     try:
-        print(f"{NAME}: {words}", file=sys.__stderr__, flush=True)
-    except OSError:  # nobody reads that either: what is left in it would fail once more at the end
+        print(f"{NAME}: {message}", file=sys.__stderr__, flush=True)
+    except OSError:  # standard error has no reader either: flushing it at exit would fail once more
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
 
 
-def _answer(error: BaseException) -> tuple[str, ExitStatus]:
-    """One sentence and the exit status, for what was foreseen."""
+def _describe(error: BaseException) -> tuple[str, ExitStatus]:
+    """One sentence and the exit status for an expected error."""
     if isinstance(error, FencepostError):
         return str(error), error.exit_status
     if isinstance(error, click.ClickException):
-        words = _sentence(error) if isinstance(error, click.UsageError) else error.format_message()
-        return words, ExitStatus.USAGE
+        message = _usage_message(error) if isinstance(error, click.UsageError) else error.format_message()
+        return message, ExitStatus.USAGE
     return "interrupted", ExitStatus.INTERRUPTED
 
 
-def _sentence(error: click.UsageError) -> str:
-    """What click has to say, in the words of the house."""
+def _usage_message(error: click.UsageError) -> str:
+    """Rewrite a usage error of click in the style of our own messages."""
     command = error.ctx.command_path if error.ctx else NAME
     if isinstance(error, click.NoSuchOption):
         written = error.option_name
@@ -130,8 +132,8 @@ def _sentence(error: click.UsageError) -> str:
 
 
 def report_bug(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """The interpreter's hook for what nobody caught: one sentence, the traceback in a file, status 4."""
-    words = redact_text("".join(traceback.format_exception(kind, error, trace)))
+    """Report an uncaught exception (`sys.excepthook`): print one sentence, save the traceback, exit with status 4."""
+    details = redact_text("".join(traceback.format_exception(kind, error, trace)))
     what = redact_text(f"{kind.__name__}: {error}".splitlines()[0])
     try:
         with tempfile.NamedTemporaryFile(
@@ -142,10 +144,10 @@ def report_bug(kind: type[BaseException], error: BaseException, trace: Traceback
             encoding="utf-8",
             errors="backslashreplace",
         ) as file:
-            file.write(words)
+            file.write(details)
         where = f"the traceback is in {file.name}"
     except OSError as trouble:
-        where = f"the traceback could not be written ({trouble})"
-    cause = "the system refused" if isinstance(error, OSError) else "this is a mistake in Fencepost"
+        where = f"the traceback could not be saved ({trouble})"
+    cause = "the operating system refused" if isinstance(error, OSError) else "this is a bug in Fencepost"
     print(f"{NAME}: {cause}: {what}; {where}", file=sys.stderr)
     raise SystemExit(ExitStatus.FAILURE)

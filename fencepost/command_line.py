@@ -1,4 +1,4 @@
-"""The command that repeats a run, or acts on what it has left."""
+"""Write the shell command that repeats a run."""
 
 import shlex
 from collections.abc import Mapping
@@ -8,17 +8,17 @@ from harness.settings.options import FIELDS, Options
 
 
 def command_line(options: Options, command: str = "run") -> str:
-    """The command that repeats a run, or another with these options: what differs from the defaults, and the seed.
+    """The shell command that runs `fencepost COMMAND` with these options. It names only options that are not defaults.
 
-    A placeholder stands for each secret: the user has to fill it in.
+    Each secret is replaced by a placeholder, which the user has to fill in.
     """
     options = options.redacted()
-    has_own_number = CLUSTERS[options.cluster].brokers is not None
+    fixes_brokers = CLUSTERS[options.cluster].brokers is not None
     words = ["fencepost", command]
     for key, option in FIELDS.items():
         value = getattr(options, option.name)
         default = getattr(Options(), option.name)
-        if value == default or (key == "brokers" and has_own_number):
+        if value == default or (key == "brokers" and fixes_brokers):
             continue
         if isinstance(value, Mapping):
             prefix, flag = ("", "--spark-conf") if key == "spark-conf" else (f"{key}.", "--set")

@@ -1,10 +1,11 @@
-"""The fixture `fencepost`: a run in a test, and its verdict as the test's.
+"""The pytest plugin. Its fixture `fencepost` starts a run in a test and returns the verdict.
 
     @pytest.mark.fencepost(nemesis="kill-broker", time_limit=30)
     def test_the_shop_survives_a_killed_broker(fencepost):
         fencepost().assert_valid()
 
-What the options of pytest mean: docs/pytest.md. This loads no other room of the house.
+docs/pytest.md explains the options. This module imports no other package of Fencepost, because it is loaded into every
+session of pytest.
 """
 
 import os
@@ -24,36 +25,37 @@ from fencepost.sharing.cluster import SharedCluster, shared_cluster
 from fencepost.sharing.process import SERVER_VARIABLE, SharedServer, server_in_environment
 
 NIGHTLY_SEEDS = 3
-"""How often a nightly session carries out a test, each time with another seed."""
+"""How many times a nightly session runs a test, each time with another seed."""
 NIGHTLY_FACTOR = 3
-"""How much longer each of its runs takes inputs."""
+"""Factor by which the time limit of each run is longer in a nightly session."""
 TIME_LIMIT_S = 60.0
-"""What `fencepost run` has if it is not told."""
+"""The default of `fencepost run`."""
 SECOND_RUN = 1000
-"""How far apart the seeds of two runs of one test are; those of two nights are neighbours."""
+"""Distance between the seeds of two runs in one test. The seeds of two nights differ by 1."""
 
-WORDS = {
-    "seed": "the seed of every run that names none (default: drawn once for the session, and shown where a test fails)",
-    "nightly": f"carry out each test that uses `fencepost` {NIGHTLY_SEEDS} times, each time with another seed, "
-    f"and {NIGHTLY_FACTOR} times as long; the marker's nightly=dict(seeds=..., time_limit=...) says otherwise",
-    "store": "keep the runs of the fixture `fencepost` here (default: the temporary folder of each test)",
-    "command": "run the `fencepost` of another environment, for instance '/opt/fencepost/bin/fencepost' or "
+HELP = {
+    "seed": "seed of every run that sets none (default: drawn once per session, and printed when a test fails)",
+    "nightly": f"run each test that uses `fencepost` {NIGHTLY_SEEDS} times, each time with another seed, "
+    f"and with a time limit {NIGHTLY_FACTOR} times as long; nightly=dict(seeds=..., time_limit=...) in the marker "
+    "overrides both",
+    "store": "store the runs of the fixture `fencepost` in this folder (default: the temporary folder of each test)",
+    "command": "run the command `fencepost` of another environment, for instance '/opt/fencepost/bin/fencepost' or "
     "'pipx run fencepost'",
 }
 MARKER = (
-    "fencepost(**options): options of `fencepost run` that each run of the fixture `fencepost` has in this test; "
-    "nightly=dict(...): what a session with --fencepost-nightly has instead, and the number of its `seeds`"
+    "fencepost(**options): options of `fencepost run` for each run of the fixture `fencepost` in this test; "
+    "nightly=dict(...): options that replace them with --fencepost-nightly, and the number of `seeds`"
 )
 
 
 @dataclass
 class PluginSession:
-    """What holds for a whole session."""
+    """State of a pytest session."""
 
     seed: int
     nightly: bool
-    before: str | None  # what the environment named as the command
-    server: SharedServer | None = None  # of the workers of pytest-xdist
+    before: str | None  # the value of `COMMAND_VARIABLE` before the session
+    server: SharedServer | None = None  # which workers of pytest-xdist share
 
 
 @dataclass
@@ -61,7 +63,7 @@ class PluginRuns:
     """The runs of one test."""
 
     results: list[Result] = field(default_factory=list)
-    begun: int = 0
+    started: int = 0
 
 
 _SESSION = pytest.StashKey[PluginSession]()
@@ -69,20 +71,20 @@ _RUNS = pytest.StashKey[PluginRuns]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add `--fencepost-...`."""
+    """Add the options `--fencepost-...`."""
     group = parser.getgroup("fencepost", "chaos tests of Kafka pipelines")
-    group.addoption("--fencepost-seed", metavar="N", type=int, help=WORDS["seed"])
-    group.addoption("--fencepost-nightly", action="store_true", help=WORDS["nightly"])
-    group.addoption("--fencepost-store", metavar="DIR", help=WORDS["store"])
-    group.addoption("--fencepost-command", metavar="COMMAND", help=WORDS["command"])
+    group.addoption("--fencepost-seed", metavar="N", type=int, help=HELP["seed"])
+    group.addoption("--fencepost-nightly", action="store_true", help=HELP["nightly"])
+    group.addoption("--fencepost-store", metavar="DIR", help=HELP["store"])
+    group.addoption("--fencepost-command", metavar="COMMAND", help=HELP["command"])
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Draw the session's seed; a worker of pytest-xdist has that of its session."""
+    """Draw the seed of the session. A worker of pytest-xdist takes the seed of its controller."""
     config.addinivalue_line("markers", MARKER)
     seed = config.getoption("--fencepost-seed")
     if seed is None:
-        seed = _told(config).get("fencepost_seed", secrets.randbelow(2**31))
+        seed = _worker_input(config).get("fencepost_seed", secrets.randbelow(2**31))
     nightly = config.getoption("--fencepost-nightly")
     config.stash[_SESSION] = PluginSession(seed, nightly, os.environ.get(COMMAND_VARIABLE))
     if command := config.getoption("--fencepost-command"):
@@ -90,7 +92,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Leave the environment as it was."""
+    """Close the server and restore the environment."""
     session = config.stash.get(_SESSION, None)
     if session is None:
         return
@@ -104,34 +106,34 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Tell a worker of pytest-xdist the session's seed, and the socket of its server."""
+    """Send the seed and the socket of the shared server to a worker of pytest-xdist."""
     session = node.config.stash[_SESSION]
     node.workerinput["fencepost_seed"] = session.seed
-    with suppress(OSError):  # no place for a socket: each worker has a server of its own
+    with suppress(OSError):  # no socket could be made: each worker starts its own server
         session.server = session.server or SharedServer(lazy=True)
         node.workerinput["fencepost_server"] = str(session.server.path)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """In a nightly session, carry out each test several times."""
+    """In a nightly session, run each test several times."""
     if metafunc.config.stash[_SESSION].nightly and "fencepost_night" in metafunc.fixturenames:
-        count = _nightly(metafunc.definition).get("seeds", NIGHTLY_SEEDS)
+        count = _nightly_options(metafunc.definition).get("seeds", NIGHTLY_SEEDS)
         nights = range(count)
         metafunc.parametrize("fencepost_night", nights, ids=[f"night-{night + 1}" for night in nights])
 
 
 @pytest.fixture
 def fencepost_night() -> int:
-    """Which of a nightly session's times this is, from 0 on."""
+    """The number of the repetition in a nightly session, from 0."""
     return 0
 
 
 @pytest.fixture(scope="session")
 def _fencepost_server(pytestconfig: pytest.Config) -> Iterator[Path]:
-    """The socket of the session's server, which all workers of pytest-xdist share."""
-    given = _told(pytestconfig).get("fencepost_server")
-    if given and can_connect(Path(given)):
-        yield Path(given)
+    """The socket of the shared server. All workers of pytest-xdist use the same server."""
+    path = _worker_input(pytestconfig).get("fencepost_server")
+    if path and can_connect(Path(path)):
+        yield Path(path)
         return
     with SharedServer() as server:
         yield server.path
@@ -139,9 +141,9 @@ def _fencepost_server(pytestconfig: pytest.Config) -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def fencepost_judge(request: pytest.FixtureRequest) -> Iterator[None]:
-    """One Spark for all verdicts of the session; a `fencepost.run` of your own may ask for it too."""
+    """One Spark for all verdicts of the session. Request it if your test calls `fencepost.run` itself."""
     if os.environ.get(SERVER_VARIABLE):
-        yield  # there is one already
+        yield  # a shared server exists already
         return
     with server_in_environment(request.getfixturevalue("_fencepost_server")):
         yield
@@ -149,13 +151,16 @@ def fencepost_judge(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def fencepost_cluster_options() -> dict[str, Any]:
-    """What `fencepost_cluster` is to be: define a fixture of this name that returns `{"kafka": "3.9.2"}`, say."""
+    """Options of `fencepost_cluster`. To set some, override this fixture: return `{"kafka": "3.9.2"}`, for example."""
     return {}
 
 
 @pytest.fixture(scope="session")
 def fencepost_cluster(_fencepost_server: Path, fencepost_cluster_options: dict[str, Any]) -> SharedCluster:
-    """One cluster for the tests of a session that ask for it, each with topics of its own; xdist's workers share it."""
+    """One cluster for all tests of the session that request it. Each run has its own topics.
+
+    The workers of pytest-xdist share the cluster.
+    """
     try:
         return shared_cluster(_fencepost_server, fencepost_cluster_options)
     except FencepostFailed as error:
@@ -164,55 +169,58 @@ def fencepost_cluster(_fencepost_server: Path, fencepost_cluster_options: dict[s
 
 @pytest.fixture
 def fencepost(request: pytest.FixtureRequest, fencepost_judge: None, fencepost_night: int) -> RunFunction:
-    """`fencepost.run`, with the options of the test's marker, and a store for this test; on `fencepost_cluster`, where
-    the test uses that and names no other cluster.
+    """A function like `fencepost.run`, with the options of the marker and a store for this test.
+
+    If the test also uses the fixture `fencepost_cluster` and names no other cluster, the runs use that cluster.
     """
     session = request.config.stash[_SESSION]
-    chosen = request.config.getoption("--fencepost-store")
-    store = chosen or str(request.getfixturevalue("tmp_path") / "store")
+    folder = request.config.getoption("--fencepost-store")
+    store = folder or str(request.getfixturevalue("tmp_path") / "store")
     runs = request.node.stash.setdefault(_RUNS, PluginRuns())
-    marked = _marked(request.node)
+    marker = _marker_options(request.node)
 
-    def run_here(**options: Any) -> Result:
+    def run_in_test(**options: Any) -> Result:
         __tracebackhide__ = True
-        settled = {"store": store, **_without_nightly(marked), **options}
-        if "cluster" not in settled and "fencepost_cluster" in request.fixturenames:
-            settled["cluster"] = request.getfixturevalue("fencepost_cluster")
-        shared = settled["cluster"] if isinstance(settled.get("cluster"), SharedCluster) else None
-        settled |= shared.options if shared else {}
+        settings = {"store": store, **_without_nightly(marker), **options}
+        if "cluster" not in settings and "fencepost_cluster" in request.fixturenames:
+            settings["cluster"] = request.getfixturevalue("fencepost_cluster")
+        shared = settings["cluster"] if isinstance(settings.get("cluster"), SharedCluster) else None
+        settings |= shared.options if shared else {}
         if session.nightly:
-            longer = NIGHTLY_FACTOR * float(settled.get("time_limit") or TIME_LIMIT_S)
-            settled |= {"time_limit": longer, **_nightly(request.node)}
-            settled.pop("seeds", None)
-        seed = settled.get("seed")
-        own = session.seed + SECOND_RUN * runs.begun if seed is None else int(seed)
-        settled["seed"] = own + fencepost_night
-        runs.begun += 1
-        result = run(**settled)
+            longer = NIGHTLY_FACTOR * float(settings.get("time_limit") or TIME_LIMIT_S)
+            settings |= {"time_limit": longer, **_nightly_options(request.node)}
+            settings.pop("seeds", None)
+        seed = settings.get("seed")
+        seed_of_run = session.seed + SECOND_RUN * runs.started if seed is None else int(seed)
+        settings["seed"] = seed_of_run + fencepost_night
+        runs.started += 1
+        result = run(**settings)
         result = shared.result(result) if shared else result
         runs.results.append(result)
-        told = {"verdict": result.word, "seed": settled["seed"], "report": result.report}
-        request.node.user_properties += [(f"fencepost_{key}", str(value)) for key, value in told.items()]
+        properties = {"verdict": result.word, "seed": settings["seed"], "report": result.report}
+        request.node.user_properties += [
+            (f"fencepost_{key}", str(value)) for key, value in properties.items()
+        ]
         return result
 
-    return run_here
+    return run_in_test
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Put what each run came to, and how to repeat a test that failed, into the test's report."""
+    """Add the verdict of each run to the report of the test. If it failed, add the command that repeats it."""
     report = yield
     runs = item.stash.get(_RUNS, None)
-    if runs and runs.begun and (report.when == "call" or report.failed):
-        words = [result.explain() for result in runs.results]
+    if runs and runs.started and (report.when == "call" or report.failed):
+        texts = [result.explain() for result in runs.results]
         if report.failed:
-            words.append(f"repeat the test: {_repeat(item)}")
-        report.sections.append(("fencepost", "\n".join(words)))
+            texts.append(f"repeat the test: {_repeat(item)}")
+        report.sections.append(("fencepost", "\n".join(texts)))
     return report
 
 
 def _repeat(item: pytest.Item) -> str:
-    """The command that carries out this test alone, with the same seeds."""
+    """The command that runs this test alone, with the same seeds."""
     session = item.config.stash[_SESSION]
     words = ["pytest", item.nodeid, "--fencepost-seed", str(session.seed)]
     words += ["--fencepost-nightly"] if session.nightly else []
@@ -221,19 +229,19 @@ def _repeat(item: pytest.Item) -> str:
     return shlex.join(words)
 
 
-def _told(config: pytest.Config) -> dict[str, Any]:
-    """What a worker of pytest-xdist was told; empty in a session of one process."""
-    told: dict[str, Any] = getattr(config, "workerinput", {})
-    return told
+def _worker_input(config: pytest.Config) -> dict[str, Any]:
+    """What the controller of pytest-xdist sent to this worker. Empty if this process is no worker."""
+    worker_input: dict[str, Any] = getattr(config, "workerinput", {})
+    return worker_input
 
 
-def _marked(node: pytest.Item) -> dict[str, Any]:
-    """The options of its markers: the test's own, then its class's, then its module's."""
+def _marker_options(node: pytest.Item) -> dict[str, Any]:
+    """The options of the markers. Those of a test override those of its class, and these those of its module."""
     options: dict[str, Any] = {}
     for marker in reversed(list(node.iter_markers("fencepost"))):
         if marker.args:
             pytest.fail(
-                f"{node.nodeid}: the marker fencepost takes options by name, "
+                f"{node.nodeid}: the marker fencepost takes only named options, "
                 "for instance fencepost(nemesis='kill-broker', time_limit=30)",
                 pytrace=False,
             )
@@ -241,9 +249,9 @@ def _marked(node: pytest.Item) -> dict[str, Any]:
     return options
 
 
-def _nightly(node: Any) -> dict[str, Any]:
-    """What its markers say of nightly sessions."""
-    return dict(_marked(node).get("nightly", {}))
+def _nightly_options(node: Any) -> dict[str, Any]:
+    """The `nightly` options of the markers."""
+    return dict(_marker_options(node).get("nightly", {}))
 
 
 def _without_nightly(options: dict[str, Any]) -> dict[str, Any]:

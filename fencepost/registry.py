@@ -1,4 +1,4 @@
-"""Look up workloads, faults, defects and anomalies by name. Each room is imported when it is first needed."""
+"""Look up workloads, faults, defects and anomalies by name. Each package is imported when it is first needed."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 
 def workloads() -> "Mapping[str, Workload]":
-    """The pipelines under test."""
+    """The workloads, by name."""
     from workloads.registry import WORKLOADS
 
     return WORKLOADS
 
 
 def pipeline_of(options: "Options") -> "Workload | CustomPipeline":
-    """The pipeline that these options ask for: one of ours, or a user's. Raises `UsageError`."""
+    """The workload or custom pipeline that the options name. Raises `UsageError`."""
     if options.pipeline is None:
         return workloads()[options.workload]
     from workloads.custom.pipeline import CustomPipeline
@@ -30,35 +30,35 @@ def pipeline_of(options: "Options") -> "Workload | CustomPipeline":
 
 
 def nemeses() -> "Mapping[str, Nemesis]":
-    """The faults."""
+    """The faults, by name."""
     from nemeses.registry import NEMESES
 
     return NEMESES
 
 
 def defects() -> "Mapping[str, Defect]":
-    """The ways of being wrong on purpose."""
+    """The defects, by name."""
     from workloads.defects.registry import DEFECTS
 
     return DEFECTS
 
 
 def anomalies() -> Mapping[str, str]:
-    """By name: the first sentence of the checker's docstring, which is its specification."""
+    """For each anomaly: the first sentence of its checker's docstring, which is its specification."""
     from checkers.catalogue import catalogue
 
     return {one.name: one.sentence for one in catalogue()}
 
 
 def kafka_versions() -> tuple[str, ...]:
-    """The versions that a lock file pins."""
+    """The Kafka versions that a lock file pins."""
     from harness.environment.kafka import versions
 
     return versions()
 
 
 def known_names() -> KnownNames:
-    """All names that options may hold."""
+    """All names that the values of options may contain."""
     from fencepost.aims import require_known_fault
     from harness.cluster.kinds.registry import require_options
 

@@ -1,4 +1,4 @@
-"""The process of the shared server. A thread for each request; Spark and the cluster start with the first one."""
+"""The shared server. A thread serves each request. Spark and the cluster start when a request first needs them."""
 
 import json
 import logging
@@ -44,21 +44,21 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 Tell = Callable[[dict[str, Any]], None]
-"""Sends a line to a client. It never raises: other clients wait for what a request has begun."""
-LOOK_S = 1.0
-"""How often the server looks whether the process that started it is there."""
+"""Sends a line to a client. It never raises, because other clients may wait for what this request started."""
+PARENT_CHECK_S = 1.0
+"""Interval at which the server checks whether its parent process is alive."""
 CLUSTER_KEYS = (
     *("cluster", "image", "kafka", "brokers", "broker", "heap-mb", "transaction-version"),
     *("java", "toxiproxy", "mirror", "first-port"),
 )
-"""The options that describe a cluster; all others belong to a run."""
+"""Options that describe a cluster. All others belong to a run."""
 REPEATED_KEYS = ("cluster", "image", "brokers", "broker", "heap-mb", "transaction-version")
-"""Of these, what the command of a run on a cluster of its own names too."""
+"""The options of these that the command which repeats a run must name, so that it starts an equal cluster."""
 READY_TIMEOUT_S = 60.0
 
 
 class SparkService:
-    """One Spark for all clients that need the same. It decides for one client after the other."""
+    """One Spark for all clients with equal settings. It serves one client at a time."""
 
     def __init__(self) -> None:
         self._state = threading.Lock()
@@ -67,25 +67,27 @@ class SparkService:
         self._pending: StartingSpark | None = None
 
     def answer(self, request: SparkRequest, tell: Tell) -> None:
-        """Carry out a request."""
+        """Carry out a request and send the result."""
         with self._at_work if request.runs else nullcontext():
             try:
                 pending = self._started(request.parts)
                 if pending is None:
-                    why = "the shared Spark has another Java, other settings, or is another installation's"
+                    why = "the shared Spark has another Java or other settings, or belongs to another installation"
                     tell({"refused": why})
                     return
                 results = self._decide(pending, request, tell) if request.runs else []
-            except EnvironmentFailure as error:  # this client uses its own Spark; the next one gets a new one
+            except (
+                EnvironmentFailure
+            ) as error:  # this client starts its own Spark; the next one gets a new shared one
                 self._forget()
                 tell({"refused": f"the shared Spark is gone: {error}"})
             except FencepostError as error:
                 tell({"refused": str(error)})
             else:
-                tell({"results": [result_as_json(one) for one in results]})
+                tell({"results": [result_as_json(result) for result in results]})
 
     def close(self) -> None:
-        """End Spark, in the middle of whatever it does."""
+        """End Spark at once, even in the middle of a job."""
         with self._state:
             pending, self._pending = self._pending, None
         if pending is not None:
@@ -93,7 +95,7 @@ class SparkService:
             pending.close()
 
     def _started(self, parts: SparkParts) -> "StartingSpark | None":
-        """The Spark, which may still be coming up. None if it has other parts."""
+        """The shared Spark, which may still be starting. None if it has other settings."""
         with self._state:
             if self._pending is None and parts.installation == SparkParts.installation:
                 self._pending = start_early(java(parts.java_home), parts.master, parts.conf, inputs=0)
@@ -111,13 +113,13 @@ class SparkService:
     ) -> list[Verdict | FencepostError]:
         """A result for each run. Raises `EnvironmentFailure` if Spark is gone."""
         opened = [_open(Path(folder)) for folder in request.runs]
-        runs = [one for one in opened if not isinstance(one, FencepostError)]
+        runs = [run for run in opened if not isinstance(run, FencepostError)]
         allow = frozenset(request.allow)
         decided = decide_runs(pending.session(), runs, allow, lambda name: tell({"progress": name}))
-        if gone := next((one for one in decided if isinstance(one, EnvironmentFailure)), None):
-            raise gone
+        if failure := next((result for result in decided if isinstance(result, EnvironmentFailure)), None):
+            raise failure
         results = iter(decided)
-        return [one if isinstance(one, FencepostError) else next(results) for one in opened]
+        return [run if isinstance(run, FencepostError) else next(results) for run in opened]
 
 
 def _open(folder: Path) -> Evidence | FencepostError:
@@ -128,7 +130,7 @@ def _open(folder: Path) -> Evidence | FencepostError:
 
 
 class ClusterService:
-    """One cluster for all clients. All must name the same options."""
+    """One cluster for all clients. All clients must name the same options."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -137,21 +139,21 @@ class ClusterService:
         self._answer: dict[str, Any] = {}
 
     def answer(self, words: Sequence[str], tell: Tell) -> None:
-        """Tell where the cluster is, or why there is none: every other client would fail as the first one does."""
+        """Send the address of the cluster, or why it did not start. All clients get the answer of the first start."""
         with self._lock:
             if self._words is None:
                 self._answer, self._words = self._start(words, tell), words
             answer, first = self._answer, self._words
         if words != first:
             why = (
-                "the tests of a session share one cluster, and fencepost_cluster_options says two things: "
-                f"{shlex.join(first)} and {shlex.join(words)}"
+                "the tests of a session share one cluster, so fencepost_cluster_options must not differ; "
+                f"it was {shlex.join(first)} and {shlex.join(words)}"
             )
             answer = {"refused": why, "status": int(UsageError.exit_status)}
         tell(answer)
 
     def close(self) -> None:
-        """End the cluster. One that is starting is waited for."""
+        """End the cluster. If it is starting, wait until it has started."""
         with self._lock:
             self._stack.close()
 
@@ -166,7 +168,7 @@ class ClusterService:
 
 
 def cluster_options(words: Sequence[str]) -> Options:
-    """The options that a client sends. Raises `UsageError` for options of a run, and for an external cluster."""
+    """Parse the options that a client sends. Raises `UsageError` for an option of a run, or an external cluster."""
     options = Options()
     given: list[str] = []
     for flag, assignment in zip(words[::2], words[1::2], strict=False):
@@ -183,15 +185,15 @@ def cluster_options(words: Sequence[str]) -> Options:
             raise UsageError(f"a session's cluster takes {', '.join(CLUSTER_KEYS)}; give {key} to the run")
     if CLUSTERS[options.cluster].shared:
         raise UsageError(
-            f"a session's cluster is one that is started, and --cluster {options.cluster} is there already: "
-            "give cluster and bootstrap to the run"
+            f"a session starts its own cluster, so it cannot be of kind {options.cluster}: "
+            "set cluster and bootstrap as options of the run"
         )
     return options
 
 
 @contextmanager
 def open_cluster(options: Options, say: Callable[[str], None]) -> Iterator[SharedCluster]:
-    """A cluster for the length of a `with`. Raises `FencepostError`."""
+    """Start a cluster, and end it with the `with` block. Raises `FencepostError`."""
     cache = cache_folder()
     for left in sweep_leftovers():
         say(f"ended what an earlier run had left: {left}")
@@ -208,12 +210,12 @@ def open_cluster(options: Options, say: Callable[[str], None]) -> Iterator[Share
         )
         parts = ClusterParts(spec, folder, prepared, supervisor, ports.take)
         with CLUSTERS[options.cluster].open(parts) as cluster:
-            cluster.create_topics([], READY_TIMEOUT_S)  # its coordinators are up before the first run comes
+            cluster.create_topics([], READY_TIMEOUT_S)  # wait until the coordinators are ready
             yield SharedCluster(cluster.bootstrap, options.cluster, options.kafka, cluster_words(options))
 
 
 def cluster_words(options: Options) -> list[str]:
-    """All that describes the cluster, but for its version, as words of a command; without secrets."""
+    """The options that describe the cluster, except its version, as arguments of a command. Without secrets."""
     default = Options()
     names = (FIELDS[key].name for key in REPEATED_KEYS)
     kept = replace(default, **{name: getattr(options, name) for name in names})
@@ -221,7 +223,7 @@ def cluster_words(options: Options) -> list[str]:
 
 
 class Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
-    """Serves on a socket that is bound and listens."""
+    """Serves on a socket that already listens."""
 
     daemon_threads = True
     block_on_close = False
@@ -233,20 +235,18 @@ class Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
         self.socket = listener
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Log a mistake of ours. The next request is served."""
+        """Log an unexpected exception. The server goes on."""
         log.exception("a request could not be carried out")
 
 
 class Handler(socketserver.StreamRequestHandler):
-    """One request."""
-
     def handle(self) -> None:
-        """Read it, and write the answer line by line."""
+        """Read a request, and write the answer line by line."""
         assert isinstance(self.server, Server)
         try:
             line = self.rfile.readline()
             if not line:
-                return  # it connected only to have the server start
+                return  # the client connected only to start the server
             body = json.loads(line)
             words = [str(word) for word in body.get("cluster", ())]
             request = SparkRequest.from_json(body["spark"]) if "cluster" not in body else None
@@ -266,19 +266,20 @@ class Handler(socketserver.StreamRequestHandler):
 
 
 def serve(path: Path, listener: socket.socket) -> None:
-    """Serve until standard input ends or says so, or until the process that started this one is gone: a child that it
-    has forked may hold the other end of the pipe.
+    """Serve until standard input has a line or ends, or until the parent process has ended.
+
+    The end of standard input alone is not enough, because a forked child of the parent may hold the pipe open.
     """
     parent = os.getppid()
     listener.set_inheritable(False)
     server = Server(listener)
     threading.Thread(target=server.serve_forever, name="server", daemon=True).start()
     while os.getppid() == parent:
-        if select.select([sys.stdin.buffer], [], [], LOOK_S)[0]:
+        if select.select([sys.stdin.buffer], [], [], PARENT_CHECK_S)[0]:
             break
     server.spark.close()
     server.cluster.close()
-    with suppress(OSError):  # the process that started this one removes the folder, unless it was killed
+    with suppress(OSError):  # the parent process removes the folder, unless it was killed
         path.with_name(MESSAGE_FILE).unlink(missing_ok=True)
         path.unlink()
         path.parent.rmdir()

@@ -1,4 +1,4 @@
-"""A pipeline of one's own, said in Python: it becomes the same file that `fencepost init` writes."""
+"""Describe a custom pipeline in Python. It is saved as a `pipeline.toml`, as `fencepost init` writes it."""
 
 import hashlib
 import inspect
@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 Function = Callable[..., Any]
-"""At the top of a module: it is loaded from there by the processes that need it."""
+"""A function at the top level of a module, because other processes load it from there."""
 
 
 @dataclass(frozen=True)
 class Stage:
-    """One program of the pipeline: see docs/your-pipeline.md for the meaning of each field."""
+    """One program of the pipeline. docs/your-pipeline.md explains each field."""
 
     name: str
     reads: Sequence[str]
@@ -31,16 +31,19 @@ class Stage:
     stop: str = "SIGTERM"
     stop_within_s: float = 30.0
     env: Mapping[str, str] = field(default_factory=dict)
-    cwd: str | Path = "."  # relative to the folder that the test runs in
+    cwd: str | Path = "."  # relative to the working directory
 
 
 @dataclass(frozen=True)
 class Pipeline:
-    """All of them, what goes in, and what must come out.
+    """A custom pipeline: its stages, its inputs, and the outputs that must come out.
 
-    `inputs`: by topic, a function (rng, n) -> (key, value), or the path of a file of JSON lines; `shares`: by topic,
-    its part of the rate, 1.0 unless you say otherwise. `outputs`: (topic, key, value, headers) -> [(topic, key,
-    value), ...]; or `fold`: (state, topic, key, value) -> (state, [...]), by key.
+    Attributes:
+        inputs: For each input topic: a function (rng, n) -> (key, value), or the path of a file of JSON lines.
+        shares: For each input topic: its weight in the rate of inputs. The default is 1.0.
+        outputs: A function (topic, key, value, headers) -> [(topic, key, value), ...] for the expected outputs.
+        fold: In place of `outputs`, if outputs depend on earlier inputs of the same key: a function
+            (state, topic, key, value) -> (state, [(topic, key, value), ...]).
     """
 
     name: str
@@ -51,30 +54,37 @@ class Pipeline:
     fold: Function | None = None
     correlate: str | Function = "content"
     ignore: Sequence[str] = ()
-    final: Sequence[str] = ()  # topics in which the last record of each key is judged, and no other
+    final: Sequence[str] = ()  # topics in which only the last record of each key is checked
     guarantee: str = "exactly-once"
     topics: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def toml(self) -> str:
-        """The file. Raises ValueError for a function that no other process could load, or a share of no input, and
-        ImportError where the package tomli-w is missing.
+        """The text of the file.
+
+        Raises:
+            ValueError: Another process could not load a function, or `shares` names a topic that is not in `inputs`.
+            ImportError: The package tomli-w is missing.
         """
-        if strange := sorted(set(self.shares) - set(self.inputs)):
-            raise ValueError(f"shares: {', '.join(strange)} is not in inputs")
+        if unknown := sorted(set(self.shares) - set(self.inputs)):
+            raise ValueError(f"shares: {', '.join(unknown)} is not in inputs")
         expect: dict[str, Any] = {}
         if self.outputs is not None or self.fold is not None:
-            named = {"outputs": self.outputs, "fold": self.fold}
-            expect = {key: _place(function) for key, function in named.items() if function is not None}
+            functions = {"outputs": self.outputs, "fold": self.fold}
+            expect = {key: _location(function) for key, function in functions.items() if function is not None}
             expect["correlate"] = (
-                self.correlate if isinstance(self.correlate, str) else _place(self.correlate)
+                self.correlate if isinstance(self.correlate, str) else _location(self.correlate)
             )
             expect |= {"ignore": list(self.ignore), "final": list(self.final)}
         inputs = {
             topic: {
-                **({"make": _place(one)} if callable(one) else {"file": str(Path(one).absolute())}),
+                **(
+                    {"make": _location(source)}
+                    if callable(source)
+                    else {"file": str(Path(source).absolute())}
+                ),
                 "share": float(self.shares.get(topic, 1.0)),
             }
-            for topic, one in self.inputs.items()
+            for topic, source in self.inputs.items()
         }
         document = {
             "name": self.name,
@@ -87,7 +97,7 @@ class Pipeline:
         return _as_toml(document)
 
     def save(self, folder: Path) -> Path:
-        """Write it into a folder, under a name that is the same for the same pipeline; returns the file."""
+        """Write the file into a folder and return its path. Equal pipelines get the same file name."""
         text = self.toml()
         folder.mkdir(parents=True, exist_ok=True)
         file = folder / f"{self.name}-{hashlib.sha256(text.encode()).hexdigest()[:8]}.toml"
@@ -96,13 +106,13 @@ class Pipeline:
 
 
 def _as_toml(document: Mapping[str, Any]) -> str:
-    """The text. The package is asked for only here: a plugin without its dependencies needs it for nothing else."""
+    """Write TOML. The import is local, because a plugin without its dependencies needs tomli-w only here."""
     try:
         import tomli_w
     except ModuleNotFoundError as missing:
         raise ImportError(
-            "fencepost.Pipeline needs the package tomli-w beside the plugin: pip install tomli-w, or name a "
-            "pipeline.toml with pipeline=FILE"
+            "fencepost.Pipeline needs the package tomli-w: run `pip install tomli-w`, or name a pipeline.toml with "
+            "pipeline=FILE"
         ) from missing
     return tomli_w.dumps(document)
 
@@ -113,12 +123,12 @@ def _stage(stage: Stage) -> dict[str, Any]:
     return {**body, **lists, "env": dict(stage.env), "cwd": str(Path(stage.cwd).absolute())}
 
 
-def _place(function: Function) -> str:
-    """`FILE.py:NAME`. Raises ValueError for what no other process could load."""
-    function = inspect.unwrap(function)  # of what a decorator made of it the file is the decorator's
+def _location(function: Function) -> str:
+    """`FILE.py:NAME`. Raises ValueError for a function that another process could not load."""
+    function = inspect.unwrap(function)  # a decorated function would name the file of its decorator
     code, name = getattr(function, "__code__", None), getattr(function, "__qualname__", "")
     if code is None or not name.isidentifier():
         raise ValueError(
-            f"{function!r} must be a function at the top of a module: other processes load it from there"
+            f"{function!r} must be a function at the top level of a module: other processes load it from there"
         )
     return f"{Path(code.co_filename).absolute()}:{name}"

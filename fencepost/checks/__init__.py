@@ -1,4 +1,4 @@
-"""From stored runs and history files to verdicts: open the evidence, check it on Spark, decide.
+"""From stored runs and history files to verdicts: open the evidence, check it with Spark, and decide.
 
-Begin with `check` (the command) and `verdict_rules` (valid, unknown or invalid).
+Start with `check` (the command) and `verdict_rules` (valid, unknown or invalid).
 """

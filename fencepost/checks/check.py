@@ -1,4 +1,4 @@
-"""`fencepost check`: stored runs and external histories, any number of them, each with its answer."""
+"""`fencepost check`: check any number of stored runs and external histories."""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -26,32 +26,33 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LARGE_TEXT_BYTES = 10 * LARGE_BYTES
-"""Of history files, about a million rows: text takes more room than Parquet."""
+"""Size of history files with about a million rows. Text takes more space than Parquet."""
 
-Results = list[Verdict | FencepostError]
+Result = Verdict | FencepostError
+Results = list[Result]
 
 
 @dataclass(frozen=True)
 class CheckRequest:
-    """What Spark is to be started for."""
+    """What one call checks, and how."""
 
     runs: Sequence[Evidence]
     files: Sequence[Path | Url]
     allow: frozenset[str]
-    update: bool = False  # write the verdicts of the runs anew
-    blind: bool = False  # judge the runs as if their pipelines had kept no journals
-    many: bool = False  # these are some of more runs than one job judges
+    update: bool = False  # write the verdicts of the runs again
+    blind: bool = False  # check the runs as if their pipelines had kept no journals
+    many: bool = False  # there are more runs than one job checks
 
     @property
     def large(self) -> bool:
-        """Whether it is worth more memory, and a compiler that takes longer."""
+        """Whether Spark should get more memory, and a compiler that optimises more but takes longer."""
         of_runs = sum(evidence.size_bytes for evidence in self.runs)
         of_files = sum(map(_text_bytes, self.files))
         return self.many or of_runs > LARGE_BYTES or of_files > LARGE_TEXT_BYTES
 
 
 def _text_bytes(path: Path | Url) -> int:
-    """About how much text a history is, or would be; what lies at a URL lies there because it is large."""
+    """Estimated size of a history as uncompressed text. A history at a URL is assumed to be large."""
     if isinstance(path, Url):
         return LARGE_TEXT_BYTES + 1
     from harness.history_files.blocks import is_gzipped
@@ -65,190 +66,205 @@ def _text_bytes(path: Path | Url) -> int:
     return path.stat().st_size * (8 if is_gzipped(path) else 1)
 
 
-OnResult = Callable[[int, Verdict | FencepostError], None]
-"""Is told the number of a history, in the order given, and its answer."""
+OnResult = Callable[[int, Result], None]
+"""Called with the index of a history in the arguments, and its result."""
 
 
-def ignore_result(number: int, answer: Verdict | FencepostError) -> None:
-    """Tell nobody."""
+def ignore_result(number: int, result: Result) -> None:
+    """The default `on_result`: do nothing."""
 
 
 def check(
-    given: Sequence[NamedHistory],
+    histories: Sequence[NamedHistory],
     *,
     allow: frozenset[str],
     master: str,
     spark_conf: Mapping[str, str],
     progress: Progress,
-    tell: Callable[[Results], None],
-    found: OnResult = ignore_result,
+    on_end: Callable[[Results], None],
+    on_result: OnResult = ignore_result,
     update: bool = False,
     blind: bool = False,
 ) -> None:
-    """Tell a verdict or an error for each, in the order given; one that cannot be read stops no other.
+    """Check all histories. Each gets a verdict or an error, and an error does not stop the others.
 
-    It is told before Spark is ended. Stored runs are judged so many at a time as memory permits
-    (`fencepost.checks.chunks`):
-    `found` is told of each as soon as its chunk is judged. `update`: write the verdict and the report of each stored
-    run anew. `blind`: judge stored runs as if their pipelines had kept no journals.
+    Stored runs are checked in chunks, because memory is limited (`fencepost.checks.chunks`).
+
+    Args:
+        allow: Anomalies that do not make a history invalid.
+        on_end: Called once with all results, in the order of `histories`, before Spark ends.
+        on_result: Called for each history as soon as its chunk has been checked.
+        update: Write the verdict and the report of each stored run again.
+        blind: Check stored runs as if their pipelines had kept no journals.
     """
     with ExitStack() as stack:
-        asked = CheckRequest([], [one.file for one in given if one.file], allow, update, blind)
-        checking = _Check(given, asked, (master, spark_conf), progress, found, stack)
-        checking.carry_out()
-        tell([checking.answers[n] for n in range(len(given))])
+        files = [history.file for history in histories if history.file]
+        request = CheckRequest([], files, allow, update, blind)
+        checking = _Check(histories, request, (master, spark_conf), progress, on_result, stack)
+        checking.run()
+        on_end([checking.results[n] for n in range(len(histories))])
 
 
 class _Check:
-    """One call. Spark is started when the first run or file is there that can be judged."""
+    """One call of `check`. Spark starts when the first run or file can be checked."""
 
     def __init__(
         self,
-        given: Sequence[NamedHistory],
-        asked: CheckRequest,
+        histories: Sequence[NamedHistory],
+        request: CheckRequest,
         spark: tuple[str, Mapping[str, str]],
         progress: Progress,
-        found: OnResult,
+        on_result: OnResult,
         stack: ExitStack,
     ) -> None:
-        self.answers: dict[int, Verdict | FencepostError] = {}
-        self._given, self._asked, self._settings = given, asked, spark
-        self._progress, self._found, self._stack = progress, found, stack
+        self.results: dict[int, Result] = {}
+        self._histories, self._request, self._settings = histories, request, spark
+        self._progress, self._on_result, self._stack = progress, on_result, stack
         self._spark: SparkSession | None = None
-        self._folders = {n: one.folder for n, one in enumerate(given) if one.folder and not one.file}
+        self._folders = {
+            n: history.folder for n, history in enumerate(histories) if history.folder and not history.file
+        }
 
-    def carry_out(self) -> None:
-        """All of it; raises `EnvironmentFailure` where Spark is gone."""
-        for n, one in enumerate(self._given):
-            if not one.file and not one.folder:
-                self._note([n], [UnreadableInput(one.error or one.history)])
+    def run(self) -> None:
+        """Check everything. Raises `EnvironmentFailure` if Spark has ended."""
+        for n, history in enumerate(self._histories):
+            if not history.file and not history.folder:
+                self._note([n], [UnreadableInput(history.error or history.history)])
         numbers = list(self._folders)
-        parts = [[numbers[k] for k in part] for part in split_into_chunks(list(self._folders.values()))]
-        self._asked = replace(self._asked, many=len(parts) > 1)
-        judged = 0
-        for part, opened in prefetched(parts, self._opened):
-            words = f"runs {judged + 1:,} to {judged + len(part):,} of {len(numbers):,}: "
-            self._judge(part, opened, words if self._asked.many else "")
-            judged += len(part)
-        if self._asked.files:
-            spark = self._started(self._asked)
-            told = check_history_files(spark, self._asked.files, self._asked.allow, self._progress.phase)
-            self._note([n for n, one in enumerate(self._given) if one.file], told)
-
-    def _opened(self, numbers: Sequence[int]) -> list[Evidence | FencepostError]:
-        opened = [_open(self._given[n].history, self._folders[n]) for n in numbers]
-        return [replace(one, blind=self._asked.blind) if isinstance(one, Evidence) else one for one in opened]
-
-    def _judge(self, numbers: Sequence[int], opened: Sequence[Evidence | FencepostError], words: str) -> None:
-        """One chunk, in one job."""
-        there = {n: one for n, one in zip(numbers, opened, strict=True) if isinstance(one, Evidence)}
-        for n, one in zip(numbers, opened, strict=True):
-            if isinstance(one, FencepostError):
-                self._note([n], [one])
-        if not there:
-            return
-        asked = replace(self._asked, runs=list(there.values()))
-        told = None
-        if self._spark is None:
-            self._begin(asked)
-            told = _ask_shared(asked, *self._settings, self._progress)
-        if told is None:
-            judged = decide_runs(
-                self._started(asked), asked.runs, asked.allow, lambda name: self._progress.phase(words + name)
+        chunks = [[numbers[k] for k in chunk] for chunk in split_into_chunks(list(self._folders.values()))]
+        self._request = replace(self._request, many=len(chunks) > 1)
+        checked = 0
+        for chunk, opened in prefetched(chunks, self._open_all):
+            prefix = f"runs {checked + 1:,} to {checked + len(chunk):,} of {len(numbers):,}: "
+            self._check_chunk(chunk, opened, prefix if self._request.many else "")
+            checked += len(chunk)
+        if self._request.files:
+            spark = self._started(self._request)
+            results = check_history_files(
+                spark, self._request.files, self._request.allow, self._progress.phase
             )
-            told = _all_kept(asked, judged)
-        self._note(list(there), told)
+            self._note([n for n, history in enumerate(self._histories) if history.file], results)
 
-    def _begin(self, asked: CheckRequest) -> None:
-        """Say how many there are."""
-        many = (len(self._folders) if asked.many else len(asked.runs)) + len(asked.files)
-        self._progress.phase(f"judging {many:,} {'histories' if many > 1 else 'history'}")
+    def _open_all(self, numbers: Sequence[int]) -> list[Evidence | FencepostError]:
+        opened = [_open(self._histories[n].history, self._folders[n]) for n in numbers]
+        return [
+            replace(run, blind=self._request.blind) if isinstance(run, Evidence) else run for run in opened
+        ]
 
-    def _started(self, asked: CheckRequest) -> "SparkSession":
+    def _check_chunk(
+        self, numbers: Sequence[int], opened: Sequence[Evidence | FencepostError], prefix: str
+    ) -> None:
+        """Check the runs of one chunk in one job. `prefix` goes before the name of each phase."""
+        runs = {n: run for n, run in zip(numbers, opened, strict=True) if isinstance(run, Evidence)}
+        for n, run in zip(numbers, opened, strict=True):
+            if isinstance(run, FencepostError):
+                self._note([n], [run])
+        if not runs:
+            return
+        request = replace(self._request, runs=list(runs.values()))
+        results = None
+        if self._spark is None:
+            self._show_count(request)
+            results = _check_with_shared_spark(request, *self._settings, self._progress)
+        if results is None:
+            decided = decide_runs(
+                self._started(request),
+                request.runs,
+                request.allow,
+                lambda name: self._progress.phase(prefix + name),
+            )
+            results = _save_all(request, decided)
+        self._note(list(runs), results)
+
+    def _show_count(self, request: CheckRequest) -> None:
+        count = (len(self._folders) if request.many else len(request.runs)) + len(request.files)
+        self._progress.phase(f"checking {count:,} {'histories' if count > 1 else 'history'}")
+
+    def _started(self, request: CheckRequest) -> "SparkSession":
         from fencepost.checks.spark import open_spark
 
         if self._spark is None:
-            if not asked.runs:
-                self._begin(asked)
+            if not request.runs:
+                self._show_count(request)
             master, spark_conf = self._settings
-            self._spark = self._stack.enter_context(open_spark(master, spark_conf, large=asked.large))
+            self._spark = self._stack.enter_context(open_spark(master, spark_conf, large=request.large))
         return self._spark
 
-    def _note(self, numbers: Sequence[int], told: Sequence[Verdict | FencepostError]) -> None:
-        for n, answer in zip(numbers, told, strict=True):
-            named = replace(answer, history=self._given[n].history) if isinstance(answer, Verdict) else answer
-            self.answers[n] = named
-            self._found(n, named)
+    def _note(self, numbers: Sequence[int], results: Sequence[Result]) -> None:
+        for n, result in zip(numbers, results, strict=True):
+            if isinstance(result, Verdict):
+                result = replace(result, history=self._histories[n].history)  # noqa: PLW2901
+            self.results[n] = result
+            self._on_result(n, result)
 
 
 def _open(history: str, folder: Path) -> Evidence | FencepostError:
-    """A stored run, or why it is none."""
     if is_running(folder):
-        return UnreadableInput(f"{folder}: this run is still going on: judge it when it has ended")
+        return UnreadableInput(f"{folder}: this run has not ended: check it after its end")
     try:
         return open_evidence(history, folder)
     except FencepostError as error:
         return error
 
 
-def _ask_shared(
-    asked: CheckRequest, master: str, spark_conf: Mapping[str, str], progress: Progress
+def _check_with_shared_spark(
+    request: CheckRequest, master: str, spark_conf: Mapping[str, str], progress: Progress
 ) -> Results | None:
-    """The answers of the shared Spark, if there is one and it decides all of this."""
+    """Check the runs with the shared Spark. None if there is none, or if it cannot check these runs."""
     from harness.environment.java import java
 
     shared = shared_spark()
-    if shared is None or asked.files or asked.large or asked.blind:
+    if shared is None or request.files or request.large or request.blind:
         return None
     parts = SparkParts(str(java("auto").home), master, spark_conf)
-    folders = [str(evidence.folder.absolute()) for evidence in asked.runs]
+    folders = [str(evidence.folder.absolute()) for evidence in request.runs]
     try:
-        judged = shared.decide(SparkRequest(parts, folders, sorted(asked.allow)), progress.phase)
+        decided = shared.decide(SparkRequest(parts, folders, sorted(request.allow)), progress.phase)
     except ServerRefused as error:
-        log.info("this check starts a Spark of its own: %s", error)
+        log.info("this check starts its own Spark: %s", error)
         return None
-    return _all_kept(asked, judged)
+    return _save_all(request, decided)
 
 
-def _all_kept(asked: CheckRequest, judged: Results) -> Results:
-    return [_kept(evidence.folder, one, asked) for evidence, one in zip(asked.runs, judged, strict=True)]
+def _save_all(request: CheckRequest, results: Results) -> Results:
+    return [_save(run.folder, result, request) for run, result in zip(request.runs, results, strict=True)]
 
 
-def _kept(folder: Path, answer: Verdict | FencepostError, asked: CheckRequest) -> Verdict | FencepostError:
-    """The answer, kept; or why it could not be, which stops no other."""
+def _save(folder: Path, result: Result, request: CheckRequest) -> Result:
+    """Save a verdict. If that fails, return the error in its place, so that it does not stop the other runs."""
     try:
-        if isinstance(answer, Verdict) and not asked.blind:
-            _keep(folder, answer, asked)
+        if isinstance(result, Verdict) and not request.blind:
+            _write_or_compare(folder, result, request)
     except FencepostError as error:
         return error
-    return answer
+    return result
 
 
-def _keep(folder: Path, verdict: Verdict, asked: CheckRequest) -> None:
-    """Write it, with its report, if that is asked for or the run has none; else say where the two differ."""
+def _write_or_compare(folder: Path, verdict: Verdict, request: CheckRequest) -> None:
+    """Write the verdict and its report with `--update`, or if the run has none. Otherwise warn if they differ."""
     from reports.html.page import write_report
 
     path = folder / "verdict.json"
-    if asked.update or not path.exists():  # it was killed before
-        write_report(folder, verdict, 0.0)  # first: who finds a verdict finds its report
+    if request.update or not path.exists():  # without a verdict, the run was killed before it was checked
+        write_report(folder, verdict, 0.0)  # first, so that each verdict has a report
         try:
             verdict.save(path)
         except OSError as error:
-            if asked.update:
+            if request.update:
                 raise EnvironmentFailure(f"{path} could not be written: {error.strerror}") from error
             log.warning("%s could not be written: %s", path, error.strerror)
-    elif not asked.allow and (stored := _stored(path)) is not verdict.valid:
-        said = "nothing that can be read" if stored is None else stored.name.lower()
-        log.warning("%s and the report beside it say %s: `check --update` writes both anew", path, said)
+    elif not request.allow and (stored := _stored_validity(path)) is not verdict.valid:
+        text = "cannot be read" if stored is None else f"says {stored.name.lower()}"
+        log.warning("%s %s, which differs: `check --update` writes it and its report again", path, text)
 
 
-def _stored(path: Path) -> Validity | None:
+def _stored_validity(path: Path) -> Validity | None:
     try:
         return Verdict.load(path).valid
     except UnreadableInput:
         return None
 
 
-def status_of(answer: Verdict | FencepostError) -> ExitStatus:
-    """What one history alone would return to the shell."""
-    return answer.valid.exit_status if isinstance(answer, Verdict) else answer.exit_status
+def status_of(result: Result) -> ExitStatus:
+    """The exit status for a single history."""
+    return result.valid.exit_status if isinstance(result, Verdict) else result.exit_status

@@ -1,11 +1,11 @@
-"""From stored runs to verdicts: the checkers' findings, weighed with what the runs say of themselves."""
+"""From stored runs to verdicts: check the tables, and decide from the findings and the run metadata."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fencepost.checks.evidence import KILLED, Evidence, contradictions, require_evidence, require_table
-from fencepost.checks.histories import check_each_file as judge_files
+from fencepost.checks.histories import check_each_file as check_files
 from fencepost.checks.verdict_rules import decide, healed_ns
 from harness.common.errors import AnalysisFailed, FencepostError, UnreadableInput
 from harness.model.pipeline import JOINED
@@ -25,36 +25,43 @@ if TYPE_CHECKING:
     from checkers.checking.stored_runs import StoredRun
 
 
-LEFT = frozenset({ReasonCode.NOT_DRAINED, ReasonCode.INPUTS_LEFT})
-"""The problems of a run whose stages were stopped with inputs left."""
+NOT_DRAINED = frozenset({ReasonCode.NOT_DRAINED, ReasonCode.INPUTS_LEFT})
+"""Problems that mean that stages were stopped before they had taken all inputs."""
 
 
 def open_evidence(history: str, folder: Path) -> Evidence:
-    """Read what a run left; makes the tables of one that was killed. Raises `UnreadableInput`."""
+    """Open the evidence of a run. If it was killed, make its tables from the journals. Raises `UnreadableInput`."""
     plan = StoredPlan.load(folder / PLAN)
     number = str(plan.run.get("id", ""))
     if not (number.isascii() and number.isdecimal()):
         raise UnreadableInput(f"{folder / PLAN} does not say which run it is: [run] id is missing")
     require_evidence(folder)
-    told = folder / "metadata.json"
-    facts = RunMetadata.load(told) if told.exists() else None
+    metadata = folder / "metadata.json"
+    facts = RunMetadata.load(metadata) if metadata.exists() else None
     if not has_tables(folder) and not (folder / "verdict.json").exists():
-        from harness.runner.tabulate import tabulate  # rarely needed, and loads a client library
+        from harness.runner.tabulate import tabulate  # local, because it loads a client library
 
         try:
-            tabulate(folder, plan)  # it ended before it came to that
-        except (TypeError, ValueError, LookupError, OverflowError) as error:  # Arrow's are among them
+            tabulate(folder, plan)  # the run was killed before it made the tables
+        except (
+            TypeError,
+            ValueError,
+            LookupError,
+            OverflowError,
+        ) as error:  # errors of Arrow are of these types
             raise UnreadableInput(
                 f"the journals of {folder} are not as the run wrote them ({type(error).__name__}: {error})"
             ) from error
-    for room, tables in (("history", HISTORY), ("log", LOG)):
-        if room == "history" or (folder / room).exists():
+    for subfolder, tables in (("history", HISTORY), ("log", LOG)):
+        if subfolder == "history" or (folder / subfolder).exists():
             for table in tables:
-                require_table(folder / room / f"{table}.parquet", int(number), facts.rows if facts else {})
+                require_table(
+                    folder / subfolder / f"{table}.parquet", int(number), facts.rows if facts else {}
+                )
     try:
-        lacking = tuple(contradictions(folder, plan)) if facts else (KILLED.text,)
-        evidence = Evidence(history, folder, plan, facts, lacking)
-        _try(evidence)
+        contradicting = tuple(contradictions(folder, plan)) if facts else (KILLED.text,)
+        evidence = Evidence(history, folder, plan, facts, contradicting)
+        _validate(evidence)
     except OSError as error:
         raise UnreadableInput(f"a table of {folder} is damaged: {str(error).splitlines()[0]}") from error
     except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError) as error:
@@ -64,19 +71,19 @@ def open_evidence(history: str, folder: Path) -> Evidence:
     return evidence
 
 
-def _try(evidence: Evidence) -> None:
-    """Ask what will be asked of the run's own files; raises what comes of it if they are damaged."""
+def _validate(evidence: Evidence) -> None:
+    """Read all values of run.toml and metadata.json that a verdict needs. Raises various errors if they are damaged."""
     facts = evidence.facts or RunMetadata()
     names = evidence.plan.workload.get("allowed", [])
-    if not isinstance(names, list | tuple) or not all(isinstance(one, str) for one in names):
-        raise TypeError(f"what is allowed is a list of names, not {names!r}")
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+        raise TypeError(f"`allowed` must be a list of names, not {names!r}")
     numbers = (
         facts.clock_drift_ms,
         evidence.plan.run.get("wall_ms_at_zero"),
         evidence.plan.run.get("session_timeout_ms"),
     )
-    if any(one is not None and type(one) not in (int, float) for one in numbers):
-        raise TypeError("a number is none")
+    if any(number is not None and type(number) not in (int, float) for number in numbers):
+        raise TypeError("a value must be a number, and is not")
     healed_ns(facts)
     _ = evidence.broken_premises
     decide(evidence, CheckResult({}, {}, {}))
@@ -88,41 +95,45 @@ def decide_runs(
     allow: frozenset[str] = frozenset(),
     phase: Callable[[str], None] = lambda name: None,
 ) -> list[Verdict | FencepostError]:
-    """A verdict for each run, all in one job, or why there is none; a copy of a run, which bears the same
-    number, is judged in another. `allow`: anomalies that the caller permits beside the workload. `phase` is told
-    what begins.
+    """Check all runs in one job. Returns for each run its verdict, or the error that prevented one.
+
+    Copies of a run have the same run number, so each copy is checked in a further job.
+
+    Args:
+        allow: Anomalies that the caller permits, in addition to those of the workload.
+        phase: Called with the name of each step when it begins.
     """
     if not runs:
         return []
     first = {evidence.run: evidence for evidence in reversed(runs)}
     copies = [evidence for evidence in runs if first[evidence.run] is not evidence]
-    verdicts = _judge_together(spark, list(first.values()), allow, phase)
+    verdicts = _check_together(spark, list(first.values()), allow, phase)
     later = dict(zip(map(id, copies), decide_runs(spark, copies, allow, phase), strict=True))
     return [later[id(run)] if id(run) in later else verdicts[run.run] for run in runs]
 
 
 def decide_run(spark: "SparkSession", run: Evidence, phase: Callable[[str], None]) -> Verdict:
-    """The verdict of one run; raises why there is none."""
-    (answer,) = decide_runs(spark, [run], phase=phase)
-    if isinstance(answer, FencepostError):
-        raise answer
-    return answer
+    """The verdict of one run. Raises `FencepostError` if there is none."""
+    (result,) = decide_runs(spark, [run], phase=phase)
+    if isinstance(result, FencepostError):
+        raise result
+    return result
 
 
-def _judge_together(
+def _check_together(
     spark: "SparkSession", runs: Sequence[Evidence], allow: frozenset[str], phase: Callable[[str], None]
 ) -> dict[int, Verdict | FencepostError]:
-    """By number, the verdicts of runs that share none."""
+    """Check runs whose numbers differ. Returns their verdicts by run number."""
     from checkers.checking.stored_runs import check_each_run
 
     stored = [_stored_run(evidence, allow) for evidence in runs]
-    told = _with_histories(spark, runs, stored, check_each_run(spark, stored, phase=phase), phase)
+    results = _with_histories(spark, runs, stored, check_each_run(spark, stored, phase=phase), phase)
     return {
-        evidence.run: name_damaged_table(evidence, judged)
-        if isinstance(judged, FencepostError)
-        else decide(evidence, judged)
+        evidence.run: name_damaged_table(evidence, result)
+        if isinstance(result, FencepostError)
+        else decide(evidence, result)
         for evidence in runs
-        for judged in (told[evidence.run],)
+        for result in (results[evidence.run],)
     }
 
 
@@ -130,42 +141,45 @@ def _with_histories(
     spark: "SparkSession",
     runs: Sequence[Evidence],
     stored: "Sequence[StoredRun]",
-    judged: Mapping[int, CheckResult | FencepostError],
+    results: Mapping[int, CheckResult | FencepostError],
     phase: Callable[[str], None],
 ) -> Mapping[int, CheckResult | FencepostError]:
-    """The same; of the runs that promised their clients' history, with what that says, all in one job more."""
+    """Add the findings from the clients' histories, for runs that promised one. This takes one more job."""
     from checkers.checking.merge_history import merge_history
 
-    there = [one for one in runs if one.plan.promises.history]
-    if not there:
-        return judged
+    with_one = [run for run in runs if run.plan.promises.history]
+    if not with_one:
+        return results
     phase("the clients' history")
     files = {
-        n: one.folder / HISTORY_FILE for n, one in enumerate(there) if (one.folder / HISTORY_FILE).is_file()
+        n: run.folder / HISTORY_FILE
+        for n, run in enumerate(with_one)
+        if (run.folder / HISTORY_FILE).is_file()
     }
-    answers = judge_files(spark, files, frozenset(), phase)
-    allowed = {one.run: one.allowed for one in stored}
-    found = dict(judged)
-    for n, one in enumerate(there):
-        of_tables = judged[one.run]
+    of_files = check_files(spark, files, frozenset(), phase)
+    allowed = {run.run: run.allowed for run in stored}
+    merged = dict(results)
+    for n, run in enumerate(with_one):
+        of_tables = results[run.run]
         if isinstance(of_tables, CheckResult):
-            said = _altered(one) or _said(answers.get(n))
-            found[one.run] = merge_history(of_tables, said, allowed[one.run])
-    return found
+            of_history = _changed_history(run) or _history_result(of_files.get(n))
+            merged[run.run] = merge_history(of_tables, of_history, allowed[run.run])
+    return merged
 
 
-def _said(answer: CheckResult | FencepostError | None) -> CheckResult | Reason:
-    """What a history says, or why it says nothing."""
+def _history_result(answer: CheckResult | FencepostError | None) -> CheckResult | Reason:
+    """The result of a history, or the reason why it could not be checked."""
     from checkers.checking.merge_history import history_damaged
 
     if answer is None:
         return history_damaged("it is missing")
-    return answer if isinstance(answer, CheckResult) else history_damaged(f"it cannot be judged: {answer}")
+    return answer if isinstance(answer, CheckResult) else history_damaged(f"it cannot be checked: {answer}")
 
 
-def _altered(evidence: Evidence) -> Reason | None:
-    """Why what a history says is no evidence: it is not as the run wrote it. That of a run that was killed was made of
-    its journals just now.
+def _changed_history(evidence: Evidence) -> Reason | None:
+    """The reason why a history is no evidence, if it has changed since the run. None if it has not.
+
+    For a run that was killed, the history was made from its journals just now.
     """
     from checkers.checking.merge_history import history_damaged
 
@@ -176,7 +190,7 @@ def _altered(evidence: Evidence) -> Reason | None:
 
 
 def name_damaged_table(evidence: Evidence, error: FencepostError) -> FencepostError:
-    """Why a run has no verdict. A table whose pages are damaged fails in Spark in ways that name no file."""
+    """If a table of the run is damaged, replace the error by one that names the table. Spark does not name it."""
     if isinstance(error, AnalysisFailed):
         for path in sorted(evidence.folder.glob("*/*.parquet")):
             try:
@@ -187,7 +201,7 @@ def name_damaged_table(evidence: Evidence, error: FencepostError) -> FencepostEr
 
 
 def _stored_run(evidence: Evidence, allow: frozenset[str]) -> "StoredRun":
-    """What the checkers are told of a run."""
+    """What the checkers need to know about a run."""
     from checkers.checking.stored_runs import StoredRun
 
     return StoredRun(
@@ -213,7 +227,7 @@ def _stored_run(evidence: Evidence, allow: frozenset[str]) -> "StoredRun":
         correlated=any(topic.identity in JOINED for topic in evidence.plan.pipeline.topics),
         transactional_topics=evidence.plan.pipeline.transactional_topics,
         topics=frozenset(topic.name for topic in evidence.plan.pipeline.topics),
-        drained=evidence.facts is not None  # of a run that was killed nobody knows
-        and not any(one.code in LEFT for one in evidence.facts.evidence_problems),
+        drained=evidence.facts is not None  # not known for a run that was killed
+        and not any(problem.code in NOT_DRAINED for problem in evidence.facts.evidence_problems),
         rested_ms=evidence.facts.rested_ms if evidence.facts else None,
     )

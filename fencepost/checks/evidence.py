@@ -1,4 +1,4 @@
-"""What a stored run left behind, and whether its tables are those that it wrote."""
+"""The evidence of a stored run, and checks that its tables are those that the run wrote."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,65 +18,65 @@ from harness.results.run_metadata import RunMetadata
 from harness.settings.run_file import StoredPlan
 
 LARGE_BYTES = 10 * 1024 * 1024
-"""Of Parquet, about a million rows, above which Spark is started for a large history."""
+"""Parquet size, about a million rows, above which Spark starts with its settings for a large history."""
 
 
 KILLED = Reason(
     ReasonCode.RUN_KILLED,
-    "there is no metadata.json: the run was killed before its end, or the file is gone; it is judged from what "
-    "else is there",
+    "there is no metadata.json: the run was killed before its end, or the file was removed; the run is checked "
+    "without it",
 )
 
 
 def require_evidence(folder: Path) -> None:
-    """Raise `UnreadableInput` where a run was judged, and nothing is left that it was judged by."""
+    """Raise `UnreadableInput` if a run has a verdict, but its evidence was removed."""
     if (folder / "verdict.json").is_file() and not any(
-        (folder / one).is_dir() for one in ("journals", "history")
+        (folder / name).is_dir() for name in ("journals", "history")
     ):
         raise UnreadableInput(
-            f"{folder} was judged, and its evidence has been removed since, for instance by `fencepost suite "
+            f"{folder} was checked, and its evidence was removed later, for instance by `fencepost suite "
             f"--keep-evidence bad`: read its report.html, or run it again by `fencepost replay {folder}`"
         )
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """One run that can be judged."""
+    """The opened evidence of one run."""
 
     history: str  # the path as it was given
     folder: Path
     plan: StoredPlan
     facts: RunMetadata | None  # None: the run was killed before its end
-    incomplete: tuple[str, ...]  # what the tables lack of what the run's own files say
-    blind: bool = False  # to be judged as if the pipeline had kept no journals
+    incomplete: tuple[str, ...]  # what the tables lack, compared with run.toml and metadata.json
+    blind: bool = False  # check the run as if the pipeline had kept no journals
 
     @property
     def run(self) -> int:
-        """Its number, which every row of its tables bears."""
+        """The number of the run. Every row of its tables has it."""
         return int(self.plan.run["id"])
 
     @property
     def had_log(self) -> bool:
-        """Whether the brokers' logs were read, as the run had promised, or as it says."""
+        """Whether the run read the broker logs, according to its plan or its metadata."""
         if self.facts is None:
             return False
         return self.plan.promises.witness != NO_WITNESS or not self.facts.rows.keys().isdisjoint(LOG)
 
     @property
     def broken_premises(self) -> frozenset[Premise]:
-        """What its faults break of what checks rest on, or where it ran; raises ValueError for what is none."""
-        promised = self.plan.promises
-        apart = () if promised.one_clock else (Premise.ONE_CLOCK,)
-        return frozenset({*map(Premise, promised.broken_premises), *apart})
+        """Premises of checks that the faults or the cluster break. Raises ValueError for an unknown premise."""
+        promises = self.plan.promises
+        several_clocks = () if promises.one_clock else (Premise.ONE_CLOCK,)
+        return frozenset({*map(Premise, promises.broken_premises), *several_clocks})
 
     @property
     def size_bytes(self) -> int:
-        """Of its tables."""
+        """The size of the tables."""
         return size_bytes(self.folder)
 
 
 def size_bytes(folder: Path) -> int:
-    """Of a run's tables; 0 where there are none yet, or the folder cannot be read."""
+    """The size of a run's tables. 0 if there are none yet, or if the folder cannot be read."""
     try:
         return sum(path.stat().st_size for path in folder.glob("*/*.parquet"))
     except OSError:
@@ -84,27 +84,27 @@ def size_bytes(folder: Path) -> int:
 
 
 def require_table(path: Path, run: int, rows: Mapping[str, int]) -> None:
-    """A table must be there, whole, of its form, and of this run."""
+    """Raise `UnreadableInput` unless the table exists, is complete, has its columns, and belongs to this run."""
     table = path.stem
     try:
-        found = pq.read_metadata(path)
-        schema = found.schema.to_arrow_schema()
+        metadata = pq.read_metadata(path)
+        schema = metadata.schema.to_arrow_schema()
     except (OSError, ValueError) as error:
         reason = "it is missing" if not path.exists() else str(error).splitlines()[0]
         raise UnreadableInput(f"{path} cannot be read: {reason}") from error
     if find_mismatch(table, schema) is not None:
-        raise UnreadableInput(f"{path} is not the table that it should be: its columns differ")
-    if rows.get(table, found.num_rows) != found.num_rows:
-        raise UnreadableInput(f"{path} has {found.num_rows} rows, and the run wrote {rows[table]}")
+        raise UnreadableInput(f"{path} is not the table {table}: its columns differ")
+    if rows.get(table, metadata.num_rows) != metadata.num_rows:
+        raise UnreadableInput(f"{path} has {metadata.num_rows} rows, and the run wrote {rows[table]}")
     column = schema.get_field_index("run")
-    for group in range(found.num_row_groups):
-        told = found.row_group(group).column(column).statistics
-        if told is not None and told.has_min_max and not told.min == told.max == run:
-            raise UnreadableInput(f"{path} has rows of run {told.min}, and this is run {run}")
+    for group in range(metadata.num_row_groups):
+        statistics = metadata.row_group(group).column(column).statistics
+        if statistics is not None and statistics.has_min_max and not statistics.min == statistics.max == run:
+            raise UnreadableInput(f"{path} has rows of run {statistics.min}, and this is run {run}")
 
 
 def contradictions(folder: Path, plan: StoredPlan) -> Iterator[str]:
-    """What the tables lack of what the run's own files say."""
+    """Yield each difference between the tables and the files run.toml and metadata.json."""
     history = folder / "history"
     rows = read_parquet(history / "stages.parquet").drop_columns("run").to_pylist()
     stages = {(row.pop("stage"), row.pop("in_topic")): row for row in rows}
@@ -112,20 +112,22 @@ def contradictions(folder: Path, plan: StoredPlan) -> Iterator[str]:
     if len(rows) != len(stages):
         yield "the table stages has a stage twice"
     if stages.keys() != planned.keys():
-        had, held = (listed(f"{stage} of {topic}" for stage, topic in names) for names in (planned, stages))
-        yield f"the table stages has {held}, and the run had {had}"
+        expected, actual = (
+            listed(f"{stage} of {topic}" for stage, topic in names) for names in (planned, stages)
+        )
+        yield f"the table stages has {actual}, and the run had {expected}"
     for name, topic in sorted(stages.keys() & planned.keys()):
-        for what, told in stages[name, topic].items():
-            if told != (was := getattr(planned[name, topic], what)):
-                yield f"the table stages has {told} as {what} of {name}, and the run had {was}"
-    told = read_parquet(history / "journals.parquet", ["journal"])["journal"].to_pylist()
+        for column, value in stages[name, topic].items():
+            if value != (expected_value := getattr(planned[name, topic], column)):
+                yield f"the table stages has {value} as {column} of {name}, and the run had {expected_value}"
+    journals = read_parquet(history / "journals.parquet", ["journal"])["journal"].to_pylist()
     written = [path.stem for path in (folder / "journals").glob("*.jsonl")]
-    # What was done to the cluster stands beside them, and is no witness.
-    if missing := sorted(set(written) - set(told) - {"nemesis"}):
+    # The journal of the faults is in the same folder, and is no part of the tables.
+    if missing := sorted(set(written) - set(journals) - {"nemesis"}):
         yield f"the table journals lacks {listed(missing)}"
     promised = {reader.journal for reader in plan.promises.readers}
-    if blind := sorted(promised - set(told)):
-        yield f"the run promised readers that left no journal: {listed(blind)}"
+    if missing_readers := sorted(promised - set(journals)):
+        yield f"the run promised readers that left no journal: {listed(missing_readers)}"
     places = read_parquet(history / "partitions.parquet", ["tp", "topic", "partition"]).to_pylist()
     here = {(place["topic"], place["partition"]): place["tp"] for place in places}
     yield from _implausible(history, plan)
@@ -145,7 +147,7 @@ def contradictions(folder: Path, plan: StoredPlan) -> Iterator[str]:
 
 
 def _implausible(history: Path, plan: StoredPlan) -> Iterator[str]:
-    """What no run can have left in its tables."""
+    """Yield what no run can have written into its tables."""
     marked = read_parquet(history / "partitions.parquet", ["topic", "internal"]).to_pylist()
     ours = {topic.name for topic in plan.pipeline.topics}
     if hidden := sorted({row["topic"] for row in marked if row["internal"]} & ours):
@@ -158,7 +160,7 @@ def _implausible(history: Path, plan: StoredPlan) -> Iterator[str]:
 def _replicas_lacking(
     topic: str, named: Mapping[int, int | None], logs: Mapping[int, int], replicas: int
 ) -> Iterator[str]:
-    """The first partition of a topic that has fewer logs than the topic has replicas. `named`: its partitions."""
+    """Yield the first partition with fewer logs than the topic has replicas. `named`: id of each partition."""
     for number, tp in sorted(named.items()):
         if tp is not None and logs[tp] < replicas:
             had = f"the run had the logs of {replicas} replicas of {topic}/{number}"
@@ -167,5 +169,5 @@ def _replicas_lacking(
 
 
 def listed(names: Iterable[str]) -> str:
-    """`a, b, c`, or that there is none."""
+    """The first ten names in order, separated by commas; "none" if there are no names."""
     return ", ".join(sorted(names)[:10]) or "none"

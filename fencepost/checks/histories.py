@@ -1,4 +1,4 @@
-"""From history files to verdicts: what their clients told, and nothing else, decides."""
+"""From history files to verdicts. The operations in the file are the only evidence."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial, reduce
@@ -24,15 +24,15 @@ def check_history_files(
     allow: frozenset[str],
     phase: Callable[[str], None] = lambda name: None,
 ) -> list[Verdict | FencepostError]:
-    """A verdict for each file or folder of tables, all in one job, or why there is none.
+    """Check all files and folders of tables in one job. Returns for each its verdict, or the error that prevented one.
 
-    `phase` is told what begins.
+    `phase` is called with the name of each step when it begins.
     """
-    told = check_each_file(spark, dict(enumerate(files)), allow, phase)
+    results = check_each_file(spark, dict(enumerate(files)), allow, phase)
     return [
         decide_external(path, answer) if isinstance(answer, CheckResult) else answer
         for run, path in enumerate(files)
-        for answer in (told[run],)
+        for answer in (results[run],)
     ]
 
 
@@ -42,7 +42,7 @@ def check_each_file(
     allow: frozenset[str],
     phase: Callable[[str], None] = lambda name: None,
 ) -> Mapping[int, CheckResult | FencepostError]:
-    """What the checkers say of each file or folder of tables, by its number, or why nothing can be said."""
+    """Check files or folders of tables. Returns for each number the result, or the error that prevented one."""
     from checkers.checking.bisect import check_in_parts
     from checkers.external.read_files import HistoryFile
 
@@ -56,7 +56,7 @@ def _judge_together(
     phase: Callable[[str], None],
     asked: "Sequence[HistoryFile]",
 ) -> "BatchResults":
-    """What one job says of all of them; raises only errors of ours."""
+    """Check all histories in one job. Raises only subclasses of `FencepostError`."""
     from checkers.checking.bisect import BatchResults
     from checkers.checking.external_histories import check_histories
     from checkers.external.read_files import Histories, read_histories

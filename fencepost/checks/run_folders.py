@@ -1,4 +1,4 @@
-"""Which runs or histories a path on the command line stands for."""
+"""Find the runs or histories that a path on the command line names."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,12 +11,12 @@ from harness.record.run_tables import PLAN
 from harness.results.suite import SUITE_FILE
 
 TABLES_MARK = "micro.parquet"
-"""A folder with it is a history that was written straight to Parquet."""
+"""A folder with this file is an external history in Parquet tables."""
 
 
 @dataclass(frozen=True)
 class NamedHistory:
-    """A history that was asked for: its name as given, and its folder, its file, or why there is neither."""
+    """A history that the user named. It has a folder (a stored run), a file (an external history), or an error."""
 
     history: str
     folder: Path | None = None
@@ -25,11 +25,9 @@ class NamedHistory:
 
 
 def find_histories(path: str) -> list[NamedHistory]:
-    """The run at `path`, or the runs in it, newest last."""
-    if not path:  # an unset variable, perhaps, and not the folder where we are
-        return [
-            NamedHistory(path, error="a path is empty: name a stored run, a store, or a file of a history")
-        ]
+    """The run or history at `path`, or the runs in that folder, newest last. Errors are in the result."""
+    if not path:  # perhaps an unset shell variable; Path("") would be the working directory
+        return [NamedHistory(path, error="a path is empty: name a stored run, a store, or a history file")]
     if is_url(path):
         return [NamedHistory(redact_text(path), file=Url(path))]
     try:
@@ -39,14 +37,16 @@ def find_histories(path: str) -> list[NamedHistory]:
 
 
 def find_run(path: str) -> Path:
-    """The folder of the one run at `path`; raises `UnreadableInput`."""
+    """The folder of the run at `path`. Raises `UnreadableInput` if it is no run, or several runs."""
     found = find_histories(path)
     if found[0].folder is None:
         raise UnreadableInput(
-            found[0].error or f"{path} is an external history; this command needs a stored run"
+            found[0].error or f"{path} is an external history: this command needs a stored run"
         )
     if Path(path) != found[0].folder:
-        raise UnreadableInput(f"{path} holds several runs; say which, for instance {found[-1].history}")
+        raise UnreadableInput(
+            f"{path} contains several runs: name one of them, for instance {found[-1].history}"
+        )
     return found[0].folder
 
 
@@ -62,8 +62,8 @@ def _expand(path: str) -> list[NamedHistory]:
         if runs:
             return [NamedHistory(str(run), run) for run in runs]
         none = (
-            f"{path} is no stored run and holds none (there is no {PLAN}), and is no folder of tables "
-            f"(there is no {TABLES_MARK}); files of histories are named one by one, as {path}/*.jsonl"
+            f"{path} is neither a stored run (there is no {PLAN}) nor a folder of tables (there is no {TABLES_MARK}), "
+            f"and contains no runs: name history files one by one, as {path}/*.jsonl"
         )
         return [NamedHistory(path, error=none)]
     if place.exists():
@@ -72,7 +72,7 @@ def _expand(path: str) -> list[NamedHistory]:
 
 
 def _tables(path: str) -> NamedHistory:
-    """A folder of tables, unless one of them is missing."""
+    """A folder of tables, or an error if a table is missing."""
     from harness.history_files.schema import TABLES
 
     missing = [f"{name}.parquet" for name in TABLES if not (Path(path) / f"{name}.parquet").exists()]
@@ -83,7 +83,7 @@ def _tables(path: str) -> NamedHistory:
 
 
 def _file(path: str) -> NamedHistory:
-    """A history, unless its name or its first bytes say that it is none: Spark is not started for that."""
+    """A history file, or an error if its name or first bytes show that it is none. This needs no Spark."""
     from harness.history_files.first_look import require_readable
 
     try:
@@ -94,7 +94,7 @@ def _file(path: str) -> NamedHistory:
 
 
 def _runs(place: Path) -> Iterator[Path]:
-    """Runs in a store (`NAME/TIME`) or in one of its names; links, such as `latest`, are not followed."""
+    """Runs in a store (`NAME/TIME`) or in a folder `NAME`. Links such as `latest` are not followed."""
     for child in place.iterdir():
         if child.is_symlink() or not child.is_dir():
             continue

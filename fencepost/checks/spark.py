@@ -1,4 +1,4 @@
-"""Spark, as the commands start it: with the Java that is there, and an archive of its classes."""
+"""Start Spark for the commands, with the Java of this machine and an archive of Spark's classes."""
 
 import logging
 import zlib
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LARGE_INPUTS = 50_000
-"""Of a run, above which Spark is started for a large history."""
+"""Number of inputs above which Spark starts with its settings for a large history."""
 WORKER_DAEMON = "checkers.checking.python_workers"
 WARM_UP = "checkers.checking.warm_up"
 WARM_UP_S = 15.0
-"""A run starts Spark this long before its time limit. Spark then checks a small store, so that its classes are loaded
-and compiled. This shortens the first verdict after a run by 6 s (10.8 s instead of 17.3 s, on two busy cores).
+"""A run starts Spark this many seconds before its time limit. Spark then checks a small store, which loads and compiles
+its classes. The verdict then comes 6 s earlier (10.8 s instead of 17.3 s after the run, on two busy cores).
 """
 LARGE_WARM_UP_S = 90.0
-"""The same for a large run, whose pipeline leaves Spark a small part of the machine until its drain is over. A warm-up
-that goes on into the final reads makes them half as slow again.
+"""The same for a large run. Its pipeline leaves Spark little CPU time until it has drained. If the warm-up overlaps
+the final reads, they take 1.5 times as long.
 """
 TASK_MODULES = (
     "orjson",
@@ -42,7 +42,7 @@ TASK_MODULES = (
     "harness.history_files.blocks",
     "checkers.external.graph.kernel",
 )
-"""What a task on another machine imports, by the end of the chain."""
+"""Modules that a task on another machine imports directly."""
 PRELOADED_MODULES = (
     "pandas",
     "pyarrow.parquet",
@@ -50,20 +50,20 @@ PRELOADED_MODULES = (
     "checkers.checking.external_histories",
     "checkers.external.read_folders",
 )
-"""What takes half a second to load: that is done while the JVM comes up."""
+"""Modules that take half a second to import. This is done while the JVM starts."""
 
 
 def archive_path(found: Java) -> Path:
-    """Where the cache has Spark's classes for one Java; it need not be there."""
+    """Path of the archive of Spark's classes for a Java. The file may not exist."""
     jars = ":".join(jar.name for jar in class_path())
     of = zlib.crc32(f"{found.home}:{jars}".encode())
     return cache_folder() / f"spark-{version('pyspark')}-java-{found.version}-{of:08x}.jsa"
 
 
 def prepare_archive(found: Java, say: Callable[[str], None]) -> None:
-    """Make the archive if it is not there: once, in half a minute, it saves 8 s of each analysis.
+    """Make the archive if it does not exist. This takes half a minute once, and saves 8 s in each start of Spark.
 
-    Without it all works as well, so a failure is only logged.
+    The archive is optional, so a failure is only logged.
     """
     if archive_path(found).exists():
         return
@@ -73,8 +73,8 @@ def prepare_archive(found: Java, say: Callable[[str], None]) -> None:
             make_archive(SparkSettings(java_home=found.home), archive_path(found), WARM_UP)
     except EnvironmentFailure as error:
         log.warning(
-            "the verdict takes some seconds longer, for an archive of Spark's classes could not be made (%s): the run "
-            "goes on without it, and the next one tries again",
+            "no archive of Spark's classes could be made (%s): the verdict takes some seconds longer, and the "
+            "next run tries again",
             error,
         )
 
@@ -82,7 +82,7 @@ def prepare_archive(found: Java, say: Callable[[str], None]) -> None:
 def spark_settings(
     found: Java, master: str, conf: Mapping[str, str], *, large: bool = False, warm: bool = False
 ) -> SparkSettings:
-    """How Spark is to be started with that Java."""
+    """The settings with which Spark starts. `warm`: check a small store first."""
     archive = archive_path(found)
     return SparkSettings(
         java_home=found.home,
@@ -104,7 +104,7 @@ def _warm_up(spark: "SparkSession", folder: Path, *, large: bool) -> None:
 
 @contextmanager
 def open_spark(master: str, conf: Mapping[str, str], *, large: bool = False) -> "Iterator[SparkSession]":
-    """A session for the length of a `with`, with the Java of this machine."""
+    """Start Spark with the Java of this machine, and end it with the `with` block."""
     for left in sweep_leftovers():
         log.info("ended what an earlier run had left: %s", left)
     pending = start_spark(spark_settings(java("auto"), master, conf, large=large))
@@ -115,8 +115,8 @@ def open_spark(master: str, conf: Mapping[str, str], *, large: bool = False) -> 
 
 
 def start_early(found: Java, master: str, conf: Mapping[str, str], inputs: float) -> StartingSpark:
-    """Start it before a run is over, and have it judge something small meanwhile.
+    """Start Spark before the end of a run, and let it check a small store to warm up.
 
-    `inputs` is how many the run will have been fed: each leaves some twenty rows.
+    `inputs` is the number of inputs of the whole run. Each makes about twenty rows.
     """
     return start_spark(spark_settings(found, master, conf, large=inputs > LARGE_INPUTS, warm=True))

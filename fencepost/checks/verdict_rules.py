@@ -27,11 +27,11 @@ from harness.settings.run_file import StoredPlan
 
 @dataclass(frozen=True)
 class CheckedRun:
-    """All that the rules look at: what the run says of itself, and what its checks found."""
+    """What the rules look at: the plan and the metadata of a run, and the result of its checks."""
 
     plan: StoredPlan
     facts: RunMetadata | None  # None: the run was killed before its end
-    judgement: CheckResult
+    result: CheckResult
 
     @property
     def faults(self) -> Iterable[FaultReport]:
@@ -52,14 +52,14 @@ def was_killed(run: CheckedRun) -> Iterator[Reason]:
 
 
 def has_problems(run: CheckedRun) -> Iterator[Reason]:
-    """A run that reports a problem is unknown: a stage that was not drained, a reader that did not come to the end."""
+    """A run that reports a problem is unknown: a stage did not drain, or a reader did not reach the end."""
     if run.facts is not None:
         yield from run.facts.evidence_problems
 
 
 def has_broken_checks(run: CheckedRun) -> Iterator[Reason]:
-    """A run is unknown if a check crashed, or if its evidence is not whole."""
-    yield from run.judgement.broken.values()
+    """A run is unknown if a check crashed, or if evidence is missing."""
+    yield from run.result.broken.values()
 
 
 def fault_did_not_act(run: CheckedRun) -> Iterator[Reason]:
@@ -78,7 +78,7 @@ def fault_has_no_evidence(run: CheckedRun) -> Iterator[Reason]:
 
 
 def fault_ended_before_it_began(run: CheckedRun) -> Iterator[Reason]:
-    """A run is unknown if the times of a fault make no sense."""
+    """A run is unknown if a fault ended before it began."""
     for fault in run.faults:
         if fault.acted and fault.end_s is not None and fault.end_s < fault.start_s:
             yield Reason(ReasonCode.FAULT_NOT_PROVEN, f"{fault.fault} ended before it began", fault.fault)
@@ -95,11 +95,11 @@ def fault_was_not_planned(run: CheckedRun) -> Iterator[Reason]:
     """A run is unknown if a fault that `--nemesis` names is not in its schedule."""
     if run.facts is None:
         return
-    asked = expand_names(run.plan.options.nemesis or (), run.plan.pipeline)
-    planned = {requested_name(injection, asked) for injection in run.plan.schedule}
-    for name in asked:
+    requested = expand_names(run.plan.options.nemesis or (), run.plan.pipeline)
+    planned = {requested_name(injection, requested) for injection in run.plan.schedule}
+    for name in requested:
         if name not in planned:
-            text = f"{name} was asked for, and the schedule has none"
+            text = f"{name} was requested, and the schedule does not have it"
             yield Reason(ReasonCode.FAULT_NOT_PLANNED, text, name)
 
 
@@ -133,18 +133,18 @@ RULES: tuple[Callable[[CheckedRun], Iterator[Reason]], ...] = (
     faults_were_not_carried_out,
     goal_was_not_met,
 )
-"""Each rule gives the reasons for which a run cannot be valid. The first reason is the one in the summary."""
+"""Each rule yields reasons why a run cannot be valid. The summary names the first reason."""
 
 
-def decide(evidence: Evidence, judgement: CheckResult) -> Verdict:
-    """Decide on a stored run by the rules, and write down why."""
+def decide(evidence: Evidence, result: CheckResult) -> Verdict:
+    """Decide on a stored run by the rules. The verdict lists the reasons."""
     from reports.summary import summary
 
-    run = CheckedRun(evidence.plan, evidence.facts, judgement)
+    run = CheckedRun(evidence.plan, evidence.facts, result)
     facts = evidence.facts or RunMetadata()
     reasons = reasons_against(run)
     valid = Validity.UNKNOWN if reasons else Validity.VALID
-    if any(not found.allowed for found in judgement.anomalies.values()):
+    if any(not found.allowed for found in result.anomalies.values()):
         valid = Validity.INVALID
     pipeline = evidence.plan.pipeline
     return Verdict(
@@ -154,43 +154,44 @@ def decide(evidence: Evidence, judgement: CheckResult) -> Verdict:
         valid=valid,
         summary=summary(
             valid,
-            judgement.anomalies,
+            result.anomalies,
             facts.faults,
             unknown_because=reasons,
-            coverage=judgement.coverage,
-            not_checked=judgement.not_checked,
+            coverage=result.coverage,
+            not_checked=result.not_checked,
             guarantee=pipeline.guarantee,
         ),
-        anomalies=judgement.anomalies,
-        not_checked=judgement.not_checked,
+        anomalies=result.anomalies,
+        not_checked=result.not_checked,
         not_exercised={
             **facts.unscheduled,
             **waived_goals(run),
-            **permitted_and_not_needed(pipeline, judgement),
+            **permitted_and_not_needed(pipeline, result),
             **unmet_goals(run),
         },
         unknown_because=reasons,
         warnings=list(facts.unexpected_errors),
-        checked=judgement.checked,
+        checked=result.checked,
         faults=facts.faults,
         churn=facts.churn,
-        coverage=judgement.coverage,
-        stats=judgement.stats,
-        unsettled=judgement.unsettled,
+        coverage=result.coverage,
+        stats=result.stats,
+        unsettled=result.unsettled,
         requests=facts.requests,
     )
 
 
-def decide_external(path: Path | Url, judgement: CheckResult) -> Verdict:
-    """Decide on an external history, and write down why.
+def decide_external(path: Path | Url, result: CheckResult) -> Verdict:
+    """Decide on an external history. The verdict lists the reasons.
 
-    `unseen` alone makes no history invalid in which nothing was read: a record that nobody was to read is not lost.
+    If nothing was read in a history, `unseen` alone does not make it invalid: a record that no client tried to read is
+    not lost.
     """
     from reports.summary import summary
 
-    reasons = list(judgement.broken.values())
-    bad = {name for name, found in judgement.anomalies.items() if not found.allowed}
-    if ReasonCode.NOTHING_READ in judgement.broken:
+    reasons = list(result.broken.values())
+    bad = {name for name, found in result.anomalies.items() if not found.allowed}
+    if ReasonCode.NOTHING_READ in result.broken:
         bad -= {"unseen"}
     valid = Validity.INVALID if bad else Validity.UNKNOWN if reasons else Validity.VALID
     return Verdict(
@@ -200,24 +201,24 @@ def decide_external(path: Path | Url, judgement: CheckResult) -> Verdict:
         valid=valid,
         summary=summary(
             valid,
-            judgement.anomalies,
+            result.anomalies,
             unknown_because=reasons,
-            coverage=judgement.coverage,
-            not_checked=judgement.not_checked,
+            coverage=result.coverage,
+            not_checked=result.not_checked,
             committed="ok operation",
         ),
-        anomalies=judgement.anomalies,
-        not_checked=judgement.not_checked,
+        anomalies=result.anomalies,
+        not_checked=result.not_checked,
         unknown_because=reasons,
-        checked=judgement.checked,
-        coverage=judgement.coverage,
-        stats=judgement.stats,
-        unsettled=judgement.unsettled,
+        checked=result.checked,
+        coverage=result.coverage,
+        stats=result.stats,
+        unsettled=result.unsettled,
     )
 
 
 def reasons_against(run: CheckedRun) -> list[Reason]:
-    """Return the reasons of all rules, in their order. The run and its tables may say the same: that is one reason."""
+    """Return the reasons of all rules, in their order, without duplicates."""
     reasons: dict[str, Reason] = {}
     for rule in RULES:
         for reason in rule(run):
@@ -226,11 +227,11 @@ def reasons_against(run: CheckedRun) -> list[Reason]:
 
 
 def unmet_goals(run: CheckedRun) -> dict[str, str]:
-    """Return the goals that the run did not reach, and why: those that it reports, and those that were not counted."""
+    """Return the goals that the run did not reach, and why: those that it reports, and those whose count is zero."""
     counted = {
         goal.name: f"{goal.text}; {goal.remedy}"
         for goal in run.plan.pipeline.goals
-        if not goal.waived and not run.judgement.coverage.get(goal.counted)
+        if not goal.waived and not run.result.coverage.get(goal.counted)
     }
     return {**(run.facts.unmet_goals if run.facts else {}), **counted}
 
@@ -240,22 +241,22 @@ def waived_goals(run: CheckedRun) -> dict[str, str]:
     return {
         goal.name: goal.waived
         for goal in run.plan.pipeline.goals
-        if goal.waived and not run.judgement.coverage.get(goal.counted)
+        if goal.waived and not run.result.coverage.get(goal.counted)
     }
 
 
-def permitted_and_not_needed(pipeline: PipelineSpec, judgement: CheckResult) -> dict[str, str]:
+def permitted_and_not_needed(pipeline: PipelineSpec, result: CheckResult) -> dict[str, str]:
     """Return the anomalies that a weaker guarantee permits and that did not occur.
 
-    The run has not shown that the pipeline keeps this guarantee and no better one. It changes nothing.
+    The pipeline may then hold a stronger guarantee than it promises. This does not change the verdict.
     """
     stages = {f" of {one.name}": Guarantee(one.guarantee) for one in pipeline.stages if one.guarantee}
     missed = {}
     for whose, guarantee in {"": pipeline.guarantee, **stages}.items():
         permitted = guarantee.permits
-        if permitted is None or permitted not in judgement.checked:
+        if permitted is None or permitted not in result.checked:
             continue
-        found = judgement.anomalies.get(permitted)
+        found = result.anomalies.get(permitted)
         if found is None or (whose and not found.allowed and not found.permitted):
             missed[permitted] = (
                 f"{guarantee.value}{whose} permits it, and it did not occur; kill-worker provokes it"

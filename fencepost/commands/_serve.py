@@ -1,4 +1,4 @@
-"""`fencepost _serve`, which no user calls: the server that a session's runs and checks share."""
+"""`fencepost _serve`: the server that runs and checks of a session share. Only Fencepost itself starts it."""
 
 import socket
 from pathlib import Path

@@ -22,14 +22,13 @@ from harness.settings.options import Options
 MOST_SIZE, MOST_PARTITIONS, MOST_WORKERS, MOST_ROUNDS = 10_000, 64, 16, 50
 
 
-def _whole(text: str, option: str, most: int) -> tuple[int, ...]:
-    """Whole numbers from 1 on, with commas between them."""
+def _whole_numbers(text: str, option: str, maximum: int) -> tuple[int, ...]:
     words = [word.strip().replace("_", "") for word in text.split(",")]
     if not all(
-        word.isascii() and word.isdecimal() and len(word) < 9 and 1 <= int(word) <= most for word in words
+        word.isascii() and word.isdecimal() and len(word) < 9 and 1 <= int(word) <= maximum for word in words
     ):
         raise UsageError(
-            f"--{option} must be whole numbers from 1 to {most:,} with commas between them, not {text!r}"
+            f"--{option} must be whole numbers from 1 to {maximum:,} with commas between them, not {text!r}"
         )
     return tuple(dict.fromkeys(map(int, words)))
 
@@ -42,21 +41,21 @@ def _clients(text: str) -> tuple[str, ...]:
 
 
 @click.command("bench", short_help="Measure what exactly-once costs.")
-@click.option("--rounds", metavar="N", help="how often everything is measured, in turn  [default: 3]")
-@click.option("--quick", is_flag=True, help="fewer sizes, one client: under three minutes")
+@click.option("--rounds", metavar="N", help="how many times to measure each point  [default: 3]")
 @click.option(
-    "--client", metavar="NAMES", help="clients, with commas between them  [default: librdkafka,java]"
+    "--quick", is_flag=True, help="measure fewer sizes with one client; takes less than three minutes"
 )
-@click.option("--txn-size", metavar="SIZES", help="inputs a transaction  [default: 1,10,100,1000,10000]")
+@click.option("--client", metavar="NAMES", help="clients, separated by commas  [default: librdkafka,java]")
+@click.option("--txn-size", metavar="SIZES", help="inputs per transaction  [default: 1,10,100,1000,10000]")
 @click.option(
     "--partitions",
     metavar="COUNTS",
-    help="partitions of the output topic; the first is used where another thing varies  [default: 6,1,24]",
+    help="partitions of the output topic; the first number is used while other options vary  [default: 6,1,24]",
 )
 @click.option(
     "--workers",
     metavar="COUNTS",
-    help="workers; the first is used where another thing varies  [default: 1,3]",
+    help="workers; the first number is used while other options vary  [default: 1,3]",
 )
 @asking.option_flags("seed", "store")
 @click.option(
@@ -64,9 +63,11 @@ def _clients(text: str) -> tuple[str, ...]:
     "sets",
     multiple=True,
     metavar="KEY=VALUE",
-    help="java, heap-mb, ... or broker.NAME=VALUE, as in a run",
+    help="an option of the cluster, as in `fencepost run`: java, heap-mb, broker.NAME, ...",
 )
-@click.option("--json", "as_json", is_flag=True, help="print the figures on standard output")
+@click.option(
+    "--json", "as_json", is_flag=True, help="print the figures as JSON; messages go to standard error"
+)
 def command(
     rounds: str | None,
     quick: bool,
@@ -78,10 +79,11 @@ def command(
     as_json: bool,
     **given: Any,
 ) -> ExitStatus:
-    """Measure what exactly-once costs, on one cluster, as ratios with their spread.
+    """Measure what exactly-once costs on one cluster. The results are ratios to at-least-once, with their spread.
 
-    At-least-once, idempotent and transactional pipelines take turns: their throughput when saturated, and at a lower
-    rate the time from an input to its visible output. Ctrl-C ends it early, and leaves a page of what was measured.
+    At-least-once, idempotent and transactional pipelines take turns. The bench measures the throughput of each when it
+    is saturated. At a lower rate, it measures the time from an input to its visible output. Ctrl-C ends the bench early
+    and writes the page of what was measured.
 
     Exit status: 0 measured, 2 wrong usage, 4 failure.
 
@@ -97,7 +99,7 @@ def command(
     from fencepost.bench.run import bench
     from reports.console import bench_lines
 
-    asked = QUICK if quick else BenchRequest()
+    request = QUICK if quick else BenchRequest()
     texts = {
         "client": client,
         "rounds": rounds,
@@ -106,35 +108,34 @@ def command(
         "workers": workers,
     }
     if client is not None:
-        asked = replace(asked, clients=_clients(client))
+        request = replace(request, clients=_clients(client))
     if rounds is not None:
-        asked = replace(asked, rounds=_one(rounds, "rounds", MOST_ROUNDS))
+        request = replace(request, rounds=_whole_number(rounds, "rounds", MOST_ROUNDS))
     if txn_size is not None:
-        asked = replace(asked, sizes=_whole(txn_size, "txn-size", MOST_SIZE))
+        request = replace(request, sizes=_whole_numbers(txn_size, "txn-size", MOST_SIZE))
     if partitions is not None:
-        asked = replace(asked, partitions=_whole(partitions, "partitions", MOST_PARTITIONS))
+        request = replace(request, partitions=_whole_numbers(partitions, "partitions", MOST_PARTITIONS))
     if workers is not None:
-        asked = replace(asked, workers=_whole(workers, "workers", MOST_WORKERS))
-    words = _command_line(texts, sets, options, quick=quick)
+        request = replace(request, workers=_whole_numbers(workers, "workers", MOST_WORKERS))
+    repeat = _command_line(texts, sets, options, quick=quick)
     with closing(progress_for(sys.stderr)) as progress:
-        count, minutes = asked.rounds * len(asked.points()), max(1, round(asked.planned_s / 60))
+        count, minutes = request.rounds * len(request.points()), max(1, round(request.planned_s / 60))
         progress.say(
-            f"{plural(count, 'measurement')} in {plural(asked.rounds, 'round')}, about "
+            f"{plural(count, 'measurement')} in {plural(request.rounds, 'round')}, about "
             f"{plural(minutes, 'minute')}; Ctrl-C ends it early and keeps what was measured"
         )
-        done = bench(options, asked, progress, words)
-    for line in bench_lines(done.figures, done.page, words):
+        result = bench(options, request, progress, repeat)
+    for line in bench_lines(result.figures, result.page, repeat):
         print(line, file=sys.stderr if as_json else sys.stdout)
     if as_json:
-        print(json.dumps(done.figures))
+        print(json.dumps(result.figures))
     return ExitStatus.VALID
 
 
-def _one(text: str, option: str, most: int) -> int:
-    """A single whole number from 1 on."""
-    (number, *more) = _whole(text, option, most)
-    if more:
-        raise UsageError(f"--{option} must be one whole number from 1 to {most:,}, not {text!r}")
+def _whole_number(text: str, option: str, maximum: int) -> int:
+    (number, *others) = _whole_numbers(text, option, maximum)
+    if others:
+        raise UsageError(f"--{option} must be one whole number from 1 to {maximum:,}, not {text!r}")
     return number
 
 

@@ -16,23 +16,23 @@ from harness.common.names import check_name
 from harness.results.verdict import worst_status
 
 
-@click.command("check", short_help="Judge stored runs and external histories.")
+@click.command("check", short_help="Check stored runs and external histories.")
 @click.argument("histories", metavar="STORE|HISTORY...", nargs=-1, required=True)
 @click.option("--allow", metavar="NAME,...", default="", help="anomalies that do not make a history invalid")
-@click.option("--update", is_flag=True, help="write verdict.json and the report of stored runs anew")
-@click.option("--blind", is_flag=True, help="judge stored runs without the journals of their workers")
+@click.option("--update", is_flag=True, help="write verdict.json and the report of stored runs again")
+@click.option("--blind", is_flag=True, help="check stored runs without the journals of their workers")
 @asking.option_flags("master", "spark-conf")
 @asking.json_flag
 def command(
     histories: tuple[str, ...], allow: str, update: bool, blind: bool, as_json: bool, **given: Any
 ) -> ExitStatus:
-    """Judge stored runs, and external histories, any number in one job, without a cluster.
+    """Check stored runs and external histories. One job checks all of them. No cluster is needed.
 
-    STORE is the folder of one run, or one that holds such folders; each gets its line, newest last.
-    HISTORY is a file of JSON Lines (.jsonl), or Jepsen's history.edn, plain or gzipped (.gz), or a folder
-    of Parquet tables (docs/histories.md), which may lie at a URL (s3a://...).
+    STORE is the folder of a run, or a folder that contains such folders. Each run has a line in the output, the newest
+    run last. HISTORY is a file of JSON Lines (.jsonl) or a history.edn of Jepsen, plain or gzipped (.gz). It can also
+    be a folder of Parquet tables (docs/histories.md), whose place may be a URL (s3a://...).
 
-    Exit status: 0 valid, 1 invalid, 2 cannot be read, 3 unknown, 4 failure; of several the first of
+    Exit status: 0 valid, 1 invalid, 2 cannot be read, 3 unknown, 4 failure. For several histories it is the first of
     4, 2, 1, 3, 0 that occurred.
 
     \b
@@ -48,31 +48,33 @@ def command(
     for name in sorted(allowed):
         check_name("anomaly", name, registry.anomalies())
     if blind and update:
-        raise UsageError("--update writes the verdict of the whole evidence: leave out --blind, or --update")
-    asked = [history for path in histories for history in find_histories(path)]
-    if update and (others := [one.history for one in asked if one.file is not None]):
-        print(f"fencepost: --update is for stored runs, and {others[0]} is none", file=sys.stderr)
+        raise UsageError(
+            "--update needs all evidence, and --blind ignores the journals: leave out one of the two"
+        )
+    named = [history for path in histories for history in find_histories(path)]
+    if update and (others := [history.history for history in named if history.file is not None]):
+        print(f"fencepost: --update is for stored runs, and {others[0]} is not one", file=sys.stderr)
 
     from fencepost.checks.check import Results, check, status_of
 
-    told: Results = []
+    all_results: Results = []
 
-    def tell(answers: Results) -> None:
+    def print_results(results: Results) -> None:
         progress.close()
-        for history, answer in zip(asked, answers, strict=True):
-            telling.print_history(history.history, answer, as_json=as_json, stored=history.folder is not None)
+        for history, result in zip(named, results, strict=True):
+            telling.print_history(history.history, result, as_json=as_json, stored=history.folder is not None)
         sys.stdout.flush()
-        told.extend(answers)
+        all_results.extend(results)
 
     with closing(progress_for(sys.stderr)) as progress:
         check(
-            asked,
+            named,
             allow=allowed,
             master=options.master,
             spark_conf=options.spark_conf,
             progress=progress,
-            tell=tell,
+            on_end=print_results,
             update=update,
             blind=blind,
         )
-    return worst_status(map(status_of, told))
+    return worst_status(map(status_of, all_results))

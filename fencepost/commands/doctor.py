@@ -7,14 +7,14 @@ import click
 from harness.common.errors import ExitStatus
 
 
-@click.command("doctor", short_help="Say what is here and what is missing.")
-@click.option("--pipeline", metavar="FILE", help="look at a pipeline.toml of your own instead")
+@click.command("doctor", short_help="List what a run needs, and what is missing.")
+@click.option("--pipeline", metavar="FILE", help="examine this pipeline.toml instead of the machine")
 def command(pipeline: str | None) -> ExitStatus:
-    """Say what is here, what is missing, and how to get it.
+    """List what a run needs: what is installed, what is missing, and how to get it.
 
-    What is marked `later` is fetched or built by the first run.
+    The first run downloads or builds the parts that are marked `later`.
 
-    Exit status: 0 if a run can start, 4 if something is missing, 2 if a pipeline cannot be used as it is described.
+    Exit status: 0 if a run can start, 4 if something is missing, 2 if the pipeline cannot be used as described.
 
     \b
     Example:

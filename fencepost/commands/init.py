@@ -10,30 +10,30 @@ from harness.common.errors import ExitStatus, UsageError
 NAMES = ("pipeline.toml", "expect.py")
 
 
-@click.command("init", short_help="Begin to describe a pipeline of your own.")
+@click.command("init", short_help="Write a pipeline.toml to describe your own pipeline.")
 @click.argument("folder", metavar="[DIR]", default=".", required=False)
 def command(folder: str) -> ExitStatus:
-    """Write a commented pipeline.toml, and expect.py, for a pipeline of your own.
+    """Write a pipeline.toml with comments, and an expect.py, as a start for your own pipeline.
 
     \b
     Example:
       fencepost init
       fencepost init chaos
     """
-    place = Path(folder)
+    directory = Path(folder)
     for name in NAMES:
-        if (place / name).exists():
+        if (directory / name).exists():
             raise UsageError(
-                f"{place / name} is there already: name another folder, as `fencepost init chaos`"
+                f"{directory / name} exists already: name another folder, such as `fencepost init chaos`"
             )
     try:
-        place.mkdir(parents=True, exist_ok=True)
+        directory.mkdir(parents=True, exist_ok=True)
         for name in NAMES:
             text = (files("workloads.custom.templates") / name).read_text(encoding="utf-8")
-            (place / name).write_text(text, encoding="utf-8")
+            (directory / name).write_text(text, encoding="utf-8")
     except OSError as error:
-        raise UsageError(f"{place} cannot be written: {error.strerror or error}") from error
-    print(f"wrote {place / NAMES[0]} and {place / NAMES[1]}; edit them, then:")
-    print(f"  fencepost doctor --pipeline {place / NAMES[0]}")
-    print(f"  fencepost run --pipeline {place / NAMES[0]}")
+        raise UsageError(f"{directory} cannot be written: {error.strerror or error}") from error
+    print(f"wrote {directory / NAMES[0]} and {directory / NAMES[1]}; edit them, then:")
+    print(f"  fencepost doctor --pipeline {directory / NAMES[0]}")
+    print(f"  fencepost run --pipeline {directory / NAMES[0]}")
     return ExitStatus.VALID

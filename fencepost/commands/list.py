@@ -23,17 +23,17 @@ KINDS = (
 )
 SINGULAR = {"nemeses": "nemesis", "anomalies": "anomaly", "kafka": "Kafka version"}
 Entry = Mapping[str, Any]
-"""`name` and `summary`, and what else this kind tells of each."""
+"""`name`, `summary`, and more keys that depend on the kind."""
 
 
 @click.command("list", short_help="List workloads, faults, defects, anomalies, ...")
 @click.argument("kind", metavar="|".join(KINDS))
 @click.argument("names", metavar="[NAME...]", nargs=-1)
 @click.option(
-    "--json", "as_json", is_flag=True, help="print a list of objects, with all that is known of each"
+    "--json", "as_json", is_flag=True, help="print a list of objects, with all details of each entry"
 )
 def command(kind: str, names: tuple[str, ...], as_json: bool) -> ExitStatus:
-    """List what there is of one kind, or of that only what is named; of an anomaly that is named, all.
+    """List all entries of one kind, or only the named ones. For a named anomaly, print its whole page.
 
     \b
     Example:
@@ -69,11 +69,10 @@ def _table(kind: str, entries: Sequence[Entry]) -> None:
 
 
 def _more(kind: str, entry: Entry) -> list[str]:
-    """Further lines of one entry."""
     if kind == "defects":
         return [
             f"may cause {', '.join(entry['anomalies'])}",
-            f"of {', '.join(entry['workloads'])}",
+            f"for {', '.join(entry['workloads'])}",
         ]
     if kind == "workloads":
         return [
@@ -126,14 +125,14 @@ def _clusters() -> Mapping[str, str]:
 
 
 def _checkers() -> Mapping[str, str]:
-    """The families and anomalies of checkers, by the name of the checker's module."""
+    """For each checker module: its family and its anomalies."""
     from checkers.registry import CHECKERS
 
     return {one.module: f"{one.family}: finds {', '.join(one.anomalies)}" for one in CHECKERS}
 
 
 def _reasons() -> Mapping[str, str]:
-    """The first sentence of the meaning of each reason, by code."""
+    """For each reason code: the first sentence of its meaning."""
     from harness.results.reasons import ReasonCode
 
     return {code.value: f"{code.meaning.partition('. ')[0].rstrip('.')}." for code in ReasonCode}

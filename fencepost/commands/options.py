@@ -1,4 +1,4 @@
-"""How the commands ask: the click options of `harness.settings.options`, and the options that came of them."""
+"""Turn the options of `harness.settings.options` into flags of click, and the values of flags into `Options`."""
 
 import secrets
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +18,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def option_flags(*keys: str) -> Callable[[F], F]:
-    """A flag for each of these keys; all are read as text, and judged in one place."""
+    """Add a flag for each key. Values stay text here, because `Options` parses and validates all of them."""
 
     def decorate(function: F) -> F:
         for key in reversed(keys):
@@ -36,34 +36,34 @@ def option_flags(*keys: str) -> Callable[[F], F]:
 
 
 def default_of(key: str) -> str:
-    """`  [default: 3]`, for the help; nothing where the words say what holds if the option is not given."""
+    """`  [default: 3]` for the help text. Empty if there is no default value: then the help text explains it."""
     default = FIELDS[key].default
-    return "" if default is None or default is MISSING else f"  [default: {_shown(default)}]"
+    return "" if default is None or default is MISSING else f"  [default: {_text(default)}]"
 
 
 def json_flag(function: F) -> F:
-    """`--json`."""
-    words = "print verdict.json in one line for each history; words go to standard error"
-    return click.option("--json", "as_json", is_flag=True, help=words)(function)
+    """Add the flag `--json`."""
+    text = "print verdict.json in one line for each history; messages go to standard error"
+    return click.option("--json", "as_json", is_flag=True, help=text)(function)
 
 
 def run_keys() -> list[str]:
-    """The keys that have a flag of their own."""
+    """The options that have a flag of their own. The others need `--set`."""
     return [key for key, field in FIELDS.items() if field.metadata["flag"]]
 
 
 def options_from(given: Mapping[str, Any], sets: Sequence[str], config: str | None) -> Options:
-    """Defaults, then the file, then `--set`, then the flags. Raises `UsageError`."""
+    """Combine the defaults, the file `config`, `--set` and the flags. The later ones win. Raises `UsageError`."""
     plan = StoredPlan.load(Path(config)) if config else StoredPlan(Options())
     options = plan.options
     from_sets = [parse_set(assignment) for assignment in sets]
     flags = flag_values(given)
     twice = {key for values in from_sets for key in values} & {key for values in flags for key in values}
     for key in twice - {"spark-conf"}:
-        raise UsageError(f"{key} is given twice, by --{key} and by --set; say it once")
+        raise UsageError(f"{key} is given twice, by --{key} and by --set: remove one of them")
     for values in [*from_sets, *flags]:
         options = options.updated(values)
-    written = () if plan.run else _changed(options)  # what a run stored, nobody wrote
+    written = () if plan.run else _changed(options)  # the user did not write the options of a stored run
     check_brokers_option(
         options.cluster, {*written, *(key for values in [*from_sets, *flags] for key in values)}
     )
@@ -71,19 +71,19 @@ def options_from(given: Mapping[str, Any], sets: Sequence[str], config: str | No
 
 
 def _changed(options: Options) -> list[str]:
-    """The keys that are not as they are by default."""
+    """The keys whose values are not the defaults."""
     default = Options()
     return [key for key, one in FIELDS.items() if getattr(options, one.name) != getattr(default, one.name)]
 
 
 def settle(options: Options) -> Options:
-    """The options as the run will have them: validated, with a seed, and with what its defect needs to show."""
-    options = _provoking(options.validated(registry.known_names()))
+    """Complete the options of a run: validate them, add those that its defect needs, and draw a seed."""
+    options = _with_defect_options(options.validated(registry.known_names()))
     return options if options.seed is not None else replace(options, seed=secrets.randbelow(2**32))
 
 
-def _provoking(options: Options) -> Options:
-    """The options with those that the defect needs, where they are as they are by default."""
+def _with_defect_options(options: Options) -> Options:
+    """Set the options that the defect needs, unless the user changed them."""
     defect = registry.defects()[options.defect] if options.defect else None
     needed = {} if defect is None else defect.options
     default = Options()
@@ -97,7 +97,7 @@ def _provoking(options: Options) -> Options:
 
 
 def flag_values(given: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """What click read, by key: one mapping for each flag that was given."""
+    """Parse the values that click read. Returns one mapping for each flag that is set."""
     texts = [
         (key, text)
         for key, value in given.items()
@@ -106,7 +106,7 @@ def flag_values(given: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [parse(key, text) for key, text in texts if text is not None]
 
 
-def _shown(default: object) -> str:
+def _text(default: object) -> str:
     if isinstance(default, bool):
         return str(default).lower()
     return f"{default:g}" if isinstance(default, float) else str(default)

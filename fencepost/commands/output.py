@@ -1,4 +1,4 @@
-"""How the commands answer: the verdict for machines on standard output, or for people."""
+"""Print verdicts, for people or as JSON."""
 
 import json
 import sys
@@ -10,30 +10,33 @@ from harness.results.verdict import Verdict
 
 
 def print_run(verdict: Verdict, folder: Path, command: str, *, as_json: bool) -> None:
-    """The last lines of a run: verdict, reason, report, and the command that repeats it."""
+    """Print the last lines of a run: the verdict, its reason, the report, and the command that repeats the run."""
     from reports.console import last_lines
 
-    words = sys.stderr if as_json else sys.stdout
+    stream = sys.stderr if as_json else sys.stdout
     for line in last_lines(verdict, folder, command):
-        print(line, file=words)
+        print(line, file=stream)
     if as_json:
         print(verdict.line())
 
 
 def print_history(history: str, answer: Verdict | FencepostError, *, as_json: bool, stored: bool) -> None:
-    """One line of `check`: a history's verdict, or why there is none.
+    """Print the verdict on one history in a line, or why there is none.
 
-    `stored`: of a run of Fencepost's own. For people a line for each anomaly stands below, with its first
-    example, what was allowed, and the reasons of an unknown verdict.
+    Without `as_json`, more lines follow: each anomaly with its first example, what was allowed, and the reasons of an
+    unknown verdict.
+
+    Args:
+        stored: True for a stored run, false for an external history.
     """
     from harness.results.wording import printable
 
     name = printable(history, 4000)
     if isinstance(answer, FencepostError):
-        told = (
+        line = (
             error_line(history, str(answer)) if as_json else f"{name}: no verdict: {printable(answer, 4000)}"
         )
-        print(told)
+        print(line)
     elif as_json:
         print(answer.line())
     else:
@@ -46,5 +49,5 @@ def print_history(history: str, answer: Verdict | FencepostError, *, as_json: bo
 
 
 def error_line(history: str, error: str) -> str:
-    """The line of a history that cannot be read."""
+    """The JSON line for a history that cannot be read."""
     return json.dumps({"history": history, "valid": "unknown", "error": error}, ensure_ascii=False)

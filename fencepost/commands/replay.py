@@ -21,36 +21,39 @@ from harness.settings.options import Options, parse_set
 from harness.settings.run_file import StoredPlan
 
 SETTABLE = frozenset({"mirror", "broker", "spark-conf"})
-"""Settings that may hold a secret, which the run did not store."""
+"""Options that can contain a secret. A run does not store secrets."""
 
 
 @click.command("replay", short_help="Run a stored run again, on a new cluster.")
 @click.argument("store", metavar="STORE")
 @asking.option_flags("master", "spark-conf")
 @click.option(
-    "--store", "into", metavar="DIR", help="keep the new run here  [default: where the first one was]"
+    "--store",
+    "into",
+    metavar="DIR",
+    help="keep the new run in this folder  [default: the store of the first run]",
 )
 @click.option(
     "--set",
     "sets",
     multiple=True,
     metavar="KEY=VALUE",
-    help="mirror, broker.NAME or spark.NAME, as in the run",
+    help="mirror, broker.NAME or spark.NAME, as in the first run",
 )
 @click.option(
     "--without-defect",
     is_flag=True,
-    help="run the pipeline right this time: the control of a run with --defect",
+    help="run the pipeline without its defect, as a control of a run with --defect",
 )
 @asking.json_flag
 def command(
     store: str, into: str | None, sets: tuple[str, ...], without_defect: bool, as_json: bool, **given: Any
 ) -> ExitStatus:
-    """Run a stored run's options and schedule again, on a new cluster.
+    """Repeat a stored run on a new cluster, with the same options and the same schedule of faults.
 
-    A run does not store secrets, such as passwords: give them again with --set.
+    A run does not store secrets such as passwords: set them again with --set.
 
-    Exit status: as `fencepost run`.
+    Exit status: the same as of `fencepost run`.
 
     \b
     Example:
@@ -66,7 +69,7 @@ def command(
     if into is not None:
         options = options.updated({"store": into})
     if without_defect:
-        options = _right(options, store, scheduled=bool(plan.schedule))
+        options = _without_defect(options, store, scheduled=bool(plan.schedule))
     options = asking.settle(options)
 
     from fencepost.runs.carry_out import run
@@ -87,10 +90,10 @@ def command(
 def _command_line(
     folder: Path, into: str | None, sets: Sequence[str], given: Mapping[str, Any], *, without_defect: bool
 ) -> str:
-    """The command that does this again, without secrets: `fencepost run` would draw its faults anew."""
-    place, here = folder.resolve(), Path.cwd().resolve()  # `latest` will be another run
-    named = place.relative_to(here) if place.is_relative_to(here) else place
-    words = ["fencepost", "replay", str(named)]
+    """The command that repeats this replay, without secrets. (`fencepost run` would draw new faults.)"""
+    path, cwd = folder.resolve(), Path.cwd().resolve()  # resolved, because `latest` will be another run
+    path = path.relative_to(cwd) if path.is_relative_to(cwd) else path
+    words = ["fencepost", "replay", str(path)]
     words += ["--without-defect"] if without_defect else []
     words += [] if into is None else ["--store", into]
     for flag, texts in {
@@ -102,16 +105,16 @@ def _command_line(
     return shlex.join(words)
 
 
-def _right(options: Options, store: str, *, scheduled: bool) -> Options:
-    """The same without its defect. Raises `UsageError` where it had none."""
+def _without_defect(options: Options, store: str, *, scheduled: bool) -> Options:
+    """The options of the control run. Raises `UsageError` if the run had no defect."""
     if options.defect is None:
-        raise UsageError(f"{store} had no defect: replay it without --without-defect")
-    # A defect may need no fault. Then none is what its control is asked for, and not a run too short for any.
+        raise UsageError(f"{store} had no defect: leave out --without-defect")
+    # Some defects need no fault. Then ask for none, because otherwise a verdict would require the default faults.
     return replace(options, defect=None, nemesis=options.nemesis if scheduled else ("none",))
 
 
 def _settable(assignment: str) -> dict[str, Any]:
-    """What `--set` says; raises `UsageError` for an option that would make another run of it."""
+    """Parse an assignment of `--set`. Raises `UsageError` for an option that would change the run."""
     values = parse_set(assignment)
     for key in values.keys() - SETTABLE:
         raise UsageError(

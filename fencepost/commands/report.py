@@ -8,11 +8,12 @@ from harness.results.run_metadata import RunMetadata
 from harness.results.verdict import Validity, Verdict
 
 
-@click.command("report", short_help="Draw a stored run's report again.")
+@click.command("report", short_help="Write the report of a stored run again.")
 @click.argument("store", metavar="STORE")
 def command(store: str) -> ExitStatus:
-    """Draw a stored run's report again, from its verdict and its tables. It is not judged again: that is
-    `fencepost check --update`.
+    """Write the report of a stored run again, from its verdict and its tables.
+
+    This does not check the run again. To do that, use `fencepost check --update`.
 
     \b
     Example:
@@ -20,7 +21,7 @@ def command(store: str) -> ExitStatus:
     """
     folder = find_run(store)
     if not (folder / "verdict.json").exists():
-        raise UnreadableInput(f"{folder} has not been judged yet: fencepost check {folder}")
+        raise UnreadableInput(f"{folder} has no verdict yet: run `fencepost check {folder}` first")
     verdict = Verdict.load(folder / "verdict.json")
 
     from fencepost.checks.decide import open_evidence
@@ -28,12 +29,12 @@ def command(store: str) -> ExitStatus:
     evidence = open_evidence(store, folder)
     if verdict.valid is Validity.VALID and evidence.had_log and not (folder / "log").is_dir():
         raise UnreadableInput(
-            f"{folder / 'log'} is gone since the run was judged: `fencepost check --update {folder}` judges "
-            "what is left"
+            f"{folder / 'log'} was removed after the run was checked: `fencepost check --update {folder}` checks "
+            "the remaining evidence"
         )
 
-    told = folder / "metadata.json"
-    phases = RunMetadata.load(told).phases if told.exists() else ()
+    metadata = folder / "metadata.json"
+    phases = RunMetadata.load(metadata).phases if metadata.exists() else ()
 
     from reports.html.page import write_report
 

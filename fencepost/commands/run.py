@@ -13,22 +13,22 @@ from fencepost.runs.progress import progress_for
 from harness.common.errors import ExitStatus
 from harness.settings.options import FIELDS
 
-OTHERS = "\b\nOptions without a flag; set them with --set KEY=VALUE:\n" + "\n".join(
+OTHER_OPTIONS = "\b\nOptions without a flag; set them with --set KEY=VALUE:\n" + "\n".join(
     f"  {key:<17} {field.metadata['help']}{asking.default_of(key)}"
     for key, field in FIELDS.items()
     if not field.metadata["flag"]
 )
 
 
-@click.command("run", epilog=OTHERS)
+@click.command("run", short_help="Run a pipeline under faults, and check it.", epilog=OTHER_OPTIONS)
 @asking.option_flags(*asking.run_keys())
 @click.option(
     "--set", "sets", multiple=True, metavar="KEY=VALUE", help="any option of run.toml; broker.NAME=VALUE"
 )
-@click.option("--config", metavar="FILE", help="a run.toml to begin with; the command line wins")
+@click.option("--config", metavar="FILE", help="start from this run.toml; the command line overrides it")
 @asking.json_flag
 def command(sets: tuple[str, ...], config: str | None, as_json: bool, **given: Any) -> ExitStatus:
-    """Break a cluster under a pipeline, and judge it.
+    """Run a pipeline on a cluster, inject faults, and check whether the result is correct.
 
     Exit status: 0 valid, 1 invalid, 2 wrong usage, 3 unknown, 4 failure.
 
@@ -42,9 +42,9 @@ def command(sets: tuple[str, ...], config: str | None, as_json: bool, **given: A
 
     from fencepost.runs.carry_out import run
 
-    words = command_line(options)
+    repeat = command_line(options)
     with closing(progress_for(sys.stderr)) as progress:
         progress.say(f"seed {options.seed}")
-        verdict, folder = run(options, progress, command=words)
-    telling.print_run(verdict, folder, words, as_json=as_json)
+        verdict, folder = run(options, progress, command=repeat)
+    telling.print_run(verdict, folder, repeat, as_json=as_json)
     return verdict.valid.exit_status

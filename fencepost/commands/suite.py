@@ -22,17 +22,23 @@ if TYPE_CHECKING:
 SPARK = ("master", "spark-conf")
 
 
-@click.command("suite", short_help="Carry out a matrix of runs, on one page.")
+@click.command("suite", short_help="Run a matrix of runs, with one result page.")
 @click.argument("file", metavar="SUITE.toml", required=False)
-@click.option("--resume", metavar="FOLDER", help="resume a suite that was interrupted or killed")
-@click.option("--jobs", metavar="N", help="runs side by side, at most  [default: as memory and cores permit]")
 @click.option(
-    "--judge", metavar="WHEN", help="together: all runs in one job at the end; each: each as it ends"
+    "--resume", metavar="FOLDER", help="resume the suite in this folder, after it was interrupted or killed"
+)
+@click.option(
+    "--jobs", metavar="N", help="maximum number of concurrent runs  [default: as memory and cores permit]"
+)
+@click.option(
+    "--judge",
+    metavar="WHEN",
+    help="together: check all runs in one job at the end; each: check each run when it ends",
 )
 @click.option(
     "--limit",
     metavar="TIME",
-    help="start only runs that can end within this time (90m, 2h); the longest not run come first",
+    help="start only runs that can end within this time (90m, 2h); start with those that ran longest ago",
 )
 @asking.option_flags("seed", "store", "master", "spark-conf")
 @click.option(
@@ -40,16 +46,16 @@ SPARK = ("master", "spark-conf")
     "sets",
     metavar="KEY=VALUE",
     multiple=True,
-    help="any option of run.toml, for every run; it replaces the one in [defaults]",
+    help="an option of run.toml, for every run; replaces the value in [defaults]",
 )
-@click.option("--name", metavar="NAME", help="the suite's name, in the place of the one in the file")
+@click.option("--name", metavar="NAME", help="name of the suite; replaces the name in the file")
 @click.option(
     "--keep-evidence",
     metavar="WHAT",
-    help="all: of every run; bad: of those alone that somebody has to look at  [default: all]",
+    help="all: keep the evidence of every run; bad: only of runs that need a look  [default: all]",
 )
-@click.option("--plan", "only_plan", is_flag=True, help="list the runs and how long they take; start none")
-@click.option("--json", "as_json", is_flag=True, help="print suite.json; words go to standard error")
+@click.option("--plan", "only_plan", is_flag=True, help="list the runs and their estimated duration only")
+@click.option("--json", "as_json", is_flag=True, help="print suite.json; messages go to standard error")
 def command(
     file: str | None,
     resume: str | None,
@@ -63,14 +69,14 @@ def command(
     as_json: bool,
     **given: Any,
 ) -> ExitStatus:
-    """Carry out a matrix of runs, judge them together, and leave one folder with one page.
+    """Run a matrix of runs, check them together, and write one folder with one result page.
 
-    SUITE.toml names workloads, faults, clients and versions, whose lists multiply, the failures that are known, and the
-    planted defects that are expected (docs/suites.md). The folder, STORE/NAME/TIME, holds index.html, junit.xml,
-    summary.md, suite.json, and the runs.
+    SUITE.toml lists workloads, faults, clients and versions. The suite runs every combination of them. The file also
+    lists known failures, and planted defects that must be found (docs/suites.md). The folder STORE/NAME/TIME contains
+    index.html, junit.xml, summary.md, suite.json, and the runs.
 
-    Exit status: of all runs together the first of 4, 1, 3, 0 that occurred. A known failure and a planted defect that
-    was caught count as 0, a planted defect that was missed as 1.
+    Exit status: the first of 4, 1, 3, 0 that occurred in any run. A known failure and a planted defect that was caught
+    count as 0. A planted defect that was missed counts as 1.
 
     \b
     Example:
@@ -82,7 +88,7 @@ def command(
     """
     options = asking.options_from(given, sets=(), config=None)
     limit_s = None if limit is None else Duration().parse("limit", limit)
-    at_once = None if jobs is None else WholeNumber(1, 256).parse("jobs", jobs)
+    max_jobs = None if jobs is None else WholeNumber(1, 256).parse("jobs", jobs)
 
     from fencepost.suites import plan as plans
     from fencepost.suites.record import (
@@ -114,10 +120,10 @@ def command(
             plan = plans.load(suite_file, request)
         else:
             raise UsageError(
-                "name a suite file, as `fencepost suite nightly.toml`, or --resume and a suite's folder"
+                "no suite is named: name a suite file (`fencepost suite nightly.toml`), or use --resume FOLDER"
             )
         if only_plan:
-            return _print_plan(plan, store, at_once, limit_s, as_json=as_json)
+            return _print_plan(plan, store, max_jobs, limit_s, as_json=as_json)
         if resume is not None:
             record = SuiteRecord(folder, plan.suite)
         else:
@@ -125,7 +131,7 @@ def command(
             stack.enter_context(lock(record.folder))
         resume_command = f"fencepost suite --resume {record.folder}"
         resume_command += f" --keep-evidence {BAD}" if keep == BAD else ""
-        suite = _run(record, plan, given, at_once, limit_s, resume_command)
+        suite = _run(record, plan, given, max_jobs, limit_s, resume_command)
         if keep == BAD:
             print(remove_good_evidence(record), file=sys.stderr)
     _print_result(suite, record.folder, resume_command, as_json=as_json)
@@ -144,17 +150,17 @@ def _run(
     from fencepost.suites.progress import progress_for
     from fencepost.suites.run import SuiteRun, SuiteSettings
 
-    at_once = jobs or _at_once()
+    max_jobs = jobs or _default_jobs()
     spark = _spark(record.suite.spark, given)
     with ExitStack() as on_failure:
         on_failure.callback(print, f"fencepost: resume it with `{resume_command}`", file=sys.stderr)
         progress = on_failure.enter_context(closing(progress_for(sys.stderr)))
         progress.say(
-            f"suite {record.suite.name}, seed {record.suite.seed}: {len(record.suite.cells)} runs, {at_once} side by "
+            f"suite {record.suite.name}, seed {record.suite.seed}: {len(record.suite.cells)} runs, {max_jobs} side by "
             f"side, in {record.folder}"
         )
         record.change(spark={key: value for key, value in to_toml(spark).items() if key in SPARK})
-        settings = SuiteSettings(at_once, limit_s, spark.master, spark.spark_conf)
+        settings = SuiteSettings(max_jobs, limit_s, spark.master, spark.spark_conf)
         suite = SuiteRun(record, plan, settings, progress).run()
         on_failure.pop_all()
         progress.close()
@@ -162,7 +168,7 @@ def _run(
 
 
 def _spark(stored: Mapping[str, Any], given: Mapping[str, Any]) -> Options:
-    """Master and spark-conf: those that the suite began with, unless the command line replaces them."""
+    """Options with `master` and `spark-conf` of the suite. The command line overrides them."""
     options = Options().updated(stored)
     for values in asking.flag_values({key: given[key.replace("-", "_")] for key in SPARK}):
         options = options.updated(values)
@@ -178,38 +184,36 @@ def _require_resumable(file: str | None, request: "SuiteRequest") -> None:
     """Raise `UsageError` for an option that only a new suite accepts."""
     if request.seed is not None:
         raise UsageError(
-            "a suite goes on with its own seed: leave --seed out, or begin a new one without --resume"
+            "a resumed suite keeps its seed: leave out --seed, or begin a new suite without --resume"
         )
     if request.name is not None:
         raise UsageError(
-            "a suite goes on under its own name: leave --name out, or begin a new one without --resume"
+            "a resumed suite keeps its name: leave out --name, or begin a new suite without --resume"
         )
     if request.sets and file is None:
-        raise UsageError(
-            "a suite goes on with the options that it began with: leave --set out, or name the suite file as well"
-        )
+        raise UsageError("a resumed suite keeps its options: leave out --set, or name the suite file as well")
 
 
 def _print_plan(
     plan: "SuitePlan", store: Path, jobs: int | None, limit_s: float | None, *, as_json: bool
 ) -> ExitStatus:
-    """Print the runs, each with the command that repeats it alone, and how long they probably take."""
+    """Print the estimated duration, and each run with the command that repeats it alone."""
     from fencepost.suites.forecast import preview
     from fencepost.suites.previous import previous_suites
     from harness.environment.doctor import MEMORY_MB
     from harness.environment.resources import free_memory_mb
 
     previous = previous_suites(store, plan.suite.name, plan.suite.started)
-    shown = preview(plan, previous, jobs or _at_once(), free_memory_mb() // MEMORY_MB, limit_s)
+    forecast = preview(plan, previous, jobs or _default_jobs(), free_memory_mb() // MEMORY_MB, limit_s)
     if as_json:
-        print(json.dumps(shown.suite.as_json(), ensure_ascii=False, indent=1))
+        print(json.dumps(forecast.suite.as_json(), ensure_ascii=False, indent=1))
     else:
-        print(*shown.lines(), sep="\n")
+        print(*forecast.lines(), sep="\n")
     return ExitStatus.VALID
 
 
-def _at_once() -> int:
-    """The number of runs for which there are memory and cores."""
+def _default_jobs() -> int:
+    """The number of concurrent runs for which memory and cores suffice."""
     from harness.environment.doctor import MEMORY_MB
     from harness.environment.resources import max_parallel_runs
 
@@ -217,7 +221,7 @@ def _at_once() -> int:
 
 
 def _print_result(suite: "Suite", folder: Path, resume_command: str, *, as_json: bool) -> None:
-    """Print each run that somebody has to look at, remarks, the counts, and the paths."""
+    """Print each run that needs a look, remarks, the counts, and the paths."""
     from harness.results.suite import CellState
     from harness.results.wording import printable
     from reports.suites.wording import headline, lead, since, worst_first

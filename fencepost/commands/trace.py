@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from reports.trace.step import TraceStep
 
 _RECORD = re.compile(r"(?P<topic>[^/@]+)/(?P<partition>\d{1,9})@(?P<offset>\d{1,18})")
-MOST_WORDS = 600
-"""Characters of one step."""
+MAX_CHARACTERS = 600
+"""Maximum characters of one step."""
 
 
-@click.command("trace", short_help="Tell what happened to one record or operation.")
+@click.command("trace", short_help="Show what happened to one record or operation.")
 @click.argument("store", metavar="STORE")
 @click.option("--op", metavar="NAME", help="an operation, such as shop-2.1:10")
 @click.option("--record", metavar="TOPIC/P@OFFSET", help="a record, input or output, such as invoices/2@33")
@@ -31,7 +31,7 @@ MOST_WORDS = 600
     "--fault",
     type=int,
     metavar="N",
-    help="a fault of the run: 1 is the first that began (verdict.json and the report list them)",
+    help="number of a fault: 1 is the first that began (verdict.json and the report list the faults)",
 )
 @click.option("--json", "as_json", is_flag=True, help="print a list of objects: time_ns, who, what, source")
 def command(
@@ -42,13 +42,15 @@ def command(
     fault: int | None,
     as_json: bool,
 ) -> ExitStatus:
-    """Tell what happened to one record, one operation, one transactional id, or around one fault.
+    """Show what happened to one record, one operation or one transactional id, or around one fault.
 
-    Each line is one step: when, who says so, and what. It joins the journals, the transaction log, the group's
-    offsets, the markers, the readers and the faults of a stored run, and starts no Spark. Of a program of your own
-    (run --pipeline) the brokers' logs tell which producer wrote a record, in which transaction, and which inputs or
-    outputs have to do with it. Times are seconds since the run began to start its cluster. A run's plan counts from the
-    first input, and the progress lines that it prints without a terminal count from the start of the command.
+    Each line is one step: the time, the source, and what happened. The steps come from the journals, the transaction
+    log, the offsets of the group, the markers, the readers and the faults of a stored run. No Spark is needed. For your
+    own pipeline (run --pipeline), the steps come from the broker logs: which producer wrote a record, in which
+    transaction, and the inputs or outputs that belong to it.
+
+    Times are in seconds since the run began to start its cluster. Two other outputs count differently: the plan of a
+    run counts from the first input, and progress lines count from the start of the command.
 
     \b
     Example:
@@ -56,11 +58,13 @@ def command(
       fencepost trace store/latest --op shop-2.1:10
       fencepost trace store/latest --fault 1
     """
-    if sum(one is not None for one in (op, record, transactional_id, fault)) != 1:
-        raise UsageError("say what to trace, by one of --op, --record, --id and --fault")
+    if sum(subject is not None for subject in (op, record, transactional_id, fault)) != 1:
+        raise UsageError("it is not clear what to trace: use exactly one of --op, --record, --id and --fault")
     place = _RECORD.fullmatch(record) if record is not None else None
     if record is not None and place is None:
-        raise UsageError(f"a record is named TOPIC/PARTITION@OFFSET, such as invoices/2@33, and not {record}")
+        raise UsageError(
+            f"{record} is not a record: name it as TOPIC/PARTITION@OFFSET, such as invoices/2@33"
+        )
     folder = find_run(store)
     plan = StoredPlan.load(folder / PLAN)
     zero_ms = plan.run.get("wall_ms_at_zero")
@@ -72,7 +76,9 @@ def command(
         from fencepost.checks.evidence import require_evidence
 
         require_evidence(folder)
-        raise UnreadableInput(f"{folder} has no tables yet: `fencepost check {folder}` makes them")
+        raise UnreadableInput(
+            f"{folder} has no tables yet: run `fencepost check {folder}` first, which makes them"
+        )
 
     from reports.trace import by_logs, steps
     from reports.trace.faults import of_fault
@@ -81,26 +87,24 @@ def command(
     tables = StoredTables(folder, zero_ms)
     if place is not None:
         of_record = by_logs.of_record if tables.without_journals else steps.of_record
-        told = of_record(tables, place["topic"], int(place["partition"]), int(place["offset"]))
+        found_steps = of_record(tables, place["topic"], int(place["partition"]), int(place["offset"]))
     elif op is not None:
-        told = steps.of_operation(tables, op)
+        found_steps = steps.of_operation(tables, op)
     elif transactional_id is not None:
-        told = (by_logs if tables.without_journals else steps).of_id(tables, transactional_id)
+        found_steps = (by_logs if tables.without_journals else steps).of_id(tables, transactional_id)
     else:
-        told = (by_logs.of_fault if tables.without_journals else of_fault)(tables, int(fault or 0))
-    if not told:
-        raise UsageError(
-            f"nobody tells anything of that in {folder}: name another record, operation, id or fault"
-        )
-    _tell(told, as_json)
+        found_steps = (by_logs.of_fault if tables.without_journals else of_fault)(tables, int(fault or 0))
+    if not found_steps:
+        raise UsageError(f"{folder} has no evidence of it: name another record, operation, id or fault")
+    _print(found_steps, as_json)
     return ExitStatus.VALID
 
 
-def _tell(told: Sequence["TraceStep"], as_json: bool) -> None:
+def _print(steps: Sequence["TraceStep"], as_json: bool) -> None:
     if as_json:
-        print(json.dumps([asdict(step) for step in told], ensure_ascii=False, indent=1))
+        print(json.dumps([asdict(step) for step in steps], ensure_ascii=False, indent=1))
         return
-    width = max((len(step.who) for step in told), default=0)
-    for step in told:
+    width = max((len(step.who) for step in steps), default=0)
+    for step in steps:
         time = "          " if step.time_ns is None else f"{step.time_ns / 1e9:8.3f} s"
-        print(f"{time}  {printable(step.who, 80):<{width}}  {printable(step.what, MOST_WORDS)}")
+        print(f"{time}  {printable(step.who, 80):<{width}}  {printable(step.what, MAX_CHARACTERS)}")

@@ -1,4 +1,4 @@
-"""From options to a finished run: plan, prepare, carry out, report progress.
+"""From options to a finished run: plan, prepare, run, and report progress.
 
-Begin with `carry_out`.
+Start with `carry_out`.
 """

@@ -1,4 +1,4 @@
-"""`fencepost run`: from options to a verdict. The one place where all rooms meet."""
+"""`fencepost run`: from options to a verdict. This module connects all packages of Fencepost."""
 
 import shutil
 import time
@@ -67,17 +67,18 @@ def run(
     command: str,
     schedule: Schedule | None = None,
 ) -> tuple[Verdict, Path]:
-    """Break a cluster under a pipeline and judge it; returns the verdict and the run's folder.
+    """Run a pipeline under faults and check it. Returns the verdict and the run folder.
 
     Args:
-        schedule: the faults and the churn of a stored run; None: the seed draws them.
+        command: The shell command that repeats the run.
+        schedule: The faults and the churn of a stored run. None: draw them from the seed.
     """
     workload = registry.pipeline_of(options)
     options = with_broker_count(options)
     require_ready(workload)
     drawn = draw_schedule(options, workload) if schedule is None else schedule
-    _tell_plan(options, drawn, progress)
-    if options.master.startswith("spark://"):  # before a run for which nobody could give a verdict
+    _show_plan(options, drawn, progress)
+    if options.master.startswith("spark://"):  # fail early, because without Spark there is no verdict
         from checkers.spark.remote import reach_master
 
         reach_master(options.master)
@@ -88,23 +89,23 @@ def run(
             with performed.run_log.steps() as begin:
                 verdict = spark.decide(performed.folder, begin)
         except FencepostError:
-            progress.say(f"the run is kept: `fencepost check {performed.folder}` judges it")
+            progress.say(f"the run has no verdict yet: `fencepost check {performed.folder}` checks it again")
             raise
         performed.facts().save(performed.folder / "metadata.json")
-        _leave(performed.folder, verdict, performed.run_log)
+        _save_verdict(performed.folder, verdict, performed.run_log)
         return verdict, performed.folder
 
 
 def run_without_verdict(options: Options, progress: Progress, *, command: str) -> Path:
-    """Break a cluster under a pipeline, and leave in the run's folder what `fencepost check` judges.
+    """Run a pipeline under faults, and store its evidence for `fencepost check`. Returns the run folder.
 
-    Raises KeyboardInterrupt where the run was asked to end early: it would be one of another length.
+    Raises KeyboardInterrupt if the run was interrupted, because it is then shorter than its options say.
     """
     workload = registry.pipeline_of(options)
     options = with_broker_count(options)
     require_ready(workload)
     drawn = draw_schedule(options, workload)
-    _tell_plan(options, drawn, progress)
+    _show_plan(options, drawn, progress)
     with Interrupt() as interrupt, ExitStack() as stack:
         performed = perform_run(options, progress, command, workload, drawn, interrupt, stack, None)
         if interrupt.requested:
@@ -112,8 +113,7 @@ def run_without_verdict(options: Options, progress: Progress, *, command: str) -
         return performed.folder
 
 
-def _tell_plan(options: Options, drawn: Schedule, progress: Progress) -> None:
-    """The schedule, as it was drawn."""
+def _show_plan(options: Options, drawn: Schedule, progress: Progress) -> None:
     progress.say("planned, in seconds after the first input:" if drawn.injections else _no_faults(options))
     for injection in drawn.injections:
         progress.say(f"  {injection}")
@@ -122,15 +122,14 @@ def _tell_plan(options: Options, drawn: Schedule, progress: Progress) -> None:
 
 
 def _no_faults(options: Options) -> str:
-    """Why none are planned."""
     if options.defect and options.nemesis is None:
-        return f"no faults are planned: {options.defect} does harm without any"
+        return f"no faults are planned, because the defect {options.defect} shows without them"
     return "no faults are planned"
 
 
 @dataclass(frozen=True)
 class FinishedRun:
-    """A run that is over, with its tables: it can be judged now, or with others."""
+    """A run that has ended and has its tables. It can be checked now, or together with others."""
 
     folder: Path
     plan: StoredPlan
@@ -148,9 +147,9 @@ def perform_run(
     stack: ExitStack,
     spark: RunSpark | None,
 ) -> FinishedRun:
-    """Run the pipeline under faults, and turn what it left into tables. Nothing is judged.
+    """Run the pipeline under faults, and make tables from its evidence. This checks nothing.
 
-    `spark` starts before the run is over. None: the run is judged later, with others.
+    `spark` is started before the end of the run. None: the run is checked later, together with others.
     """
     from harness.environment.cache import cache_folder
     from harness.environment.doctor import DISK_MB, memory_mb
@@ -185,14 +184,14 @@ def perform_run(
     with ExitStack() as up:
         with run_log.phase("stores"):
             made = DatabaseParts(folder, supervisor, ports.take, prepared.postgres)
-            services, backlog = _stores_up(test, made, up)
+            services, backlog = _start_databases(test, made, up)
         with run_log.phase("cluster"):
             parts = ClusterParts(_cluster_of(options, test, tag), folder, prepared, supervisor, ports.take)
             cluster = up.enter_context(CLUSTERS[options.cluster].open(parts))
             run_log.features = cluster.finalized_features()
         store.update_latest_link(
             root, folder
-        )  # not before: a run that was ended early has no evidence to look at
+        )  # not earlier, because a run that ends before this has no evidence
         try:
             ends = (
                 SentinelEndMarkers(cluster, backlog) if test.pipeline.journaled else OffsetEndMarkers(cluster)
@@ -214,10 +213,10 @@ def perform_run(
     return FinishedRun(folder, plan, run_log, facts)
 
 
-def _stores_up(
+def _start_databases(
     test: RunPlan, parts: DatabaseParts, up: ExitStack
 ) -> tuple[dict[str, Service], DatabaseBacklog]:
-    """The servers of the pipeline's stores, by kind, and what asks its tables how many inputs are left."""
+    """Start the database servers of the pipeline. Returns them by kind, and the backlog of its input tables."""
     ups = {kind: up.enter_context(DATABASES[kind].provide(parts)) for kind in test.pipeline.stores}
     inputs = {
         table.name: DATABASES[table.store].inputs(DATABASES[table.store].address(parts.folder))
@@ -229,7 +228,7 @@ def _stores_up(
 
 
 def _cluster_of(options: Options, test: RunPlan, tag: str) -> ClusterSpec:
-    """The cluster that these options ask for, with a listener for each client endpoint."""
+    """The cluster that the options describe, with a listener for each client endpoint."""
     return ClusterSpec(
         brokers=options.brokers,
         endpoints=(OBSERVER_ENDPOINT, *test.worker_endpoints),
@@ -250,7 +249,7 @@ def _cluster_of(options: Options, test: RunPlan, tag: str) -> ClusterSpec:
 def _prepare(
     options: Options, workload: "AnyPipeline", cache: Path, say: Callable[[str], None]
 ) -> "PreparedEnvironment":
-    """Find or fetch what a run needs."""
+    """Find or download what the run needs."""
     from fencepost.checks.spark import prepare_archive
 
     stores = pipeline_spec(options, workload).stores
@@ -262,20 +261,19 @@ def _prepare(
 
 
 def digest_of(pipeline: Workload | CustomPipeline) -> str | None:
-    """A digest of the files that describe a user's pipeline; None for a workload."""
+    """A digest of the files that describe a custom pipeline. None for a workload."""
     return pipeline.digest() if isinstance(pipeline, CustomPipeline) else None
 
 
 def report_edit(pipeline: Workload | CustomPipeline, digest: str | None, run_log: RunLog) -> None:
-    """Note a problem if the description of a pipeline was edited during the run: its final readers read it again."""
+    """Report a problem if a custom pipeline was edited during the run, because its final readers load it again."""
     if isinstance(pipeline, CustomPipeline) and pipeline.digest() != digest:
         file = str(pipeline.described.file)
-        words = f"{file}, or a file that its functions stand in, was changed while the run went on"
-        run_log.add_problem(ReasonCode.DESCRIPTION_CHANGED, words, file)
+        text = f"{file}, or a file with its functions, was changed during the run"
+        run_log.add_problem(ReasonCode.DESCRIPTION_CHANGED, text, file)
 
 
-def _leave(folder: Path, verdict: Verdict, run_log: RunLog) -> None:
-    """Write the verdict and its report."""
+def _save_verdict(folder: Path, verdict: Verdict, run_log: RunLog) -> None:
     from reports.html.page import write_report
 
     verdict.save(folder / "verdict.json")
@@ -284,7 +282,7 @@ def _leave(folder: Path, verdict: Verdict, run_log: RunLog) -> None:
 
 
 def _tabulate(folder: Path, plan: StoredPlan, run_log: RunLog, quiet: FinalState) -> None:
-    """Turn what the run left into tables; the segment files go unless they are to be kept."""
+    """Make tables from the evidence. Delete the segment files, unless `keep` says `logs`."""
     with run_log.phase("tables"):
         tabulate(folder, plan, PartitionEnds(quiet.leaders, quiet.high_watermarks, quiet.compacted))
         run_log.rows, run_log.compacted = count_rows(folder), quiet.compacted
@@ -294,13 +292,13 @@ def _tabulate(folder: Path, plan: StoredPlan, run_log: RunLog, quiet: FinalState
         run_log.unexpected_errors += unexpected_errors(folder)
         record_clients(folder, ClientChoice.of(plan.options.client), run_log)
         if plan.options.keep != "logs":
-            _drop_segments(folder)
+            _delete_segments(folder)
 
 
-def _drop_segments(folder: Path) -> None:
-    """The segment files stand in `log/` now; the brokers' own logs stay."""
-    for room in ("brokers", FETCHED_FOLDER):
-        for data in (folder / room).glob("*/data"):
+def _delete_segments(folder: Path) -> None:
+    """Delete the segment files, whose content is in `log/` now. The log files of the brokers stay."""
+    for subfolder in ("brokers", FETCHED_FOLDER):
+        for data in (folder / subfolder).glob("*/data"):
             shutil.rmtree(data)
     shutil.rmtree(folder / FETCHED_FOLDER, ignore_errors=True)
 

@@ -1,4 +1,4 @@
-"""Progress on a terminal: the phases that are done above, the state of the run below, redrawn."""
+"""Progress of a run on a terminal: lines for phases that have ended, and a block with the current state below."""
 
 import time
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from harness.runner.progress import Tick
 
 
 class LiveProgress:
-    """Redraws itself a few times a second, until it is closed."""
+    """Redraws the block four times a second until it is closed."""
 
     def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -25,25 +25,25 @@ class LiveProgress:
             get_renderable=self._draw,
             refresh_per_second=4,
             transient=True,
-            redirect_stdout=False,  # that is for the verdict
+            redirect_stdout=False,  # standard output is for the verdict
         )
         self._live.start()
 
     def phase(self, name: str) -> None:
-        """Put the one before among those that are done, with how long it took."""
+        """Begin a phase. Print a line with the duration of the one before."""
         self._finish()
         self._phase = (name, self._clock())
 
     def say(self, text: str) -> None:
-        """A line that stays, above what is redrawn."""
+        """Print a line above the block."""
         self._live.console.print(Text(text))
 
     def tick(self, tick: Tick) -> None:
-        """Show it at the next redrawing."""
+        """Show this state when the block is redrawn."""
         self._tick = tick
 
     def close(self) -> None:
-        """Stop redrawing and give the terminal back."""
+        """Remove the block and restore the terminal."""
         self._finish()
         self._live.stop()
 
@@ -62,7 +62,6 @@ class LiveProgress:
 
 
 def _state(tick: Tick) -> Table:
-    """Time left, inputs, transactions and how they ended, lag, faults."""
     table = Table.grid(padding=(0, 2))
     table.add_column(justify="right", style="dim")
     table.add_column()

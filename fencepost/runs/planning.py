@@ -1,4 +1,4 @@
-"""From options to a plan: the schedule of faults, what is fixed before a run begins, and what repeats it."""
+"""From options to a run plan: the pipeline, the schedule of faults, and what is stored in `run.toml`."""
 
 import secrets
 from dataclasses import asdict, replace
@@ -54,29 +54,29 @@ WORKLOAD_OPTIONS = (
     "defect", "churn_s", "overrun_share", "workers", "client", "txn_size", "abort_share", "empty_share", "record_bytes",
     "group_protocol", "assignor", "static_membership", "txn_timeout_s",
 )  # fmt: skip
-"""Options that say what our own programs do."""
+"""Options that apply only to workloads."""
 AnyPipeline = Workload | CustomPipeline
-"""What a run can be of."""
+"""A workload or a custom pipeline."""
 SPARE_ENDPOINTS = 2
-"""Client endpoints beyond one a worker and those that faults keep: for workers that end by themselves."""
+"""Client endpoints for the replacements of workers that end by themselves. Faults and churn add theirs."""
 
 
 def custom_pipeline_spec(options: Options, pipeline: CustomPipeline, tag: str) -> PipelineSpec:
-    """The facts of a user's pipeline. Raises `UsageError` where the options ask for what only ours can have."""
-    usual = Options()
-    if asked := [key for key in WORKLOAD_OPTIONS if getattr(options, key) != getattr(usual, key)]:
-        key = asked[0].removesuffix("_s").replace("_", "-")
+    """The spec of a custom pipeline. Raises `UsageError` if an option applies only to workloads."""
+    default = Options()
+    if changed := [key for key in WORKLOAD_OPTIONS if getattr(options, key) != getattr(default, key)]:
+        key = changed[0].removesuffix("_s").replace("_", "-")
         instead = (
             "set `instances` in the file" if key == "workers" else "leave it out of a run with --pipeline"
         )
-        raise UsageError(f"{key} is for the workloads of Fencepost: {instead}")
+        raise UsageError(f"{key} applies only to workloads of Fencepost: {instead}")
     if CLUSTERS[options.cluster].shared:
         require_names_passed(pipeline.described)
     return pipeline.facts(options, tag)
 
 
 def require_ready(pipeline: AnyPipeline) -> None:
-    """Raise `UsageError` where a user's pipeline cannot be run: before anything is started."""
+    """Raise `UsageError` if a custom pipeline cannot run. Call it before anything starts."""
     if isinstance(pipeline, CustomPipeline):
         for stage in pipeline.described.stages:
             require_executable(stage, pipeline.described.folder)
@@ -84,12 +84,12 @@ def require_ready(pipeline: AnyPipeline) -> None:
 
 
 def defect_of(options: Options) -> Defect | None:
-    """The defect that these options ask for."""
+    """The defect that the options name. None if they name none."""
     return registry.defects()[options.defect] if options.defect else None
 
 
 def pipeline_spec(options: Options, workload: AnyPipeline, tag: str = "") -> PipelineSpec:
-    """What the pipeline is in a run of these options. Raises `UsageError` where it cannot have what they ask for."""
+    """The spec of the pipeline in a run with these options. Raises `UsageError` if the pipeline cannot have them."""
     if isinstance(workload, CustomPipeline):
         return custom_pipeline_spec(options, workload, tag)
     if options.defect:
@@ -102,7 +102,7 @@ def pipeline_spec(options: Options, workload: AnyPipeline, tag: str = "") -> Pip
 
 
 def draw_schedule(options: Options, workload: AnyPipeline) -> Schedule:
-    """The schedule of these options: the same for the same seed. Raises `UsageError`."""
+    """Draw the schedule. It depends only on the options, which contain the seed. Raises `UsageError`."""
     nemeses = registry.nemeses()
     defect = defect_of(options)
     named = options.nemesis is not None
@@ -134,7 +134,7 @@ def draw_schedule(options: Options, workload: AnyPipeline) -> Schedule:
         step=defect.step.value if defect and defect.step and not named else None,
         services=tuple(kind for kind in facts.stores if DATABASES[kind].has_server),
     )
-    witness_of(options)  # which may be one that cannot be had
+    witness_of(options)  # raises if the cluster kind cannot provide it
     rng = Random(f"{options.seed}/schedule")
     chosen: list[Nemesis] = [aim(name, nemeses) for name in names]
     drawn = schedules.draw(chosen, targets, options.time_limit_s, rng, named=named or defect is not None)
@@ -142,12 +142,12 @@ def draw_schedule(options: Options, workload: AnyPipeline) -> Schedule:
 
 
 def tag_for(options: Options) -> str:
-    """What a run's own topics, groups and ids begin with; nothing on a cluster of its own."""
+    """A new tag for a run on a shared cluster. Empty on a cluster of its own."""
     return new_tag(options.prefix, kept=options.keep == "topics") if CLUSTERS[options.cluster].shared else ""
 
 
 def workers_of(facts: PipelineSpec) -> dict[str, tuple[str, ...]]:
-    """The workers of each stage, by name."""
+    """For each stage, the names of its workers."""
     return {stage.name: stage.workers for stage in facts.stages}
 
 
@@ -159,15 +159,20 @@ def plan_run(
     prepared: "PreparedEnvironment | None" = None,
     tag: str = "",
 ) -> RunPlan:
-    """Everything that is fixed before the run begins. `prepared`: for a client that runs on Java; `tag`: what the run's
-    topics, groups and ids begin with on a cluster that others use.
+    """The run plan: everything that is fixed before the run begins.
+
+    Args:
+        prepared: Needed for the Java client.
+        tag: The tag of the run on a shared cluster.
     """
     facts = pipeline_spec(options, workload, tag)
     workers = workers_of(facts)
     facts = facts.with_workers(joining_workers(drawn.churn), shared=policy_of(options.defect).shared_id)
     nemeses = registry.nemeses()
-    kept = sum(nemeses[injection.fault].keeps_endpoint for injection in drawn.injections)
-    endpoints = sum(map(len, workers.values())) + kept + extra_endpoints(drawn.churn) + SPARE_ENDPOINTS
+    kept_endpoints = sum(nemeses[injection.fault].keeps_endpoint for injection in drawn.injections)
+    endpoints = (
+        sum(map(len, workers.values())) + kept_endpoints + extra_endpoints(drawn.churn) + SPARE_ENDPOINTS
+    )
     require_ports(options, endpoints + 1)
     programs, own = programs_of(options, workload, facts, folder, prepared, tag)
     return RunPlan(
@@ -185,17 +190,17 @@ def plan_run(
 
 
 def require_ports(options: Options, endpoints: int) -> None:
-    """Raise `UsageError` for more brokers and client endpoints than one block of ports has room for."""
+    """Raise `UsageError` if the brokers and client endpoints need more ports than a run has."""
     needed = count_ports(options.brokers, endpoints)
     if needed > SIZE:
         raise UsageError(
-            f"{options.brokers} brokers and {endpoints} client endpoints take {needed} ports, and a run has {SIZE}: "
+            f"{options.brokers} brokers and {endpoints} client endpoints need {needed} ports; a run has {SIZE}: "
             "choose fewer --brokers, fewer --workers, or fewer faults that replace workers"
         )
 
 
 def session_timeout_ms(options: Options) -> int:
-    """How long a group member may send no heartbeat. In the consumer protocol, the brokers' settings decide."""
+    """The session time-out of group members. In the consumer protocol, a broker setting defines it."""
     setting = options.settings.get("group.consumer.session.timeout.ms", "")
     return (
         int(setting) if options.group_protocol == "consumer" and setting.isdecimal() else SESSION_TIMEOUT_MS
@@ -205,7 +210,7 @@ def session_timeout_ms(options: Options) -> int:
 def stored_plan(
     options: Options, test: RunPlan, drawn: Schedule, command: str, started: datetime, clock: RunClock
 ) -> StoredPlan:
-    """All that is needed to repeat the run, and the one wall-clock time."""
+    """The content of `run.toml`: what is needed to repeat the run, and the wall-clock time at run time zero."""
     return StoredPlan(
         options,
         {
@@ -224,7 +229,7 @@ def stored_plan(
 
 
 def witness_of(options: Options) -> str:
-    """How the brokers' logs are read: as asked, or every replica's where that can be."""
+    """How broker logs are read: as the options say, else from segment files if the cluster kind permits it."""
     segments = Ability.SEGMENTS in CLUSTERS[options.cluster].abilities
     if options.witness == SEGMENTS and not segments:
         raise UsageError(
@@ -234,7 +239,7 @@ def witness_of(options: Options) -> str:
 
 
 def promises_of(options: Options, test: RunPlan) -> Promises:
-    """The evidence that the run will leave."""
+    """The evidence that the run promises to leave."""
     kind = CLUSTERS[options.cluster]
     topics = [topic.name for topic in test.pipeline.topics]
     tables = tuple(table.name for table in test.pipeline.tables)

@@ -1,4 +1,4 @@
-"""What a cluster is started from, held ready: found or fetched, with the user's broker settings looked at."""
+"""Prepare what a cluster needs: find or download its parts, and validate the broker settings."""
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
@@ -24,9 +24,11 @@ def prepare_cluster(
     clients: Sequence[str],
     stores: Collection[str] = (),
 ) -> "PreparedEnvironment":
-    """Find or fetch it, and hold the broker settings against those that Kafka knows. Raises `FencepostError`.
+    """Find or download what a cluster needs, and validate the broker settings. Raises `FencepostError`.
 
-    `clients`: those that the workers use; `stores`: the kinds of store that the pipeline has.
+    Args:
+        clients: Names of the clients that the workers use.
+        stores: Kinds of database that the pipeline uses.
     """
     from harness.cluster.broker_settings import TOOL, check_settings, documented_settings
     from harness.environment.client_parts import fetch_client
@@ -37,7 +39,7 @@ def prepare_cluster(
 
     if "postgres" in stores:
         require_extra("a workload with tables in PostgreSQL", "psycopg")
-    if "java" in clients:  # before anything is made for a Java that will not do
+    if "java" in clients:  # fail before anything is downloaded
         require_in_process(java(options.java))
     pinned = ClientChoice.of(options.client).pinned
     client = fetch_client(pinned, cache, say, mirror=options.mirror) if pinned else None
@@ -49,8 +51,8 @@ def prepare_cluster(
     )
     if ready.image and not ready.image.drops_packets and _drops_packets(options):
         raise EnvironmentFailure(
-            f"the image {ready.image.name} does not say that it has iptables (label {PACKET_FILTER}=yes), which "
-            "drop-packets needs: choose --set image=bundled, or another fault"
+            f"drop-packets needs iptables, and the image {ready.image.name} has no label {PACKET_FILTER}=yes: choose "
+            "--set image=bundled, or another fault"
         )
 
     def tool(folder: Path) -> Sequence[str]:
@@ -66,22 +68,22 @@ def prepare_cluster(
 def _drops_packets(options: Options) -> bool:
     from nemeses.registry import NEMESES
 
-    asked = (NEMESES.get(name.partition("@")[0]) for name in options.nemesis or ())
-    return any(fault is not None and Ability.PACKETS in fault.needs for fault in asked)
+    faults = (NEMESES.get(name.partition("@")[0]) for name in options.nemesis or ())
+    return any(fault is not None and Ability.PACKETS in fault.needs for fault in faults)
 
 
 def image_choice(options: Options, say: Callable[[str], None]) -> str:
-    """Which image to look for: the official one has no iptables."""
+    """The image to use. `drop-packets` needs iptables, which the official image does not have."""
     if options.image == "auto" and _drops_packets(options):
         say(
-            "drop-packets needs iptables, which the official image has not: an image of this machine's parts is used"
+            "drop-packets needs iptables, which the official image does not have: an image with it is built here"
         )
         return "bundled"
     return options.image
 
 
 def end_leftovers(cache: Path, say: Callable[[str], None]) -> None:
-    """End what earlier runs have left, and say so."""
+    """End processes and containers that earlier runs left behind, and print a line for each."""
     from harness.containers.leftovers import try_remove_abandoned
     from harness.processes.guardian import sweep_leftovers
 
@@ -90,12 +92,12 @@ def end_leftovers(cache: Path, say: Callable[[str], None]) -> None:
 
 
 BYTES_AN_INPUT = 6_000
-"""Of all that a run leaves, for each input: three replicas of each record, journals and tables. Measured."""
+"""Size of a run folder per input: three replicas of each record, journals and tables. Measured."""
 
 COPIES = 12
-"""Of a padded record: an input and up to three outputs of it, on three replicas."""
+"""Copies of a padded record: an input and up to three outputs, on three replicas."""
 
 
 def planned_mb(options: Options) -> int:
-    """About what the run will leave on the disk."""
+    """The estimated size of the run folder."""
     return round(options.rate * options.time_limit_s * (BYTES_AN_INPUT + COPIES * options.record_bytes) / 1e6)

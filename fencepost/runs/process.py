@@ -1,7 +1,4 @@
-"""The entry of every process of a run that speaks Kafka; the run hands it a `ProcessSpec` and a `RunSpec`.
-
-A user's workload is loaded here, in a worker, and never in the command's own process.
-"""
+"""The entry point of every Python process of a run. Its arguments are a `ProcessSpec` and a `RunSpec`, as JSON."""
 
 import atexit
 import os
@@ -58,55 +55,55 @@ from workloads.model.workload import Workload
 from workloads.registry import WORKLOADS
 
 LOOPS: Mapping[Delivery, type[Worker] | type[MixedWorker]] = {Delivery.MIXED: MixedWorker}
-"""The loop of a stage, by how it delivers; all others are the one that takes inputs and makes outputs of them."""
+"""The loop for a delivery. All deliveries that are not listed use `Worker`."""
 
 
 def client_of(spec: ClientSpec) -> Client:
-    """The client that a worker is told to use."""
+    """Create the client that a worker uses."""
     if spec.name != "java":
         return LibrdkafkaClient()
     from harness.clients.java_client import JavaClient
 
-    assert spec.jvm is not None, "who uses the Java client is told of a JVM"
+    assert spec.jvm is not None, "the spec of the Java client names a JVM"
     return JavaClient(spec.jvm)
 
 
-def running_client(role: Role, asked: ClientSpec | None) -> RunningClient:
-    """The client that this process runs: a worker that of the pipeline, and all others librdkafka."""
-    if role is not Role.WORKER or asked is None or asked.name != "java":
+def running_client(role: Role, spec: ClientSpec | None) -> RunningClient:
+    """The client that this process uses. Workers use that of the pipeline, all other processes librdkafka."""
+    if role is not Role.WORKER or spec is None or spec.name != "java":
         return running_librdkafka()
-    client_of(asked)
+    client_of(spec)
     return running_java()
 
 
-def require_client(asked: ClientSpec | None, running: RunningClient) -> None:
-    """End the process where it runs another version of the pipeline's client than was asked for."""
-    if asked is not None and running.name == asked.name:
-        running.require(asked.version)
+def require_client(spec: ClientSpec | None, running: RunningClient) -> None:
+    """End the process if its client has another version than the spec."""
+    if spec is not None and running.name == spec.name:
+        running.require(spec.version)
 
 
 def group_settings(spec: MembershipSpec, worker: str) -> GroupSettings:
-    """How a worker belongs to its group: a static member goes by the worker's name, which its replacement has too."""
+    """Group settings of a worker. A static member has the name of the worker, which its replacement also has."""
     return GroupSettings(spec.protocol, spec.assignor, worker if spec.static else None)
 
 
 def open_database(spec: WorkloadSpec) -> Database | None:
-    """The store that the pipeline writes, if it has one."""
+    """Connect to the database that the pipeline writes. None if it has none."""
     return next((DATABASES[kind].connect(address) for kind, address in spec.stores.items()), None)
 
 
 def input_table(spec: WorkloadSpec, workload: Workload, table: str) -> InputTable:
-    """A table whose rows are inputs."""
+    """Connect to a table whose rows are inputs."""
     kind = workload.tables[table]
     return DATABASES[kind].inputs(spec.stores[kind])
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Be what the two specs say until told to stop."""
+    """Do the task of the specs until the run says stop."""
     process_text, run_text = argv or sys.argv[1:]
     process, run = decode(ProcessSpec, process_text), decode(RunSpec, run_text)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the run, which then says stop
-    behind_proxies = run.connection.proxied and process.role is not Role.FINAL  # which speak plaintext
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # only the run handles Ctrl-C; it then says stop
+    behind_proxies = run.connection.proxied and process.role is not Role.FINAL  # proxies speak plaintext
     use_client_config(None if behind_proxies else run.connection.client_config)
     control = Control(None if process.control_fd is None else socket.socket(fileno=process.control_fd))
     if process.role is Role.FINAL:
@@ -120,8 +117,8 @@ def main(argv: Sequence[str] | None = None) -> None:
                 build_task(process, run, run.pipeline, journal, control).run()
             else:
                 build_custom_task(process, run, run.pipeline, journal, control).run()
-        except UsageError as error:  # of the user's functions, and of what they give
-            print(error, file=sys.stderr)  # the last line of its log: it is told to whoever started the run
+        except UsageError as error:  # raised by functions of the user, or because of what they return
+            print(error, file=sys.stderr)  # the last line of the log, which the run shows to the user
             sys.exit(ExitStatus.USAGE)
 
 
@@ -143,10 +140,8 @@ def journal_of(process: ProcessSpec, running: RunningClient) -> Journal:
 
 
 def end_at_once() -> NoReturn:
-    """End with all said and done, and whoever was in a group gone from it: librdkafka often takes a second to take a
-    client down, and Python would wait for that.
-    """
-    atexit._run_exitfuncs()  # of a user's workload, and of the Java client's JVM
+    """Exit without waiting for the clients. librdkafka often takes a second to close."""
+    atexit._run_exitfuncs()  # such as that of the JVM of the Java client
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)
@@ -155,7 +150,7 @@ def end_at_once() -> NoReturn:
 def build_task(
     process: ProcessSpec, run: RunSpec, pipeline: WorkloadSpec, journal: Journal, control: Control
 ) -> Worker | MixedWorker | Relay | Feeder | TableFeeder | Observer | FinalReader | DatabaseReader:
-    """The object that does the task of a process of a built-in pipeline."""
+    """Build the object that does the task of a process, for a workload."""
     workload = padded(WORKLOADS[pipeline.name].tagged(pipeline.tag), run.record_bytes)
     match process.task:
         case WorkerSpec() as task:
@@ -174,7 +169,7 @@ def build_task(
             return Observer(process.bootstrap, task.partitions, journal, control)
         case TableReaderSpec(tables=tables):
             store = open_database(pipeline)
-            assert store is not None, "who reads tables is told of the store"
+            assert store is not None, "the spec names a database if tables are read"
             parts = PartWriter(journal, parts_folder(process.journal.path))
             inputs_by = {
                 table: input_table(pipeline, workload, table)
@@ -193,7 +188,7 @@ def build_task(
 def build_custom_task(
     process: ProcessSpec, run: RunSpec, pipeline: CustomPipelineSpec, journal: Journal, control: Control
 ) -> Feeder | Observer | FinalReader:
-    """The same around a user's pipeline, whose workers are commands."""
+    """Build the object that does the task of a process, for a custom pipeline. Its instances are commands."""
     described = CustomPipeline.load(str(pipeline.file)).tagged(pipeline.tag)
     match process.task:
         case FeederSpec(inputs_per_s=rate):
@@ -208,7 +203,7 @@ def build_custom_task(
                 process, task, run, journal, control, described.expectation(), described.read, foreign
             )
         case WorkerSpec() | TableReaderSpec():
-            raise ValueError(f"a user's pipeline has no process of ours as {process.task.kind}")
+            raise ValueError(f"a custom pipeline has no process of the kind {process.task.kind}")
 
 
 def final_reader_of(
@@ -221,7 +216,6 @@ def final_reader_of(
     stated: Collection[str],
     foreign: ProgramTopics | None = None,
 ) -> FinalReader:
-    """A final reader of partitions."""
     parts = PartWriter(journal, parts_folder(process.journal.path))
     return FinalReader(
         process.bootstrap,
@@ -246,7 +240,6 @@ def worker_of(
     journal: Journal,
     control: Control,
 ) -> Worker | MixedWorker | Relay:
-    """A worker of a stage."""
     stage, transactions = workload.stage(task.stage), pipeline.transactions
     settings = WorkerSettings(
         bootstrap=process.bootstrap,
@@ -275,7 +268,7 @@ def worker_of(
 
 
 def stated_topics(workload: Workload) -> frozenset[str]:
-    """The topics of whose records the workload says something: its inputs, and its sums."""
+    """Topics whose records the workload can explain: inputs and sums."""
     inputs = {topic for stage in workload.stages for topic in stage.reads}
     return frozenset(inputs | {stage.aggregate.topic for stage in workload.stages if stage.aggregate})
 

@@ -1,4 +1,4 @@
-"""What runs in the processes of a run: our own loop on either client, or a user's commands; and what is ours anyway."""
+"""The programs of a run's processes: the loop of a workload, or the commands of a custom pipeline."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from harness.environment import PreparedEnvironment
 
 PROCESS = "fencepost.runs.process"
-"""The module that every process of ours runs."""
+"""The module that every Python process of a run executes."""
 
 
 def programs_of(
@@ -42,7 +42,7 @@ def programs_of(
     prepared: "PreparedEnvironment | None",
     tag: str,
 ) -> tuple[Mapping[str, Program], Program]:
-    """The programs of the stages, by stage, and that of feeder, observer and readers."""
+    """The program of each stage, and the program of the feeder, the observer and the final readers."""
     if isinstance(pipeline, CustomPipeline):
         described = pipeline.tagged(tag).described
         own = PythonProgram(PROCESS, _run_spec(options, facts, CustomPipelineSpec(described.file, tag)))
@@ -60,7 +60,7 @@ def programs_of(
 
 
 def _run_spec(options: Options, facts: PipelineSpec, pipeline: WorkloadSpec | CustomPipelineSpec) -> RunSpec:
-    """What every process of ours is told."""
+    """The spec that every Python process of the run gets."""
     assert options.seed is not None, "a run is planned with a seed"
     return RunSpec(
         seed=options.seed,
@@ -79,7 +79,7 @@ def _connection(options: Options) -> ConnectionSpec:
 
 
 def _told_config(options: Options) -> str:
-    """The file of client properties that a user's program needs; empty: it connects without any."""
+    """Path of the client properties that a user's program needs. Empty if it needs none."""
     connection = _connection(options)
     return "" if connection.proxied or connection.client_config is None else str(connection.client_config)
 
@@ -112,7 +112,7 @@ def _workload_spec(
 
 
 def jvm_spec(client: str, folder: Path, prepared: "PreparedEnvironment | None") -> JvmSpec | None:
-    """What the JVM in a worker is started from; None: there is none in it."""
+    """What a worker needs to start a JVM. None if it does not use the Java client."""
     if client != "java" or prepared is None:
         return None
     from harness.environment.java import jvm_library

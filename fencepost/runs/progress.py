@@ -1,4 +1,4 @@
-"""What a user sees while a run goes on. It is told everything, and asks the cluster nothing."""
+"""Show the progress of a run to a user. The run calls it; it does not query the cluster."""
 
 import sys
 import time
@@ -11,7 +11,7 @@ LINE_EVERY_S = 5.0
 
 
 def status_line(tick: Tick) -> str:
-    """The state of a run in one line."""
+    """Format the state of a run as one line."""
     lag = "?" if tick.lag is None else f"{tick.lag:,}"
     left = (
         f"{tick.left_s:.0f} s left" if tick.left_s >= 0.5 else "over the time limit: faults are being healed"
@@ -27,38 +27,40 @@ def status_line(tick: Tick) -> str:
 
 
 class LineProgress:
-    """Lines on a stream that is no terminal: each phase, and every five seconds how things stand."""
+    """Progress on a stream that is no terminal: a line for each phase, and the state every five seconds."""
 
     def __init__(self, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         self._stream = stream
         self._clock = clock
         self._began = clock()
-        self._told: float | None = None
+        self._last_tick: float | None = None
 
     def phase(self, name: str) -> None:
-        """Tell it, and the next tick as soon as it comes."""
-        self._told = None
+        """Print the phase. Print the next state without delay."""
+        self._last_tick = None
         self.say(name)
 
     def say(self, text: str) -> None:
-        """A line, after the seconds since the command began."""
+        """Print a line, with the seconds since the command began."""
         stream = self._stream or sys.stderr
-        stream.write(f"[{self._clock() - self._began:6.1f} s] {text}\n")  # at once: several threads tell
+        stream.write(
+            f"[{self._clock() - self._began:6.1f} s] {text}\n"
+        )  # one write, because several threads print
         stream.flush()
 
     def tick(self, tick: Tick) -> None:
-        """Tell it if the last one is old enough."""
+        """Print the state if the last one was printed long enough ago."""
         now = self._clock()
-        if self._told is None or now - self._told >= LINE_EVERY_S:
-            self._told = now
+        if self._last_tick is None or now - self._last_tick >= LINE_EVERY_S:
+            self._last_tick = now
             self.say(status_line(tick))
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: there is nothing to close."""
 
 
 def progress_for(stream: TextIO) -> Progress:
-    """The one that fits the stream."""
+    """The progress that fits the stream."""
     if stream.isatty():
         from fencepost.runs.live_progress import LiveProgress
 

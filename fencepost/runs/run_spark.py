@@ -1,4 +1,4 @@
-"""The Spark that decides one run: the shared one, or one of the run's own that starts while its last seconds pass."""
+"""The Spark that checks one run: the shared one, or its own, which starts before the end of the run."""
 
 import logging
 from collections.abc import Callable
@@ -28,7 +28,7 @@ WAIT = "wait for Spark"
 
 
 class RunSpark:
-    """The shared Spark, if the environment names one and the run is small. If it refuses, the run starts its own."""
+    """Uses the shared Spark if the environment names one and the run is small. Otherwise the run starts its own."""
 
     def __init__(self, options: Options, stack: ExitStack) -> None:
         self._options, self._stack = options, stack
@@ -37,32 +37,32 @@ class RunSpark:
         self._own: StartingSpark | None = None
 
     def lead_s(self) -> float:
-        """Seconds before the time limit at which to call `start`: half a run at most."""
+        """Seconds before the time limit at which to call `start`: the warm-up time, or half of a shorter run."""
         warm_up_s = LARGE_WARM_UP_S if is_large(self._options) else WARM_UP_S
         return min(warm_up_s, max(self._options.time_limit_s / 2, LEAST_S))
 
     def start(self, java: Java) -> None:
-        """Let Spark come up in the background. A Spark of the run's own ends with the stack."""
+        """Start Spark in the background. The run's own Spark ends with the exit stack."""
         self._java = java
         if self._shared is not None:
             try:
                 self._shared.start(self._parts(java))
                 return
             except ServerRefused as error:
-                log.info("this run starts a Spark of its own: %s", error)
+                log.info("this run starts its own Spark: %s", error)
                 self._shared = None
         self._own = self._started(java)
 
     def decide(self, folder: Path, phase: Callable[[str], None]) -> Verdict:
-        """The verdict on what the run left; `phase` receives the name of each step. Raises `FencepostError`."""
-        assert self._java is not None, "no run comes to its end without `start`"
+        """Check the run folder. `phase` is called with the name of each step. Raises `FencepostError`."""
+        assert self._java is not None, "`start` must be called before `decide`"
         phase(WAIT)
         if self._shared is not None:
             request = SparkRequest(self._parts(self._java), [str(folder.absolute())])
             try:
                 (result,) = self._shared.decide(request, phase)
             except ServerRefused as error:
-                log.warning("this run starts a Spark of its own after all: %s", error)
+                log.warning("the shared Spark failed, so this run starts its own: %s", error)
             else:
                 if isinstance(result, FencepostError):
                     raise result
@@ -82,10 +82,9 @@ class RunSpark:
 
 
 def is_large(options: Options) -> bool:
-    """Whether a run with these options leaves a large history."""
+    """Whether a run with these options has a large history."""
     return _inputs(options) > LARGE_INPUTS
 
 
 def _inputs(options: Options) -> float:
-    """How many inputs the run is fed."""
     return options.rate * options.time_limit_s

@@ -1,6 +1,4 @@
-"""What a run's options make of its pipeline: sizes of records, time-outs, the goals of unusual transactions, and
-workers that come and go.
-"""
+"""Apply options to a pipeline: record sizes, time-outs, goals for unusual transactions, and churn of workers."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -23,20 +21,21 @@ LONGER = "a longer --time-limit or a higher --rate helps"
 
 
 def txn_timeout_ms(options: Options) -> int:
-    """The time-out of the pipeline's transactions."""
+    """The transaction time-out of the pipeline."""
     return round(1000 * options.txn_timeout_s)
 
 
 def empty_share(options: Options, workload: "Workload") -> float:
-    """The share of batches that an empty transaction goes before."""
+    """The share of batches before which a worker commits an empty transaction."""
     return workload.empty_share if options.empty_share is None else options.empty_share
 
 
 def draw_churn(
     options: Options, facts: PipelineSpec, injections: Sequence[PlannedFault]
 ) -> tuple[PlannedChange, ...]:
-    """Who joins and leaves, and when: the same for the same seed. Whom a fault is to strike stays. Raises
-    `UsageError` for a pipeline without groups.
+    """Draw which workers join and leave, and when, from the seed. Targets of faults do not leave.
+
+    Raises `UsageError` for a pipeline without consumer groups.
     """
     if not options.churn_s:
         return ()
@@ -45,13 +44,13 @@ def draw_churn(
         raise UsageError(
             f"churn needs a workload with a consumer group, and {facts.name} has none: choose another --workload"
         )
-    struck = {one.target.name.rpartition("/")[2] for one in injections if one.target.role == "worker"}
+    targets = {fault.target.name.rpartition("/")[2] for fault in injections if fault.target.role == "worker"}
     rng = Random(f"{options.seed}/churn")
-    return churn.draw(rng, options.churn_s, options.time_limit_s, workers, struck)
+    return churn.draw(rng, options.churn_s, options.time_limit_s, workers, targets)
 
 
 def apply_options(facts: PipelineSpec, options: Options, workload: "Workload") -> PipelineSpec:
-    """The facts of a workload with what these options add. Raises `UsageError` where it cannot have that."""
+    """Add what the options require to the spec of a workload. Raises `UsageError` if the workload cannot do it."""
     from workloads.model.padding import largest_bytes
 
     if options.record_bytes and not any(one.transforms for one in workload.deliveries):
@@ -73,15 +72,15 @@ def apply_options(facts: PipelineSpec, options: Options, workload: "Workload") -
 
 
 def _goals(options: Options, workload: "Workload") -> list[Goal]:
-    """That what the run asks for has happened."""
-    asked: list[tuple[Exercise, str]] = []
+    """Goals that the unusual transactions in the options did occur."""
+    exercises: list[tuple[Exercise, str]] = []
     if empty_share(options, workload) > 0:
-        asked += [
+        exercises += [
             (Exercise.EMPTY, "no transaction was committed with nothing in it"),
             (Exercise.OFFSETS_ONLY, "no transaction was committed with offsets alone"),
         ]
         if any(stage.notes for stage in workload.stages):
-            asked.append((Exercise.OUTPUTS_ONLY, "no transaction was committed with outputs alone"))
+            exercises.append((Exercise.OUTPUTS_ONLY, "no transaction was committed with outputs alone"))
     if options.overrun_share > 0:
-        asked.append((Exercise.TIMED_OUT, "no transaction outlived its time-out"))
-    return [Goal(shape.value, shape.value, text, LONGER) for shape, text in asked]
+        exercises.append((Exercise.TIMED_OUT, "no transaction outlived its time-out"))
+    return [Goal(shape.value, shape.value, text, LONGER) for shape, text in exercises]

@@ -1,4 +1,4 @@
-"""A sweep: one run for each crash point of each workload, so that whatever is found belongs to that point."""
+"""A sweep: one run for each crash point of each workload. So each finding belongs to one crash point."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,13 +27,13 @@ class SweepPoint:
     """One run of a sweep."""
 
     workload: str
-    fault: str  # as `--nemesis` asks for it: `kill-worker@after-send`
+    fault: str  # as in `--nemesis`: `kill-worker@after-send`
     time_limit_s: float
 
 
 @dataclass(frozen=True)
 class SweepOutcome:
-    """What came of a run. `anomalies`: by name, how many, and whether the guarantee permits them."""
+    """The outcome of a run. `anomalies`: for each name its `count` and whether the guarantee permits it."""
 
     workload: str
     guarantee: str
@@ -41,19 +41,19 @@ class SweepOutcome:
     exit_status: int
     acted: int = 0
     anomalies: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    reason: str = ""  # where there is no verdict, or an unknown one
+    reason: str = ""  # why there is no verdict, or an unknown one
     store: str = ""
 
     @property
     def cell(self) -> str:
-        """In a few words: "reprocessed-input 20"."""
+        """The text of its cell in the table: "reprocessed-input 20"."""
         if self.exit_status not in (ExitStatus.VALID, ExitStatus.INVALID):
             return "unknown" if self.exit_status == ExitStatus.UNKNOWN else "failed"
-        told = [
+        texts = [
             f"{name} {body['count']:,}" + ("" if body["allowed"] else " (forbidden)")
             for name, body in self.anomalies.items()
         ]
-        return ", ".join(told) or NOTHING
+        return ", ".join(texts) or NOTHING
 
     def as_json(self) -> dict[str, Any]:
         """An object of `--json`."""
@@ -65,39 +65,39 @@ def plan_points(
 ) -> list[SweepPoint]:
     """The runs of a sweep, workload by workload, in the order of the loop.
 
-    Each is as long as its fault needs, unless told. Raises `UsageError` where a run would be refused.
+    If `time_limit_s` is None, each run is as long as its fault needs. Raises `UsageError` if a run is not possible.
     """
-    there, faults = registry.workloads(), registry.nemeses()
-    found = []
+    known, faults = registry.workloads(), registry.nemeses()
+    points = []
     for name in workloads:
-        check_name("workload", name, there)
+        check_name("workload", name, known)
         own = replace(options, workload=name)
-        for fault in sorted(expand_names([CRASH_POINTS], pipeline_spec(own, there[name])), key=_place):
+        for fault in sorted(expand_names([CRASH_POINTS], pipeline_spec(own, known[name])), key=_place):
             needed_s = math.ceil(LEAD_S + aim(fault, faults).duration_s + SLACK_S)
             point = SweepPoint(name, fault, time_limit_s or float(needed_s))
-            asked = replace(own, nemesis=(fault,), time_limit_s=point.time_limit_s)
-            draw_schedule(asked.validated(registry.known_names()), there[name])
-            found.append(point)
-    return found
+            run_options = replace(own, nemesis=(fault,), time_limit_s=point.time_limit_s)
+            draw_schedule(run_options.validated(registry.known_names()), known[name])
+            points.append(point)
+    return points
 
 
 def _place(fault: str) -> tuple[str, int]:
     name, _, step = fault.partition("@")
-    return name, [one.value for one in WorkerStep].index(step)
+    return name, [known.value for known in WorkerStep].index(step)
 
 
 def sweep(
-    asked: Sequence[SweepPoint], settings: Mapping[str, Any], say: Callable[[str], None]
+    points: Sequence[SweepPoint], settings: Mapping[str, Any], say: Callable[[str], None]
 ) -> Iterator[SweepOutcome]:
-    """Carry them out, one after the other. `settings`: as `fencepost.run` takes them.
+    """Start the runs one after the other. `settings` are more options of `fencepost.run`.
 
-    Raises KeyboardInterrupt where a run was interrupted.
+    Raises KeyboardInterrupt if a run was interrupted.
     """
-    there = registry.workloads()
-    for n, point in enumerate(asked, 1):
-        say(f"{n} of {len(asked)}: {point.workload}, {point.fault}")
+    known = registry.workloads()
+    for n, point in enumerate(points, 1):
+        say(f"{n} of {len(points)}: {point.workload}, {point.fault}")
         own = {"workload": point.workload, "nemesis": [point.fault], "time_limit": point.time_limit_s}
-        guarantee = there[point.workload].guarantee.value
+        guarantee = known[point.workload].guarantee.value
         try:
             result = run(**{**own, **settings})
         except FencepostFailed as error:
@@ -109,7 +109,7 @@ def sweep(
 
 
 def summarize(point: SweepPoint, guarantee: str, result: Result) -> SweepOutcome:
-    """A verdict, as a sweep tells it: warnings, and what follows from another anomaly, aside."""
+    """Summarize a verdict. Leave out warnings, and anomalies that another one causes."""
     verdict = result.verdict
     anomalies = {
         name: {"count": body["count"], "allowed": body["allowed"]}
@@ -130,10 +130,10 @@ def summarize(point: SweepPoint, guarantee: str, result: Result) -> SweepOutcome
 
 
 def table(outcomes: Sequence[SweepOutcome]) -> Iterator[str]:
-    """A row for each crash point, a column for each workload; Markdown, aligned."""
-    columns = list(dict.fromkeys((one.workload, one.guarantee) for one in outcomes))
-    faults = sorted({one.fault for one in outcomes}, key=_place)
-    cells = {(one.workload, one.fault): one.cell for one in outcomes}
+    """Draw a Markdown table: a row for each crash point, a column for each workload."""
+    columns = list(dict.fromkeys((outcome.workload, outcome.guarantee) for outcome in outcomes))
+    faults = sorted({outcome.fault for outcome in outcomes}, key=_place)
+    cells = {(outcome.workload, outcome.fault): outcome.cell for outcome in outcomes}
     heads = [name if name == promised else f"{promised} ({name})" for name, promised in columns]
     rows = [["crash point", *heads]]
     rows += [[f"`{fault}`", *(cells.get((name, fault), NOWHERE) for name, _ in columns)] for fault in faults]
@@ -145,14 +145,14 @@ def table(outcomes: Sequence[SweepOutcome]) -> Iterator[str]:
 
 
 def remarks(outcomes: Sequence[SweepOutcome]) -> Iterator[str]:
-    """A line for each run that is not valid: what it says, and where it lies."""
-    for one in outcomes:
-        if one.exit_status != ExitStatus.VALID:
-            where = f" ({one.store})" if one.store else ""
-            why = one.reason or "an anomaly that the guarantee forbids"
-            yield f"{one.workload}, {one.fault}: {printable(why, 400)}{where}"
+    """A line for each run that is not valid: the reason, and the run folder."""
+    for outcome in outcomes:
+        if outcome.exit_status != ExitStatus.VALID:
+            where = f" ({outcome.store})" if outcome.store else ""
+            why = outcome.reason or "an anomaly that the guarantee forbids"
+            yield f"{outcome.workload}, {outcome.fault}: {printable(why, 400)}{where}"
 
 
 def status_of(outcomes: Sequence[SweepOutcome]) -> ExitStatus:
-    """Of the whole sweep: the worst of its runs."""
-    return worst_status(ExitStatus(one.exit_status) for one in outcomes)
+    """The exit status of the sweep: the worst of its runs."""
+    return worst_status(ExitStatus(outcome.exit_status) for outcome in outcomes)

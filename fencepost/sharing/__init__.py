@@ -1,5 +1,5 @@
-"""One server process that several runs and checks share: one Spark for verdicts, and one Kafka cluster for runs.
+"""A server process that several runs and checks share. It has one Spark for verdicts and one Kafka cluster for runs.
 
-Begin with `process` (who starts the server and when it ends), then `client` (requests and answers) and `server`.
-`spark` and `cluster` are what a client sees of the two. `run_spark` chooses the Spark of one run.
+Start with `process` (how the server starts and ends), then read `client` (the protocol) and `fencepost.shared_server`.
+`spark` and `cluster` are the clients of the two. `fencepost.runs.run_spark` chooses the Spark of one run.
 """

@@ -1,10 +1,11 @@
-"""Requests to the shared server: one connection for each, on a Unix socket, in lines of JSON.
+"""The client of the shared server. Each request is a connection to a Unix socket, with lines of JSON.
 
-    {"spark": {"parts": {...}, "runs": [...], "allow": [...]}}   decide these stored runs; without runs: start Spark
-    {"cluster": ["--set", "brokers=5", ...]}                     start the session's cluster, if it is not there yet
+    {"spark": {"parts": {...}, "runs": [...], "allow": [...]}}   check these stored runs; without runs, only start Spark
+    {"cluster": ["--set", "brokers=5", ...]}                     start the cluster of the session if there is none
 
-The server answers with any number of `{"progress": TEXT}`, then with one line: the answer, or
-`{"refused": WHY, "status": N}`. Like all that a user's process loads, this imports no other room.
+The server answers with any number of lines `{"progress": TEXT}`. The last line is the answer, or
+`{"refused": WHY, "status": N}`. This module imports no other package of Fencepost, because it is loaded into a user's
+process.
 """
 
 import json
@@ -17,13 +18,11 @@ from pathlib import Path
 from typing import Any
 
 MESSAGE_FILE = "last-words"
-"""Beside the socket: why the server could not be started, or ended."""
-MOST_CHARACTERS = 100
-"""Of a socket's address: the kernel accepts 107 on Linux and 103 on macOS."""
+"""File beside the socket that says why the server did not start, or why it ended."""
 
 
 class ServerRefused(Exception):
-    """The server does not do this, or does not answer. `status` is the exit status that a command would have."""
+    """The server refused the request or did not answer. `status` is the exit status that a command would have."""
 
     def __init__(self, why: str, status: int = 4) -> None:
         super().__init__(why)
@@ -35,7 +34,7 @@ def send_request(
 ) -> dict[str, Any]:
     """Send a request, pass each line of progress on, and return the answer. Raises `ServerRefused`.
 
-    `timeout_s` limits each wait for the next line.
+    `timeout_s` limits the wait for each line. None: no limit.
     """
     try:
         with _connected(path, timeout_s) as channel:
@@ -54,7 +53,7 @@ def send_request(
 
 
 def can_connect(path: Path) -> bool:
-    """Whether one can connect. A server that starts with its first client starts now."""
+    """Whether a connection succeeds. If the server starts with its first client, this starts it."""
     try:
         with _connected(path, None):
             return True
@@ -81,7 +80,7 @@ def short_name(path: Path) -> Iterator[str]:
 
 @contextmanager
 def _connected(path: Path, timeout_s: float | None) -> Iterator[socket.socket]:
-    """Raises `OSError`, also where somebody else could have made the socket."""
+    """Connect. Raises `OSError`, also if another user could have made the socket."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as channel, short_name(path) as name:
         folder = path.parent.stat()
         if folder.st_uid != os.getuid() or stat.S_IMODE(folder.st_mode) & 0o077:

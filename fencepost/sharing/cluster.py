@@ -1,6 +1,6 @@
-"""The Kafka cluster of a session, as its tests see it.
+"""The client of the Kafka cluster that the tests of a session share.
 
-Like all that a user's process loads, this imports no other room.
+This module imports no other package of Fencepost, because it is loaded into a user's process.
 """
 
 import shlex
@@ -16,47 +16,49 @@ from fencepost.sharing.client import ServerRefused, send_request
 
 @dataclass(frozen=True)
 class SharedCluster:
-    """A cluster that several runs use: each has topics, groups and transactional ids of its own, whose names begin with
-    its tag, and removes them at its end.
+    """A cluster that several runs use.
+
+    Each run has its own topics, groups and transactional ids, whose names begin with its tag. They are removed at
+    its end.
     """
 
     bootstrap: str
-    cluster: str  # its kind
+    cluster: str  # the cluster kind
     kafka: str
-    more: Sequence[str] = ()  # all else that describes it, as words of a command
+    more: Sequence[str] = ()  # other options that describe the cluster, as arguments of a command
 
     @property
     def options(self) -> Mapping[str, str]:
-        """The options of a run on it."""
+        """The options of a run on this cluster."""
         return {"cluster": "external", "bootstrap": self.bootstrap}
 
     def result(self, result: Result) -> Result:
-        """The result of a run on it. Its `repeat` names a new cluster, because this one ends with the session."""
-        return _OnShared(result.valid, result.exit_status, result.verdict, result.folder, self)
+        """The result of a run on this cluster. `repeat` starts a new cluster, as this one ends with the session."""
+        return _SharedClusterResult(result.valid, result.exit_status, result.verdict, result.folder, self)
 
 
 @dataclass(frozen=True)
-class _OnShared(Result):
+class _SharedClusterResult(Result):
     shared: SharedCluster
 
     @property
     def repeat(self) -> str | None:
-        """The command that repeats the run, on a cluster of its own."""
+        """The command that repeats the run on a new cluster."""
         repeat = super().repeat
-        acted = [_as_option(fault) for fault in (self.verdict or {}).get("faults", ())]
-        return repeat and command_on_own_cluster(repeat, self.shared, list(dict.fromkeys(acted)))
+        faults = [_as_option(fault) for fault in (self.verdict or {}).get("faults", ())]
+        return repeat and command_on_own_cluster(repeat, self.shared, list(dict.fromkeys(faults)))
 
 
 def _as_option(fault: Mapping[str, Any]) -> str:
-    """A fault as `--nemesis` names it: with the state of a transaction in which it struck."""
+    """A fault as `--nemesis` names it, with the state of the transaction in which it was injected."""
     state = (fault.get("details") or {}).get("state")
     return f"{fault.get('fault')}@{state}" if state else str(fault.get("fault"))
 
 
 def command_on_own_cluster(command: str, shared: SharedCluster, faults: Sequence[str] = ()) -> str:
-    """Change the command of a run on `shared` into one that starts a cluster like it.
+    """Change the command of a run on `shared` into one that starts an equal cluster.
 
-    More faults are possible there. Where the run drew its faults, the new command names those that struck.
+    A local cluster permits more faults. If the run drew its faults, the new command therefore names them.
     """
     words = shlex.split(command)
     for name in ("--cluster", "bootstrap", "permits", "prefix", "client-config"):
@@ -70,10 +72,10 @@ def command_on_own_cluster(command: str, shared: SharedCluster, faults: Sequence
 
 
 def shared_cluster(path: Path, options: Mapping[str, Any]) -> SharedCluster:
-    """The cluster of the server with this socket; it starts with the first call, and ends with the server.
+    """The cluster of the server with this socket. The first call starts it. It ends with the server.
 
-    `options` are those of `fencepost run` that describe a cluster: kafka, brokers, broker, heap_mb, ... Raises
-    `FencepostFailed`, whose message is the command's own sentence.
+    `options` are the options of `fencepost run` that describe a cluster: kafka, brokers, broker, heap_mb, ... Raises
+    `FencepostFailed` with the message of the command.
     """
     try:
         answer = send_request(path, {"cluster": option_words(dict(sorted(options.items())))}, _show)

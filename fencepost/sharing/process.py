@@ -1,6 +1,6 @@
-"""The life of the shared server: the process that starts it, and the variable that names its socket.
+"""Start and end the shared server, and name its socket in the environment.
 
-Like all that a user's process loads, this imports no other room.
+This module imports no other package of Fencepost, because it is loaded into a user's process.
 """
 
 import os
@@ -19,16 +19,18 @@ from fencepost.api import MESSAGE_FILE_VARIABLE, command
 from fencepost.sharing.client import MESSAGE_FILE, short_name
 
 SERVER_VARIABLE = "FENCEPOST_SHARED"
-"""Names the socket of the server whose Spark runs and checks may share."""
+"""Environment variable with the path of the socket. Runs and checks use the Spark of that server."""
 END_TIMEOUT_S = 60.0
 
 
 class SharedServer:
-    """A server for the length of a `with`. It ends with this process too, whatever ends that.
+    """Runs a server for the duration of a `with` block. The server also ends when this process ends in any way.
 
-    Its socket is in a folder that only its owner can open. The server itself starts Spark or a cluster when a client
-    first asks for one. This process opens the socket and the server inherits it, as with inetd, so clients can connect
-    at once. `lazy`: start the server when the first client connects.
+    The socket is in a folder that only its owner can open. The server starts Spark or a cluster when a client first
+    needs one. This process opens the socket and the server inherits it, as with inetd, so clients can connect at once.
+
+    Args:
+        lazy: Start the server when the first client connects.
     """
 
     def __init__(self, *, lazy: bool = False) -> None:
@@ -55,9 +57,9 @@ class SharedServer:
         self.close()
 
     def close(self) -> None:
-        """End the server, if it was started, and wait until it has removed what it made."""
+        """End the server if it was started. Wait until it has cleaned up."""
         self._closing = True
-        with suppress(OSError):  # the server has it
+        with suppress(OSError):  # the server took it over
             self._listener.shutdown(socket.SHUT_RDWR)  # wakes the thread
         if self._waiting.is_alive():
             self._waiting.join()
@@ -72,13 +74,13 @@ class SharedServer:
             self._start()
 
     def _start(self) -> None:
-        """Start it. Where that fails, the clients find the reason in a file."""
+        """Start the server. If that fails, write the reason to a file for the clients."""
         last_words = self.path.with_name(MESSAGE_FILE)
         with (
             self._listener as listener
-        ):  # from now on the server's alone: after its end no client waits for it
+        ):  # closed here, so that clients do not wait after the server has ended
             words = [*command(), "_serve", str(self.path), str(listener.fileno())]
-            try:  # in a session of its own: Ctrl-C is for this process
+            try:  # in a new session, so that Ctrl-C reaches only this process
                 self._process = subprocess.Popen(
                     words,
                     stdin=subprocess.PIPE,
@@ -95,8 +97,8 @@ class SharedServer:
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
     assert process.stdin is not None
-    with suppress(OSError, ValueError):  # it has ended before
-        process.stdin.write(b"end\n")  # a child that was forked meanwhile may hold this pipe open
+    with suppress(OSError, ValueError):  # the server has ended already
+        process.stdin.write(b"end\n")  # closing is not enough: a forked child may hold the pipe open
         process.stdin.close()
     try:
         process.wait(END_TIMEOUT_S)
@@ -107,14 +109,14 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
 
 @contextmanager
 def shared_judge() -> Iterator[None]:
-    """Let one Spark decide every `run` and `check` in this `with`. After the first one, verdicts come sooner and use
-    less of the machine.
+    """Use one Spark for every `run` and `check` in this `with` block.
 
-    Spark starts when it is first needed. It ends with this `with`, or with this process, whatever ends that. A run
-    that needs another Java, other Spark settings or more memory starts a Spark of its own, as without a shared one.
+    After the first verdict, the others come sooner and need less CPU and memory. Spark starts when it is first needed.
+    It ends with the `with` block, or when this process ends in any way. A run that needs another Java, other Spark
+    settings or more memory starts its own Spark.
     """
     if os.environ.get(SERVER_VARIABLE):
-        yield  # there is one already
+        yield  # a shared server exists already
         return
     with SharedServer() as server, server_in_environment(server.path):
         yield
@@ -122,7 +124,7 @@ def shared_judge() -> Iterator[None]:
 
 @contextmanager
 def server_in_environment(path: Path) -> Iterator[None]:
-    """Let the runs and checks that are started in this `with` share the Spark of this server."""
+    """Let runs and checks that start in this `with` block use the Spark of this server."""
     os.environ[SERVER_VARIABLE] = str(path)
     try:
         yield

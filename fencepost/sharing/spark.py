@@ -1,4 +1,4 @@
-"""The shared Spark, as its clients see it, and what a request for it and its answer hold."""
+"""The client of the shared Spark: its requests and results."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -13,27 +13,27 @@ from harness.common.errors import EnvironmentFailure, FencepostError
 from harness.results.verdict import Verdict
 
 START_TIMEOUT_S = 5.0
-"""A run asks for Spark while it watches its faults: it cannot wait long."""
+"""Short, because a run starts Spark while it also watches its faults."""
 INSTALLATION = str(Path(__file__).resolve().parents[2])
 
 
 @dataclass(frozen=True)
 class SparkParts:
-    """What must be equal for two clients that share a Spark."""
+    """The settings of the shared Spark. Only clients with equal settings can share it."""
 
     java_home: str
     master: str
     conf: Mapping[str, str]
-    installation: str = INSTALLATION  # the checkers of another one may differ
+    installation: str = INSTALLATION  # another installation may have other checkers
 
 
 @dataclass(frozen=True)
 class SparkRequest:
-    """Decide these stored runs, in this order. Without runs: start Spark."""
+    """Check these stored runs, in this order. Without runs, only start Spark."""
 
     parts: SparkParts
-    runs: Sequence[str] = ()  # absolute paths of their folders, which their verdicts have as `history`
-    allow: Sequence[str] = ()  # anomalies that make no run invalid
+    runs: Sequence[str] = ()  # absolute paths of folders; each verdict has its path as `history`
+    allow: Sequence[str] = ()  # anomalies that do not make a run invalid
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> "SparkRequest":
@@ -42,31 +42,29 @@ class SparkRequest:
 
 
 class SharedSpark:
-    """The Spark of the server with this socket. Where a method raises `ServerRefused`, the caller starts its own
-    Spark.
-    """
+    """The Spark of the server with this socket. If a method raises `ServerRefused`, the caller starts its own Spark."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def start(self, parts: SparkParts) -> None:
-        """Let Spark start, if it has not. Returns before Spark is ready."""
+        """Start Spark if it has not started. Returns before Spark is ready."""
         send_request(self._path, {"spark": asdict(SparkRequest(parts))}, lambda name: None, START_TIMEOUT_S)
 
     def decide(self, request: SparkRequest, phase: Callable[[str], None]) -> list[Verdict | FencepostError]:
-        """For each run its verdict, or why it has none."""
+        """Check the runs. Returns for each run its verdict, or the error that prevented one."""
         answer = send_request(self._path, {"spark": asdict(request)}, phase)
-        return [result_from_json(one) for one in answer["results"]]
+        return [result_from_json(body) for body in answer["results"]]
 
 
 def shared_spark() -> SharedSpark | None:
-    """The shared Spark that the environment names."""
-    named = os.environ.get(SERVER_VARIABLE)
-    return SharedSpark(Path(named)) if named else None
+    """The shared Spark that the environment names. None if there is none."""
+    path = os.environ.get(SERVER_VARIABLE)
+    return SharedSpark(Path(path)) if path else None
 
 
 def result_as_json(result: Verdict | FencepostError) -> dict[str, Any]:
-    """A verdict or an error."""
+    """Encode a verdict or an error."""
     if isinstance(result, Verdict):
         return {"verdict": result.as_json()}
     return {"error": type(result).__name__, "text": str(result)}
@@ -78,8 +76,8 @@ def result_from_json(body: Mapping[str, Any]) -> Verdict | FencepostError:
         return Verdict.from_json(body["verdict"])
     kind = getattr(errors, body["error"], EnvironmentFailure)
     try:
-        made = kind(body["text"])
+        error = kind(body["text"])
     except TypeError:
-        made = EnvironmentFailure(body["text"])
-    assert isinstance(made, FencepostError)
-    return made
+        error = EnvironmentFailure(body["text"])
+    assert isinstance(error, FencepostError)
+    return error

@@ -137,8 +137,8 @@ class SuiteRun:
             master=self._settings.master,
             spark_conf=self._settings.spark_conf,
             progress=self._progress,
-            tell=lambda answers: None,
-            found=enter,
+            on_end=lambda results: None,
+            on_result=enter,
         )
         record.change(judging_s=round(record.suite.judging_s + time.monotonic() - began, 1))
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.checks.check import CheckRequest, _keep, _kept
+from fencepost.checks.check import CheckRequest, _save, _write_or_compare
 from harness.common.errors import EnvironmentFailure, UnreadableInput
 from harness.results.verdict import Validity, Verdict
 
@@ -21,7 +21,7 @@ def judged(tmp_path: Path) -> Path:
 
 def kept(folder: Path, verdict: Verdict, *allow: str, update: bool = False) -> Validity:
     """What is stored afterwards."""
-    _keep(folder, verdict, CheckRequest([], [], frozenset(allow), update))
+    _write_or_compare(folder, verdict, CheckRequest([], [], frozenset(allow), update))
     return Verdict.load(folder / "verdict.json").valid
 
 
@@ -42,7 +42,7 @@ def test_of_the_same_verdict_and_of_what_the_caller_allows_nothing_is_said(
 
 def test_a_stored_verdict_that_cannot_be_read_is_said(judged: Path, caplog: pytest.LogCaptureFixture) -> None:
     (judged / "verdict.json").write_text("{")
-    _keep(judged, UNKNOWN, CheckRequest([], [], frozenset()))
+    _write_or_compare(judged, UNKNOWN, CheckRequest([], [], frozenset()))
     assert "say nothing that can be read" in caplog.text
 
 
@@ -83,7 +83,7 @@ def test_what_cannot_be_written_is_a_sentence(tmp_path: Path) -> None:
 def test_one_that_cannot_be_kept_is_the_answer_and_stops_no_other(judged: Path) -> None:
     asked = CheckRequest([], [], frozenset(), update=True)
     (judged / "other" / "verdict.json").mkdir(parents=True)
-    answers = [_kept(folder, UNKNOWN, asked) for folder in (judged / "other", judged)]
+    answers = [_save(folder, UNKNOWN, asked) for folder in (judged / "other", judged)]
     assert isinstance(answers[0], EnvironmentFailure) and answers[1] is UNKNOWN
     gone = UnreadableInput("gone")
-    assert _kept(judged, gone, asked) is gone
+    assert _save(judged, gone, asked) is gone

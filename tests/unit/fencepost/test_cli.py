@@ -185,8 +185,7 @@ def test_a_standard_output_that_is_closed_is_told_at_once():
     )
     assert done.returncode == 4
     assert (
-        done.stderr
-        == "fencepost: standard output is closed: the program that was to read the output has ended\n"
+        done.stderr == "fencepost: standard output is closed: the program that reads the output has ended\n"
     )
 
 
@@ -198,7 +197,7 @@ def test_a_standard_output_that_is_closed_is_told_at_once():
         (
             ["check", "no-such"],
             4,
-            "fencepost: a pipe broke: the program that was to read the output has ended",
+            "fencepost: a pipe broke: the program that reads the output has ended",
         ),
     ],
 )

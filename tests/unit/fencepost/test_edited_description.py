@@ -24,7 +24,7 @@ def test_a_function_that_was_changed_is_told(tmp_path: Path) -> None:
     (tmp_path / "expect.py").write_text(FUNCTIONS + "# another\n")
     report_edit(pipeline, digest, run_log)
     (problem,) = run_log.evidence_problems
-    assert problem.code == "description-changed" and "was changed while the run went on" in problem.text
+    assert problem.code == "description-changed" and "was changed during the run" in problem.text
 
 
 def test_a_workload_of_ours_has_no_file_to_be_changed() -> None:

@@ -74,8 +74,8 @@ def checked(tmp_path: Path, *names: str) -> tuple[Results, list[tuple[int, str]]
         master="local[1]",
         spark_conf={},
         progress=LineProgress(),
-        tell=told.extend,
-        found=lambda n, answer: found.append((n, words(answer))),
+        on_end=told.extend,
+        on_result=lambda n, answer: found.append((n, words(answer))),
     )
     return told, found
 
@@ -97,7 +97,7 @@ def test_each_chunk_is_a_job_of_one_spark_and_is_told_when_it_is_over(
     assert [n for n, _ in found] == [2, 0, 1, 3, 4, 5]
     assert [one.history for one in told if isinstance(one, Verdict)] == ["a", "b", "c"]
     said = capsys.readouterr().err
-    assert "judging 5 histories" in said and "runs 2 to 2 of 5: checks" in said
+    assert "checking 5 histories" in said and "runs 2 to 2 of 5: checks" in said
 
 
 def test_what_was_judged_before_spark_was_lost_is_kept(tmp_path: Path, machine: Machine) -> None:

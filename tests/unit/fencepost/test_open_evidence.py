@@ -269,7 +269,7 @@ def test_a_run_that_is_still_going_on_is_not_judged(store: Path, tmp_path: Path)
     assert isinstance(opened(), Evidence)
     with lock_run(store):
         answer = opened()
-        assert isinstance(answer, UnreadableInput) and "this run is still going on" in str(answer)
+        assert isinstance(answer, UnreadableInput) and "this run has not ended" in str(answer)
     assert isinstance(opened(), Evidence)
     assert not is_running(tmp_path / "nowhere")
 

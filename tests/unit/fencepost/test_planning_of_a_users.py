@@ -32,14 +32,14 @@ def pipeline(folder: Path, text: str = GROUPED, functions: str = FUNCTIONS) -> C
     [
         (
             {"defect": "late-commit"},
-            "defect is for the workloads of Fencepost: leave it out of a run with --pipeline",
+            "defect applies only to workloads of Fencepost: leave it out of a run with --pipeline",
         ),
-        ({"churn_s": 5.0}, "churn is for the workloads of Fencepost"),
-        ({"overrun_share": 0.1}, "overrun-share is for the workloads of Fencepost"),
-        ({"workers": 7}, "workers is for the workloads of Fencepost: set `instances` in the file"),
-        ({"client": "java"}, "client is for the workloads of Fencepost: leave it out"),
-        ({"group_protocol": "consumer"}, "group-protocol is for the workloads of Fencepost"),
-        ({"txn_timeout_s": 7.0}, "txn-timeout is for the workloads of Fencepost"),
+        ({"churn_s": 5.0}, "churn applies only to workloads of Fencepost"),
+        ({"overrun_share": 0.1}, "overrun-share applies only to workloads of Fencepost"),
+        ({"workers": 7}, "workers applies only to workloads of Fencepost: set `instances` in the file"),
+        ({"client": "java"}, "client applies only to workloads of Fencepost: leave it out"),
+        ({"group_protocol": "consumer"}, "group-protocol applies only to workloads of Fencepost"),
+        ({"txn_timeout_s": 7.0}, "txn-timeout applies only to workloads of Fencepost"),
         (
             {"cluster": "external", "bootstrap": "kafka:9092"},
             r"\[\[stage\]\] bill must use the names that its run has .* write {topic:purchases} in its command",

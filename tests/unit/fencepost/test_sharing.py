@@ -241,7 +241,7 @@ def test_all_clients_share_one_cluster(
 def test_clients_that_want_different_clusters_are_told_so(fakes: Fakes, served: Path) -> None:
     shared_cluster(served, {"kafka": "4.2.1"})
     with pytest.raises(
-        FencepostFailed, match=r"says two things: --set kafka=4[.]2[.]1 and --set brokers=5"
+        FencepostFailed, match=r"must not differ; it was --set kafka=4[.]2[.]1 and --set brokers=5"
     ) as told:
         shared_cluster(served, {"brokers": 5})
     assert told.value.exit_status == ExitStatus.USAGE

@@ -40,7 +40,7 @@ def test_a_run_is_named_as_it_was_given(store):
 
 
 @pytest.mark.parametrize(
-    ("path", "words"), [("absent", "there is no absent"), ("store/stray", "is no stored run")]
+    ("path", "words"), [("absent", "there is no absent"), ("store/stray", "is neither a stored run")]
 )
 def test_what_is_no_store_has_an_error(store, path, words):
     [given] = find_histories(path)
@@ -79,7 +79,7 @@ def test_none_of_them_is_a_run(store, path):
 
 
 def test_one_run_of_several_must_be_named(store):
-    with pytest.raises(UnreadableInput, match="holds several runs; say which"):
+    with pytest.raises(UnreadableInput, match="contains several runs: name one of them"):
         find_run("store")
 
 

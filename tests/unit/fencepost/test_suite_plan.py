@@ -233,7 +233,7 @@ def test_what_makes_no_sense_is_told_in_one_sentence_before_anything_runs(
         (["none.toml", "--limit", "soon"], "limit must be a length of time"),
         (["none.toml", "--jobs", "0"], "jobs must be a whole number"),
         (["none.toml", "--judge", "never"], "there is no judge"),
-        (["--resume", "nowhere", "--seed", "3"], "a suite goes on with its own seed"),
+        (["--resume", "nowhere", "--seed", "3"], "a resumed suite keeps its seed"),
     ],
 )
 def test_a_command_that_makes_no_sense_is_refused(

@@ -169,13 +169,13 @@ def judge(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """A judge to whom every run is valid; how many runs each of its jobs had."""
     jobs: list[int] = []
 
-    def check(given: Any, *, found: Any, **more: Any) -> None:
+    def check(given: Any, *, on_result: Any, **more: Any) -> None:
         jobs.append(len(given))
         verdicts = [Verdict(str(one.folder), "n", 1, Validity.VALID, "all is well") for one in given]
         for one, verdict in zip(given, verdicts, strict=True):
             (one.folder / "verdict.json").write_text(verdict.line())
         for n, verdict in enumerate(verdicts):
-            found(n, verdict)
+            on_result(n, verdict)
 
     monkeypatch.setattr(run, "check", check)
     return jobs

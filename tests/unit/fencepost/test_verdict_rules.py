@@ -146,7 +146,9 @@ def test_a_fault_that_was_asked_for_and_never_planned_makes_a_run_unknown() -> N
     named = Options(seed=1, nemesis=("pause-worker", "partition"))
     verdict = judged(RunMetadata(faults=[STRUCK]), options=named)
     assert verdict.valid is Validity.UNKNOWN
-    assert "partition was asked for, and the schedule has none" in {r.text for r in verdict.unknown_because}
+    assert "partition was requested, and the schedule does not have it" in {
+        r.text for r in verdict.unknown_because
+    }
 
 
 ONCE_OR_MORE = replace(WORKLOAD, guarantee=Guarantee.AT_LEAST_ONCE, allowed=("reprocessed-input",))
