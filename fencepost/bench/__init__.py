@@ -1,1 +1,1 @@
-"""`fencepost bench`: what exactly-once costs, measured on one cluster in one run."""
+"""`fencepost bench`: measure what exactly-once costs, on one cluster in one run."""

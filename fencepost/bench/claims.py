@@ -1,7 +1,7 @@
-"""Figures that are commonly quoted for what transactions cost, each held against what this bench has measured.
+"""Common claims about the cost of transactions, compared with the measurements.
 
-Nothing here knows an answer: a claim is an interval, and what was measured lies in it or not. Latencies are quoted in
-milliseconds of some other machine; they are judged by the factor between the two numbers.
+A claim is an interval. A measurement is inside it or outside. Claims about latency quote milliseconds of another
+machine, so only the factor between the two quoted numbers is compared.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,33 +15,33 @@ from workloads.model.policy import Delivery
 
 
 class ClaimResult(StrEnum):
-    """What became of a claim."""
+    """The result of comparing a claim with the measurements."""
 
-    CONFIRMED = "confirmed"  # wherever it was measured
-    DEPENDS = "depends"  # here confirmed, there refuted
-    REFUTED = "refuted"  # wherever it was measured
-    UNCLEAR = "unclear"  # confirmed nowhere, and the spread is too wide to refute it
+    CONFIRMED = "confirmed"  # at every point
+    DEPENDS = "depends"  # confirmed at some points, and not at others
+    REFUTED = "refuted"  # at every point
+    UNCLEAR = "unclear"  # confirmed at no point, but the spread is too wide to refute it
     NOT_MEASURED = "not measured"
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A quoted figure: what is asked of, and the interval in which the answer must lie."""
+    """A claim: the figure that it is about, and the interval in which the measured value must be."""
 
     name: str
     text: str
-    figure: str  # throughput: the cost in per cent; a quantile: the factor by which it grows
+    figure: str  # throughput (cost in per cent), or a quantile (factor by which latency grows)
     low: float
     high: float
 
     def shown(self, spread: Spread) -> Spread:
-        """A ratio as the claim speaks of it."""
+        """Convert a ratio to the unit of the claim."""
         if self.figure == MeasurementKind.THROUGHPUT:
             return Spread(tuple(100 * (1 - value) for value in spread.values))
         return spread
 
     def holds(self, spread: Spread) -> bool | None:
-        """Whether the median lies in the interval; None: it does not, and the rounds reach into it."""
+        """Whether the median is in the interval. None if it is not, but the spread overlaps the interval."""
         shown = self.shown(spread)
         if self.low <= shown.median <= self.high:
             return True
@@ -67,25 +67,25 @@ INTERVALS = {
     "p99-2-8": "a factor from 3 to 5",
     "amortised": "the ratio at the largest size above that at the smallest, in every round",
 }
-"""How each is judged, in words."""
+"""The criterion of each claim, in words."""
 AMORTISED = "larger transactions amortise the cost"
 
 
 @dataclass(frozen=True)
 class AnsweredClaim:
-    """A claim with its answer, and where it holds."""
+    """A claim with its result, and the points at which it holds or fails."""
 
     name: str
     text: str
     judged_by: str
     answer: ClaimResult
-    holds: tuple[str, ...]  # where: in words
+    holds: tuple[str, ...]  # the points, in words
     fails: tuple[str, ...]
     unclear: tuple[str, ...]
-    depends_on: tuple[str, ...]  # what differs between where it holds and where it fails
+    depends_on: tuple[str, ...]  # dimensions that separate points where it holds from points where it fails
 
     def as_table(self) -> dict[str, Any]:
-        """For JSON."""
+        """Convert to JSON."""
         return {
             **{name: value for name, value in vars(self).items() if name != "answer"},
             "answer": self.answer.value,
@@ -93,7 +93,7 @@ class AnsweredClaim:
 
 
 def check_claims(measured: Sequence[Ratio]) -> list[AnsweredClaim]:
-    """Every quoted figure, in the order in which they are quoted."""
+    """Compare every claim with the measurements, in the order of `CLAIMS`."""
     transactions = [
         one for one in measured if one.point.delivery is Delivery.TRANSACTIONS and one.point.journal
     ]
@@ -101,14 +101,14 @@ def check_claims(measured: Sequence[Ratio]) -> list[AnsweredClaim]:
 
 
 def _judged(claim: Claim, measured: Sequence[Ratio]) -> AnsweredClaim:
-    asked = [one for one in measured if one.figure == claim.figure]
-    found = [(one, claim.holds(one.spread)) for one in asked]
+    ratios = [ratio for ratio in measured if ratio.figure == claim.figure]
+    compared = [(ratio, claim.holds(ratio.spread)) for ratio in ratios]
 
     def where(answer: bool | None) -> list[Ratio]:
-        return [one for one, holds in found if holds is answer]
+        return [ratio for ratio, holds in compared if holds is answer]
 
     holds, fails, unclear = (
-        tuple(_in_words(claim, one) for one in where(answer)) for answer in (True, False, None)
+        tuple(_in_words(claim, ratio) for ratio in where(answer)) for answer in (True, False, None)
     )
     answer = _answer(len(holds), len(fails), len(unclear))
     judged_by, depends_on = INTERVALS[claim.name], _depends_on(where(True), where(False))
@@ -143,7 +143,7 @@ _DIMENSIONS: dict[str, Callable[[BenchPoint], object]] = {
 
 
 def _depends_on(holds: Sequence[Ratio], fails: Sequence[Ratio]) -> tuple[str, ...]:
-    """The dimensions in which alone a place where it holds differs from one where it fails."""
+    """Dimensions that alone distinguish a point where the claim holds from a point where it fails."""
     found = []
     for one in holds:
         for other in fails:
@@ -154,12 +154,12 @@ def _depends_on(holds: Sequence[Ratio], fails: Sequence[Ratio]) -> tuple[str, ..
 
 
 def _amortised(measured: Sequence[Ratio]) -> AnsweredClaim:
-    """By client: is the ratio at the largest size above that at the smallest, whatever the round?"""
+    """Compare, for each client, the ratios at the largest and the smallest transaction size, across all rounds."""
     throughput = [one for one in measured if one.figure == MeasurementKind.THROUGHPUT]
     series: dict[tuple[str, int, int], list[Ratio]] = {}
     for one in throughput:
         series.setdefault((one.point.client, one.point.partitions, one.point.workers), []).append(one)
-    told: dict[bool | None, list[str]] = {True: [], False: [], None: []}
+    texts: dict[bool | None, list[str]] = {True: [], False: [], None: []}
     for ratios in series.values():
         smallest, *_, largest = sorted(ratios, key=lambda one: one.point.txn_size) * (
             1 if len(ratios) > 1 else 2
@@ -170,11 +170,11 @@ def _amortised(measured: Sequence[Ratio]) -> AnsweredClaim:
             above: bool | None = True
         else:
             above = False if largest.spread.high < smallest.spread.low else None
-        told[above].append(
+        texts[above].append(
             f"{smallest.point.client}: {_share(smallest)} of the baseline at {smallest.point.txn_size:,}, "
             f"{_share(largest)} at {largest.point.txn_size:,}"
         )
-    holds, fails, unclear = (tuple(told[above]) for above in (True, False, None))
+    holds, fails, unclear = (tuple(texts[above]) for above in (True, False, None))
     answer = _answer(len(holds), len(fails), len(unclear))
     depends_on = ("client",) if holds and fails else ()
     return AnsweredClaim(

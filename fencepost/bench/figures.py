@@ -1,4 +1,4 @@
-"""What was measured, as ratios to a baseline of the same round with their spread. Pure: no clock, no cluster."""
+"""Compute ratios of measurements to the baseline of the same round, with their spread. Pure functions."""
 
 import math
 import statistics
@@ -10,59 +10,61 @@ from fencepost.bench.plan import BenchPoint, MeasurementKind
 
 QUANTILES: Mapping[str, float] = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999}
 SAMPLES_BEYOND = 1
-"""A quantile is told where at least so many measured values lie above it."""
+"""A quantile needs at least this many values above it."""
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """One measurement of one point. Rates are per second, times as their names say."""
+    """One measurement of one point. `rate` is in inputs per second."""
 
     point: BenchPoint
     round: int
     inputs_per_s: float = 0.0
     txns_per_s: float = 0.0  # or batches, where there are no transactions
-    failed: int = 0  # transactions or batches that were aborted, or of which nobody knows
-    rate: float = 0.0  # at which inputs were created, where latency is measured
+    failed: int = 0  # transactions or batches that were aborted or have no known outcome
+    rate: float = 0.0  # at which inputs were created, in measurements of latency
     latencies_ms: Sequence[float] = ()
-    steps_ms: Mapping[str, float] = field(default_factory=dict)  # of one worker's transaction, mean
+    steps_ms: Mapping[str, float] = field(
+        default_factory=dict
+    )  # mean duration of each step, for a transaction of one worker
 
     @property
     def mean_size(self) -> float:
-        """Inputs a transaction, as it came out."""
+        """The measured mean number of inputs per transaction."""
         return self.inputs_per_s / self.txns_per_s if self.txns_per_s else 0.0
 
     def quantile_ms(self, name: str) -> float | None:
-        """A quantile of the latencies; None where there are too few."""
+        """A quantile of the latencies. None if there are too few."""
         return quantile(self.latencies_ms, name)
 
     def figure(self, name: str) -> float | None:
-        """What is compared: `throughput`, or a quantile's name."""
+        """The value of `throughput` or of a quantile. None if there is none."""
         return self.inputs_per_s or None if name == MeasurementKind.THROUGHPUT else self.quantile_ms(name)
 
 
 @dataclass(frozen=True)
 class Spread:
-    """Smallest, middle and largest of what the rounds gave."""
+    """The values of all rounds."""
 
     values: tuple[float, ...]
 
     @property
     def low(self) -> float:
-        """The smallest."""
+        """The smallest value."""
         return min(self.values)
 
     @property
     def median(self) -> float:
-        """The middle."""
+        """The median value."""
         return statistics.median(self.values)
 
     @property
     def high(self) -> float:
-        """The largest."""
+        """The largest value."""
         return max(self.values)
 
     def as_table(self) -> dict[str, Any]:
-        """For JSON."""
+        """Convert to JSON."""
         return {
             "min": round(self.low, 4),
             "median": round(self.median, 4),
@@ -78,12 +80,12 @@ class Ratio:
     point: BenchPoint
     figure: str  # throughput, or a quantile
     spread: Spread
-    own: float  # median of the figure itself: inputs a second, or milliseconds
-    base: float  # that of the baseline
+    own: float  # median of the figure itself: inputs per second, or milliseconds
+    base: float  # the same for the baseline
 
 
 def quantile(values: Sequence[float], name: str) -> float | None:
-    """The quantile `p50`, `p99` or `p99.9`; None where too few values lie above it to tell."""
+    """The quantile `p50`, `p99` or `p99.9`. None if too few values are above it."""
     share = QUANTILES[name]
     if len(values) * (1 - share) < SAMPLES_BEYOND * (share > 0.5) - 1e-9 or not values:
         return None
@@ -97,7 +99,7 @@ def pooled_latencies(measured: Sequence[Measurement], point: BenchPoint) -> list
 
 
 def ratios(measured: Sequence[Measurement]) -> list[Ratio]:
-    """Every ratio for which both sides were measured in one round."""
+    """Every ratio whose point and baseline were both measured in the same round."""
     points = dict.fromkeys(one.point for one in measured)
     return [
         ratio
@@ -129,7 +131,7 @@ def _pairs(measured: Sequence[Measurement], point: BenchPoint, figure: str) -> I
 
 
 def steps_of(measured: Sequence[Measurement], point: BenchPoint) -> dict[str, float]:
-    """Milliseconds that each step of a batch takes: the median of the rounds."""
+    """The duration of each step of a batch in milliseconds: the median of the rounds."""
     found = [one.steps_ms for one in measured if one.point == point and one.steps_ms]
     names = dict.fromkeys(name for steps in found for name in steps)
     return {name: statistics.median(steps.get(name, 0.0) for steps in found) for name in names}

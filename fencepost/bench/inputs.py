@@ -1,4 +1,4 @@
-"""The inputs of a bench: a topic that is filled beforehand, and one that is fed evenly."""
+"""Write the inputs of a bench: fill a topic in advance, or feed one at an even rate."""
 
 import os
 import time
@@ -20,12 +20,15 @@ PARTITIONS = 12
 
 
 def filler() -> bytes:
-    """What a value holds: nothing that compresses well."""
+    """Random content for a value, which does not compress well."""
     return os.urandom(VALUE_BYTES // 2).hex().encode()
 
 
 def fill_topic(bootstrap: str, topic: str, count: int, check: Callable[[], None]) -> None:
-    """Write so many inputs as fast as it goes; `check` may raise now and then. Raises `EnvironmentFailure`."""
+    """Write `count` inputs as fast as possible.
+
+    `check` is called repeatedly and may raise to stop. Raises `EnvironmentFailure` if inputs cannot be written.
+    """
     producer = Producer(
         librdkafka.idempotent_producer(ProducerSettings(bootstrap))
         | {"linger.ms": 20, "queue.buffering.max.messages": 200_000}
@@ -48,7 +51,7 @@ def fill_topic(bootstrap: str, topic: str, count: int, check: Callable[[], None]
 
 
 def commit_end_offsets(bootstrap: str, group: str, topic: str, partitions: int) -> None:
-    """Have a group begin where a topic ends now. Raises `EnvironmentFailure`."""
+    """Commit the end offsets of a topic for a group, so that it starts there. Raises `EnvironmentFailure`."""
     consumer = Consumer(librdkafka.group_consumer(bootstrap, group, "bench", Isolation.READ_COMMITTED))
     try:
         ends = []
@@ -64,7 +67,7 @@ def commit_end_offsets(bootstrap: str, group: str, topic: str, partitions: int) 
 
 
 class EvenFeed:
-    """Creates inputs at a rate, each with the time of its creation."""
+    """Creates inputs at an even rate. Each contains the time of its creation."""
 
     def __init__(self, bootstrap: str, topic: str, check: Callable[[], None]) -> None:
         self._producer = Producer(
@@ -75,7 +78,7 @@ class EvenFeed:
         self._fed = 0
 
     def feed(self, count: int, rate: float, measurement: int) -> None:
-        """Create so many, evenly, and wait until the brokers have them; raises what `check` raises."""
+        """Create `count` inputs at `rate` per second, and wait for the brokers. Raises what `check` raises."""
         value = filler()
         begun_s = time.monotonic()
         sent = 0

@@ -1,4 +1,4 @@
-"""One measurement after the other on a cluster that is up."""
+"""Make one measurement after the other on a running cluster."""
 
 import json
 import time
@@ -27,58 +27,58 @@ from workloads.loop.program import PythonProgram
 
 PROCESS = "fencepost.bench.process"
 FILLED = "bench-filled"
-"""The input of every measurement of throughput; each reads it from its start, in a group of its own."""
+"""Input topic for throughput. Each measurement reads it from the start with its own group."""
 LIVE = "bench-live"
-"""The input where latency is measured: created at a rate."""
+"""Input topic for latency. Its inputs are created at a rate during the measurement."""
 SEEN = "bench-seen"
 FILLED_A_WORKER = 40_000
-"""Inputs that are there for each worker, and once more: more than they take within a slice."""
+"""Inputs in the topic for each worker, plus once more. This is more than a measurement needs."""
 PATIENCE_S = 30.0
 FEWEST_BATCHES = 3
-"""A slice is as long as it has to be for so many, at most `STRETCHED` times what was asked for."""
+"""A measurement lasts until there are this many batches, but at most `STRETCHED` times its planned duration."""
 STRETCHED = 4.0
 LATENCY_SHARE = 0.4
-"""Of what transactions take when saturated: the rate at which latency is measured, for every delivery."""
+"""Latency is measured at this share of the saturated throughput with transactions, for every delivery."""
 MOST_RATE = 100.0
-"""Each input is replicated by itself: more of them would measure a machine that is busy with its inputs."""
+"""Each input is replicated separately. At a higher rate, the inputs themselves would load the machine."""
 LEAST_RATE = 2.0
 FEWEST_INPUTS = 40
-"""Of a measurement of latency; for them a slice may be longer by half."""
+"""Minimum inputs of a measurement of latency. It may last 1.5 times as long to have them."""
 LIVE_PARTITIONS = 3
 CONFIG: Mapping[str, str] = {"min.insync.replicas": "2", "unclean.leader.election.enable": "false"}
 SHORT: Mapping[str, str] = {**CONFIG, "retention.bytes": "67108864", "segment.bytes": "33554432"}
-"""Of output topics: nobody reads what is old, and a bench writes gigabytes."""
+"""Settings of output topics. They keep little, because a bench writes gigabytes and nothing reads old records."""
 
 
 Count = tuple[float, int, int]
-"""When it was taken, the inputs that were committed until then, and the batches."""
+"""A time in seconds, and the inputs and batches that were committed until then."""
 
 
 class BenchInterrupted(Exception):
-    """The user has asked for the end."""
+    """The user interrupted the bench."""
 
 
 @dataclass(frozen=True)
 class BenchSite:
-    """Where a bench takes place."""
+    """What a bench uses: the cluster, processes and a scratch folder."""
 
     cluster: Cluster
     supervisor: Supervisor
     interrupt: Interrupt
-    folder: Path  # takes what the processes write, and goes with the bench
-    jvm: JvmSpec | None = None  # what the JVM in a worker of the Java client is started from
+    folder: Path  # for files of the processes; removed at the end
+    jvm: JvmSpec | None = None  # for workers with the Java client
 
 
 def output_topic(partitions: int) -> str:
-    """The output topic that has so many partitions."""
+    """The name of the output topic with this number of partitions."""
     return f"bench-out-{partitions}"
 
 
 class Bench:
-    """The topics, the processes, and the measurements in the order of their numbers, from 1."""
+    """Makes the topics, starts the processes, and takes the measurements in the given order, numbered from 1."""
 
-    def __init__(self, asked: BenchRequest, order: Sequence[BenchPoint], site: BenchSite) -> None:
-        self._asked, self._order, self._site = asked, order, site
+    def __init__(self, request: BenchRequest, order: Sequence[BenchPoint], site: BenchSite) -> None:
+        self._request, self._order, self._site = request, order, site
         self._done = 0
         self._rates: dict[BenchPoint, float] = {}
         self._taken: list[Measurement] = []
@@ -90,38 +90,39 @@ class Bench:
             site.folder,
             RunClock(time.monotonic_ns(), time.time() * 1000),
             lambda _: site.cluster.bootstrap,
-            [f"s{n}" for n in range(len(asked.clients) * asked.most_workers)],
-            [StageSpec(f"{STAGE}-{client}", (FILLED,)) for client in asked.clients],
-            {f"{STAGE}-{client}": self._program(client) for client in asked.clients},
+            [f"s{n}" for n in range(len(request.clients) * request.most_workers)],
+            [StageSpec(f"{STAGE}-{client}", (FILLED,)) for client in request.clients],
+            {f"{STAGE}-{client}": self._program(client) for client in request.clients},
             PythonProgram(PROCESS, BenchSpec(ClientSpec(), site.folder / "steps", ())),
         )
 
     def open(self) -> None:
-        """Make the topics, write the input, and start every process."""
+        """Create the topics, write the inputs, and start all processes."""
         topics = [
             TopicSpec(FILLED, PARTITIONS, 3, CONFIG),
             TopicSpec(LIVE, LIVE_PARTITIONS, 3, CONFIG),
-            TopicSpec(SEEN, self._asked.partitions[0], 3, SHORT),
-            *(TopicSpec(output_topic(count), count, 3, SHORT) for count in self._asked.partitions),
+            TopicSpec(SEEN, self._request.partitions[0], 3, SHORT),
+            *(TopicSpec(output_topic(count), count, 3, SHORT) for count in self._request.partitions),
         ]
         self._site.cluster.create_topics(topics, 60.0)
-        count = FILLED_A_WORKER * (1 + self._asked.most_workers)
+        count = FILLED_A_WORKER * (1 + self._request.most_workers)
         fill_topic(self._site.cluster.bootstrap, FILLED, count, self._check_cut)
-        for client in self._asked.clients:
+        for client in self._request.clients:
             self._members[client] = [
                 self._processes.start_worker(f"{STAGE}-{client}", f"{client}-{n}")
-                for n in range(self._asked.most_workers)
+                for n in range(self._request.most_workers)
             ]
-        seen_partitions = tuple((SEEN, n) for n in range(self._asked.partitions[0]))
+        seen_partitions = tuple((SEEN, n) for n in range(self._request.partitions[0]))
         self._reader = self._processes.start_other("reader", "reader", ObserverSpec(seen_partitions))
         self._processes.await_ready([member for own in self._members.values() for member in own])
         self._processes.await_ready([self._reader])
         self._inputs = EvenFeed(self._site.cluster.bootstrap, LIVE, self._check_cut)
 
     def measure(self, number_of_round: int | None) -> Measurement:
-        """The next measurement; None: it is part of the warm-up, and nothing follows from it.
+        """Take the next measurement. Raises `BenchInterrupted`, or `EnvironmentFailure` if a process has ended.
 
-        Raises `BenchInterrupted`, or `EnvironmentFailure` where a process has ended.
+        Args:
+            number_of_round: None for a measurement of the warm-up, which is not used.
         """
         point = self._order[self._done]
         self._done += 1
@@ -144,7 +145,7 @@ class Bench:
                 member.send(Command(replaced=True))
         self._until(
             lambda: all(member.status.reached >= self._done for member in workers),
-            "the workers to be relieved",
+            "the workers to finish the measurement",
             workers,
         )
         steps = json.loads(
@@ -162,10 +163,10 @@ class Bench:
     # -- throughput -------------------------------------------------------------------------
 
     def _throughput(self, point: BenchPoint, workers: Sequence[RunProcess]) -> dict[str, Any]:
-        """From one report of a commit to another, all workers together."""
+        """Measure the throughput of all workers together, between two reports of commits."""
         self._until(lambda: all(_done(m)[1] >= 2 for m in workers), "the first commits", workers)
         first = last = (time.monotonic(), *_sum(workers))
-        slice_s = self._asked.slice_s
+        slice_s = self._request.slice_s
         while not self._enough(first, last, workers):
             known = last[2]
 
@@ -186,15 +187,18 @@ class Bench:
         }
 
     def _enough(self, first: Count, last: Count, workers: Sequence[RunProcess]) -> bool:
-        """Whether the slice is over, and holds enough batches to tell a rate."""
+        """Whether the measurement has lasted long enough and has enough batches."""
         enough = last[2] - first[2] >= FEWEST_BATCHES * len(workers)
-        stretched_s = self._asked.slice_s * (1.0 if enough else STRETCHED)
+        stretched_s = self._request.slice_s * (1.0 if enough else STRETCHED)
         return _over(first[0], stretched_s)
 
     # -- latency ----------------------------------------------------------------------------
 
     def _rate(self, point: BenchPoint) -> float:
-        """Of inputs a second: a share of what this client's transactions take, the same in every round."""
+        """Inputs per second for latency: a share of the throughput of this client with transactions.
+
+        It is the same in every round.
+        """
         if point.group not in self._rates:
             taken = [
                 one.inputs_per_s
@@ -208,10 +212,10 @@ class Bench:
         return self._rates[point.group]
 
     def _latency(self, point: BenchPoint, workers: Sequence[RunProcess]) -> dict[str, Any]:
-        """Create inputs at a rate, and wait until each of them was seen. The first ones warm the pipeline up."""
+        """Create inputs at a rate, and wait until all outputs were read. The first inputs warm up the pipeline."""
         rate = self._rate(point)
         self._feed(max(3, round(rate / 4)), rate, 0, workers)
-        usual = rate * self._asked.latency_slice_s
+        usual = rate * self._request.latency_slice_s
         count = max(1, round(max(usual, min(FEWEST_INPUTS, 1.5 * usual))))
         self._feed(count, rate, self._done, workers)
         path = self._site.folder / "journals" / "reader.jsonl"
@@ -219,19 +223,19 @@ class Bench:
         return {"rate": rate, "latencies_ms": latencies}
 
     def _feed(self, count: int, rate: float, measurement: int, workers: Sequence[RunProcess]) -> None:
-        """Create so many inputs, and wait until as many outputs more were seen."""
+        """Create `count` inputs, and wait until the reader has read as many new outputs."""
         before = self._reader.status.given
         self._inputs.feed(count, rate, measurement)
         self._until(
             lambda: self._reader.status.given >= before + count,
-            "every input's output to be seen",
+            "the outputs of all inputs",
             [*workers, self._reader],
         )
 
     # -- what they share --------------------------------------------------------------------
 
     def _program(self, client: str) -> Program:
-        """What runs in the workers of a client."""
+        """The program of the workers with this client."""
         shifts = tuple(self._shift(n, p) for n, p in enumerate(self._order, 1) if p.client == client)
         jvm = self._site.jvm if client == "java" else None
         return PythonProgram(
@@ -254,7 +258,10 @@ class Bench:
     def _until(
         self, holds: Callable[[], bool], awaited: str, members: Sequence[RunProcess], every_s: float = 0.01
     ) -> None:
-        """Wait while something gets on; raises `BenchInterrupted`, or `EnvironmentFailure` for a process that ended."""
+        """Wait until `holds` is true, as long as there is progress.
+
+        Raises `BenchInterrupted`, or `EnvironmentFailure` if a process ended or nothing progresses.
+        """
 
         def probe() -> bool:
             self._check_cut()
@@ -281,7 +288,7 @@ class Bench:
 
 
 def _done(member: RunProcess) -> tuple[int, int]:
-    """Inputs and batches that a worker has committed in this shift."""
+    """Inputs and batches that a worker has committed in this measurement."""
     return member.status.counts.inputs, member.status.counts.committed
 
 

@@ -1,8 +1,8 @@
-"""What a bench measures, and in which order: points that take turns, so that each meets the same machine.
+"""Plan what a bench measures, and in which order. Points take turns, so that the load of the machine affects all.
 
-A *point* is one pipeline: how it delivers, on which client, how many inputs a transaction, and so on. Points that
-differ in their delivery alone stand together, so that a ratio compares measurements that were made seconds apart; a
-*round* measures every point once.
+A *point* is one pipeline with its delivery, client, inputs per transaction and so on. A *round* measures every point
+once. Points that differ only in their delivery are measured one after the other, so that a ratio compares measurements
+that are seconds apart.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,49 +14,49 @@ from workloads.model.policy import Delivery
 BASELINE = Delivery.AT_LEAST_ONCE
 DELIVERIES = (BASELINE, Delivery.IDEMPOTENT, Delivery.TRANSACTIONS)
 LATENCY_SIZES_UP_TO = 100
-"""At a rate that the pipeline can take a batch of more inputs is never full."""
+"""Largest size for which latency is measured. At that rate, larger batches would never be full."""
 USUAL_SIZE = 100
-"""Inputs a transaction where another thing varies."""
+"""Preferred inputs per transaction while other options vary."""
 START_S = 20.0
-"""About how long a cluster and the processes take to start, and the input to be written."""
+"""Estimated seconds to start the cluster and the processes, and to write the inputs."""
 TURN_S = {"throughput": 1.3, "latency": 1.6}
-"""About how long a measurement takes beyond the time that is measured: the group forms, the last batch ends."""
+"""Estimated overhead of a measurement: the group forms, and the last batch ends."""
 
 
 class MeasurementKind(StrEnum):
-    """What is measured of a point."""
+    """The kind of a measurement."""
 
-    THROUGHPUT = "throughput"  # saturated, from a topic that is filled beforehand
-    LATENCY = "latency"  # at a rate that it can take: from an input's creation to its visible output
+    THROUGHPUT = "throughput"  # saturated, from a topic that was filled in advance
+    LATENCY = "latency"  # from the creation of an input to its visible output, below saturation
 
 
 @dataclass(frozen=True)
 class BenchPoint:
-    """One pipeline, and what is measured of it."""
+    """One pipeline, and the kind of measurement."""
 
     kind: MeasurementKind
     delivery: Delivery
     client: str
-    txn_size: int  # inputs that a batch holds at most; without transactions as well
+    txn_size: int  # maximum inputs per batch, with or without transactions
     partitions: int  # of the output topic
     workers: int = 1
-    journal: bool = True  # the workers write down what they do, as in a run
+    journal: bool = True  # whether workers keep journals, as in a run
 
     @property
     def baseline(self) -> "BenchPoint":
-        """What it is compared with."""
+        """The point with which this one is compared."""
         if not self.journal:
             return replace(self, journal=True)
         return replace(self, delivery=BASELINE)
 
     @property
     def group(self) -> "BenchPoint":
-        """The same for all points that are measured side by side."""
+        """A key that is equal for points that are measured one after the other."""
         return replace(self, delivery=BASELINE, journal=True)
 
 
 def describe(point: BenchPoint) -> str:
-    """Where something was measured."""
+    """Describe a point without its delivery: client, inputs, partitions, workers."""
     inputs = "1 input" if point.txn_size == 1 else f"{point.txn_size:,} inputs"
     partitions = "1 partition" if point.partitions == 1 else f"{point.partitions} partitions"
     workers = "1 worker" if point.workers == 1 else f"{point.workers} workers"
@@ -65,29 +65,29 @@ def describe(point: BenchPoint) -> str:
 
 @dataclass(frozen=True)
 class BenchRequest:
-    """What the user wants to know."""
+    """The options of a bench."""
 
     clients: tuple[str, ...] = ("librdkafka", "java")
     sizes: tuple[int, ...] = (1, 10, 100, 1_000, 10_000)
-    partitions: tuple[int, ...] = (6, 1, 24)  # the first where another thing varies
+    partitions: tuple[int, ...] = (6, 1, 24)  # the first is used while other options vary
     workers: tuple[int, ...] = (1, 3)
     rounds: int = 3
-    slice_s: float = 2.0  # of each measurement of throughput
+    slice_s: float = 2.0  # duration of a measurement of throughput
     latency_slice_s: float = 5.0
 
     @property
     def usual_size(self) -> int:
-        """The size where another thing varies: the one that is nearest to the usual one."""
+        """The size that is used while other options vary: the one nearest to `USUAL_SIZE`."""
         return min(self.sizes, key=lambda size: abs(size - USUAL_SIZE))
 
     @property
     def most_workers(self) -> int:
-        """The workers that are ever at work together."""
+        """The largest number of workers of any point."""
         return max(self.workers)
 
     @property
     def planned_s(self) -> float:
-        """About how long it takes, in seconds."""
+        """The estimated duration of the bench in seconds."""
         own_s = {MeasurementKind.THROUGHPUT: self.slice_s, MeasurementKind.LATENCY: self.latency_slice_s}
 
         def turns_s(points: Sequence[BenchPoint]) -> float:
@@ -96,7 +96,7 @@ class BenchRequest:
         return START_S + turns_s(self.warm_up()) + self.rounds * turns_s(self.points())
 
     def warm_up(self) -> list[BenchPoint]:
-        """What is done first and not told: brokers and workers have then loaded their classes."""
+        """Measurements before the first round. They load classes in brokers and workers, and are not reported."""
         size, at = self.usual_size, self.workers[0]
         return [
             BenchPoint(
@@ -106,7 +106,7 @@ class BenchRequest:
         ]
 
     def points(self) -> list[BenchPoint]:
-        """All points, each once: throughput first, because the rates for latency follow from it."""
+        """All points, each once. Throughput comes first, because the rates for latency depend on it."""
         return list(dict.fromkeys([*self._throughput(), *self._latency()]))
 
     def _throughput(self) -> Iterator[BenchPoint]:
@@ -143,7 +143,7 @@ QUICK = BenchRequest(
     slice_s=1.2,
     latency_slice_s=2.0,
 )
-"""What `--quick` leaves of it."""
+"""The options of `--quick`."""
 
 
 def _deliveries(point: BenchPoint) -> Iterator[BenchPoint]:
@@ -151,15 +151,15 @@ def _deliveries(point: BenchPoint) -> Iterator[BenchPoint]:
 
 
 def _ends(point: BenchPoint) -> Iterator[BenchPoint]:
-    """The baseline and transactions: what lies between them is asked by size alone."""
+    """The point with the two extreme deliveries only."""
     return (replace(point, delivery=delivery) for delivery in (BASELINE, Delivery.TRANSACTIONS))
 
 
 def order_round(points: Sequence[BenchPoint], number: int, seed: int) -> list[BenchPoint]:
     """The points as round `number` (from 0) measures them: kind by kind, group by group.
 
-    From round to round the groups, and the points within each, begin one further on: what comes first, or after a
-    heavy neighbour, does not do so every time. The seed says with which it begins.
+    In each round, the groups and the points in each group start at another position. So no point always comes first, or
+    always follows a heavy one. The seed chooses the first position.
     """
     ordered: list[BenchPoint] = []
     for kind in MeasurementKind:
@@ -173,7 +173,7 @@ def order_round(points: Sequence[BenchPoint], number: int, seed: int) -> list[Be
 
 
 def _stride(count: int) -> int:
-    """About a third, so that three rounds begin at three places."""
+    """About a third, so that three rounds start at three different positions."""
     return max(1, count // 3)
 
 

@@ -1,4 +1,4 @@
-"""The entry of every process of a bench; the bench hands it a `ProcessSpec` and a `BenchSpec`."""
+"""The entry point of every process of a bench. Its arguments are a `ProcessSpec` and a `BenchSpec`, as JSON."""
 
 import signal
 import socket
@@ -16,10 +16,10 @@ from harness.roles.control import Control
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Be a worker or the reader until told to stop."""
+    """Run as a worker or as the reader until the bench says stop."""
     process_text, bench_text = argv or sys.argv[1:]
     process, bench = decode(ProcessSpec, process_text), decode(BenchSpec, bench_text)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the bench, which then says stop
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # only the bench handles Ctrl-C; it then says stop
     control = Control(socket.socket(fileno=process.control_fd))
     path = process.journal.path
     if isinstance(process.task, ObserverSpec):

@@ -1,4 +1,4 @@
-"""A whole bench: a cluster, rounds of measurements, and what is left of them: a page and its figures."""
+"""Run a bench: start a cluster, take rounds of measurements, and write the figures and the page."""
 
 import json
 import os
@@ -41,19 +41,19 @@ if TYPE_CHECKING:
     from harness.environment import PreparedEnvironment
 
 NAME = "bench"
-"""The folder in the store."""
+"""Name of the folder in the store."""
 FIGURES, PAGE = "bench.json", "bench.html"
 RETENTION: Mapping[str, str] = {"log.retention.check.interval.ms": "5000"}
-TOLD = (
+SHOWN_SETTINGS = (
     *("min.insync.replicas", "replica.fetch.wait.max.ms", "num.io.threads", "num.network.threads"),
     *("transaction.state.log.num.partitions", "offsets.topic.num.partitions"),
 )
-"""The broker settings that a page shows, beside those that the user has given."""
+"""Broker settings that the page shows, in addition to those of the user."""
 
 
 @dataclass(frozen=True)
 class BenchResult:
-    """What a bench leaves."""
+    """The result of a bench."""
 
     figures: Mapping[str, Any]
     folder: Path
@@ -64,50 +64,50 @@ class BenchResult:
         return self.folder / PAGE
 
 
-def bench(options: Options, asked: BenchRequest, progress: Progress, command: str) -> BenchResult:
-    """Measure, and leave a page. Raises KeyboardInterrupt where it was interrupted before anything was measured."""
+def bench(options: Options, request: BenchRequest, progress: Progress, command: str) -> BenchResult:
+    """Run a bench and write its page. Raises KeyboardInterrupt if it is interrupted before the first measurement."""
     from harness.environment.cache import cache_folder
 
     progress.phase("preparing")
     cache = cache_folder()
-    prepared = prepare_cluster(options, cache, progress.say, clients=asked.clients)
+    prepared = prepare_cluster(options, cache, progress.say, clients=request.clients)
     started = datetime.now(UTC)
     folder = store.create_run_folder(Path(options.store), NAME, started)
     measured: list[Measurement] = []
 
-    def left(cut_short: str) -> BenchResult:
+    def write(cut_short: str) -> BenchResult:
         about = _about(options, prepared, started, command)
-        figures = as_json(asked, measured, cut_short=cut_short, about=about)
+        figures = as_json(request, measured, cut_short=cut_short, about=about)
         (folder / "journals").rmdir()
         (folder / FIGURES).write_text(json.dumps(figures, indent=1) + "\n")
         (folder / PAGE).write_text(draw(figures), encoding="utf-8")
         return BenchResult(figures, folder)
 
     try:
-        cut = _measured(options, asked, prepared, cache, folder, measured, progress)
+        cut = _measure(options, request, prepared, cache, folder, measured, progress)
         if not measured:
             raise KeyboardInterrupt
     except BaseException as error:
         if measured:
-            left(redact_text(str(error)) or "interrupted")
+            write(redact_text(str(error)) or "interrupted")
             progress.say(f"what was measured until then: {folder / PAGE}")
         else:
             shutil.rmtree(folder, ignore_errors=True)
         raise
     progress.phase("drawing")
-    return left("interrupted" if cut else "")
+    return write("interrupted" if cut else "")
 
 
-def _measured(
+def _measure(
     options: Options,
-    asked: BenchRequest,
+    request: BenchRequest,
     prepared: "PreparedEnvironment",
     cache: Path,
     folder: Path,
     measured: list[Measurement],
     progress: Progress,
 ) -> bool:
-    """Bring a cluster up, and put every measurement into `measured`; whether the user has cut it short."""
+    """Start a cluster, and append all measurements to `measured`. Returns whether the user interrupted the bench."""
     from harness.environment.doctor import DISK_MB, memory_mb
     from harness.environment.ports import PortBlock
     from harness.environment.resources import require
@@ -117,8 +117,8 @@ def _measured(
     for what in sweep_leftovers():
         progress.say(f"ended what an earlier run had left: {what}")
     assert options.seed is not None
-    rounds = (order_round(asked.points(), n, options.seed) for n in range(asked.rounds))
-    order = [*asked.warm_up(), *chain.from_iterable(rounds)]
+    rounds = (order_round(request.points(), n, options.seed) for n in range(request.rounds))
+    order = [*request.warm_up(), *chain.from_iterable(rounds)]
     with Interrupt() as interrupt, ExitStack() as stack:
         supervisor = stack.enter_context(Supervisor())
         ports = stack.enter_context(PortBlock(cache, first_port=options.first_port))
@@ -127,40 +127,38 @@ def _measured(
         parts = ClusterParts(_spec(options), scratch, prepared, supervisor, ports.take)
         cluster = stack.enter_context(CLUSTERS[options.cluster].open(parts))
         interrupt.stage = InterruptPhase.MEASURING
-        site = BenchSite(cluster, supervisor, interrupt, scratch, _jvm(asked, scratch, prepared))
+        site = BenchSite(cluster, supervisor, interrupt, scratch, _jvm(request, scratch, prepared))
         try:
-            _rounds(Bench(asked, order, site), asked, measured, progress)
+            _rounds(Bench(request, order, site), request, measured, progress)
         except BenchInterrupted:
             return True
     return False
 
 
-def _rounds(work: Bench, asked: BenchRequest, measured: list[Measurement], progress: Progress) -> None:
-    """Every measurement, round by round."""
+def _rounds(work: Bench, request: BenchRequest, measured: list[Measurement], progress: Progress) -> None:
     progress.phase("input")
     work.open()
     progress.phase("warm-up")
-    for _ in asked.warm_up():
+    for _ in request.warm_up():
         work.measure(None)
-    count = len(asked.points())
+    count = len(request.points())
     begun_s = time.monotonic()
-    for n in range(asked.rounds):
-        progress.phase(f"round {n + 1} of {asked.rounds}")
+    for n in range(request.rounds):
+        progress.phase(f"round {n + 1} of {request.rounds}")
         for _ in range(count):
             one = work.measure(n)
             measured.append(one)
-            left_s = (time.monotonic() - begun_s) / len(measured) * (asked.rounds * count - len(measured))
-            progress.say(f"{len(measured)}/{asked.rounds * count}  {_line(one)}  ({left_s:.0f} s left)")
+            left_s = (time.monotonic() - begun_s) / len(measured) * (request.rounds * count - len(measured))
+            progress.say(f"{len(measured)}/{request.rounds * count}  {_line(one)}  ({left_s:.0f} s left)")
 
 
 def _line(one: Measurement) -> str:
-    """A measurement in a line of the progress."""
     point = one.point
     name = f"{point.delivery.value}, {describe(point)}" + ("" if point.journal else ", without journal")
     if point.kind is MeasurementKind.THROUGHPUT:
         return f"{name}: {one.inputs_per_s:,.0f} inputs/s"
-    told = quantile(one.latencies_ms, "p50")
-    return f"{name}: median {told:.1f} ms at {one.rate:.0f}/s" if told else f"{name}: nothing seen"
+    median = quantile(one.latencies_ms, "p50")
+    return f"{name}: median {median:.1f} ms at {one.rate:.0f}/s" if median else f"{name}: no outputs"
 
 
 def _spec(options: Options) -> ClusterSpec:
@@ -174,18 +172,18 @@ def _spec(options: Options) -> ClusterSpec:
     )
 
 
-def _jvm(asked: BenchRequest, folder: Path, prepared: "PreparedEnvironment") -> JvmSpec | None:
-    return jvm_spec("java", folder, prepared) if "java" in asked.clients else None
+def _jvm(request: BenchRequest, folder: Path, prepared: "PreparedEnvironment") -> JvmSpec | None:
+    return jvm_spec("java", folder, prepared) if "java" in request.clients else None
 
 
 def _about(
     options: Options, prepared: "PreparedEnvironment", started: datetime, command: str
 ) -> dict[str, Any]:
-    """How it was measured."""
+    """Describe the machine, the versions and the settings."""
     from confluent_kafka import libversion
 
     redacted = options.redacted()
-    house = {**BROKER_SETTINGS, **replication_settings(options.brokers)}
+    defaults = {**BROKER_SETTINGS, **replication_settings(options.brokers)}
     return {
         "started": started.isoformat(timespec="seconds"),
         "seed": options.seed,
@@ -211,6 +209,6 @@ def _about(
             "input_partitions": PARTITIONS,
             "record_bytes": VALUE_BYTES,
             "latency_share": LATENCY_SHARE,
-            "settings": {**{name: house[name] for name in TOLD}, **redacted.settings},
+            "settings": {**{name: defaults[name] for name in SHOWN_SETTINGS}, **redacted.settings},
         },
     }

@@ -1,7 +1,7 @@
-"""A worker process of a bench: it works one shift after the other, each as another pipeline.
+"""The worker process of a bench. It takes part in many measurements, each with another pipeline.
 
-In a shift it is the worker of a run: the same loop, client, journal and control line. It outlives its shifts, so that
-a measurement does not begin with the start of an interpreter or of a cold JVM.
+A *shift* is the work of the process in one measurement. It uses the same loop, client, journal and control line as the
+worker of a run. The process lives for the whole bench, so that no measurement includes the start of Python or a JVM.
 """
 
 import gc
@@ -31,65 +31,65 @@ STAGE = "bench"
 
 @dataclass(frozen=True)
 class BenchShift:
-    """What a worker does until it is relieved."""
+    """What a worker does in one measurement."""
 
-    number: int  # of the measurement, from 1
+    number: int  # number of the measurement, from 1
     delivery: Delivery
     txn_size: int
     reads: str
     writes: str
     journal: bool
-    eager: bool  # a poll gives what is there, and does not wait until the batch is full
-    workers: int  # who are on duty: the first so many
+    eager: bool  # a poll returns available records at once, and does not wait for a full batch
+    workers: int  # how many workers take part
 
     @property
     def group(self) -> str:
-        """Each shift has a consumer group of its own."""
+        """The consumer group. Each shift has its own."""
         return f"fencepost-bench-{self.number}"
 
 
 @dataclass(frozen=True)
 class BenchSpec:
-    """What the processes of a bench are told. The reader needs none of it."""
+    """The spec of the workers of a bench. The reader gets one too, and ignores it."""
 
     client: ClientSpec
-    steps_folder: Path  # takes how long the steps of each shift took
+    steps_folder: Path  # for files with the durations of steps
     shifts: tuple[BenchShift, ...]
 
 
 def echo(topic: str, record: InputRecord) -> Sequence[Output]:
-    """The same key and value, to one other topic."""
+    """Copy the key and the value to another topic."""
     return (Output(topic, "echo", record.key, record.value),)
 
 
 class TimedClient:
-    """Has the consumers and producers of a client timed, and gives up its producers once a shift is over."""
+    """Times the calls of a client's consumers and producers, and closes its producers at the end of a shift."""
 
     def __init__(self, client: Client, watch: Stopwatch) -> None:
         self._watch = watch
-        self._made: list[ProducerClient] = []
+        self._producers: list[ProducerClient] = []
         self.eager = False
         self.client = client
-        own = vars(client)  # where these stand before those of its class
+        own = vars(client)  # attributes of the object take precedence over methods of its class
         own["consumer"] = self._then(client.consumer, self._consumer)
         own["producer"] = self._then(client.producer, self._producer)
         own["plain_producer"] = self._then(client.plain_producer, self._producer)
 
-    def relieve(self) -> None:
-        """Give up every producer."""
-        for producer in self._made:
+    def discard_producers(self) -> None:
+        """Discard all producers."""
+        for producer in self._producers:
             producer.discard()
-        self._made.clear()
+        self._producers.clear()
 
     def _consumer(self, consumer: GroupConsumer) -> None:
-        """Its polls begin a batch."""
+        """A poll that returns records begins a batch."""
         poll = poll_available(consumer.poll) if self.eager else consumer.poll
         vars(consumer)["poll"] = self._batches(poll)
         self._watch.watch(consumer, CONSUMER)
 
     def _producer(self, producer: ProducerClient) -> None:
         self._watch.watch(producer, PRODUCER)
-        self._made.append(producer)
+        self._producers.append(producer)
 
     @staticmethod
     def _then(make: Callable[..., T], watched: Callable[[T], None]) -> Callable[..., T]:
@@ -118,7 +118,7 @@ class TimedClient:
 def poll_available(
     poll: Callable[[int, float], list[ClientRecord]],
 ) -> Callable[[int, float], list[ClientRecord]]:
-    """A poll that gives what is there as soon as something is."""
+    """Wrap `poll` so that it returns as soon as there is a record, with all records that are available."""
 
     def call(max_records: int, timeout_s: float) -> list[ClientRecord]:
         records = poll(1, timeout_s)
@@ -130,7 +130,7 @@ def poll_available(
 
 
 class Shifts:
-    """The worker's process."""
+    """Runs the shifts of one worker."""
 
     def __init__(
         self, process: ProcessSpec, bench: BenchSpec, client: Client, journal: Journal, control: Control
@@ -141,11 +141,11 @@ class Shifts:
         self._watch = Stopwatch()
         self._timed = TimedClient(client, self._watch)
         self._journal, self._control = journal, control
-        self._silent = NoJournal(journal.name)
+        self._no_journal = NoJournal(journal.name)
         self._watch.watch(journal, {"write": "journal"})
 
     def run(self) -> None:
-        """Wait for each shift, and work until relieved; end where the bench says stop."""
+        """Wait for each shift, and work until the bench ends it. Return when the bench says stop."""
         self._control.report(Report(ready=True))
         number = int(self._worker.rpartition("-")[2])  # from 0
         for shift in self._bench.shifts:
@@ -157,8 +157,8 @@ class Shifts:
             self._control.replaced = False
             self._watch.begin()
             self._work(shift)
-            self._timed.relieve()
-            gc.collect()  # what a shift leaves is a circle, and clients hang in it
+            self._timed.discard_producers()
+            gc.collect()  # clients are part of reference cycles, and must be closed before the next shift
             steps = self._bench.steps_folder / f"{shift.number}-{self._journal.name}.json"
             steps.write_text(json.dumps(self._watch.per_batch_ms()))
             self._control.report(Report(reached=shift.number))
@@ -178,5 +178,5 @@ class Shifts:
             delivery=shift.delivery,
         )
         stage = WorkloadStage(STAGE, (shift.reads,), (shift.writes,), partial(echo, shift.writes))
-        journal = self._journal if shift.journal else self._silent
+        journal = self._journal if shift.journal else self._no_journal
         Worker(stage, settings, self._timed.client, journal, self._control).run()

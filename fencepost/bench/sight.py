@@ -1,7 +1,7 @@
-"""The reader of a bench: a read-committed consumer that says when it was given each output.
+"""The reader of a bench: a read-committed consumer that records when it received each output.
 
-An input's value begins with the number of its measurement and the time of its creation, on the clock that all
-processes of a machine share; the pipeline repeats it, so that an output tells how old it is.
+The value of an input begins with a stamp: the number of its measurement, and the time of its creation on the monotonic
+clock, which all processes of a machine share. The pipeline copies the value, so each output has the stamp of its input.
 """
 
 import struct
@@ -19,16 +19,18 @@ from harness.processes.control_line import Report
 from harness.roles.control import Control
 
 BATCH = 2_000
-_SEEN = struct.Struct("<qqq")  # measurement, creation, sight: nanoseconds of the monotonic clock
+_SEEN = struct.Struct(
+    "<qqq"
+)  # number of the measurement; times of creation and receipt, in ns of the monotonic clock
 
 
 def stamped_value(measurement: int, filler: bytes) -> bytes:
-    """The value of an input that is created now."""
+    """The value of an input that is created now: its stamp and the filler."""
     return b"%d %d " % (measurement, time.monotonic_ns()) + filler
 
 
 def read_stamp(value: bytes | None) -> tuple[int, int]:
-    """Measurement and creation of a value; (0, 0) where it bears none."""
+    """The number of the measurement and the time of creation in ns. (0, 0) if the value has no stamp."""
     words = (value or b"").split(b" ", 2)
     if len(words) < 3 or not (words[0].isdigit() and words[1].isdigit()):
         return 0, 0
@@ -36,7 +38,7 @@ def read_stamp(value: bytes | None) -> tuple[int, int]:
 
 
 class OutputReader:
-    """Reads a topic at read_committed from its end on, and writes down what it is given."""
+    """Reads new records of a topic with read_committed, and writes their stamps and times of receipt to a file."""
 
     def __init__(
         self, bootstrap: str, places: Sequence[tuple[str, int]], path: Path, control: Control
@@ -50,7 +52,7 @@ class OutputReader:
         self._consumer.assign([TopicPartition(*place, OFFSET_END) for place in places])
 
     def run(self) -> None:
-        """Read until told to stop; say how much was given."""
+        """Read until the bench says stop. Report the number of records."""
         self._control.report(Report(ready=True))
         given = 0
         with self._path.open("wb", buffering=0) as file:
@@ -71,7 +73,7 @@ class OutputReader:
 
 
 def read_latencies(path: Path, measurement: int) -> Iterator[tuple[int, int]]:
-    """Creation and sight of every output of a measurement, in nanoseconds; a torn last one is left out."""
+    """Yield creation and receipt times in ns of the outputs of a measurement. Skips an incomplete last entry."""
     body = path.read_bytes()
     for number, created_ns, seen_ns in _SEEN.iter_unpack(body[: len(body) - len(body) % _SEEN.size]):
         if number == measurement:

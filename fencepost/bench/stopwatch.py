@@ -1,7 +1,7 @@
-"""Where the time of a worker's loop goes: its calls of the client, and its writes to the journal, timed one by one.
+"""Measure how long the steps of a worker's loop take: its calls of the client, and its writes to the journal.
 
-What is not timed is the rest: the transform, handing each record to the client, Python between the calls. The first
-batches are left out: the group is still forming, and connections are being made.
+All other time is the rest: the transform, passing each record to the client, and Python between the calls. The first
+batches are not counted, because the group is still forming and connections are being opened.
 """
 
 import time
@@ -11,28 +11,28 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 WARM_UP = 2
-"""Batches that are not timed."""
+"""Batches that are not counted."""
 CONSUMER = {"commit": "offsets"}
 PRODUCER = {"flush": "flush", "send_offsets": "offsets", "commit": "commit"}
-"""By the client's call: the step that it is."""
+"""For each method of the client: the step that it belongs to."""
 
 
 class Stopwatch:
-    """Seconds by step, from the end of the warm-up to the last batch that began."""
+    """Adds up the seconds of each step, from the end of the warm-up to the begin of the last batch."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self.begin()
 
     def begin(self) -> None:
-        """Begin anew, for the next shift."""
+        """Reset all counts for the next shift."""
         self._batches = 0
         self._spent: dict[str, float] = {}
         self._since_s = 0.0
         self._known: tuple[int, float, dict[str, float]] = (0, 0.0, {})
 
     def timed(self, step: str, act: Callable[..., T]) -> Callable[..., T]:
-        """The same call, with its time added to a step."""
+        """Wrap `act` so that its duration is added to a step."""
 
         def call(*arguments: Any, **named: Any) -> T:
             began_s = self._clock()
@@ -44,17 +44,17 @@ class Stopwatch:
         return call
 
     def watch(self, part: object, calls: dict[str, str]) -> None:
-        """Time those calls of an object that it has."""
+        """Time the methods of an object that `calls` names, if it has them."""
         for name, step in calls.items():
             if hasattr(part, name):
                 setattr(part, name, self.timed(step, getattr(part, name)))
 
     def spent(self, step: str) -> float:
-        """Seconds that a step took since the warm-up."""
+        """Seconds that a step has taken since the warm-up."""
         return self._spent.get(step, 0.0)
 
     def batch_begins(self, spent_s: float) -> None:
-        """A poll has given records, and took so long: the batch before is complete with the time until then."""
+        """Note that a poll returned records after `spent_s` seconds. The batch before ended when that poll began."""
         now_s = self._clock() - spent_s
         if self._batches <= WARM_UP:
             self._spent, self._since_s = {"poll": spent_s}, now_s
@@ -64,7 +64,7 @@ class Stopwatch:
         self._batches += 1
 
     def per_batch_ms(self) -> dict[str, float]:
-        """Milliseconds of each step in a batch, and of the rest; {} where there were too few batches."""
+        """The mean milliseconds of each step, and of the rest, per batch. Empty if there were too few batches."""
         batches, wall_s, spent = self._known
         if not batches:
             return {}

@@ -1,4 +1,4 @@
-"""A bench as JSON: what `--json` prints, what is stored, and what the page is drawn from."""
+"""The results of a bench as JSON. `--json` prints it, `bench.json` stores it, and the page is drawn from it."""
 
 import statistics
 from collections.abc import Mapping, Sequence
@@ -20,25 +20,30 @@ SCHEMA = 1
 
 
 def as_json(
-    asked: BenchRequest, measured: Sequence[Measurement], *, cut_short: str, about: Mapping[str, Any]
+    request: BenchRequest, measured: Sequence[Measurement], *, cut_short: str, about: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Everything. `cut_short`: why it ended early, if it did; `about`: machine, versions, settings, seed."""
-    found = ratios(measured)
-    made = {one.point for one in measured}
-    points = [point for point in asked.points() if point in made]
+    """All results of a bench.
+
+    Args:
+        cut_short: Why the bench ended early. Empty if it did not.
+        about: Machine, versions, settings and seed.
+    """
+    all_ratios = ratios(measured)
+    measured_points = {one.point for one in measured}
+    points = [point for point in request.points() if point in measured_points]
     return {
         "schema": SCHEMA,
         "cut_short": cut_short,
-        "rounds": {"asked": asked.rounds, "begun": 1 + max((one.round for one in measured), default=-1)},
-        "measurements": {"planned": asked.rounds * len(asked.points()), "made": len(measured)},
+        "rounds": {"asked": request.rounds, "begun": 1 + max((one.round for one in measured), default=-1)},
+        "measurements": {"planned": request.rounds * len(request.points()), "made": len(measured)},
         "baseline": BASELINE.value,
         **about,
-        "points": [_point(point, measured, found) for point in points],
-        "claims": [one.as_table() for one in check_claims(found)],
+        "points": [_point(point, measured, all_ratios) for point in points],
+        "claims": [one.as_table() for one in check_claims(all_ratios)],
     }
 
 
-def _point(point: BenchPoint, measured: Sequence[Measurement], found: Sequence[Ratio]) -> dict[str, Any]:
+def _point(point: BenchPoint, measured: Sequence[Measurement], all_ratios: Sequence[Ratio]) -> dict[str, Any]:
     own = [one for one in measured if one.point == point]
     return {
         "measured": point.kind.value,
@@ -58,7 +63,7 @@ def _point(point: BenchPoint, measured: Sequence[Measurement], found: Sequence[R
                 "to": {"delivery": point.baseline.delivery.value, "journal": point.baseline.journal},
                 **ratio.spread.as_table(),
             }
-            for ratio in found
+            for ratio in all_ratios
             if ratio.point == point
         },
     }
@@ -76,9 +81,9 @@ def _throughput(own: Sequence[Measurement]) -> dict[str, Any]:
 
 def _latency(own: Sequence[Measurement], measured: Sequence[Measurement]) -> dict[str, Any]:
     values = pooled_latencies(measured, own[0].point)
-    told = {name: quantile(values, name) for name in QUANTILES}
+    quantiles = {name: quantile(values, name) for name in QUANTILES}
     return {
         "rate": round(statistics.median(one.rate for one in own), 1),
         "samples": len(values),
-        "latency_ms": {name: None if value is None else round(value, 2) for name, value in told.items()},
+        "latency_ms": {name: None if value is None else round(value, 2) for name, value in quantiles.items()},
     }

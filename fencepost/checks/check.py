@@ -254,8 +254,11 @@ def _write_or_compare(folder: Path, verdict: Verdict, request: CheckRequest) -> 
                 raise EnvironmentFailure(f"{path} could not be written: {error.strerror}") from error
             log.warning("%s could not be written: %s", path, error.strerror)
     elif not request.allow and (stored := _stored_validity(path)) is not verdict.valid:
-        text = "cannot be read" if stored is None else f"says {stored.name.lower()}"
-        log.warning("%s %s, which differs: `check --update` writes it and its report again", path, text)
+        new = verdict.valid.name.lower()
+        text = (
+            "cannot be read" if stored is None else f"says {stored.name.lower()}, and this check says {new}"
+        )
+        log.warning("%s %s: `check --update` writes it and its report again", path, text)
 
 
 def _stored_validity(path: Path) -> Validity | None:

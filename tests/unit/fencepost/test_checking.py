@@ -29,7 +29,7 @@ def test_a_verdict_that_differs_from_the_stored_one_is_said_and_not_written(
     judged: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert kept(judged, UNKNOWN) is Validity.VALID
-    assert "say valid: `check --update`" in caplog.text
+    assert "says valid, and this check says unknown: `check --update`" in caplog.text
 
 
 @pytest.mark.parametrize(("verdict", "allow"), [(VALID, []), (UNKNOWN, ["duplicate"])])
@@ -43,7 +43,7 @@ def test_of_the_same_verdict_and_of_what_the_caller_allows_nothing_is_said(
 def test_a_stored_verdict_that_cannot_be_read_is_said(judged: Path, caplog: pytest.LogCaptureFixture) -> None:
     (judged / "verdict.json").write_text("{")
     _write_or_compare(judged, UNKNOWN, CheckRequest([], [], frozenset()))
-    assert "say nothing that can be read" in caplog.text
+    assert "verdict.json cannot be read: `check --update`" in caplog.text
 
 
 def test_update_writes_it_anew(judged: Path) -> None:

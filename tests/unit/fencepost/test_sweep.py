@@ -162,7 +162,7 @@ def test_each_run_has_the_options_of_the_sweep(
         (["--workload", ""], "there is no workload"),
         (["--time-limit", "5"], "cannot fit in 5 s"),
         (["--time-limit", "soon"], "time-limit must be"),
-        (["--set", "nemesis=partition"], "a sweep takes no --set nemesis"),
+        (["--set", "nemesis=partition"], "a sweep chooses nemesis itself"),
         (["--set", "no"], "KEY=VALUE"),
         (["--client", "jav"], '"java"'),
         (["--set", "txn-sise=3"], "txn-size"),
