@@ -292,7 +292,7 @@ def test_it_is_there_within_its_with_and_gone_after_it(monkeypatch: pytest.Monke
         no_java = SparkParts("/no/java", "local[2]", {})
         with pytest.raises(ServerRefused, match="does not run"):  # it listens, and says why it does not start
             SharedSpark(named).decide(SparkRequest(no_java), silent)
-        with pytest.raises(ServerRefused, match="another installation's"):
+        with pytest.raises(ServerRefused, match="another installation"):
             SharedSpark(named).start(replace(no_java, installation="/elsewhere"))
         with pytest.raises(FencepostFailed, match="brokers must be"):
             shared_cluster(named, {"brokers": 9})
