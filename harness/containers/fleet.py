@@ -62,8 +62,8 @@ class ContainerFactory:
         self._note.touch()
         self._supervisor.guard_with_command(removal_command(self._supervisor.mark))
         for kind in (LINKS, HARNESS):
-            # An internal network has no gateway, so the other network publishes the ports. Containers may not reach each
-            # other on that one, because such connections would bypass faults on `links`.
+            # An internal network has no gateway, so the other network publishes the ports. Containers may not reach
+            # each other on that one, because such connections would bypass faults on `links`.
             options = {
                 "driver": "bridge",
                 "internal": kind == LINKS,
