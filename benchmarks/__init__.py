@@ -1,1 +1,1 @@
-"""What a run costs, measured as ratios in one run; never asserted."""
+"""Benchmarks. They print measurements, mostly as ratios within one run, and assert nothing."""

@@ -1,8 +1,8 @@
-"""What final reads and tables cost for each record: `python -m benchmarks.final_reads [RECORDS]`. Asserts nothing.
+"""Measure the cost of final reads and tables per record: `python -m benchmarks.final_reads [RECORDS]`.
 
-A run of the workload `shop` as it stands in the topics, given to the final readers by a consumer that has it in
-memory; then their parts become tables. All are ratios to a bare loop in the same process, which asks each record for
-its place, its key, its value and its headers, and does nothing with them.
+The records are those of the workload `shop`. A consumer that has them in memory passes them to the final readers;
+then their parts become tables. All results are ratios to a bare loop in the same process, which reads place, key,
+value and headers of each record.
 """
 
 import gc
@@ -37,7 +37,7 @@ TOPICS = ("purchases", "invoices", "shipments", "payments")
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """As the client library has it."""
+    """A message of the client library."""
 
     _topic: str
     _partition: int
@@ -47,76 +47,71 @@ class Message:
     _headers: Headers
 
     def error(self) -> None:
-        """There is none."""
         return
 
     def topic(self) -> str:
-        """Its topic."""
         return self._topic
 
     def partition(self) -> int:
-        """Its partition."""
         return self._partition
 
     def offset(self) -> int:
-        """Its offset."""
         return self._offset
 
     def key(self) -> bytes:
-        """Its key."""
         return self._key
 
     def value(self) -> bytes:
-        """What it holds."""
         return self._value
 
     def headers(self) -> Headers:
-        """A new list each time, as the library makes it."""
+        """Return a new list each time, like the library."""
         return list(self._headers)
 
     def timestamp(self) -> tuple[int, int]:
-        """Kind and milliseconds."""
         return 1, 1_700_000_000_000 + self._offset
 
 
 class Consumer:
-    """Gives all messages, a batch at a time."""
+    """Returns all messages, one batch at a time."""
 
     def __init__(self, messages: list[Message]) -> None:
         self._batches = iter([messages[n : n + BATCH] for n in range(0, len(messages), BATCH)])
 
     def assign(self, places: object) -> None:
-        """It gives what it has."""
+        pass
 
     def consume(self, most: int, timeout: float) -> list[Message]:
-        """The next batch."""
         return next(self._batches)
 
     def offsets_for_times(self, places: list[TopicPartition], timeout: float) -> list[TopicPartition]:
-        """Each log begins at 0."""
         return [TopicPartition(place.topic, place.partition, 0) for place in places]
 
 
 def logs(records: int) -> list[Message]:
-    """What stands in the topics of `shop`, with a sentinel at the end of each partition."""
-    found = list(_logs(records // len(TOPICS)))
-    ends = {(m.topic(), m.partition()): m.offset() + 1 for m in found}
+    """Return the records in the topics of `shop`, with a sentinel at the end of each partition."""
+    messages = list(_logs(records // len(TOPICS)))
+    ends = {(m.topic(), m.partition()): m.offset() + 1 for m in messages}
     for topic in TOPICS:
         for partition in range(PARTITIONS):
             name = f"{SENTINEL_VALUE}:{topic}/{partition}".encode()
             end = ends.get((topic, partition), 0)
-            found.append(Message(topic, partition, end, b"", b"", [(VALUE_HEADER, name)]))
-    return found
+            messages.append(Message(topic, partition, end, b"", b"", [(VALUE_HEADER, name)]))
+    return messages
 
 
 def _logs(inputs: int) -> Iterator[Message]:
     rng = Random(0)
     shop, payments = SHOP.stages
     for n in range(inputs):
-        fed, partition, offset = SHOP.feed[0].make(rng, n), n % PARTITIONS, n // PARTITIONS
+        feed_record, partition, offset = SHOP.feed[0].make(rng, n), n % PARTITIONS, n // PARTITIONS
         value = [(VALUE_HEADER, value_name("feeder", n // 500, n % 500).encode())]
-        yield Message("purchases", partition, offset, fed.key or b"", fed.value or b"", list(value))
-        invoice, shipment = shop.transform(InputRecord("purchases", fed.key, fed.value, partition, offset))
+        yield Message(
+            "purchases", partition, offset, feed_record.key or b"", feed_record.value or b"", list(value)
+        )
+        invoice, shipment = shop.transform(
+            InputRecord("purchases", feed_record.key, feed_record.value, partition, offset)
+        )
         (payment,) = payments.transform(
             InputRecord("invoices", invoice.key, invoice.value, partition, offset)
         )
@@ -127,14 +122,14 @@ def _logs(inputs: int) -> Iterator[Message]:
 
 
 def bare(messages: list[Message]) -> None:
-    """Ask each for everything."""
+    """Read all parts of each message."""
     for message in messages:
         message.topic(), message.partition(), message.offset()
         message.key(), message.value(), message.headers(), message.timestamp()
 
 
 def read(messages: list[Message], isolation: Isolation, journals: Path) -> None:
-    """Read them as a final reader does."""
+    """Read the messages like a final reader."""
     places = [(topic, partition) for topic in TOPICS for partition in range(PARTITIONS)]
     path = journals / f"final-{isolation.value}.jsonl"
     with (
@@ -152,9 +147,8 @@ def read(messages: list[Message], isolation: Isolation, journals: Path) -> None:
 
 
 def main() -> None:
-    """Print what each step costs."""
     messages = logs(int(sys.argv[1]) if len(sys.argv) > 1 else RECORDS)
-    gc.freeze()  # a reader's own memory is small: the messages stand for what the library holds
+    gc.freeze()  # the messages belong to the library, and a reader's own memory is small
     with tempfile.TemporaryDirectory() as name:
         journals = Path(name) / "journals"
         journals.mkdir()

@@ -1,4 +1,4 @@
-"""Histories as Jepsen writes them, of any size, with nothing wrong in them, to measure with.
+"""Make valid histories of any size, in the form that Jepsen writes.
 
 16 processes, 64 keys; each transaction sends 4 values and polls about as many records that earlier ones sent.
 """
@@ -51,14 +51,14 @@ def _event(index: int, time_ns: int, kind: str, process: int, value: list[Any]) 
 
 
 def write_jsonl(path: Path, transactions: int, seed: int = 0) -> None:
-    """As JSON Lines."""
+    """Write the history as JSON Lines."""
     with path.open("wb") as file:
         for event in history(transactions, seed):
             file.write(orjson.dumps(event, option=orjson.OPT_NON_STR_KEYS | orjson.OPT_APPEND_NEWLINE))
 
 
 def write_edn(path: Path, transactions: int, seed: int = 0) -> None:
-    """As Jepsen's `history.edn`."""
+    """Write the history as Jepsen's `history.edn`."""
     with path.open("w") as file:
         for event in history(transactions, seed):
             _write_edn(file, event)
@@ -76,7 +76,7 @@ def _word(value: str | int) -> str:
 
 
 def edn(value: Any) -> str:
-    """A value of an event as Clojure prints it."""
+    """Return a value of an event as Clojure prints it."""
     if isinstance(value, list):
         return f"[{' '.join(map(edn, value))}]"
     if isinstance(value, dict):

@@ -1,8 +1,8 @@
-"""What judging hostile histories costs: `python -m benchmarks.hostile [CASE ...] [--size 1000000]`.
+"""Measure the cost of checking hostile histories: `python -m benchmarks.hostile [CASE ...] [--size 1000000]`.
 
-Asserts nothing. Each case is the worst of its kind: everything in one key, one process, one operation, one
-value, one offset; a million keys; hundreds of histories, some of them damaged. Prints of each the wall time,
-the CPU seconds and the peak memory of all processes, and what was found.
+Each case is an extreme: everything in one key, process, operation, value or offset; a million keys; hundreds of
+histories, some of them damaged. It prints wall time, CPU seconds, the peak memory of all processes, and the
+findings. It asserts nothing.
 """
 
 import argparse
@@ -18,25 +18,25 @@ from pathlib import Path
 
 import psutil
 
-from benchmarks.scale import told
+from benchmarks.scale import print_findings
 
 Event = dict[str, object]
 SIZE = 1_000_000
-IN_ONE = 4  # records in an operation, where that is not what makes the history hostile
+IN_ONE = 4  # records per operation, in cases where that is not the extreme
 
 
 @dataclass(frozen=True)
 class Case:
-    """A history of about `share * size` records, and what must be found in it."""
+    """A history of about `share * size` records, and the anomalies that must be found in it."""
 
     events: Callable[[int], Iterator[Event]]
     share: float = 1.0
     valid: bool = True
-    counts: tuple[tuple[str, int], ...] = ()  # of the anomalies that are not allowed
+    counts: tuple[tuple[str, int], ...] = ()  # counts of the anomalies that are not allowed
 
 
 def pair(process: int, value: list[object], time_ns: int) -> Iterator[Event]:
-    """A transaction that completes ok; its invocation names what it sends."""
+    """Return invocation and ok completion of a transaction. The invocation names what it sends."""
     sent = [[*step[:2], step[2][1]] if step[0] == "send" else ["poll"] for step in value]  # type: ignore[index]
     yield {"process": process, "type": "invoke", "f": "txn", "value": sent, "time": time_ns}
     yield {"process": process, "type": "ok", "f": "txn", "value": value, "time": time_ns + 1}
@@ -51,7 +51,7 @@ def many_keys(size: int) -> Iterator[Event]:
 
 
 def one_key(size: int) -> Iterator[Event]:
-    """Everything is in one key."""
+    """All records are in one key."""
     for first in range(0, size, IN_ONE):
         numbers = range(first, min(first + IN_ONE, size))
         yield from pair(first // IN_ONE % 8, [["send", "x", [n, n]] for n in numbers], 4 * first)
@@ -59,27 +59,27 @@ def one_key(size: int) -> Iterator[Event]:
 
 
 def one_process(size: int) -> Iterator[Event]:
-    """One process does everything, a record at a time."""
+    """One process does everything, one record at a time."""
     for n in range(size // 2):
         yield from pair(0, [["send", n % 16, [n // 16, n]]], 4 * n)
         yield from pair(0, [["poll", {str(n % 16): [[n // 16, n]]}]], 4 * n + 2)
 
 
 def one_operation(size: int) -> Iterator[Event]:
-    """One operation sends everything, and another is given it."""
+    """One operation sends everything, and another reads everything."""
     yield from pair(0, [["send", "x", [n, n]] for n in range(size)], 0)
     yield from pair(1, [["poll", {"x": [[n, n] for n in range(size)]}]], 2)
 
 
 def one_value(size: int) -> Iterator[Event]:
-    """One value stands at every offset."""
+    """One value is at every offset."""
     for n in range(size):
         yield from pair(n % 8, [["send", "x", [n, 7]]], 4 * n)
         yield from pair(9, [["poll", {"x": [[n, 7]]}]], 4 * n + 2)
 
 
 def one_offset(size: int) -> Iterator[Event]:
-    """Every value stands at one offset."""
+    """Every value is at one offset."""
     for n in range(size):
         yield from pair(n % 8, [["send", "x", [0, n]]], 4 * n)
         yield from pair(9, [["poll", {"x": [[0, n]]}]], 4 * n + 2)
@@ -94,7 +94,7 @@ CASES = {
         one_value,
         0.1,
         False,
-        (("duplicate", 1), ("G1c-realtime", 1)),  # its writer is the last
+        (("duplicate", 1), ("G1c-realtime", 1)),  # the last writer counts
     ),
     "one-offset": Case(one_offset, 0.1, False, (("inconsistent-offsets", 1),)),
 }
@@ -109,14 +109,14 @@ DAMAGES: tuple[Callable[[bytes], bytes], ...] = (
 
 
 def write(case: Case, path: Path, size: int) -> None:
-    """The history as JSON Lines."""
+    """Write the history as JSON Lines."""
     with path.open("w") as file:
         for event in case.events(round(case.share * size)):
             file.write(json.dumps(event, separators=(",", ":")) + "\n")
 
 
 def write_many(folder: Path, histories: int) -> dict[Path, bool]:
-    """Small histories, each tenth damaged; whether each can be read."""
+    """Write small histories, every tenth damaged. Returns which can be read."""
     made = {}
     for number in range(histories):
         lines = (json.dumps(event) + "\n" for event in one_key(20 + number % 7))
@@ -134,15 +134,15 @@ def write_many(folder: Path, histories: int) -> dict[Path, bool]:
 
 @dataclass
 class Cost:
-    """Of all processes together."""
+    """The cost of all processes together."""
 
     wall_s: float = 0.0
     cpu_s: float = 0.0
     peak_mb: float = 0.0
 
 
-def judge(paths: list[Path], *arguments: str) -> tuple[int, list[dict[str, object]], str, Cost]:
-    """Status, verdicts, words and cost of one call of `fencepost check`."""
+def check(paths: list[Path], *arguments: str) -> tuple[int, list[dict[str, object]], str, Cost]:
+    """Return status, verdicts, output and cost of one `fencepost check`."""
     began_s = time.monotonic()
     command = [sys.executable, "-P", "-m", "fencepost", "check", "--json", *arguments, *map(str, paths)]
     cost, cpu_s = Cost(), dict[tuple[int, float], float]()
@@ -162,7 +162,7 @@ def judge(paths: list[Path], *arguments: str) -> tuple[int, list[dict[str, objec
 
 
 def _sample(process: psutil.Process, cpu_s: dict[tuple[int, float], float]) -> float:
-    """The memory, in MB, of the process and all below it; notes what each has worked so far."""
+    """Return the memory in MB of the process and its descendants, and note the CPU time of each."""
     total = 0
     try:
         for one in [process, *process.children(recursive=True)]:
@@ -175,7 +175,6 @@ def _sample(process: psutil.Process, cpu_s: dict[tuple[int, float], float]) -> f
 
 
 def main() -> None:
-    """Write, judge and print, case by case."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("case", nargs="*", default=[*CASES, MANY])
     parser.add_argument("--size", type=int, default=SIZE)
@@ -188,14 +187,14 @@ def main() -> None:
             else:
                 paths = [place / f"{name}.jsonl"]
                 write(CASES[name], paths[0], asked.size)
-            status, verdicts, said, cost = judge(paths)
+            status, verdicts, said, cost = check(paths)
             print(
                 f"{name}: status {status}, {cost.wall_s:.1f} s wall, {cost.cpu_s:.1f} s CPU, peak "
                 f"{cost.peak_mb:.0f} MB",
                 flush=True,
             )
             if len(paths) == 1 and verdicts:
-                print(f"  {told(verdicts[0])}")
+                print(f"  {print_findings(verdicts[0])}")
             else:
                 errors = sum("error" in one for one in verdicts)
                 print(f"  {errors} of {len(verdicts)} have an error; {said[-300:]}")

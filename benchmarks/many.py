@@ -1,9 +1,10 @@
-"""What judging many runs costs: `python -m benchmarks.many [--runs N] [--one-by-one K] [--master URL] RUN...`.
+"""Measure the cost of checking many runs: `python -m benchmarks.many [--runs N] [--one-by-one K] [--master URL]
+RUN...`.
 
-Prints; asserts nothing. Makes N stored runs out of those given, each a copy in a folder of its own with an id of its
-own, and judges all of them by one `fencepost check`; K of them are judged one by one, each by a cold `fencepost
-check`, for what N would take. The goal of both together: a tenth of the time. Of the one call it prints the time to
-the last verdict, the peak memory of the process and all below it, and the progress that it told.
+It makes N stored runs from those given, each a copy in its own folder with its own id, and checks all of them by
+one `fencepost check`. K of them are also checked one by one, each by a cold `fencepost check`, to estimate the
+time for N. The goal for one call is a tenth of that time. It prints the time to the last verdict, the peak memory
+of all processes, and the progress messages. It asserts nothing.
 """
 
 import argparse
@@ -33,7 +34,6 @@ COPIED = ("metadata.json", "verdict.json", HISTORY_FILE)
 
 
 def main() -> None:
-    """Copy, judge and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("run", nargs="+", type=Path, help="a stored run")
     parser.add_argument("--runs", type=int, default=1000, help="how many are judged together")
@@ -63,13 +63,13 @@ def main() -> None:
 
 
 def copies(originals: Sequence[Path], store: Path, count: int) -> None:
-    """So many stored runs, in turn of each of the originals."""
+    """Make `count` stored runs, from each of the originals in turn."""
     for n in range(count):
         copy(originals[n % len(originals)], store / "night" / f"20261124T{n:06}Z", 1_000_000 + n)
 
 
 def copy(original: Path, folder: Path, run: int) -> None:
-    """One run once more, with another id in its plan and in every row of its tables."""
+    """Copy a run, with another id in its plan and in every row of its tables."""
     folder.mkdir(parents=True)
     plan = tomllib.loads((original / PLAN).read_text())
     plan["run"]["id"] = run
@@ -88,7 +88,7 @@ def copy(original: Path, folder: Path, run: int) -> None:
 
 
 def linked(source: str, target: str) -> None:
-    """The same file once more, without its bytes where the disk permits: a thousand runs have many."""
+    """Copy a file by a hard link if the disk permits, because a thousand runs are large."""
     try:
         os.link(source, target)
     except OSError:
@@ -96,7 +96,7 @@ def linked(source: str, target: str) -> None:
 
 
 def judged(paths: Sequence[Path], where: Sequence[str]) -> ProcessCost:
-    """One cold `fencepost check`."""
+    """Run one cold `fencepost check`."""
     cost = run_cold(["-P", "-m", "fencepost", "check", "--json", *where, *map(str, paths)])
     if not cost.answer:
         sys.exit(f"no answer: {cost.said.strip()[-500:]}")
@@ -104,7 +104,7 @@ def judged(paths: Sequence[Path], where: Sequence[str]) -> ProcessCost:
 
 
 def found(cost: ProcessCost) -> dict[str, tuple[object, dict[str, int]]]:
-    """By history, whether it is valid, and how many there are of each anomaly."""
+    """Return by history whether it is valid, and the count of each anomaly."""
     told = map(json.loads, cost.answer.splitlines())
     return {
         one["history"]: (one["valid"], {name: of["count"] for name, of in one.get("anomalies", {}).items()})
@@ -113,14 +113,14 @@ def found(cost: ProcessCost) -> dict[str, tuple[object, dict[str, int]]]:
 
 
 def progress(cost: ProcessCost) -> str:
-    """How often it said how far it was, and the longest silence."""
+    """Return the number of progress messages and the longest pause between them."""
     times = [float(at) for at in re.findall(r"^\[ *([\d.]+) s\]", cost.said, re.MULTILINE)]
     silences = [after - before for before, after in zip(times, [*times[1:], cost.took_s], strict=True)]
     return f"{len(times)} lines, the longest silence {max(silences, default=0):.0f} s"
 
 
 def say(text: str) -> None:
-    """Print a line at once."""
+    """Print a line immediately."""
     print(text, flush=True)
 
 

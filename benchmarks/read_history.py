@@ -1,9 +1,8 @@
-"""What reading an external history costs: `python -m benchmarks.read_history [TRANSACTIONS]`.
+"""Measure the cost of reading an external history: `python -m benchmarks.read_history [TRANSACTIONS]`.
 
-Asserts nothing. Parses the same history as JSON Lines and as EDN on one core, in turn, and prints
-micro-operations a second of processor time
-(records sent or given, invocations aside) and the ratio of the two; with `--spark` also the whole of
-`checkers.external.read_files.read_histories`.
+It parses the same history as JSON Lines and as EDN on one core, in turn. It prints micro-operations (records sent
+or read, without invocations) per second of processor time, and the ratio of the two. With `--spark` it also
+measures all of `checkers.external.read_files.read_histories`. It asserts nothing.
 """
 
 import argparse
@@ -23,7 +22,6 @@ ROUNDS = 3
 
 
 def main() -> None:
-    """Measure, and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("transactions", nargs="?", type=int, default=25_000)
     parser.add_argument("--spark", action="store_true", help="also the whole reading, on Spark")
@@ -39,19 +37,19 @@ def main() -> None:
             for path, times in took.items():
                 times.append(seconds(partial(parse, path), time.process_time))
         for path, times in took.items():
-            told("one core", path, statistics.median(times), count)
+            print_result("one core", path, statistics.median(times), count)
         print(f"edn : jsonl = {statistics.median(took[edn]) / statistics.median(took[jsonl]):.2f}")
         if asked.spark:
             on_spark([jsonl, edn], count)
 
 
 def parse(path: Path) -> int:
-    """Parse a file, block by block; the rows."""
+    """Parse a file, block by block, and return the rows."""
     return sum(len(batch) for block in blocks_of(0, path) for batch in read_block(block))
 
 
 def micro_operations(path: Path) -> int:
-    """Records sent or given in the completions of a file without open operations."""
+    """Count the records sent or read in the completions of a file without open operations."""
     count = 0
     for block in blocks_of(0, path):
         for batch in read_block(block):
@@ -61,7 +59,7 @@ def micro_operations(path: Path) -> int:
 
 
 def on_spark(paths: list[Path], count: int) -> None:
-    """Everything up to the tables, counted; wall time, the first time with Spark still cold."""
+    """Read the history into tables and count their rows. Prints wall time; the first time Spark is cold."""
     from checkers.external.read_files import HistoryFile, read_histories
     from checkers.spark.session import SparkSettings, session
 
@@ -70,18 +68,18 @@ def on_spark(paths: list[Path], count: int) -> None:
 
     with session(SparkSettings()) as spark:
         for path in [paths[0], *paths]:
-            told("Spark", path, seconds(partial(read, path), time.perf_counter), count)
+            print_result("Spark", path, seconds(partial(read, path), time.perf_counter), count)
 
 
 def seconds(act: Callable[[], object], clock: Callable[[], float]) -> float:
-    """What the clock says of a call."""
+    """Return the wall time of a call."""
     begun = clock()
     act()
     return clock() - begun
 
 
-def told(where: str, path: Path, took_s: float, count: int) -> None:
-    """A line of the answer."""
+def print_result(where: str, path: Path, took_s: float, count: int) -> None:
+    """Print a result."""
     rate = f"{count / took_s / 1e6:.2f} million micro-operations a second"
     print(f"{where}: {path.suffix[1:]:5} {took_s:6.2f} s, {rate}", flush=True)
 

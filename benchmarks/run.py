@@ -1,9 +1,9 @@
-"""`make bench`: what a run costs on this machine. Prints; asserts nothing.
+"""`make bench`: measure the cost of a run on this machine. It prints, and asserts nothing.
 
-- the time from nothing to a ready cluster, and how that compares with a single bare broker's start;
+- the time until a cluster is ready, compared with the start of a single bare broker;
 - the time of a run beyond its time limit, phase by phase;
-- the cost of recording: the same loop with and without its journal, in turn, as a ratio;
-- transactions and inputs a second at 1, 10, 100 and 1000 inputs per transaction.
+- the cost of the journal: the same loop with and without it, in turn, as a ratio;
+- transactions and inputs per second at 1, 10, 100 and 1000 inputs per transaction.
 """
 
 import argparse
@@ -49,7 +49,7 @@ GOAL_READY_S, GOAL_BEYOND_S, GOAL_RECORDING = 6.0, 30.0, 0.05
 
 
 def main() -> None:
-    """Measure what was asked for; everything by default."""
+    """Measure the named parts, or all."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("part", nargs="*", choices=["ready", "run", "recording", "rates", []], default=[])
     parts = parser.parse_args().part or ["ready", "recording", "rates", "run"]
@@ -68,12 +68,12 @@ def main() -> None:
 
 
 def say(text: str) -> None:
-    """A line of the answer."""
+    """Print a result."""
     print(text, flush=True)
 
 
 class PipelineBench:
-    """A cluster, and the loop of the first stage on fresh inputs, as often as one likes."""
+    """A cluster, and the loop of the first stage on new inputs."""
 
     def __init__(self, cluster: LocalCluster, parts: tuple[Supervisor, Path]) -> None:
         self.cluster = cluster
@@ -81,7 +81,7 @@ class PipelineBench:
         self._round = 0
 
     def loop(self, inputs: int, txn_size: int, *, record: bool) -> float:
-        """Seconds that one worker takes for so many inputs, from its first commit to its last."""
+        """Return the seconds that one worker takes for `inputs` inputs, from its first commit to its last."""
         self._round += 1
         workload = self._fresh(inputs)
         folder = self._folder / f"round-{self._round}"
@@ -134,7 +134,7 @@ class PipelineBench:
         return (end_s - begun_s) * inputs / max(1, inputs - already)
 
     def _fresh(self, inputs: int) -> Workload:
-        """New topics with so many inputs."""
+        """Create new topics with this many inputs."""
         workload, tag = SHOP, f"bench-{self._round}"
         facts = workload.facts(Options(), tag)
         self.cluster.create_topics(facts.topics, 60)
@@ -153,7 +153,7 @@ class PipelineBench:
 
 @contextmanager
 def bench_cluster(folder: Path) -> Iterator[PipelineBench]:
-    """A cluster without faults for the loops."""
+    """Start a cluster without faults."""
     folder.mkdir()
     cache = cache_folder()
     prepared = prepare(Options().kafka, "auto", "auto", cache, say)
@@ -166,7 +166,7 @@ def bench_cluster(folder: Path) -> Iterator[PipelineBench]:
 
 
 def ready(folder: Path, rounds: int = 3) -> None:
-    """From nothing to a cluster in which every broker sees every other."""
+    """Measure the time until every broker of a new cluster sees all others."""
     cache = cache_folder()
     prepared = prepare(Options().kafka, "auto", "auto", cache, say)
     test = plan_run(Options(seed=1), SHOP, Schedule(), folder)
@@ -184,8 +184,8 @@ def ready(folder: Path, rounds: int = 3) -> None:
 
 
 def recording(bench: PipelineBench, rounds: int = 4, inputs: int = 10_000) -> None:
-    """The same loop with and without its journal, in turn; the ratio of each pair."""
-    bench.loop(inputs, 100, record=True)  # warms the brokers up
+    """Measure the same loop with and without its journal, in turn; print the ratio of each pair."""
+    bench.loop(inputs, 100, record=True)  # warm up the brokers
     ratios = []
     for n in range(rounds):
         order = (True, False) if n % 2 else (False, True)
@@ -199,7 +199,7 @@ def recording(bench: PipelineBench, rounds: int = 4, inputs: int = 10_000) -> No
 
 
 def rates(bench: PipelineBench) -> None:
-    """Transactions and inputs a second, one worker, as a ratio to ten inputs a transaction."""
+    """Measure transactions and inputs per second of one worker, as a ratio to ten inputs per transaction."""
     measured = {}
     for size in SIZES:
         inputs = min(200 * size, 20_000)
@@ -212,7 +212,7 @@ def rates(bench: PipelineBench) -> None:
 
 
 def whole_run(folder: Path, time_limit_s: float = 30.0) -> None:
-    """A run beyond its time limit, phase by phase."""
+    """Measure a run beyond its time limit, phase by phase."""
     import fencepost
 
     began_s = time.monotonic()
@@ -231,12 +231,12 @@ def whole_run(folder: Path, time_limit_s: float = 30.0) -> None:
 
 
 def spread(values: list[float]) -> str:
-    """Minimum, median and maximum."""
+    """Return minimum, median and maximum as text."""
     return f"{min(values):.2f} / {statistics.median(values):.2f} / {max(values):.2f}"
 
 
 def verdict(text: str, value: float, goal: float, unit: str) -> None:
-    """A figure beside its goal."""
+    """Return a figure compared with its goal."""
     say(f"{text}; goal {goal:g} {unit}: {'met' if value < goal else f'missed by {value - goal:.2f}'}")
 
 

@@ -1,9 +1,10 @@
-"""What judging a large history costs: `python -m benchmarks.scale [SIZE ...]`, sizes as 1m, 10m, 50m, 100m.
+"""Measure the cost of checking a large history: `python -m benchmarks.scale [SIZE ...]`, sizes such as 1m, 10m,
+50m, 100m.
 
-Asserts nothing. Writes a history of so many micro-operations (a record sent or given) straight to Parquet,
-with anomalies planted, and judges it cold: from the start of `fencepost check` to its verdict. Prints wall
-time, phase by phase, processor time, the peak memory of all its processes, and what was found of what was
-planted; and the same for seven checks alone, beside DuckDB's.
+It writes a history of this many micro-operations (records sent or read) straight to Parquet, with planted
+anomalies. Then it measures a cold `fencepost check`, from its start to its verdict. It prints wall time by phase,
+processor time, the peak memory of all processes, and which planted anomalies were found. It does the same for
+seven checks alone, and compares them with DuckDB. It asserts nothing.
 """
 
 import argparse
@@ -35,7 +36,6 @@ parsing included, and does not hold ten times as much.
 
 
 def main() -> None:
-    """Write, judge and print, size by size."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("size", nargs="*", default=["1m", "10m"])
     parser.add_argument("--keep", type=Path, help="leave the histories in this folder, and use those there")
@@ -47,21 +47,21 @@ def main() -> None:
                 began_s = time.monotonic()
                 write(folder, transactions_of(size))
                 print(f"{size}: written in {time.monotonic() - began_s:.1f} s", flush=True)
-            print_judgement(size, folder, GOALS_S.get(size))
+            print_verdict_cost(size, folder, GOALS_S.get(size))
             if size == TEXT:
                 text = Path(scratch) / "history.edn"
                 write_edn(text, transactions_of(size))
-                print_judgement(f"{size} as edn", text, 21.6)
-            print_neighbour(size, folder)
+                print_verdict_cost(f"{size} as edn", text, 21.6)
+            print_seven_checks(size, folder)
 
 
 def transactions_of(size: str) -> int:
-    """How many have so many micro-operations."""
+    """Return the number of transactions that have about this many micro-operations."""
     return int(size.rstrip("m")) * 1_000_000 // (2 * SENDS)
 
 
-def print_judgement(size: str, path: Path, goal_s: float | None) -> None:
-    """What the whole verdict costs, cold, phase by phase."""
+def print_verdict_cost(size: str, path: Path, goal_s: float | None) -> None:
+    """Print the cost of the whole verdict, cold, by phase."""
     cost = run_cold(["-P", "-m", "fencepost", "check", "--json", str(path)])
     goal = f"; goal {goal_s:g} s" if goal_s else ""
     print(f"{size}: cold, to the verdict: {cost}{goal}", flush=True)
@@ -69,11 +69,11 @@ def print_judgement(size: str, path: Path, goal_s: float | None) -> None:
     ends = [*(at for at, _ in begins[1:]), cost.took_s]
     print("  " + ", ".join(f"{name} {end - at:.1f} s" for (at, name), end in zip(begins, ends, strict=True)))
     last = cost.said.strip().rpartition("\n")[2]
-    print(f"  {told(json.loads(cost.answer)) if cost.answer else f'no answer: {last}'}", flush=True)
+    print(f"  {print_findings(json.loads(cost.answer)) if cost.answer else f'no answer: {last}'}", flush=True)
 
 
-def print_neighbour(size: str, folder: Path) -> None:
-    """Seven checks, cold: on Spark, and on DuckDB."""
+def print_seven_checks(size: str, folder: Path) -> None:
+    """Print the cost of seven checks, cold, on Spark and on DuckDB."""
     ours, theirs = (
         run_cold(["-m", "benchmarks.seven", engine, str(folder)]) for engine in ("spark", "duckdb")
     )
@@ -89,7 +89,7 @@ def print_neighbour(size: str, folder: Path) -> None:
 
 
 def write(folder: Path, transactions: int, seed: int = 1) -> None:
-    """The tables of a history of so many transactions, and what reads them to the end."""
+    """Write the tables of a history with this many transactions, and the reads of all of it."""
     rng = np.random.default_rng(seed)
     total = transactions + 4 * PROCESSES
     number = np.arange(total, dtype=np.int64)
@@ -100,24 +100,24 @@ def write(folder: Path, transactions: int, seed: int = 1) -> None:
     sender = np.repeat(number[:transactions], SENDS)
     key = rng.integers(0, KEYS, len(sender))
     value = np.arange(len(sender), dtype=np.int64)
-    # Records of transactions that overlap stand in the log in another order than these completed in.
+    # Records of overlapping transactions are in the log in another order than these completed.
     place = np.lexsort((value, sender + rng.integers(0, PROCESSES // 2, transactions)[sender], key))
     offset = np.empty(len(sender), np.int64)
     first = np.searchsorted(key[place], np.arange(KEYS))
-    offset[place] = 2 * (np.arange(len(sender)) - first[key[place]])  # each second one is a marker's
+    offset[place] = 2 * (np.arange(len(sender)) - first[key[place]])  # every second offset is a marker
     reader_process = key % PROCESSES
     ready = sender + 2 * PROCESSES
     reader = ready + (reader_process - ready) % PROCESSES
     latest = np.empty(len(sender), np.int64)
-    # A reader comes to a record no earlier than to those before it in the log.
+    # A reader gets a record no earlier than the records before it in the log.
     for one in range(KEYS):
         here = place[key[place] == one]
         latest[here] = np.maximum.accumulate(reader[here])
     reader = latest
     kept = np.ones(len(sender), bool)
     planted = rng.choice(len(sender) // 2, 3 * PLANTED, replace=False)
-    kept[planted[:PLANTED]] = False  # lost: passed by, and never given
-    outcome[sender[planted[PLANTED : 2 * PLANTED]]] = FAIL  # their records are given all the same
+    kept[planted[:PLANTED]] = False  # lost: reads passed it, and none got it
+    outcome[sender[planted[PLANTED : 2 * PLANTED]]] = FAIL  # their records are read all the same
     sends = _rows(op[sender], key, value, offset, process[sender], outcome[sender], polled=False)
     order = np.lexsort((offset, key, reader))
     order = order[kept[order]]
@@ -148,7 +148,7 @@ def _rows(
     op: np.ndarray, key: np.ndarray, value: np.ndarray, offset: np.ndarray, process: np.ndarray,
     outcome: np.ndarray, *, polled: bool, n_from: int = 0,
 ) -> pa.Table:  # fmt: skip
-    """MICRO; `n` counts from `n_from` within each operation, whose rows come together."""
+    """Return MICRO. `n` counts from `n_from` within each operation, whose rows are adjacent."""
     starts = np.flatnonzero(np.diff(op, prepend=-1))
     n = np.arange(len(op)) - np.repeat(starts, np.diff(starts, append=len(op)))
     columns = {
@@ -161,9 +161,9 @@ def _rows(
 
 @dataclass(frozen=True)
 class ProcessCost:
-    """What a process, and all below it, took, and what it said."""
+    """The cost of a process and its descendants, and its output."""
 
-    took_s: float  # until it had answered
+    took_s: float  # until its verdict
     ended_s: float
     processor_s: float
     peak_mb: float
@@ -176,7 +176,7 @@ class ProcessCost:
 
 
 def run_cold(arguments: list[str]) -> ProcessCost:
-    """Run Python with these arguments to its end."""
+    """Run Python with these arguments until it ends."""
     began_s = time.monotonic()
     with tempfile.TemporaryFile("w+") as said, tempfile.TemporaryFile("w+") as answer:
         child = subprocess.Popen([sys.executable, *arguments], stdout=answer, stderr=said)
@@ -212,8 +212,8 @@ def _look(process: psutil.Process, used_s: dict[int, float]) -> float:
     return total / 1e6
 
 
-def told(verdict: dict[str, object]) -> str:
-    """What was found."""
+def print_findings(verdict: dict[str, object]) -> str:
+    """Print the findings."""
     if "error" in verdict:
         return f"no verdict: {verdict['error']}"
     anomalies: dict[str, dict[str, object]] = verdict["anomalies"]  # type: ignore[assignment]

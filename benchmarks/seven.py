@@ -1,11 +1,11 @@
 """Seven checks of a large history, on Spark and on DuckDB: `python -m benchmarks.seven spark|duckdb FOLDER`.
 
-What `benchmarks.scale` runs, each in a process of its own. Prints a JSON object: what each check counted.
+`benchmarks.scale` runs each of them in its own process. It prints a JSON object with the counts of each check:
 
-duplicates (values at several places), inconsistent (places of several values), lost (committed, passed by
-and not read), torn (transactions with a lost record and one that was read), jumps (steps of a process
-through a key that are not one by one), fused (aborted, unseen, phantom: what one pass by value tells
-besides), and the wr and ww edges of the dependency graph.
+duplicates (values at several places), inconsistent (places with several values), lost (committed, passed by reads
+and not read), torn (transactions with a lost record and a read one), jumps (steps of a process through a key that
+are not one by one), fused (aborted, unseen, phantom: what one pass by value also finds), and the wr and ww edges
+of the dependency graph.
 """
 
 import json
@@ -56,7 +56,7 @@ CHECKS = {
 
 
 def with_duckdb(folder: Path) -> dict[str, object]:
-    """By check, what DuckDB counts, with two threads."""
+    """Return by check the count from DuckDB, with two threads."""
     import duckdb
 
     base = duckdb.connect(config={"threads": 2})
@@ -70,7 +70,7 @@ def with_duckdb(folder: Path) -> dict[str, object]:
 
 
 def with_spark(folder: Path) -> dict[str, object]:
-    """By check, what the tables count of which the checkers make their findings."""
+    """Return by check the count from the tables that checkers make their findings of."""
     from pyspark.sql import functions as F
 
     from checkers.external.graph.names import WR, WW
@@ -107,7 +107,7 @@ def with_spark(folder: Path) -> dict[str, object]:
 
 
 def _counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """In a task: how many edges of each kind its packs have."""
+    """Count in a task the edges of each kind in its packs."""
     from checkers.external.by_key.version_log import read_packs
     from checkers.external.graph.edges import edges_of
 

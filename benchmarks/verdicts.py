@@ -1,7 +1,7 @@
-"""What a verdict costs: `python -m benchmarks.verdicts [STORE]`. Prints; asserts nothing.
+"""Measure the cost of a verdict: `python -m benchmarks.verdicts [STORE]`. It prints, and asserts nothing.
 
-A run of a minute with all seven faults (or the run in STORE) is judged by the run itself, by `fencepost check` in a
-process of its own, and again and again by a shared judge. Everything is a ratio to a bare PySpark session with
+A run of a minute with all seven faults (or the run in STORE) is checked by the run itself, by `fencepost check` in
+its own process, and repeatedly by a shared Spark server. Every result is a ratio to a bare PySpark session with
 one trivial job, measured in between.
 """
 
@@ -31,8 +31,9 @@ spark.stop()
 
 
 def main() -> None:
-    """Print them."""
-    if len(sys.argv) > 1 and not (Path(sys.argv[1]) / "verdict.json").is_file():  # its time would say nothing
+    if (
+        len(sys.argv) > 1 and not (Path(sys.argv[1]) / "verdict.json").is_file()
+    ):  # its time would mean nothing
         raise SystemExit(f"{sys.argv[1]} is no stored run with a verdict: name one, or none to make one")
     with tempfile.TemporaryDirectory(prefix="fencepost-bench-") as folder:
         store = Path(sys.argv[1]) if len(sys.argv) > 1 else lone_run(Path(folder))
@@ -42,7 +43,7 @@ def main() -> None:
             cold.append(taken_s([sys.executable, "-P", "-m", "fencepost", "check", str(store)]))
         unit_s = statistics.median(bare)
         say(f"a bare PySpark session with one trivial job: {spread(bare)} s")
-        told(
+        print_figure(
             f"fencepost check, cold: {spread(cold)} s, in bare sessions",
             statistics.median(cold) / unit_s,
             GOAL_COLD,
@@ -51,11 +52,11 @@ def main() -> None:
             first_s = judged_s(store)
             warm = [judged_s(store) for _ in range(WARM_ROUNDS)]
         say(f"a shared judge that has just started: {first_s:.1f} s, {first_s / unit_s:.1f} bare sessions")
-        told(f"a warm judge: {spread(warm)} s, seconds", min(warm), GOAL_WARM_S)
+        print_figure(f"a warm judge: {spread(warm)} s, seconds", min(warm), GOAL_WARM_S)
 
 
 def lone_run(folder: Path) -> Path:
-    """A run of a minute, and what it took beyond its limit; returns its folder."""
+    """Run for a minute, print the time beyond the limit, and return the run folder."""
     began_s = time.monotonic()
     result = fencepost.run(time_limit=TIME_LIMIT_S, seed=1, store=str(folder / "store"))
     beyond_s = time.monotonic() - began_s - TIME_LIMIT_S
@@ -65,8 +66,10 @@ def lone_run(folder: Path) -> Path:
     }
     for name, seconds in took_s.items():
         say(f"  {name:15s} {seconds:6.2f} s")
-    told(f"a run of {TIME_LIMIT_S:g} s ({result.valid}), seconds beyond its limit", beyond_s, GOAL_BEYOND_S)
-    told(
+    print_figure(
+        f"a run of {TIME_LIMIT_S:g} s ({result.valid}), seconds beyond its limit", beyond_s, GOAL_BEYOND_S
+    )
+    print_figure(
         "its verdict, seconds after its final reads",
         sum(took_s.get(name, 0) for name in JUDGING),
         GOAL_VERDICT_S,
@@ -75,14 +78,14 @@ def lone_run(folder: Path) -> Path:
 
 
 def judged_s(store: Path) -> float:
-    """Seconds that one check takes."""
+    """Return the seconds of one check."""
     began_s = time.monotonic()
     fencepost.check([store])
     return time.monotonic() - began_s
 
 
 def taken_s(command: list[str]) -> float:
-    """Seconds that a process takes, with the Java that Fencepost takes."""
+    """Return the seconds of a process that uses the same Java as Fencepost."""
     began_s = time.monotonic()
     environment = {**os.environ, "JAVA_HOME": str(java("auto").home)}
     done = subprocess.run(command, check=False, capture_output=True, text=True, env=environment)
@@ -92,17 +95,17 @@ def taken_s(command: list[str]) -> float:
 
 
 def spread(values: list[float]) -> str:
-    """Minimum, median and maximum."""
+    """Return minimum, median and maximum as text."""
     return f"{min(values):.1f} / {statistics.median(values):.1f} / {max(values):.1f}"
 
 
-def told(text: str, value: float, goal: float) -> None:
-    """A figure beside its goal."""
+def print_figure(text: str, value: float, goal: float) -> None:
+    """Print a figure compared with its goal."""
     say(f"{text}: {value:.1f}; goal {goal:g}: {'met' if value <= goal else f'missed by {value - goal:.1f}'}")
 
 
 def say(text: str) -> None:
-    """Print a line at once."""
+    """Print a line immediately."""
     print(text, flush=True)
 
 

@@ -1,6 +1,6 @@
-"""Bills purchases with the defaults of its client: offsets are committed in the background, and nothing is in a transaction.
+"""Bill purchases with the client's defaults: auto-commit and no transactions.
 
-Whatever is polled counts as done some seconds later, whether it was billed or not.
+A polled purchase counts as done some seconds later, even if it was not billed.
 """
 
 import argparse

@@ -1,16 +1,16 @@
-"""What goes into the pipeline, and what must come of it."""
+"""The inputs of the pipeline and their expected outputs."""
 
 import json
 
 
 def purchase(rng, n):
-    """The n-th purchase: key and value."""
+    """Return key and value of the n-th purchase."""
     body = {"purchase_id": n, "pieces": rng.randint(1, 9), "price": rng.randint(1, 500)}
     return f"customer-{rng.randrange(1000)}", json.dumps(body)
 
 
 def outputs(topic, key, value, headers):
-    """An invoice and a shipment for each purchase."""
+    """Return an invoice and a shipment for a purchase."""
     bought = json.loads(value)
     invoice = {"purchase_id": bought["purchase_id"], "amount": bought["pieces"] * bought["price"]}
     shipment = {"purchase_id": bought["purchase_id"], "pieces": bought["pieces"]}

@@ -1,16 +1,16 @@
-"""What goes into the pipeline, and what must come of it: JSON without spaces, as JSON.stringify writes it."""
+"""The inputs of the pipeline and their expected outputs: JSON without spaces, like JSON.stringify writes it."""
 
 import json
 
 
 def purchase(rng, n):
-    """The n-th purchase: key and value."""
+    """Return key and value of the n-th purchase."""
     body = {"purchase_id": n, "pieces": rng.randint(1, 9), "price": rng.randint(1, 500)}
     return f"customer-{rng.randrange(1000)}", compact(body)
 
 
 def outputs(topic, key, value, headers):
-    """An invoice and a shipment for each purchase."""
+    """Return an invoice and a shipment for a purchase."""
     bought = json.loads(value)
     invoice = {"purchase_id": bought["purchase_id"], "amount": bought["pieces"] * bought["price"]}
     shipment = {"purchase_id": bought["purchase_id"], "pieces": bought["pieces"]}

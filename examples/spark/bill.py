@@ -1,7 +1,7 @@
-"""Bills purchases with Spark Structured Streaming: offsets in its checkpoint, and a sink that is at-least-once.
+"""Bill purchases with Spark Structured Streaming: offsets in its checkpoint, and an at-least-once sink.
 
-A batch that was cut short is run again from the checkpoint, and what of it had been written stands there twice. The
-source is a streaming data source in Python on confluent-kafka, for where Spark's own Kafka connector cannot be had.
+An interrupted batch is run again from the checkpoint, so outputs that it had written are there twice. The source
+is a streaming data source in Python on confluent-kafka, for environments without Spark's own Kafka connector.
 """
 
 import argparse
@@ -25,7 +25,7 @@ class Slice(InputPartition):
 
 
 class KafkaReader(DataSourceStreamReader):
-    """Reads a topic from offset to offset; Spark keeps the offsets."""
+    """Reads a topic between offsets; Spark stores the offsets."""
 
     def __init__(self, brokers):
         self.brokers = brokers
@@ -114,7 +114,7 @@ def write(batch, number):
         shipment = {"purchase_id": purchase["purchase_id"], "pieces": purchase["pieces"]}
         producer.produce("invoices", json.dumps(invoice), row.key)
         producer.produce("shipments", json.dumps(shipment), row.key)
-        if producer.flush(60):  # one purchase after the other
+        if producer.flush(60):  # one purchase at a time
             raise RuntimeError(f"batch {number} was not acknowledged")
 
 

@@ -18,25 +18,25 @@ HERE = Path(__file__).parent
 LOCK, LIB, BUILD = HERE / "jars.lock", HERE / "lib", HERE / "build"
 ROOTS = (
     "org.apache.kafka:kafka-streams:4.3.1",  # with kafka-clients, rocksdbjni, jackson, slf4j-api, lz4, snappy, zstd
-    "org.slf4j:slf4j-simple:1.7.36",  # of the version of slf4j-api that kafka-clients names
+    "org.slf4j:slf4j-simple:1.7.36",  # the version of slf4j-api that kafka-clients requires
 )
 COMPILER = "org.eclipse.jdt:ecj:3.43.0"
 RELEASE = "17"
 
 
 def fetched(maven: MavenContext, coordinates: str) -> Path:
-    """The jar on this machine: from ~/.m2, or fetched into it."""
+    """Return the local jar: from ~/.m2, or downloaded into it."""
     group, artifact, version = coordinates.split(":")
     return maven.project(group, artifact).at_version(version).artifact().resolve()
 
 
 def sha256(file: Path) -> str:
-    """Of a file, in hexadecimal."""
+    """Return the sha256 of a file in hexadecimal."""
     return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
 def closure(maven: MavenContext) -> list[str]:
-    """The roots, and all that they need at run time."""
+    """Return the roots and all their run-time dependencies."""
     found = set(ROOTS)
     for root in ROOTS:
         group, artifact, version = root.split(":")
@@ -51,7 +51,7 @@ def closure(maven: MavenContext) -> list[str]:
 
 
 def write_lock(maven: MavenContext) -> None:
-    """Resolve the jars, and write down the sha256 of each."""
+    """Resolve the jars and write the sha256 of each."""
     rows = [f"{one} {sha256(fetched(maven, one))}" for one in [*closure(maven), COMPILER]]
     LOCK.write_text(
         "# Written by `python build.py --lock`: group:artifact:version sha256\n" + "\n".join(rows) + "\n"
@@ -59,13 +59,13 @@ def write_lock(maven: MavenContext) -> None:
 
 
 def pinned() -> dict[str, str]:
-    """The sha256 of each jar, by its coordinates."""
+    """Return the sha256 of each jar by its coordinates."""
     lines = LOCK.read_text().splitlines()
     return dict(line.split() for line in lines if line and not line.startswith("#"))
 
 
 def provide(maven: MavenContext, coordinates: str, wanted: str) -> Path:
-    """The jar in lib/, its sha256 checked."""
+    """Return the jar in lib/ after checking its sha256."""
     _, artifact, version = coordinates.split(":")
     place = LIB / f"{artifact}-{version}.jar"
     if not (place.exists() and sha256(place) == wanted):
@@ -78,7 +78,7 @@ def provide(maven: MavenContext, coordinates: str, wanted: str) -> Path:
 
 
 def compile_programs(maven: MavenContext, lock: dict[str, str], jars: list[Path]) -> None:
-    """Every Java file beside this one, into build/."""
+    """Compile every Java file of this folder into build/."""
     shutil.rmtree(BUILD, ignore_errors=True)
     sources = sorted(map(str, HERE.glob("*.java")))
     options = ["-d", str(BUILD), "-classpath", ":".join(map(str, jars)), "--release", RELEASE]

@@ -1,22 +1,22 @@
-"""What goes into the two pipelines, and what must come of it."""
+"""The inputs of the two pipelines and their expected outputs."""
 
 import json
 
 
 def compact(body):
-    """JSON as Jackson writes it, for values are compared byte by byte."""
+    """Return JSON as Jackson writes it, because values are compared byte by byte."""
     return json.dumps(body, separators=(",", ":"))
 
 
 def payment(rng, n):
-    """The n-th payment: key and value. Some are not valid."""
+    """Return key and value of the n-th payment. Some are not valid."""
     amount = rng.randint(-20, 500_00)
     body = {"payment_id": n, "amount": amount, "currency": rng.choice(["EUR", "SEK", "USD", "?"])}
     return f"account-{rng.randrange(500)}", compact(body)
 
 
 def processed(topic, key, value, headers):
-    """One processed payment for each payment."""
+    """Return one processed payment for each payment."""
     body = json.loads(value)
     valid = body["amount"] > 0 and len(body["currency"]) == 3
     body["fee"] = 25 + body["amount"] // 100 if valid else 0
@@ -25,7 +25,7 @@ def processed(topic, key, value, headers):
 
 
 def order(rng, n):
-    """The n-th order: key and value."""
+    """Return key and value of the n-th order."""
     body = {
         "order_id": n,
         "amount": rng.randint(1, 500),

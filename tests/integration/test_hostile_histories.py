@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.hostile import CASES, judge, write, write_many
+from benchmarks.hostile import CASES, check, write, write_many
 
 SIZE = 2_000
 
@@ -21,7 +21,7 @@ def answers(
     (place / "many").mkdir()
     many = write_many(place / "many", 60)
     paths = [*(place / f"{name}.jsonl" for name in CASES), *many]
-    status, verdicts, said, _ = judge(paths)
+    status, verdicts, said, _ = check(paths)
     assert "Traceback" not in said
     return status, dict(zip(paths, verdicts, strict=True)), many
 
