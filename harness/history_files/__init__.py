@@ -1,1 +1,1 @@
-"""external histories: JSON Lines and Jepsen's `history.edn`, as events of one form."""
+"""External histories: read JSON Lines and Jepsen's `history.edn` as tables of events."""

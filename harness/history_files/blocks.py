@@ -1,9 +1,10 @@
-"""History files in blocks: a part of a plain file, or the whole of a gzipped one, read by whoever gets it.
+"""Read history files in blocks, so that several tasks of Spark can share a file.
 
-A file is gzipped if its first bytes say so, whatever its name is.
+A block is a part of a plain file, or a whole gzipped file. A file is gzipped if its first bytes say so, whatever its
+name is.
 
-A line belongs to the block in which it begins. Nobody knows a block's first line before all blocks are
-read, so lines are counted from 0 in each, and the last row of a block says how many there were.
+A line belongs to the block in which it begins. The number of a block's first line is not known until all blocks are
+read. So each block counts its lines from 0, and its last row has the number of its lines.
 """
 
 import gzip
@@ -22,8 +23,8 @@ from harness.history_files.schema import EVENTS
 
 SUFFIXES = {".jsonl": False, ".json": False, ".edn": True}
 BLOCK_BYTES = 8 << 20
-LINE_LIMIT_BYTES = 32 << 20  # what it decodes to takes some ten times as much
-GZIP = b"\x1f\x8b"  # how such data begins
+LINE_LIMIT_BYTES = 32 << 20  # the decoded line needs about ten times as much memory
+GZIP = b"\x1f\x8b"  # the first bytes of gzip data
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 BLOCK_ROWS = pa.schema(
@@ -31,18 +32,19 @@ BLOCK_ROWS = pa.schema(
         ("run", pa.int64()),
         ("block", pa.int64()),
         *EVENTS,
-        ("lines", pa.int64()),  # only in the last row of a block: how many it had
-        ("named", pa.int64()),  # likewise: how many names its events have
-        ("waiting", pa.int64()),  # likewise: how many invocations still have the sends that they began with
+        # Only in the last row of a block:
+        ("lines", pa.int64()),  # the number of its lines
+        ("named", pa.int64()),  # the number of names in its events
+        ("waiting", pa.int64()),  # the number of invocations that still have their sends
     ]
 )
-"""EVENTS without rows that have an error, and without the sends of invocations whose completion was seen to tell
-them again; the last row of a block has its first error, with the line."""
+"""The rows of EVENTS without errors. If the completion of an invocation in the same block repeats its sends, the sends
+of the invocation are null. The last row of a block has its first error, with the line."""
 
 
 @dataclass(frozen=True)
 class Block:
-    """What is read together."""
+    """A part of a file that is read at once."""
 
     run: int
     block: int  # counted from 0 within the file
@@ -54,12 +56,12 @@ class Block:
 
     @property
     def cost(self) -> int:
-        """About how many bytes of text there are to parse."""
+        """The approximate size of the text to parse, in bytes."""
         return (self.end - self.start) * (8 if self.gzipped else 1)
 
 
 def require_suffix(path: Path) -> str:
-    """What the name of a history ends in, but for `.gz`; raises `UnreadableInput`."""
+    """Return the suffix of the name of a history, without `.gz`. Raises `UnreadableInput`."""
     kind = (path.with_suffix("") if path.suffix == ".gz" else path).suffix
     if kind not in SUFFIXES:
         known = ", ".join(SUFFIXES)
@@ -70,28 +72,28 @@ def require_suffix(path: Path) -> str:
 
 
 def is_gzipped(path: Path) -> bool:
-    """Whether the file begins as gzip data does, whatever its name is; raises OSError."""
+    """Return whether the file begins as gzip data does, whatever its name is. Raises OSError."""
     with path.open("rb") as file:
         return file.read(len(GZIP)) == GZIP
 
 
 def blocks_of(run: int, path: Path, block_bytes: int = BLOCK_BYTES) -> list[Block]:
-    """The blocks of a file; raises `UnreadableInput` if it is none that can be read."""
+    """Return the blocks of a file. Raises `UnreadableInput`."""
     kind = require_suffix(path)
     if path.exists() and not path.is_file():
-        raise UnreadableInput(f"{path} is no file that can be read twice")  # a pipe, or a device
+        raise UnreadableInput(f"{path} is not a regular file: write the history to a file first")
     try:
         with path.open("rb") as file:
-            begins = file.read(len(GZIP))
+            first_bytes = file.read(len(GZIP))
             size = file.seek(0, 2)
     except OSError as error:
         raise UnreadableInput(f"{path} cannot be read: {error.strerror}") from error
     named = path.suffix == ".gz"
-    if named and not GZIP.startswith(begins):
+    if named and not GZIP.startswith(first_bytes):
         raise UnreadableInput(
             f"{path} is no gzip file, though its name ends in .gz: if it is not compressed, remove .gz from its name"
         )
-    gzipped = named or begins == GZIP
+    gzipped = named or first_bytes == GZIP
     step = size if gzipped else block_bytes
     starts = range(0, size, step) if size else [0]
     return [
@@ -101,13 +103,13 @@ def blocks_of(run: int, path: Path, block_bytes: int = BLOCK_BYTES) -> list[Bloc
 
 
 def read_block(block: Block) -> Iterator[pa.RecordBatch]:
-    """The block's rows as BLOCK_ROWS; what cannot be read is told in the last."""
+    """Yield the rows of a block as BLOCK_ROWS. The last row has the first error."""
     lines = named = waiting = 0
     error: tuple[int | None, str] | None = None
     try:
-        for some in _lines(block):
-            events = parse(some, edn=block.edn, first_line=lines)
-            lines += len(some)
+        for chunk in _lines(block):
+            events = parse(chunk, edn=block.edn, first_line=lines)
+            lines += len(chunk)
             named += len(events["names"].flatten())
             wrong = [
                 (row["line"], row["error"])
@@ -129,11 +131,11 @@ def read_block(block: Block) -> Iterator[pa.RecordBatch]:
             yield _placed(events, block)
     except _TooLong:
         error = error or (lines, f"the line is longer than {LINE_LIMIT_BYTES >> 20} MiB")
-    except (EOFError, zlib.error, gzip.BadGzipFile) as found:
-        # Whatever was wrong with a line before: what is damaged is read as something else at first.
-        error = (None, f"the gzip data is damaged or cut off after line {lines}: {found}")
-    except OSError as found:
-        error = error or (None, f"{block.path} cannot be read: {found.strerror}")
+    except (EOFError, zlib.error, gzip.BadGzipFile) as damage:
+        # This replaces the error of an earlier line, because damaged data may be read as wrong text at first.
+        error = (None, f"the gzip data is damaged or cut off after line {lines}: {damage}")
+    except OSError as failure:
+        error = error or (None, f"{block.path} cannot be read: {failure.strerror}")
     line, message = error or (None, None)
     last = {
         "run": block.run,
@@ -148,7 +150,7 @@ def read_block(block: Block) -> Iterator[pa.RecordBatch]:
 
 
 class _TooLong(ValueError):
-    """The line after those that were handed on is longer than the limit."""
+    """The line after the last one that was yielded is longer than the limit."""
 
 
 def _placed(events: pa.RecordBatch, block: Block) -> pa.RecordBatch:
@@ -165,7 +167,7 @@ def _placed(events: pa.RecordBatch, block: Block) -> pa.RecordBatch:
 
 
 def _lines(block: Block) -> Iterator[Sequence[bytes]]:
-    """The lines that begin in the block, some at a time, without their ends."""
+    """Yield the lines that begin in the block, in chunks, without their line ends."""
     if not block.gzipped:
         with Path(block.path).open("rb") as file:
             yield from _within_limit(_plain_lines(file, block.start, block.end))
@@ -177,7 +179,7 @@ def _lines(block: Block) -> Iterator[Sequence[bytes]]:
 
 
 def _plain_lines(file: IO[bytes], start: int, end: int) -> Sequence[bytes]:
-    """The lines that begin at `start` or later, and before `end`."""
+    """Return the lines that begin at `start` or later, and before `end`."""
     if start == end:
         return []
     file.seek(max(start - 1, 0))
@@ -194,27 +196,27 @@ def _plain_lines(file: IO[bytes], start: int, end: int) -> Sequence[bytes]:
 
 
 def _all_lines(file: gzip.GzipFile) -> Iterator[Sequence[bytes]]:
-    """All lines of a stream, which are read as far as it can be read."""
+    """Yield all lines of a stream. If it is damaged, yield the lines before the damage, and raise the error."""
     rest: list[bytes] = []
-    held, first = 0, True
-    for read in _as_far_as_possible(file):
-        data, first = read.removeprefix(BYTE_ORDER_MARK) if first else read, False
+    rest_bytes, is_first = 0, True
+    for piece in _as_far_as_possible(file):
+        data, is_first = piece.removeprefix(BYTE_ORDER_MARK) if is_first else piece, False
         cut = data.rfind(b"\n") + 1
         if cut:
             yield from _within_limit(_split(b"".join([*rest, data[:cut]])))
-            rest, held = [], 0
+            rest, rest_bytes = [], 0
         rest.append(data[cut:])
-        held += len(data) - cut
-        if held > LINE_LIMIT_BYTES:
+        rest_bytes += len(data) - cut
+        if rest_bytes > LINE_LIMIT_BYTES:
             raise _TooLong
-    if held:
+    if rest_bytes:
         yield _split(b"".join(rest))
 
 
 def _as_far_as_possible(file: gzip.GzipFile) -> Iterator[bytes]:
-    """A stream in pieces of at most BLOCK_BYTES; of a damaged one what comes before, and then the error."""
-    trouble: Exception | None = None
-    while trouble is None:
+    """Yield a stream in pieces of at most BLOCK_BYTES. If it is damaged, yield what comes before, then raise."""
+    failure: Exception | None = None
+    while failure is None:
         parts: list[bytes] = []
         room = BLOCK_BYTES
         try:
@@ -222,12 +224,12 @@ def _as_far_as_possible(file: gzip.GzipFile) -> Iterator[bytes]:
                 parts.append(data)
                 room -= len(data)
         except (EOFError, OSError, zlib.error) as error:
-            trouble = error
+            failure = error
         if parts:
             yield b"".join(parts)
-        elif trouble is None:
+        elif failure is None:
             return
-    raise trouble
+    raise failure
 
 
 def _split(data: bytes) -> list[bytes]:
@@ -236,7 +238,7 @@ def _split(data: bytes) -> list[bytes]:
 
 
 def _within_limit(lines: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
-    """The lines; if one is too long, those before it, and then `_TooLong` is raised."""
+    """Yield the lines. If a line is too long, yield the lines before it, and raise `_TooLong`."""
     for number, line in enumerate(lines):
         if len(line) > LINE_LIMIT_BYTES:
             yield lines[:number]

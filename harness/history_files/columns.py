@@ -1,4 +1,4 @@
-"""The columns of EVENTS while they are filled: flat lists of numbers, which Arrow takes over at once."""
+"""Collect the columns of EVENTS in flat lists of numbers, which Arrow converts quickly."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -9,14 +9,14 @@ from harness.history_files.schema import EVENTS, RECORD
 
 
 class EventMark(NamedTuple):
-    """How many sends and polls there were before an event."""
+    """The number of sends and polls before an event."""
 
     sends: int
     polls: int
 
 
 class EventRows:
-    """Rows of EVENTS. The sends and polls of an event are appended first, then its row, which takes them."""
+    """Rows of EVENTS. Append the sends and polls of an event first, then its row, which includes them."""
 
     def __init__(self) -> None:
         self.send_keys: list[int] = []
@@ -26,7 +26,7 @@ class EventRows:
         self.poll_values: list[int] = []
         self.poll_offsets: list[int | None] = []
         self._rows: list[tuple[object, ...]] = []
-        self._silent: list[bool] = []
+        self._without_sends: list[bool] = []
 
     def row(
         self,
@@ -42,36 +42,37 @@ class EventRows:
         names: list[tuple[int, str]] | None,
         error: str | None = None,
         *,
-        silent: bool = False,
+        without_sends: bool = False,
     ) -> None:
-        """An event, with the sends and polls appended since the row before. `silent`: it does not say what was
-        sent, so that its sends are null.
+        """Append an event, with the sends and polls that were appended since the last row.
+
+        `without_sends`: the event does not say what was sent, so its sends are null.
         """
         sends, polls = len(self.send_keys), len(self.poll_keys)
-        self._silent.append(silent or error is not None)
+        self._without_sends.append(without_sends or error is not None)
         self._rows.append(
             (line, index, time_ns, process, kind, f, sends, polls, keys, rebalanced, isolation, names, error)
         )
 
     def error(self, line: int, error: str) -> None:
-        """A line that cannot be read."""
+        """Append a line that cannot be read."""
         self.row(line, None, None, None, None, None, None, None, None, None, error)
 
     def mark(self) -> EventMark:
-        """The place to come back to."""
+        """Return a mark for `back_to`."""
         return EventMark(len(self.send_keys), len(self.poll_keys))
 
     def back_to(self, mark: EventMark) -> None:
-        """Forget the sends and polls since then."""
+        """Remove the sends and polls that were appended since the mark."""
         del self.send_keys[mark.sends :], self.send_values[mark.sends :], self.send_offsets[mark.sends :]
         del self.poll_keys[mark.polls :], self.poll_values[mark.polls :], self.poll_offsets[mark.polls :]
 
     def batch(self) -> pa.RecordBatch:
-        """All rows as a batch of EVENTS."""
+        """Return all rows as a batch of EVENTS."""
         if not self._rows:
             return pa.RecordBatch.from_pylist([], schema=EVENTS)
         columns = dict(zip(EVENTS.names, zip(*self._rows, strict=True), strict=True))
-        null = {"sends": self._silent, "polls": [error is not None for error in columns["error"]]}
+        null = {"sends": self._without_sends, "polls": [error is not None for error in columns["error"]]}
         arrays = [
             pa.array(columns[field.name], field.type)
             if field.name not in {"sends", "polls"}
@@ -81,7 +82,7 @@ class EventRows:
         return pa.RecordBatch.from_arrays(arrays, schema=EVENTS)
 
     def _records(self, name: str, ends: tuple[object, ...], null: Sequence[bool]) -> pa.Array:
-        """The column `sends` or `polls`, from where each row's part ends."""
+        """Return the column `sends` or `polls`. `ends` has, for each row, the end of its part."""
         parts = (
             (self.send_keys, self.send_values, self.send_offsets)
             if name == "sends"

@@ -1,12 +1,14 @@
-"""EDN, the notation of Clojure, as Python values.
+"""Read EDN, the data notation of Clojure, as Python values.
 
-Keywords, symbols and characters become strings (`:a/b` is "a/b"), vectors, lists and sets become lists (a
-set of numbers or strings in their order), a tagged value loses its tag. A namespaced map has its keys in full:
-`#:a{:b 1}` is `{:a/b 1}`. Integers keep every digit; a ratio, and a decimal (`M`) that no float equals, keep
-their text. As the key of a map a list is a tuple.
+- Keywords, symbols and characters become strings: `:a/b` becomes "a/b".
+- Vectors, lists and sets become lists. A set of numbers or of strings is sorted. In the key of a map, a list becomes a
+  tuple.
+- A tagged value loses its tag.
+- A namespaced map gets its keys in full: `#:a{:b 1}` becomes `{:a/b 1}`.
+- Integers keep every digit. A ratio keeps its text, and so does a decimal (`M`) that no float equals.
 
-Every error is an `EdnError`. The time is linear in the text, whoever wrote it: nothing is looked at again
-at each level around it, and keys that could be chosen to collide in a dict are few.
+Every error is an `EdnError`. The time is linear in the text, also if somebody wrote the text to be slow: no value is
+visited again at each level around it, and the number of map keys whose hashes can be chosen to collide is limited.
 
 Reference: https://github.com/edn-format/edn, and what Clojure's printer adds (`0x`, `##NaN`, `\\o`, `#:a{}`).
 """
@@ -20,7 +22,7 @@ from harness.history_files.edn_tokens import CLOSES, SYMBOL, TAG, EdnError, toke
 from harness.history_files.names import shown
 
 DEPTH_LIMIT = 1024
-ODD_KEYS_LIMIT = 1000  # of a map: keys other than strings and integers below 2^60, whose hashes can be chosen
+ODD_KEYS_LIMIT = 1000  # keys of a map that are not strings or integers below 2^60: their hashes can be chosen
 OPERATION_TAG = "#jepsen.history.Op{"
 
 CHARACTERS = {
@@ -41,18 +43,18 @@ SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class MapKey(dict[Any, Any]):
-    """A map that is, or stands in, a key of another map; its values are frozen too."""
+    """A map that is the key of another map, or is inside a key. Its values are frozen too."""
 
-    def __init__(self, held: dict[Any, Any]) -> None:
-        super().__init__(held)
-        self._hash = hash(frozenset(held.items()))
+    def __init__(self, items: dict[Any, Any]) -> None:
+        super().__init__(items)
+        self._hash = hash(frozenset(items.items()))
 
     def __hash__(self) -> int:  # type: ignore[override]
         return self._hash
 
 
 class _Mark:
-    """Stands where a tag or a discard was read, until the list that holds it is closed."""
+    """The placeholder of a tag or a discard, until the list around it is closed."""
 
 
 _TAG, _DISCARD = _Mark(), _Mark()
@@ -68,7 +70,7 @@ CONSTANTS = {
 
 
 def read(text: str) -> Any:
-    """The one value that the text holds; raises `EdnError`."""
+    """Return the only value in the text. Raises `EdnError`."""
     values = read_all(text)
     if len(values) != 1:
         raise EdnError("more than one value" if values else "no value")
@@ -76,7 +78,7 @@ def read(text: str) -> Any:
 
 
 def read_all(text: str) -> list[Any]:
-    """The values that the text holds; raises `EdnError`."""
+    """Return the values in the text. Raises `EdnError`."""
     if text.startswith(OPERATION_TAG):
         text = text[len(OPERATION_TAG) - 1 :]
     marked = "#" in text
@@ -97,20 +99,20 @@ def read_all(text: str) -> list[Any]:
                 raise EdnError(
                     f"a {token} where {f'the {opened} needs its end' if opened else 'none is open'}"
                 )
-            made = _collection(opened, _resolved(items) if marked else items)
+            collection = _collection(opened, _without_marks(items) if marked else items)
             items, opened = outer.pop()
-            items.append(made)
+            items.append(collection)
         elif first in "123456789" and token.isdigit() and token.isascii():
             items.append(_integer(token))
         elif first != ";":
             items.append(_atom(token))
     if opened:
         raise EdnError(f"the {opened} is never closed: the line is cut off, or the value goes on after it")
-    return _resolved(items) if marked else items
+    return _without_marks(items) if marked else items
 
 
 def _collection(opened: str, items: list[Any]) -> Any:
-    """What stands between an opening bracket and its end."""
+    """Return the collection with these items. `opened` is its opening bracket."""
     if opened == "{":
         return _map(items)
     if opened == "#{" and ({*map(type, items)} in ({int}, {str})):
@@ -133,14 +135,14 @@ def _map(items: Sequence[Any]) -> dict[Any, Any]:
 
 def _paired(items: Sequence[Any]) -> dict[Any, Any]:
     try:
-        made = dict(zip(items[::2], items[1::2], strict=True))
+        result = dict(zip(items[::2], items[1::2], strict=True))
     except TypeError:  # a key that is a list or a map
-        made = dict(zip(map(_frozen, items[::2]), items[1::2], strict=True))
-    if 2 * len(made) != len(items):
+        result = dict(zip(map(_frozen, items[::2]), items[1::2], strict=True))
+    if 2 * len(result) != len(items):
         seen: set[Any] = set()
         twice = next(key for key in map(_frozen, items[::2]) if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        raise EdnError(f"a map in which the key {shown(twice)} stands twice")
-    return made
+        raise EdnError(f"a map that has the key {shown(twice)} twice")
+    return result
 
 
 def _is_odd(key: Any) -> bool:
@@ -148,31 +150,31 @@ def _is_odd(key: Any) -> bool:
 
 
 def _frozen(value: Any) -> Any:
-    """The value as the key of a dict."""
+    """Return the value as the key of a dict."""
     if isinstance(value, list):
         return tuple(map(_frozen, value))
     if isinstance(value, dict) and not isinstance(value, MapKey):
-        return MapKey({key: _frozen(held) for key, held in value.items()})
+        return MapKey({key: _frozen(item) for key, item in value.items()})
     return value
 
 
-def _resolved(items: list[Any]) -> list[Any]:
-    """The items without what was discarded, and without tags; each of the two needs a value after it."""
-    kept: list[Any] = []
+def _without_marks(items: list[Any]) -> list[Any]:
+    """Return the items without tags and without discarded values. A tag or a discard needs a value after it."""
+    values: list[Any] = []
     for item in reversed(items):
         if item is _TAG or item is _DISCARD:
-            if not kept:
+            if not values:
                 raise EdnError("a # with nothing after it")
             if item is _DISCARD:
-                kept.pop()
+                values.pop()
         else:
-            kept.append(item)
-    kept.reverse()
-    return kept
+            values.append(item)
+    values.reverse()
+    return values
 
 
 def _atom(token: str) -> Any:
-    """Any token but a bracket, a plain number, a keyword and a comment."""
+    """Return the value of a token that is no bracket, plain number, keyword or comment."""
     if token in CONSTANTS:
         return CONSTANTS[token]
     first = token[0]
@@ -247,7 +249,7 @@ def _character(name: str) -> str:
 
 
 def _unicode(text: str) -> str:
-    """The text, its pairs of surrogates made one character each."""
+    """Return the text with each pair of surrogates as one character."""
     if not SURROGATE.search(text):
         return text
     try:

@@ -1,4 +1,4 @@
-"""The tokens of EDN. The keys of a namespaced map get their namespace here: `#:a{:b 1}` becomes `{:a/b 1}`."""
+"""Split EDN into tokens. The keys of a namespaced map get their namespace here: `#:a{:b 1}` becomes `{:a/b 1}`."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -18,22 +18,22 @@ TAG = re.compile(r"#[^\W\d_].*", re.DOTALL)
 NAMESPACE = re.compile(r"#:(?![:\d])[\w.*+!\-?$%&=<>|'#]+")
 STARTS_NUMBER = re.compile(r"[+-]?\d")
 LITERALS = {"nil", "true", "false"}
-"""Tokens that have the form of a symbol, and are values of their own."""
+"""Tokens that have the form of a symbol, but are other values."""
 
 
 class EdnError(ValueError):
-    """What is wrong with the text, in words that go on after the line's number."""
+    """The text is not EDN. The message continues a sentence after the number of the line."""
 
 
 def tokens_of(text: str) -> Iterable[str]:
-    """Split the text into tokens; raises `EdnError` if a namespace has no map."""
+    """Split the text into tokens. Raises `EdnError` if a namespace has no map."""
     tokens: list[str] = TOKEN.findall(text)
     return with_full_keys(tokens) if "#:" in text else tokens
 
 
 @dataclass
 class _Level:
-    """An open bracket: the namespace of its keys, or None; the values and the discards in it so far."""
+    """An open bracket: the namespace of its keys or None, and the number of values and discards in it until now."""
 
     namespace: str | None = None
     values: int = 0
@@ -97,7 +97,7 @@ def _namespace(token: str) -> str:
 
 
 def _with_namespace(token: str, namespace: str) -> str:
-    """A keyword or a symbol with the namespace; any other token as it is."""
+    """Return a keyword or a symbol with the namespace, and any other token unchanged."""
     is_name = SYMBOL.fullmatch(token) and token not in LITERALS and not STARTS_NUMBER.match(token)
     if not is_name:
         return token

@@ -1,23 +1,23 @@
-"""One decoded event, checked, as a row of EVENTS.
+"""Validate a decoded event, and convert it to a row of EVENTS.
 
-A value that is a list is `[offset, value]`, always: a value that is itself a list is written `[null, [...]]`.
-A completion `fail` or `info` that names no send, or has the value null, leaves that to its invocation. Such a
-completion of an `assign` or a `subscribe` with the value null names no key, so that all positions are forgotten.
-A negative offset is not known, as null is.
-`poll` steps of a `send`, and `send` steps of a `poll`, are checked and judged by nobody, as in Jepsen.
-What the micro-operations of an event without a numbered process hold is not looked at.
+- A value that is a list always means `[offset, value]`. A value that is itself a list is written `[null, [...]]`.
+- If a completion `fail` or `info` names no send, or has the value null, the sends of its invocation count.
+- If such a completion of `assign` or `subscribe` has the value null, it names no key, and all positions are reset.
+- A negative offset is not known, as null is.
+- `poll` steps of a `send`, and `send` steps of a `poll`, are validated but not checked, as in Jepsen.
+- The micro-operations of an event without a numbered process are not read.
 
-**Keys.** In JSON the keys of an object are strings, so `["poll", {"0": ...}]` may mean the key 0 or the
-key "0", and the two cannot be told apart. There a string that is the usual text of an integer is that
-integer, in sends, polls and lists of keys alike; a key of any other type but string and integer could
-never be polled, and is an error. In EDN a key keeps its type: 0 and "0" are two.
+**Keys.** In JSON the keys of an object are strings, so `["poll", {"0": ...}]` may mean the key 0 or the key "0". So in
+JSON a string that is the usual text of an integer means that integer, in sends, polls and lists of keys. A key must be
+a string or an integer, because a key of another type could never be polled. In EDN a key keeps its type: 0 and "0" are
+different.
 """
 
 import re
 from typing import Any
 
 from harness.history_files.columns import EventRows
-from harness.history_files.names import Decoded, UnnameableValue, name_of, shown, stands_for_itself
+from harness.history_files.names import Decoded, UnnameableValue, is_own_name, name_of, shown
 from harness.history_files.schema import EFFECTIVE, OWN_NAME_LIMIT, POLLING, SENDING
 from harness.model.vocabulary import EventType, Isolation
 
@@ -25,23 +25,22 @@ TYPES = frozenset(EventType)
 ISOLATIONS = frozenset(Isolation)
 INT64_MAX = (1 << 63) - 1
 INTEGER_TEXT = re.compile(r"0|-?[1-9][0-9]{0,4299}")
-"""As programs write integers, so that "-0" is a text. At most as many digits as Python reads: a number with more
-cannot be read."""
+"""Integers as programs write them, so "-0" does not match. Python reads at most 4,300 digits."""
 KEYED = frozenset({"assign", "subscribe"})
 STEPS = frozenset(EFFECTIVE)
 ONE_EVENT = "one event a line is expected"
 HOW_TO_SPLIT_JSON = "`jq -c '.[]' FILE > EVENTS.jsonl` writes the events of a list so"
 HOW_TO_SPLIT_EDN = "in Clojure, `(run! prn events)` writes them so"
 UNSURE = frozenset({EventType.FAIL.value, EventType.INFO.value})
-"""Completions that may leave out what was sent: it stands in their invocation."""
+"""Completions that may leave out the sends, which are in their invocation."""
 
 
 class EventError(ValueError):
-    """What is wrong with an event, in a sentence without the line's number."""
+    """An event is not valid. The message is a sentence without the number of the line."""
 
 
 class Events:
-    """Turns events into rows, one after the other. `json_keys`: see the module's docstring."""
+    """Converts events to rows, one after the other. `json_keys`: the keys are from JSON, see the module's docstring."""
 
     def __init__(self, *, json_keys: bool) -> None:
         self.columns = EventRows()
@@ -51,7 +50,7 @@ class Events:
         self._fresh: list[tuple[int, str]] = []
 
     def add(self, line: int, event: Decoded) -> None:
-        """Append the event's row; raises `EventError`, and then nothing is appended."""
+        """Append the row of an event. Raises `EventError`; then nothing is appended."""
         if not isinstance(event, dict):
             how = HOW_TO_SPLIT_JSON if self._json_keys else HOW_TO_SPLIT_EDN
             hint = f": {ONE_EVENT}; {how}" if isinstance(event, list) else ""
@@ -75,14 +74,14 @@ class Events:
         if type(f) is not str and (process is not None or f is not None):
             raise EventError(f"`f` is the name of an operation, not {shown(f)}")
         keys = rebalanced = None
-        silent = False
+        without_sends = False
         before = len(self.columns.send_keys)
         if process is not None:
             if f in STEPS:
                 steps = event.get("value")
                 if steps is not None or kind not in UNSURE:
                     self._steps(steps, f in SENDING, f in POLLING)
-                silent = kind in UNSURE and len(self.columns.send_keys) == before
+                without_sends = kind in UNSURE and len(self.columns.send_keys) == before
             elif f in KEYED:
                 named = event.get("value")
                 keys = [] if named is None and kind in UNSURE else self._key_list(named, f"the value of {f}")
@@ -96,10 +95,10 @@ class Events:
         names, self._fresh = self._fresh or None, []
         index, time_ns = _integer(event, "index"), _integer(event, "time")
         row = line, index, time_ns, process, kind, f, keys, rebalanced, isolation, names
-        self.columns.row(*row, silent=silent)
+        self.columns.row(*row, without_sends=without_sends)
 
     def _steps(self, steps: Decoded, sending: bool, polling: bool) -> None:
-        """The micro-operations of an operation."""
+        """Append the micro-operations of an operation."""
         if type(steps) is not list:
             raise EventError(f"`value` is a list of micro-operations, not {shown(steps)}")
         for step in steps:
@@ -110,21 +109,21 @@ class Events:
                 self._sent(step, sending)
             elif name == "poll":
                 if len(step) > 2:
-                    raise EventError(f'["poll", records] is wanted, not {shown(step)}')
+                    raise EventError(f'a poll is ["poll", records], not {shown(step)}')
                 if len(step) == 2 and step[1] is not None:
                     self._polled(step[1], polling)
             else:
                 raise EventError(f"a micro-operation is a send or a poll, not {shown(step)}")
 
     def _sent(self, step: list[Any], sending: bool) -> None:
-        """One send."""
+        """Append one send."""
         if len(step) != 3:
-            raise EventError(f'["send", key, value] is wanted, not {shown(step)}')
+            raise EventError(f'a send is ["send", key, value], not {shown(step)}')
         _, key, value = step
         offset = None
         if type(value) is list:
             if len(value) != 2:
-                raise EventError(f"a send gives value or [offset, value], not {shown(value)}")
+                raise EventError(f"a send has a value or [offset, value], not {shown(value)}")
             offset, value = value
             offset = _offset(offset)
         if type(key) is not int or not -OWN_NAME_LIMIT <= key <= OWN_NAME_LIMIT:
@@ -137,19 +136,19 @@ class Events:
             columns.send_values.append(value)
             columns.send_offsets.append(offset)
 
-    def _polled(self, given: Decoded, polling: bool) -> None:
-        """What one poll returned."""
-        if not isinstance(given, dict):
-            raise EventError(f"a poll gives a map of keys to lists of [offset, value], not {shown(given)}")
+    def _polled(self, result: Decoded, polling: bool) -> None:
+        """Append the records that one poll returned."""
+        if not isinstance(result, dict):
+            raise EventError(f"a poll returns a map of keys to lists of [offset, value], not {shown(result)}")
         columns = self.columns
         keys, values, offsets = columns.poll_keys, columns.poll_values, columns.poll_offsets
-        for told, records in given.items():
-            key = told if type(told) is int and stands_for_itself(told) else self._key(told)
+        for raw_key, records in result.items():
+            key = raw_key if type(raw_key) is int and is_own_name(raw_key) else self._key(raw_key)
             if type(records) is not list:
-                raise EventError(f"a poll gives a list of [offset, value] for a key, not {shown(records)}")
+                raise EventError(f"a poll returns a list of [offset, value] for a key, not {shown(records)}")
             for record in records:
                 if type(record) is not list or len(record) != 2:
-                    raise EventError(f"a poll gives [offset, value], not {shown(record)}")
+                    raise EventError(f"a poll returns [offset, value], not {shown(record)}")
                 offset, value = record
                 if type(offset) is not int or not 0 <= offset <= INT64_MAX:
                     offset = _offset(offset)
@@ -161,7 +160,7 @@ class Events:
                     offsets.append(offset)
 
     def _key(self, key: Decoded) -> int:
-        """The number of a key."""
+        """Return the number of a key."""
         if type(key) is str:
             known = self._keys.get(key)
             if known is not None:
@@ -174,8 +173,8 @@ class Events:
         return self._value(key)
 
     def _value(self, value: Decoded) -> int:
-        """The number of a value, or of a key that is taken as it is."""
-        if type(value) is int and stands_for_itself(value):
+        """Return the number of a value, or of a key whose type is not changed."""
+        if type(value) is int and is_own_name(value):
             return value
         if type(value) is str:
             known = self._texts.get(value)
@@ -194,7 +193,7 @@ class Events:
         return [self._key(key) for key in keys]
 
     def _rebalanced(self, log: Decoded) -> list[int]:
-        """The keys of all the rebalances: maps with `keys` or `partitions`, lists of keys, or single keys."""
+        """Return the keys of all entries. An entry is a map with `keys` or `partitions`, a list of keys, or a key."""
         if type(log) is not list:
             raise EventError(f"`rebalance-log` is a list, not {shown(log)}")
         keys: list[int] = []
@@ -210,7 +209,7 @@ class Events:
 
 
 def _is_numbered(event: dict[Any, Any]) -> bool:
-    """Whether the event's process is a number; a process that is neither number nor name is an error."""
+    """Return whether the event's process is a number. Raises `EventError` if it is neither a number nor a name."""
     process = event.get("process")
     if type(process) is int:
         return True
@@ -220,7 +219,7 @@ def _is_numbered(event: dict[Any, Any]) -> bool:
 
 
 def _integer(event: dict[Any, Any], name: str) -> int | None:
-    """A field that is an integer of 64 bits, or null."""
+    """Return a field that is an integer of 64 bits, or null."""
     number = event.get(name)
     if number is None:
         return None
@@ -232,7 +231,7 @@ def _integer(event: dict[Any, Any], name: str) -> int | None:
 
 
 def _offset(offset: Decoded) -> int | None:
-    """An offset; None if it is not known: null, or negative."""
+    """Return an offset. None if it is not known, which is null or a negative number."""
     if offset is None:
         return None
     if type(offset) is not int:

@@ -1,4 +1,4 @@
-"""Look at the beginning of a history file, so that Spark is not started for one that cannot be read."""
+"""Read the beginning of a history file, so that Spark is not started for a file that cannot be read."""
 
 import codecs
 import gzip
@@ -11,17 +11,17 @@ from harness.history_files.event import ONE_EVENT
 from harness.history_files.lines import parse
 
 LOOK_BYTES = 64 << 10
-"""Of text, after decompression."""
+"""The size of the text to read, after decompression."""
 WIDE_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 def require_readable(path: Path) -> None:
-    """Refuse a file that cannot be a history, as far as its name and its first LOOK_BYTES tell.
+    """Refuse a file that cannot be a history, because of its name or its first LOOK_BYTES.
 
-    The first event must be readable. Later lines are left to `blocks.read_block`.
+    The first event must be readable. `blocks.read_block` reports errors of later lines.
 
     Raises:
-        UnreadableInput: the reason, with the number of the line if it is the fault of a line.
+        UnreadableInput: The file is refused. The message has the number of the line if a line is the reason.
     """
     block = blocks_of(0, path)[0]
     try:
@@ -39,16 +39,16 @@ def require_readable(path: Path) -> None:
     for number, line in enumerate(lines if is_whole else lines[:-1], 1):
         if not line.strip() or (block.edn and line.lstrip().startswith(b";")):
             continue
-        for wrong in parse([line], edn=block.edn)["error"].to_pylist():
-            if wrong is not None:
-                raise UnreadableInput(f"line {number}: {wrong}")
+        for error_text in parse([line], edn=block.edn)["error"].to_pylist():
+            if error_text is not None:
+                raise UnreadableInput(f"line {number}: {error_text}")
             return
     if is_whole:
         raise UnreadableInput(f"{path} holds no event: {ONE_EVENT}")
 
 
 def _beginning(block: Block) -> tuple[bytes, bool]:
-    """The first LOOK_BYTES of text, and whether they are all that the file holds."""
+    """Return the first LOOK_BYTES of text, and whether they are the whole file."""
     parts: list[bytes] = []
     room = LOOK_BYTES
     with gzip.open(block.path) if block.gzipped else Path(block.path).open("rb") as file:
@@ -59,7 +59,7 @@ def _beginning(block: Block) -> tuple[bytes, bool]:
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             if not parts:
                 raise UnreadableInput(f"the gzip data is damaged or cut off after line 0: {error}") from error
-            return b"", False  # what comes before the damage may be damaged too
+            return b"", False  # the text before the damage may be damaged too
     return b"".join(parts), room > 0
 
 

@@ -1,4 +1,4 @@
-"""Lines of a history as a batch of EVENTS: what is wrong with a line is a row, never an exception."""
+"""Convert lines of a history to a batch of EVENTS. A line with an error becomes a row, and raises no exception."""
 
 import json
 import re
@@ -17,7 +17,7 @@ from harness.history_files.names import Decoded, shown
 
 MANY_DIGITS = re.compile(rb"[0-9]{16}")
 SPACES_BEFORE_COLON = (b" :", b"\t:", b"\r:")
-TOO_DEEP = {  # the decoder's words, from one of its versions to the next
+TOO_DEEP = {  # the messages of several versions of the decoder
     "depth limit exceeded",
     "failed to allocate memory",
     "array and object recursion depth exceeded",
@@ -30,9 +30,9 @@ AMBIGUOUS = {"unexpected end of data", "unexpected content after document"}
 
 
 def parse(lines: Sequence[bytes], *, edn: bool, first_line: int = 0) -> pa.RecordBatch:
-    """A row of EVENTS for each line that is not blank, `line` counted from `first_line`.
+    """Return a row of EVENTS for each line that is not blank. Its `line` is counted from `first_line`.
 
-    Lines are without their end; in EDN one with a comment alone is blank too.
+    The lines have no line ends. In EDN, a line with only a comment is blank too.
     """
     events = Events(json_keys=not edn)
     decoded = edn_fast_path.decode([_text(line) for line in lines]) if edn else _json(lines)
@@ -54,7 +54,7 @@ def parse(lines: Sequence[bytes], *, edn: bool, first_line: int = 0) -> pa.Recor
 
 
 def _json(lines: Sequence[bytes]) -> Iterator[Decoded]:
-    """The fast way: None for what has to be looked at again. Integers beyond 2^64 are floats."""
+    """Yield the event of each line, or None if `_json_exactly` has to read it. Integers beyond 2^64 become floats."""
     loads, wrong = orjson.loads, orjson.JSONDecodeError
     for line in lines:
         try:
@@ -66,7 +66,7 @@ def _json(lines: Sequence[bytes]) -> Iterator[Decoded]:
 
 
 def _each_once(line: bytes, event: Decoded) -> bool:
-    """Whether no key stands twice in a map, of which the decoder keeps one; not surely, of unusual events."""
+    """Return whether no map has a key twice, of which the decoder would keep one. Unusual events return False."""
     if type(event) is not dict:
         return True
     steps = event.get("value")
@@ -78,7 +78,7 @@ def _each_once(line: bytes, event: Decoded) -> bool:
 
 
 def _json_exactly(raw: bytes) -> list[Decoded]:
-    """The value on the line, its integers with every digit; none if the line is blank."""
+    """Return the value on the line, with all digits of its integers. The list is empty if the line is blank."""
     line = raw.strip(b" \t\r\n")
     if not line:
         return []
@@ -96,24 +96,24 @@ def _json_exactly(raw: bytes) -> list[Decoded]:
 
 
 def _not_json(line: bytes, error: orjson.JSONDecodeError) -> str:
-    """Say what is wrong with a line, and what to do if it holds a part of an event or of a list."""
+    """Return what is wrong with a line, and what to do if it has only a part of an event or of a list."""
     is_part = error.pos >= len(line) or not line.startswith((b"{", b"["))
     if is_part and (line in {b"]", b"}"} or line.endswith((b"{", b"[", b"}", b","))):
         if line.startswith((b"[", b"]")):
             return f"{LIST_IN_LINES}: {HOW_TO_SPLIT_JSON}"
         return f"{EVENT_IN_LINES}: {HOW_TO_JOIN}"
-    said = "it is nested too deeply" if error.msg in TOO_DEEP else error.msg
+    reason = "it is nested too deeply" if error.msg in TOO_DEEP else error.msg
     hint = f"; {ONE_EVENT}: {HOW_TO_JOIN}" if error.msg in AMBIGUOUS else ""
-    return f"this is not JSON: {said}, at character {error.pos + 1}{hint}"
+    return f"this is not JSON: {reason}, at character {error.pos + 1}{hint}"
 
 
 def _once(pairs: Sequence[tuple[str, Decoded]]) -> dict[str, Decoded]:
-    """A map; raises if a key stands twice in it."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    """Return a map. Raises ValueError if it has a key twice."""
+    result = dict(pairs)
+    if len(result) < len(pairs):
         twice, _ = Counter(key for key, _ in pairs).most_common(1)[0]
-        raise ValueError(f"the key {shown(twice)} stands twice in one map")
-    return found
+        raise ValueError(f"a map has the key {shown(twice)} twice")
+    return result
 
 
 def _no_constant(name: str) -> NoReturn:
@@ -121,7 +121,7 @@ def _no_constant(name: str) -> NoReturn:
 
 
 def _edn_exactly(raw: bytes) -> list[Decoded]:
-    """The value on the line; none if there is none."""
+    """Return the value on the line. The list is empty if there is none."""
     text = _text(raw)
     if "\N{REPLACEMENT CHARACTER}" in text:
         try:

@@ -1,4 +1,4 @@
-"""Numbers that stand for keys and values: a small integer for itself, for all else a hash of its text."""
+"""Number keys and values: a small integer is its own number, and another value gets a hash of its text."""
 
 import json
 import math
@@ -11,27 +11,27 @@ from harness.history_files.schema import NAMES_FROM, OWN_NAME_LIMIT
 EXACT_FLOAT_LIMIT = 1 << 53
 SHOWN_CHARACTERS = 60
 Decoded = object
-"""What a line decodes to: None, bool, int, float, str, list, dict; as a dict's key also tuple or MapKey."""
+"""A decoded value: None, bool, int, float, str, list, dict; as the key of a dict also tuple or MapKey."""
 
 
 class UnnameableValue(ValueError):
-    """A value that no text stands for exactly; the message says why."""
+    """A value has no exact text. The message says why."""
 
 
 def name_of(value: Decoded) -> tuple[int, str]:
-    """The number from 2^62 upwards and the canonical text that it is a hash of; raises `UnnameableValue`."""
+    """Return a number from 2^62 upwards, and the canonical text of which it is a hash. Raises `UnnameableValue`."""
     text = canonical(value)
     digest = int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big")
     return NAMES_FROM | digest >> 2, text
 
 
-def stands_for_itself(number: int) -> bool:
-    """Whether an integer is its own name."""
+def is_own_name(number: int) -> bool:
+    """Return whether an integer is its own number."""
     return -OWN_NAME_LIMIT <= number <= OWN_NAME_LIMIT
 
 
 def canonical(value: Decoded) -> str:
-    """The value as JSON on one line, keys sorted: equal values have equal texts. Raises `UnnameableValue`."""
+    """Return the value as JSON on one line, keys sorted. Equal values have equal texts. Raises `UnnameableValue`."""
     try:
         if isinstance(value, str):
             return orjson.dumps(value).decode()
@@ -43,22 +43,22 @@ def canonical(value: Decoded) -> str:
 
 
 def _plain(value: Decoded) -> Decoded:
-    """The value with nothing in it that JSON would change: a map with keys that are no strings, as pairs."""
+    """Return the value in a form that JSON does not change. A map with keys that are no strings becomes pairs."""
     if isinstance(value, float) and not (math.isfinite(value) and abs(value) < EXACT_FLOAT_LIMIT):
-        raise UnnameableValue("is no number that can be told from its neighbours")
+        raise UnnameableValue("is a number that is not exact")
     if isinstance(value, str):
         value.encode()
     if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
+        return [_plain(item) for item in value]
     if isinstance(value, dict):
         if all(isinstance(key, str) for key in value):
-            return {key: _plain(one) for key, one in value.items()}
+            return {key: _plain(item) for key, item in value.items()}
         return {"": sorted(([_plain(k), _plain(v)] for k, v in value.items()), key=canonical)}
     return value
 
 
 def shown(value: Decoded) -> str:
-    """The value for a message, in JSON and cut to a few words."""
+    """Return the value for a message: as JSON, cut after a few words."""
     try:
         text = json.dumps(_bounded(value, 4), ensure_ascii=False, default=str)
     except (TypeError, ValueError):
@@ -69,14 +69,14 @@ def shown(value: Decoded) -> str:
 
 
 def _bounded(value: Decoded, depth: int) -> Decoded:
-    """The beginning of a value, so that showing it costs nothing."""
+    """Return the beginning of a value, so that a large value is shown quickly."""
     if isinstance(value, str):
         return value[:SHOWN_CHARACTERS]
     if isinstance(value, int) and value.bit_length() > 8 * SHOWN_CHARACTERS:
         return "a number of very many digits"
     if isinstance(value, list | tuple):
-        return [_bounded(one, depth - 1) for one in value[:SHOWN_CHARACTERS]] if depth else "..."
+        return [_bounded(item, depth - 1) for item in value[:SHOWN_CHARACTERS]] if depth else "..."
     if isinstance(value, dict):
-        some = [(str(_bounded(key, depth)), one) for key, one in list(value.items())[:SHOWN_CHARACTERS]]
-        return {key: _bounded(one, depth - 1) for key, one in some} if depth else "..."
+        items = [(str(_bounded(key, depth)), item) for key, item in list(value.items())[:SHOWN_CHARACTERS]]
+        return {key: _bounded(item, depth - 1) for key, item in items} if depth else "..."
     return value

@@ -1,4 +1,4 @@
-"""An invocation and its completion: what was sent stands in both, and must be the same."""
+"""Compare the sends of an invocation and of its completion. Both have them, and they must be equal."""
 
 from collections.abc import Sequence
 
@@ -9,24 +9,28 @@ import pyarrow.compute as pc
 from harness.history_files.schema import EVENTS
 from harness.model.vocabulary import EventType
 
-OTHER_SENDS = "this completion tells of other sends than its invocation: the keys and values must be the same"
+OTHER_SENDS = "this completion has other sends than its invocation: the keys and values must be the same"
 
 
 def invocations_with_sends(events: pa.RecordBatch) -> int:
-    """How many invocations have sends."""
+    """Return the number of invocations with sends."""
     lengths = pc.fill_null(pc.list_value_length(events["sends"]), 0)
     invoked = pc.equal(events["type"], EventType.INVOKE.value)
     return pc.sum(pc.and_(invoked, pc.greater(lengths, 0))).as_py() or 0
 
 
 def without_repeated_sends(events: pa.RecordBatch) -> tuple[pa.RecordBatch, int | None]:
-    """The events, of which an invocation has no sends (null) if its completion is here and repeats them; and the
-    line of the first completion that tells of others. The sends of a completion that tells none are null already.
-    A completion of another kind (`f`) than its invocation is left as it is: the caller reports it.
+    """Remove the sends of each invocation whose completion is in the same batch and repeats them.
+
+    The sends of a completion without sends are null already. A completion of another kind (`f`) than its invocation is
+    not changed, and the caller reports it.
+
+    Returns:
+        The events, and the line of the first completion whose sends differ from its invocation's, or None.
     """
     types, processes, kinds = (events[name].to_pylist() for name in ("type", "process", "f"))
     sends = events["sends"]
-    told = sends.is_valid().to_pylist()
+    has_sends = sends.is_valid().to_pylist()
     open_rows: dict[int, int] = {}
     pairs: list[tuple[int, int]] = []
     for row, (kind, process) in enumerate(zip(types, processes, strict=True)):
@@ -34,7 +38,7 @@ def without_repeated_sends(events: pa.RecordBatch) -> tuple[pa.RecordBatch, int 
             open_rows[process] = row
         elif process in open_rows:
             invoked = open_rows.pop(process)
-            if told[row] and kinds[row] == kinds[invoked]:
+            if has_sends[row] and kinds[row] == kinds[invoked]:
                 pairs.append((invoked, row))
     gone = np.zeros(len(events), bool)
     gone[[invoked for invoked, _ in pairs]] = True
@@ -49,7 +53,10 @@ def without_repeated_sends(events: pa.RecordBatch) -> tuple[pa.RecordBatch, int 
 
 
 def _first_that_differs(sends: pa.ListArray, pairs: Sequence[tuple[int, int]]) -> int | None:
-    """The row of the first completion whose keys and values are not its invocation's, which may name none."""
+    """Return the row of the first completion whose keys and values differ from its invocation's, or None.
+
+    An invocation without sends does not differ.
+    """
     if not pairs:
         return None
     invoked, completed = np.array(pairs).T
@@ -57,13 +64,13 @@ def _first_that_differs(sends: pa.ListArray, pairs: Sequence[tuple[int, int]]) -
     lengths = np.diff(starts)
     alike = lengths[invoked] == lengths[completed]
     wrong = completed[~alike & (lengths[invoked] > 0)].tolist()
-    one, other = invoked[alike], completed[alike]
-    counts = lengths[one]
+    invocations, completions = invoked[alike], completed[alike]
+    counts = lengths[invocations]
     within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    here, there = (np.repeat(starts[rows], counts) + within for rows in (one, other))
-    differs = np.zeros(len(here), bool)
+    left, right = (np.repeat(starts[rows], counts) + within for rows in (invocations, completions))
+    differs = np.zeros(len(left), bool)
     for name in ("key", "value"):
         column = sends.values.field(name).to_numpy()
-        differs |= column[here] != column[there]
-    wrong += np.repeat(other, counts)[differs].tolist()
+        differs |= column[left] != column[right]
+    wrong += np.repeat(completions, counts)[differs].tolist()
     return min(wrong, default=None)

@@ -1,12 +1,12 @@
-"""What an external history becomes: the tables that the client's own checks read.
+"""The tables of an external history, which the checkers of external histories read.
 
-Keys and values are numbers here. An integer of up to 2^61 in magnitude stands for itself; anything else
-is named by a number from 2^62 upwards, a hash of its canonical text, which `NAMES` gives back.
+Keys and values are numbers in these tables. An integer of up to 2^61 in magnitude is its own number. Any other value
+gets a number from 2^62 upwards, which is a hash of its canonical text. `NAMES` has the text of each such number.
 
     1  {"index":0,"process":0,"type":"invoke","f":"txn","value":[["send","x",1],["poll"]]}
     2  {"index":1,"process":0,"type":"ok","f":"txn","value":[["send","x",[0,1]],["poll",{"y":[[7,9]]}]]}
 
-is one row of OPS (op 2, invoked at line 1), two of MICRO (one sent, one polled), and two of NAMES.
+becomes one row of OPS (op 2, invoked at line 1), two of MICRO (one sent, one polled), and two of NAMES.
 """
 
 import pyarrow as pa
@@ -17,23 +17,23 @@ OWN_NAME_LIMIT = 1 << 61
 NAMES_FROM = 1 << 62
 
 RECORD = pa.struct([("key", _i64), ("value", _i64), ("offset", _i64)])
-"""A record sent or given; `offset` is null where nobody told it."""
+"""A record that was sent or polled. Its `offset` is null if it is not known."""
 
 EVENTS = pa.schema(
     [
         ("line", _i64),  # counted from 0 within the block of lines that was read together
-        ("index", _i64),  # as the event itself says; null: it does not
-        ("time", _i64),  # nanoseconds; null: it does not say
-        ("process", _i64),  # null: not a numbered process (the nemesis), judged by nobody
+        ("index", _i64),  # from the event; null: it has none
+        ("time", _i64),  # nanoseconds; null: the event has none
+        ("process", _i64),  # null: not a numbered process (the nemesis), which is not checked
         ("type", _str),  # invoke, ok, fail, info
-        ("f", _str),  # send, poll, txn, assign, subscribe, crash, or what nobody judges
+        ("f", _str),  # send, poll, txn, assign, subscribe, crash, or another kind, which is not checked
         ("sends", pa.list_(RECORD)),  # in the order of the micro-operations
-        ("polls", pa.list_(RECORD)),  # in the order received, those of several polls one after the other
+        ("polls", pa.list_(RECORD)),  # in the order in which they were polled
         ("keys", pa.list_(_i64)),  # of assign and subscribe
         ("rebalanced", pa.list_(_i64)),  # keys that the operation's rebalance-log names
         ("isolation", _str),  # null: read_committed
         ("names", pa.list_(pa.struct([("id", _i64), ("text", _str)]))),
-        ("error", _str),  # why the line cannot be read; all else is null then
+        ("error", _str),  # why the line cannot be read; then all columns but `line` are null
     ]
 )
 """One row for each line that is not blank."""
@@ -41,7 +41,7 @@ EVENTS = pa.schema(
 SENDING, POLLING = ("txn", "send"), ("txn", "poll")
 EFFECTIVE = ("txn", "send", "poll")
 KNOWN = (*EFFECTIVE, "assign", "subscribe", "crash", "debug-topic-partitions")
-"""What an operation may be (`f`). The EFFECTIVE ones have records; what is not KNOWN is passed over."""
+"""The kinds of operations (`f`). EFFECTIVE kinds have records. Kinds that are not KNOWN are passed over."""
 OUTCOMES = ("ok", "info", "fail", "open")
 OK, INFO, FAIL, OPEN = range(4)
 
@@ -67,18 +67,19 @@ MICRO = pa.schema(
         ("run", _i64),
         ("key", _i64),
         ("value", _i64),
-        ("offset", _i64),  # null: nobody told it
+        ("offset", _i64),  # null: not known
         ("op", _i64),
-        ("n", _i32),  # from 0 among the sends, and from 0 among what was polled, of the operation
-        ("process", _i64),  # of the operation, as it stands in OPS: no check has to join it
+        ("n", _i32),  # numbered from 0 among the sends of the operation, and from 0 among its polled records
+        ("process", _i64),  # of the operation, as in OPS, so that no check has to join the tables
         ("polled", pa.bool_()),  # else sent
         ("outcome", pa.int8()),  # of the operation: an index into OUTCOMES
     ]
 )
-"""One row for each micro-operation, a record sent or given: what the completions of `send`, `poll` and `txn`
-name; of operations that never completed, or whose completions name no send, those of their invocations."""
+"""One row for each micro-operation, which is a record that was sent or polled. The rows come from the completions of
+`send`, `poll` and `txn`. If an operation never completed, or its completion has no sends, they come from its
+invocation."""
 
 NAMES = pa.schema([("run", _i64), ("id", _i64), ("text", _str)])
-"""The canonical text (JSON, keys sorted) of what no small integer stands for."""
+"""The canonical text (JSON, keys sorted) of each key and value that is not its own number."""
 
 TABLES: dict[str, pa.Schema] = {"ops": OPS, "micro": MICRO, "names": NAMES}

@@ -1,4 +1,4 @@
-"""A history's folder on one of Spark's own file systems: object storage, HDFS."""
+"""The URL of a history's folder on a file system of Spark, such as object storage or HDFS."""
 
 import re
 
@@ -6,11 +6,11 @@ SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+:/+[^/]")
 
 
 class Url(str):
-    """Where the folder lies, such as `s3a://bucket/history`; nothing but Spark reads it."""
+    """The URL of the folder, such as `s3a://bucket/history`. Only Spark can read it."""
 
     @property
     def name(self) -> str:
-        """The last part."""
+        """The last part of the URL."""
         return self.rstrip("/").rpartition("/")[2]
 
     def __truediv__(self, name: str) -> "Url":
@@ -18,5 +18,5 @@ class Url(str):
 
 
 def is_url(path: str) -> bool:
-    """Whether a path on the command line names a file system of its own."""
+    """Return whether a path on the command line is a URL."""
     return SCHEME.match(path) is not None

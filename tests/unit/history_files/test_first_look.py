@@ -29,7 +29,7 @@ READABLE = {
 }
 UNREADABLE = {
     "missing.jsonl": (None, "missing.jsonl cannot be read: No such file"),
-    "folder.jsonl": (None, "is no file that can be read twice"),
+    "folder.jsonl": (None, "is not a regular file: write the history to a file first"),
     "table.csv": (EVENT, "is not a history: a history's name ends in .jsonl, .json, .edn"),
     "empty.jsonl": (b"", "empty.jsonl holds no event: one event a line is expected"),
     "blank.jsonl": (b"\n \r\n", "holds no event"),

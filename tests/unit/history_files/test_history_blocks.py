@@ -201,5 +201,5 @@ def test_what_cannot_be_read_twice_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.jsonl")
     (tmp_path / "device.jsonl").symlink_to("/dev/zero")
     for name in ("pipe.jsonl", "device.jsonl"):
-        with pytest.raises(UnreadableInput, match="is no file that can be read twice"):
+        with pytest.raises(UnreadableInput, match="is not a regular file: write the history to a file first"):
             blocks_of(7, tmp_path / name)
