@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 import fencepost
-from harness.environment.java import java
+from harness.environment.java import find_java
 from harness.results.run_metadata import RunMetadata
 
 ROUNDS = 3
@@ -87,7 +87,7 @@ def judged_s(store: Path) -> float:
 def taken_s(command: list[str]) -> float:
     """Return the seconds of a process that uses the same Java as Fencepost."""
     began_s = time.monotonic()
-    environment = {**os.environ, "JAVA_HOME": str(java("auto").home)}
+    environment = {**os.environ, "JAVA_HOME": str(find_java("auto").home)}
     done = subprocess.run(command, check=False, capture_output=True, text=True, env=environment)
     if done.returncode not in (0, 1, 3):  # no verdict: its time would say nothing
         raise SystemExit(f"{' '.join(command)[:100]} ended with {done.returncode}: {done.stderr[-300:]}")

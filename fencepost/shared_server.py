@@ -30,7 +30,7 @@ from harness.cluster.kinds.registry import CLUSTERS, check_brokers_option
 from harness.common.errors import EnvironmentFailure, FencepostError, UsageError
 from harness.environment.cache import cache_folder
 from harness.environment.doctor import DISK_MB, memory_mb
-from harness.environment.java import java
+from harness.environment.java import find_java
 from harness.environment.ports import PortBlock
 from harness.environment.resources import require
 from harness.processes.guardian import sweep_leftovers
@@ -98,7 +98,7 @@ class SparkService:
         """The shared Spark, which may still be starting. None if it has other settings."""
         with self._state:
             if self._pending is None and parts.installation == SparkParts.installation:
-                self._pending = start_early(java(parts.java_home), parts.master, parts.conf, inputs=0)
+                self._pending = start_early(find_java(parts.java_home), parts.master, parts.conf, inputs=0)
                 self._parts = parts
             return self._pending if self._parts == parts else None
 

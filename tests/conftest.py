@@ -11,7 +11,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 from checkers.spark.session import session
 from fencepost.checks.spark import spark_settings
-from harness.environment.java import java
+from harness.environment.java import find_java
 from tests.support.one_anomaly import anomalies_named, tests_of
 
 hypothesis_settings.register_profile(
@@ -28,7 +28,7 @@ _ANOMALIES = pytest.StashKey[frozenset[str]]()
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """One Spark for all tests, from the archive of its classes if a run has made one."""
-    with session(spark_settings(java("auto"), "local[*]", {})) as started:
+    with session(spark_settings(find_java("auto"), "local[*]", {})) as started:
         yield started
 
 

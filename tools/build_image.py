@@ -12,7 +12,7 @@ from harness.common.errors import FencepostError
 from harness.containers.daemon import connect
 from harness.environment.cache import cache_folder
 from harness.environment.container_image import container_image
-from harness.environment.kafka import kafka, versions
+from harness.environment.kafka import fetch_kafka, versions
 
 
 def main() -> int:
@@ -20,7 +20,7 @@ def main() -> int:
     version = sys.argv[1] if len(sys.argv) > 1 else versions()[0]
     try:
         cache = cache_folder()
-        print(container_image(connect(), "bundled", kafka(version, cache), cache, print).name)
+        print(container_image(connect(), "bundled", fetch_kafka(version, cache), cache, print).name)
     except FencepostError as error:
         print(error, file=sys.stderr)
         return int(error.exit_status)

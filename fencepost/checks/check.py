@@ -211,12 +211,12 @@ def _check_with_shared_spark(
     request: CheckRequest, master: str, spark_conf: Mapping[str, str], progress: Progress
 ) -> Results | None:
     """Check the runs with the shared Spark. None if there is none, or if it cannot check these runs."""
-    from harness.environment.java import java
+    from harness.environment.java import find_java
 
     shared = shared_spark()
     if shared is None or request.files or request.large or request.blind:
         return None
-    parts = SparkParts(str(java("auto").home), master, spark_conf)
+    parts = SparkParts(str(find_java("auto").home), master, spark_conf)
     folders = [str(evidence.folder.absolute()) for evidence in request.runs]
     try:
         decided = shared.decide(SparkRequest(parts, folders, sorted(request.allow)), progress.phase)

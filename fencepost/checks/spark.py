@@ -15,7 +15,7 @@ from checkers.spark.jvm import class_path
 from checkers.spark.session import SparkSettings, StartingSpark, make_archive, start_spark
 from harness.common.errors import EnvironmentFailure
 from harness.environment.cache import cache_folder, locked
-from harness.environment.java import Java, java
+from harness.environment.java import Java, find_java
 from harness.processes.guardian import sweep_leftovers
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def open_spark(master: str, conf: Mapping[str, str], *, large: bool = False) -> 
     """Start Spark with the Java of this machine, and end it with the `with` block."""
     for left in sweep_leftovers():
         log.info("ended what an earlier run had left: %s", left)
-    pending = start_spark(spark_settings(java("auto"), master, conf, large=large))
+    pending = start_spark(spark_settings(find_java("auto"), master, conf, large=large))
     with closing(pending), interruptible(pending):
         for module in PRELOADED_MODULES:
             import_module(module)

@@ -33,14 +33,14 @@ def prepare_cluster(
     from harness.cluster.broker_settings import TOOL, check_settings, documented_settings
     from harness.environment.client_parts import fetch_client
     from harness.environment.container_image import PACKET_FILTER
-    from harness.environment.java import java, require_in_process
+    from harness.environment.java import find_java, require_in_process
     from harness.environment.jvm import broker_command
     from harness.environment.prepare import prepare
 
     if "postgres" in stores:
         require_extra("a workload with tables in PostgreSQL", "psycopg")
     if "java" in clients:  # fail before anything is downloaded
-        require_in_process(java(options.java))
+        require_in_process(find_java(options.java))
     pinned = ClientChoice.of(options.client).pinned
     client = fetch_client(pinned, cache, say, mirror=options.mirror) if pinned else None
     ready = prepare(

@@ -53,9 +53,8 @@ def provide(cache: Path, name: str, build: Callable[[Path], None], *, disk_mb: i
             parent = cache / "building" / name
             shutil.rmtree(parent, ignore_errors=True)  # the rest of a killed build, because we hold the lock
             parent.mkdir(parents=True, exist_ok=True)
-            folder = Path(
-                tempfile.mkdtemp(dir=parent)
-            )  # a new name, because a leftover process may write to an old one
+            # A new name, because a process of the killed build may still write to an old one.
+            folder = Path(tempfile.mkdtemp(dir=parent))
         try:
             with _translated(cache):
                 build(folder)

@@ -65,7 +65,7 @@ def container_image(
         EnvironmentFailure: no image can be built.
     """
     if choice == "bundled":
-        return _built(client, kafka, cache, say)
+        return _find_or_build(client, kafka, cache, say)
     name = official.format(version=kafka.version) if choice == "auto" else choice
     try:
         return _find_or_pull(client, name, "official" if choice == "auto" else "named", say)
@@ -73,7 +73,7 @@ def container_image(
         if choice != "auto":
             raise
         say(f"{error}; building an image of this machine's parts instead")
-        return _built(client, kafka, cache, say)
+        return _find_or_build(client, kafka, cache, say)
 
 
 def _find_or_pull(
@@ -93,7 +93,7 @@ def _find_or_pull(
         raise FetchFailed(
             f"the image {name} was pulled, but Docker does not have it: name another with --set image=NAME"
         )
-    return _described(found, name, origin)
+    return _describe(found, name, origin)
 
 
 def _find(client: "DockerClient", name: str) -> Any | None:
@@ -106,7 +106,7 @@ def _find(client: "DockerClient", name: str) -> Any | None:
             return None
 
 
-def _described(image: Any, name: str, origin: str) -> ContainerImage:
+def _describe(image: Any, name: str, origin: str) -> ContainerImage:
     config = image.attrs.get("Config") or {}
     environment = dict(variable.partition("=")[::2] for variable in config.get("Env") or [])
     feature = _FEATURE.match(environment.get("JAVA_VERSION", ""))
@@ -120,7 +120,7 @@ def _described(image: Any, name: str, origin: str) -> ContainerImage:
     )
 
 
-def _built(
+def _find_or_build(
     client: "DockerClient", kafka: KafkaDistribution, cache: Path, say: Callable[[str], None]
 ) -> ContainerImage:
     """Return the image that is built from this machine's parts. Build it if needed. Raises `EnvironmentFailure`."""
@@ -141,7 +141,7 @@ def _built(
         raise EnvironmentFailure(
             f"the image {name} was built, but Docker does not have it: check which Docker daemon DOCKER_HOST names"
         )
-    return _described(found, name, "built here")
+    return _describe(found, name, "built here")
 
 
 def _build(client: "DockerClient", name: str, kafka: KafkaDistribution, cache: Path) -> None:

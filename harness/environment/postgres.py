@@ -43,7 +43,7 @@ class Postgres:
         return self.folder.parent
 
 
-def postgres(choice: str) -> Postgres:
+def find_postgres(choice: str) -> Postgres:
     """Return the PostgreSQL for `auto`, `bundled`, or a folder with initdb and postgres.
 
     `auto` is the machine's if it is new enough, otherwise the bundled one.

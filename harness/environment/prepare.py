@@ -9,16 +9,16 @@ from harness.environment import PreparedEnvironment
 from harness.environment.archive import archive_flags, archive_path
 from harness.environment.builder import Builder
 from harness.environment.container_image import container_image
-from harness.environment.java import java
-from harness.environment.kafka import kafka, locate_kafka
+from harness.environment.java import find_java
+from harness.environment.kafka import fetch_kafka, locate_kafka
 from harness.environment.platforms import Platform
-from harness.environment.postgres import postgres
+from harness.environment.postgres import find_postgres
 from harness.environment.toxiproxy import (
     VERSION,
     built_for,
     built_toxiproxy,
+    find_toxiproxy,
     system_toxiproxy,
-    toxiproxy,
     toxiproxy_for,
 )
 
@@ -48,8 +48,8 @@ def prepare(
         EnvironmentFailure: a part cannot be built.
     """
     jars = locate_kafka(kafka_version, cache)
-    chosen_java = java(java_choice)
-    database = None if postgres_choice is None else postgres(postgres_choice)
+    chosen_java = find_java(java_choice)
+    database = None if postgres_choice is None else find_postgres(postgres_choice)
     daemon = None if image_choice is None else connect()  # fail before anything is fetched
     # The builder is the inner context manager, so that an interruption first ends the processes that threads wait for.
     with ThreadPoolExecutor(1, thread_name_prefix="prepare") as pool, Builder() as builder:
@@ -57,7 +57,7 @@ def prepare(
         proxies = pool.submit(_proxies, toxiproxy_choice, target, cache, say, builder)
         if not jars.class_path[0].parent.exists():
             say(f"fetching Kafka {kafka_version} into {cache} (46 MB, once)")
-        distribution = kafka(kafka_version, cache, mirror=mirror)
+        distribution = fetch_kafka(kafka_version, cache, mirror=mirror)
         if not archive_path(chosen_java, distribution, cache).exists():
             say(f"making an archive of Kafka's classes for Java {chosen_java.version} (once)")
         flags = archive_flags(chosen_java, distribution, cache, builder=builder)
@@ -83,4 +83,4 @@ def _proxies(
         say(f"building toxiproxy {VERSION}{platform_words} from its Go module (once)")
     if other_platform:
         return toxiproxy_for(target, choice, cache, builder=builder)
-    return toxiproxy(choice, cache, builder=builder)
+    return find_toxiproxy(choice, cache, builder=builder)

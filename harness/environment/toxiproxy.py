@@ -33,7 +33,7 @@ _WITHOUT_NETWORK = (
 )
 
 
-def toxiproxy(choice: str, cache: Path, *, builder: Builder | None = None) -> Path:
+def find_toxiproxy(choice: str, cache: Path, *, builder: Builder | None = None) -> Path:
     """Return the server's binary for `auto`, `bundled`, or a path. Build it if needed.
 
     `auto` is the one on PATH if it is 2.5 or newer. Otherwise it is built with the machine's Go, or with the Go that

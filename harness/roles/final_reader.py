@@ -54,7 +54,7 @@ class ProgramTopics:
     topics: frozenset[str] = frozenset()  # topics that its programs write
     end_offsets: Mapping[TopicPartition, int] = field(
         default_factory=dict
-    )  # where reading ends, without sentinels
+    )  # reading ends there, without sentinels
 
 
 class FinalReader:

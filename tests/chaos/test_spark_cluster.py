@@ -16,7 +16,7 @@ from benchmarks.scale import write
 from checkers.spark.remote import require_full_jdk
 from harness.common.errors import EnvironmentFailure
 from harness.common.waiting import wait_for
-from harness.environment.java import java
+from harness.environment.java import find_java
 from harness.processes.child import Child
 from harness.processes.spawn import Supervisor
 from tests.reference.generate import random_history, to_edn
@@ -44,7 +44,7 @@ def announced(child: Child, words: str) -> str:
 def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The URL of a cluster that ends with the tests, or with the process that runs them."""
     place = tmp_path_factory.mktemp("spark")
-    home = java("auto").home
+    home = find_java("auto").home
     try:
         require_full_jdk(home / "bin" / "java")
     except EnvironmentFailure as error:
@@ -107,9 +107,9 @@ def test_a_cluster_gives_the_verdict_that_this_process_gives(master: str, tmp_pa
 WHERE_FROM = """
 import sys
 from checkers.spark.session import SparkSettings, session
-from harness.environment.java import java
+from harness.environment.java import find_java
 
-with session(SparkSettings(java_home=java("auto").home, master=sys.argv[1])) as spark:
+with session(SparkSettings(java_home=find_java("auto").home, master=sys.argv[1])) as spark:
     tasks = spark.sparkContext.parallelize(range(8), 8)
     print(*tasks.map(lambda _: __import__("harness.history_files.blocks").__file__).collect())
 """

@@ -25,7 +25,7 @@ from harness.databases.interface import (
 )
 from harness.databases.postgres_kind import PostgresKind
 from harness.environment.ports import PortBlock
-from harness.environment.postgres import Postgres, bundled_postgres, postgres, system_postgres
+from harness.environment.postgres import Postgres, bundled_postgres, find_postgres, system_postgres
 from harness.processes.spawn import Supervisor
 from tests.support.store_conformance import check_store
 
@@ -49,7 +49,7 @@ def up(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory)
     with (
         Supervisor() as supervisor,
         PortBlock(tmp_path_factory.mktemp("cache")) as ports,
-        KIND.provide(DatabaseParts(folder, supervisor, ports.take, postgres(request.param))) as service,
+        KIND.provide(DatabaseParts(folder, supervisor, ports.take, find_postgres(request.param))) as service,
     ):
         yield Up(service, folder)
 
@@ -149,7 +149,7 @@ def test_a_transaction_whose_client_does_nothing_is_ended_and_holds_no_row(
     with (
         Supervisor() as supervisor,
         PortBlock(tmp_path / "cache") as ports,
-        KIND.provide(DatabaseParts(tmp_path, supervisor, ports.take, postgres("auto"))),
+        KIND.provide(DatabaseParts(tmp_path, supervisor, ports.take, find_postgres("auto"))),
     ):
         paused, other = (KIND.inputs(KIND.address(tmp_path)) for _ in range(2))
         paused.write([row("a")])
@@ -192,13 +192,13 @@ SCRIPT = """
 import os, signal, sys
 from pathlib import Path
 from harness.environment.ports import PortBlock
-from harness.environment.postgres import postgres
+from harness.environment.postgres import find_postgres
 from harness.processes.spawn import Supervisor
 from harness.databases.interface import DatabaseParts
 from harness.databases.postgres_kind import PostgresKind
 folder = Path(sys.argv[1])
 with Supervisor() as supervisor, PortBlock(folder / "cache") as ports:
-    with PostgresKind().provide(DatabaseParts(folder, supervisor, ports.take, postgres("auto"))) as service:
+    with PostgresKind().provide(DatabaseParts(folder, supervisor, ports.take, find_postgres("auto"))) as service:
         data = service._data
         pids = [service._child.pid, *(one.pid for one in service._others())]
         print(data, (data / "postmaster.pid").read_text().splitlines()[6].split()[-1], *pids, flush=True)
@@ -229,4 +229,4 @@ def test_a_run_that_is_killed_leaves_no_process_no_folder_and_no_shared_memory(t
 
 def test_the_machines_newest_server_is_chosen() -> None:
     own = system_postgres()
-    assert postgres("auto") == (own or bundled_postgres())
+    assert find_postgres("auto") == (own or bundled_postgres())

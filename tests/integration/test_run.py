@@ -14,7 +14,7 @@ import fencepost
 from fencepost.api import Result
 from fencepost.cli import run_command_line
 from fencepost.sharing.spark import SparkParts, SparkRequest, shared_spark
-from harness.environment.java import java
+from harness.environment.java import find_java
 from harness.record.columns import null
 from harness.record.schema import HISTORY, LOG
 from harness.results.verdict import Verdict, checks_without_evidence
@@ -75,7 +75,7 @@ def test_the_runs_of_a_session_share_a_spark(stored: Result) -> None:
     assert shared is not None
     folder = str(stored.folder.absolute())
     phases: list[str] = []
-    parts = SparkParts(str(java("auto").home), Options().master, {})
+    parts = SparkParts(str(find_java("auto").home), Options().master, {})
     (answer,) = shared.decide(SparkRequest(parts, [folder]), phases.append)
     assert isinstance(answer, Verdict)
     assert answer.as_json() == {**stored.verdict, "history": folder}

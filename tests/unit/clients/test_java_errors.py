@@ -8,8 +8,8 @@ import pytest
 
 from harness.common.errors import EnvironmentFailure
 from harness.environment.cache import cache_folder
-from harness.environment.java import java, jvm_library
-from harness.environment.kafka import kafka
+from harness.environment.java import find_java, jvm_library
+from harness.environment.kafka import fetch_kafka
 
 # A JVM lives as long as its process, so it gets one of its own.
 SCRIPT = """
@@ -46,8 +46,8 @@ assert java_errors.classify(ValueError()) is None
 
 
 def test_java_means_what_its_row_says(tmp_path: Path) -> None:
-    library = jvm_library(java("auto"))
-    jars = kafka("4.3.1", cache_folder()).class_path  # fetched where nobody has needed them yet
+    library = jvm_library(find_java("auto"))
+    jars = fetch_kafka("4.3.1", cache_folder()).class_path  # fetched where nobody has needed them yet
     command = [sys.executable, "-P", "-c", SCRIPT, str(library), str(tmp_path), *map(str, jars)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr

@@ -5,7 +5,7 @@ import pytest
 
 from harness.common.errors import FetchFailed, UsageError
 from harness.environment.jvm import LOGGING
-from harness.environment.kafka import Jar, fetch, kafka, pinned_jars, versions
+from harness.environment.kafka import Jar, fetch, fetch_kafka, pinned_jars, versions
 from harness.environment.kafka_versions import kafka_version
 
 GOOD = b"the jar"
@@ -58,7 +58,7 @@ def test_what_maven_has_is_checked_as_well(tmp_path: Path, own: Path, folder: Pa
 
 def test_a_fetch_that_fails_says_what_was_tried_and_what_to_do_without_a_network(tmp_path: Path) -> None:
     with pytest.raises(FetchFailed) as failed:
-        kafka("4.3.1", tmp_path / "cache", mirror=(tmp_path / "nothing").as_uri())
+        fetch_kafka("4.3.1", tmp_path / "cache", mirror=(tmp_path / "nothing").as_uri())
     for words in (
         "was not in",
         str(tmp_path / "own"),
@@ -72,7 +72,7 @@ def test_a_fetch_that_fails_says_what_was_tried_and_what_to_do_without_a_network
 
 def test_an_unknown_version_is_told_with_those_that_are_pinned(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"4\.3\.1"):
-        kafka("newest", tmp_path)
+        fetch_kafka("newest", tmp_path)
 
 
 @pytest.mark.parametrize("version", versions())

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from harness.common.errors import UsageError
-from harness.environment.postgres import bundled_postgres, postgres, system_postgres
+from harness.environment.postgres import bundled_postgres, find_postgres, system_postgres
 
 
 def server(folder: Path, version: str, programs: tuple[str, ...] = ("initdb", "postgres")) -> Path:
@@ -51,4 +51,4 @@ def test_a_folder_without_one_that_will_do_is_refused(
 ) -> None:
     folder = server(tmp_path / "bin", version) if version else tmp_path
     with pytest.raises(UsageError, match=words):
-        postgres(str(folder))
+        find_postgres(str(folder))

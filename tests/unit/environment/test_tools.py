@@ -7,11 +7,11 @@ import pytest
 from harness.common.errors import EnvironmentFailure, UsageError
 from harness.environment.archive import archive_path
 from harness.environment.doctor import examine
-from harness.environment.java import Java, bundled_java, java
+from harness.environment.java import Java, bundled_java, find_java
 from harness.environment.jvm import BROKER, broker_command
 from harness.environment.kafka import KafkaDistribution, locate_kafka
 from harness.environment.resources import require
-from harness.environment.toxiproxy import system_toxiproxy, toxiproxy
+from harness.environment.toxiproxy import find_toxiproxy, system_toxiproxy
 
 KAFKA = KafkaDistribution("4.3.1", (Path("/jars/one.jar"), Path("/jars/two.jar")))
 
@@ -34,7 +34,7 @@ def some_java(version: int, release: str = "x") -> Java:
 
 
 def test_the_bundled_java_is_new_enough() -> None:
-    assert java("bundled").version >= 17
+    assert find_java("bundled").version >= 17
 
 
 def test_a_machine_with_only_an_old_java_gets_the_bundled_one(
@@ -43,25 +43,25 @@ def test_a_machine_with_only_an_old_java_gets_the_bundled_one(
     old_java(tmp_path / "old")
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "old"))
     monkeypatch.setenv("PATH", f"{tmp_path / 'old' / 'bin'}:/bin")
-    assert java("auto") == bundled_java()
+    assert find_java("auto") == bundled_java()
 
 
 def test_java_home_goes_before_path(monkeypatch: pytest.MonkeyPatch) -> None:
     home = bundled_java().home
     monkeypatch.setenv("JAVA_HOME", str(home))
-    assert java("auto").home == home
-    assert java("auto").origin == "JAVA_HOME"
+    assert find_java("auto").home == home
+    assert find_java("auto").origin == "JAVA_HOME"
 
 
 def test_an_old_java_that_was_asked_for_is_refused(tmp_path: Path) -> None:
     old_java(tmp_path)
     with pytest.raises(UsageError, match="is Java 11, but Kafka needs 17 or newer"):
-        java(str(tmp_path))
+        find_java(str(tmp_path))
 
 
 def test_a_path_that_is_no_java_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="name a Java home"):
-        java(str(tmp_path))
+        find_java(str(tmp_path))
 
 
 def test_an_old_toxiproxy_on_path_does_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,18 +69,18 @@ def test_an_old_toxiproxy_on_path_does_not_count(tmp_path: Path, monkeypatch: py
     monkeypatch.setenv("PATH", f"{tmp_path}:/bin")
     assert system_toxiproxy() is None
     with pytest.raises(UsageError, match=r"older than 2\.5"):
-        toxiproxy(str(server), tmp_path)
+        find_toxiproxy(str(server), tmp_path)
 
 
 def test_a_new_toxiproxy_on_path_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     server = program(tmp_path / "toxiproxy-server", "toxiproxy-server version 2.12.0")
     monkeypatch.setenv("PATH", f"{tmp_path}:/bin")
-    assert toxiproxy("auto", tmp_path) == server
+    assert find_toxiproxy("auto", tmp_path) == server
 
 
 def test_a_path_that_is_no_toxiproxy_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is not a toxiproxy-server"):
-        toxiproxy(str(tmp_path / "nothing"), tmp_path)
+        find_toxiproxy(str(tmp_path / "nothing"), tmp_path)
 
 
 def test_a_command_ends_with_its_class_and_arguments_and_names_every_jar(tmp_path: Path) -> None:

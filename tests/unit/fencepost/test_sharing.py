@@ -140,7 +140,7 @@ class Fakes:
         self.clusters: list[str] = []
         self.act: Callable[[Callable[[str], None]], None] = lambda phase: phase("checks")
         monkeypatch.setattr(server, "start_early", self._begin)
-        monkeypatch.setattr(server, "java", lambda home: home)
+        monkeypatch.setattr(server, "find_java", lambda home: home)
         monkeypatch.setattr(server, "open_evidence", lambda name, folder: name)
         monkeypatch.setattr(server, "decide_runs", self._judge)
         monkeypatch.setattr(server, "open_cluster", self._cluster)
