@@ -133,15 +133,15 @@ def find_sync_problems(
             if topics is not None and topic not in topics and topic not in INTERNAL:
                 continue
             for number, partition in sorted(partitions.items()):
-                name, whose = f"{topic}/{number}", f"in broker {broker}'s view"
+                name, in_view = f"{topic}/{number}", f"in broker {broker}'s view"
                 if partition.leader == NO_BROKER:
-                    yield f"{name} has no leader {whose}"
+                    yield f"{name} has no leader {in_view}"
                 for lacking in sorted(set(partition.replicas) - set(partition.isr)):
-                    yield f"{name} lacks broker {lacking} {whose}"
+                    yield f"{name} lacks broker {lacking} {in_view}"
                 # A resumed broker first reports what was true before its pause. Only agreement is current.
-                led = (partition.leader, view.epochs[topic, number])
-                other, before = first_leaders.setdefault((topic, number), (broker, led))
-                if before != led:
+                leader = (partition.leader, view.epochs[topic, number])
+                other, before = first_leaders.setdefault((topic, number), (broker, leader))
+                if before != leader:
                     yield f"brokers {other} and {broker} disagree on who leads {name}"
 
 

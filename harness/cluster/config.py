@@ -144,7 +144,7 @@ def lay_out(
     hosts = hosts or Hosts()
     ids = tuple(range(1, brokers + 1))
     voters = voters_of(ids)
-    shared = [_endpoint_listener(place) for place in range(len(endpoints))] + [HARNESS]
+    shared = [_endpoint_listener(index) for index in range(len(endpoints))] + [HARNESS]
     kinds = {broker: ("INT", "CTL") if broker in voters else ("INT",) for broker in ids}
     names = {broker: [f"{kind}_{peer}" for kind in kinds[broker] for peer in ids] + shared for broker in ids}
     listeners = {(broker, name): next_port() for broker in ids for name in names[broker]}
@@ -156,8 +156,8 @@ def lay_out(
         if source != target
     }
     upstreams |= {
-        client_link(endpoint, broker): (broker, _endpoint_listener(place))
-        for place, endpoint in enumerate(endpoints)
+        client_link(endpoint, broker): (broker, _endpoint_listener(index))
+        for index, endpoint in enumerate(endpoints)
         for broker in ids
     }
     links = {
@@ -189,8 +189,8 @@ RESERVED_SETTINGS = frozenset(
 """Settings that Fencepost computes for each broker. A user cannot set them, because faults rely on them."""
 
 
-def _endpoint_listener(place: int) -> str:
-    return f"ENDPOINT_{place}"
+def _endpoint_listener(index: int) -> str:
+    return f"ENDPOINT_{index}"
 
 
 def broker_properties(
@@ -215,8 +215,8 @@ def broker_properties(
             advertised[f"CTL_{peer}"] = (
                 f"{proxies}:{layout.links[peer_link(peer, broker, 'ctl')].listen_port}"
             )
-    for place, endpoint in enumerate(layout.endpoints):
-        advertised[_endpoint_listener(place)] = (
+    for index, endpoint in enumerate(layout.endpoints):
+        advertised[_endpoint_listener(index)] = (
             f"{HOST}:{layout.links[client_link(endpoint, broker)].listen_port}"
         )
     votes = broker in layout.voters

@@ -35,8 +35,8 @@ def bootstrap_servers(bootstrap: str | None, client_config: str | None) -> list[
 
     Raises `FencepostError`.
     """
-    told = use_client_config(client_config)
-    return parse_addresses(bootstrap or told.bootstrap or "", told.security)
+    config = use_client_config(client_config)
+    return parse_addresses(bootstrap or config.bootstrap or "", config.security)
 
 
 def fetch_first_view(servers: Sequence[Address]) -> admin.BrokerView:

@@ -59,7 +59,10 @@ class ProxyContainer:
 
     def connections_by_port(self) -> Counter[int]:
         """Return the number of connections on each local port."""
-        return Counter(one.local_port for one in read_established(self._container.run("cat", *SOCKET_TABLES)))
+        return Counter(
+            connection.local_port
+            for connection in read_established(self._container.run("cat", *SOCKET_TABLES))
+        )
 
     def received_bytes(self) -> ReceivedBytes | None:
         """Return None, because only root can count the bytes of sockets in a container's network namespace."""
@@ -121,13 +124,15 @@ class DockerCluster(StartedCluster[DockerBroker]):
     def bypasses(self) -> list[str]:
         """Describe each connection between two brokers that bypasses the proxies. There must be none."""
         owners = {port: f"broker {broker}'s {name}" for (broker, name), port in self.layout.listeners.items()}
-        found = []
+        bypasses = []
         for node in self._nodes:
             own = {port for (broker, _), port in self.layout.listeners.items() if broker == node.id}
-            for one in read_established(node.container.run("cat", *SOCKET_TABLES)) if node.running else ():
-                if one.local_port not in own and one.remote_port in owners.keys() - own:
-                    found.append(f"broker {node.id} dials {owners[one.remote_port]}")
-        return found
+            for connection in (
+                read_established(node.container.run("cat", *SOCKET_TABLES)) if node.running else ()
+            ):
+                if connection.local_port not in own and connection.remote_port in owners.keys() - own:
+                    bypasses.append(f"broker {node.id} dials {owners[connection.remote_port]}")
+        return bypasses
 
     def isolate(self, broker: int, how: Ability) -> AbstractContextManager[Callable[[], str]]:
         """Drop the broker's packets, or disconnect it from the network `links`."""
@@ -180,11 +185,11 @@ class DockerCluster(StartedCluster[DockerBroker]):
             raise StartFailed(
                 f"the image {image} has no Kafka in {JARS}: choose another image with --set image=NAME"
             ) from error
-        found = re.search(r"kafka-clients-([\d.]+)\.jar", jars)
-        if found is None or found[1] != wanted:
+        version = re.search(r"kafka-clients-([\d.]+)\.jar", jars)
+        if version is None or version[1] != wanted:
             has = (
-                f"has Kafka {found[1]}: add --kafka {found[1]}"
-                if found
+                f"has Kafka {version[1]}: add --kafka {version[1]}"
+                if version
                 else f"has no Kafka in {JARS}: choose another"
             )
             raise StartFailed(

@@ -84,7 +84,7 @@ class ExternalCluster(ClusterQueries):
         removals: list[tuple[str, Callable[[], None]]] = []
         if self._made:
             delete = partial(topics.delete_topics, timeout_s=CLEAN_UP_TIMEOUT_S)
-            removals.append(("topics", lambda: self._ask_any(lambda at: delete(at, self.topics()))))
+            removals.append(("topics", lambda: self._ask_any(lambda broker: delete(broker, self.topics()))))
         removals += [(group, partial(self._delete_group, group)) for group in self._spec.groups]
         for name, remove in removals:
             try:
@@ -169,7 +169,8 @@ class ExternalCluster(ClusterQueries):
         """Return the run's topics: those that it created, and those that its programs created with its tag."""
         stem = f"{self._spec.tag}-"
         view = retry(
-            lambda: self._ask_any(lambda at: admin.fetch_view(at, ANSWER_TIMEOUT_S)), "the cluster's topics"
+            lambda: self._ask_any(lambda broker: admin.fetch_view(broker, ANSWER_TIMEOUT_S)),
+            "the cluster's topics",
         )
         return tuple(sorted({*self._made, *(topic for topic in view.topics if topic.startswith(stem))}))
 
@@ -207,7 +208,7 @@ class ExternalCluster(ClusterQueries):
 
     def _view(self, topics: Collection[str]) -> admin.BrokerView:
         return retry(
-            lambda: self._ask_any(lambda at: admin.fetch_view(at, ANSWER_TIMEOUT_S, topics)),
+            lambda: self._ask_any(lambda broker: admin.fetch_view(broker, ANSWER_TIMEOUT_S, topics)),
             "a broker's view",
         )
 
@@ -221,7 +222,7 @@ class ExternalCluster(ClusterQueries):
 
     def _coordinator(self, key: str, kind: int) -> int:
         try:
-            return self._ask_any(lambda at: admin.find_coordinator(at, key, kind))
+            return self._ask_any(lambda broker: admin.find_coordinator(broker, key, kind))
         except WireError:
             return NO_BROKER
 

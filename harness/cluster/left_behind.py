@@ -95,7 +95,7 @@ def find_leftovers(
 
     Raises `EnvironmentFailure`.
     """
-    view = retry(partial(ask_any, brokers, _everything), "the cluster's topics")
+    view = retry(partial(ask_any, brokers, _fetch_all_topics), "the cluster's topics")
     states = retry(lambda: _groups(brokers), "the cluster's groups")
     its_topics, its_groups = _by_tag({*view.topics, *view.refused}, prefix), _by_tag(states, prefix)
     wanted = sorted(its_topics.keys() | its_groups.keys())
@@ -140,14 +140,16 @@ class _InUse(EnvironmentFailure):
     """A group that was to be removed has a new member."""
 
 
-def _everything(at: Target) -> admin.BrokerView:
-    return admin.fetch_view(at, ANSWER_TIMEOUT_S)
+def _fetch_all_topics(broker: Target) -> admin.BrokerView:
+    return admin.fetch_view(broker, ANSWER_TIMEOUT_S)
 
 
 def _groups(brokers: Mapping[int, Target]) -> dict[str, str]:
     """Return the state of every group. Each broker lists only the groups that it coordinates."""
     states: dict[str, str] = {}
-    for answer in admin.ask_all(brokers, lambda at: group_members.list_groups(at, ANSWER_TIMEOUT_S)).values():
+    for answer in admin.ask_all(
+        brokers, lambda broker: group_members.list_groups(broker, ANSWER_TIMEOUT_S)
+    ).values():
         if isinstance(answer, WireError):
             raise answer
         states |= answer
@@ -191,8 +193,8 @@ def _inspect(
     return [Leftovers(tag, existing, groups, written_ms)] if existing or groups else []
 
 
-def _find_coordinator(at: Target, group: str) -> int:
-    return admin.find_coordinator(at, group, admin.GROUP, ANSWER_TIMEOUT_S)
+def _find_coordinator(broker: Target, group: str) -> int:
+    return admin.find_coordinator(broker, group, admin.GROUP, ANSWER_TIMEOUT_S)
 
 
 def _coordinator(brokers: Mapping[int, Target], group: str) -> Target:
@@ -217,7 +219,7 @@ def _find_newest_record(
     brokers: Mapping[int, Target], names: Sequence[str]
 ) -> tuple[tuple[str, ...], int | None]:
     """Return those topics that still exist, and the newest timestamp in them. None if they have no records."""
-    view = ask_any(brokers, lambda at: admin.fetch_view(at, ANSWER_TIMEOUT_S, names))
+    view = ask_any(brokers, lambda broker: admin.fetch_view(broker, ANSWER_TIMEOUT_S, names))
     by_leader: dict[int, list[tuple[str, int]]] = {}
     for name in names:
         if view.refused.get(name, topics.UNKNOWN_TOPIC) != topics.UNKNOWN_TOPIC:
@@ -225,10 +227,12 @@ def _find_newest_record(
         for number, partition in view.topics.get(name, {}).items():
             by_leader.setdefault(partition.leader, []).append((name, number))
     newest = -1
-    for leader, places in by_leader.items():
-        topic, number = places[0]
-        at = _broker(brokers, leader, f"leads {topic}/{number}")
-        answers = admin.list_offsets_and_timestamps(at, places, admin.MAX_TIMESTAMP, 0, ANSWER_TIMEOUT_S)
+    for leader, partitions in by_leader.items():
+        topic, number = partitions[0]
+        broker = _broker(brokers, leader, f"leads {topic}/{number}")
+        answers = admin.list_offsets_and_timestamps(
+            broker, partitions, admin.MAX_TIMESTAMP, 0, ANSWER_TIMEOUT_S
+        )
         newest = max(newest, *(answer.timestamp for answer in answers.values()))
     return tuple(sorted(view.topics)), None if newest < 0 else newest
 

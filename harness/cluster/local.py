@@ -60,15 +60,15 @@ class LocalCluster(StartedCluster[LocalBroker]):
         """Describe each connection between two brokers that bypasses the proxies. There must be none."""
         owners = {port: f"broker {broker}'s {name}" for (broker, name), port in self.layout.listeners.items()}
         pids = {node.pid: node.id for node in self._nodes if node.running}
-        found = []
+        bypasses = []
         for pid, dialing in pids.items():
             own = {port for (broker, _), port in self.layout.listeners.items() if broker == dialing}
             for connection in psutil.Process(pid).net_connections("tcp"):
                 if not connection.raddr or connection.laddr.port in own:
                     continue  # a listening socket, or a connection that another process dialed
                 if connection.raddr.port in owners and connection.raddr.port not in own:
-                    found.append(f"broker {dialing} dials {owners[connection.raddr.port]}")
-        return found
+                    bypasses.append(f"broker {dialing} dials {owners[connection.raddr.port]}")
+        return bypasses
 
     def _segments(self) -> SegmentWitness:
         return SegmentWitness()

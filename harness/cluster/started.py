@@ -102,11 +102,11 @@ class StartedCluster(ClusterQueries, ABC, Generic[N]):
 
     @property
     def bootstrap(self) -> str:
-        """The harness's own listener on every broker, which no proxy stands before."""
+        """The addresses at which the harness reaches every broker, without a proxy."""
         return self.layout.bootstrap()
 
     def bootstrap_for(self, endpoint: str) -> str:
-        """The listener of one client endpoint, behind proxies of its own."""
+        """Return the addresses of a client endpoint's proxies. Raises `UsageError` if there is no such endpoint."""
         if endpoint not in self.layout.endpoints:
             raise UsageError(f"this cluster has no client endpoint {endpoint}")
         return self.layout.bootstrap_for(endpoint)

@@ -59,8 +59,8 @@ def bootstrap_checkpoint(
         [] if transaction_version is None else ["--feature", f"transaction.version={transaction_version}"]
     )
     name = f"features-{kafka}" + (f"-transactions-{transaction_version}" if feature_options else "")
-    place = provide(cache, name, lambda folder: _make(folder, storage_tool, feature_options))
-    return (place / CHECKPOINT).read_bytes()
+    cached = provide(cache, name, lambda folder: _make(folder, storage_tool, feature_options))
+    return (cached / CHECKPOINT).read_bytes()
 
 
 def _make(

@@ -1,7 +1,7 @@
 """The links of a cluster, and the effects that can be imposed on them.
 
 A link is directed: `peer:1->2:int` is the path by which broker 1 dials broker 2. `harness.network.links` lists the
-links between two brokers or around one broker. A network imposes an effect on the links that it is told.
+links between two brokers or around one broker. A network imposes an effect only on the links that a caller names.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -186,7 +186,7 @@ class LinkCut:
 
     @property
     def missing_proof(self) -> str:
-        """Why the last `evidence` was empty; empty if it was not."""
+        """Why the last call of `evidence` returned no proof. Empty if it returned one."""
         return self._missing_proof
 
     def evidence(self) -> str:

@@ -71,21 +71,21 @@ class FetchWitness:
         The transaction log is read before the committed offsets, because it says which producers are the run's.
         """
         by_leader: dict[int, list[TopicPartition]] = defaultdict(list)
-        for place, edge in edges.items():
-            by_leader[edge.leader].append(place)
-        for places in _group_in_reading_order(by_leader):
-            leader = edges[places[0]].leader
+        for partition, edge in edges.items():
+            by_leader[edge.leader].append(partition)
+        for partitions in _group_in_reading_order(by_leader):
+            leader = edges[partitions[0]].leader
             if leader not in self._brokers:
                 raise EnvironmentFailure(
-                    f"{places[0][0]}/{places[0][1]} has no leader, so it cannot be fetched"
+                    f"{partitions[0][0]}/{partitions[0][1]} has no leader, so it cannot be fetched"
                 )
             data = folder / FETCHED_FOLDER / str(leader) / "data"
             with KafkaConnection(self._brokers[leader], TIMEOUT_S) as connection:
-                for place in places:
-                    if place[0] not in self._refused:
-                        self._take(connection, place, edges[place], data)
+                for partition in partitions:
+                    if partition[0] not in self._refused:
+                        self._take(connection, partition, edges[partition], data)
         for leader, led in by_leader.items():
-            taken = {place: edges[place] for place in led if place[0] not in self._refused}
+            taken = {partition: edges[partition] for partition in led if partition[0] not in self._refused}
             data = folder / FETCHED_FOLDER / str(leader) / "data"
             data.mkdir(parents=True, exist_ok=True)
             _write_checkpoint(
@@ -93,26 +93,30 @@ class FetchWitness:
             )
             _write_checkpoint(data / "log-start-offset-checkpoint", {p: e.start for p, e in taken.items()})
 
-    def _take(self, connection: KafkaConnection, place: TopicPartition, edge: LogBounds, data: Path) -> None:
-        topic, number = place
-        partition = data / f"{topic}-{number}"
-        partition.mkdir(parents=True)
-        (partition / "partition.metadata").write_text(f"version: 0\ntopic_id: {_as_kafka(edge.topic_id)}\n")
+    def _take(
+        self, connection: KafkaConnection, partition: TopicPartition, edge: LogBounds, data: Path
+    ) -> None:
+        topic, number = partition
+        partition_dir = data / f"{topic}-{number}"
+        partition_dir.mkdir(parents=True)
+        (partition_dir / "partition.metadata").write_text(
+            f"version: 0\ntopic_id: {_as_kafka(edge.topic_id)}\n"
+        )
         self._seen.add(topic)
-        with (partition / f"{edge.start:020}.log").open("wb") as file:
-            read = self._stream(connection, place, edge, file)
+        with (partition_dir / f"{edge.start:020}.log").open("wb") as file:
+            read = self._stream(connection, partition, edge, file)
         if not read:
-            (partition / f"{edge.start:020}.log").unlink()
-            (partition / "partition.metadata").unlink()
-            partition.rmdir()
+            (partition_dir / f"{edge.start:020}.log").unlink()
+            (partition_dir / "partition.metadata").unlink()
+            partition_dir.rmdir()
 
     def _stream(
-        self, connection: KafkaConnection, place: TopicPartition, edge: LogBounds, file: BinaryIO
+        self, connection: KafkaConnection, partition: TopicPartition, edge: LogBounds, file: BinaryIO
     ) -> bool:
         """Write all batches from the start to the high watermark. Return False if ACLs forbid it."""
         at = edge.start
         while at < edge.high_watermark:
-            records = self._records(connection, place, at)
+            records = self._records(connection, partition, at)
             if records is None:
                 return False
             before = at
@@ -120,31 +124,34 @@ class FetchWitness:
                 if batch.base_offset >= edge.high_watermark:
                     break
                 if batch.base_offset > at or batch.records != batch.last_offset_delta + 1:
-                    self._broken.add(place[0])
-                if self._own.includes(place[0], batch):
+                    self._broken.add(partition[0])
+                if self._own.includes(partition[0], batch):
                     file.write(batch.source[batch.at : batch.end])
                 at = max(at, batch.last_offset + 1)
             if at == before:
                 raise EnvironmentFailure(
-                    f"the data fetched from {place[0]}/{place[1]} at offset {at} has no whole batch"
+                    f"the data fetched from {partition[0]}/{partition[1]} at offset {at} has no whole batch"
                 )
         return True
 
-    def _records(self, connection: KafkaConnection, place: TopicPartition, at: int) -> bytes | None:
+    def _records(self, connection: KafkaConnection, partition: TopicPartition, at: int) -> bytes | None:
         """Fetch batches from an offset on. None if ACLs forbid it."""
 
         def fetch_batches() -> tuple[bytes | None] | None:
-            answer = _fetch(connection, place, at)
+            answer = _fetch(connection, partition, at)
             if answer.error_code == NOT_AUTHORIZED:
-                self._refuse(place[0])
+                self._refuse(partition[0])
                 return (None,)
             if answer.error_code != NO_ERROR:
                 raise EnvironmentFailure(
-                    f"fetching {place[0]}/{place[1]} from offset {at} was refused with error {answer.error_code}"
+                    f"fetching {partition[0]}/{partition[1]} from offset {at} was refused "
+                    f"with error {answer.error_code}"
                 )
             return (bytes(answer.records),) if answer.records else None
 
-        return wait_for(fetch_batches, f"the records of {place[0]}/{place[1]} at offset {at}", TIMEOUT_S)[0]
+        return wait_for(
+            fetch_batches, f"the records of {partition[0]}/{partition[1]} at offset {at}", TIMEOUT_S
+        )[0]
 
     def _refuse(self, topic: str) -> None:
         self._refused[topic] = f"the cluster's ACLs do not allow this user to read the log of {topic}"
@@ -172,8 +179,10 @@ def _as_kafka(topic_id: str) -> str:
 def _group_in_reading_order(by_leader: Mapping[int, list[TopicPartition]]) -> Iterator[list[TopicPartition]]:
     """Yield the partitions of each leader: first the pipeline's topics, then the transaction log, then the offsets."""
     for wanted in (0, 1, 2):
-        for places in by_leader.values():
-            if group := sorted(place for place in places if _reading_order(place[0]) == wanted):
+        for partitions in by_leader.values():
+            if group := sorted(
+                partition for partition in partitions if _reading_order(partition[0]) == wanted
+            ):
                 yield group
 
 
@@ -181,10 +190,10 @@ def _reading_order(topic: str) -> int:
     return {"__transaction_state": 1, "__consumer_offsets": 2}.get(topic, 0)
 
 
-def _fetch(connection: KafkaConnection, place: TopicPartition, offset: int) -> Any:
+def _fetch(connection: KafkaConnection, partition: TopicPartition, offset: int) -> Any:
     kind: Any = FetchRequest.FetchTopic
-    partition = kind.FetchPartition(
-        partition=place[1], fetch_offset=offset, partition_max_bytes=ANSWER_BYTES, log_start_offset=-1
+    fetch_partition = kind.FetchPartition(
+        partition=partition[1], fetch_offset=offset, partition_max_bytes=ANSWER_BYTES, log_start_offset=-1
     )
     request = FetchRequest(
         replica_id=-1,
@@ -194,14 +203,16 @@ def _fetch(connection: KafkaConnection, place: TopicPartition, offset: int) -> A
         isolation_level=0,
         session_id=0,
         session_epoch=-1,
-        topics=[kind(topic=place[0], partitions=[partition])],
+        topics=[kind(topic=partition[0], partitions=[fetch_partition])],
         forgotten_topics_data=[],
         rack_id="",
         version=VERSION,
     )
     answer = connection.send_request(request, TIMEOUT_S)
     if answer.error_code != NO_ERROR:
-        raise EnvironmentFailure(f"fetching {place[0]}/{place[1]} was refused with error {answer.error_code}")
+        raise EnvironmentFailure(
+            f"fetching {partition[0]}/{partition[1]} was refused with error {answer.error_code}"
+        )
     return answer.responses[0].partitions[0]
 
 

@@ -39,18 +39,18 @@ class RunBatches:
 
     def _names_run(self, topic: str, batch: LogBatch) -> bool:
         assert self.prefix is not None
-        found = False
+        is_own = False
         for record in read_records(batch):
             if topic == TRANSACTION_STATE:
                 state = transaction_log.decode(record.key, record.value)
                 if state is not None and state.transactional_id.startswith(self.prefix):
-                    found = True
+                    is_own = True
                     if state.producer_id is not None:
                         self.producers.add(state.producer_id)
             else:
                 commit = offsets_log.decode(record.key, record.value)
-                found = found or (commit is not None and commit.group in self.groups)
-        return found
+                is_own = is_own or (commit is not None and commit.group in self.groups)
+        return is_own
 
 
 ALL_BATCHES = RunBatches(None)
