@@ -93,7 +93,7 @@ def test_a_fault_that_the_cluster_cannot_take_is_told_and_refused_where_it_was_n
 
 def test_a_fault_whose_effect_no_link_can_have_is_refused_before_the_run() -> None:
     class Latency(LinkEffect):
-        does = "delay bytes"
+        action = "delay bytes"
 
     slow = replace(NEMESES["partition"], needs=frozenset({Cut, Latency}))
     with pytest.raises(UsageError, match="partition needs a cluster on which one can delay bytes"):
@@ -131,7 +131,7 @@ def test_a_fault_that_finds_nothing_to_strike_is_told_and_refused_where_it_was_n
         "drop-packets": "needs a topic",
         "disconnect-broker": "needs a topic",
     }
-    with pytest.raises(UsageError, match="kill-worker needs a pipeline whose workers say"):
+    with pytest.raises(UsageError, match="kill-worker needs a pipeline whose workers report their steps"):
         draw([NEMESES["kill-worker"]], bare, 120, Random(1), named=True)
 
 
