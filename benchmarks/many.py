@@ -30,14 +30,14 @@ from harness.record.run_tables import PLAN
 
 GOAL = 0.1
 COPIED = ("metadata.json", "verdict.json", HISTORY_FILE)
-"""Of a run's folder, what a verdict rests on, beside its plan and its tables."""
+"""The files of a run folder that a verdict needs, besides its plan and its tables."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("run", nargs="+", type=Path, help="a stored run")
-    parser.add_argument("--runs", type=int, default=1000, help="how many are judged together")
-    parser.add_argument("--one-by-one", type=int, default=5, help="how many are judged one by one")
+    parser.add_argument("--runs", type=int, default=1000, help="how many are checked together")
+    parser.add_argument("--one-by-one", type=int, default=5, help="how many are checked one by one")
     parser.add_argument("--master", help="where Spark runs, if not on this machine")
     parser.add_argument("--keep", type=Path, help="leave the copies in this folder, and use those there")
     asked = parser.parse_args()
@@ -49,14 +49,14 @@ def main() -> None:
         size_mb = sum(path.stat().st_size for path in store.rglob("*.parquet")) / 1e6
         say(f"{len(runs)} runs of {len(asked.run)} kinds, {size_mb:.0f} MB of tables")
         where = ["--master", asked.master] if asked.master else []
-        alone = [judged([one], where) for one in runs[: asked.one_by_one]]
+        alone = [check([one], where) for one in runs[: asked.one_by_one]]
         each_s = statistics.median(cost.took_s for cost in alone)
         say(f"one by one, cold: {each_s:.1f} s each (of {len(alone)}), {each_s * len(runs):.0f} s for all")
-        cost = judged([store], where)
+        cost = check([store], where)
         say(f"together: {cost}; {cost.took_s / len(runs):.2f} s each")
         say(f"  answers: {cost.answer.count(chr(10))}; progress: {progress(cost)}")
-        told = found(cost)
-        same = all(told[name] == answer for one in alone for name, answer in found(one).items())
+        anomalies_by_run = found(cost)
+        same = all(anomalies_by_run[name] == answer for one in alone for name, answer in found(one).items())
         say("  the same verdicts as one by one" if same else "  DIFFERENT verdicts from those one by one")
         ratio = cost.took_s / (each_s * len(runs))
         say(f"together / one by one: {ratio:.3f}; goal {GOAL:g}: {'met' if ratio <= GOAL else 'missed'}")
@@ -95,7 +95,7 @@ def linked(source: str, target: str) -> None:
         shutil.copy(source, target)
 
 
-def judged(paths: Sequence[Path], where: Sequence[str]) -> ProcessCost:
+def check(paths: Sequence[Path], where: Sequence[str]) -> ProcessCost:
     """Run one cold `fencepost check`."""
     cost = run_cold(["-P", "-m", "fencepost", "check", "--json", *where, *map(str, paths)])
     if not cost.answer:
@@ -105,10 +105,10 @@ def judged(paths: Sequence[Path], where: Sequence[str]) -> ProcessCost:
 
 def found(cost: ProcessCost) -> dict[str, tuple[object, dict[str, int]]]:
     """Return by history whether it is valid, and the count of each anomaly."""
-    told = map(json.loads, cost.answer.splitlines())
+    anomalies_by_run = map(json.loads, cost.answer.splitlines())
     return {
         one["history"]: (one["valid"], {name: of["count"] for name, of in one.get("anomalies", {}).items()})
-        for one in told
+        for one in anomalies_by_run
     }
 
 

@@ -30,7 +30,7 @@ from harness.record.parquet_writer import PARQUET_OPTIONS
 PROCESSES, KEYS, SENDS, PLANTED = 16, 64, 4, 10
 GOALS_S = {"1m": 10.0, "10m": 60.0}
 TEXT = "1m"
-"""The size that is judged as Jepsen writes it, too: its own checker takes 21.6 s for that on two cores,
+"""The size that is also checked in the form that Jepsen writes: its own checker takes 21.6 s for that on two cores,
 parsing included, and does not hold ten times as much.
 """
 
@@ -200,7 +200,7 @@ def run_cold(arguments: list[str]) -> ProcessCost:
 def _look(process: psutil.Process, used_s: dict[int, float]) -> float:
     """MB of the process and all below it; and by id, the processor time of each so far.
 
-    Not what the system sums up: Spark's Python workers are nobody's children any more when they end.
+    The system's own sums do not help: Spark's Python workers have no parent any more when they end.
     """
     total = 0
     try:

@@ -51,8 +51,10 @@ def main() -> None:
         with fencepost.shared_judge():
             first_s = judged_s(store)
             warm = [judged_s(store) for _ in range(WARM_ROUNDS)]
-        say(f"a shared judge that has just started: {first_s:.1f} s, {first_s / unit_s:.1f} bare sessions")
-        print_figure(f"a warm judge: {spread(warm)} s, seconds", min(warm), GOAL_WARM_S)
+        say(
+            f"a shared Spark server that has just started: {first_s:.1f} s, {first_s / unit_s:.1f} bare sessions"
+        )
+        print_figure(f"a warm Spark server: {spread(warm)} s, seconds", min(warm), GOAL_WARM_S)
 
 
 def lone_run(folder: Path) -> Path:

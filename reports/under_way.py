@@ -51,7 +51,7 @@ def under_way_between(ops: pa.Table, from_ns: int, to_ns: int) -> pa.Table:
 
 
 def describe_met(folder: Path, faults: Iterable[FaultReport]) -> list[str]:
-    """Describe for each fault which operations were under way, for example `6 when it struck, 4 when it was
+    """Describe for each fault which operations were under way, for example `6 when it was injected, 4 when it was
     healed; of 408 that ended meanwhile, 3 failed, 2 fenced; the longest took 8.2 s of that time`.
 
     The text is empty for a fault that did not act. The list is empty if no stage keeps a journal. Raises OSError

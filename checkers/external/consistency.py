@@ -48,10 +48,10 @@ WRONG = (
     "ops.parquet has an operation of a process that was invoked while another of it was open",
     f"micro.parquet has a row in which one of {', '.join(REQUIRED['micro'])} is null",
     "micro.parquet has records of an operation that ops.parquet has not",
-    "micro.parquet tells another process or outcome of an operation than ops.parquet",
+    "micro.parquet has another process or outcome for an operation than ops.parquet",
     (
         f"micro.parquet has a record of an operation that can have none: {' and '.join(SENDING)} send, "
-        f"{' and '.join(POLLING)} are given some, and what never completed was given none"
+        f"{' and '.join(POLLING)} read, and an operation that never completed has read nothing"
     ),
 )
 NULL, OUTCOME, ISOLATED, ORDER, TWICE, OVERLAP, NULL_HERE, UNKNOWN, OTHERWISE, UNFIT = range(1, len(WRONG))

@@ -226,16 +226,16 @@ def _committed(micro: DataFrame, uncommitted: DataFrame | None) -> DataFrame:
     """Add `committed`: an operation has committed if one of its values was ok-read by an operation that reads
     committed records.
     """
-    outcome, given = F.col("outcome"), F.col("polled")
+    outcome, read_committed = F.col("outcome"), F.col("polled")
     if uncommitted is not None:
         asked = uncommitted.withColumn("asked", F.lit(True))
         micro = micro.join(_broadcast_if_few(asked, uncommitted.count()), on=["run", "op"], how="left")
-        given = given & F.col("asked").isNull()
+        read_committed = read_committed & F.col("asked").isNull()
     doubtful = checkpoint(
         micro.where(~F.col("polled") & outcome.isin(INFO, OPEN)).select(*KEY, "value", "op")
     )
     many = doubtful.count()
-    ok_reads = micro.where(given & (outcome == OK)).select(*KEY, "value")
+    ok_reads = micro.where(read_committed & (outcome == OK)).select(*KEY, "value")
     proven = (
         ok_reads.join(_broadcast_if_few(doubtful, many), on=[*KEY, "value"], how="inner")
         .select("run", "op")
@@ -246,7 +246,9 @@ def _committed(micro: DataFrame, uncommitted: DataFrame | None) -> DataFrame:
         micro.join(_broadcast_if_few(proven, many), on=["run", "op"], how="left")
         .withColumn(
             "committed",
-            F.when(F.col("polled"), given).otherwise((outcome == OK) | F.coalesce("proven", F.lit(False))),
+            F.when(F.col("polled"), read_committed).otherwise(
+                (outcome == OK) | F.coalesce("proven", F.lit(False))
+            ),
         )
         .drop("proven", "asked")
     )

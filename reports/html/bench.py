@@ -83,7 +83,7 @@ def _plots(figures: Mapping[str, Any]) -> Iterator[tuple[str, str, Drawings]]:
 
             yield _plot(f"Throughput, {client}", "% of the fastest", own, share)
             yield _plot(
-                f"Throughput beside {figures['baseline']}, {client}",
+                f"Throughput relative to {figures['baseline']}, {client}",
                 "ratio",
                 [one for one in own if "throughput" in one["ratios"]],
                 lambda one: _dot(one, "throughput"),

@@ -16,7 +16,7 @@ AROUND = 2
 MOST_BETWEEN = 12
 MOST_LINES = 1500
 _MOST_POINTED_AT, _MOST_AROUND = 8_000, 500
-"""Characters of a line that a finding names, which holds what it rests on, and of one that stands beside it."""
+"""The number of characters to show of a line that a finding names, and of a neighbour."""
 _LINE_BYTES = 32 * 1024
 """Bytes to read of a line: more than is shown, so that a cut is always marked."""
 

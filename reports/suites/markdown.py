@@ -27,7 +27,7 @@ MOST_CHANGES = 20
 
 
 def plain(text: str, limit: int = 400) -> str:
-    """Escape a text so that nothing in it is markup and nobody is mentioned."""
+    """Escape a text so that it contains no markup and mentions no user."""
     escaped = re.sub(r"([\\`*_|<>\[\]#&])", r"\\\1", printable(text, limit))
     return re.sub(r"(?<!\w)@", "@\u200b", escaped)
 
@@ -50,9 +50,9 @@ def _summary(suite: Suite) -> Iterator[str]:
     yield f"## Fencepost suite {plain(suite.name)}: {f'{new_since}; ' if new_since else ''}{headline(suite)}"
     yield ""
     yield f"Suite seed {suite.seed}, {len(suite.cells)} cells, {suite.took_s / 60:.0f} min of wall clock."
-    if struck := faults(suite):
+    if fault_text := faults(suite):
         yield ""
-        yield plain(f"{struck}.", 4000)
+        yield plain(f"{fault_text}.", 4000)
     bad, cells = worst_first(suite.cells), suite.cells
     groups = group_similar(suite, bad)
     new = group_similar(suite, [cell for cell in bad if cell.new])
@@ -90,7 +90,7 @@ def _before(one: SimilarRuns) -> str:
 
 def _row(one: SimilarRuns) -> str:
     cell = one.first
-    judged, bad = (sum(getattr(each.flake, key) for each in one.cells) for key in ("judged", "bad"))
+    with_verdict, bad = (sum(getattr(each.flake, key) for each in one.cells) for key in ("judged", "bad"))
     example = [words for words in (cell.reason, lead(cell)) if words]
     if len(one.cells) > 1:
         example = [f"Seed {cell.seed}: {words}" for words in example]
@@ -101,7 +101,7 @@ def _row(one: SimilarRuns) -> str:
         plain(cell.kafka, 40),
         "<br>".join(plain(words, 600) for words in (one.anomalies, *example) if words),
         str(cell.seed),
-        f"{bad} of {judged}" if judged else "",
+        f"{bad} of {with_verdict}" if with_verdict else "",
         code(path) if path else "",
         code(cell.command),
     ]

@@ -49,7 +49,7 @@ def since(suite: Suite) -> str:
 
 
 def faults(suite: Suite) -> str:
-    """`Faults that acted: kill-worker 18; never struck: partition (it did not act)`; empty if no run had a fault.
+    """`Faults that acted: kill-worker 18; never acted: partition (it did not act)`; empty if no run had a fault.
 
     A fault is named if a run drew it, was asked for it, or had no time for it.
     """
@@ -65,7 +65,7 @@ def faults(suite: Suite) -> str:
         never.setdefault(printable(next(reasons, "it did not act"), 200), []).append(printable(name, 60))
     text = f"Faults that acted: {', '.join(acted[:MOST_FAULTS]) or 'none'}"
     left = [f"{', '.join(names[:MOST_FAULTS])} ({why})" for why, names in never.items()]
-    return f"{text}; never struck: {', '.join(left)}" if left else text
+    return f"{text}; never acted: {', '.join(left)}" if left else text
 
 
 def worst_first(cells: Sequence[Cell]) -> list[Cell]:

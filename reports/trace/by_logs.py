@@ -151,7 +151,7 @@ def _reads(t: StoredTables, at: Place) -> Iterator[TraceStep]:
     names = {row["op"]: row["journal"] for row in t.rows("ops", op={poll["op"] for poll in polls})}
     for poll in polls:
         who = names.get(poll["op"], "a reader")
-        yield TraceStep(poll["return_ns"], who, f"is given {t.name(at[0])} @ {at[1]}", "polls")
+        yield TraceStep(poll["return_ns"], who, f"reads {t.name(at[0])} @ {at[1]}", "polls")
 
 
 def _related(t: StoredTables, at: Place, record: Row) -> list[Row]:

@@ -208,19 +208,19 @@ def _readers(t: StoredTables, ops: Sequence[Row]) -> Iterator[TraceStep]:
     for op in ops:
         if op["f"] not in ("txn", "send"):
             continue
-        given: dict[int, list[Row]] = {}
+        polls_by_op: dict[int, list[Row]] = {}
         for row in t.rows_with_prefix("polls", "value", f"{op['name']}:"):
-            given.setdefault(row["op"], []).append(row)
+            polls_by_op.setdefault(row["op"], []).append(row)
         first: dict[tuple[str, int, int], int] = {}  # by reader and record
-        for poll in t.rows("ops", op=given):
-            for one in given[poll["op"]]:
+        for poll in t.rows("ops", op=polls_by_op):
+            for one in polls_by_op[poll["op"]]:
                 key = (poll["journal"], one["tp"], one["offset"])
                 first[key] = min(one["return_ns"], first.get(key, one["return_ns"]))
         together: dict[tuple[int, str], list[tuple[int, int]]] = {}
         for (journal, tp, offset), time_ns in first.items():
             together.setdefault((time_ns, journal), []).append((tp, offset))
         for (time_ns, journal), places in sorted(together.items()):
-            yield TraceStep(time_ns, journal, f"is given {t.ranges(places)} of {op['name']}", "polls")
+            yield TraceStep(time_ns, journal, f"reads {t.ranges(places)} of {op['name']}", "polls")
 
 
 def faults_on(t: StoredTables, begun_ns: int, ended_ns: int) -> Iterator[TraceStep]:

@@ -85,7 +85,7 @@ def test_the_faults_that_acted_and_where_to_begin_are_seen(opened: Opener) -> No
         faults={"kill-broker": 3},
     )
     page = opened(suite(bad, cell("echo", faults={"partition": 0})))
-    expect(page.get_by_text("Faults that acted: kill-broker 3; never struck: partition")).to_be_in_viewport()
+    expect(page.get_by_text("Faults that acted: kill-broker 3; never acted: partition")).to_be_in_viewport()
     expect(page.locator("li.run-of-suite").first).to_contain_text("First: input purchases/1 offset 812")
     expect(page.locator("#new li")).to_contain_text("4 inputs took effect")
 

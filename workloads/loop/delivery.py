@@ -41,7 +41,7 @@ class WorkerContext:
     control: Control
     consumer_settings: ConsumerSettings
     process: int
-    store: Database | None = None  # the database that the pipeline uses beside Kafka
+    store: Database | None = None  # the database that the pipeline uses besides Kafka
     compression: str = "none"
     largest_bytes: int | None = None  # the largest record; None: the client's default limit
     txn_timeout_ms: int = TRANSACTION_TIMEOUT_MS

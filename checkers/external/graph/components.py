@@ -197,7 +197,7 @@ def _few(merged_labels: np.ndarray, src: np.ndarray, dst: np.ndarray) -> np.ndar
 def _components(src: np.ndarray, dst: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The edges, each once and none from a vertex to itself, and of each vertex its component.
 
-    scipy's search does not end where an edge stands twice.
+    scipy's search does not end if an edge occurs twice.
     """
     apart = src != dst
     packed = np.sort(src[apart].astype(np.int64) * size + dst[apart])

@@ -22,7 +22,7 @@ from tests.reference.generate import random_history, to_jsonl
 
 Row = dict[str, Any]
 Tables = dict[str, list[Row]]
-UNFIT = "txn and poll are given some, and what never completed was given none"
+UNFIT = "txn and poll read, and an operation that never completed has read nothing"
 
 
 def _op(op: int, process: int, f: str = "txn", outcome: int = OK, **more: Any) -> Row:
@@ -63,10 +63,10 @@ def _add(table: str, row: Row) -> Callable[[Tables], None]:
 
 
 CHANGES: list[tuple[str, Callable[[Tables], None]]] = [
-    ("micro.parquet tells another process or outcome of an operation", _change("micro", 0, outcome=FAIL)),
-    ("micro.parquet tells another process or outcome of an operation", _change("ops", 0, process=9)),
-    ("micro.parquet tells another process or outcome", _change("micro", 1, process=0, outcome=4)),
-    ("micro.parquet tells another process or outcome", _change("micro", 1, process=2, outcome=-4)),
+    ("micro.parquet has another process or outcome for an operation", _change("micro", 0, outcome=FAIL)),
+    ("micro.parquet has another process or outcome for an operation", _change("ops", 0, process=9)),
+    ("micro.parquet has another process or outcome", _change("micro", 1, process=0, outcome=4)),
+    ("micro.parquet has another process or outcome", _change("micro", 1, process=2, outcome=-4)),
     *((f"{UNFIT} (operation {2 + 4 * polled})", _change("ops", 2 * polled, f=f))
       for polled, names in enumerate((["TXN", "poll", "assign"], ["TXN", "send", "assign"])) for f in names),
     (f"{UNFIT} (operation 9)", _add("micro", _micro(9, 8, 4, True, OPEN))),

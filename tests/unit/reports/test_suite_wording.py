@@ -47,7 +47,7 @@ def test_the_faults_of_all_runs_are_added_up() -> None:
     )
     told = faults(suite(one, other))
     assert told == (
-        "Faults that acted: kill-worker 18, pause-worker 15, partition 1; never struck: cut-worker (it did not act), "
+        "Faults that acted: kill-worker 18, pause-worker 15, partition 1; never acted: cut-worker (it did not act), "
         f"kill-group-coordinator ({NO_ROOM})"
     )
     made = suite(one, other)

@@ -48,7 +48,7 @@ def test_an_operation_is_told_by_all_witnesses_in_order(tmp_path: Path) -> None:
             "coordinator of id-1: CompleteCommit, producer 1 epoch 0",
             "log of x/0: commit marker at 2, above offset 1, by coordinator epoch 0",
             "log of __consumer_offsets/0: commit marker at 1, above offset 0, by coordinator epoch 0",
-            "z: is given x/0 @ 0 to 1 of w:0",
+            "z: reads x/0 @ 0 to 1 of w:0",
         ]
     )
 
@@ -116,8 +116,8 @@ def test_each_record_is_told_when_its_reader_was_first_given_it(tmp_path: Path) 
     t = stored(tmp_path, history)
     steps = [step for step in of_operation(t, "w:0") if step.who == "o"]
     assert [(step.time_ns, step.what) for step in steps] == [
-        (times[0], "is given x/0 @ 0 of w:0"),
-        (times[1], "is given x/0 @ 1 of w:0"),
+        (times[0], "reads x/0 @ 0 of w:0"),
+        (times[1], "reads x/0 @ 1 of w:0"),
     ]
 
 

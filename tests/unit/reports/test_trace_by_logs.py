@@ -54,7 +54,7 @@ def test_an_output_is_told_with_its_transaction_its_offsets_its_readers_and_its_
         "log of x/0: offset 1 is written by producer 1 epoch 0, and holds held 1",
         "log of x/0: commit marker at 2, above offset 1",
         "group g: offset 2 of a/0 is stored, in a transaction",
-        "z: is given x/0 @ 1",
+        "z: reads x/0 @ 1",
         "log of a/0: offset 1 is written by a producer without a producer id",
     } <= set(words)
     assert not any("offset 0 is written" in word for word in words), "the other input is none of its own"
