@@ -40,7 +40,7 @@ def cut_txn_coordinator(context: FaultContext, planned: PlannedFault) -> Iterato
     effect.details |= {"worker": member.journal, "transactional_id": transactional_id}
     step = WorkerStep(planned.step or WorkerStep.BEFORE_COMMIT)
     try:
-        context.processes.wait_at_step(member, step, STEP_TIMEOUT_S, asked="commit")
+        context.processes.wait_at_step(member, step, STEP_TIMEOUT_S, txn_end="commit")
     except WaitTimeout as error:
         effect.unmet_goals["worker-at-step"] = str(error)
         yield effect

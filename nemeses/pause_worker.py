@@ -53,12 +53,12 @@ def pause_worker(context: FaultContext, planned: PlannedFault) -> Iterator[Injec
     effect.details |= {"worker": member.journal, "step": step.value}
     try:
         # The transaction must be one that is to commit. A zombie that would abort anyway proves nothing.
-        claims = processes.wait_at_step(member, step, STEP_TIMEOUT_S, asked="commit")
+        claims = processes.wait_at_step(member, step, STEP_TIMEOUT_S, txn_end="commit")
         held = _held(context, member, claims)
         for _ in range(
             MORE_TRIES if not held else 0
         ):  # others went on without the worker before it was paused
-            claims = processes.wait_at_step(member, step, STEP_TIMEOUT_S, asked="commit", onward=True)
+            claims = processes.wait_at_step(member, step, STEP_TIMEOUT_S, txn_end="commit", resume=True)
             held = _held(context, member, claims)
             if held:
                 break

@@ -126,7 +126,7 @@ def _measure(
         progress.phase("cluster")
         parts = ClusterParts(_spec(options), scratch, prepared, supervisor, ports.take)
         cluster = stack.enter_context(CLUSTERS[options.cluster].open(parts))
-        interrupt.stage = InterruptPhase.MEASURING
+        interrupt.phase = InterruptPhase.MEASURING
         site = BenchSite(cluster, supervisor, interrupt, scratch, _jvm(request, scratch, prepared))
         try:
             _rounds(Bench(request, order, site), request, measured, progress)

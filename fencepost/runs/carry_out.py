@@ -207,7 +207,7 @@ def perform_run(
             run_log.add_problem(ReasonCode.RUN_FAILED, f"the run failed: {redact_text(str(error))}")
             facts().save(folder / "metadata.json")
             raise
-    interrupt.stage = InterruptPhase.JUDGING
+    interrupt.phase = InterruptPhase.CHECKING
     _tabulate(folder, plan, run_log, quiet)
     facts().save(folder / "metadata.json")
     return FinishedRun(folder, plan, run_log, facts)

@@ -71,7 +71,7 @@ def _state(tick: Tick) -> Table:
     ended.append(
         f"{tick.info:,} info, {tick.fenced:,} fenced", style="yellow" if tick.info or tick.fenced else ""
     )
-    if tick.told:
+    if tick.counts_known:
         table.add_row("transactions", ended)
         table.add_row("lag", "not known" if tick.lag is None else f"{tick.lag:,} inputs")
     on = Text("\n".join(tick.faults), style="bold red") if tick.faults else Text("none", style="green")

@@ -181,11 +181,11 @@ def plan_run(
         pipeline=facts,
         workers=workers,
         worker_endpoints=tuple(f"w{n}" for n in range(endpoints)),
-        injections=drawn.injections,
+        faults=drawn.injections,
         churn=drawn.churn,
         nemeses=nemeses,
         programs=programs,
-        own=own,
+        harness_program=own,
     )
 
 
@@ -244,7 +244,7 @@ def promises_of(options: Options, test: RunPlan) -> Promises:
     topics = [topic.name for topic in test.pipeline.topics]
     tables = tuple(table.name for table in test.pipeline.tables)
     witness = witness_of(options)
-    broken = {premise for one in test.injections for premise in test.nemeses[one.fault].breaks}
+    broken = {premise for one in test.faults for premise in test.nemeses[one.fault].breaks}
     return Promises(
         journaled=tuple(stage.name for stage in test.pipeline.stages if stage.journaled),
         witness=witness,

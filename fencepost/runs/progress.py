@@ -17,7 +17,7 @@ def status_line(tick: Tick) -> str:
         f"{tick.left_s:.0f} s left" if tick.left_s >= 0.5 else "over the time limit: faults are being healed"
     )
     on = f"faults on: {', '.join(tick.faults) or 'none'}"
-    if not tick.told:
+    if not tick.counts_known:
         return f"{left}, {tick.inputs:,} inputs, {on}"
     return (
         f"{left}, {tick.inputs:,} inputs, {tick.rate_tps:.0f} txn/s "

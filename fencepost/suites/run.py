@@ -95,9 +95,9 @@ class SuiteRun:
             for leftover in sweep_leftovers():
                 self._progress.say(f"ended what an earlier run had left: {leftover}")
             try:
-                interrupt.stage = InterruptPhase.SUITE
+                interrupt.phase = InterruptPhase.SUITE
                 self.run_cells(interrupt)
-                interrupt.stage = InterruptPhase.JUDGING
+                interrupt.phase = InterruptPhase.CHECKING
                 self._check_together()
             finally:
                 record.suite = compare(record.suite, record.previous)

@@ -19,7 +19,7 @@ class Command:
     """What the run wants of a process."""
 
     arm: str | None = None  # wait at this step when you come to it
-    asked: str | None = None  # with `arm`: only in a transaction that is to end so, commit or abort
+    txn_end: str | None = None  # with `arm`: only in a transaction that is to end so, commit or abort
     disarm: bool = False  # wait nowhere
     go: bool = False  # go on from the step at which you wait
     replaced: bool = False  # another process is in your place: end after what you have in hand

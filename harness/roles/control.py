@@ -88,7 +88,7 @@ class Control:
         for line in lines:
             command = Command.parse(line)
             if command.arm or command.disarm:
-                self._armed, self._armed_end = command.arm, command.asked
+                self._armed, self._armed_end = command.arm, command.txn_end
             self._go = self._go or command.go
             self.replaced = self.replaced or command.replaced
             self.stopping = self.stopping or command.stop

@@ -1,1 +1,1 @@
-"""One run: its processes, schedule, faults, end, and what it notes about itself."""
+"""Performs one run: its processes, its schedule of faults, and its final state."""

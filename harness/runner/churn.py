@@ -1,7 +1,7 @@
-"""Churn: workers join and leave in good order while inputs flow. It is no fault: a pipeline has to bear it.
+"""Churn: workers join and leave cleanly while inputs flow. It is not a fault: a correct pipeline tolerates it.
 
-Like the schedule of faults it is seeded data, drawn before the run, stored with it, and repeated from there. That
-partitions really moved is read off the workers' journals at the end.
+Like the schedule of faults, the planned changes are seeded data. They are drawn before the run, stored in `run.toml`,
+and replayed from there. After the run, the workers' journals show which partitions moved.
 """
 
 import threading
@@ -24,19 +24,19 @@ from harness.runner.member import STOP_TIMEOUT_S, RunProcess
 from harness.runner.processes import Processes
 
 LEAD_S = 3.0
-"""Undisturbed work before the first fault or turn, so that there is something to break."""
+"""The pipeline runs so long before the first fault or change, so that transactions are in progress."""
 LAST_S = 4.0
-"""Before the end of the time limit: later there is nothing to move for."""
-MOST_GUESTS = 2
-"""So many more workers than its options say a stage has at most."""
+"""No change is planned in the last seconds of the time limit, because a rebalance would not finish."""
+MOST_EXTRA_WORKERS = 2
+"""A stage never has more workers than its options say plus this number."""
 FREE_TIMEOUT_S = 30.0
-"""How long a worker that is to leave is waited for while a fault has it in hand."""
+"""How long to wait for a worker that must leave but is reserved by a fault."""
 NAME = "churn"
 
 
 @dataclass(frozen=True)
 class PlannedChange:
-    """One change of a stage's workers. Times are seconds since the feeder began."""
+    """One planned change of the workers of a stage. `start_s` counts from the start of the feeder."""
 
     start_s: float
     stage: str
@@ -44,25 +44,27 @@ class PlannedChange:
     leaves: str | None = None
 
     def as_table(self) -> dict[str, str | float | None]:
-        """As it stands in `run.toml`; what is None is left out there."""
+        """Return the entry of `run.toml`, which leaves out values that are None."""
         return {"start_s": self.start_s, "stage": self.stage, "joins": self.joins, "leaves": self.leaves}
 
     @classmethod
     def from_table(cls, table: Mapping[str, Any]) -> "PlannedChange":
-        """The inverse of `as_table`; raises `UnreadableInput`."""
+        """The inverse of `as_table`. Raises `UnreadableInput`."""
         try:
             return cls(float(table["start_s"]), str(table["stage"]), table.get("joins"), table.get("leaves"))
         except (KeyError, TypeError, ValueError) as error:
-            raise UnreadableInput(f"a turn of the churn cannot be read: {error!r} in {table!r}") from error
+            raise UnreadableInput(
+                f"a planned change of the churn cannot be read: {error!r} in {table!r}"
+            ) from error
 
     @property
-    def words(self) -> str:
-        """`shop-4 joins, shop-2 leaves`."""
-        who = ((self.joins, "joins"), (self.leaves, "leaves"))
-        return ", ".join(f"{name} {does}" for name, does in who if name)
+    def description(self) -> str:
+        """For example `shop-4 joins, shop-2 leaves`."""
+        changes = ((self.joins, "joins"), (self.leaves, "leaves"))
+        return ", ".join(f"{worker} {verb}" for worker, verb in changes if worker)
 
     def __str__(self) -> str:
-        return f"{self.start_s:5.1f} s  {NAME}  {self.stage}: {self.words}"
+        return f"{self.start_s:5.1f} s  {NAME}  {self.stage}: {self.description}"
 
 
 def draw(
@@ -70,77 +72,89 @@ def draw(
     every_s: float,
     time_limit_s: float,
     workers: Mapping[str, Sequence[str]],
-    struck: Collection[str],
+    reserved: Collection[str],
 ) -> tuple[PlannedChange, ...]:
-    """A turn every so many seconds, give or take a quarter: a worker joins, one leaves, or both at once.
+    """Draw the planned changes: in each, a worker joins, a worker leaves, or both.
 
-    `struck`: the workers that a fault is to strike; they stay. Who joins has a name of its own.
+    A worker that joins has a new name.
+
+    Args:
+        rng: The source of randomness.
+        every_s: The mean time between two changes, in seconds. The actual time differs by up to a quarter.
+        time_limit_s: The time limit of the run, in seconds.
+        workers: By stage, the names of its first workers.
+        reserved: The workers that a planned fault targets. They never leave.
     """
-    present = {stage: list(named) for stage, named in workers.items()}
-    known = {stage: len(named) for stage, named in workers.items()}
-    turns = []
+    present_by_stage = {stage: list(names) for stage, names in workers.items()}
+    names_used = {stage: len(names) for stage, names in workers.items()}
+    changes = []
     at_s = LEAD_S + every_s * rng.uniform(0.25, 0.75)
     while at_s <= time_limit_s - LAST_S:
-        stage = rng.choice(sorted(present))
-        here, told = present[stage], len(workers[stage])
-        may_leave = [name for name in here if name not in struck]
-        kinds = [*(["join"] if len(here) < told + MOST_GUESTS else []), *(["swap"] if may_leave else [])]
-        if may_leave and len(here) > max(1, told - 1):
+        stage = rng.choice(sorted(present_by_stage))
+        present, usual_count = present_by_stage[stage], len(workers[stage])
+        may_leave = [name for name in present if name not in reserved]
+        kinds = [
+            *(["join"] if len(present) < usual_count + MOST_EXTRA_WORKERS else []),
+            *(["swap"] if may_leave else []),
+        ]
+        if may_leave and len(present) > max(1, usual_count - 1):
             kinds.append("leave")
         kind = rng.choice(kinds)
         joins = leaves = None
         if kind in ("leave", "swap"):
             leaves = rng.choice(may_leave)
-            here.remove(leaves)
+            present.remove(leaves)
         if kind in ("join", "swap"):
-            known[stage] += 1
-            joins = f"{stage}-{known[stage]}"
-            here.append(joins)
-        turns.append(PlannedChange(round(at_s, 2), stage, joins, leaves))
+            names_used[stage] += 1
+            joins = f"{stage}-{names_used[stage]}"
+            present.append(joins)
+        changes.append(PlannedChange(round(at_s, 2), stage, joins, leaves))
         at_s += every_s * rng.uniform(0.75, 1.25)
-    return tuple(turns)
+    return tuple(changes)
 
 
-def joining_workers(turns: Sequence[PlannedChange]) -> dict[str, tuple[str, ...]]:
-    """By stage, the workers that join."""
-    stages = dict.fromkeys(turn.stage for turn in turns)
+def joining_workers(changes: Sequence[PlannedChange]) -> dict[str, tuple[str, ...]]:
+    """Return, by stage, the workers that join."""
+    stages = dict.fromkeys(change.stage for change in changes)
     return {
-        stage: tuple(turn.joins for turn in turns if turn.stage == stage and turn.joins) for stage in stages
+        stage: tuple(change.joins for change in changes if change.stage == stage and change.joins)
+        for stage in stages
     }
 
 
-def extra_endpoints(turns: Sequence[PlannedChange]) -> int:
-    """How many client endpoints they need beyond those of the workers that begin: who joins has one before who leaves
-    has given its own back.
+def extra_endpoints(changes: Sequence[PlannedChange]) -> int:
+    """Return how many client endpoints the changes need in addition to those of the first workers.
+
+    In a swap, the joining worker gets its endpoint before the leaving worker releases its own.
     """
     present = most = 0
-    for turn in turns:
-        most = max(most, present + (turn.joins is not None))
-        present += (turn.joins is not None) - (turn.leaves is not None)
-    return most + 1 if turns else 0
+    for change in changes:
+        most = max(most, present + (change.joins is not None))
+        present += (change.joins is not None) - (change.leaves is not None)
+    return most + 1 if changes else 0
 
 
 @dataclass
 class ChangeReport:
-    """What became of a turn. Times are seconds since the run began."""
+    """What happened in a planned change. Times are seconds since the start of the run."""
 
-    turn: PlannedChange
+    change: PlannedChange
     start_s: float
     end_s: float
-    joined: str | None = None  # the journals of who joined and who left
-    left: str | None = None
-    why: str = ""  # it was not carried out whole
+    joined: str | None = None  # the journal of the worker that joined
+    left: str | None = None  # the journal of the worker that left
+    why: str = ""  # why the change was not completed; empty: it was
 
 
 @dataclass
 class Churn:
-    """The thread that carries the turns out; `stop` begins no more."""
+    """A thread that makes the planned changes."""
 
-    turns: Sequence[PlannedChange]
+    changes: Sequence[PlannedChange]
     processes: Processes
     journal: Journal
-    journal_lock: threading.Lock  # others write the same journal
-    begun_s: float  # on the monotonic clock: the zero of the schedule
+    journal_lock: threading.Lock  # the fault injector writes to the same journal
+    start_s: float  # the monotonic clock when the feeder started
     done: list[ChangeReport] = field(default_factory=list)
     errors: list[FencepostError] = field(default_factory=list)
 
@@ -149,129 +163,131 @@ class Churn:
         self._thread = threading.Thread(target=self._run, name=NAME)
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread.start()
 
     @property
     def over(self) -> bool:
-        """Whether every turn was carried out."""
+        """Whether the thread has ended."""
         return not self._thread.is_alive()
 
     def stop(self) -> None:
-        """Begin no more, and wait for what is under way."""
+        """Start no more changes, and wait until the current one is complete."""
         self._stop.set()
         self._thread.join()
 
     def _run(self) -> None:
-        for turn in self.turns:
-            if self._stop.wait(max(0.0, self.begun_s + turn.start_s - time.monotonic())):
+        for change in self.changes:
+            if self._stop.wait(max(0.0, self.start_s + change.start_s - time.monotonic())):
                 return
             try:
-                self._carry_out(turn)
+                self._make(change)
             except FencepostError as error:
                 self.errors.append(error)
                 return
 
-    def _carry_out(self, turn: PlannedChange) -> None:
+    def _make(self, change: PlannedChange) -> None:
         with self.journal_lock:
             op = self.journal.number()
-            told: dict[str, str | float] = {
-                key: value for key, value in turn.as_table().items() if value is not None
+            parameters: dict[str, str | float] = {
+                key: value for key, value in change.as_table().items() if value is not None
             }
-            self.journal.write(Invoked(NAME, -1, op, target=turn.stage, parameters=told))
-        done = ChangeReport(turn, self._now_s(), 0.0)
-        self.done.append(done)
-        if turn.joins is not None:
-            joiner = self.processes.start_worker(turn.stage, turn.joins)
+            self.journal.write(Invoked(NAME, -1, op, target=change.stage, parameters=parameters))
+        report = ChangeReport(change, self._now_s(), 0.0)
+        self.done.append(report)
+        if change.joins is not None:
+            joiner = self.processes.start_worker(change.stage, change.joins)
             self.processes.await_ready([joiner])
-            done.joined = joiner.journal
-        if turn.leaves is not None:
+            report.joined = joiner.journal
+        if change.leaves is not None:
             try:
-                self._leave(done, turn.stage, turn.leaves)
+                self._leave(report, change.stage, change.leaves)
             except WaitTimeout as error:
-                done.why = str(error)
-        done.end_s = self._now_s()
-        outcome = Outcome.INFO if done.why else Outcome.OK
+                report.why = str(error)
+        report.end_s = self._now_s()
+        outcome = Outcome.INFO if report.why else Outcome.OK
         with self.journal_lock:
             self.journal.write(
-                Completed(outcome, NAME, -1, op, target=turn.stage, evidence=done.why or turn.words)
+                Completed(
+                    outcome, NAME, -1, op, target=change.stage, evidence=report.why or change.description
+                )
             )
 
-    def _leave(self, done: ChangeReport, stage: str, worker: str) -> None:
-        """Have a worker that no fault has in hand close its consumer and end."""
+    def _leave(self, report: ChangeReport, stage: str, worker: str) -> None:
+        """Wait until no fault reserves the worker. Then let it close its consumer and end."""
 
-        def free() -> RunProcess | None:
+        def dismissed() -> RunProcess | None:
             return self.processes.dismiss(stage, worker)
 
-        member = wait_for(free, f"{worker} to be free to leave", FREE_TIMEOUT_S, every_s=0.1)
-        done.left = member.journal
+        member = wait_for(dismissed, f"{worker} to be free to leave", FREE_TIMEOUT_S, every_s=0.1)
+        report.left = member.journal
         status = member.child.wait(STOP_TIMEOUT_S)
         if status:
-            done.why = f"{member.journal} did not end in good order: exit status {status}"
+            report.why = f"{member.journal} did not end cleanly: exit status {status}"
 
     def _now_s(self) -> float:
         return self.journal.now_ns() / 1e9
 
 
-def read_membership_changes(folder: Path, done: Sequence[ChangeReport]) -> list[MembershipChange]:
-    """What the workers' journals say that moved in each turn, once they have ended."""
-    stages = {one.turn.stage for one in done}
+def read_membership_changes(folder: Path, reports: Sequence[ChangeReport]) -> list[MembershipChange]:
+    """Return which partitions moved in each change, from the journals of the workers. Call it after they have ended."""
+    stages = {report.change.stage for report in reports}
     history = {stage: _assignments(folder, stage) for stage in stages}
-    return [_moved(one, history[one.turn.stage]) for one in done]
+    return [_membership_change(report, history[report.change.stage]) for report in reports]
 
 
 Assignment = tuple[float, str, bool, Sequence[str]]
-"""When, in whose journal, whether it gained, and which partitions."""
+"""The time in seconds, the journal, whether the partitions were gained, and the partitions."""
 
 
 def _assignments(folder: Path, stage: str) -> list[Assignment]:
-    found: list[Assignment] = []
+    assignments: list[Assignment] = []
     for path in sorted((folder / "journals").glob("*.jsonl")):
         with path.open("rb") as lines:
-            begun = _event(next(lines, b""))
-            if not isinstance(begun, JournalBegan) or begun.stage != stage:
+            head = _event(next(lines, b""))
+            if not isinstance(head, JournalBegan) or head.stage != stage:
                 continue
             for line in lines:
                 event = _event(line) if b'"assign"' in line else None
                 if isinstance(event, Assigned):
                     at_s = orjson.loads(line)["time"] / 1e9
-                    found.append((at_s, path.stem, event.gained, event.partitions))
-    return sorted(found, key=lambda one: one[0])
+                    assignments.append((at_s, path.stem, event.gained, event.partitions))
+    return sorted(assignments, key=lambda assignment: assignment[0])
 
 
 def _event(line: bytes) -> Event | None:
-    """The event of a line; None: it is torn, or none."""
+    """Return the event of a line, or None if the line is torn or is not an event."""
     try:
         return parse(orjson.loads(line))
     except (NotAnEvent, orjson.JSONDecodeError):
         return None
 
 
-def _moved(done: ChangeReport, history: Sequence[Assignment]) -> MembershipChange:
-    """A partition moved to who joined, or from who left to somebody else."""
+def _membership_change(report: ChangeReport, history: Sequence[Assignment]) -> MembershipChange:
+    """A partition moved if the joining worker gained it, or if another worker gained it from the leaving worker."""
     gained = {
         partition
         for at_s, journal, gained, partitions in history
-        if gained and journal == done.joined and at_s >= done.start_s
+        if gained and journal == report.joined and at_s >= report.start_s
         for partition in partitions
     }
-    held: set[str] = set()
-    for at_s, journal, gained_them, partitions in history:
-        if journal == done.left and at_s < done.start_s:
-            held = held | set(partitions) if gained_them else held - set(partitions)
-    taken = {
+    owned: set[str] = set()
+    for at_s, journal, gained_now, partitions in history:
+        if journal == report.left and at_s < report.start_s:
+            owned = owned | set(partitions) if gained_now else owned - set(partitions)
+    taken_over = {
         partition
-        for at_s, journal, gained_them, partitions in history
-        if gained_them and journal != done.left and at_s >= done.start_s
+        for at_s, journal, gained_now, partitions in history
+        if gained_now and journal != report.left and at_s >= report.start_s
         for partition in partitions
     }
     return MembershipChange(
-        stage=done.turn.stage,
-        joined=done.joined,
-        left=done.left,
-        start_s=round(done.start_s, 3),
-        end_s=round(done.end_s, 3),
+        stage=report.change.stage,
+        joined=report.joined,
+        left=report.left,
+        start_s=round(report.start_s, 3),
+        end_s=round(report.end_s, 3),
         to=tuple(sorted(gained)),
-        away=tuple(sorted(held & taken)),
-        why=done.why,
+        away=tuple(sorted(owned & taken_over)),
+        why=report.why,
     )

@@ -1,4 +1,4 @@
-"""Which client the workers of a run really ran: their journals say so in their first lines."""
+"""Reads from the journals which Kafka client the workers of a run really used."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,38 +13,40 @@ from harness.runner.run_log import RunLog
 from harness.settings.client_choice import ClientChoice
 
 
-def record_clients(folder: Path, asked: ClientChoice, run_log: RunLog) -> None:
-    """Keep what was run for the run's facts. Where a worker ran another version than was asked for, or does not say
-    which, the run is no evidence of the one that was asked for.
+def record_clients(folder: Path, choice: ClientChoice, run_log: RunLog) -> None:
+    """Store the clients of the workers in the run log.
+
+    If the user chose a client version and a worker used another one, or did not record its client, add an evidence
+    problem: the run says nothing about the chosen client.
     """
-    ran = dict(read_worker_clients(folder))
-    run_log.ran = tuple(sorted({str(client) for client in ran.values() if client is not None}))
-    if asked.version is None:
+    clients = dict(read_worker_clients(folder))
+    run_log.clients = tuple(sorted({str(client) for client in clients.values() if client is not None}))
+    if choice.version is None:
         return
-    for journal, client in sorted(ran.items()):
-        if client is None or (client.name, client.version) != (asked.name, asked.version):
-            told = "does not say which client it ran" if client is None else f"ran {client}"
-            words = f"{journal} {told}, and --client {asked.name}:{asked.version} was asked for"
-            run_log.add_problem(ReasonCode.OTHER_CLIENT, words, journal)
+    for journal, client in sorted(clients.items()):
+        if client is None or (client.name, client.version) != (choice.name, choice.version):
+            actual = "does not record its client" if client is None else f"used {client}"
+            message = f"{journal} {actual}, instead of the client of --client {choice.name}:{choice.version}"
+            run_log.add_problem(ReasonCode.OTHER_CLIENT, message, journal)
 
 
 def read_worker_clients(folder: Path) -> Iterator[tuple[str, RunningClient | None]]:
-    """By worker's journal that has a whole first line: the client; None where it is not told."""
+    """Yield each worker's journal with a complete first line, and its client, or None if it does not record one."""
     for path in sorted((folder / "journals").glob("*.jsonl")):
         with path.open("rb") as lines:
-            begun = _begun(lines.readline())
-        if begun is not None and begun.role == Role.WORKER.value:
-            yield path.stem, _client(begun)
+            head = _first_event(lines.readline())
+        if head is not None and head.role == Role.WORKER.value:
+            yield path.stem, _client(head)
 
 
-def _client(begun: JournalBegan) -> RunningClient | None:
-    if begun.client is None or begun.client_version is None:
+def _client(head: JournalBegan) -> RunningClient | None:
+    if head.client is None or head.client_version is None:
         return None
-    return RunningClient(begun.client, begun.client_version, begun.library_version)
+    return RunningClient(head.client, head.client_version, head.library_version)
 
 
-def _begun(line: bytes) -> JournalBegan | None:
-    """The event of a first line; None where it is torn, or another: the tables count it as one that is missing."""
+def _first_event(line: bytes) -> JournalBegan | None:
+    """Return the event of a first line. None: it is torn or of another kind; the tables count it as missing."""
     try:
         event = parse(orjson.loads(line))
     except (NotAnEvent, orjson.JSONDecodeError):

@@ -1,4 +1,4 @@
-"""How a run knows that nothing is left to do, and marks where its logs end."""
+"""Finds out whether a stage has processed all its inputs, and marks the ends of the partitions."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -12,45 +12,50 @@ from harness.model.vocabulary import OffsetTracking
 from harness.roles.end_offsets import count_unread, write_sentinels
 
 COUNTED_BELOW = 5_000
-"""Above it the offsets that lie between stand for the inputs that are left: some of them are markers."""
+"""Above this number, the inputs left are estimated by offsets, which include transaction markers.
+
+Below, they are counted.
+"""
 MARK_TIMEOUT_S = 30.0
 
 
 class EndMarkers(Protocol):
-    """What is left of a stage's inputs, and the end of everything."""
+    """The inputs that a stage has left, and the ends of the partitions."""
 
     def inputs_left(self, stage: StageSpec, starting: bool = False) -> int | None:
-        """How many visible inputs no commit has reached; None: nobody can say now. `starting`: one of its workers is
-        not ready yet.
+        """Return how many visible inputs are not committed yet; None: not known now.
+
+        `starting` says that a worker of the stage is not ready yet.
         """
         ...
 
     def outputs_written(self, stage: StageSpec) -> int:
-        """How much it has written, where that alone tells how far it is; else 0."""
+        """Return how much the stage has written, if nothing else shows its progress; otherwise 0."""
         ...
 
     def open_transactions(self, topics: Sequence[str], groups: Sequence[str]) -> list[str]:
-        """The partitions of these topics, or of these groups' offsets, in which a transaction is open."""
+        """Return the partitions of these topics, and of these groups' offsets, that have an open transaction."""
         ...
 
     def resolve_ends(self, places: Sequence[TopicPartition]) -> None:
-        """Find out where each partition ends, where no record is to say so. Raises `WaitTimeout`."""
+        """Read the end offset of each partition, if no sentinel will mark it. Raises `WaitTimeout`."""
         ...
 
     def mark_ends(self, places: Sequence[TopicPartition]) -> None:
-        """Write the record that says so, where there is to be one: final readers may be on their way. Raises
-        `WaitTimeout`.
+        """Write the sentinels, if sentinels mark the ends. Final readers may be reading already.
+
+        Raises `WaitTimeout`.
         """
         ...
 
     @property
     def end_offsets(self) -> Mapping[TopicPartition, int]:
-        """Where each partition ends, once that is settled; empty: a record says so."""
+        """The end offset of each partition, after `resolve_ends`; empty: sentinels mark the ends."""
         ...
 
 
 class SentinelEndMarkers:
-    """An `EndMarkers` of a pipeline of ours: a record of the run's own stands behind everything."""
+    """An `EndMarkers` for workloads: a sentinel is the last record of each partition."""
 
     end_offsets: Mapping[TopicPartition, int] = {}
 
@@ -59,17 +64,17 @@ class SentinelEndMarkers:
         self._backlog = backlog
 
     def inputs_left(self, stage: StageSpec, starting: bool = False) -> int | None:
-        """What its group has not committed, the exact number once it is small; or what its store has left."""
+        """Count what the group has not committed, exactly if it is little; or the rows that its database has left."""
         if stage.offset_tracking is OffsetTracking.EACH:
             counts = [self._backlog(table, None) for table in stage.reads]
             return None if None in counts else sum(count or 0 for count in counts)
         if stage.group is None:
-            return 0  # no group tells how far it is
+            return 0  # without a group, nothing shows how many are left
         try:
             committed = self._cluster.committed_offsets(stage.group)
-            ends = self._cluster.log_offsets(self._taken(stage, committed))
+            ends = self._cluster.log_offsets(self._input_topics(stage, committed))
             if any(stable < high for _, stable, high in ends.values()):
-                return None  # what is not committed yet may still become an input
+                return None  # an open transaction may still add visible inputs
             behind = _behind(committed, ends)
             between = sum(ends[place][1] - position for place, position in behind.items())
             return between if between >= COUNTED_BELOW else count_unread(self._cluster.bootstrap, behind)
@@ -77,25 +82,25 @@ class SentinelEndMarkers:
             return None
 
     def outputs_written(self, stage: StageSpec) -> int:
-        """Nothing: offsets or journals tell."""
+        """Always 0: committed offsets and journals show the progress."""
         return 0
 
     @staticmethod
-    def _taken(stage: StageSpec, committed: Mapping[TopicPartition, int]) -> Sequence[str]:
-        """The topics that its group takes inputs from."""
+    def _input_topics(stage: StageSpec, committed: Mapping[TopicPartition, int]) -> Sequence[str]:
+        """Return the topics that the group of the stage reads inputs from."""
         return stage.reads
 
     def open_transactions(self, topics: Sequence[str], groups: Sequence[str]) -> list[str]:
-        """Where the last stable offset lies below the high watermark."""
+        """A transaction is open if the last stable offset is below the high watermark."""
         ends = dict(self._cluster.log_offsets(topics))
-        kept = {self._cluster.offsets_partition(group) for group in groups}
-        if kept:
-            internal = self._cluster.log_offsets(sorted({topic for topic, _ in kept}))
-            ends |= {place: internal[place] for place in kept if place in internal}
+        offsets_places = {self._cluster.offsets_partition(group) for group in groups}
+        if offsets_places:
+            internal = self._cluster.log_offsets(sorted({topic for topic, _ in offsets_places}))
+            ends |= {place: internal[place] for place in offsets_places if place in internal}
         return [f"{t}/{p} at {stable}" for (t, p), (_, stable, high) in ends.items() if stable < high]
 
     def resolve_ends(self, places: Sequence[TopicPartition]) -> None:
-        """A sentinel will stand there."""
+        """Do nothing: sentinels will mark the ends."""
 
     def mark_ends(self, places: Sequence[TopicPartition]) -> None:
         """Write a sentinel into each partition."""
@@ -103,55 +108,58 @@ class SentinelEndMarkers:
 
 
 class OffsetEndMarkers(SentinelEndMarkers):
-    """An `EndMarkers` of topics that are not ours: nothing is written there, and their ends are asked for."""
+    """An `EndMarkers` for custom pipelines: it reads the end offsets, and writes nothing into the user's topics."""
 
     def __init__(self, cluster: Cluster) -> None:
         super().__init__(cluster)
         self.end_offsets: Mapping[TopicPartition, int] = {}
-        self._stood: dict[
+        self._last_written: dict[
             str, tuple[Mapping[TopicPartition, int], float]
-        ] = {}  # by stage: what it had written, and since when
+        ] = {}  # by stage: the high watermarks of its outputs, and since when they are unchanged
 
     def inputs_left(self, stage: StageSpec, starting: bool = False) -> int | None:
-        """Of a stage that commits for no group nothing, once it has written nothing for its `idle_s`; who starts is not
-        idle.
+        """For a stage without a group: 0 after it has written nothing for `idle_s`, and None before that.
+
+        A stage that is starting is not idle.
         """
         if stage.group is not None:
             return super().inputs_left(stage)
         if starting:
-            self._stood.pop(stage.name, None)
+            self._last_written.pop(stage.name, None)
             return None
         try:
-            written = {place: high for place, (_, _, high) in self._cluster.log_offsets(stage.writes).items()}
+            high_watermarks = {
+                place: high for place, (_, _, high) in self._cluster.log_offsets(stage.writes).items()
+            }
         except WaitTimeout:
             return None
-        before, since_s = self._stood.get(stage.name, ({}, 0.0))
-        if written != before:
-            self._stood[stage.name] = (written, time.monotonic())
+        previous, since_s = self._last_written.get(stage.name, ({}, 0.0))
+        if high_watermarks != previous:
+            self._last_written[stage.name] = (high_watermarks, time.monotonic())
             return None
         return 0 if time.monotonic() - since_s >= stage.idle_s else None
 
     def outputs_written(self, stage: StageSpec) -> int:
-        """Of a stage that commits for no group, when it was last looked at."""
-        return sum(self._stood.get(stage.name, ({}, 0.0))[0].values())
+        """For a stage without a group: how much it had written at the last call of `inputs_left`."""
+        return sum(self._last_written.get(stage.name, ({}, 0.0))[0].values())
 
     @staticmethod
-    def _taken(stage: StageSpec, committed: Mapping[TopicPartition, int]) -> Sequence[str]:
-        """Those that it is said to read, and those that its programs have made for themselves in between."""
+    def _input_topics(stage: StageSpec, committed: Mapping[TopicPartition, int]) -> Sequence[str]:
+        """Return the declared topics, and the internal topics that the group has committed offsets for."""
         return sorted({*stage.reads, *(topic for topic, _ in committed)})
 
     def resolve_ends(self, places: Sequence[TopicPartition]) -> None:
-        """Ask where each partition ends now."""
+        """Read the current end offsets."""
         ends = self._cluster.log_offsets(sorted({topic for topic, _ in places}))
         self.end_offsets = {place: ends[place][2] for place in places}
 
     def mark_ends(self, places: Sequence[TopicPartition]) -> None:
-        """Nothing is written into topics that are not ours."""
+        """Do nothing: the topics belong to the user."""
 
 
 def _behind(
     committed: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, tuple[int, int, int]]
 ) -> dict[TopicPartition, int]:
-    """From where on inputs are left, by partition."""
+    """Return, by partition with inputs left, the position of the first one."""
     positions = {place: max(committed.get(place, -1), start) for place, (start, _, _) in ends.items()}
     return {place: position for place, position in positions.items() if position < ends[place][1]}

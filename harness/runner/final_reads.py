@@ -1,8 +1,8 @@
-"""The final reads: whoever reads every partition whole once nothing moves any more, started, watched, started again.
+"""The final reads: starts the final readers, waits for them, and restarts those that fail.
 
-One reader at each isolation level is enough for a short run. The read-uncommitted one does the most (it works out
-what each input must lead to), so a long log is dealt out to several of them, by partition. A reader leaves nothing
-that matters until it has come to its end, so one that was killed or that failed is started again from the beginning.
+For a short run, one reader for each isolation level is enough. The read-uncommitted reader works most, because it
+computes the expected outputs of each input. In a long run, several of them share the partitions. The results of a
+reader count only after it has read to the end, so a reader that was killed or failed is restarted from the beginning.
 """
 
 import os
@@ -19,7 +19,7 @@ from harness.runner.member import RunProcess
 from harness.runner.processes import Processes, unexpected_end
 
 MANY_RECORDS = 200_000
-"""From here on a second reader costs less than it saves: it takes a second to come up."""
+"""With so many records, a second reader saves more time than the one second that its start takes."""
 MOST_READERS = 4
 MOST_STARTS = 3
 
@@ -28,41 +28,52 @@ def read_all(
     processes: Processes,
     places: Sequence[TopicPartition],
     records: int,
-    patience_s: float,
+    stall_timeout_s: float,
     tables: Sequence[str] = (),
     every_s: float = 0.05,
-    until: Mapping[TopicPartition, int] | None = None,
-    started: Callable[[], None] = lambda: None,
+    end_offsets: Mapping[TopicPartition, int] | None = None,
+    on_started: Callable[[], None] = lambda: None,
 ) -> None:
-    """Have every partition read at each isolation level, up to its end, and every table of a store.
+    """Read every partition to its end at each isolation level, and every table of a database.
 
-    `records`: about how many there are in all; `until`: where each partition ends, if no record says so; `started` is
-    called once all readers are on their way, which takes them a second. Raises `WaitTimeout` where nothing was read
-    for `patience_s`, and `EnvironmentFailure` where a reader failed again and again; the others have then come as far
-    as they could.
+    Args:
+        processes: Starts the readers.
+        places: The partitions.
+        records: About how many records all partitions hold.
+        stall_timeout_s: How long to wait while no reader reads anything, in seconds.
+        tables: The tables of the database.
+        every_s: The time between two checks of the readers, in seconds.
+        end_offsets: By partition, its end; None or empty: sentinels mark the ends.
+        on_started: Called after all readers are started. They take about a second to begin to read.
+
+    Raises:
+        WaitTimeout: The readers made no progress for `stall_timeout_s`.
+        EnvironmentFailure: A reader failed repeatedly. The others have read as far as they could.
     """
     readers: list[_Reader] = []
     try:
         for journal, task in assign_readers(
-            places, records, os.cpu_count() or 1, tables, until or {}
+            places, records, os.cpu_count() or 1, tables, end_offsets or {}
         ).items():
             readers.append(_Reader(processes, journal, task))
-        started()
+        on_started()
         wait_while_progressing(
-            lambda: not [reader for reader in readers if not reader.done()],  # each is looked after
+            lambda: (
+                not [reader for reader in readers if not reader.done()]
+            ),  # no generator: each reader must be checked, to be restarted
             lambda: [(reader.starts, reader.member.status.given) for reader in readers],
-            "the final readers to come to the end of every partition",
-            patience_s,
+            "the final readers to read every partition to its end",
+            stall_timeout_s,
             every_s=every_s,
             last_seen=lambda: ", ".join(str(reader) for reader in readers),
         )
     except FencepostError:
-        # Each then says how far it came, and the checkers take it from there.
+        # When it is stopped, each reader writes how far it read. The checkers use that.
         processes.stop([reader.member for reader in readers])
         raise
     for reader in readers:
         if reader.failed:
-            raise EnvironmentFailure(f"{reader.words()}, as it did {MOST_STARTS - 1} times before")
+            raise EnvironmentFailure(f"{reader.describe_end()}; it had failed {MOST_STARTS - 1} times before")
 
 
 def assign_readers(
@@ -70,26 +81,26 @@ def assign_readers(
     records: int,
     cpus: int,
     tables: Sequence[str] = (),
-    until: Mapping[TopicPartition, int] | None = None,
+    end_offsets: Mapping[TopicPartition, int] | None = None,
 ) -> Mapping[str, ReaderSpec]:
-    """Return the task of each reader by the name of its journal."""
-    many = min(cpus, MOST_READERS) if records >= MANY_RECORDS else 1
-    dealt: dict[str, ReaderSpec] = {}
+    """Return, by journal name, the task of each final reader."""
+    most = min(cpus, MOST_READERS) if records >= MANY_RECORDS else 1
+    tasks: dict[str, ReaderSpec] = {}
     for level in Isolation:
-        hands = many if level is Isolation.READ_UNCOMMITTED else 1
-        for n in range(min(hands, len(places)) or 1):
+        count = most if level is Isolation.READ_UNCOMMITTED else 1
+        for n in range(min(count, len(places)) or 1):
             name = f"{FINAL_JOURNAL}{level}" if n == 0 else f"{FINAL_JOURNAL}{level}-{n + 1}"
-            mine = tuple(places[n::hands])
-            dealt[name] = FinalReaderSpec(
-                level, mine, tuple(until[place] for place in mine) if until else None
+            own_places = tuple(places[n::count])
+            tasks[name] = FinalReaderSpec(
+                level, own_places, tuple(end_offsets[place] for place in own_places) if end_offsets else None
             )
     if tables:
-        dealt[STORE_READER] = TableReaderSpec(tuple(tables))
-    return dealt
+        tasks[STORE_READER] = TableReaderSpec(tuple(tables))
+    return tasks
 
 
 class _Reader:
-    """A reader, however often it was started."""
+    """One final reader, with its restarts."""
 
     def __init__(self, processes: Processes, journal: str, task: ReaderSpec) -> None:
         self._processes = processes
@@ -98,26 +109,25 @@ class _Reader:
         self.member: RunProcess = self._start()
 
     def done(self) -> bool:
-        """Whether it has come to its end, or has failed too often; starts it again if it failed."""
+        """Return whether the reader has finished or failed too often. If it failed, start it again."""
         if self.member.alive:
             return False
         if self.member.child.poll() == 0 or self.failed:
             return True
-        words = f"{self.words()}; it was started again"
-        self._processes.unexpected_ends.append(unexpected_end(self.member.journal, words))
+        message = f"{self.describe_end()}; it was started again"
+        self._processes.unexpected_ends.append(unexpected_end(self.member.journal, message))
         self.starts += 1
         self.member = self._start()
         return False
 
     @property
     def failed(self) -> bool:
-        """Whether it has failed as often as it may."""
+        """Whether the last permitted start has failed."""
         return self.starts == MOST_STARTS and self.member.child.poll() not in (0, None)
 
-    def words(self) -> str:
-        """How it ended."""
-        ending, last = self.member.child.ending(), self.member.last_output()
-        return f"{self.member.journal}: {ending}: {last}"
+    def describe_end(self) -> str:
+        ending, output = self.member.child.ending(), self.member.last_output()
+        return f"{self.member.journal}: {ending}: {output}"
 
     def __str__(self) -> str:
-        return f"{self.member.journal} was given {self.member.status.given} records"
+        return f"{self.member.journal} has read {self.member.status.given} records"

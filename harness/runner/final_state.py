@@ -1,8 +1,8 @@
-"""Bring a run to rest, so that what is then read is everything.
+"""Bring a run to rest after its faults, then read all_topics.
 
-Heal; drain; stop and reap every worker, zombies too; wait until no transaction is open, or until
-the longest time-out has passed; then start the final readers, and mark the ends up to which they read. What does not
-come to rest is an evidence problem: the run is then at best unknown.
+The steps are: heal the network; wait until the stages have processed their inputs; stop all workers, zombies too; wait
+until no transaction is open, at most for the longest transaction time-out; start the final readers and mark the ends of
+the partitions. A step that fails is an evidence problem, so the verdict is at best unknown.
 """
 
 import time
@@ -27,12 +27,12 @@ from harness.witness import LogBounds
 
 @dataclass(frozen=True)
 class DrainTimeouts:
-    """How long each part of the end may take, in seconds; most of it without any progress."""
+    """How long each step may take, in seconds. `drain_s` and `reads_s` count only the time without progress."""
 
     in_sync_s: float = 90.0
     drain_s: float = 60.0  # without a commit
     clean_up_s: float = (
-        6.0  # beyond the longest transaction time-out: the coordinator's interval and a margin
+        6.0  # added to the longest transaction time-out: the coordinator's check interval and a margin
     )
     reads_s: float = 60.0  # without a record
     every_s: float = 0.2
@@ -40,13 +40,13 @@ class DrainTimeouts:
 
 @dataclass(frozen=True)
 class FinalState:
-    """What the cluster looked like once nothing moved any more."""
+    """The state of the cluster after the run has come to rest."""
 
     leaders: Mapping[TopicPartition, int] = field(default_factory=dict)
     high_watermarks: Mapping[TopicPartition, int] = field(default_factory=dict)
-    compacted: Mapping[str, bool] = field(default_factory=dict)
+    compacted: Mapping[str, bool] = field(default_factory=dict)  # by topic
     edges: Mapping[TopicPartition, LogBounds] = field(default_factory=dict)
-    refused: Mapping[str, str] = field(default_factory=dict)  # by topic, why its log could not be read
+    refused: Mapping[str, str] = field(default_factory=dict)  # by topic: why its log could not be read
 
 
 def quiesce(
@@ -54,9 +54,12 @@ def quiesce(
     context: FaultContext,
     ends: EndMarkers,
     run_log: RunLog,
-    patience: DrainTimeouts,
+    timeouts: DrainTimeouts,
 ) -> FinalState:
-    """Bring everything to rest and read it; what fails is an evidence problem, and the rest is still done."""
+    """Bring the run to rest and read the final state.
+
+    A step that fails is an evidence problem; the others still run.
+    """
     cluster, processes = context.cluster, context.processes
     topics = [topic.name for topic in pipeline.topics]
     attempt = partial(_attempt, run_log)
@@ -64,15 +67,15 @@ def quiesce(
         attempt(ReasonCode.NOT_HEALED, "the network was not healed", cluster.network.heal)
         attempt(
             ReasonCode.NOT_IN_SYNC,
-            "the cluster did not recover",
-            partial(cluster.await_in_sync, patience.in_sync_s, topics),
+            "the brokers did not get back in sync",
+            partial(cluster.await_in_sync, timeouts.in_sync_s, topics),
         )
     with run_log.phase("drain"):
         for stage in pipeline.stages:
             attempt(
                 ReasonCode.NOT_DRAINED,
-                f"{stage.name} did not finish its inputs",
-                partial(_drain, context, run_log, ends, stage, patience),
+                f"{stage.name} did not process all its inputs",
+                partial(_drain, context, run_log, ends, stage, timeouts),
                 stage.name,
             )
         _stop(run_log, context, Role.WORKER)
@@ -82,68 +85,68 @@ def quiesce(
             )
         attempt(
             ReasonCode.TRANSACTION_OPEN,
-            "a transaction stayed open",
-            partial(_await_no_transaction, ends, pipeline, patience),
+            "a transaction remained open",
+            partial(_await_no_transaction, ends, pipeline, timeouts),
         )
         for stage in pipeline.stages:
             attempt(
                 ReasonCode.INPUTS_LEFT,
-                f"{stage.name} left inputs behind",
-                partial(_require_drained, ends, stage, patience),
+                f"{stage.name} left inputs unprocessed",
+                partial(_require_drained, ends, stage, timeouts),
                 stage.name,
             )
         _stop(run_log, context, Role.OBSERVER, Role.FEEDER)
     with run_log.phase("final reads"):
-        _read_to_the_ends(pipeline, context, ends, run_log, patience)
-        quiet = _look(cluster, pipeline, run_log)
+        _read_to_the_ends(pipeline, context, ends, run_log, timeouts)
+        final_state = _read_cluster_state(cluster, pipeline, run_log)
     with run_log.phase("brokers' logs"):
-        return _witnessed(cluster, quiet, processes.folder, run_log)
+        return _read_broker_logs(cluster, final_state, processes.folder, run_log)
 
 
-def _witnessed(cluster: Cluster, quiet: FinalState, folder: Path, run_log: RunLog) -> FinalState:
-    """Have the brokers' witness take what it can only have while the cluster is up."""
+def _read_broker_logs(cluster: Cluster, final_state: FinalState, folder: Path, run_log: RunLog) -> FinalState:
+    """Read the broker logs, if that is possible only while the cluster is running."""
     witness = cluster.witness()
     if witness is None:
-        return quiet
+        return final_state
     _attempt(
         run_log,
         ReasonCode.LOGS_NOT_READ,
         "the brokers' logs could not be read",
-        partial(witness.collect, quiet.edges, folder),
+        partial(witness.collect, final_state.edges, folder),
     )
     compacted = {
-        topic: told and topic not in witness.complete_topics for topic, told in quiet.compacted.items()
+        topic: told and topic not in witness.complete_topics for topic, told in final_state.compacted.items()
     }
-    return replace(quiet, compacted=compacted, refused=witness.unreadable)
+    return replace(final_state, compacted=compacted, refused=witness.unreadable)
 
 
 def _attempt(
-    run_log: RunLog, code: ReasonCode, what: str, act: Callable[[], None], subject: str = ""
+    run_log: RunLog, code: ReasonCode, failure: str, act: Callable[[], None], subject: str = ""
 ) -> None:
     try:
         act()
     except FencepostError as error:
-        run_log.add_problem(code, f"{what}: {error}", subject)
+        run_log.add_problem(code, f"{failure}: {error}", subject)
 
 
 def _stop(run_log: RunLog, context: FaultContext, *roles: Role) -> None:
     processes = context.processes
-    looked = partial(update_stalls, context, run_log)
-    for killed in processes.stop(list(processes.others(*roles)), looked):
+    update = partial(update_stalls, context, run_log)
+    for killed in processes.stop(list(processes.alive_in_roles(*roles)), update):
         if killed.rules is None:
             run_log.evidence_problems.append(explain_kill(killed, context, run_log))
-        else:  # all that it had to do was done before: it takes nothing with it
+        else:  # a custom pipeline had committed all_topics before, so no evidence is lost
             signal, within_s = killed.rules.stop_signal, killed.rules.stop_within_s
-            words = f"{killed.journal} did not end within {within_s:g} s of {signal}, and was killed"
-            run_log.unexpected_errors.append(Reason(ReasonCode.DID_NOT_STOP, words, killed.journal))
+            message = f"{killed.journal} did not end within {within_s:g} s after {signal}, and was killed"
+            run_log.unexpected_errors.append(Reason(ReasonCode.DID_NOT_STOP, message, killed.journal))
 
 
 def _drain(
-    context: FaultContext, run_log: RunLog, ends: EndMarkers, stage: StageSpec, patience: DrainTimeouts
+    context: FaultContext, run_log: RunLog, ends: EndMarkers, stage: StageSpec, timeouts: DrainTimeouts
 ) -> None:
-    """Wait until the stage has committed everything that is visible in its inputs, as long as it gets on.
+    """Wait until the stage has committed all its visible inputs, as long as it makes progress.
 
-    Workers that only abort and begin again, however busily, do not get on.
+    Workers that only abort and retry do not make progress.
     """
     processes = context.processes
     left: list[int | None] = [None]
@@ -156,34 +159,34 @@ def _drain(
         fewest[:] = [min([*fewest, left[0]])] if left[0] is not None else fewest
         return left[0] == 0
 
-    def done() -> tuple[int, ...]:
+    def progress() -> tuple[int, ...]:
         counts = processes.counts()
         return (*fewest, counts.inputs, counts.committed, ends.outputs_written(stage))
 
     wait_while_progressing(
         drained,
-        done,
+        progress,
         f"{stage.group or stage.name} to commit all of {', '.join(stage.reads)}",
-        patience.drain_s + (0.0 if stage.group else stage.idle_s),
-        every_s=patience.every_s,
+        timeouts.drain_s + (0.0 if stage.group else stage.idle_s),
+        every_s=timeouts.every_s,
         last_seen=lambda: f"{'an unknown number of' if left[0] is None else left[0]} inputs left",
     )
 
 
-def _require_drained(ends: EndMarkers, stage: StageSpec, patience: DrainTimeouts) -> None:
-    """Once nothing moves, no input may be left that no commit has reached."""
-    told = wait_for(
+def _require_drained(ends: EndMarkers, stage: StageSpec, timeouts: DrainTimeouts) -> None:
+    """Raise `EnvironmentFailure` if inputs are not committed after all workers have ended."""
+    (count,) = wait_for(
         lambda: (left,) if (left := ends.inputs_left(stage)) is not None else None,
-        f"the inputs that {stage.name} has left to be known",
-        patience.drain_s,
-        every_s=patience.every_s,
+        f"the number of inputs that {stage.name} has left to be known",
+        timeouts.drain_s,
+        every_s=timeouts.every_s,
     )
-    if told[0]:
-        raise EnvironmentFailure(f"{told[0]} inputs in {', '.join(stage.reads)} that no commit has reached")
+    if count:
+        raise EnvironmentFailure(f"{count} inputs in {', '.join(stage.reads)} are not committed")
 
 
-def _await_no_transaction(ends: EndMarkers, pipeline: PipelineSpec, patience: DrainTimeouts) -> None:
-    """Wait until no transaction is open, in the pipeline's topics and where its groups keep their offsets."""
+def _await_no_transaction(ends: EndMarkers, pipeline: PipelineSpec, timeouts: DrainTimeouts) -> None:
+    """Wait until no transaction is open in the pipeline's topics and in the offsets partitions of its groups."""
     topics = sorted(topic.name for topic in pipeline.topics)
     groups = [stage.group for stage in pipeline.stages if stage.group is not None]
     open_at: list[str] = []
@@ -193,57 +196,64 @@ def _await_no_transaction(ends: EndMarkers, pipeline: PipelineSpec, patience: Dr
         return not open_at
 
     longest_ms = max((stage.txn_timeout_ms for stage in pipeline.stages), default=0)
-    bound_s = longest_ms / 1000 + patience.clean_up_s
+    timeout_s = longest_ms / 1000 + timeouts.clean_up_s
     wait_for(
-        closed, "no transaction to be open", bound_s, every_s=patience.every_s, last_seen=lambda: open_at
+        closed, "no transaction to be open", timeout_s, every_s=timeouts.every_s, last_seen=lambda: open_at
     )
 
 
 def _read_to_the_ends(
-    pipeline: PipelineSpec, context: FaultContext, ends: EndMarkers, run_log: RunLog, patience: DrainTimeouts
+    pipeline: PipelineSpec, context: FaultContext, ends: EndMarkers, run_log: RunLog, timeouts: DrainTimeouts
 ) -> None:
-    """Run the final readers, each until it met every end of its partitions; the ends are marked while they start."""
+    """Run the final readers to the ends of their partitions. The ends are marked while the readers start."""
     attempt, places = partial(_attempt, run_log), pipeline.places
-    unmarked = ReasonCode.NO_SENTINELS, "the ends were not marked"
+    not_marked = ReasonCode.NO_SENTINELS, "the ends of the partitions were not marked"
 
     def read() -> None:
-        asked = context.cluster.log_offsets([topic.name for topic in pipeline.topics])
-        records = sum(high - start for start, _, high in asked.values())
+        offsets = context.cluster.log_offsets([topic.name for topic in pipeline.topics])
+        records = sum(high - start for start, _, high in offsets.values())
         tables = [table.name for table in pipeline.tables]
-        mark = partial(attempt, *unmarked, partial(ends.mark_ends, places))
+        mark = partial(attempt, *not_marked, partial(ends.mark_ends, places))
         read_all(
-            context.processes, places, records, patience.reads_s, tables, until=ends.end_offsets, started=mark
+            context.processes,
+            places,
+            records,
+            timeouts.reads_s,
+            tables,
+            end_offsets=ends.end_offsets,
+            on_started=mark,
         )
 
-    attempt(*unmarked, partial(ends.resolve_ends, places))
+    attempt(*not_marked, partial(ends.resolve_ends, places))
     if ends.end_offsets:
         run_log.rested_ms = time.time() * 1000
-    attempt(ReasonCode.READER_SHORT, "the final readers did not come to the end", read)
+    attempt(ReasonCode.READER_SHORT, "the final readers did not read to the end", read)
 
 
-def _look(cluster: Cluster, pipeline: PipelineSpec, run_log: RunLog) -> FinalState:
-    """Who leads what, how far each partition goes, and whether all replicas are still there. Of a user's pipeline also
-    of the topics that its programs made themselves.
+def _read_cluster_state(cluster: Cluster, pipeline: PipelineSpec, run_log: RunLog) -> FinalState:
+    """Read leaders, end offsets and topic settings, and report replicas that are out of sync.
+
+    For a custom pipeline, this includes the topics that its programs have created.
     """
     topics = [topic.name for topic in pipeline.topics]
-    everything = [*topics, *pipeline.internal_topics]
+    all_topics = [*topics, *pipeline.internal_topics]
     try:
         if not pipeline.journaled:
-            everything += [topic for topic in cluster.topics() if topic not in topics]
-        missing = cluster.out_of_sync(topics)
+            all_topics += [topic for topic in cluster.topics() if topic not in topics]
+        out_of_sync = cluster.out_of_sync(topics)
         views = {
             (topic, partition): view
-            for topic in everything
+            for topic in all_topics
             for partition, view in cluster.describe(topic).items()
         }
-        ends = cluster.log_offsets(everything)
-        compacted = cluster.compacted(everything)
+        ends = cluster.log_offsets(all_topics)
+        compacted = cluster.compacted(all_topics)
     except FencepostError as error:
-        run_log.add_problem(ReasonCode.ENDS_UNKNOWN, f"the ends of the logs could not be asked for: {error}")
+        run_log.add_problem(ReasonCode.ENDS_UNKNOWN, f"the ends of the partitions could not be read: {error}")
         return FinalState()
-    if missing:
+    if out_of_sync:
         run_log.add_problem(
-            ReasonCode.NOT_IN_SYNC_AT_THE_END, f"after the final reads {'; '.join(missing[:5])}"
+            ReasonCode.NOT_IN_SYNC_AT_THE_END, f"after the final reads {'; '.join(out_of_sync[:5])}"
         )
     return FinalState(
         {place: view.leader for place, view in views.items()},

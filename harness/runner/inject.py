@@ -1,4 +1,7 @@
-"""Carry out a schedule: injections that share a resource one after the other, the others side by side."""
+"""Injects the planned faults of a schedule.
+
+Faults that share a resource are injected one after the other, others in parallel.
+"""
 
 import threading
 import time
@@ -16,97 +19,97 @@ from harness.runner.schedule import sequences
 
 @dataclass
 class InjectionState:
-    """What has become of a schedule so far."""
+    """The results of a schedule so far."""
 
     reports: list[FaultReport] = field(default_factory=list)
     unmet_goals: dict[str, str] = field(default_factory=dict)
     errors: list[FencepostError] = field(default_factory=list)
-    on: dict[int, str] = field(default_factory=dict)  # the faults that are on, by place in the schedule
+    active: dict[int, str] = field(
+        default_factory=dict
+    )  # by index in the schedule: the names of active faults
 
 
 class FaultInjector:
-    """The threads that inject; `stop` heals what is on and injects no more."""
+    """Runs the threads that inject faults."""
 
     def __init__(
         self,
-        injections: Sequence[PlannedFault],
+        faults: Sequence[PlannedFault],
         nemeses: Mapping[str, Nemesis],
         context: FaultContext,
         journal: Journal,
-        begun_s: float,
+        start_s: float,
     ) -> None:
         self.state = InjectionState()
         self._context = context
         self._journal = journal
-        self._begun_s = begun_s  # on the monotonic clock: the zero of the schedule
+        self._start_s = start_s  # the monotonic clock when the feeder started
         self._nemeses = nemeses
-        self._numbers = {id(injection): number for number, injection in enumerate(injections)}
+        self._numbers = {id(fault): number for number, fault in enumerate(faults)}
         self._stop = threading.Event()
-        self.journal_lock = threading.Lock()  # the threads share the journal
+        self.journal_lock = threading.Lock()  # the threads and the churn share the journal
         self._threads = [
-            threading.Thread(target=self._one_after_another, args=(sequence,), name=f"faults {number}")
-            for number, sequence in enumerate(sequences(injections, nemeses))
+            threading.Thread(target=self._inject_in_order, args=(sequence,), name=f"faults {number}")
+            for number, sequence in enumerate(sequences(faults, nemeses))
         ]
 
     def start(self) -> None:
-        """Begin to inject."""
+        """Start the threads."""
         for thread in self._threads:
             thread.start()
 
     @property
     def done(self) -> bool:
-        """Whether every injection was carried out and healed."""
+        """Whether all threads have ended."""
         return not any(thread.is_alive() for thread in self._threads)
 
     def stop(self) -> None:
-        """Heal what is on, inject no more, and wait for it."""
+        """Inject no more faults, heal the active ones, and wait until they are healed."""
         self._stop.set()
         for thread in self._threads:
             thread.join()
 
-    def _one_after_another(self, injections: Sequence[PlannedFault]) -> None:
-        for injection in injections:
-            late_s = time.monotonic() - self._begun_s - injection.start_s
+    def _inject_in_order(self, faults: Sequence[PlannedFault]) -> None:
+        for fault in faults:
+            late_s = time.monotonic() - self._start_s - fault.start_s
             if self._stop.wait(max(0.0, -late_s)):
                 return
-            error: FencepostError | None = FaultFailed(
-                f"{injection.fault} ended in a mistake of Fencepost's own"
-            )
+            error: FencepostError | None = FaultFailed(f"{fault.fault} failed because of a bug in Fencepost")
             try:
-                self._inject(injection)
+                self._inject(fault)
                 error = None
-            except FencepostError as known:
-                error = known
-            finally:  # a thread that dies unsaid would leave its faults undone, and the run in good faith
-                self.state.on.pop(self._numbers[id(injection)], None)
+            except FencepostError as expected:
+                error = expected
+            finally:  # if a bug ends this thread, the run must know that the remaining faults were not injected
+                self.state.active.pop(self._numbers[id(fault)], None)
                 if error is not None:
                     self.state.errors.append(error)
             if error is not None:
                 return
 
-    def _inject(self, injection: PlannedFault) -> None:
-        nemesis = self._nemeses[injection.fault]
-        number = self._numbers[id(injection)]
+    def _inject(self, fault: PlannedFault) -> None:
+        nemesis = self._nemeses[fault.fault]
+        number = self._numbers[id(fault)]
         with self.journal_lock:
             op = self._journal.number()
             self._journal.write(
                 Invoked(
-                    injection.fault,
+                    fault.fault,
                     -1,
                     op,
-                    target=str(injection.target),
-                    parameters=injection.parameters or None,
+                    target=str(fault.target),
+                    parameters=fault.parameters or None,
                 )
             )
         start_ns = self._journal.now_ns()
-        begun_ns = time.monotonic_ns()
-        self.state.on[number] = injection.fault
-        effect = InjectedFault(str(injection.target))
+        called_ns = time.monotonic_ns()
+        self.state.active[number] = fault.fault
+        effect = InjectedFault(str(fault.target))
         end_ns: int | None = None
         try:
-            with nemesis.inject(self._context, injection) as effect:
+            with nemesis.inject(self._context, fault) as effect:
                 elapsed_s = (self._journal.now_ns() - start_ns) / 1e9
-                self._stop.wait(max(0.0, injection.hold_s - elapsed_s))
+                self._stop.wait(max(0.0, fault.hold_s - elapsed_s))
             end_ns = self._journal.now_ns()
         finally:
             proof = "; ".join(effect.proof)
@@ -115,13 +118,13 @@ class FaultInjector:
             outcome = Outcome.OK if end_ns is not None else Outcome.INFO
             with self.journal_lock:
                 self._journal.write(
-                    Completed(outcome, injection.fault, -1, op, target=effect.target, evidence=evidence)
+                    Completed(outcome, fault.fault, -1, op, target=effect.target, evidence=evidence)
                 )
             end_s = round(end_ns / 1e9, 3) if end_ns is not None else None
-            waited_ns = effect.injected_ns - begun_ns if effect.injected_ns is not None else 0
+            waited_ns = effect.injected_ns - called_ns if effect.injected_ns is not None else 0
             self.state.reports.append(
                 FaultReport(
-                    fault=injection.fault,
+                    fault=fault.fault,
                     target=effect.target,
                     start_s=round((start_ns + waited_ns) / 1e9, 3),
                     end_s=end_s,

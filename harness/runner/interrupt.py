@@ -1,4 +1,4 @@
-"""Ctrl-C: while there is something to judge the first one ends the run early; any other gives up."""
+"""Handles Ctrl-C: under faults, the first one ends the run early and its evidence is checked; the next one aborts."""
 
 import os
 import signal
@@ -11,37 +11,40 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class InterruptPhase(StrEnum):
-    """How far the run is, and with it what a first signal does. The value is what is said of it."""
+    """The phase of a command, which decides what the first signal does. The value is the message to the user."""
 
     SETTING_UP = ""
     UNDER_FAULTS = (
-        "interrupted: healing the cluster, then judging what was recorded; press Ctrl-C again to stop now"
+        "interrupted: healing the cluster, then checking the evidence so far; press Ctrl-C again to stop now"
     )
-    MEASURING = "interrupted: drawing what was measured so far; press Ctrl-C again to stop now"
-    SUITE = "interrupted: ending the runs that go on, then judging those that are over; press Ctrl-C again to stop now"
-    JUDGING = "the run is over and is being judged; press Ctrl-C again to stop without a verdict"
+    MEASURING = "interrupted: drawing the charts of the measurements so far; press Ctrl-C again to stop now"
+    SUITE = "interrupted: ending the active runs, then checking those that are over; press Ctrl-C again to stop now"
+    CHECKING = (
+        "the run is over and its evidence is being checked; press Ctrl-C again to stop without a verdict"
+    )
 
 
 class Interrupt:
-    """A context manager that turns a signal into a flag, or into KeyboardInterrupt.
+    """A context manager that turns a signal into a flag, or into a KeyboardInterrupt.
 
-    A KeyboardInterrupt in the middle of a call into C comes out of it as a SystemError, and leaves this as itself.
+    If a KeyboardInterrupt occurs in a call into C, Python raises a SystemError from it. On leaving, this is converted
+    back.
     """
 
     def __init__(self) -> None:
-        self.stage = InterruptPhase.SETTING_UP
-        self._heard = False
-        self._cut_short = threading.Event()
+        self.phase = InterruptPhase.SETTING_UP
+        self._signalled = False
+        self._end_early = threading.Event()
         self._before: dict[signal.Signals, object] = {}
 
     @property
     def requested(self) -> bool:
-        """Whether the run was asked to end early, while it could."""
-        return self._cut_short.is_set()
+        """Whether a signal asked the command to end early."""
+        return self._end_early.is_set()
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait to be asked, for so long at most; whether that came."""
-        return self._cut_short.wait(timeout_s)
+        """Wait at most `timeout_s` for a request to end early. Return whether it was made."""
+        return self._end_early.wait(timeout_s)
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
@@ -58,10 +61,10 @@ class Interrupt:
             raise KeyboardInterrupt from error
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        if self._heard or self.stage is InterruptPhase.SETTING_UP:
+        if self._signalled or self.phase is InterruptPhase.SETTING_UP:
             raise KeyboardInterrupt
-        self._heard = True
-        # Not through the progress or a stream: the signal may have come in the middle of a line of theirs.
-        os.write(2, f"\nfencepost: {self.stage.value}\n".encode())
-        if self.stage in (InterruptPhase.UNDER_FAULTS, InterruptPhase.MEASURING, InterruptPhase.SUITE):
-            self._cut_short.set()
+        self._signalled = True
+        # Write to the file descriptor, because the signal may interrupt a write of the progress output.
+        os.write(2, f"\nfencepost: {self.phase.value}\n".encode())
+        if self.phase in (InterruptPhase.UNDER_FAULTS, InterruptPhase.MEASURING, InterruptPhase.SUITE):
+            self._end_early.set()

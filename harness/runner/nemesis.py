@@ -1,7 +1,8 @@
-"""The interface of a fault: how it is drawn, what it needs and takes for itself, how it is carried out.
+"""The interface of a nemesis: how its faults are drawn, what they need, and how they are injected.
 
-A fault (`Nemesis`) is a context manager around pure data (`PlannedFault`): entering breaks something and proves it,
-leaving puts it right. Targets are roles, drawn before a run and found out when the fault strikes.
+`Nemesis.inject` takes a `PlannedFault`, which is pure data, and returns a context manager. Entering it injects the
+fault and collects the proof; leaving it heals the fault. A target is a role. It is drawn before the run and resolved to
+a broker or a worker when the fault is injected.
 """
 
 import time
@@ -22,16 +23,16 @@ from harness.runner.processes import Processes
 
 
 class Resource(StrEnum):
-    """What a fault takes for itself: two that need the same never overlap."""
+    """What a fault uses exclusively: two faults that use the same resource never overlap."""
 
     BROKERS = "brokers"  # one broker or its links at a time, so that no partition lacks a leader
     WORKERS = "workers"
-    SERVICES = "services"  # the servers of the pipeline's stores
+    SERVICES = "services"  # the database servers of the pipeline
 
 
 @dataclass(frozen=True)
 class Target:
-    """Whom a fault strikes, by role: `leader` of `invoices/0`, `txn-coordinator` of `shop-1`."""
+    """The role that a fault concerns: `leader` of `invoices/0`, `txn-coordinator` of `shop-1`."""
 
     role: str
     name: str = ""
@@ -52,46 +53,46 @@ _OWN = ("fault", "target", "start_s", "hold_s")
 
 @dataclass(frozen=True)
 class PlannedFault:
-    """One fault of a schedule. Times are seconds since the feeder began."""
+    """One entry of a schedule. `start_s` counts from the start of the feeder."""
 
     fault: str
     target: Target
     start_s: float
     hold_s: float
-    parameters: Parameters = field(default_factory=dict)  # the fault's own: `step`, where a worker is struck
+    parameters: Parameters = field(default_factory=dict)  # of this nemesis, for example `step`
 
     @property
     def step(self) -> str | None:
-        """The step of a worker's loop at which it strikes."""
+        """The step of a worker's loop at which the fault is injected; None: at any."""
         step = self.parameters.get("step")
         return None if step is None else str(step)
 
     @property
     def state(self) -> str | None:
-        """The state of a transaction in which it strikes."""
+        """The transaction state in which the fault is injected; None: in any."""
         state = self.parameters.get("state")
         return None if state is None else str(state)
 
     @property
     def prefers(self) -> str | None:
-        """The state of a transaction in which it strikes if that comes soon, and else as it is."""
+        """The transaction state that the fault waits for a short time. After that, it is injected in any state."""
         state = self.parameters.get("prefers")
         return None if state is None else str(state)
 
     @property
     def stage(self) -> str | None:
-        """The stage whose worker must be there; None: any."""
+        """The stage whose worker must be at `step` or in `state`; None: any stage."""
         stage = self.parameters.get("stage")
         return None if stage is None else str(stage)
 
     def as_table(self) -> dict[str, Any]:
-        """As it stands in `run.toml`: flat."""
+        """Return the entry of `run.toml`: one flat table, with the parameters beside the other fields."""
         times = {"start_s": self.start_s, "hold_s": self.hold_s}
         return {"fault": self.fault, "target": str(self.target), **times, **self.parameters}
 
     @classmethod
     def from_table(cls, table: Mapping[str, Any]) -> "PlannedFault":
-        """The inverse of `as_table`; raises `UnreadableInput`."""
+        """The inverse of `as_table`. Raises `UnreadableInput`."""
         try:
             return cls(
                 fault=str(table["fault"]),
@@ -112,30 +113,30 @@ class PlannedFault:
 
 @dataclass(frozen=True)
 class FaultTargets:
-    """What can be struck: known before anything runs."""
+    """Everything that faults can be drawn for, as it is known before the run starts."""
 
     brokers: tuple[int, ...]
     places: tuple[TopicPartition, ...]  # the partitions of the pipeline's topics
     workers: Mapping[str, tuple[str, ...]]  # by stage
-    steps: Mapping[str, tuple[str, ...]]  # by stage: those that its loop comes to
+    steps: Mapping[str, tuple[str, ...]]  # by stage: the steps of its worker's loop
     zombie_steps: Mapping[
         str, tuple[str, ...]
-    ]  # by stage: those at which a worker has begun what others must do
-    groups: Mapping[str, str]  # by stage that has one
+    ]  # by stage: the steps at which pausing the worker leaves a zombie
+    groups: Mapping[str, str]  # by stage; stages without a group are left out
     transactional_ids: Mapping[str, tuple[str, ...]]  # by stage
-    endpoints: tuple[str, ...]  # the client endpoints that workers begin in
-    writes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # by stage: the topics of its outputs
-    can: frozenset[Need] = ALL_ABILITIES
-    stage: str | None = None  # strike workers of this stage only
-    step: str | None = None  # and at this step
-    services: tuple[str, ...] = ()  # the servers of the pipeline's stores, by name
+    endpoints: tuple[str, ...]  # the client endpoints of the first incarnations of the workers
+    writes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # by stage: the topics that it writes
+    can: frozenset[Need] = ALL_ABILITIES  # of the cluster
+    stage: str | None = None  # draw only workers of this stage
+    step: str | None = None  # draw only this step
+    services: tuple[str, ...] = ()  # the names of the database servers
     stages_with_unknown_ids: tuple[
         str, ...
-    ] = ()  # stages whose transactional ids are found out once they are spoken
+    ] = ()  # their transactional ids are observed in requests during the run
 
     @property
     def stages(self) -> list[str]:
-        """The stages whose workers may be struck."""
+        """The stages whose workers a fault may be injected into."""
         return [self.stage] if self.stage else sorted(self.workers)
 
     @property
@@ -150,8 +151,8 @@ class FaultTargets:
         return [place for place in self.places if place[0] in topics]
 
     def only(self, stages: Collection[str]) -> "FaultTargets":
-        """What has to do with the workers of these stages, and the partitions that they write."""
-        few = replace(
+        """Return only the targets that belong to these stages, and the partitions that these stages write."""
+        restricted = replace(
             self,
             workers={stage: names if stage in stages else () for stage, names in self.workers.items()},
             groups={stage: group for stage, group in self.groups.items() if stage in stages},
@@ -160,20 +161,20 @@ class FaultTargets:
             },
             writes={stage: topics for stage, topics in self.writes.items() if stage in stages},
         )
-        return replace(few, places=tuple(few.written))
+        return replace(restricted, places=tuple(restricted.written))
 
 
 class NoTarget(Exception):
-    """Of all that a fault could strike the run has nothing; the words say what it needs."""
+    """The run has no target for a fault. The message says what the fault needs."""
 
 
 class NotForThisPipeline(NoTarget):
-    """It strikes what few pipelines have: where nobody asked for it, its absence is not told."""
+    """The fault needs a target that few pipelines have. It is left out silently, unless the user named the nemesis."""
 
 
 @dataclass(frozen=True)
 class DrawnFault:
-    """What a fault drew for one injection."""
+    """The target and the parameters that a nemesis has drawn for one fault."""
 
     target: Target
     parameters: Parameters = field(default_factory=dict)
@@ -181,30 +182,31 @@ class DrawnFault:
 
 @dataclass
 class InjectedFault:
-    """What a fault did: filled in while it is on."""
+    """What a fault did. The nemesis fills it in while the fault is active."""
 
-    target: str  # all of it: "broker 2, leader of invoices/3"
-    short_target: str = ""  # the short of it: "broker 2"; empty: the target
-    other: str = ""  # whom it was cut from
+    target: str  # "broker 2, leader of invoices/3"
+    short_target: str = ""  # "broker 2"; empty: the same as `target`
+    other: str = ""  # of a network fault: the other end of the cut link
     proof: list[str] = field(default_factory=list)
     acted: bool = False
     details: dict[str, str] = field(default_factory=dict)  # see `harness.results.verdict.FaultReport`
-    unmet_goals: dict[str, str] = field(
-        default_factory=dict
-    )  # goals that it should have reached, and did not
-    injected_ns: int | None = None  # when it struck, on the monotonic clock; None: as soon as it was begun
+    unmet_goals: dict[str, str] = field(default_factory=dict)  # by goal that the fault did not reach: why
+    injected_ns: int | None = None  # on the monotonic clock; None: as soon as `inject` was called
 
     def mark_injected(self) -> None:
-        """Note that it strikes now: called right before the deed. What waits for its moment has not struck yet."""
+        """Set `injected_ns` to now.
+
+        Call it directly before the fault takes effect, after any wait for the right moment.
+        """
         self.injected_ns = time.monotonic_ns()
 
     def describe(self, past_tense: str) -> str:
-        """What happened to whom: "broker 2 was cut off from broker 3"."""
+        """Return a sentence such as "broker 2 was cut off from broker 3"."""
         words = f"{self.short_target or self.target} {past_tense}"
         return f"{words} from {self.other}" if self.other else words
 
     def add_proof(self, evidence: str) -> None:
-        """Add a proof that it acted."""
+        """Add evidence that the fault acted. An empty string is ignored."""
         if evidence:
             self.proof.append(evidence)
             self.acted = True
@@ -212,95 +214,98 @@ class InjectedFault:
 
 @dataclass(frozen=True)
 class FaultContext:
-    """What a fault may touch."""
+    """The parts of a run that a fault may act on."""
 
     cluster: Cluster
     processes: Processes
-    topics: tuple[str, ...] = ()  # of the run: a heal waits for these, and not for those of strangers
+    topics: tuple[str, ...] = ()  # of this run: a heal waits only for these, and not for topics of others
     stages: Sequence[StageSpec] = ()
-    services: Mapping[str, Service] = field(default_factory=dict)  # the servers of its stores, by name
-    backlog: Backlog = no_backlog  # what is left in the tables that stages read
+    services: Mapping[str, Service] = field(default_factory=dict)  # the database servers, by name
+    backlog: Backlog = no_backlog  # counts the unprocessed rows of tables that stages read
 
 
 @dataclass(frozen=True)
 class AtState:
-    """What a fault needs beyond its own needs if it strikes in one state of a transaction."""
+    """What a fault needs in addition if it is injected in a certain state of a transaction."""
 
-    slower_s: float = 0.0
+    slower_s: float = 0.0  # the additional time that it takes
     needs: frozenset[Need] = frozenset()
     least_brokers: int = 1
 
 
 @dataclass(frozen=True)
 class Nemesis:
-    """A fault.
+    """A kind of fault.
 
-    `inject` says in the `InjectedFault` that it gives whether it acted: one that was injected and did nothing makes a
-    run unknown. It raises `FaultFailed` only where the injection or the heal itself failed.
+    `inject` returns a context manager that yields an `InjectedFault`. Its `acted` says whether the fault had an effect.
+    A fault that did not act makes the verdict unknown. `inject` raises `FaultFailed` only if the injection or the heal
+    failed.
     """
 
     name: str
     summary: str
-    past_tense: str  # completes "broker 2 ...": "was killed"
-    hold_s: float  # shorter would only be a stall
-    recovery_s: float  # from the heal until all is as it was
+    past_tense: str  # completes a sentence: "was killed", for "broker 2 was killed"
+    hold_s: float  # how long the fault is active; a shorter time would only delay clients
+    recovery_s: float  # from the heal until the cluster has recovered
     draw: Callable[[Random, FaultTargets], DrawnFault]
     inject: Callable[[FaultContext, PlannedFault], AbstractContextManager[InjectedFault]]
     occupies: Callable[[PlannedFault], frozenset[Resource]]
-    needs: frozenset[Need] = frozenset()  # abilities of the cluster, and the effects that it imposes on links
+    needs: frozenset[Need] = frozenset()  # abilities of the cluster and network effects
     breaks: frozenset[Premise] = frozenset()
-    by_default: bool = True  # drawn where nobody asked for faults by name
-    aimable: bool = False  # it can be aimed at a step of a worker's loop
-    states: frozenset[str] = frozenset()  # of a transaction, at which it can be aimed as well
-    extra_needs_in: Mapping[str, AtState] = field(default_factory=dict)  # by state
-    at: str | None = None  # strikes only at this step or state (`STAGE:STEP`, `STAGE:STATE`: in that stage)
-    least_brokers: int = 1  # with fewer nobody can take the role of the one that is struck
-    discovers_ids: bool = False  # it finds out a transactional id that nobody named
+    by_default: bool = True  # drawn if the user named no nemesis
+    aimable: bool = False  # the user can choose the step of a worker's loop (`kill-worker@after-send`)
+    states: frozenset[str] = frozenset()  # the transaction states that the user can choose
+    extra_needs_in: Mapping[str, AtState] = field(default_factory=dict)  # by transaction state
+    at: str | None = None  # the chosen step or state; with a stage: `STAGE:STEP` or `STAGE:STATE`
+    least_brokers: int = 1  # with fewer, no broker can take over the role
+    discovers_ids: bool = False  # it can observe transactional ids that the pipeline does not declare
     keeps_endpoint: bool = (
-        False  # what it strikes lives on beside its replacement, which needs a endpoint more
+        False  # its target stays alive beside its replacement, so the run needs one more endpoint
     )
 
     @property
     def extra_needs(self) -> AtState:
-        """What it takes more where it is aimed."""
+        """What the fault needs in addition because of `at`."""
         return self.extra_needs_in.get((self.at or "").rpartition(":")[2], AtState())
 
     @property
-    def asked(self) -> str:
-        """How `--nemesis` asks for it: `kill-worker`, or `kill-worker@after-send`."""
+    def option(self) -> str:
+        """The value of `--nemesis`: `kill-worker`, or `kill-worker@after-send`."""
         return f"{self.name}@{self.at}" if self.at else self.name
 
     def draw_fault(self, rng: Random, targets: FaultTargets) -> DrawnFault:
-        """A target; where it is aimed at a step, one that has to do with a worker there. Raises `NoTarget`."""
+        """Draw a target. With `at`, draw it from the stages that have this step or state. Raises `NoTarget`."""
         if self.at is None:
             return self.draw(rng, targets)
-        only, _, at = self.at.rpartition(":")
-        whose = f"a stage {only}" if only else "a pipeline"
-        kept = {"stage": only} if only else {}
+        stage, _, at = self.at.rpartition(":")
+        owner = f"a stage {stage}" if stage else "a pipeline"
+        stage_parameter = {"stage": stage} if stage else {}
         if at in self.states:
-            named = (stage for stage, own in targets.transactional_ids.items() if own)
-            found = targets.stages_with_unknown_ids if self.discovers_ids else ()
-            able = {stage for stage in (*named, *found) if only in ("", stage)}
-            if not able:
-                raise NoTarget(f"{whose} with a transactional id")
-            drawn = self.draw(rng, targets.only(able))
-            own = {name: value for name, value in drawn.parameters.items() if name != "prefers"}
-            return replace(drawn, parameters={**own, "state": at, **kept})
+            declared = (name for name, ids in targets.transactional_ids.items() if ids)
+            observed = targets.stages_with_unknown_ids if self.discovers_ids else ()
+            stages = {name for name in (*declared, *observed) if stage in ("", name)}
+            if not stages:
+                raise NoTarget(f"{owner} with a transactional id")
+            drawn = self.draw(rng, targets.only(stages))
+            parameters = {name: value for name, value in drawn.parameters.items() if name != "prefers"}
+            return replace(drawn, parameters={**parameters, "state": at, **stage_parameter})
         reached = {
-            stage: (at,) if at in steps and only in ("", stage) else ()
-            for stage, steps in targets.steps.items()
+            name: (at,) if at in steps and stage in ("", name) else ()
+            for name, steps in targets.steps.items()
         }
-        able = {stage for stage, steps in reached.items() if steps}
-        if not able:
-            raise NoTarget(f"{whose} whose workers come to the step {at}")
-        held = {
-            stage: steps if at in (*STEPS_WITH_INPUT, *targets.zombie_steps.get(stage, ())) else ()
-            for stage, steps in reached.items()
+        stages = {name for name, steps in reached.items() if steps}
+        if not stages:
+            raise NoTarget(f"{owner} whose workers come to the step {at}")
+        zombie_steps = {
+            name: steps if at in (*STEPS_WITH_INPUT, *targets.zombie_steps.get(name, ())) else ()
+            for name, steps in reached.items()
         }
-        drawn = self.draw(rng, replace(targets.only(able), steps=reached, zombie_steps=held, step=None))
-        return replace(drawn, parameters={**drawn.parameters, "step": at, **kept})
+        drawn = self.draw(
+            rng, replace(targets.only(stages), steps=reached, zombie_steps=zombie_steps, step=None)
+        )
+        return replace(drawn, parameters={**drawn.parameters, "step": at, **stage_parameter})
 
     @property
     def duration_s(self) -> float:
-        """What it takes from the time limit."""
+        """The time that the fault takes of the time limit: until it is healed and the cluster has recovered."""
         return self.hold_s + self.recovery_s + self.extra_needs.slower_s

@@ -1,24 +1,27 @@
-"""What a fault takes for itself, as most faults say it."""
+"""Values of `Nemesis.occupies` that several nemeses share."""
 
 from harness.runner.nemesis import PlannedFault, Resource
 
 
 def all_brokers(injection: PlannedFault) -> frozenset[Resource]:
-    """What a fault that strikes brokers, or their links, occupies: the workers too, where it holds one of them."""
-    holds = injection.step is not None or injection.state is not None
-    return frozenset({Resource.BROKERS, *({Resource.WORKERS} if holds else ())})
+    """For a fault of brokers or of their links.
+
+    It also occupies the workers if it stops one at a step or in a state.
+    """
+    stops_worker = injection.step is not None or injection.state is not None
+    return frozenset({Resource.BROKERS, *({Resource.WORKERS} if stops_worker else ())})
 
 
 def brokers_and_a_worker(_: PlannedFault) -> frozenset[Resource]:
-    """What a fault that strikes a broker or a link while it holds a worker occupies."""
+    """For a fault of a broker or of a link that stops a worker meanwhile."""
     return frozenset({Resource.BROKERS, Resource.WORKERS})
 
 
 def all_workers(_: PlannedFault) -> frozenset[Resource]:
-    """What a fault that strikes workers occupies."""
+    """For a fault of workers."""
     return frozenset({Resource.WORKERS})
 
 
 def all_services(_: PlannedFault) -> frozenset[Resource]:
-    """What a fault that strikes the server of a store occupies."""
+    """For a fault of a database server."""
     return frozenset({Resource.SERVICES})

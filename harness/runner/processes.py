@@ -1,8 +1,8 @@
-"""The processes of a run that speak Kafka: workers, feeder, observer, final readers.
+"""The processes of a run that use Kafka: workers, feeder, observer and final readers.
 
-Each is an operating-system process with a journal of its own and a control line to here. A worker
-that is gone, or that a fault has made a zombie, is replaced by the next incarnation in a client
-endpoint of its own: the same worker, so the same transactional id.
+Each is an operating-system process with its own journal and a control line to the run. If a worker ends, or a fault
+makes it a zombie, the next incarnation replaces it. The new incarnation has its own client endpoint, but it is the same
+worker and so has the same transactional id.
 """
 
 import socket
@@ -34,27 +34,27 @@ from harness.runner.member import RunProcess, describe_not_ready, is_ready
 
 START_TIMEOUT_S = 60.0
 MOST_UNEXPECTED_ENDS = 20
-"""Workers of ours that may end by themselves before the run is given up."""
+"""If more workers end unexpectedly, the run fails."""
 MOST_EXITS = 8
-"""How often one instance of a user's program may end by itself: one that was fenced is right to do so."""
+"""How often one instance of a custom pipeline may end by itself. It may do so, for example because it was fenced."""
 OBSERVER_ENDPOINT = "aside"
 
 
 @dataclass(frozen=True)
 class RunClock:
-    """The clock of a run: the same monotonic zero for every process."""
+    """The clock of a run. All its processes count from the same monotonic time."""
 
     zero_ns: int
     wall_ms_at_zero: float
 
 
-def unexpected_end(journal: str, words: str) -> Reason:
-    """A process ended by itself, and another took its place."""
-    return Reason(ReasonCode.UNEXPECTED_END, words, journal)
+def unexpected_end(journal: str, message: str) -> Reason:
+    """Return the warning that a process ended unexpectedly and was replaced."""
+    return Reason(ReasonCode.UNEXPECTED_END, message, journal)
 
 
 class Processes:
-    """Starts, strikes, replaces and stops the processes of a run."""
+    """Starts, replaces and stops the processes of a run."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class Processes:
         worker_endpoints: Sequence[str],
         stages: Sequence[StageSpec],
         programs: Mapping[str, Program],
-        own: Program,
+        harness_program: Program,
         members_of: Callable[[str], tuple[str, ...] | None] = lambda group: (),
     ) -> None:
         self._supervisor = supervisor
@@ -75,8 +75,8 @@ class Processes:
         self._worker_endpoints = tuple(worker_endpoints)
         self._stages = {stage.name: stage for stage in stages}
         self._programs = programs  # by stage
-        self._own = own  # feeder, observers, readers
-        self._members_of = members_of  # of a group; None while it is not stable
+        self._harness_program = harness_program  # of the feeder, the observer and the final readers
+        self._members_of = members_of  # the members of a group; None while it is not stable
         self._lock = threading.RLock()
         self._incarnations: dict[str, int] = {}
         self.members: list[RunProcess] = []
@@ -87,21 +87,24 @@ class Processes:
     # -- starting ---------------------------------------------------------------------------
 
     def start_worker(self, stage: str, worker: str) -> RunProcess:
-        """Start the next incarnation of a worker, in a client endpoint that no living process holds."""
-        with self._lock:  # until it holds its endpoint
+        """Start the next incarnation of a worker, in a client endpoint that no live process uses.
+
+        Raises `StartFailed` if no endpoint is free.
+        """
+        with self._lock:  # until the process is a member, so that nobody else takes its endpoint
             incarnation = self._incarnations.get(worker, 0)
             self._incarnations[worker] = incarnation + 1
-            held = {member.endpoint for member in self.members if member.alive}
-            endpoint = next((endpoint for endpoint in self._worker_endpoints if endpoint not in held), None)
+            used = {member.endpoint for member in self.members if member.alive}
+            endpoint = next((endpoint for endpoint in self._worker_endpoints if endpoint not in used), None)
             if endpoint is None:
-                raise StartFailed(f"no client endpoint is free for {worker}: {len(held)} are held")
-            facts = self._stages[stage]
+                raise StartFailed(f"no client endpoint is free for {worker}: {len(used)} are in use")
+            stage_spec = self._stages[stage]
             task = WorkerSpec(
                 stage=stage,
                 worker=worker,
                 process=sum(self._incarnations.values()) - 1,
-                group=facts.group,
-                transactional_id=facts.transactional_ids.get(worker),
+                group=stage_spec.group,
+                transactional_id=stage_spec.transactional_ids.get(worker),
             )
             return self._start(self._programs[stage], f"{worker}.{incarnation}", endpoint, task)
 
@@ -109,14 +112,14 @@ class Processes:
         self, journal: str, endpoint: str, task: FeederSpec | ObserverSpec | ReaderSpec
     ) -> RunProcess:
         """Start a feeder, an observer or a final reader."""
-        return self._start(self._own, journal, endpoint, task)
+        return self._start(self._harness_program, journal, endpoint, task)
 
     def _start(self, program: Program, journal: str, endpoint: str, task: TaskSpec) -> RunProcess:
-        ours, theirs = socket.socketpair()
+        run_end, process_end = socket.socketpair()
         spec = ProcessSpec(
             JournalSpec(journal, self.folder / "journals" / f"{journal}.jsonl", self._clock.zero_ns),
             bootstrap=self._bootstrap_for(endpoint),
-            control_fd=theirs.fileno(),
+            control_fd=process_end.fileno(),
             task=task,
         )
         command_line = program.command_line(spec)
@@ -130,38 +133,39 @@ class Processes:
             cwd=command_line.cwd,
             bounded=rules is not None,
         )
-        theirs.close()
+        process_end.close()
         if rules is not None:
-            ours.close()
-        channel = ours if rules is None else None
+            run_end.close()
+        channel = run_end if rules is None else None
         member = RunProcess(journal, task.role, endpoint, child, channel, spec.worker, rules=rules)
         with self._lock:
             self.members.append(member)
         if channel is not None:
             member.listener = threading.Thread(
-                target=self._hear, args=(member, channel), name=f"hear {journal}", daemon=True
+                target=self._read_reports, args=(member, channel), name=f"reports of {journal}", daemon=True
             )
             member.listener.start()
         return member
 
     @staticmethod
-    def _hear(member: RunProcess, channel: socket.socket) -> None:
-        """Take in what a member tells, until it ends or is killed."""
+    def _read_reports(member: RunProcess, channel: socket.socket) -> None:
+        """Read the reports of a process until it ends or is killed."""
         with suppress(ConnectionResetError), channel.makefile("rb") as lines:
             for line in lines:
                 member.status.take(Report.parse(line))
 
     def await_ready(self, members: Sequence[RunProcess], tell: Callable[[str], None] | None = None) -> None:
-        """Wait until each has said that it is ready, or is seen to be; raises StartFailed for one that ended.
+        """Wait until each process is ready.
 
-        `tell` is given once what is still awaited, if that takes long.
+        If that takes long, `tell` is called once with a message that says what is missing. Raises `StartFailed` if a
+        process ended, and `WaitTimeout`.
         """
 
         def ready() -> bool:
             for member in members:
                 if not member.alive and not member.status.ready:
-                    raise StartFailed(f"{member.journal} ended at its start: {member.last_output()}")
-            return self._all_up(members)
+                    raise StartFailed(f"{member.journal} ended while it started: {member.last_output()}")
+            return self._all_ready(members)
 
         def not_ready() -> str:
             return "; ".join(describe_not_ready(m, self._members_of) for m in members if not m.status.ready)
@@ -169,17 +173,17 @@ class Processes:
         within_s = max((m.rules.ready_within_s for m in members if m.rules), default=START_TIMEOUT_S)
         wait_for(ready, "all workers to be ready", within_s, last_seen=not_ready, tell=tell)
 
-    def _all_up(self, members: Sequence[RunProcess]) -> bool:
-        """Whether each has said that it is ready, or is seen to be; which is noted."""
-        for member in members:  # what is heard meanwhile stays: each says it once
+    def _all_ready(self, members: Sequence[RunProcess]) -> bool:
+        """Return whether all processes are ready. Set `ready` of instances that `is_ready` finds ready."""
+        for member in members:
             if not member.status.ready and is_ready(member, self._members_of, self.workers()):
                 member.status.ready = True
         return all(member.status.ready for member in members)
 
-    # -- knowing ----------------------------------------------------------------------------
+    # -- state ------------------------------------------------------------------------------
 
     def workers(self, stage: str | None = None) -> list[RunProcess]:
-        """The living incarnations that no other has replaced."""
+        """Return the live workers that are not replaced or asked to end."""
         return [
             member
             for member in self.members
@@ -190,38 +194,47 @@ class Processes:
         ]
 
     def is_starting(self, stage: str) -> bool:
-        """Whether an incarnation of the stage is not ready yet."""
-        return not self._all_up(self.workers(stage))
+        """Return whether a worker of the stage is not ready yet."""
+        return not self._all_ready(self.workers(stage))
 
     def counts(self) -> Counts:
-        """Transactions and inputs of all workers that ever were, summed."""
+        """Return the sum of the counts of all workers, including those that have ended."""
         return sum((member.status.counts for member in list(self.members)), Counts())
 
     def unread(self) -> list[tuple[str, int]]:
-        """The journals of workers that have ended, and had partitions left that they were to read to the end."""
+        """Return the journals of workers that had partitions left to read to the end, and how many."""
         return [(member.journal, member.status.unread) for member in self.members if member.status.unread]
 
-    # -- striking ---------------------------------------------------------------------------
+    # -- faults -----------------------------------------------------------------------------
 
     def wait_at_step(
         self,
         member: RunProcess,
         step: WorkerStep,
         timeout_s: float,
-        asked: str | None = None,
+        txn_end: str | None = None,
         *,
-        onward: bool = False,
+        resume: bool = False,
     ) -> Claims:
-        """Have it come to a step and wait there; returns the inputs that it has in hand, by partition.
+        """Let a worker run until it comes to a step, and stop it there.
 
-        With `asked` it waits only in a transaction that is to end so: commit or abort. `onward`: it goes there from
-        a step at which it waits. Raises `WaitTimeout` where it does not come, because it has nothing to do or has
-        ended.
+        Args:
+            member: The worker.
+            step: The step.
+            timeout_s: How long to wait for the worker, in seconds.
+            txn_end: Stop only in a transaction that the worker means to end so: `commit` or `abort`; None: in any.
+            resume: The worker is stopped at another step now, and must first go on from there.
+
+        Returns:
+            By partition, the inputs that the worker is processing.
+
+        Raises:
+            WaitTimeout: The worker did not come to the step, because it has nothing to do or has ended.
         """
         with self._lock:
             member.reserved = True
         member.status.at = None
-        member.send(Command(arm=step.value, asked=asked, go=onward))
+        member.send(Command(arm=step.value, txn_end=txn_end, go=resume))
         awaited = f"{member.journal} to come to {step.value}"
 
         def at() -> bool:
@@ -232,12 +245,12 @@ class Processes:
         try:
             wait_for(at, awaited, timeout_s, last_seen=lambda: member.status)
         except WaitTimeout:
-            member.send(Command(disarm=True, go=True))  # nobody will strike it there any more
+            member.send(Command(disarm=True, go=True))  # no fault waits for it there any more
             raise
         return dict(member.status.claims)
 
     def dismiss(self, stage: str, worker: str) -> RunProcess | None:
-        """Tell a worker to leave in good order; None while a fault has it in hand, or where it is gone."""
+        """Ask a worker to end cleanly, and return it. Return None if it has ended or a fault reserves it."""
         with self._lock:
             free = (m for m in self.workers(stage) if m.worker == worker and not m.reserved)
             member = next(free, None)
@@ -248,61 +261,64 @@ class Processes:
         return member
 
     def replace(self, member: RunProcess) -> RunProcess:
-        """Put the next incarnation in the place of one that is dead or paused."""
+        """Start the next incarnation of a worker that is dead or paused."""
         assert member.stage is not None and member.worker is not None
         member.expected_to_end = True
         return self.start_worker(member.stage, member.worker)
 
     def replace_dead(self) -> None:
-        """Replace workers that ended by themselves, and keep what they said."""
+        """Replace workers that ended unexpectedly, and store the warnings. Raises `StartFailed` or `PipelineFailed`."""
         for member in list(self.members):
             if member.alive or member.expected_to_end:
                 continue
-            words = f"{member.journal} ended by itself: {member.last_output()}"
+            message = f"{member.journal} ended unexpectedly: {member.last_output()}"
             if member.role is Role.WORKER:
                 if member.journal not in [
-                    one.subject for one in self.unexpected_ends
-                ]:  # of one that stays dead
-                    self.unexpected_ends.append(unexpected_end(member.journal, words))
-                self._require_patience(member, words)
+                    end.subject for end in self.unexpected_ends
+                ]:  # add one warning for each process
+                    self.unexpected_ends.append(unexpected_end(member.journal, message))
+                self._check_exits(member, message)
                 self.replace(member)
             elif member.role is Role.OBSERVER:
-                raise StartFailed(words)
+                raise StartFailed(message)
 
-    def _require_patience(self, member: RunProcess, words: str) -> None:
-        """Raise where processes keep ending by themselves."""
+    def _check_exits(self, member: RunProcess, message: str) -> None:
+        """Raise if workers end unexpectedly again and again."""
         if member.rules is None and len(self.unexpected_ends) > MOST_UNEXPECTED_ENDS:
-            raise StartFailed(f"workers keep ending by themselves; the last one: {words}")
-        exits = sum(one.subject.startswith(f"{member.worker}.") for one in self.unexpected_ends)
+            raise StartFailed(f"workers end unexpectedly again and again; the last one: {message}")
+        exits = sum(end.subject.startswith(f"{member.worker}.") for end in self.unexpected_ends)
         if member.rules is not None and exits >= MOST_EXITS:
             raise PipelineFailed(
-                f"{member.worker} keeps exiting ({exits} times); {member.child.ending()}, and its last words were: "
+                f"{member.worker} exited {exits} times; {member.child.ending()}, and its last output was: "
                 f"{member.last_output()}"
             )
 
     # -- stopping ---------------------------------------------------------------------------
 
     def stop(
-        self, members: Sequence[RunProcess], before: Callable[[], None] = lambda: None
+        self, members: Sequence[RunProcess], before_kill: Callable[[], None] = lambda: None
     ) -> list[RunProcess]:
-        """Ask them all to end, and kill those that do not within the time, after `before`. Returns who was killed."""
+        """Ask processes to end. Kill those that do not end in time, and return them.
+
+        `before_kill` is called once before the first kill.
+        """
         for member in members:
             member.expected_to_end = True
-            member.leave()
-        begun_s, deaf = time.monotonic(), []
+            member.ask_to_stop()
+        start_s, unresponsive = time.monotonic(), []
         for member in members:
             try:
-                member.child.wait(max(0.0, begun_s + member.stop_within_s - time.monotonic()))
+                member.child.wait(max(0.0, start_s + member.stop_within_s - time.monotonic()))
             except WaitTimeout:
-                deaf.append(member)
-        if deaf:
-            before()
-        for member in deaf:
+                unresponsive.append(member)
+        if unresponsive:
+            before_kill()
+        for member in unresponsive:
             member.child.kill()
         for member in members:
             member.await_listener()
-        return deaf
+        return unresponsive
 
-    def others(self, *roles: Role) -> Iterator[RunProcess]:
-        """The living members of these roles, zombies too."""
+    def alive_in_roles(self, *roles: Role) -> Iterator[RunProcess]:
+        """Return the live processes of these roles, zombies too."""
         return (member for member in list(self.members) if member.role in roles and member.alive)

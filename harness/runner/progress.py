@@ -1,4 +1,4 @@
-"""What a run tells while it goes on; the front door decides how it is shown."""
+"""The progress of a run. A command implements `Progress` to show it."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -6,7 +6,7 @@ from typing import Protocol
 
 @dataclass(frozen=True)
 class Tick:
-    """The state of a run at one moment. Times are seconds, counts are since the run began."""
+    """The state of a run at one moment. Counts are totals since the start of the run."""
 
     elapsed_s: float
     left_s: float
@@ -15,27 +15,27 @@ class Tick:
     aborted: int
     info: int
     fenced: int
-    rate_tps: float  # committed transactions a second, since the last tick
-    lag: int | None  # inputs that no commit has reached yet; None: not known now
-    faults: tuple[str, ...] = ()  # those that are on
-    told: bool = True  # the pipeline says what it does; else nothing is known of its transactions yet
+    rate_tps: float  # committed transactions per second since the last tick
+    lag: int | None  # inputs that are not committed yet; None: not known
+    faults: tuple[str, ...] = ()  # the active faults
+    counts_known: bool = True  # False for a custom pipeline: the counts of transactions are then not known
 
 
 class Progress(Protocol):
-    """Where a run tells how it goes."""
+    """Shows the progress of a run."""
 
     def phase(self, name: str) -> None:
-        """A part of the run begins."""
+        """Show that a phase of the run begins."""
         ...
 
     def say(self, text: str) -> None:
-        """A line that stays."""
+        """Show a line that is not overwritten by later ticks."""
         ...
 
     def tick(self, tick: Tick) -> None:
-        """How it goes now."""
+        """Show the current state of the run."""
         ...
 
     def close(self) -> None:
-        """Nothing more will be told."""
+        """End the output."""
         ...

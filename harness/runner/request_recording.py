@@ -1,7 +1,7 @@
-"""Which versions of requests the workers speak: the brokers write down for some seconds what they are asked.
+"""Records which request versions the workers use: for some seconds, the brokers log the requests that they receive.
 
-From before the workers start, so that joining a group is seen, until the first transactions have committed. It is
-told beside the verdict and decides nothing: where it cannot be had, the run goes on without.
+The recording starts before the workers, so that it includes how they join their group. It ends after the first commits.
+The report shows the versions, but they never decide a verdict. If a broker cannot record, the run goes on without.
 """
 
 from collections.abc import Sequence
@@ -13,11 +13,11 @@ from harness.runner.run_log import RunLog
 
 LEAST_S = 1.0
 MOST_S = 25.0
-"""For how long after the feeder began: at least, and at most where nothing commits."""
+"""The recording lasts at least LEAST_S after the feeder started, and at most MOST_S if nothing commits."""
 
 
 class RequestRecording:
-    """Begun once, ended once."""
+    """One recording: call `begin` once, then `tick` regularly, then `end`."""
 
     def __init__(self, cluster: Cluster, endpoints: Sequence[str], run_log: RunLog) -> None:
         self._cluster = cluster
@@ -26,28 +26,30 @@ class RequestRecording:
         self._on = False
 
     def begin(self) -> None:
-        """Have the brokers write down what they are asked."""
+        """Let the brokers log their requests."""
         self._on = True
-        self._switch(on=True)  # where a broker does not answer, what the others write down is enough
+        self._switch(on=True)  # if a broker fails to switch it on, the logs of the others are enough
 
-    def tick(self, since_s: float, committed: int) -> None:
-        """End it once there is enough; `since_s`: since the feeder began."""
-        if self._on and since_s >= LEAST_S and (committed or since_s >= MOST_S):
+    def tick(self, elapsed_s: float, committed: int) -> None:
+        """End the recording when it contains enough. `elapsed_s` counts from the start of the feeder."""
+        if self._on and elapsed_s >= LEAST_S and (committed or elapsed_s >= MOST_S):
             self.end()
 
     def end(self, *, last: bool = False) -> None:
-        """Have no more written down, and take in what was. Where a broker refuses, it is asked again at the next tick;
-        after the `last` time its refusal is told, for it goes on writing.
+        """Stop the recording and read it.
+
+        If a broker does not stop, the next tick tries again. With `last`, nothing tries again; the failure then becomes
+        a warning, because the broker goes on logging.
         """
         if not self._on:
             return
-        refusal = self._switch(on=False)
-        if refusal is None or last:
+        error = self._switch(on=False)
+        if error is None or last:
             self._on = False
-            self._run_log.spoken = self._cluster.client_versions(self._endpoints)
-        if refusal is not None and last:
-            words = f"a broker did not stop to record requests, which slows it down: {refusal}"
-            self._run_log.unexpected_errors.append(Reason(ReasonCode.REQUESTS_RECORDED, words))
+            self._run_log.requests = self._cluster.client_versions(self._endpoints)
+        if error is not None and last:
+            message = f"a broker did not stop logging requests, which slows it down: {error}"
+            self._run_log.unexpected_errors.append(Reason(ReasonCode.REQUESTS_RECORDED, message))
 
     def _switch(self, *, on: bool) -> EnvironmentFailure | None:
         try:

@@ -1,7 +1,7 @@
-"""One run: a cluster, a pipeline, faults, and everything that is needed to judge what came of it.
+"""Perform one run: start the pipeline, inject faults, heal them, and read the final state.
 
-`perform` reads as a table of contents. What it leaves in the run's folder is evidence, not a
-verdict: journals, tables, and the facts that only the run itself can tell.
+`perform` reads as a table of contents. It leaves evidence in the run folder: journals, and the run log for the run
+metadata. It does not decide a verdict.
 """
 
 import time
@@ -44,200 +44,216 @@ from harness.settings.options import Options
 
 TOPICS_TIMEOUT_S = 60.0
 OVERTIME_S = 120.0
-"""How long faults that began late may go on beyond the time limit."""
+"""If a fault is still active so long after the time limit, the run ends without it."""
 TICK_S = 0.25
 
 
 @dataclass(frozen=True)
 class RunPlan:
-    """Everything that is fixed before a run begins."""
+    """Everything that is fixed before a run starts."""
 
     options: Options
     folder: Path
     pipeline: PipelineSpec
     workers: Mapping[str, tuple[str, ...]]  # by stage
     worker_endpoints: tuple[str, ...]
-    injections: Sequence[PlannedFault]
+    faults: Sequence[PlannedFault]
     nemeses: Mapping[str, Nemesis]
-    programs: Mapping[str, Program]  # of the workers, by stage
-    own: Program  # of feeder, observer and readers
-    patience: DrainTimeouts = field(default_factory=DrainTimeouts)
+    programs: Mapping[str, Program]  # by stage: the program of its workers
+    harness_program: Program  # the program of the feeder, the observer and the final readers
+    timeouts: DrainTimeouts = field(default_factory=DrainTimeouts)
     churn: Sequence[PlannedChange] = ()
 
 
 @dataclass(frozen=True)
 class Preparation:
-    """What is begun before a run is over, to be ready at its end."""
+    """Work that starts before the run ends, so that its result is ready at the end (for example the Spark session)."""
 
-    begin: Callable[[], None]
-    by_s: float  # `begin` is called so long before the time limit, or at once where the limit is shorter
+    start: Callable[[], None]
+    lead_s: float  # `start` is called so long before the time limit, or at once if the time limit is shorter
 
 
 @dataclass(frozen=True)
 class RunResources:
-    """The parts that a run needs, already up: handed in by the front door."""
+    """The resources that a run uses. The caller has started them, and closes them."""
 
     cluster: Cluster
     supervisor: Supervisor
     interrupt: Interrupt
     ends: EndMarkers
-    services: Mapping[str, Service] = field(default_factory=dict)  # the servers of the pipeline's stores
+    services: Mapping[str, Service] = field(default_factory=dict)  # the database servers, by name
     backlog: Backlog = no_backlog
 
 
-def perform(test: RunPlan, running: RunResources, run_log: RunLog, ahead: Preparation) -> FinalState:
-    """Run the pipeline under faults, and bring everything to rest.
+def perform(plan: RunPlan, resources: RunResources, run_log: RunLog, preparation: Preparation) -> FinalState:
+    """Run the pipeline under faults, then stop it and read the final state of the cluster.
 
-    Returns what the end looked like. Raises the first error of a fault, once everything is healed.
+    Raises the first error of a fault, after everything is healed.
     """
     with run_log.phase("topics"):
-        running.cluster.create_topics(test.pipeline.topics, TOPICS_TIMEOUT_S)
-    processes = _processes(test, running, run_log.clock)
-    topics = tuple(topic.name for topic in test.pipeline.topics)
+        resources.cluster.create_topics(plan.pipeline.topics, TOPICS_TIMEOUT_S)
+    processes = _processes(plan, resources, run_log.clock)
+    topics = tuple(topic.name for topic in plan.pipeline.topics)
     context = FaultContext(
-        running.cluster, processes, topics, test.pipeline.stages, running.services, running.backlog
+        resources.cluster, processes, topics, plan.pipeline.stages, resources.services, resources.backlog
     )
-    path = test.folder / "journals" / "nemesis.jsonl"
+    path = plan.folder / "journals" / "nemesis.jsonl"
     with Journal(path, run_log.clock.zero_ns, JournalBegan("nemesis", role="nemesis")) as journal:
-        recording = RequestRecording(running.cluster, test.worker_endpoints, run_log)
+        recording = RequestRecording(resources.cluster, plan.worker_endpoints, run_log)
         errors: Sequence[BaseException] = ()
         with run_log.phase("workers"):
             recording.begin()
-            feeder = _start_all(test, processes, run_log)
+            feeder = _start_all(plan, processes, run_log)
         if feeder is not None:
             with run_log.phase("faults"):
-                errors = _under_faults(test, running, context, journal, run_log, ahead, recording, feeder)
+                errors = _under_faults(
+                    plan, resources, context, journal, run_log, preparation, recording, feeder
+                )
         else:
             recording.end(last=True)
-            ahead.begin()
-    quiet = quiesce(test.pipeline, context, running.ends, run_log, test.patience)
+            preparation.start()
+    final_state = quiesce(plan.pipeline, context, resources.ends, run_log, plan.timeouts)
     run_log.unexpected_errors += processes.unexpected_ends
     for error in errors:
         raise error
-    return quiet
+    return final_state
 
 
-def _processes(test: RunPlan, running: RunResources, clock: RunClock) -> Processes:
+def _processes(plan: RunPlan, resources: RunResources, clock: RunClock) -> Processes:
     return Processes(
-        running.supervisor,
-        test.folder,
+        resources.supervisor,
+        plan.folder,
         clock,
         lambda endpoint: (
-            running.cluster.bootstrap if endpoint == "harness" else running.cluster.bootstrap_for(endpoint)
+            resources.cluster.bootstrap
+            if endpoint == "harness"
+            else resources.cluster.bootstrap_for(endpoint)
         ),
-        test.worker_endpoints,
-        test.pipeline.stages,
-        test.programs,
-        test.own,
-        running.cluster.members,
+        plan.worker_endpoints,
+        plan.pipeline.stages,
+        plan.programs,
+        plan.harness_program,
+        resources.cluster.members,
     )
 
 
-def _start_all(test: RunPlan, processes: Processes, run_log: RunLog) -> RunProcess | None:
-    """Start everybody, and wait until all are ready. Returns the feeder, which waits for its word; None, and a note,
-    where a program is not ready.
+def _start_all(plan: RunPlan, processes: Processes, run_log: RunLog) -> RunProcess | None:
+    """Start all processes and wait until they are ready.
+
+    Returns the feeder, which waits for `Command(go=True)`. Returns None if a custom pipeline did not become ready; this
+    is then an evidence problem of the run.
     """
-    written = test.pipeline.written
-    watched = tuple(place for place in test.pipeline.places if place[0] in written)
-    observer = processes.start_other("observer-1", OBSERVER_ENDPOINT, ObserverSpec(watched))
-    feeder = processes.start_other("feeder", OBSERVER_ENDPOINT, FeederSpec(test.options.rate))
+    written_topics = plan.pipeline.written
+    observed = tuple(place for place in plan.pipeline.places if place[0] in written_topics)
+    observer = processes.start_other("observer-1", OBSERVER_ENDPOINT, ObserverSpec(observed))
+    feeder = processes.start_other("feeder", OBSERVER_ENDPOINT, FeederSpec(plan.options.rate))
     workers: list[RunProcess] = []
     try:
-        for stage, named in test.workers.items():
-            workers += [processes.start_worker(stage, worker) for worker in named]
+        for stage, names in plan.workers.items():
+            workers += [processes.start_worker(stage, name) for name in names]
         processes.await_ready(workers, run_log.progress.say)
     except (StartFailed, WaitTimeout) as error:
-        if test.pipeline.journaled:
+        if plan.pipeline.journaled:
             raise
-        silent = next((one for one in workers if not one.status.ready), None)
-        said = f"; {silent.journal} said last: {silent.last_output()}" if silent else ""
-        words = f"the pipeline did not come up: {error}{'' if isinstance(error, StartFailed) else said}"
-        run_log.add_problem(ReasonCode.NEVER_CAME_UP, words, silent.journal if silent else "")
+        not_ready = next((worker for worker in workers if not worker.status.ready), None)
+        output = f"; the last output of {not_ready.journal}: {not_ready.last_output()}" if not_ready else ""
+        message = f"the pipeline did not start: {error}{'' if isinstance(error, StartFailed) else output}"
+        run_log.add_problem(ReasonCode.NEVER_CAME_UP, message, not_ready.journal if not_ready else "")
         return None
     processes.await_ready([observer, feeder])
     return feeder
 
 
 def _under_faults(
-    test: RunPlan,
-    running: RunResources,
+    plan: RunPlan,
+    resources: RunResources,
     context: FaultContext,
     journal: Journal,
     run_log: RunLog,
-    ahead: Preparation,
+    preparation: Preparation,
     recording: RequestRecording,
     feeder: RunProcess,
 ) -> Sequence[BaseException]:
-    """Feed, inject, watch and replace, until the time is over and every fault is healed. Gives the errors of faults."""
+    """Feed inputs, inject faults and replace dead workers until the time limit is reached and every fault is healed.
+
+    Returns the errors of faults.
+    """
     processes = context.processes
-    begun_s = time.monotonic()
+    start_s = time.monotonic()
     feeder.send(Command(go=True))
-    running.interrupt.stage = InterruptPhase.UNDER_FAULTS
-    carried_out = FaultInjector(test.injections, test.nemeses, context, journal, begun_s)
-    churn = Churn(test.churn, processes, journal, carried_out.journal_lock, begun_s)
-    carried_out.start()
+    resources.interrupt.phase = InterruptPhase.UNDER_FAULTS
+    injector = FaultInjector(plan.faults, plan.nemeses, context, journal, start_s)
+    churn = Churn(plan.churn, processes, journal, injector.journal_lock, start_s)
+    injector.start()
     churn.start()
-    watch = Watch(processes, test.pipeline, test.options, begun_s)
-    told = False
+    watch = Watch(processes, plan.pipeline, plan.options, start_s)
+    prepared = False
     try:
-        while not running.interrupt.wait(TICK_S):
-            over_s = time.monotonic() - begun_s - test.options.time_limit_s
-            if over_s >= -ahead.by_s and not told:
-                told = True
-                ahead.begin()
-            if carried_out.state.errors or churn.errors or (over_s >= 0 and carried_out.done):
+        while not resources.interrupt.wait(TICK_S):
+            past_limit_s = time.monotonic() - start_s - plan.options.time_limit_s
+            if past_limit_s >= -preparation.lead_s and not prepared:
+                prepared = True
+                preparation.start()
+            if injector.state.errors or churn.errors or (past_limit_s >= 0 and injector.done):
                 break
-            if over_s > OVERTIME_S:
-                late = ", ".join(carried_out.state.on.values())
+            if past_limit_s > OVERTIME_S:
+                active = ", ".join(injector.state.active.values())
                 run_log.add_problem(
-                    ReasonCode.FAULTS_LATE, f"{late} was still on {OVERTIME_S:g} s after the time limit", late
+                    ReasonCode.FAULTS_LATE,
+                    f"{active} was still active {OVERTIME_S:g} s after the time limit",
+                    active,
                 )
                 break
-            _require_alive(running)
+            _require_alive(resources)
             _require_fed(feeder)
             processes.replace_dead()
             update_stalls(context, run_log)
             run_log.compare_clocks()
-            recording.tick(time.monotonic() - begun_s, processes.counts().committed)
-            run_log.progress.tick(watch.tick(tuple(carried_out.state.on.values())))
+            recording.tick(time.monotonic() - start_s, processes.counts().committed)
+            run_log.progress.tick(watch.tick(tuple(injector.state.active.values())))
             if advice := watch.advice():
                 run_log.progress.say(advice)
     except PipelineFailed as error:
         run_log.add_problem(ReasonCode.PIPELINE_FAILED, str(error))
     finally:
         recording.end(last=True)
-        carried_out.stop()  # whatever ended the loop, what is broken is put right
+        injector.stop()  # heals every active fault, also after an error
         churn.stop()
     for killed in processes.stop([feeder]):
         run_log.evidence_problems.append(explain_kill(killed, context, run_log))
-    if not told:
-        ahead.begin()
-    injected = carried_out.state
-    run_log.reports += injected.reports
-    run_log.unmet_goals |= injected.unmet_goals
-    run_log.churn = read_membership_changes(test.folder, churn.done)
-    if test.churn and not any(one.partitions for one in run_log.churn):
+    if not prepared:
+        preparation.start()
+    injection_state = injector.state
+    run_log.reports += injection_state.reports
+    run_log.unmet_goals |= injection_state.unmet_goals
+    run_log.churn = read_membership_changes(plan.folder, churn.done)
+    if plan.churn and not any(change.partitions for change in run_log.churn):
         run_log.unmet_goals["churn"] = (
-            "no partition moved while workers joined and left; a longer --time-limit or more --set partitions helps"
+            "no partition moved while workers joined and left; use a longer --time-limit or "
+            "more partitions (--set partitions)"
         )
-    return (*injected.errors, *churn.errors)
+    return (*injection_state.errors, *churn.errors)
 
 
 def _require_fed(feeder: RunProcess) -> None:
-    """Raise where the feeder has ended: `UsageError` where it says that what makes its inputs is to blame."""
+    """Raise if the feeder has ended: `UsageError` if it says that the source of its inputs failed."""
     if feeder.alive:
         return
     if feeder.child.poll() == ExitStatus.USAGE:
-        raise UsageError(f"no more inputs could be made: {feeder.last_output()}")
-    raise EnvironmentFailure(f"the feeder ended by itself: {feeder.last_output()}")
+        raise UsageError(f"the feeder could not make more inputs: {feeder.last_output()}")
+    raise EnvironmentFailure(f"the feeder ended unexpectedly: {feeder.last_output()}")
 
 
-def _require_alive(running: RunResources) -> None:
-    """What the run stands on is still there; raises `EnvironmentFailure`."""
-    if not running.supervisor.alive:
-        raise EnvironmentFailure("the guardian process is gone, so nothing would clean up: run again")
-    if not running.cluster.network.alive:
-        raise EnvironmentFailure("a proxy through which clients reach the cluster has ended: run again")
-    for name, service in running.services.items():
+def _require_alive(resources: RunResources) -> None:
+    """Raise `EnvironmentFailure` if the guardian, a proxy or a database server has ended."""
+    if not resources.supervisor.alive:
+        raise EnvironmentFailure(
+            "the guardian process has ended, so nothing would clean up after a crash: start the run again"
+        )
+    if not resources.cluster.network.alive:
+        raise EnvironmentFailure("a proxy between clients and brokers has ended: start the run again")
+    for name, service in resources.services.items():
         if not service.is_healthy:
-            raise EnvironmentFailure(f"{name}, a store of the pipeline, has ended by itself: see {name}.log")
+            raise EnvironmentFailure(
+                f"{name}, a database of the pipeline, ended unexpectedly: see {name}.log"
+            )

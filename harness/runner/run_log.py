@@ -1,4 +1,4 @@
-"""What a run has to tell of itself, gathered as it goes."""
+"""Collects the run metadata while a run is performed."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,27 +16,31 @@ from harness.witness.request_log import ClientVersions
 
 @dataclass
 class StuckCall:
-    """One call that lasts too long."""
+    """A client call of a worker that takes too long."""
 
     journal: str
     call: str
-    since_s: float  # of the run
-    whom: str  # who should answer; empty: nobody in particular, or nobody knew
-    until_s: float | None = None  # the call came back, or the worker ended; None: it still waits
+    since_s: float  # since the start of the run
+    responder: str  # who should answer, as the end of a sentence; empty: not known
+    until_s: float | None = None  # when the call returned or the worker ended; None: the call still waits
 
     def reason(self, now_s: float, end: str = "") -> Reason:
-        """In words. `end`: what came of it."""
+        """Return a reason or warning. `end` follows the duration of a call that still waits."""
         worker = f"worker {self.journal}"
         if self.until_s is None:
-            words = f"{worker} waits in {self.call} since {now_s - self.since_s:.0f} s{end}{self.whom}"
+            message = (
+                f"{worker} has waited in {self.call} for {now_s - self.since_s:.0f} s{end}{self.responder}"
+            )
         else:
-            words = f"{worker} waited in {self.call} for {self.until_s - self.since_s:.0f} s{self.whom}"
-        return Reason(ReasonCode.STALLED, words, self.journal)
+            message = (
+                f"{worker} waited in {self.call} for {self.until_s - self.since_s:.0f} s{self.responder}"
+            )
+        return Reason(ReasonCode.STALLED, message, self.journal)
 
 
 @dataclass
 class RunLog:
-    """Becomes the run's `RunMetadata`."""
+    """The run metadata so far. `to_metadata` makes the final `RunMetadata`."""
 
     progress: Progress
     clock: RunClock
@@ -45,35 +49,39 @@ class RunLog:
     unmet_goals: dict[str, str] = field(default_factory=dict)
     unexpected_errors: list[Reason] = field(default_factory=list)
     reports: list[FaultReport] = field(default_factory=list)
-    stalls: list[StuckCall] = field(default_factory=list)  # calls of workers that lasted too long
+    stalls: list[StuckCall] = field(default_factory=list)  # client calls of workers that took too long
     churn: list[MembershipChange] = field(default_factory=list)
     rows: Mapping[str, int] = field(default_factory=dict)
     compacted: Mapping[str, bool] = field(default_factory=dict)
     refused_logs: Mapping[str, str] = field(default_factory=dict)
     history_crc: int | None = None
     clock_drift_ms: float | None = None
-    spoken: ClientVersions = field(default_factory=ClientVersions)  # by the workers, to the brokers
-    ran: Sequence[str] = ()  # the clients that the workers ran, as their journals say
-    features: Mapping[str, int] = field(default_factory=dict)  # of the cluster, those in force
-    rested_ms: float | None = None  # the wall clock when nothing moved any more, where no sentinel has it
+    requests: ClientVersions = field(
+        default_factory=ClientVersions
+    )  # the request versions that the workers used
+    clients: Sequence[str] = ()  # the clients of the workers, from their journals
+    features: Mapping[str, int] = field(
+        default_factory=dict
+    )  # of the cluster: the finalized level of each feature
+    rested_ms: float | None = None  # the wall clock when the run had come to rest, if no sentinel marks it
 
     def now_s(self) -> float:
-        """Seconds since the run began; negative before."""
+        """Return the seconds since the start of the run; negative before it."""
         return (time.monotonic_ns() - self.clock.zero_ns) / 1e9
 
     def add_problem(self, code: ReasonCode, text: str, subject: str = "", remedy: str = "") -> None:
-        """Something without which the evidence is not complete: the run is then at best unknown."""
+        """Add a reason why the evidence is not complete. The verdict is then at best unknown."""
         self.evidence_problems.append(Reason(code, text, subject, remedy))
 
     def compare_clocks(self) -> None:
-        """Note how far the wall clock has moved from the monotonic one since the run began."""
+        """Update the largest drift between the wall clock and the monotonic clock since the start."""
         elapsed_ms = (time.monotonic_ns() - self.clock.zero_ns) / 1e6
         drift_ms = abs(time.time() * 1000 - self.clock.wall_ms_at_zero - elapsed_ms)
         self.clock_drift_ms = max(self.clock_drift_ms or 0.0, round(drift_ms, 3))
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Time a part of the run, and tell of it."""
+        """Time a phase of the run, and show it."""
         self.progress.phase(name)
         self.compare_clocks()
         start_s = self.now_s()
@@ -84,19 +92,19 @@ class RunLog:
 
     @contextmanager
     def steps(self) -> Iterator[Callable[[str], None]]:
-        """Time several parts of the run, of which each ends when the next is told to begin."""
-        with ExitStack() as now:
+        """Yield a function that begins a phase. A phase ends when the next one begins."""
+        with ExitStack() as current:
 
             def begin(name: str) -> None:
-                now.close()
-                now.enter_context(self.phase(name))
+                current.close()
+                current.enter_context(self.phase(name))
 
             yield begin
 
     def to_metadata(
         self, interrupted: bool, unscheduled: Mapping[str, str], versions: Mapping[str, str]
     ) -> RunMetadata:
-        """All of it."""
+        """Return the complete run metadata."""
         return RunMetadata(
             phases=self.phases,
             faults=sorted(self.reports, key=lambda report: report.start_s),
@@ -105,9 +113,12 @@ class RunLog:
             unmet_goals=self.unmet_goals,
             evidence_problems=self.evidence_problems,
             interrupted=interrupted,
-            unexpected_errors=[*self.unexpected_errors, *(one.reason(self.now_s()) for one in self.stalls)],
+            unexpected_errors=[
+                *self.unexpected_errors,
+                *(stall.reason(self.now_s()) for stall in self.stalls),
+            ],
             versions={**versions, **self._features(), **self._client()},
-            requests=self.spoken.versions,
+            requests=self.requests.versions,
             rows=self.rows,
             compacted=self.compacted,
             refused_logs=self.refused_logs,
@@ -117,13 +128,16 @@ class RunLog:
         )
 
     def _features(self) -> dict[str, str]:
-        """The transaction version that is in force, as the cluster said; Kafka leaves out a feature at level 0."""
+        """The feature levels to show. Kafka leaves out a feature at level 0, so `transaction.version` defaults to 0."""
         if not self.features:
             return {}
-        told = {"transaction.version": 0, **self.features}
-        return {name: str(told[name]) for name in ("transaction.version", "metadata.version") if name in told}
+        levels = {"transaction.version": 0, **self.features}
+        return {
+            name: str(levels[name]) for name in ("transaction.version", "metadata.version") if name in levels
+        }
 
     def _client(self) -> dict[str, str]:
-        """The workers' client, as it says itself, and as it names itself to the brokers."""
-        named = {"client": ", ".join(self.spoken.software)} if self.spoken.software else {}
-        return {**({"workers' client": ", ".join(self.ran)} if self.ran else {}), **named}
+        """The client of the workers: as their journals name it, and as it names itself in requests."""
+        clients = {"workers' client": ", ".join(self.clients)} if self.clients else {}
+        software = {"client": ", ".join(self.requests.software)} if self.requests.software else {}
+        return {**clients, **software}

@@ -1,8 +1,8 @@
-"""The schedule of a run: which fault strikes what, when, and for how long.
+"""Draws the schedule of a run: which faults are injected, into which targets, when, and for how long.
 
-It is pure, seeded data, drawn before the run, stored with it, and replayed from there: the same seed gives the
-same schedule, byte for byte. Faults that need the same resource never overlap, and each has the time to act and
-to heal.
+A schedule is pure, seeded data: the same seed gives the same schedule, byte for byte. It is drawn before the run,
+stored in `run.toml`, and replayed from there. Faults that use the same resource never overlap, and each has the time to
+act and to heal.
 """
 
 import math
@@ -30,7 +30,7 @@ MOST_SLACK_S = 2.0
 
 @dataclass(frozen=True)
 class Schedule:
-    """All injections of a run, by start, and the faults that would have been permitted but had no room."""
+    """The planned faults of a run by start time, and its churn. `unscheduled`: by nemesis, why it was left out."""
 
     injections: tuple[PlannedFault, ...] = ()
     unscheduled: Mapping[str, str] = field(default_factory=dict)
@@ -49,55 +49,56 @@ class Schedule:
 def draw(
     nemeses: Sequence[Nemesis], targets: FaultTargets, time_limit_s: float, rng: Random, *, named: bool
 ) -> Schedule:
-    """Draw as many injections as fit.
+    """Draw as many faults as fit into the time limit.
 
-    The faults are taken in a random order, again and again while there is room. Faults that were asked for by
-    name (`named`) must all fit, and the cluster must permit them, else `UsageError`; of the others, those that
-    are left out are told in `unscheduled`.
+    The nemeses are taken in a random order, repeatedly, while there is room. With `named`, the user chose them by name:
+    then each must be possible and fit at least once. Otherwise `unscheduled` says, by nemesis, why it was left out.
+
+    Raises:
+        UsageError: A nemesis that the user chose is not possible or does not fit.
     """
     if not named:
-        nemeses = [one for one in nemeses if not _is_of_another(one, targets)]
-    impossible = {one.asked: lacks for one in nemeses if (lacks := _lacks(one, targets))}
+        nemeses = [nemesis for nemesis in nemeses if not _is_for_other_pipelines(nemesis, targets)]
+    impossible = {nemesis.option: lack for nemesis in nemeses if (lack := _lack(nemesis, targets))}
     if named and impossible:
         raise UsageError(next(f"{name} {why}: choose another fault" for name, why in impossible.items()))
-    possible = [one for one in nemeses if one.asked not in impossible]
+    possible = [nemesis for nemesis in nemeses if nemesis.option not in impossible]
     placed = _place(possible, targets, time_limit_s, rng)
     injections = [injection for _, injection in placed]
-    there = {asked for asked, _ in placed}
-    missed = [one.asked for one in possible if one.asked not in there]
+    scheduled = {option for option, _ in placed}
+    missed = [nemesis.option for nemesis in possible if nemesis.option not in scheduled]
     if missed:
         needed_s = _one_round_s(possible, targets)
         if named:
             fewer = ", or fewer faults" if len(possible) > 1 else ""
             raise UsageError(
-                f"{', '.join(missed)} cannot fit in {time_limit_s:g} s: choose --time-limit {needed_s} or more{fewer}"
+                f"no room for {', '.join(missed)} in {time_limit_s:g} s: choose --time-limit {needed_s} or more{fewer}"
             )
         why = f"did not fit into {time_limit_s:g} s; --time-limit {needed_s} has room for every fault"
         impossible |= dict.fromkeys(missed, why)
-    return Schedule(tuple(sorted(injections, key=lambda one: (one.start_s, one.fault))), impossible)
+    return Schedule(tuple(sorted(injections, key=lambda fault: (fault.start_s, fault.fault))), impossible)
 
 
 def too_short(nemeses: Iterable[Nemesis], time_limit_s: float) -> str:
-    """Why a run has no fault at all, and which limit would do."""
+    """Return the message that no fault fits into the time limit, and which time limit is long enough."""
     quickest = min(nemeses, key=lambda nemesis: nemesis.duration_s)
     needed_s = math.ceil(LEAD_S + quickest.duration_s)
-    return f"no fault fits in {time_limit_s:g} s; --time-limit {needed_s} has room for {quickest.name}"
+    return f"no fault fits into {time_limit_s:g} s; --time-limit {needed_s} has room for {quickest.name}"
 
 
-def sequences(injections: Sequence[PlannedFault], nemeses: Mapping[str, Nemesis]) -> list[list[PlannedFault]]:
-    """The injections in sequences that share no resource: each can be carried out by itself, one after another."""
-    found: list[tuple[set[Resource], list[PlannedFault]]] = []
-    for injection in sorted(injections, key=lambda one: one.start_s):
-        resources = set(nemeses[injection.fault].occupies(injection))
-        sharing = [one for one in found if one[0] & resources]
-        together = [one for _, sequence in sharing for one in sequence] + [injection]
-        found = [one for one in found if one not in sharing]
-        found.append((resources.union(*(taken for taken, _ in sharing)), together))
-    return [sorted(sequence, key=lambda one: one.start_s) for _, sequence in found]
+def sequences(faults: Sequence[PlannedFault], nemeses: Mapping[str, Nemesis]) -> list[list[PlannedFault]]:
+    """Group planned faults into sequences. Faults of different sequences share no resource, so they can overlap."""
+    groups: list[tuple[set[Resource], list[PlannedFault]]] = []
+    for fault in sorted(faults, key=lambda fault: fault.start_s):
+        resources = set(nemeses[fault.fault].occupies(fault))
+        overlapping = [group for group in groups if group[0] & resources]
+        merged = [earlier for _, sequence in overlapping for earlier in sequence] + [fault]
+        groups = [group for group in groups if group not in overlapping]
+        groups.append((resources.union(*(occupied for occupied, _ in overlapping)), merged))
+    return [sorted(sequence, key=lambda fault: fault.start_s) for _, sequence in groups]
 
 
-def _is_of_another(nemesis: Nemesis, targets: FaultTargets) -> bool:
-    """Whether it strikes what this pipeline has nothing of, as most have not."""
+def _is_for_other_pipelines(nemesis: Nemesis, targets: FaultTargets) -> bool:
     try:
         nemesis.draw_fault(Random(0), targets)
     except NotForThisPipeline:
@@ -107,8 +108,8 @@ def _is_of_another(nemesis: Nemesis, targets: FaultTargets) -> bool:
     return False
 
 
-def _lacks(nemesis: Nemesis, targets: FaultTargets) -> str | None:
-    """What a fault needs and the run has not; None: nothing."""
+def _lack(nemesis: Nemesis, targets: FaultTargets) -> str | None:
+    """Return what a fault needs and the run does not have; None: nothing is missing."""
     needs = nemesis.needs | nemesis.extra_needs.needs
     if not needs <= targets.can:
         able = f" ({words})" if (words := clusters_able_to(needs)) else ""
@@ -126,7 +127,7 @@ def _lacks(nemesis: Nemesis, targets: FaultTargets) -> str | None:
 def _place(
     nemeses: Sequence[Nemesis], targets: FaultTargets, time_limit_s: float, rng: Random
 ) -> list[tuple[str, PlannedFault]]:
-    """Injections, each with what asked for it, in the order in which they were drawn."""
+    """Return planned faults in the order of drawing, each with the option of its nemesis."""
     free_s: dict[Resource, float] = defaultdict(lambda: LEAD_S)
     placed: list[tuple[str, PlannedFault]] = []
     while True:
@@ -141,17 +142,17 @@ def _place(
             slack_s = min(MOST_SLACK_S, time_limit_s - earliest_s - nemesis.duration_s)
             if slack_s < 0:
                 continue
-            # The first of each fault wastes no room.
-            fresh = nemesis.asked not in {asked for asked, _ in placed}
-            start_s = earliest_s if fresh else earliest_s + rng.uniform(0, slack_s)
-            placed.append((nemesis.asked, replace(injection, start_s=round(start_s, 2))))
+            # The first fault of each nemesis starts as early as possible, so that more nemeses fit.
+            is_first = nemesis.option not in {option for option, _ in placed}
+            start_s = earliest_s if is_first else earliest_s + rng.uniform(0, slack_s)
+            placed.append((nemesis.option, replace(injection, start_s=round(start_s, 2))))
             free_s |= dict.fromkeys(resources, start_s + nemesis.duration_s)
         if len(placed) == before:
             return placed
 
 
 def _one_round_s(nemeses: Sequence[Nemesis], targets: FaultTargets) -> int:
-    """The shortest limit with room for each of them once."""
+    """Return the shortest time limit, in seconds, with room for one fault of each nemesis."""
     taken_s: dict[frozenset[Resource], float] = defaultdict(float)
     rng = Random(0)
     for nemesis in nemeses:
@@ -159,5 +160,7 @@ def _one_round_s(nemeses: Sequence[Nemesis], targets: FaultTargets) -> int:
         injection = PlannedFault(nemesis.name, drawn.target, 0.0, nemesis.hold_s, drawn.parameters)
         taken_s[nemesis.occupies(injection)] += nemesis.duration_s
     resources = {resource for occupied in taken_s for resource in occupied}
-    longest_s = max(sum(s for occupied, s in taken_s.items() if one in occupied) for one in resources)
+    longest_s = max(
+        sum(s for occupied, s in taken_s.items() if resource in occupied) for resource in resources
+    )
     return int(LEAD_S + longest_s) + 1

@@ -1,7 +1,7 @@
-"""From what a run left in its folder to the tables that are checked.
+"""Makes the tables that checkers read from the evidence in a run folder.
 
-It is the same for a run that ended, which still knows who led what, and for one that was killed,
-of which there are the journals and what lies in its brokers' folders.
+It works for a run that ended, and for a run that was killed. Of the latter, only the journals and the brokers' data
+folders exist, so the leaders of partitions are not known.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ Place = tuple[str, int]
 
 @dataclass(frozen=True)
 class PartitionEnds:
-    """What the cluster said of its partitions when it was at rest; empty if nobody could ask."""
+    """Leaders and high watermarks of the partitions after the run has come to rest; empty if they are not known."""
 
     leaders: Mapping[Place, int]
     high_watermarks: Mapping[Place, int]
@@ -35,31 +35,33 @@ class PartitionEnds:
 
 
 def tabulate(folder: Path, plan: StoredPlan, ends: PartitionEnds | None = None) -> None:
-    """Write `history/` from the journals, and `log/` from the brokers' segments if they are there; and, where the
-    run promises it, the clients' history beside them.
+    """Write `history/` from the journals, and `log/` from the segment files if they exist.
+
+    If the plan promises it, also write `history.jsonl`.
     """
-    run, pipeline, asked = int(plan.run["id"]), plan.pipeline, ends or PartitionEnds({}, {})
+    run, pipeline = int(plan.run["id"]), plan.pipeline
+    ends = ends or PartitionEnds({}, {})
     names = PartitionIds(pipeline.partition_counts)
     tables = Tabulator(run, pipeline.stages, names)
     journals = sorted(path for path in (folder / "journals").glob("*.jsonl") if path.stem != "nemesis")
     tables.write(journals, folder / "history")
     planned = [topic.name for topic in pipeline.topics]
     if sources := replicas(folder, plan.promises.witness):
-        # A user's programs may have made topics themselves.
-        made = () if pipeline.journaled else {topic for topic, _ in asked.leaders}
-        topics = sorted({*planned, *made} - {*INTERNAL_TOPICS})
-        out, marks = folder / "log", asked.high_watermarks
-        capture(run, sources, names, asked.leaders, tables.op_of, out, topics, marks)
+        # A custom pipeline may have created topics itself.
+        created = () if pipeline.journaled else {topic for topic, _ in ends.leaders}
+        topics = sorted({*planned, *created} - {*INTERNAL_TOPICS})
+        log_folder, high_watermarks = folder / "log", ends.high_watermarks
+        capture(run, sources, names, ends.leaders, tables.op_of, log_folder, topics, high_watermarks)
     known = {*planned, *(table.name for table in pipeline.tables)}
-    write_partitions(names, run, folder / "history", asked.compacted, known)
+    write_partitions(names, run, folder / "history", ends.compacted, known)
     if plan.promises.history:
-        told_by = [*journals, *(folder / "journals").glob("nemesis.jsonl")]
-        write_client_history(told_by, pipeline.stages, folder / HISTORY_FILE)
+        all_journals = [*journals, *(folder / "journals").glob("nemesis.jsonl")]
+        write_client_history(all_journals, pipeline.stages, folder / HISTORY_FILE)
 
 
 def unexpected_errors(folder: Path) -> list[Reason]:
-    """What the one broad except of the workers caught: errors that nobody foresaw, by operation."""
-    found = []
+    """Return the errors of unexpected types that workers have caught, by operation."""
+    errors = []
     for path in sorted((folder / "journals").glob("*.jsonl")):
         with path.open("rb") as lines:
             for line in lines:
@@ -67,20 +69,20 @@ def unexpected_errors(folder: Path) -> list[Reason]:
                     try:
                         event = parse(orjson.loads(line))
                     except (NotAnEvent, orjson.JSONDecodeError):
-                        continue  # the tables count it as a line that is missing
+                        continue  # the tables count it as a missing line
                     if isinstance(event, Completed) and event.surprise:
                         name = operation_name(path.stem, event.op)
-                        words = f"{name} met an error that nobody foresaw: {event.error}"
-                        found.append(Reason(ReasonCode.UNEXPECTED_ERROR, words, name))
-    return found
+                        message = f"{name} failed with an unexpected error: {event.error}"
+                        errors.append(Reason(ReasonCode.UNEXPECTED_ERROR, message, name))
+    return errors
 
 
 def count_rows(folder: Path) -> dict[str, int]:
-    """How many rows each table of a run has."""
+    """Return the number of rows of each table of a run."""
     return {path.stem: pq.read_metadata(path).num_rows for path in sorted(folder.glob("*/*.parquet"))}
 
 
 def replicas(folder: Path, witness: str) -> Sequence[ReplicaSource]:
-    """The data folders that the brokers of a run left behind, or what was fetched of them."""
-    found = sorted((folder / (FETCHED_FOLDER if witness == FETCH else "brokers")).glob("*/data"))
-    return [ReplicaSource(int(data.parent.name), data) for data in found if data.parent.name.isdigit()]
+    """Return the data folders of the brokers, or the folders with the logs that were fetched from them."""
+    folders = sorted((folder / (FETCHED_FOLDER if witness == FETCH else "brokers")).glob("*/data"))
+    return [ReplicaSource(int(data.parent.name), data) for data in folders if data.parent.name.isdigit()]

@@ -87,7 +87,7 @@ def _state(
         return f"{held.transactional_id} was Ongoing, with records in {named} and no marker yet"
     try:
         context.processes.wait_at_step(
-            held.member, WorkerStep.AFTER_COMMIT, STEP_TIMEOUT_S, asked="commit", onward=True
+            held.member, WorkerStep.AFTER_COMMIT, STEP_TIMEOUT_S, txn_end="commit", resume=True
         )
     except WaitTimeout as error:
         effect.unmet_goals["worker-at-step"] = str(error)

@@ -84,7 +84,7 @@ def _hold(
         )
         return None
     try:
-        claims = context.processes.wait_at_step(member, reached[-1], STEP_TIMEOUT_S, asked=asked)
+        claims = context.processes.wait_at_step(member, reached[-1], STEP_TIMEOUT_S, txn_end=asked)
     except WaitTimeout as error:  # a worker without inputs reaches no step
         effect.unmet_goals["worker-at-step"] = str(error)
         return None

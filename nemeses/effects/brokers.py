@@ -77,7 +77,7 @@ def _hold(context: FaultContext, planned: PlannedFault, effect: InjectedFault) -
     member = worker_behind(context, planned)
     asked = None if planned.step == WorkerStep.BEFORE_POLL else "commit"
     try:
-        context.processes.wait_at_step(member, WorkerStep(planned.step), STEP_TIMEOUT_S, asked=asked)
+        context.processes.wait_at_step(member, WorkerStep(planned.step), STEP_TIMEOUT_S, txn_end=asked)
     except WaitTimeout as error:  # a worker without inputs reaches no step, so the fault is not injected
         effect.unmet_goals["worker-at-step"] = str(error)
         return None

@@ -96,7 +96,7 @@ def test_one_that_does_nothing_is_unknown(tmp_path: Path) -> None:
 def test_one_that_ignores_its_signal_is_a_warning(tmp_path: Path) -> None:
     code = LOOP + 'signal.signal(15, signal.SIG_IGN); print("started", flush=True); threading.Event().wait()'
     result = run(tmp_path, code, 'ready = "line:started"')
-    assert any("did not end within 3 s of SIGTERM" in one["text"] for one in result.verdict["warnings"])
+    assert any("did not end within 3 s after SIGTERM" in one["text"] for one in result.verdict["warnings"])
 
 
 def test_one_that_writes_without_end_fills_no_disk(tmp_path: Path) -> None:

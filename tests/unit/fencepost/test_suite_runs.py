@@ -245,7 +245,7 @@ def test_two_do_not_carry_out_one_suite(tmp_path: Path) -> None:
 
 def test_a_signal_while_runs_go_on_asks_the_suite_to_end() -> None:
     with Interrupt() as interrupt:
-        interrupt.stage = InterruptPhase.SUITE
+        interrupt.phase = InterruptPhase.SUITE
         interrupt._on_signal(2, None)
         assert interrupt.requested
 

@@ -28,9 +28,9 @@ def struck(run: FakeRun, cluster: Moves, later: int, monkeypatch: pytest.MonkeyP
     arrive = run.processes.wait_at_step
 
     def wait_at_step(
-        member: RunProcess, step: WorkerStep, timeout_s: float, asked: str | None = None
+        member: RunProcess, step: WorkerStep, timeout_s: float, txn_end: str | None = None
     ) -> Claims:
-        claims = arrive(member, step, timeout_s, asked)
+        claims = arrive(member, step, timeout_s, txn_end)
         cluster.moved_to(later)
         return claims
 

@@ -76,7 +76,7 @@ def carried_out(run: FakeRun, *faults: str) -> InjectionState:
         for thread in carrying._threads:
             thread.join(30)
         assert carrying.done
-    assert carrying.state.on == {}
+    assert carrying.state.active == {}
     return carrying.state
 
 
@@ -336,7 +336,7 @@ def test_who_gives_up_while_a_fault_is_on_hears_nothing_more_of_it(
         ):
             carrying = FaultInjector(injections, NEMESES, run.context, journal, time.monotonic())
             carrying.start()
-            wait_for(lambda: bool(carrying.state.on), "the fault to be on", 10.0)
+            wait_for(lambda: bool(carrying.state.active), "the fault to be on", 10.0)
             raise KeyboardInterrupt
         with (tmp_path / "another").open("x") as another:  # it may get the number that the journal had
             carrying.stop()

@@ -106,7 +106,7 @@ def test_a_replacement_that_ends_by_itself_is_no_failure_of_the_fault(tmp_path: 
         with NEMESES["pause-instance"].inject(run.context, injection) as effect:
             pass
         assert effect.acted and "went on without it (a)" in effect.proof[-1]
-        assert "s-1.1 ended at its start: the folder is locked" in effect.proof[-2]
+        assert "s-1.1 ended while it started: the folder is locked" in effect.proof[-2]
         assert member.child.running
 
 

@@ -87,7 +87,7 @@ def test_all_processes_are_told_of_the_run_whole(pipeline: WorkloadSpec | Custom
 @pytest.mark.parametrize(
     "message",
     [
-        Command(arm="after-send", asked="commit"),
+        Command(arm="after-send", txn_end="commit"),
         Command(stop=True, go=True),
         Report(ready=True),
         Report(at="after-send", claims={"a/0": (1, 2)}, counts=Counts(inputs=3, fenced=1)),

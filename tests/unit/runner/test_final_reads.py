@@ -20,7 +20,9 @@ PLACES = [(topic, partition) for topic in ("in", "out") for partition in range(3
 
 def await_gone(processes: Processes) -> None:
     """They have ended; the last words of each may still be on their way."""
-    wait_for(lambda: not list(processes.others(Role.FINAL)), "the readers to be gone", 5.0, every_s=0.01)
+    wait_for(
+        lambda: not list(processes.alive_in_roles(Role.FINAL)), "the readers to be gone", 5.0, every_s=0.01
+    )
 
 
 def dies_first(folder: Path, times: int) -> str:
@@ -60,7 +62,7 @@ def test_no_reader_is_left_without_a_partition() -> None:
 def test_a_reader_that_dies_is_started_again(tmp_path: Path, times: int) -> None:
     body = dies_first(tmp_path, times)
     with fake_run(tmp_path, Script(others={Role.FINAL: body})) as run:
-        read_all(run.processes, PLACES, 0, patience_s=5.0, every_s=0.01)
+        read_all(run.processes, PLACES, 0, stall_timeout_s=5.0, every_s=0.01)
         assert len(run.processes.unexpected_ends) == times
         assert all("started again" in why.text for why in run.processes.unexpected_ends)
 
@@ -68,7 +70,7 @@ def test_a_reader_that_dies_is_started_again(tmp_path: Path, times: int) -> None
 def test_one_that_dies_again_and_again_is_given_up(tmp_path: Path) -> None:
     with fake_run(tmp_path, Script(others={Role.FINAL: DIES_LATER})) as run:
         with pytest.raises(EnvironmentFailure, match="Segmentation fault"):
-            read_all(run.processes, PLACES, 0, patience_s=5.0, every_s=0.01)
+            read_all(run.processes, PLACES, 0, stall_timeout_s=5.0, every_s=0.01)
         assert len(run.processes.members) == 2 * MOST_STARTS
         await_gone(run.processes)
 
@@ -97,5 +99,5 @@ def test_if_one_cannot_be_started_the_others_are_stopped(
     with fake_run(tmp_path, Script(others={Role.FINAL: body})) as run:
         full_after(run.processes, starts, monkeypatch)
         with pytest.raises(StartFailed):
-            read_all(run.processes, PLACES, 0, patience_s=20.0, every_s=0.01)
+            read_all(run.processes, PLACES, 0, stall_timeout_s=20.0, every_s=0.01)
         await_gone(run.processes)

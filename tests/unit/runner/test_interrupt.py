@@ -10,7 +10,7 @@ from harness.runner.interrupt import Interrupt, InterruptPhase
 
 def test_the_first_signal_under_faults_ends_the_run_early_and_the_second_gives_up() -> None:
     with pytest.raises(KeyboardInterrupt), Interrupt() as interrupt:
-        interrupt.stage = InterruptPhase.UNDER_FAULTS
+        interrupt.phase = InterruptPhase.UNDER_FAULTS
         os.kill(os.getpid(), signal.SIGINT)
         assert interrupt.requested
         os.kill(os.getpid(), signal.SIGINT)

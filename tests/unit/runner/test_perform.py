@@ -41,9 +41,9 @@ class Whole:
     program: Script = field(default_factory=Script)
     faults: tuple[PlannedFault, ...] = ()
     limit_s: float = 1.0
-    by_s: float = 0.5
+    lead_s: float = 0.5
     interrupt: Interrupt = field(default_factory=Interrupt)
-    begun_s: list[float] = field(default_factory=list)  # when what is begun ahead was, from the run's begin
+    prepared_s: list[float] = field(default_factory=list)  # when the preparation started
     begun_in: list[str] = field(default_factory=list)  # and in which phase
     took_s: float = 0.0
 
@@ -65,19 +65,19 @@ class Whole:
             self.program,
             SOON,
         )
-        begun_s = time.monotonic()
+        start_s = time.monotonic()
 
         def begin() -> None:
-            self.begun_s.append(time.monotonic() - begun_s)
+            self.prepared_s.append(time.monotonic() - start_s)
             self.begun_in.append(self.progress.said[-1])
 
-        ahead = Preparation(begin, self.by_s)
+        ahead = Preparation(begin, self.lead_s)
         try:
             with Supervisor() as supervisor:
                 running: Any = RunResources(self.cluster, supervisor, self.interrupt, FakeEnds())
                 return perform(test, running, self.log, ahead)
         finally:
-            self.took_s = time.monotonic() - begun_s
+            self.took_s = time.monotonic() - start_s
 
     @property
     def problems(self) -> list[str]:
@@ -92,7 +92,7 @@ def test_a_run_strikes_heals_and_comes_to_rest(tmp_path: Path) -> None:
         ("partition", True),
     ]
     assert run.problems == [] and quiet.leaders.keys() == set(PIPELINE.places)
-    assert run.cluster.recording == [True, False] and run.log.spoken.versions == {"EndTxn": [1]}
+    assert run.cluster.recording == [True, False] and run.log.requests.versions == {"EndTxn": [1]}
     assert run.progress.said[:3] == ["topics", "workers", "faults"]
     assert run.begun_in == ["faults"]
     assert run.took_s >= run.limit_s
@@ -104,13 +104,13 @@ def test_a_broker_that_does_not_stop_to_record_requests_is_told(tmp_path: Path) 
     run.perform()
     assert [reason.code for reason in run.log.unexpected_errors] == ["requests-recorded"]
     assert run.cluster.recording[0] and len(run.cluster.recording) > 2  # asked again
-    assert run.log.spoken.versions == {"EndTxn": [1]} and run.problems == []
+    assert run.log.requests.versions == {"EndTxn": [1]} and run.problems == []
 
 
 def test_what_is_begun_ahead_of_a_short_run_is_begun_at_once(tmp_path: Path) -> None:
-    run = Whole(tmp_path, by_s=600.0)
+    run = Whole(tmp_path, lead_s=600.0)
     run.perform()
-    assert run.begun_in == ["faults"] and run.begun_s[0] < run.took_s / 2
+    assert run.begun_in == ["faults"] and run.prepared_s[0] < run.took_s / 2
 
 
 def test_a_run_that_is_interrupted_ends_early_and_is_brought_to_rest(tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ def test_a_run_that_is_interrupted_ends_early_and_is_brought_to_rest(tmp_path: P
     threading.Timer(0.7, run.interrupt._cut_short.set).start()
     quiet = run.perform()
     assert run.took_s < 60 and quiet.leaders
-    assert len(run.begun_s) == 1  # there is something to judge
+    assert len(run.prepared_s) == 1  # there is something to judge
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_a_heal_that_fails_ends_the_run_at_once(
 
 def test_a_feeder_that_ends_by_itself_ends_the_run_with_its_last_words(tmp_path: Path) -> None:
     run = Whole(tmp_path, program=Script(others={Role.FEEDER: DIES_LATER}), limit_s=600.0)
-    with pytest.raises(EnvironmentFailure, match=r"feeder ended by itself: .*Segmentation fault"):
+    with pytest.raises(EnvironmentFailure, match=r"feeder ended unexpectedly: .*Segmentation fault"):
         run.perform()
 
 
@@ -152,7 +152,7 @@ def test_a_feeder_whose_inputs_cannot_be_made_ends_the_run_as_a_mistake_of_the_u
 
 def test_a_network_that_is_gone_ends_the_run(tmp_path: Path) -> None:
     run = Whole(tmp_path, FakeCluster(network=FakeNetwork(alive=False)), limit_s=600.0)
-    with pytest.raises(EnvironmentFailure, match="a proxy through which clients reach the cluster has ended"):
+    with pytest.raises(EnvironmentFailure, match="a proxy between clients and brokers has ended"):
         run.perform()
 
 
@@ -163,7 +163,7 @@ def test_a_worker_that_never_comes_up_ends_the_run(tmp_path: Path) -> None:
 
 def test_an_observer_that_ends_by_itself_ends_the_run(tmp_path: Path) -> None:
     run = Whole(tmp_path, program=Script(WORKS, {Role.OBSERVER: DIES_LATER}), limit_s=600.0)
-    with pytest.raises(EnvironmentFailure, match="observer-1 ended by itself"):
+    with pytest.raises(EnvironmentFailure, match="observer-1 ended unexpectedly"):
         run.perform()
 
 

@@ -57,7 +57,7 @@ def test_a_worker_that_ends_by_itself_is_replaced_and_noted(tmp_path: Path) -> N
         run.processes.replace_dead()
         assert [member.journal for member in run.processes.members] == ["s-1.0", "s-1.1"]
         assert [(why.code, why.subject, why.text) for why in run.processes.unexpected_ends] == [
-            ("unexpected-end", "s-1.0", "s-1.0 ended by itself: Segmentation fault")
+            ("unexpected-end", "s-1.0", "s-1.0 ended unexpectedly: Segmentation fault")
         ]
 
 
@@ -65,7 +65,7 @@ def test_an_observer_that_ends_by_itself_ends_the_run(tmp_path: Path) -> None:
     with fake_run(tmp_path, Script(others={Role.OBSERVER: DIES_LATER})) as run:
         observer = run.processes.start_other("observer-1", "aside", ObserverSpec(()))
         wait_for(lambda: not observer.alive, "its end", 10)
-        with pytest.raises(StartFailed, match="observer-1 ended by itself"):
+        with pytest.raises(StartFailed, match="observer-1 ended unexpectedly"):
             run.processes.replace_dead()
 
 

@@ -38,7 +38,7 @@ def test_a_run_that_comes_to_rest_lacks_nothing(tmp_path: Path) -> None:
         run.processes.await_ready([run.processes.start_worker("s", "s-1")])
         quiet, problems = brought_to_rest(run, ends)
         assert problems == []
-        assert not list(run.processes.others(*Role))
+        assert not list(run.processes.alive_in_roles(*Role))
     assert ends.marked == PIPELINE.places
     assert quiet.leaders == {("in", 0): 1, ("out", 0): 1}
 
@@ -57,7 +57,7 @@ def test_only_final_readers_write_when_it_is_at_rest_and_they_read_when_the_ends
 
         def mark_ends(self, places: object) -> None:
             look("marked")
-            for reader in run.processes.others(Role.FINAL):
+            for reader in run.processes.alive_in_roles(Role.FINAL):
                 reader.send(Command(go=True))
 
     reads = READS + "\nfor command in commands:\n    break"

@@ -83,7 +83,7 @@ def test_the_last_words_of_one_that_has_just_ended_are_not_missed(tmp_path: Path
     ("line", "lacks"),
     [
         ("up", "s-1.0 has printed no line that matches 'up'"),
-        (None, "s-1.0 is not ready, for its group g has 0 members"),
+        (None, "s-1.0 is not ready, because its group g has 0 members"),
     ],
 )
 def test_one_that_never_is_ready_is_given_up_in_its_own_time(
@@ -97,10 +97,10 @@ def test_one_that_never_is_ready_is_given_up_in_its_own_time(
 
 @pytest.mark.parametrize(
     ("body", "words"),
-    [("echo hello; echo no broker >&2; exit 7", "no broker"), ("exit 7", "it said nothing")],
+    [("echo hello; echo no broker >&2; exit 7", "no broker"), ("exit 7", "it printed nothing")],
 )
 def test_one_that_exits_at_once_is_named_with_its_last_words(body: str, words: str, tmp_path: Path) -> None:
-    told = rf"s-1\.0 ended at its start: {words}"
+    told = rf"s-1\.0 ended while it started: {words}"
     with fake_run(tmp_path, Plain(body), pipeline=USERS) as run, pytest.raises(StartFailed, match=told):
         ready(run)
 
@@ -121,7 +121,7 @@ def test_one_that_keeps_exiting_is_started_again_and_then_given_up(
         for _ in range(2):  # it stays given up, and each exit is told once
             with pytest.raises(
                 PipelineFailed,
-                match=r"s-1.? keeps exiting \(3 times\); process \d+ ended with status 7, and .*: no broker$",
+                match=r"s-1.? exited 3 times; process \d+ ended with status 7, and .*: no broker$",
             ):
                 run.processes.replace_dead()
         subjects = [why.subject for why in run.processes.unexpected_ends]
@@ -150,7 +150,7 @@ def test_one_that_ignores_its_signal_is_killed_and_is_a_warning(tmp_path: Path) 
         assert run.run_log.evidence_problems == []
         (warning,) = run.run_log.unexpected_errors
     assert (warning.code, warning.subject) == ("did-not-stop", "s-1.0")
-    assert warning.text == "s-1.0 did not end within 0.3 s of SIGTERM, and was killed"
+    assert warning.text == "s-1.0 did not end within 0.3 s after SIGTERM, and was killed"
 
 
 def test_a_log_keeps_its_first_part_and_its_last_words(tmp_path: Path) -> None:
@@ -199,7 +199,7 @@ def performed(folder: Path, program: Plain) -> tuple[Sequence[Reason], Sequence[
 def test_a_pipeline_that_does_not_come_up_is_a_problem_and_nothing_is_struck(tmp_path: Path) -> None:
     (problem,), phases = performed(tmp_path, Plain("echo no broker; exit 7", BY_LINE))
     assert (problem.code, problem.subject) == ("never-came-up", "s-1.0")
-    assert problem.text == "the pipeline did not come up: s-1.0 ended at its start: no broker"
+    assert problem.text == "the pipeline did not start: s-1.0 ended while it started: no broker"
     assert "workers/" in problem.remedy and "faults" not in phases
 
 
@@ -207,7 +207,7 @@ def test_a_pipeline_that_is_never_ready_is_told_with_what_it_said_last(tmp_path:
     program = Plain(f"echo waiting for a schema; {STAYS}", replace(BY_LINE, ready_within_s=0.5))
     (problem,), phases = performed(tmp_path, program)
     assert problem.code == "never-came-up" and "faults" not in phases
-    assert problem.text.endswith("s-1.0 said last: waiting for a schema")
+    assert problem.text.endswith("the last output of s-1.0: waiting for a schema")
 
 
 def test_a_pipeline_that_keeps_exiting_ends_the_run_and_is_a_problem(
@@ -219,5 +219,5 @@ def test_a_pipeline_that_keeps_exiting_ends_the_run_and_is_a_problem(
     )
     problems, phases = performed(tmp_path, Plain(ends, BY_LINE))
     assert [problem.code for problem in problems] == ["pipeline-failed", "not-drained"]
-    assert "s-1 keeps exiting (2 times)" in problems[0].text and "faults" in phases
+    assert "s-1 exited 2 times" in problems[0].text and "faults" in phases
     assert problems[0].text.endswith("its last words were: oops")
