@@ -1,1 +1,1 @@
-"""Journals as they are written, and the tables that they become."""
+"""Writes journals, and makes tables from them."""

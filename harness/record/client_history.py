@@ -1,11 +1,10 @@
-"""From journals to `history.jsonl`: what the clients told, in the form of external histories (docs/histories.md).
+"""Makes `history.jsonl` from the journals: the history in the format of external histories (docs/histories.md).
 
-It holds what a checker of external histories needs and the tables do not say: the micro-operations of each
-transaction in their order. Every journal is in the order of its times, so they are merged as they are read.
+It has what checkers of external histories need and the tables lack: the order of the micro-operations in each
+transaction. The lines of a journal are ordered by time, so the journals are merged while they are read.
 
-An operation without a completion is `info`, with what is known of it; a process that never said that it had ended
-crashes. An observer is a numbered process too, whose polls are in no transaction. What was done to the cluster
-stands there as the process `nemesis`.
+An operation without a completion is `info`, with what is known of it. A process without an end event has crashed. An
+observer has a process number too, and its polls are outside transactions. Faults belong to the process `nemesis`.
 """
 
 import heapq
@@ -31,20 +30,20 @@ from harness.record.events import (
     JournalEnded,
     Polled,
 )
-from harness.record.journal_lines import JournalContents, lines
+from harness.record.journal_lines import JournalContents, read_events
 from harness.record.naming import value_name
 
 OBSERVER_PROCESS = 999
-"""The first observer's number: workers never have so many incarnations."""
+"""The process number of the observer. Workers never have so many incarnations."""
 NEMESIS = "nemesis"
-Told = tuple[int, dict[str, Any]]
-"""A time, and what is said of it."""
+HistoryLine = tuple[int, dict[str, Any]]
+"""The time in nanoseconds, and the other fields of the line."""
 
 
 def write_client_history(journals: Sequence[Path], stages: Sequence[StageSpec], path: Path) -> None:
-    """Write the history whole, or not at all."""
+    """Write the history to `path`. The file appears only after it is complete."""
     promised = {stage.name: stage.promised for stage in stages}
-    merged = heapq.merge(*(_events(one, promised) for one in sorted(journals)), key=itemgetter(0))
+    merged = heapq.merge(*(_events(journal, promised) for journal in sorted(journals)), key=itemgetter(0))
     part = path.with_suffix(".part")
     with part.open("wb") as file:
         for index, (time_ns, body) in enumerate(merged):
@@ -54,7 +53,7 @@ def write_client_history(journals: Sequence[Path], stages: Sequence[StageSpec], 
 
 
 def file_crc(path: Path) -> int:
-    """Of a file's content."""
+    """Return the CRC-32 of a file."""
     crc = 0
     with path.open("rb") as file:
         while chunk := file.read(1 << 20):
@@ -64,28 +63,30 @@ def file_crc(path: Path) -> int:
 
 @dataclass
 class OpenHistoryTransaction:
-    """One that has not completed."""
+    """A transaction without a completion so far."""
 
     invoked: Invoked
     acks: Sequence[Ack | None] = ()
-    polls: dict[int, Any] = field(default_factory=dict)  # by micro-operation, what it gave
+    polls: dict[int, Any] = field(
+        default_factory=dict
+    )  # by the index of the micro-operation: the records polled
 
 
 class HistoryWriter:
-    """Turns the events of one process into those of a history, one after the other."""
+    """Converts the events of one journal to lines of the history."""
 
     def __init__(self, journal: str, promised: Mapping[str, str]) -> None:
         self._journal = journal
         self._promised = promised
         self._head: JournalBegan | None = None
         self._open: OpenHistoryTransaction | None = None
-        self._op = -1  # the open one
+        self._op = -1  # the number of the open transaction
         self._keys: dict[str, None] = {}
         self._process = 0
         self._ended = False
 
-    def tell(self, time_ns: int, event: Event) -> Iterator[Told]:
-        """What an event says to a history."""
+    def convert(self, time_ns: int, event: Event) -> Iterator[HistoryLine]:
+        """Yield the lines that an event leads to."""
         match event:
             case JournalBegan():
                 self._head = event
@@ -97,31 +98,30 @@ class HistoryWriter:
             case Polled() if self._role is Role.OBSERVER and event.records:
                 yield from self._polled(time_ns, event, OBSERVER_PROCESS)
             case Invoked() | Completed() if self._journal == NEMESIS:
-                told = {"value": event.target, "evidence": getattr(event, "evidence", None)}
-                yield time_ns, {"process": NEMESIS, "type": EventType.INFO, "f": event.f, **told}
+                fault = {"value": event.target, "evidence": getattr(event, "evidence", None)}
+                yield time_ns, {"process": NEMESIS, "type": EventType.INFO, "f": event.f, **fault}
 
-    def close(self, time_ns: int) -> Iterator[Told]:
-        """What is to be said after the last event."""
+    def close(self, time_ns: int) -> Iterator[HistoryLine]:
+        """Yield the last lines: an open transaction is `info`, and a process without an end event has crashed."""
         if self._role is not Role.WORKER or self._head is None:
             return
         yield from self._complete(time_ns, EventType.INFO)
         if not self._ended:
             for kind in (EventType.INVOKE, EventType.INFO):
-                yield time_ns, self._said(kind, "crash", None)
+                yield time_ns, self._line(kind, "crash", None)
 
     @property
     def _role(self) -> Role | None:
         roles = {role.value: role for role in Role}
         return roles.get(self._head.role) if self._head else None
 
-    def _of_worker(self, time_ns: int, event: Event) -> Iterator[Told]:
+    def _of_worker(self, time_ns: int, event: Event) -> Iterator[HistoryLine]:
         match event:
             case Invoked() if event.f == "txn" and event.micro:
-                yield from self._complete(
-                    time_ns, EventType.INFO
-                )  # its own completion is among the missing lines
+                # The completion of the previous transaction is missing.
+                yield from self._complete(time_ns, EventType.INFO)
                 self._open, self._op, self._process = OpenHistoryTransaction(event), event.op, event.process
-                yield time_ns, self._said(EventType.INVOKE, "txn", self._micro(known=False))
+                yield time_ns, self._line(EventType.INVOKE, "txn", self._micro(known=False))
             case EndInvoked() if self._open and event.op == self._op:
                 self._open.acks = event.acks
             case Polled() if self._open and event.txn == self._op and event.at is not None:
@@ -139,52 +139,54 @@ class HistoryWriter:
                         self._keys.pop(key, None)
                 self._process = event.process
                 for kind in (EventType.INVOKE, EventType.OK):
-                    yield time_ns, self._said(kind, "assign", list(self._keys))
+                    yield time_ns, self._line(kind, "assign", list(self._keys))
 
     def _complete(
         self, time_ns: int, outcome: Outcome | EventType, error: str | None = None
-    ) -> Iterator[Told]:
+    ) -> Iterator[HistoryLine]:
         if self._open is not None:
-            told = {} if error is None else {"error": error}
-            yield time_ns, self._said(outcome, "txn", self._micro(known=True)) | told
+            error_field = {} if error is None else {"error": error}
+            yield time_ns, self._line(outcome, "txn", self._micro(known=True)) | error_field
             self._open = None
 
     def _micro(self, *, known: bool) -> list[list[Any]]:
-        """The micro-operations of the open transaction; `known`: with what came of them."""
+        """Return the micro-operations of the open transaction. `known` includes their results."""
         assert self._open is not None
-        told: list[list[Any]] = []
+        operations: list[list[Any]] = []
         n = 0
         for at, key in enumerate(self._open.invoked.micro):
             if key is None:
-                given = self._open.polls.get(at)
-                told.append(["poll", given] if known and given is not None else ["poll"])
+                records = self._open.polls.get(at)
+                operations.append(["poll", records] if known and records is not None else ["poll"])
                 continue
             value = value_name(self._journal, self._op, n)
             ack = self._open.acks[n] if known and n < len(self._open.acks) else None
             acknowledged = ack is not None and ack[1] is not None and ack[1] >= 0
-            told.append(["send", key, [ack[1], value] if ack and acknowledged else value])
+            operations.append(["send", key, [ack[1], value] if ack and acknowledged else value])
             n += 1
-        return told
+        return operations
 
-    def _polled(self, time_ns: int, event: Polled, process: int) -> Iterator[Told]:
+    def _polled(self, time_ns: int, event: Polled, process: int) -> Iterator[HistoryLine]:
         self._process = process
-        yield event.call, self._said(EventType.INVOKE, "poll", [["poll"]])
-        yield time_ns, self._said(EventType.OK, "poll", [["poll", event.records]])
+        yield event.call, self._line(EventType.INVOKE, "poll", [["poll"]])
+        yield time_ns, self._line(EventType.OK, "poll", [["poll", event.records]])
 
-    def _said(self, kind: Outcome | EventType, f: str, value: object) -> dict[str, Any]:
+    def _line(self, kind: Outcome | EventType, f: str, value: object) -> dict[str, Any]:
         promised = self._promised.get(self._head.stage or "") if self._head else None
-        apart = promised not in (None, Isolation.READ_COMMITTED.value)
-        told: dict[str, Any] = {"process": self._process, "type": kind.value, "f": f, "value": value}
-        return told | ({"isolation": promised} if apart else {})
+        has_other_isolation = promised not in (None, Isolation.READ_COMMITTED.value)
+        line: dict[str, Any] = {"process": self._process, "type": kind.value, "f": f, "value": value}
+        return line | ({"isolation": promised} if has_other_isolation else {})
 
 
-def _events(path: Path, promised: Mapping[str, str]) -> Iterator[Told]:
-    """What one journal says to a history, in the order of time."""
-    teller = HistoryWriter(path.stem, promised)
+def _events(path: Path, promised: Mapping[str, str]) -> Iterator[HistoryLine]:
+    """Yield the history lines of one journal in the order of time."""
+    writer = HistoryWriter(path.stem, promised)
     time_ns = 0
-    for line in lines(path, JournalContents(path.stem, 0)):
-        for told_ns, body in teller.tell(line.time_ns, line.event):
-            time_ns = max(time_ns, told_ns)  # what stands out of its place in time is told where it stands
+    for line in read_events(path, JournalContents(path.stem, 0)):
+        for line_ns, body in writer.convert(line.time_ns, line.event):
+            time_ns = max(
+                time_ns, line_ns
+            )  # an event that is out of order gets the time of its place in the journal
             yield time_ns, body
         time_ns = max(time_ns, line.time_ns)
-    yield from teller.close(time_ns)
+    yield from writer.close(time_ns)

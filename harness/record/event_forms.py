@@ -1,17 +1,17 @@
-"""What the fields of a journal's events look like: what a process of ours never writes is no event."""
+"""Checks the fields of journal events. A value that Fencepost's processes never write is not an event."""
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
 MOST = 1 << 62
-"""No number of a journal comes near it."""
+"""Above every number in a journal."""
 _MOST_SMALL = 1 << 31
 _TEXT_OR_NONE = (str, type(None))
 
 
 def is_number(value: object, least: int = 0) -> bool:
-    """Whether it is a whole number, from `least`, that 64 bits hold with room to spare."""
+    """Return whether the value is an integer from `least` on and below `MOST`."""
     return type(value) is int and least <= value < MOST
 
 
@@ -26,7 +26,7 @@ def _names_partition(value: str) -> bool:
 
 
 def is_partition_name(value: object) -> bool:
-    """`topic/number`, as partitions are named."""
+    """Return whether the value is the name of a partition: `topic/number`."""
     return type(value) is str and _names_partition(value)
 
 
@@ -40,11 +40,11 @@ def _by_place(fits: Callable[[Any], bool]) -> Callable[[object], bool]:
     )
 
 
-# Of these there are millions in a long run: so they are loops, and call little.
+# A long run has millions of these values. Loops with few calls check them faster.
 
 
 def _sends(value: object) -> bool:
-    """Of each: topic, output name, digest; then a partition and an offset for each input."""
+    """For each send: topic, output name, digest; then a partition and an offset for each input."""
     if type(value) is not list:
         return False
     for send in value:
@@ -60,7 +60,7 @@ def _sends(value: object) -> bool:
 
 
 def _acks(value: object) -> bool:
-    """Of each: partition (-1: it was never sent) and offset, which may be null; null where no answer came."""
+    """For each send: its partition (-1: never sent) and its offset, which may be null; or null if no response came."""
     if type(value) is not list:
         return False
     for ack in value:
@@ -77,7 +77,7 @@ def _acks(value: object) -> bool:
 
 
 def _delivered(value: object) -> bool:
-    """Of each: offset, and the value's name if the record bears one."""
+    """For each record: its offset, and the name of its value, which may be null."""
     if type(value) is not list:
         return False
     for record in value:
@@ -115,4 +115,4 @@ FIELD_CHECKS: Mapping[str, Callable[[Any], bool]] = {
     "micro": _each(lambda value: value is None or is_partition_name(value)),
     "starts": _each(lambda value: value is None or is_number(value)),
 }
-"""By field: whether a value is such as a process of ours writes. A null is the default, or nothing at all."""
+"""By field name: the check of its value. A null is valid only if it is the default of the field."""

@@ -1,11 +1,11 @@
-"""Rows of the table `expected`, as a final reader writes them: what one input must lead to."""
+"""Makes rows of the table `expected`: the expected outputs of one input."""
 
 from harness.model.expectation import ExpectedOutput, ExpectedSum
 from harness.record.naming import key_name
 
 
 def expected_output_row(due: ExpectedOutput, tp: int, partition: int, offset: int) -> tuple[object, ...]:
-    """An output that the input at that place must lead to."""
+    """Return the row of an output that an input must lead to. `tp` numbers its partition."""
     crc = due.digest(partition, offset)
     return (
         due.stage,
@@ -23,7 +23,7 @@ def expected_output_row(due: ExpectedOutput, tp: int, partition: int, offset: in
 
 
 def expected_sum_row(add: ExpectedSum, tp: int, offset: int) -> tuple[object, ...]:
-    """Something that it adds to a sum."""
+    """Return the row of an amount that an input adds to a sum."""
     return (
         add.stage,
         tp,

@@ -1,11 +1,11 @@
-"""Journals: each process writes its own, and what it had written survives whatever kills it.
+"""Journals: each process writes one, and its events survive even if the process is killed.
 
-A journal is a file of JSON lines. Each event is one `write(2)` of one whole line, so that a
-killed process leaves at most one torn line, the last, and nothing that it had said is lost. Lines
-are numbered (`index`), so that a line that was taken away later is missed.
+A journal is a file of JSON lines. Each event is one `write(2)` of one complete line. So a killed process leaves at most
+one torn line, the last one, and loses no earlier event. Lines are numbered (`index`), so that a line that is removed
+later is noticed.
 
-The invocation of anything that may take effect is written before the act, the completion after.
-A read has no effect: only its completion is written, and it bears the time of its call.
+The invocation of an operation that may take effect is written before the operation, and the completion after it. A poll
+has no effect, so only its completion is written, with the time of the call.
 
     {"index":0,"time":5,"type":"begin","journal":"shop-1.0","role":"worker",...}
     {"index":1,"time":9,"type":"ok","f":"poll","process":1,"op":0,"call":6,"records":{"in/0":[[7,"f.0:3:1"]]}}
@@ -14,10 +14,9 @@ A read has no effect: only its completion is written, and it bears the time of i
     {"index":3,"time":12,"type":"commit","op":1,"acks":[[2,41]]}
     {"index":4,"time":15,"type":"ok","f":"txn","process":1,"op":1}
 
-`sends` holds topic, output name, digest, then a partition and an offset for each input. The n-th send of
-operation 1 bears the value `shop-1.0:1:n`. `acks` holds by n partition and
-offset, or null; the offset is null where the broker no longer knew it.
-`harness.record.events` has every kind of line.
+A send in `sends` has a topic, an output name and a digest; then a partition and an offset for each input. The value of
+the n-th send of operation 1 is named `shop-1.0:1:n`. The n-th entry of `acks` is its partition and offset, or null. The
+offset is null if the broker no longer knew it. `harness.record.events` defines all kinds of lines.
 """
 
 import os
@@ -37,24 +36,24 @@ from harness.record.events import Event, JournalBegan, JournalEnded
 class Journal:
     """The journal of one process; `zero_ns` is the monotonic clock at the start of the run."""
 
-    def __init__(self, path: Path, zero_ns: int, begun: JournalBegan) -> None:
-        self.name = begun.journal
+    def __init__(self, path: Path, zero_ns: int, head: JournalBegan) -> None:
+        self.name = head.journal
         self.ops = 0
         self._zero_ns = zero_ns
         self._index = 0
-        self._lock = threading.Lock()  # a thread beside the worker writes as well
+        self._lock = threading.Lock()  # another thread of the process also writes
         self._fd: int | None = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
-        self.write(replace(begun, pid=os.getpid()))
+        self.write(replace(head, pid=os.getpid()))
 
     def now_ns(self) -> int:
-        """Nanoseconds since the run began."""
+        """Return the nanoseconds since the start of the run."""
         return time.monotonic_ns() - self._zero_ns
 
     def write(self, event: Event) -> int:
-        """Append one event, and return its time. Raises `EnvironmentFailure` once the journal is closed."""
+        """Append an event and return its time. Raises `EnvironmentFailure` if the journal is closed."""
         with self._lock:
             if self._fd is None:
-                raise EnvironmentFailure(f"journal {self.name} is closed: its process gave up")
+                raise EnvironmentFailure(f"journal {self.name} is closed, because its process is ending")
             now_ns = self.now_ns()
             line = orjson.dumps(
                 {"index": self._index, "time": now_ns, **event.body()}, option=orjson.OPT_APPEND_NEWLINE
@@ -66,13 +65,13 @@ class Journal:
         return now_ns
 
     def number(self) -> int:
-        """The next operation's number."""
+        """Return the number for the next operation."""
         op = self.ops
         self.ops += 1
         return op
 
     def close(self) -> None:
-        """Say that the process has come to its end, and close."""
+        """Write the end event and close the file."""
         self.write(JournalEnded(self.ops))
         self._shut()
 
@@ -88,14 +87,16 @@ class Journal:
             self._shut()
 
     def _shut(self) -> None:
-        with self._lock:  # a thread that outlives it must not write into whatever gets its number next
+        with (
+            self._lock
+        ):  # a thread that is still running must not write to a later file with the same descriptor
             if self._fd is not None:
                 os.close(self._fd)
             self._fd = None
 
 
 class NoJournal(Journal):
-    """Records nothing: the other side of the benchmark of what recording costs."""
+    """A journal that records nothing. A benchmark uses it to measure the cost of recording."""
 
     def __init__(self, name: str = "none") -> None:
         self.name = name
@@ -104,11 +105,11 @@ class NoJournal(Journal):
         self._index = 0
 
     def write(self, event: Event) -> int:
-        """Say the time, and keep nothing."""
+        """Return the time, without writing anything."""
         return self.now_ns()
 
     def close(self) -> None:
-        """Nothing is open."""
+        pass
 
     def _shut(self) -> None:
-        """Nothing is open."""
+        pass

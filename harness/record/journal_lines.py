@@ -1,4 +1,4 @@
-"""Reading a journal back: its events, and what of it is torn or missing."""
+"""Reads the events of a journal, and counts torn and missing lines."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ class OpenOperation:
 
 @dataclass(frozen=True)
 class JournalLine:
-    """One event, and where it stands: the line's number from 1, and its time."""
+    """One event, with the number of its line (from 1) and its time."""
 
     number: int
     time_ns: int
@@ -32,35 +32,35 @@ class JournalLine:
 
 @dataclass
 class JournalContents:
-    """What has been read of one journal."""
+    """The state of reading one journal."""
 
     name: str
-    first_op: int
+    first_op: int  # the number, within the run, of its first operation
     head: JournalBegan | None = None
     lines: int = 0
     torn: int = 0
     missing: int = 0
-    rows: int = 0  # of the table ops
-    sends: int = 0  # of the table sends
-    claims: int = 0  # of the table claims
-    highest: int = -1
+    rows: int = 0  # of the table `ops`
+    sends: int = 0  # of the table `sends`
+    claims: int = 0  # of the table `claims`
+    highest: int = -1  # the highest operation number so far
     ended: bool = False
     transactional_id: str | None = None
     open: dict[int, OpenOperation] = field(default_factory=dict)
 
     @property
     def role(self) -> str:
-        """What it was there for; a journal whose first line is torn is nobody's."""
+        """The role of the process; "unknown" if the first line is torn."""
         return self.head.role if self.head else "unknown"
 
     @property
     def stage(self) -> str | None:
-        """Whose worker it was."""
+        """The stage of a worker; None: it is not a worker."""
         return self.head.stage if self.head else None
 
 
-def lines(path: Path, read: JournalContents) -> Iterator[JournalLine]:
-    """The events of a journal; counts the lines that are torn or missing, or stand where they cannot."""
+def read_events(path: Path, read: JournalContents) -> Iterator[JournalLine]:
+    """Yield the events of a journal. Count in `read` the lines that are torn, missing or out of order."""
     index = 0
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
@@ -70,17 +70,17 @@ def lines(path: Path, read: JournalContents) -> Iterator[JournalLine]:
                 return
             try:
                 body = orjson.loads(line)
-                found, time_ns = int(body["index"]), int(body["time"])
+                line_index, time_ns = int(body["index"]), int(body["time"])
                 if not 0 <= time_ns < MOST:
-                    raise NotAnEvent("nothing happens at that time")
+                    raise NotAnEvent("the time is out of range")
                 event = parse(body)
             except (orjson.JSONDecodeError, NotAnEvent, KeyError, TypeError, ValueError):
                 read.missing += 1
                 index += 1
                 continue
-            if found < index:  # said already, or out of its place: nothing of it counts twice
+            if line_index < index:  # a repeated line, or one out of order: it must not count twice
                 read.missing += 1
                 continue
-            read.missing += found - index
-            index = found + 1
+            read.missing += line_index - index
+            index = line_index + 1
             yield JournalLine(number, time_ns, event)

@@ -1,4 +1,4 @@
-"""How records name themselves: values, sources, output names, and the digest of what they hold."""
+"""The names and headers by which records are recognized, and the digest of their content."""
 
 import zlib
 from collections.abc import Iterable, Sequence
@@ -7,33 +7,36 @@ from functools import lru_cache
 from harness.model.vocabulary import OUTPUT_NAME_HEADER, SOURCE_HEADER, TIME_HEADER, VALUE_HEADER
 
 Headers = list[tuple[str, str | bytes | None]]
-"""As the client library has them; ours are all bytes."""
+"""Headers as the client library returns them. The values of Fencepost's headers are bytes."""
 Place = tuple[str, int, int]
 """Topic, partition, offset."""
 EXCERPT_LENGTH = 240
-"""Characters of what a record holds that are kept for people to read."""
+"""The number of characters of an excerpt of a record."""
 KEY_LENGTH = 64
 """A longer key is named by its length and its CRC-32."""
-_MOST_DIGITS = 18  # of an offset: what has more is none, and fits into no table
+_MOST_DIGITS = 18  # of an offset: a longer number is not an offset, and does not fit into 64 bits
 _PARTITION_DIGITS = 9
 
 
 def value_name(journal: str, op: int, n: int) -> str:
-    """The name of the n-th attempt to send of an operation: unique in the run."""
+    """Return the name of the n-th send of an operation, which is unique in the run."""
     return f"{journal}:{op}:{n}"
 
 
 def operation_name(journal: str, op: int) -> str:
-    """As it stands in the metadata of an offset commit."""
+    """Return the name of an operation. The metadata of its offset commits contains it."""
     return f"{journal}:{op}"
 
 
 def input_headers(
     value: str, timestamp_ms: int | None = None, more: Sequence[tuple[str, bytes | None]] = ()
 ) -> Headers:
-    """What an input says of itself. `timestamp_ms`: that it is given; `more`: the headers that the feed makes."""
-    timed = [] if timestamp_ms is None else [(TIME_HEADER, b"%d" % timestamp_ms)]
-    return [(VALUE_HEADER, value.encode()), *timed, *more]
+    """Return the headers of an input.
+
+    `timestamp_ms`: its own time stamp, if it has one; `more`: the headers of the feed.
+    """
+    time_header = [] if timestamp_ms is None else [(TIME_HEADER, b"%d" % timestamp_ms)]
+    return [(VALUE_HEADER, value.encode()), *time_header, *more]
 
 
 def output_headers(
@@ -43,21 +46,21 @@ def output_headers(
     timestamp_ms: int | None = None,
     more: Sequence[tuple[str, bytes | None]] = (),
 ) -> Headers:
-    """What an output says of itself, and its own headers behind that (`more`)."""
+    """Return the headers of an output: Fencepost's headers, then the headers of the pipeline (`more`)."""
     places = ",".join([f"{topic}/{partition}/{offset}" for topic, partition, offset in sources])
-    named: Headers = [
+    headers: Headers = [
         (VALUE_HEADER, value.encode()),
         (OUTPUT_NAME_HEADER, output_name.encode()),
         (SOURCE_HEADER, places.encode()),
     ]
     if timestamp_ms is not None:
-        named.append((TIME_HEADER, b"%d" % timestamp_ms))
-    named += more
-    return named
+        headers.append((TIME_HEADER, b"%d" % timestamp_ms))
+    headers += more
+    return headers
 
 
 def excerpt(key: bytes | None, value: bytes | None) -> str:
-    """What a record holds, for people to read: `KEY: VALUE`, or the value alone; cut short."""
+    """Return the content of a record for human readers: `KEY: VALUE`, or only the value; truncated."""
     shown = [
         "null" if part is None else part[: 4 * EXCERPT_LENGTH].decode(errors="backslashreplace")
         for part in (key, value)
@@ -69,14 +72,13 @@ def excerpt(key: bytes | None, value: bytes | None) -> str:
 def digest(
     key: bytes | None, value: bytes | None, headers: Headers | tuple[()], timestamp_ms: int | None = None
 ) -> int:
-    """CRC-32 of key, value and all headers but the value's name; and of the time stamp, where a header says that
-    it is the producer's own.
+    """Return the CRC-32 of a record's key, value and headers, without the name of the value.
 
-    The name differs at each attempt, the rest repeats when an attempt is repeated. Lengths are
-    part of it, so that bytes cannot move from one part to the next unseen, and a null is not empty. A
-    corruption escapes it once in four billion.
+    The name of the value differs between attempts; the rest is the same when an attempt is repeated. If a header says
+    that the producer set the time stamp, it is included. Lengths are included, so that bytes cannot move unnoticed from
+    one part to the next, and a null differs from an empty value. One corruption in four billion is not detected.
     """
-    # Millions of records come by here: so it calls little.
+    # It is called for millions of records, so it avoids calls.
     lengths = f"{-1 if key is None else len(key)} {-1 if value is None else len(value)} "
     parts = [lengths.encode(), key or b"", value or b""]
     for name, content in headers:
@@ -85,25 +87,25 @@ def digest(
         if content is None:
             parts.append(f"{name} -1 ".encode())
         else:
-            held = content if type(content) is bytes else _bytes(content)
-            parts.append(f"{name} {len(held)} ".encode())
-            parts.append(held)
+            value_bytes = content if type(content) is bytes else _bytes(content)
+            parts.append(f"{name} {len(value_bytes)} ".encode())
+            parts.append(value_bytes)
         if name == TIME_HEADER:
             parts.append(f"@{timestamp_ms} ".encode())
     return zlib.crc32(b"".join(parts))
 
 
 def key_name(key: bytes | None) -> str | None:
-    """A key as the tables name it: its text if it is short and has one, else its length and CRC-32.
+    """Return the name of a key in tables: its text if it is short UTF-8, otherwise its length and CRC-32.
 
-    Two keys share a name as seldom as two records share a digest.
+    Two long keys share a name only if they have the same length and CRC-32.
     """
     if key is None:
         return None
-    return _named_before(key) if len(key) <= KEY_LENGTH else _named(key)
+    return _cached_name(key) if len(key) <= KEY_LENGTH else _name_key(key)
 
 
-def _named(key: bytes) -> str:
+def _name_key(key: bytes) -> str:
     try:
         text = key.decode()
     except UnicodeDecodeError:
@@ -113,20 +115,20 @@ def _named(key: bytes) -> str:
     return f"#{len(key)}-{zlib.crc32(key):08x}"
 
 
-_named_before = lru_cache(maxsize=10_000)(_named)
-"""The same for short keys, which repeat."""
+_cached_name = lru_cache(maxsize=10_000)(_name_key)
+"""For short keys, which repeat."""
 
 
 def header(headers: Headers | None, name: str) -> str | None:
-    """The first header of that name; None: there is none."""
-    for found, content in headers or ():
-        if found == name and content is not None:
+    """Return the value of the first header with this name; None: there is none."""
+    for header_name, content in headers or ():
+        if header_name == name and content is not None:
             return _bytes(content).decode(errors="replace")
     return None
 
 
 def fencepost_headers(headers: Headers) -> tuple[str | None, str | None, str | None]:
-    """What a record says of itself, as `header` finds it: value, output name, inputs."""
+    """Return Fencepost's headers of a record: the name of its value, its output name and its inputs, each or None."""
     value = output_name = source = None
     for name, content in headers:
         if content is None:
@@ -153,31 +155,32 @@ def _bytes(content: str | bytes | None) -> bytes:
 
 
 def parse_sources(text: str | None) -> list[Place]:
-    """The inputs that a record names; what does not parse names none."""
+    """Return the inputs that a record names, without those that cannot be parsed."""
     places: list[Place] = []
     for part in (text or "").split(","):
-        topic, _, rest = part.rpartition("/")
+        topic, _, offset = part.rpartition("/")
         topic, _, partition = topic.rpartition("/")
-        if topic and _counts(partition, _PARTITION_DIGITS) and _counts(rest, _MOST_DIGITS):
-            places.append((topic, int(partition), int(rest)))
+        if topic and _is_count(partition, _PARTITION_DIGITS) and _is_count(offset, _MOST_DIGITS):
+            places.append((topic, int(partition), int(offset)))
     return places
 
 
 def parse_single_source(text: str) -> tuple[str, int] | None:
-    """The partition, as `partition_key` has it, and the offset, where a record names one input alone, or None. Whether
-    there is such a partition is for the caller to know. It costs half of what `parse_sources` does.
+    """Return partition name and offset if a record names exactly one input, else None.
+
+    It takes half the time of `parse_sources`. It does not check that the partition name is valid.
     """
     partition, _, offset = text.rpartition("/")
-    return (partition, int(offset)) if _counts(offset, _MOST_DIGITS) and "," not in partition else None
+    return (partition, int(offset)) if _is_count(offset, _MOST_DIGITS) and "," not in partition else None
 
 
-def _counts(text: str, most: int) -> bool:
-    """Whether it is a number from 0 on, as Kafka writes them."""
+def _is_count(text: str, most: int) -> bool:
+    """Return whether the text is a non-negative number of at most `most` digits."""
     return text.isascii() and text.isdecimal() and len(text) <= most
 
 
 def partition_key(topic: str, partition: int) -> str:
-    """A partition as journals name it."""
+    """Return the name of a partition in journals."""
     return f"{topic}/{partition}"
 
 

@@ -1,4 +1,4 @@
-"""The page of the tables, made from their declarations.
+"""Makes docs/tables.md from the declarations of the tables.
 
 python -m harness.record.page FILE
 """
@@ -14,22 +14,24 @@ from harness.record.schema import HISTORY, LOG
 
 HEAD = """# The tables of a stored run
 
-A run leaves one Parquet file for each table: in `history/` what the clients and the consumers said, in `log/` what the
-brokers stored. `make docs` makes this page from `harness/record/schema.py`.
+A run folder has one Parquet file for each table. The tables in `history/` are made from the journals, and those in
+`log/` from the broker logs. `make docs` makes this page from `harness/record/schema.py` and
+`harness/record/log_schema.py`.
 
-Partitions (`tp`) and operations (`op`) are numbered within a run: `partitions` and `ops` say what they are. Times in
-nanoseconds (`_ns`) count from the run's begin on its monotonic clock; times in milliseconds (`_ms`) are wall clocks.
+Partitions (`tp`) and operations (`op`) are numbered within a run; the tables `partitions` and `ops` describe them.
+Times in nanoseconds (`_ns`) count from the start of the run on its monotonic clock. Times in milliseconds (`_ms`) are
+wall-clock times.
 """
-ROOMS = (("history", "What the clients said", HISTORY), ("log", "What the brokers stored", LOG))
+FOLDERS = (("history", "The history", HISTORY), ("log", "The broker logs", LOG))
 
 
 def page() -> str:
-    """The whole page, as Markdown."""
-    return "\n".join([HEAD, *_rooms()])
+    """Return the page as Markdown."""
+    return "\n".join([HEAD, *_folders()])
 
 
-def _rooms() -> Iterator[str]:
-    for folder, heading, tables in ROOMS:
+def _folders() -> Iterator[str]:
+    for folder, heading, tables in FOLDERS:
         yield f"## {heading}: `{folder}/`\n"
         for name, schema in tables.items():
             yield f"### {name}\n\n{meaning(schema)}\n\n| column | type | meaning | null |\n| --- | --- | --- | --- |"

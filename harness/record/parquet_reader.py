@@ -1,5 +1,6 @@
-"""Reading the tables of a stored run that are small. `pyarrow.parquet.read_table` loads pandas, which takes longer than
-such a table.
+"""Reads tables of a stored run without Spark.
+
+It does not use `pyarrow.parquet.read_table`, because that loads pandas, which takes longer than reading a small table.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,23 +15,24 @@ PART_ROWS = 1 << 20
 
 
 def read_parquet(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
-    """All rows of a file. Raises `OSError` and `pyarrow.ArrowException` where it is missing, lacks one of the columns,
-    or a page is damaged.
+    """Read all rows of a file.
+
+    Raises `OSError` or `pyarrow.ArrowException` if the file is missing or damaged, or lacks one of the columns.
     """
     with pq.ParquetFile(path, page_checksum_verification=True) as file:
         for column in columns or ():
-            if column not in file.schema_arrow.names:  # by itself it is left out in silence
+            if column not in file.schema_arrow.names:  # PyArrow would silently leave the column out
                 raise pa.ArrowKeyError(f"{path} has no column {column}")
         return file.read(columns=None if columns is None else list(columns))
 
 
 def iterate_parquet(path: Path, columns: Sequence[str]) -> Iterator[pa.Table]:
-    """The same of a file that may be large, at most `PART_ROWS` at a time."""
+    """Yield the rows of a large file in tables of at most `PART_ROWS` rows."""
     with pq.ParquetFile(path, page_checksum_verification=True) as file:
         for batch in file.iter_batches(PART_ROWS, columns=list(columns)):
             yield pa.Table.from_batches([batch])
 
 
 def has_tables(folder: Path) -> bool:
-    """Whether the tables of the clients' history are all there, in the folder of a run."""
+    """Return whether a run folder has all tables of `history/`."""
     return all((folder / "history" / f"{table}.parquet").is_file() for table in HISTORY)

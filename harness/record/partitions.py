@@ -1,8 +1,8 @@
-"""Dense numbers for the partitions of a run: what the tables call `tp`.
+"""Numbers the partitions of a run from 0. Tables call this number `tp`.
 
-The plan of a run numbers the partitions that it names, before any process starts. Each process that writes `tp` is
-given the same plan, so no table has to be renumbered. Internal topics, and topics that a user's program made, are found
-at the end. The process that writes the tables numbers them after those of the plan.
+The run plan numbers the partitions that it names before any process starts. Each process that writes `tp` gets the same
+plan, so tables need no renumbering. Internal topics, and topics that a custom pipeline has created, are discovered
+after the run. The process that writes the tables numbers them after those of the plan.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -12,15 +12,15 @@ from harness.record.parquet_writer import open_parquet
 from harness.record.schema import HISTORY
 
 UNPLANNED = -1
-"""What a process that must not number partitions itself writes for each that the plan does not name. The table
+"""The `tp` of a partition that the plan does not name, in a process that must not number partitions. The table
 `partitions` has no row for it."""
 
 
 class PartitionIds:
-    """Numbers partitions from 0: first those of the plan, then others in the order in which they are first asked for.
+    """Numbers partitions from 0: first those of the plan, then others when `id` is first called for them.
 
     Args:
-        planned: By topic or table, in the order of the plan, how many partitions it has.
+        planned: By topic or table, in the order of the plan: the number of its partitions.
     """
 
     def __init__(self, planned: Mapping[str, int] | None = None) -> None:
@@ -30,15 +30,15 @@ class PartitionIds:
                 self.id(topic, partition)
 
     def id(self, topic: str, partition: int) -> int:
-        """The number of a partition; a new one if it has none yet."""
+        """Return the number of a partition. Assign the next number if it has none."""
         return self._ids.setdefault((topic, partition), len(self._ids))
 
     def planned(self, topic: str, partition: int) -> int:
-        """The number of a partition, or `UNPLANNED` if it has none."""
+        """Return the number of a partition, or `UNPLANNED` if it has none."""
         return self._ids.get((topic, partition), UNPLANNED)
 
     def __iter__(self) -> Iterator[tuple[int, str, int]]:
-        """Number, topic and partition, by number."""
+        """Yield number, topic and partition, ordered by number."""
         for (topic, partition), tp in self._ids.items():
             yield tp, topic, partition
 
@@ -52,12 +52,12 @@ def write_partitions(
     """Write the table `partitions`.
 
     Args:
-        names: Every partition of the plan, and every other that any table names, `log/` included.
-        run: The run's number.
-        folder: The run's folder `history`.
+        names: The partitions of the plan, and all others in any table of `history/` or `log/`.
+        run: The number of the run.
+        folder: The folder `history` of the run.
         compacted: By topic, whether it is compacted.
-        known: The pipeline's topics and tables. All others are internal.
+        known: The topics and tables of the pipeline. All others are internal.
     """
-    with open_parquet(folder / "partitions.parquet", HISTORY["partitions"]) as sheet:
+    with open_parquet(folder / "partitions.parquet", HISTORY["partitions"]) as table:
         for tp, topic, partition in names:
-            sheet.append((run, tp, topic, partition, topic not in known, compacted.get(topic, False)))
+            table.append((run, tp, topic, partition, topic not in known, compacted.get(topic, False)))

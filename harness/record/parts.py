@@ -1,12 +1,12 @@
-"""What a final reader read, as columns: part files beside its journal, which tabulation joins.
+"""Part files: a final reader writes its results as columns, in files that the journal names.
 
-A part is an Arrow file of one table. It is written beside its name, and takes the name once it is complete; then
-an event `part` in the journal says how many rows it has, and its CRC-32:
+A part file is an Arrow file with rows of one table. It is written under a temporary name, and renamed after it is
+complete. Then an event `part` in the journal contains its number of rows and its CRC-32:
 
     {"index":9,"time":5,"type":"part","table":"polls","file":"0-polls.arrow","rows":65536,"crc":7}
 
-A file that no event names was not finished, and is nobody's. One that an event names, and that is gone or damaged,
-is evidence that is missing, as a line would be that was taken out of the journal.
+A file that no event names was not finished, and is ignored. If a file that an event names is missing or damaged,
+evidence is lost; it counts as a missing line of the journal.
 """
 
 import shutil
@@ -27,43 +27,43 @@ _ADDED = {
     "records": ("run",),
     "expected": ("run", "group"),
 }
-"""Columns that tabulation adds: they are the same for all rows, or follow from another."""
+"""By table: the columns that `read_part` adds, because all rows share them or another column implies them."""
 SCHEMAS: Mapping[str, pa.Schema] = {
     table: pa.schema([column for column in HISTORY[table] if column.name not in added])
     for table, added in _ADDED.items()
 }
-"""The tables of which there are parts. `tp` is the run's number of a partition, `op` counts the reader's operations."""
+"""By table: the columns of its part files. `op` is the number of the operation in the journal, and not in the run."""
 
 
 class DamagedPart(Exception):
-    """A part that is gone, or is not as its reader wrote it."""
+    """A part file is missing or has changed since it was written."""
 
 
 class PartWriter:
-    """Collects rows by table, and writes a part of each table whenever there are enough."""
+    """Collects rows by table. When a table has enough rows, writes them as a part file."""
 
     def __init__(self, journal: Journal, folder: Path) -> None:
         self._journal = journal
         self._folder = folder
-        self._columns = {table: RowBuffer(schema) for table, schema in SCHEMAS.items()}
+        self._buffers = {table: RowBuffer(schema) for table, schema in SCHEMAS.items()}
         self._written = 0
         folder.mkdir()
 
     def extend(self, table: str, count: int, *columns: object) -> None:
-        """Take rows, as `RowBuffer` does."""
-        columns_of = self._columns[table]
-        columns_of.extend(count, *columns)
-        if len(columns_of) >= CHUNK_ROWS:
-            self._cut(table)
+        """Add rows: see `RowBuffer.extend`."""
+        buffer = self._buffers[table]
+        buffer.extend(count, *columns)
+        if len(buffer) >= CHUNK_ROWS:
+            self._write_part(table)
 
     def finish(self) -> None:
-        """Write what is left."""
-        for table, columns in self._columns.items():
-            if len(columns):
-                self._cut(table)
+        """Write the remaining rows."""
+        for table, buffer in self._buffers.items():
+            if len(buffer):
+                self._write_part(table)
 
-    def _cut(self, table: str) -> None:
-        batch = self._columns[table].take()
+    def _write_part(self, table: str) -> None:
+        batch = self._buffers[table].take()
         sink = pa.BufferOutputStream()
         with pa.ipc.new_file(sink, batch.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
             writer.write_batch(batch)
@@ -84,14 +84,14 @@ class PartWriter:
 
 
 def remove_parts(journal: Path) -> None:
-    """Take away what an earlier attempt of the same reader has left."""
+    """Delete the journal and the part files of an earlier start of the same reader."""
     journal.unlink(missing_ok=True)
     if parts_folder(journal).exists():
         shutil.rmtree(parts_folder(journal))
 
 
 def parts_folder(journal: Path) -> Path:
-    """Where the parts of a journal lie."""
+    """Return the folder with the part files of a journal."""
     return journal.with_suffix("")
 
 
@@ -102,20 +102,20 @@ def read_part(
     same: Mapping[str, object],
     group_of: Callable[[str], str | None],
 ) -> tuple[str, pa.RecordBatch]:
-    """Read a part and complete its rows.
+    """Read a part file and add the missing columns.
 
     Args:
-        folder: Where the parts of the journal lie.
-        event: What the journal says of the part.
-        first_op: The run's number of the reader's first operation.
-        same: Cells that all rows have: of `run`, `role` and `promised`.
-        group_of: The group of a stage, by the stage's name.
+        folder: The folder with the part files of the journal.
+        event: The event of the journal that names the part file.
+        first_op: The number, within the run, of the reader's first operation.
+        same: The cells of `run`, `role` and `promised`, which all rows share.
+        group_of: Returns the group of a stage, given the name of the stage.
 
     Returns:
-        The table that the part belongs to, and its rows as that table has them.
+        The name of the table, and the rows with all its columns.
 
     Raises:
-        DamagedPart: The part is gone, or is not as its reader wrote it.
+        DamagedPart: The part file is missing or has changed since it was written.
     """
     table, batch = _stored(folder, event)
     columns = dict(zip(batch.schema.names, batch.columns, strict=True))
@@ -132,16 +132,16 @@ def read_part(
 
 
 def _stored(folder: Path, event: PartWritten) -> tuple[str, pa.RecordBatch]:
-    """A part as its reader wrote it."""
+    """Return the name of the table and the rows of a part file, after checking that it has not changed."""
     path = folder / Path(event.file).name
     try:
         content = path.read_bytes()
         if zlib.crc32(content) != event.crc:
-            raise DamagedPart(f"{path} is not as it was written")
+            raise DamagedPart(f"{path} has changed since it was written")
         with pa.ipc.open_file(pa.BufferReader(content)) as reader:
             batch = reader.get_batch(0)
     except (OSError, pa.ArrowException) as error:
-        raise DamagedPart(f"a part of {folder} cannot be read: {error!r}") from error
+        raise DamagedPart(f"{path} cannot be read: {error!r}") from error
     if batch.num_rows != event.rows or batch.schema != SCHEMAS.get(event.table):
-        raise DamagedPart(f"{path} has not the rows or the columns that it had")
+        raise DamagedPart(f"{path} does not have the rows or the columns that it was written with")
     return event.table, batch

@@ -1,4 +1,4 @@
-"""The folder of a run, and the store that runs are kept in."""
+"""Creates and locks run folders in the store of runs."""
 
 import fcntl
 import os
@@ -12,18 +12,21 @@ from harness.common.errors import EnvironmentFailure
 
 LATEST = "latest"
 PLAN = "run.toml"
-"""The first file of a run; it is locked as long as the run goes on, and by no one who has died."""
+"""The first file of a run.
+
+The process of the run holds a lock on it, which the system releases when the process ends.
+"""
 
 
 def create_run_folder(store: Path, name: str, started: datetime) -> Path:
-    """Make the folder of a run that starts now. Raises `EnvironmentFailure` where nothing can be written."""
+    """Create the folder of a new run. Raises `EnvironmentFailure` if the store cannot be written."""
     return create_folder(store, name, started, ("journals",))
 
 
 def create_folder(store: Path, name: str, started: datetime, within: Iterable[str] = ()) -> Path:
-    """Make a folder in the store, with folders in it: two that start in the same second do not meet.
+    """Create a folder in the store, with the subfolders `within`. Its name is the start time, made unique by a number.
 
-    Raises `EnvironmentFailure` where nothing can be written.
+    Raises `EnvironmentFailure` if the store cannot be written.
     """
     stamp = started.astimezone(UTC).strftime("%Y%m%dT%H%M%SZ")
     try:
@@ -39,21 +42,23 @@ def create_folder(store: Path, name: str, started: datetime, within: Iterable[st
             return folder
     except OSError as error:
         raise EnvironmentFailure(
-            f"the store {store} cannot be written: {error}; give another with --store"
+            f"the store {store} cannot be written: {error}; choose another one with --store"
         ) from error
-    raise EnvironmentFailure(f"{store / name} holds a thousand runs of {stamp}")
+    raise EnvironmentFailure(
+        f"{store / name} already has a thousand folders for {stamp}: start again one second later"
+    )
 
 
 @contextmanager
 def lock_run(folder: Path) -> Iterator[None]:
-    """For the length of a `with`, the run is one that is not to be judged by others."""
+    """Mark the run as running inside a `with`, so that other processes do not check it."""
     with (folder / PLAN).open("rb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
 def is_running(folder: Path) -> bool:
-    """Whether a run is still going on; False where nobody can say, as where there is no plan."""
+    """Return whether a run is still running. Return False if this is not known, for example without a `run.toml`."""
     try:
         with (folder / PLAN).open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -65,7 +70,7 @@ def is_running(folder: Path) -> bool:
 
 
 def update_latest_link(store: Path, folder: Path) -> None:
-    """Have `store/latest` point to a run, replaced in one step."""
+    """Make `store/latest` link to a run. The link is replaced atomically."""
     link = store / f".{LATEST}-{os.getpid()}-{secrets.token_hex(4)}"
     link.symlink_to(os.path.relpath(folder, store))
     link.replace(store / LATEST)

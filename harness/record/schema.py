@@ -1,11 +1,10 @@
-"""The tables of a store: what the three witnesses said, one Parquet file each.
+"""Declares the tables of a run folder. Each table is one Parquet file.
 
-Every table carries `run`, so that one Spark job can check one run or a thousand. Partitions are
-dense integers within a run (`tp`); the table `partitions` has their names. Operations are dense
-integers within a run (`op`).
+Every table has a column `run`, so that one Spark job can check one run or a thousand. Partitions (`tp`) and operations
+(`op`) are numbered from 0 within a run. The table `partitions` has the names of the partitions.
 
-`history/` holds what the clients and the consumers said, `log/` what the brokers stored. Each column says what it
-means, and whether and why it may be null: docs/tables.md is made of that (`harness.record.page`).
+`history/` has the history, and `log/` the broker logs. Each column is declared with its meaning and the reason why it
+may be null. `harness.record.page` makes docs/tables.md from these declarations.
 """
 
 import pyarrow as pa
@@ -19,194 +18,243 @@ _i32, _i64, _str, _bool = pa.int32(), pa.int64(), pa.string(), pa.bool_()
 _inputs = pa.list_(pa.struct([("tp", _i32), ("offset", _i64)]))
 
 PARTITIONS = table(
-    "Every partition that any table names.",
+    "One row for each partition that any table names.",
     RUN,
     column("tp", _i32, "its number within the run"),
     column("topic", _str, "its topic"),
     column("partition", _i32, "its number within the topic"),
-    column("internal", _bool, "whether it is Kafka's own, or of a topic that a program made itself"),
-    column("compacted", _bool, "whether its topic is compacted: then absence proves nothing"),
+    column(
+        "internal", _bool, "whether its topic is internal: of Kafka, or created by a custom pipeline itself"
+    ),
+    column("compacted", _bool, "whether its topic is compacted; a missing record then proves nothing"),
 )
 
 STAGES = table(
-    "The consume-transform-produce loops of the pipeline, a row for each topic that one reads.",
+    "One row for each stage and each topic that it reads.",
     RUN,
-    column("stage", _str, "its name"),
+    column("stage", _str, "the name of the stage"),
     column(
         "group",
         _str,
-        "the consumer group for which it commits its offsets",
-        null="it keeps them in a place of its own",
+        "the consumer group that it commits offsets for",
+        null="it stores its positions elsewhere",
     ),
     column("in_topic", _str, "a topic that it reads"),
-    column("promised", _str, "the isolation that the pipeline promises for its consumer"),
-    column("ordered", _bool, "whether outputs of one key keep their inputs' order"),
-    column("positions", _str, "how it knows what is done: group, each or elsewhere", null="as `group` says"),
-    column("guarantee", _str, "what it promises of each input", null="what the pipeline does"),
+    column("promised", _str, "the isolation level that the pipeline promises for its consumer"),
+    column("ordered", _bool, "whether outputs of one key keep the order of their inputs"),
+    column(
+        "positions",
+        _str,
+        "how it tracks which inputs are processed: group, each or elsewhere",
+        null="by its group, if it has one",
+    ),
+    column(
+        "guarantee", _str, "the guarantee of the stage for each input", null="the guarantee of the pipeline"
+    ),
     column("journaled", _bool, "whether its workers keep journals"),
 )
 
 JOURNALS = table(
-    "A row for each process that recorded anything.",
+    "One row for each process that wrote a journal.",
     RUN,
-    column("journal", _str, "its name: stage and output_name, and which incarnation (`shop-1.0`)"),
+    column(
+        "journal",
+        _str,
+        "its name: the worker and its incarnation (`shop-1.0`), or the name of another process",
+    ),
     column("role", _str, "feeder, worker, observer or final"),
-    column("stage", _str, "its stage", null="it is no worker"),
-    column("pid", _i32, "of the process", null="the process never reported it"),
-    column("lines", _i64, "lines in it"),
-    column("torn_lines", _i64, "last lines without their end: the process was killed while it wrote"),
-    column("missing_lines", _i64, "gaps in the numbering of its lines: evidence is gone"),
-    column("ops", _i64, "operations in it"),
-    column("ended", _bool, "whether the process said that it had ended"),
-    column("sends", _i64, "rows of `sends` that were made of it"),
-    column("claims", _i64, "rows of `claims` that were made of it"),
+    column("stage", _str, "the stage of the worker", null="the process is not a worker"),
+    column("pid", _i32, "the process id", null="the journal does not contain it"),
+    column("lines", _i64, "the number of lines"),
+    column("torn_lines", _i64, "incomplete last lines: the process was killed while it wrote"),
+    column("missing_lines", _i64, "lines that are missing or invalid: evidence is lost"),
+    column("ops", _i64, "the number of its operations"),
+    column("ended", _bool, "whether the process wrote its end event"),
+    column("sends", _i64, "the number of rows of `sends` made from it"),
+    column("claims", _i64, "the number of rows of `claims` made from it"),
 )
 
 OPS = table(
-    "What each process tried, and what it was told.",
+    "One row for each operation of a process, with its outcome.",
     RUN,
     column("op", _i64, "its number within the run"),
-    column("name", _str, "journal and number, as offset metadata and values have it"),
-    column("journal", _str, "where it stands"),
-    column("process", _i64, "a logical process: a new one after every info, as in Jepsen"),
-    column("stage", _str, "of its process", null="it is no worker's"),
-    column("group", _str, "the group whose inputs it takes", null="it takes none"),
-    column("transactional_id", _str, "its transactional id", null="it is no transaction"),
+    column("name", _str, "its journal and its number in the journal, as in offset metadata and value names"),
+    column("journal", _str, "the journal that contains it"),
+    column("process", _i64, "the logical process; after every info it is a new one, as in Jepsen"),
+    column("stage", _str, "the stage of its worker", null="its process is not a worker"),
+    column(
+        "group",
+        _str,
+        "the group whose inputs it processed",
+        null="it processed no inputs, or its stage has no group",
+    ),
+    column("transactional_id", _str, "its transactional id", null="it is not transactional"),
     column("f", _str, "txn, send, poll, init (InitProducerId) or commit-offsets (outside a transaction)"),
-    column("outcome", _str, "ok, fail or info; without a completion it is info"),
-    column("asked", _str, "how its process meant to end it: commit or abort", null="it did not get so far"),
-    column("call_ns", _i64, "when it was invoked, from the run's begin"),
-    column("commit_ns", _i64, "when the commit was invoked", null="it never was"),
-    column("return_ns", _i64, "when it completed", null="it never did"),
-    column("error", _str, "what its process was told", null="no error"),
-    column("fenced", _bool, "whether that error says that the producer was fenced"),
-    column("line", _i64, "of its invocation in the journal, from 1"),
-    column("end_line", _i64, "of its completion", null="it has none"),
-    column("txn", _i64, "of a poll: the transaction in which it was done", null="it was done in none"),
+    column("outcome", _str, "ok, fail or info; info if it has no completion"),
+    column(
+        "asked",
+        _str,
+        "how its process meant to end it: commit or abort",
+        null="it is not a transaction, or this is not known",
+    ),
+    column("call_ns", _i64, "when it was invoked, since the start of the run"),
+    column("commit_ns", _i64, "when the commit was invoked", null="it was not invoked"),
+    column("return_ns", _i64, "when it completed", null="it did not complete"),
+    column("error", _str, "the error that its process got", null="no error"),
+    column("fenced", _bool, "whether the error says that the producer was fenced"),
+    column("line", _i64, "the line of its invocation in the journal, from 1"),
+    column("end_line", _i64, "the line of its completion", null="it has no completion"),
+    column(
+        "txn",
+        _i64,
+        "the transaction that contains the poll",
+        null="it is not a poll, or is outside a transaction",
+    ),
 )
 
 SENDS = table(
-    "Every attempt to send.",
+    "One row for each attempt to send.",
     RUN,
     column("op", _i64, "its operation"),
-    column("n", _i32, "its place in the operation, from 0"),
-    column("value", _str, "the name of this attempt, which stands in the record too"),
-    column("topic", _str, "where it was sent"),
-    column("tp", _i32, "the partition that it was acknowledged in", null="it was not acknowledged"),
-    column("offset", _i64, "the offset that was acknowledged", null="none was"),
+    column("n", _i32, "its index in the operation, from 0"),
+    column("value", _str, "the name of this attempt; the record contains it in a header"),
+    column("topic", _str, "the topic that it was sent to"),
+    column("tp", _i32, "the partition in the acknowledgement", null="it was not acknowledged"),
+    column(
+        "offset", _i64, "the offset in the acknowledgement", null="it has no acknowledgement with an offset"
+    ),
     column("acked", _bool, "whether it was acknowledged"),
-    column("output_name", _str, "which of its inputs' outputs it is", null="it comes of no input"),
+    column("output_name", _str, "which of the expected outputs of its inputs it is", null="it has no inputs"),
     column("inputs", _inputs, "the inputs that it was made from; empty for the feeder"),
-    column("digest", _i64, "a hash of key, value and headers, without the attempt's name"),
+    column("digest", _i64, "a hash of key, value and headers, without the name of the attempt"),
 )
 
 CLAIMS = table(
-    "The ranges of inputs that an operation processed, or whose offsets it committed.",
+    "One row for each range of inputs that an operation processed or committed the offsets of.",
     RUN,
     column("op", _i64, "the operation"),
-    column("group", _str, "whose offsets", null="its process says no stage"),
+    column(
+        "group",
+        _str,
+        "the group of the offsets",
+        null="the stage of its process is not known or has no group",
+    ),
     column("tp", _i32, "the partition of the inputs"),
-    column("first", _i64, "the first input's offset"),
-    column("next", _i64, "the offset to commit: one above the last input"),
+    column("first", _i64, "the offset of the first input"),
+    column("next", _i64, "the offset to commit: that of the last input plus 1"),
 )
 
 POLLS = table(
-    "Every delivery: to workers, to observers, and to the final readers that read committed.",
+    "One row for each record that a worker, an observer or a read-committed final reader received.",
     RUN,
-    column("op", _i64, "the operation that was given it"),
-    column("n", _i32, "in which order, from 0"),
-    column("tp", _i32, "the record's partition"),
-    column("offset", _i64, "its offset"),
-    column("value", _str, "the name of the attempt to send it", null="the record bears none"),
-    column("role", _str, "who was given it: worker, observer or final"),
-    column("promised", _str, "the isolation by which the reader is judged"),
-    column("return_ns", _i64, "when the poll returned, from the run's begin"),
+    column("op", _i64, "the poll that returned the record"),
+    column("n", _i32, "the index of the record in the poll, from 0"),
+    column("tp", _i32, "the partition of the record"),
+    column("offset", _i64, "the offset of the record"),
+    column("value", _str, "the name of the attempt to send it", null="the record contains no name"),
+    column("role", _str, "the role of the reader: worker, observer or final"),
+    column("promised", _str, "the isolation level that the reader is checked against"),
+    column("return_ns", _i64, "when the poll returned, since the start of the run"),
 )
 
 RECORDS = table(
-    "Every data record that stood in a topic of the run at the end, from the final readers that read uncommitted.",
+    "One row for each data record in a topic of the run at its end, from the read-uncommitted final readers.",
     RUN,
     column("tp", _i32, "its partition"),
     column("offset", _i64, "its offset"),
-    column("value", _str, "the name of the attempt to send it", null="it bears none"),
-    column("output_name", _str, "which of its inputs' outputs it is", null="it is no output"),
+    column("value", _str, "the name of the attempt to send it", null="the record contains no name"),
+    column(
+        "output_name", _str, "which of the expected outputs of its inputs it is", null="it is not an output"
+    ),
     column(
         "inputs",
         _inputs,
-        "the inputs that it names (a `tp` of -1: in a partition that the plan does not name); empty: it names none",
+        "the inputs that it names; `tp` is -1 if the plan does not name the partition; empty: it names none",
     ),
-    column("digest", _i64, "a hash of key, value and headers, without the attempt's name"),
-    column("timestamp_ms", _i64, "its own time stamp", null="it has none"),
-    column("sentinel", _bool, "whether the run itself wrote it, to mark the end"),
-    column("key", _str, "its key's name", null="it has no key"),
-    column("state", _i64, "what an aggregate says of its key", null="it is no aggregate's"),
+    column("digest", _i64, "a hash of key, value and headers, without the name of the attempt"),
+    column("timestamp_ms", _i64, "its time stamp", null="it has none"),
+    column("sentinel", _bool, "whether it is a sentinel"),
+    column("key", _str, "the name of its key", null="it has no key"),
+    column(
+        "state", _i64, "of an output of an aggregate: the state of its key", null="it is not such an output"
+    ),
     column(
         "correlation_key",
         _str,
-        "by what it is joined to its input",
-        null="it names its inputs, or nothing joins it",
+        "the correlation key that joins it to its input",
+        null="it names its inputs, or has no correlation key",
     ),
-    column(
-        "content", _str, "its key and value as text, cut short", null="a program of Fencepost's own wrote it"
-    ),
+    column("content", _str, "its key and value as text, truncated", null="a process of Fencepost wrote it"),
 )
 
 ENDS = table(
-    "How far each reader of the run's own came. A final reader came to the end if it met the sentinel.",
+    "One row for each partition of an observer or a final reader: how far it has read. With sentinels, a final reader "
+    "has read to the end if it has read the sentinel.",
     RUN,
-    column("journal", _str, "who read"),
+    column("journal", _str, "the journal of the reader"),
     column("isolation", _str, "read_committed or read_uncommitted"),
-    column("tp", _i32, "what was read"),
+    column("tp", _i32, "the partition"),
     column(
         "first",
         _i64,
-        "of a final reader: where the log began after the read; of an observer: the first offset it was given",
+        "of a final reader: the start of the log after the read; of an observer: the first offset that it received",
     ),
-    column("next", _i64, "one above the last record read; 0 if none was"),
-    column("read", _i64, "how many records"),
-    column("sentinel_offset", _i64, "where the sentinel stood", null="it was not written, or not reached"),
+    column("next", _i64, "the offset of the last record read plus 1; 0 if it read none"),
+    column("read", _i64, "the number of records read"),
+    column("sentinel_offset", _i64, "the offset of the sentinel", null="it was not written or not read"),
     column("role", _str, "observer or final"),
     column(
         "expected",
         _i64,
-        "how many rows of `expected` the reader wrote for the inputs of this partition",
-        null="it states no expectation",
+        "the number of rows of `expected` that the reader wrote for the inputs of this partition",
+        null="the reader does not write `expected`",
     ),
 )
 
 ASSIGNMENTS = table(
-    "Who consumed which partition, and from where.",
+    "One row for each partition that a consumer was assigned or lost.",
     RUN,
-    column("journal", _str, "who"),
+    column("journal", _str, "the journal of the process"),
     column("process", _i64, "its logical process"),
-    column("group", _str, "its group"),
-    column("time_ns", _i64, "when, from the run's begin"),
-    column("gained", _bool, "whether it was gained; else it was revoked or lost"),
+    column("group", _str, "the group of the consumer"),
+    column("time_ns", _i64, "the time, since the start of the run"),
+    column("gained", _bool, "whether it was assigned; otherwise it was revoked or lost"),
     column("tp", _i32, "the partition"),
-    column("offset", _i64, "the position from which it started", null="it was revoked, or nobody said"),
+    column(
+        "offset",
+        _i64,
+        "the position that it is read from",
+        null="it was revoked or lost, or the position is not known",
+    ),
 )
 
 EXPECTED = table(
-    "What each record of an input topic must lead to, if it is visible: a row for each output, or for each sum.",
+    "The expected outputs of each record of an input topic: one row for each output or each amount added to a sum. "
+    "They are expected only if the record is visible.",
     RUN,
-    column("stage", _str, "the stage that must make it"),
-    column("group", _str, "the stage's group"),
-    column("tp", _i32, "the input's partition"),
-    column("offset", _i64, "the input's offset"),
-    column("output_name", _str, "which of its outputs", null="the row is of a sum"),
-    column("topic", _str, "where it must stand"),
-    column("digest", _i64, "what it must hold, as a hash", null="nobody says, or the row is of a sum"),
-    column("key", _str, "of a sum: the key to which the input adds", null="the row is of an output"),
-    column("adds", _i64, "of a sum: how much", null="the row is of an output"),
+    column("stage", _str, "the stage that must make the output"),
+    column("group", _str, "the group of the stage"),
+    column("tp", _i32, "the partition of the input"),
+    column("offset", _i64, "the offset of the input"),
+    column("output_name", _str, "which of the outputs of the input it is", null="the row is about a sum"),
+    column("topic", _str, "the topic of the output"),
+    column("digest", _i64, "the digest of the output", null="it is not known, or the row is about a sum"),
+    column("key", _str, "of a sum: its key", null="the row is about an output"),
+    column("adds", _i64, "of a sum: the amount that the input adds", null="the row is about an output"),
     column(
         "intermediate_topic",
         _str,
-        "the topic whose record, made of the input, it takes",
-        null="it takes the input",
+        "the topic between two stages: the output is made from its record, which is made from the input",
+        null="the output is made from the input itself",
     ),
-    column("correlation_key", _str, "by what the output is joined to it", null="the output names its inputs"),
     column(
-        "content", _str, "what it must hold, as text, cut short", null="a program of Fencepost's own owes it"
+        "correlation_key",
+        _str,
+        "the correlation key that joins the output to the input",
+        null="the output names its inputs",
+    ),
+    column(
+        "content", _str, "the expected content as text, truncated", null="the stage belongs to a workload"
     ),
 )
 
@@ -225,10 +273,10 @@ HISTORY: dict[str, pa.Schema] = {
 }
 
 
-def find_mismatch(table: str, found: pa.Schema) -> str | None:
-    """The first column by which a file is not the table that it should be; None: it is."""
-    wanted = (HISTORY | LOG)[table]
-    for one in wanted:
-        if one.name not in found.names or found.field(one.name).type != one.type:
-            return str(one.name)
-    return next((name for name in found.names if name not in wanted.names), None)
+def find_mismatch(table: str, actual: pa.Schema) -> str | None:
+    """Return the first column whose name or type is wrong; None: the schema is that of the table."""
+    expected = (HISTORY | LOG)[table]
+    for field in expected:
+        if field.name not in actual.names or actual.field(field.name).type != field.type:
+            return str(field.name)
+    return next((name for name in actual.names if name not in expected.names), None)

@@ -1,12 +1,11 @@
-"""From journals to tables: what each process had said, as rows.
+"""Makes the tables of `history/` from the journals.
 
-Reads one journal after the other, line by line, and holds only the operations that are open, and a chunk of
-each table. What a killed process had said is there: its last, torn line is dropped and counted, an operation
-without a completion is `info`. Gaps in the numbering of the lines are counted too: there evidence
-is gone. It works the same for a run that ended and for one that was killed.
+It reads one journal after the other, line by line. In memory are only the open operations and a chunk of each table. It
+also works for a run that was killed: a torn last line is dropped and counted, and an operation without a completion is
+`info`. Gaps in the numbering of lines are counted, because there evidence is lost.
 
-Most rows come from a few lines: a transaction's sends, a poll's records. They are collected as columns, a line at
-a time. Final readers have written columns already (`parts`).
+Most rows come from few lines: the sends of a transaction, and the records of a poll. They are added as columns, one
+line at a time. Final readers have already written columns (`harness.record.parts`).
 """
 
 from collections.abc import Iterable, Sequence
@@ -31,7 +30,7 @@ from harness.record.events import (
     PartWritten,
     Polled,
 )
-from harness.record.journal_lines import JournalContents, JournalLine, OpenOperation, lines
+from harness.record.journal_lines import JournalContents, JournalLine, OpenOperation, read_events
 from harness.record.naming import operation_name, split_partition
 from harness.record.parquet_writer import ParquetWriter, open_parquet
 from harness.record.partitions import PartitionIds
@@ -40,7 +39,7 @@ from harness.record.schema import HISTORY
 
 
 class Tabulator:
-    """Writes the tables of `history/`, and can then say which operation a name means."""
+    """Writes the tables of `history/`. Afterwards, `op_of` finds operations by name."""
 
     def __init__(self, run: int, stages: Sequence[StageSpec], names: PartitionIds) -> None:
         self.run = run
@@ -48,25 +47,26 @@ class Tabulator:
         self._names = names
         self._ops: dict[str, range] = {}
         self._next_op = 0
-        self._sheets: dict[str, ParquetWriter] = {}
-        self._tps: dict[str, int] = {}  # of partitions that were named before
+        self._tables: dict[str, ParquetWriter] = {}
+        self._tps: dict[str, int] = {}  # by partition name: a cache of `tp`
 
     def op_of(self, name: str) -> int | None:
-        """The number of the operation that an offset's metadata names; None: nobody's, or one that is missing
-        in its journal.
+        """Return the number of the operation that the metadata of an offset names.
+
+        Return None if it names no operation, or one that is missing in its journal.
         """
         journal, _, number = name.rpartition(":")
         ops = self._ops.get(journal, range(0))
         return ops[int(number)] if number.isdecimal() and int(number) < len(ops) else None
 
     def write(self, journals: Iterable[Path], folder: Path) -> None:
-        """Read the journals, in this order, and write every table but `partitions`, which comes last."""
+        """Read the journals in this order, and write all tables except `partitions`, which is written after `log/`."""
         folder.mkdir(exist_ok=True)
         with ExitStack() as stack:
             for table, schema in HISTORY.items():
                 if table != "partitions":
                     path = folder / f"{table}.parquet"
-                    self._sheets[table] = stack.enter_context(open_parquet(path, schema))
+                    self._tables[table] = stack.enter_context(open_parquet(path, schema))
             for stage in self._stages.values():
                 for topic in stage.reads:
                     self._row(
@@ -77,10 +77,10 @@ class Tabulator:
                 self._journal(path)
 
     def _row(self, table: str, *cells: object) -> None:
-        self._sheets[table].append((self.run, *cells))
+        self._tables[table].append((self.run, *cells))
 
     def _rows(self, table: str, count: int, *columns: object) -> None:
-        self._sheets[table].extend(count, self.run, *columns)
+        self._tables[table].extend(count, self.run, *columns)
 
     def _tp(self, key: str) -> int:
         tp = self._tps.get(key)
@@ -90,13 +90,13 @@ class Tabulator:
 
     def _journal(self, path: Path) -> None:
         read = JournalContents(path.stem, self._next_op)
-        for line in lines(path, read):
+        for line in read_events(path, read):
             if isinstance(line.event, PartWritten):
                 self._part(read, path, line.event)
             else:
                 try:
                     self._event(read, line)
-                except (NotAnEvent, TypeError, ValueError, LookupError):  # it parses, and nobody writes it
+                except (NotAnEvent, TypeError, ValueError, LookupError):  # no process writes such a line
                     read.missing += 1
         for op in sorted(read.open):
             self._complete(read, op, None, None)
@@ -124,7 +124,7 @@ class Tabulator:
                 if (event.role == Role.WORKER.value) != (event.stage is not None) or (
                     event.stage is not None and event.stage not in self._stages
                 ):
-                    raise NotAnEvent(f"no {event.role} of stage {event.stage} has a journal")
+                    raise NotAnEvent(f"a {event.role} of stage {event.stage} has no journal")
                 read.head = event
             case JournalEnded():
                 read.ended = True
@@ -137,26 +137,26 @@ class Tabulator:
                 self._poll(read, line, event)
             case Invoked():
                 if event.f not in KINDS:
-                    raise NotAnEvent(f"no process does {event.f}")
+                    raise NotAnEvent(f"no process makes an operation {event.f}")
                 read.open[event.op] = OpenOperation(event, line.time_ns, line.number)
                 read.highest = max(read.highest, event.op)
             case EndInvoked():
-                begun = read.open.get(event.op)
-                if begun is not None:
-                    begun.acks = event.acks
+                operation = read.open.get(event.op)
+                if operation is not None:
+                    operation.acks = event.acks
                     if event.type == "commit":
-                        begun.commit_ns = line.time_ns
+                        operation.commit_ns = line.time_ns
             case Completed():
                 self._complete(read, event.op, event, line)
 
     def _complete(
         self, read: JournalContents, op: int, done: Completed | None, line: JournalLine | None
     ) -> None:
-        """One operation, with its sends and its claims."""
-        begun = read.open.pop(op, None)
-        if begun is None:
+        """Add the rows of an operation, of its sends and of its claims."""
+        operation = read.open.pop(op, None)
+        if operation is None:
             return  # its invocation is among the missing lines
-        invoked = begun.invoked
+        invoked = operation.invoked
         group = self._group_of(read)
         if invoked.f == "init":
             read.transactional_id = invoked.transactional_id
@@ -175,27 +175,27 @@ class Tabulator:
             invoked.f,
             (done.type if done else Outcome.INFO).value,
             invoked.asked,
-            begun.call_ns,
-            begun.commit_ns,
+            operation.call_ns,
+            operation.commit_ns,
             line.time_ns if line else None,
             done.error if done else None,
             bool(done and done.fenced),
-            begun.line,
+            operation.line,
             line.number if line else None,
             None,
         )
-        acks = (done and done.acks) or begun.acks
-        told_all = len(acks) == len(invoked.sends) and None not in acks
+        acks = (done and done.acks) or operation.acks
+        all_acked = len(acks) == len(invoked.sends) and None not in acks
         committed = done is not None and done.type is Outcome.OK and invoked.asked != "abort"
-        if len(acks) > len(invoked.sends) or (committed and not told_all):
-            read.missing += 1  # nobody is told ok before each of its records is acknowledged
+        if len(acks) > len(invoked.sends) or (committed and not all_acked):
+            read.missing += 1  # a transaction is ok only after all its records are acknowledged
         self._sends(read, op, invoked.sends, acks)
         for key, (first, following) in (invoked.claims or {}).items():
             self._row("claims", number, group, self._tp(key), first, following)
             read.claims += 1
 
     def _stage_of(self, read: JournalContents) -> str | None:
-        """The stage whose worker wrote a journal, if run.toml lists it."""
+        """Return the stage of a worker's journal; None: it is not a worker, or run.toml does not list its stage."""
         return read.stage if read.stage in self._stages else None
 
     def _group_of(self, read: JournalContents) -> str | None:
@@ -207,30 +207,31 @@ class Tabulator:
     ) -> None:
         count = len(sends)
         read.sends += count
-        answers = [*acks[:count], *[None] * (count - len(acks))]
-        answers = [None if ack is None or ack[0] < 0 else ack for ack in answers]  # refused, and never sent
+        received = [*acks[:count], *[None] * (count - len(acks))]
+        # A negative partition means that the client refused the record and never sent it.
+        received = [None if ack is None or ack[0] < 0 else ack for ack in received]
         name = operation_name(read.name, op)
         self._rows(
             "sends",
             count,
             read.first_op + op,
             list(range(count)),
-            [f"{name}:{n}" for n in range(count)],  # as `value_name` has it
+            [f"{name}:{n}" for n in range(count)],  # the same as `value_name`
             [send[0] for send in sends],
             [
                 self._names.id(send[0], ack[0]) if ack else None
-                for send, ack in zip(sends, answers, strict=True)
+                for send, ack in zip(sends, received, strict=True)
             ],
-            [ack[1] if ack else None for ack in answers],
-            [ack is not None for ack in answers],
+            [ack[1] if ack else None for ack in received],
+            [ack is not None for ack in received],
             [send[1] for send in sends],
             [self._inputs(send) for send in sends],
             [send[2] for send in sends],
         )
 
     def _inputs(self, row: Sequence[Any]) -> list[tuple[int, int]]:
-        """The inputs that a send names, from its fourth cell on: a partition and an offset for each."""
-        if len(row) == 5:  # nearly all
+        """Return the inputs of a send: from its fourth cell on, a partition and an offset for each input."""
+        if len(row) == 5:  # nearly all sends have one input
             return [(self._tp(row[3]), row[4])]
         return [(self._tp(key), offset) for key, offset in zip(row[3::2], row[4::2], strict=True)]
 
@@ -258,25 +259,25 @@ class Tabulator:
             n += count
 
     def _group(self, stage: str) -> str | None:
-        """The group of a stage that a final reader names. Raises `UnreadableInput`."""
+        """Return the group of a stage that a final reader names. Raises `UnreadableInput`."""
         if stage not in self._stages:
             raise UnreadableInput(f"a final reader names stage {stage}, which run.toml does not list")
         return self._stages[stage].group
 
     def _part(self, read: JournalContents, path: Path, event: PartWritten) -> None:
-        """The rows of a part; one that is gone or damaged counts as a line that is."""
+        """Add the rows of a part file. A missing or damaged one counts as a missing line."""
         same = {"run": self.run, "role": read.role, "promised": Isolation.READ_COMMITTED.value}
         try:
             table, batch = read_part(parts_folder(path), event, read.first_op, same, self._group)
         except (DamagedPart, TypeError, ValueError, LookupError):
             read.missing += 1
         else:
-            self._sheets[table].write(batch)
+            self._tables[table].write(batch)
 
     def _assigned(self, read: JournalContents, time_ns: int, event: Assigned) -> None:
         group = self._group_of(read)
         if event.gained and event.starts is None:
-            raise NotAnEvent("an assignment does not say from where the partitions are read")
+            raise NotAnEvent("an assignment does not have the positions that the partitions are read from")
         starts = event.starts or [None] * len(event.partitions)
         for key, start in zip(event.partitions, starts, strict=True):
             self._row(

@@ -160,7 +160,7 @@ def test_each_run_has_the_options_of_the_sweep(
     [
         (["--workload", "ecko"], 'there is no workload "ecko"; did you mean "echo"?'),
         (["--workload", ""], "there is no workload"),
-        (["--time-limit", "5"], "cannot fit in 5 s"),
+        (["--time-limit", "5"], "in 5 s: choose --time-limit"),
         (["--time-limit", "soon"], "time-limit must be"),
         (["--set", "nemesis=partition"], "a sweep chooses nemesis itself"),
         (["--set", "no"], "KEY=VALUE"),
