@@ -60,7 +60,7 @@ class PostgresServer:
         self._data = scratch / "data"
         self._programs = self._reachable(postgres, scratch)
         if self._user is not None:
-            self._user.own(scratch)
+            self._user.take_ownership(scratch)
         self._child: Child | None = None
         self._killed = False
 
@@ -157,7 +157,7 @@ class PostgresServer:
     def _reachable(self, postgres: Postgres, scratch: Path) -> Path:
         """Return the folder of PostgreSQL's programs. If the server's user cannot read a bundled one, copy it."""
         folder = postgres.folder
-        if self._user is None or self._user.reaches(folder):
+        if self._user is None or self._user.can_read(folder):
             return folder
         if not postgres.bundled:
             raise EnvironmentFailure(

@@ -1,1 +1,1 @@
-"""Processes that cannot outlive the run that spawned them, whatever ends it."""
+"""Starts processes that cannot outlive their run, even if the run is killed."""

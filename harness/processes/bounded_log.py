@@ -1,15 +1,15 @@
-"""A log that cannot fill the disk: its first part stays, and of the rest the last part."""
+"""A log file with bounded size: it keeps the first part and the last part of the output."""
 
 import os
 import threading
 from pathlib import Path
 
 LIMIT_BYTES = 512 * 1024
-"""Of each of at most three files: `x.log`, `x.log.before-last`, `x.log.last`."""
+"""The limit of each of the three files: `x.log`, `x.log.before-last` and `x.log.last`."""
 
 
 class BoundedLog:
-    """Takes what a process prints through a pipe, whose end for the process is `write_end`."""
+    """Copies the output of a process from a pipe to files. The process writes to `write_end`."""
 
     def __init__(self, path: Path, limit_bytes: int = LIMIT_BYTES) -> None:
         self._path = path
@@ -18,12 +18,12 @@ class BoundedLog:
         self._thread = threading.Thread(target=self._copy, name=f"log-{path.name}", daemon=True)
         self._thread.start()
 
-    def started(self) -> None:
-        """The process has its own end of the pipe: without ours the pipe ends with the process."""
+    def close_write_end(self) -> None:
+        """Close the copy of `write_end` in this process. Then the pipe ends when the other process ends."""
         os.close(self.write_end)
 
     def wait(self, timeout_s: float) -> None:
-        """Wait until all that was printed is in the files."""
+        """Wait until all output is in the files."""
         self._thread.join(timeout_s)
 
     def _copy(self) -> None:

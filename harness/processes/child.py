@@ -1,7 +1,7 @@
-"""A child process with the verbs that faults need: kill, stop, pause, resume, each with its proof.
+"""A child process with the actions that faults need: kill, stop, pause and resume. Each returns its proof.
 
-A child may be a shell, or a launcher, and the work may be done by a child of its own. So signals go to the
-process group that it leads: what were struck otherwise would be the launcher alone.
+A child may be a shell or a launcher, whose own child does the work. So signals go to the process group that the child
+leads; otherwise they would reach only the launcher.
 """
 
 import os
@@ -19,11 +19,11 @@ from harness.processes.bounded_log import BoundedLog
 KILL_TIMEOUT_S = 10.0
 PAUSE_TIMEOUT_S = 5.0
 LOG_TIMEOUT_S = 1.0
-STILL = (psutil.STATUS_STOPPED, psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
+NOT_RUNNING = (psutil.STATUS_STOPPED, psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
 
 
 class Child:
-    """One process, and the group that it leads. Verbs return when they have taken effect on all of them."""
+    """A process and the process group that it leads. Each action returns after it took effect on the whole group."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class Child:
         self._process = process
         self.name = name
         self.log_file = log_file
-        self._bounded = bounded  # through which it prints into that file
+        self._bounded = bounded  # copies the output to that file; None: the process writes to it itself
 
     @property
     def pid(self) -> int:
@@ -43,42 +43,42 @@ class Child:
         return self._process.pid
 
     def poll(self) -> int | None:
-        """None while the process exists; then its exit status, negative if a signal ended it."""
+        """Return None while the process exists, then its exit status, which is negative if a signal ended it."""
         return self._process.poll()
 
     def wait(self, timeout_s: float) -> int:
-        """Wait for its own end, and give the exit status; raises `WaitTimeout`."""
+        """Wait until the process ends, and return its exit status. Raises `WaitTimeout`."""
         try:
             return self._process.wait(timeout_s)
         except subprocess.TimeoutExpired:
             raise WaitTimeout(f"the end of {self.name}", timeout_s, self._state()) from None
 
     def await_log(self) -> None:
-        """Once it has ended: wait until all that it printed is in its log, unless what it has started prints on."""
+        """After the process has ended: wait, for at most a second, until all its output is in its log."""
         if self._bounded is not None and self.poll() is not None:
             self._bounded.wait(LOG_TIMEOUT_S)
 
     @property
     def paused(self) -> bool:
-        """Whether the kernel says that it is stopped by a signal."""
+        """Whether a signal has stopped the process, according to the kernel."""
         return self.poll() is None and (self._state() == psutil.STATUS_STOPPED or self._waits_for_stopped())
 
     @property
     def running(self) -> bool:
-        """Whether it exists and is not stopped by a signal."""
+        """Whether the process exists and is not stopped by a signal."""
         return self.poll() is None and self._state() != psutil.STATUS_STOPPED
 
     def kill(self) -> str:
-        """SIGKILL, also to a stopped process; reaps it. Returns how it ended.
+        """Send SIGKILL and wait until the group has ended. It also works for a stopped process.
 
-        `process 4711 ended by SIGKILL` is the proof that it was this that ended it.
+        Return how the process ended. `process 4711 ended by SIGKILL` proves that the signal ended it.
         """
         others = self._others()
         self.signal(signal.SIGKILL)
         self.wait(KILL_TIMEOUT_S)
         wait_for(
             lambda: not any(map(_alive, others)),
-            f"the end of what {self.name} had started",
+            f"the end of the processes that {self.name} has started",
             KILL_TIMEOUT_S,
             every_s=0.002,
             last_seen=lambda: [other.pid for other in others if _alive(other)],
@@ -86,16 +86,16 @@ class Child:
         return self.ending()
 
     def stop(self, timeout_s: float) -> str:
-        """SIGTERM, and wait for its end; returns how it ended. Raises `WaitTimeout`."""
+        """Send SIGTERM, wait until the process ends, and return how it ended. Raises `WaitTimeout`."""
         self.signal(signal.SIGTERM)
         self.signal(signal.SIGCONT)
         self.wait(timeout_s)
         return self.ending()
 
     def pause(self) -> str:
-        """SIGSTOP; returns once every thread of it, and all of its group, is stopped.
+        """Send SIGSTOP, and wait until every thread of every process of the group is stopped.
 
-        Raises `WaitTimeout`: at once, if it has ended.
+        Raises `WaitTimeout`; at once if the process has ended.
         """
         self.signal(signal.SIGSTOP)
         awaited = f"{self.name} to be stopped by SIGSTOP"
@@ -108,8 +108,8 @@ class Child:
         wait_for(stopped, awaited, PAUSE_TIMEOUT_S, every_s=0.002, last_seen=self._state)
         others = self._others()
         wait_for(
-            lambda: all(_state_of(other) in STILL for other in others),
-            f"what {self.name} has started to be stopped by SIGSTOP",
+            lambda: all(_state_of(other) in NOT_RUNNING for other in others),
+            f"the processes that {self.name} has started to be stopped by SIGSTOP",
             PAUSE_TIMEOUT_S,
             every_s=0.002,
             last_seen=lambda: {other.pid: _state_of(other) for other in others},
@@ -117,7 +117,7 @@ class Child:
         return f"process {self.pid} stopped by SIGSTOP"
 
     def resume(self) -> str:
-        """SIGCONT; does nothing to a process that runs or has ended."""
+        """Send SIGCONT. Do nothing if the process is running or has ended."""
         if not self.paused:
             return f"process {self.pid} was not stopped"
         self.signal(signal.SIGCONT)
@@ -125,13 +125,13 @@ class Child:
         return f"process {self.pid} continued by SIGCONT"
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal to the group; does nothing to a process that has ended."""
-        if self.poll() is None:  # until it is reaped nobody else can have its number
+        """Send a signal to the group. Do nothing if the process has ended."""
+        if self.poll() is None:  # no other process can get its pid before it is reaped
             with suppress(ProcessLookupError):
                 os.killpg(self.pid, number)
 
     def ending(self) -> str:
-        """How it ended: `process 4711 ended by SIGKILL`, `process 4711 ended with status 1`."""
+        """Return how the process ended: `process 4711 ended by SIGKILL`, or `process 4711 ended with status 1`."""
         code = self.poll()
         if code is None:
             return f"process {self.pid} has not ended"
@@ -146,27 +146,27 @@ class Child:
             return psutil.STATUS_DEAD
 
     def _waits_for_stopped(self) -> bool:
-        """Whether it was stopped while it started a child: it cannot go on before that child does (vfork)."""
+        """Return whether the process was stopped in `vfork`: it cannot run before the child that it started runs."""
         return self._state() == psutil.STATUS_DISK_SLEEP and any(
             _state_of(other) == psutil.STATUS_STOPPED for other in self._others()
         )
 
     def _others(self) -> list[psutil.Process]:
-        """Who else is in its group."""
-        found = []
+        """Return the other processes of the group."""
+        others = []
         with suppress(psutil.NoSuchProcess):
             for process in psutil.Process(self.pid).children(recursive=True):
                 with suppress(ProcessLookupError):
                     if os.getpgid(process.pid) == self.pid:
-                        found.append(process)
-        return found
+                        others.append(process)
+        return others
 
     def _all_stopped(self) -> bool:
         if not hasattr(os, "waitid") or self._waits_for_stopped():
             return self.paused
-        # The parent is told of a stop once the last thread has stopped; the main thread may be earlier.
-        what = os.WSTOPPED | os.WNOHANG | os.WNOWAIT
-        return self.paused and os.waitid(os.P_PID, self.pid, what) is not None
+        # The kernel reports a stop to the parent after the last thread has stopped; the main thread may stop earlier.
+        options = os.WSTOPPED | os.WNOHANG | os.WNOWAIT
+        return self.paused and os.waitid(os.P_PID, self.pid, options) is not None
 
 
 def _state_of(process: psutil.Process) -> str:

@@ -1,6 +1,6 @@
-"""The messages between a run and one of its processes: JSON, one message a line, over a socket pair.
+"""The messages between a run and one of its processes: one JSON message per line, over a socket pair.
 
-A process sends `Report`s, the run sends `Command`s. A field with its default says nothing.
+A process sends `Report`s, and the run sends `Command`s. A field that has its default carries no information.
 """
 
 from collections.abc import Mapping
@@ -11,22 +11,24 @@ from harness.model.vocabulary import Outcome
 from harness.processes.encoding import decode, encode
 
 Claims = Mapping[str, tuple[int, int]]
-"""By partition (`topic/number`): the first input in hand, and the offset to commit."""
+"""By partition (`topic/number`): the offset of the first input that is being processed, and the offset to commit."""
 
 
 @dataclass(frozen=True)
 class Command:
-    """What the run wants of a process."""
+    """A command of the run to a process."""
 
-    arm: str | None = None  # wait at this step when you come to it
-    txn_end: str | None = None  # with `arm`: only in a transaction that is to end so, commit or abort
-    disarm: bool = False  # wait nowhere
-    go: bool = False  # go on from the step at which you wait
-    replaced: bool = False  # another process is in your place: end after what you have in hand
-    stop: bool = False  # end in order
+    arm: str | None = None  # stop at this step when the loop comes to it
+    txn_end: str | None = (
+        None  # with `arm`: stop only in a transaction that is meant to end so: commit or abort
+    )
+    disarm: bool = False  # do not stop at a step
+    go: bool = False  # go on from the step where the process is stopped, or begin to work
+    replaced: bool = False  # another process is the replacement: end after the current batch
+    stop: bool = False  # end cleanly
 
     def line(self) -> bytes:
-        """Encode it as it is sent."""
+        """Encode the message as a line."""
         return encode(self) + b"\n"
 
     @classmethod
@@ -37,17 +39,17 @@ class Command:
 
 @dataclass
 class Counts:
-    """Transactions and inputs of a worker so far."""
+    """The numbers of transactions and inputs of a worker so far."""
 
     inputs: int = 0  # of committed transactions
     committed: int = 0
     aborted: int = 0  # on purpose
     failed: int = 0
     info: int = 0  # transactions whose outcome is not known
-    fenced: int = 0  # how often it was
+    fenced: int = 0  # how often the worker was fenced
 
     def end(self, outcome: Outcome, asked: str, inputs: int) -> None:
-        """Count a batch with this outcome; `asked`: how its transaction was to end, commit or abort."""
+        """Count a batch with this outcome. `asked` says how its transaction was meant to end: commit or abort."""
         if outcome is Outcome.OK:
             self.committed += 1
             self.inputs += inputs
@@ -63,21 +65,21 @@ class Counts:
 
 @dataclass(frozen=True)
 class Report:
-    """What a process tells the run."""
+    """A report of a process to the run."""
 
     ready: bool = False
-    at: str | None = None  # the step at which it waits
-    claims: Claims | None = None  # with `at`: the inputs that it has in hand
+    at: str | None = None  # the step where the process is stopped
+    claims: Claims | None = None  # with `at`: the inputs that it is processing
     counts: Counts | None = None
-    fed: int | None = None  # inputs that were acknowledged to a feeder
-    given: int | None = None  # records that a reader was given so far
-    reached: int | None = None  # partitions of which a final reader came to the end
-    unread: int | None = None  # partitions that a worker is still to read to their ends before it may end
-    waits: str | None = None  # the call of its client that has not come back for too long,
-    since_ns: int | None = None  # and since when of the run; 0: it has come back
+    fed: int | None = None  # of a feeder: acknowledged inputs
+    given: int | None = None  # of a reader: records read so far
+    reached: int | None = None  # of a final reader: partitions read to the end
+    unread: int | None = None  # of a worker: partitions that it must still read to the end before it may end
+    waits: str | None = None  # the client call that takes too long
+    since_ns: int | None = None  # when that call began, since the start of the run; 0: it has returned
 
     def line(self) -> bytes:
-        """Encode it as it is sent."""
+        """Encode the message as a line."""
         return encode(self) + b"\n"
 
     @classmethod
@@ -88,7 +90,7 @@ class Report:
 
 @dataclass
 class ProcessStatus:
-    """What a process has told so far, the last of each."""
+    """The latest value of each field in the reports of a process."""
 
     ready: bool = False
     at: str | None = None
@@ -102,19 +104,19 @@ class ProcessStatus:
     since_ns: int = 0
 
     def __str__(self) -> str:
-        """Return what is known of the process, for a message: "it is ready, waits at no step"."""
-        step = f"waits at the step {self.at}" if self.at else "waits at no step"
+        """Return a description for messages, such as "it is ready, is stopped at no step"."""
+        step = f"is stopped at the step {self.at}" if self.at else "is stopped at no step"
         parts = ["is ready" if self.ready else "is not ready yet", step]
         parts += [f"has counted {count} {name}" for name, count in vars(self.counts).items() if count]
         parts += [f"has sent {self.fed} inputs"] if self.fed else []
-        parts += [f"was given {self.given} records"] if self.given else []
+        parts += [f"has read {self.given} records"] if self.given else []
         parts += [f"has {self.unread} partitions left to read"] if self.unread else []
-        parts += [f"waits for its client's {self.waits}"] if self.waits and self.since_ns else []
+        parts += [f"waits in {self.waits} of its client"] if self.waits and self.since_ns else []
         return f"it {', '.join(parts)}"
 
-    def take(self, report: Report) -> None:
-        """Note what a report says."""
-        for one in fields(report):
-            value = getattr(report, one.name)
-            if value is not one.default:
-                setattr(self, one.name, value)
+    def update(self, report: Report) -> None:
+        """Take over the fields of a report that differ from their defaults."""
+        for field_ in fields(report):
+            value = getattr(report, field_.name)
+            if value is not field_.default:
+                setattr(self, field_.name, value)

@@ -1,11 +1,11 @@
-"""Encode the dataclasses that cross a process as JSON, and decode them strictly.
+"""Encodes dataclasses that are sent between processes as JSON, and decodes them strictly.
 
-`decode` raises `DecodeError` for a field that is missing or unknown, and for a value of another type: both ends are
-the same release, so a difference is a mistake of ours. A field may be left out only if it has a default.
+`decode` raises `DecodeError` for a missing or unknown field, and for a value of a wrong type. Both processes run the
+same release, so a difference is a bug in Fencepost. A field may be left out only if it has a default.
 
 Types that a field may have: dataclasses, `str`, `int`, `float`, `bool`, `Path`, enumerations, `None`, `tuple`,
 `Sequence` (decoded as a tuple), `Mapping` with keys of type `str` or `int`, `Literal`, and unions of these. The
-dataclasses of a union tell themselves apart by a field `kind`, for example `kind: Literal["feeder"] = "feeder"`.
+dataclasses of a union are distinguished by a field `kind`, for example `kind: Literal["feeder"] = "feeder"`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -55,12 +55,14 @@ def _plain(value: object) -> str:
 def _fields_of(kind: type["DataclassInstance"]) -> tuple[Mapping[str, Any], frozenset[str]]:
     """The types of the fields by name, and the names of those without a default."""
     hints = get_type_hints(kind)
-    required = (one.name for one in fields(kind) if one.default is MISSING and one.default_factory is MISSING)
-    return {one.name: hints[one.name] for one in fields(kind)}, frozenset(required)
+    required = (
+        field.name for field in fields(kind) if field.default is MISSING and field.default_factory is MISSING
+    )
+    return {field.name: hints[field.name] for field in fields(kind)}, frozenset(required)
 
 
 def _decoded(kind: Any, value: Any, where: str) -> Any:
-    """Decode a value of JSON; `where` names it in an error."""
+    """Decode a JSON value. `where` names the value in an error message."""
     origin, args = get_origin(kind), get_args(kind)
     if origin in (Union, UnionType):
         return _one_of(args, value, where)
@@ -80,20 +82,21 @@ def _collection(kind: Any, value: Any, where: str) -> Any:
     if origin is Mapping:
         _require(isinstance(value, dict), kind, value, where)
         return {
-            _key(args[0], key, where): _decoded(args[1], one, f"{where}.{key}") for key, one in value.items()
+            _key(args[0], key, where): _decoded(args[1], item, f"{where}.{key}")
+            for key, item in value.items()
         }
     _require(isinstance(value, list), kind, value, where)
     if origin is Sequence or args[-1] is Ellipsis:
-        return tuple(_decoded(args[0], one, where) for one in value)
+        return tuple(_decoded(args[0], item, where) for item in value)
     _require(len(value) == len(args), kind, value, where)
-    return tuple(_decoded(own, one, where) for own, one in zip(args, value, strict=True))
+    return tuple(_decoded(item_kind, item, where) for item_kind, item in zip(args, value, strict=True))
 
 
 def _dataclass(kind: Any, body: Any, where: str) -> Any:
     _require(isinstance(body, dict), kind, body, where)
     types, required = _fields_of(kind)
-    if strange := sorted(body.keys() - types.keys()):
-        raise DecodeError(f"{where} has no field {', '.join(strange)}")
+    if unknown := sorted(body.keys() - types.keys()):
+        raise DecodeError(f"{where} has no field {', '.join(unknown)}")
     if missing := sorted(required - body.keys()):
         raise DecodeError(f"{where} lacks the field {', '.join(missing)}")
     return kind(**{name: _decoded(types[name], value, f"{where}.{name}") for name, value in body.items()})
@@ -101,7 +104,11 @@ def _dataclass(kind: Any, body: Any, where: str) -> Any:
 
 def _one_of(kinds: Sequence[Any], value: Any, where: str) -> Any:
     """Decode a value of a union: a dataclass by its `kind`, anything else as the first type that it fits."""
-    by_kind = {one.kind: one for one in kinds if is_dataclass(one) and hasattr(one, "kind")}
+    by_kind = {
+        dataclass.kind: dataclass
+        for dataclass in kinds
+        if is_dataclass(dataclass) and hasattr(dataclass, "kind")
+    }
     if isinstance(value, dict) and by_kind:
         if value.get("kind") not in by_kind:
             raise DecodeError(f"{where} is of kind {value.get('kind')!r}, and not one of {sorted(by_kind)}")
@@ -116,7 +123,7 @@ def _one_of(kinds: Sequence[Any], value: Any, where: str) -> Any:
 
 
 def _key(kind: Any, key: str, where: str) -> Any:
-    """Decode the key of a mapping: JSON has only texts."""
+    """Decode the key of a mapping, which is always a string in JSON."""
     if kind is not int:
         return _decoded(kind, key, where)
     try:
@@ -146,6 +153,6 @@ def _scalar(kind: Any, value: Any, where: str) -> Any:
     raise TypeError(f"{where} has a type that cannot be decoded: {kind!r}")
 
 
-def _require(fits: bool, kind: Any, value: Any, where: str) -> None:
-    if not fits:
+def _require(is_valid: bool, kind: Any, value: Any, where: str) -> None:
+    if not is_valid:
         raise DecodeError(f"{where} is {str(value)[:60]!r}, and not a {getattr(kind, '__name__', kind)}")

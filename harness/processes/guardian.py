@@ -1,11 +1,11 @@
-"""The guardian: a process that ends everything of a run when the run ends without a goodbye.
+"""The guardian: a process that cleans up after a run that was killed.
 
-It is spawned first, in a session of its own, and reads a pipe from the run, on which the run tells
-what it registers. If the pipe ends without a goodbye (the run was killed), it ends every process
-that carries the run's mark and removes the registered folders.
+It is started before all other processes, in its own session. The run sends it messages through a pipe: what to clean
+up, and finally a goodbye. If the pipe ends without a goodbye, the run was killed. Then the guardian kills every process
+with the mark of the run, and removes the registered folders.
 
-There is no race with a child that the run was just spawning: a forked child holds the pipe's
-other end until it has become the new program, and that program carries the mark.
+This is safe even while the run starts a child. A forked child keeps the pipe open until it has become the new program,
+and that program has the mark.
 """
 
 import ctypes
@@ -36,11 +36,11 @@ from harness.processes.marks import (
 
 SCRATCH_PREFIX = "fencepost-"
 UNMARKED_PREFIXES = tuple(f"fencepost-{what}-" for what in ("spark", "judge", "session", "api"))
-"""How the names of folders begin that bear no mark: Spark's, a session's, and those of a call from Python."""
+"""Prefixes of scratch folders without a mark in their names: of Spark, of a session, and of a call from Python."""
 UNUSED_S = 600.0
 COMMAND_TIMEOUT_S = 120.0
 _IPC_RMID = 0
-_DEAF_TO = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # what ends a terminal or a job
+_IGNORED_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # sent when a terminal or a job ends
 _log = logging.getLogger(__name__)
 
 
@@ -54,10 +54,10 @@ class FolderLeft:
 
 @dataclass(frozen=True)
 class ProcessLeft:
-    """A process to kill. Its start time tells it from another that has got its number."""
+    """A process to kill. Its start time distinguishes it from a later process with the same pid."""
 
     pid: int
-    start: int | None  # as `marks.start_time` has it; None: it has ended already
+    start: int | None  # from `marks.start_time`; None: the process has already ended
     kind: Literal["process"] = "process"
 
 
@@ -71,7 +71,7 @@ class SharedMemoryLeft:
 
 @dataclass(frozen=True)
 class CleanUpCommand:
-    """A command to run once all processes are gone."""
+    """A command to run after all processes have ended."""
 
     argv: tuple[str, ...]
     kind: Literal["command"] = "command"
@@ -79,24 +79,27 @@ class CleanUpCommand:
 
 @dataclass(frozen=True)
 class Goodbye:
-    """The run has cleaned up itself."""
+    """The run has cleaned up, so the guardian must do nothing."""
 
     kind: Literal["goodbye"] = "goodbye"
 
 
 @dataclass(frozen=True)
 class GuardianMessage:
-    """A line from the run to the guardian."""
+    """A message from the run to the guardian, sent as one line."""
 
     content: FolderLeft | ProcessLeft | SharedMemoryLeft | CleanUpCommand | Goodbye
 
 
 class Guardian:
-    """The run's end of the pipe. `register` what must go, `goodbye` when all is already gone."""
+    """Starts the guardian process and sends it messages.
+
+    Call a `register` method for everything that must be cleaned up, and `goodbye` after the run has cleaned up itself.
+    """
 
     def __init__(self, mark: str) -> None:
-        # What is blocked here is blocked in the child from its first instruction on.
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, _DEAF_TO)
+        # The child inherits the blocked signals, so it never reacts to them.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, _IGNORED_SIGNALS)
         try:
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "harness.processes.guardian", mark],
@@ -111,33 +114,33 @@ class Guardian:
 
     @property
     def pid(self) -> int:
-        """Of the guardian's own process."""
+        """The pid of the guardian process."""
         return self._process.pid
 
     @property
     def alive(self) -> bool:
-        """Whether somebody still watches over the run."""
+        """Whether the guardian process is running."""
         return self._process.poll() is None
 
     def register_folder(self, folder: Path) -> None:
-        """A folder to remove if the run is killed."""
-        self._tell(GuardianMessage(FolderLeft(folder.resolve())))
+        """Register a folder, to remove if the run is killed."""
+        self._send(GuardianMessage(FolderLeft(folder.resolve())))
 
     def register_process(self, pid: int) -> None:
-        """A process to end if the run is killed, whatever becomes of its environment."""
-        self._tell(GuardianMessage(ProcessLeft(pid, start_time(pid))))
+        """Register a process, to kill if the run is killed, even if it removes the mark from its environment."""
+        self._send(GuardianMessage(ProcessLeft(pid, start_time(pid))))
 
     def register_shared_memory(self, number: int) -> None:
-        """A System V segment of shared memory to remove if the run is killed: it outlives whoever made it."""
-        self._tell(GuardianMessage(SharedMemoryLeft(number)))
+        """Register a System V shared memory segment, to remove if the run is killed."""
+        self._send(GuardianMessage(SharedMemoryLeft(number)))
 
     def register_command(self, command: Sequence[str]) -> None:
-        """A command to run if the run is killed, once its processes are gone."""
-        self._tell(GuardianMessage(CleanUpCommand(tuple(command))))
+        """Register a command, to run after the processes have ended if the run is killed."""
+        self._send(GuardianMessage(CleanUpCommand(tuple(command))))
 
     def goodbye(self) -> None:
-        """The run has cleaned up: the guardian leaves without doing anything."""
-        self._tell(GuardianMessage(Goodbye()))
+        """Tell the guardian that the run has cleaned up, and wait until the guardian ends."""
+        self._send(GuardianMessage(Goodbye()))
         assert self._process.stdin is not None
         try:
             self._process.stdin.close()
@@ -145,97 +148,106 @@ class Guardian:
             _log.warning("the guardian process had ended before the run said goodbye")
         self._process.wait()
 
-    def _tell(self, message: GuardianMessage) -> None:
+    def _send(self, message: GuardianMessage) -> None:
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(encode(message) + b"\n")
             self._process.stdin.flush()
         except BrokenPipeError:
-            _log.warning("the guardian process has ended; nothing watches over the run")
+            _log.warning("the guardian process has ended; if the run is killed now, nothing cleans up")
 
 
 def _environment() -> dict[str, str]:
-    """The guardian's own: it carries no mark, not even that of a run around this one."""
+    """Return the environment of the guardian, without any mark, even that of an outer run."""
     environment = {name: value for name, value in os.environ.items() if name != VARIABLE}
-    house = str(Path(harness.__file__).parents[1])
-    environment["PYTHONPATH"] = os.pathsep.join([house, *filter(None, [os.environ.get("PYTHONPATH")])])
+    source_folder = str(Path(harness.__file__).parents[1])
+    environment["PYTHONPATH"] = os.pathsep.join(
+        [source_folder, *filter(None, [os.environ.get("PYTHONPATH")])]
+    )
     return environment
 
 
 def sweep_leftovers() -> list[str]:
-    """End what runs have left whose own process and guardian are both gone; call it when a run starts.
+    """Clean up after runs whose process and guardian have both ended. Call it when a run starts.
 
-    Only processes and scratch folders of runs that are certainly over are touched. Returns what
-    was ended and removed, for people to read.
+    It touches only processes and scratch folders of runs that have certainly ended. Returns descriptions, for messages,
+    of what it has killed and removed.
     """
-    gone = end_marked({mark for _, mark in marked_processes() if is_abandoned(mark)})
+    removed = end_marked({mark for _, mark in marked_processes() if is_abandoned(mark)})
     for folder in Path(tempfile.gettempdir()).glob(SCRATCH_PREFIX + "*"):
         mark = folder.name.removeprefix(SCRATCH_PREFIX).partition("-")[0]
         if is_abandoned(mark) and folder.stat().st_uid == os.getuid():
             shutil.rmtree(folder, ignore_errors=True)
-            gone.append(f"folder {folder}")
-    return gone + _sweep_unmarked()
+            removed.append(f"folder {folder}")
+    return removed + _sweep_unmarked()
 
 
 def _sweep_unmarked() -> list[str]:
-    """Remove the folders that no process names any more, and that are older than a start takes.
+    """Remove unmarked folders that no process uses, if they are so old that their user must have started.
 
-    Whoever uses one has it in its environment or on its command line.
+    A process that uses such a folder has its path in its environment or on its command line.
     """
-    gone = []
-    named: str | None = None
-    for folder in (
-        one for prefix in UNMARKED_PREFIXES for one in Path(tempfile.gettempdir()).glob(prefix + "*")
-    ):
+    removed = []
+    texts: str | None = None
+    temporary = Path(tempfile.gettempdir())
+    for folder in (folder for prefix in UNMARKED_PREFIXES for folder in temporary.glob(prefix + "*")):
         try:
-            found = folder.stat()
-        except FileNotFoundError:  # its own process has removed it meanwhile
+            status = folder.stat()
+        except FileNotFoundError:  # its process has just removed it
             continue
-        if found.st_uid != os.getuid() or time.time() - found.st_mtime < UNUSED_S:
+        if status.st_uid != os.getuid() or time.time() - status.st_mtime < UNUSED_S:
             continue
-        named = named if named is not None else process_texts()
-        if str(folder) not in named:
+        texts = texts if texts is not None else process_texts()
+        if str(folder) not in texts:
             shutil.rmtree(folder, ignore_errors=True)
-            gone.append(f"folder {folder}")
-    return gone
+            removed.append(f"folder {folder}")
+    return removed
 
 
 def watch(mark: str, pipe: IO[bytes]) -> None:
-    """Read the pipe to its end, and clean up unless the run said goodbye."""
-    left: list[FolderLeft | ProcessLeft | SharedMemoryLeft | CleanUpCommand] = []
+    """Read messages until the pipe ends. Then clean up, unless the last message is a goodbye."""
+    resources: list[FolderLeft | ProcessLeft | SharedMemoryLeft | CleanUpCommand] = []
     for line in pipe:
         if not line.endswith(b"\n"):
-            break  # the run was killed while it wrote
+            break  # the run was killed while it wrote a message
         content = decode(GuardianMessage, line).content
         if isinstance(content, Goodbye):
             return
-        left.append(content)
-    for one in left:
-        if isinstance(one, ProcessLeft) and one.start is not None and start_time(one.pid) == one.start:
-            os.kill(one.pid, signal.SIGKILL)
+        resources.append(content)
+    for resource in resources:
+        if isinstance(resource, ProcessLeft) and _is_same_process(resource):
+            os.kill(resource.pid, signal.SIGKILL)
     try:
         end_marked([mark])
     except WaitTimeout as error:
-        _log.warning("%s", error)  # and still remove the folders
-    for one in left:
-        if isinstance(one, SharedMemoryLeft):
-            remove_shared_memory(one.number)
-        elif isinstance(one, FolderLeft):
-            shutil.rmtree(one.path, ignore_errors=True)
-    for one in left:  # last: a command may need that all else is gone
-        if isinstance(one, CleanUpCommand):
+        _log.warning("%s", error)  # go on, and remove the folders
+    for resource in resources:
+        if isinstance(resource, SharedMemoryLeft):
+            remove_shared_memory(resource.number)
+        elif isinstance(resource, FolderLeft):
+            shutil.rmtree(resource.path, ignore_errors=True)
+    for resource in resources:  # last, because a command may need that everything else is removed
+        if isinstance(resource, CleanUpCommand):
             subprocess.run(
-                one.argv, stdin=subprocess.DEVNULL, env=_environment(), timeout=COMMAND_TIMEOUT_S, check=False
+                resource.argv,
+                stdin=subprocess.DEVNULL,
+                env=_environment(),
+                timeout=COMMAND_TIMEOUT_S,
+                check=False,
             )
 
 
+def _is_same_process(process: ProcessLeft) -> bool:
+    return process.start is not None and start_time(process.pid) == process.start
+
+
 def remove_shared_memory(number: int) -> None:
-    """Remove a System V segment of shared memory; one that is gone already is no error."""
+    """Remove a System V shared memory segment. Do nothing if it does not exist."""
     ctypes.CDLL(None).shmctl(number, _IPC_RMID, None)
 
 
 def main() -> None:
-    """Be the guardian, until the run has ended."""
+    """Run the guardian process."""
     os.chdir("/")
     watch(sys.argv[1], sys.stdin.buffer)
 

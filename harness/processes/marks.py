@@ -1,8 +1,8 @@
-"""The mark that every process of a run carries in its environment, and how marked processes end.
+"""The mark in the environment of every process of a run, and how to kill marked processes.
 
-A mark names the run's own process by pid and start time, so that anyone can tell later whether the
-run still lives: `4711.1234567.4026531836.9f86d081` is pid, start time, pid namespace and a random
-part. Children inherit the environment, so a mark also finds the children of children.
+A mark contains pid and start time of the run's own process, so that others can find out later whether the run is still
+running. `4711.1234567.4026531836.9f86d081` is pid, start time, pid namespace and a random part. Children inherit the
+environment, so grandchildren have the mark too.
 """
 
 import os
@@ -22,10 +22,10 @@ _MARK = re.compile(r"(\d+)\.(\d+)\.(\d+)\.[0-9a-f]+")
 
 
 def start_time(pid: int) -> int | None:
-    """When a process started, in a unit that only equality is asked of; None if there is none.
+    """Return the start time of a process, or None if it does not exist. Use it only to compare for equality.
 
-    A process that has ended and was not reaped yet counts as none. On Linux it is in ticks since
-    the machine started, which no change of the wall clock moves.
+    A process that has ended but is not reaped counts as not existing. On Linux, the unit is ticks since the boot of the
+    machine, so a change of the wall clock does not affect it.
     """
     try:
         process = psutil.Process(pid)
@@ -40,12 +40,12 @@ def start_time(pid: int) -> int | None:
 
 
 def new_mark() -> str:
-    """A mark for the run that is this process."""
+    """Return a new mark for a run in this process."""
     return f"{os.getpid()}.{start_time(os.getpid())}.{_namespace()}.{secrets.token_hex(4)}"
 
 
 def _namespace() -> int:
-    """The pid namespace: in another one, a pid means another process. 0 where there are none."""
+    """Return the pid namespace, because a pid is unique only within it; 0 if the system has no namespaces."""
     try:
         return Path("/proc/self/ns/pid").stat().st_ino
     except OSError:
@@ -53,7 +53,7 @@ def _namespace() -> int:
 
 
 def is_abandoned(mark: str) -> bool:
-    """Whether the run of this mark is certainly gone."""
+    """Return whether the run with this mark has certainly ended."""
     parts = _MARK.fullmatch(mark)
     if parts is None or int(parts[3]) != _namespace():
         return False
@@ -61,7 +61,7 @@ def is_abandoned(mark: str) -> bool:
 
 
 def marked_processes() -> Iterator[tuple[psutil.Process, str]]:
-    """Every live process of this user that carries a mark, with its mark; never this process."""
+    """Yield every live process of this user that has a mark, and its mark, except this process."""
     for process, environment in _environments():
         if VARIABLE in environment:
             yield process, environment[VARIABLE]
@@ -75,24 +75,24 @@ def _environments() -> Iterator[tuple[psutil.Process, dict[str, str]]]:
             environment = process.environ()
             if process.status() not in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD):
                 yield process, environment
-        except (psutil.Error, OSError):  # gone meanwhile, or another user's
+        except (psutil.Error, OSError):  # it has just ended, or belongs to another user
             continue
 
 
 def process_texts() -> str:
-    """The command lines and environments of every process that may be looked into, one after the other."""
-    words: list[str] = []
+    """Return the concatenated command lines and environment values of all processes that this user may inspect."""
+    texts: list[str] = []
     for process, environment in _environments():
-        words += environment.values()
+        texts += environment.values()
         try:
-            words += process.cmdline()
-        except psutil.Error:  # gone meanwhile
+            texts += process.cmdline()
+        except psutil.Error:  # it has just ended
             continue
-    return "\n".join(words)
+    return "\n".join(texts)
 
 
-def _is_becoming(process: psutil.Process, environment: dict[str, str]) -> bool:
-    """Whether it may be on its way from fork to exec, where for an instant no environment is to be seen."""
+def _may_be_between_fork_and_exec(process: psutil.Process, environment: dict[str, str]) -> bool:
+    """Return whether a process may be between fork and exec, when its environment is not visible for a moment."""
     try:
         return not environment and process.ppid() != _KTHREADD and time.time() - process.create_time() < 2
     except psutil.NoSuchProcess:
@@ -100,27 +100,27 @@ def _is_becoming(process: psutil.Process, environment: dict[str, str]) -> bool:
 
 
 def end_marked(marks: Iterable[str], timeout_s: float = 30.0) -> list[str]:
-    """SIGKILL every process that carries one of the marks, until none is left.
+    """Kill every process that has one of the marks, until two searches in a row find none. Stopped processes end too.
 
-    Stopped processes end too. Returns what was ended: `process 4711 (java)`. Two looks in a row
-    must find none. Raises `WaitTimeout` if some will not end.
+    Returns descriptions of the killed processes: `process 4711 (java)`. Raises `WaitTimeout` if a process does not end.
     """
     wanted = set(marks)
     ended: dict[int, str] = {}
-    quiet = 0
+    empty_searches = 0
 
     def none_left() -> bool:
-        nonlocal quiet
-        looked = list(_environments())
-        found = [process for process, environment in looked if environment.get(VARIABLE) in wanted]
-        for process in found:
+        nonlocal empty_searches
+        processes = list(_environments())
+        matching = [process for process, environment in processes if environment.get(VARIABLE) in wanted]
+        for process in matching:
             try:
                 ended.setdefault(process.pid, f"process {process.pid} ({process.name()})")
                 process.kill()
             except psutil.NoSuchProcess:
                 continue
-        quiet = 0 if found or any(_is_becoming(*one) for one in looked) else quiet + 1
-        return quiet >= 2
+        is_quiet = not matching and not any(_may_be_between_fork_and_exec(*process) for process in processes)
+        empty_searches = empty_searches + 1 if is_quiet else 0
+        return empty_searches >= 2
 
     if wanted:
         wait_for(none_left, "the end of the run's processes", timeout_s, every_s=0.02)

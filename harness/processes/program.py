@@ -1,4 +1,4 @@
-"""The programs that run in the processes of a stage: our own loop, the same on another client, or any command."""
+"""The program of the processes of a stage: Fencepost's own loop, or the command of a custom pipeline."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,10 +10,10 @@ from harness.processes.specs import ProcessSpec
 
 @dataclass(frozen=True)
 class ProgramRules:
-    """How a run deals with a program that has no control line: how it sees that it is ready, and how it ends it."""
+    """How a run detects that a program without a control line is ready, and how it stops the program."""
 
     ready: str | None = (
-        None  # a regular expression of a line that it prints; None: it is ready when its group has it
+        None  # a regular expression that matches a line of output; None: ready when its group has enough members
     )
     ready_within_s: float = 60.0
     stop_signal: str = "SIGTERM"
@@ -22,18 +22,18 @@ class ProgramRules:
 
 @dataclass(frozen=True)
 class CommandLine:
-    """How a process is started."""
+    """How to start a process."""
 
     argv: Sequence[str]
     pass_fds: tuple[int, ...] = ()
-    env: Mapping[str, str] = field(default_factory=dict)  # on top of the run's own environment
+    env: Mapping[str, str] = field(default_factory=dict)  # added to the environment of the run
     cwd: Path | None = None
-    rules: ProgramRules | None = None  # None: it has a control line
+    rules: ProgramRules | None = None  # None: the program has a control line
 
 
 class Program(Protocol):
-    """What runs in the processes of a stage."""
+    """The program of the processes of a stage."""
 
     def command_line(self, spec: ProcessSpec) -> CommandLine:
-        """Return how a process of this program is started for a task."""
+        """Return how to start a process of this program for a task."""
         ...

@@ -1,8 +1,8 @@
-"""Spawn children that cannot outlive the run.
+"""Starts child processes that cannot outlive the run.
 
-A `Supervisor` is entered first and left last. It starts the guardian before anything else, gives
-every child the run's mark and a session of its own (so that Ctrl-C in a terminal reaches only the
-run), and ends whatever is left when it is left itself.
+A `Supervisor` is a context manager that is entered first and left last. It starts the guardian before all other
+processes. It gives every child the mark of the run, and its own session, so that Ctrl-C in a terminal reaches only the
+run. When it is left, it kills all remaining children.
 """
 
 import logging
@@ -27,19 +27,19 @@ from harness.processes.users import User
 _log = logging.getLogger(__name__)
 
 _QUIET: Mapping[str, Mapping[str, str]] = {"toxiproxy": {"LOG_LEVEL": "error"}, "kafka-proxy": {}}
-"""By default toxiproxy logs some ten lines a connection, 640 kB a minute; its errors say why it failed.
+"""By program: environment variables that reduce its log. These programs also get a bounded log.
 
-What is named here has a bounded log as well: at this level there is still a line for each connection that a
-broker which is down refuses.
+By default, toxiproxy logs some ten lines for each connection, 640 kB a minute. Its errors are needed, because they say
+why it failed. Even then it logs a line for each connection that a stopped broker refuses.
 """
 
 
 class Supervisor:
-    """All processes of one run; a context manager."""
+    """Starts and ends the processes of one run. It is a context manager."""
 
     def __init__(self, mark: str | None = None) -> None:
         self.mark = mark or new_mark()
-        # As it is now: what our own Spark adds later would make a user's Spark one with ours.
+        # Copied now: Fencepost's own Spark changes the environment later, and a user's Spark must not inherit that.
         self._environment = dict(os.environ)
         self._guardian: Guardian | None = None
         self._children: list[Child] = []
@@ -59,12 +59,12 @@ class Supervisor:
 
     @property
     def alive(self) -> bool:
-        """Whether the guardian still watches over the run."""
+        """Whether the guardian is running."""
         return self._guardian is not None and self._guardian.alive
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """What a process that is spawned elsewhere (Spark's, say) needs in its environment."""
+        """The variables that a process needs if it is started without the supervisor (for example, that of Spark)."""
         return {VARIABLE: self.mark}
 
     def spawn(
@@ -80,21 +80,32 @@ class Supervisor:
         user: User | None = None,
         bounded: bool = False,
     ) -> Child:
-        """Start a process; what it prints is appended to `log_file`.
+        """Start a process. Its output is appended to `log_file`.
 
-        `env` goes on top of the run's own environment; `user`: who it runs as, if not as this process; `bounded`: its
-        log keeps its first and its last part alone.
-        Raises `StartFailed`, and `EnvironmentFailure` once the run is ending: a fault that is still at work then may
-        not leave a process behind.
+        Args:
+            args: The command.
+            name: The name of the process in messages.
+            log_file: The file for its output; None: the output is dropped.
+            env: Variables that are added to the environment of the run.
+            pass_fds: File descriptors that the process inherits.
+            stdin: Its standard input.
+            cwd: Its working directory.
+            user: The user that it runs as; None: the user of this process.
+            bounded: Keep only the first and the last part of its output.
+
+        Raises:
+            StartFailed: The process cannot be started.
+            EnvironmentFailure: The guardian has ended, or the run is ending. In the latter case, a fault that is still
+                active must not start processes that would be left over.
         """
         if not self.alive:
             raise EnvironmentFailure(
-                f"{name} was not started: the guardian process, which ends everything "
-                "if the run is killed, is gone; start the run again"
+                f"{name} was not started, because the guardian process, which cleans up if the run is killed, "
+                "has ended; start the run again"
             )
         with self._lock:
             if self._closed:
-                raise EnvironmentFailure(f"{name} was not started: the run is ending")
+                raise EnvironmentFailure(f"{name} was not started, because the run is ending")
             pipe = BoundedLog(log_file) if log_file and (bounded or name in _QUIET) else None
             try:
                 with (log_file or Path(os.devnull)).open("ab") as output:
@@ -115,38 +126,38 @@ class Supervisor:
                 raise StartFailed(f"{name} could not be started: {error}") from error
             finally:
                 if pipe:
-                    pipe.started()
+                    pipe.close_write_end()
                     self._logs.append(pipe)
             child = Child(process, name, log_file, pipe)
             assert self._guardian is not None
             self._guardian.register_process(child.pid)
-            self._children = [one for one in self._children if one.poll() is None] + [child]
+            self._children = [running for running in self._children if running.poll() is None] + [child]
         return child
 
     def guard_folder(self, folder: Path) -> None:
-        """Have the guardian remove a folder if the run is killed."""
+        """Let the guardian remove a folder if the run is killed."""
         assert self._guardian is not None
         self._guardian.register_folder(folder)
 
     def guard_with_command(self, command: Sequence[str]) -> None:
-        """Have the guardian run a command if the run is killed: for what is no process and no folder here."""
+        """Let the guardian run a command if the run is killed, to clean up what is neither a process nor a folder."""
         assert self._guardian is not None
         self._guardian.register_command(command)
 
     def guard_shared_memory(self, number: int) -> None:
-        """Have the guardian remove a System V segment of shared memory if the run is killed."""
+        """Let the guardian remove a System V shared memory segment if the run is killed."""
         assert self._guardian is not None
         self._guardian.register_shared_memory(number)
 
     def scratch_folder(self, name: str) -> Path:
-        """A new folder in the machine's temporary place, which goes when the run ends, however it ends."""
+        """Create a temporary folder. It is removed when the run ends, even if the run is killed."""
         folder = Path(tempfile.mkdtemp(prefix=f"{SCRATCH_PREFIX}{self.mark}-{name}-"))
         self.guard_folder(folder)
         self._folders.append(folder)
         return folder
 
     def _close(self) -> None:
-        """End every child and every child of a child, remove the scratch folders, dismiss the guardian."""
+        """Kill all children and their descendants, remove the scratch folders, and end the guardian."""
         assert self._guardian is not None
         with self._lock:
             self._closed = True
@@ -155,12 +166,12 @@ class Supervisor:
         try:
             for child in self._children:
                 child.wait(10.0)
-            left = end_marked([self.mark])
+            ended = end_marked([self.mark])
         except EnvironmentFailure as error:
-            _log.error("the run left processes: %s", error)  # the guardian tries again
+            _log.error("processes of the run did not end: %s", error)  # the guardian tries again
             return
-        if left:
-            _log.info("ended what children had left: %s", ", ".join(left))
+        if ended:
+            _log.info("killed processes that children had started: %s", ", ".join(ended))
         for pipe in self._logs:
             pipe.wait(10.0)
         for folder in self._folders:

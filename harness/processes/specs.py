@@ -1,10 +1,11 @@
-"""What a run tells each process that it starts, as dataclasses. `harness.processes.encoding` makes text of them.
+"""The specifications that a run passes to its processes, as dataclasses. `harness.processes.encoding` encodes them.
 
-A process of ours gets two arguments. The first is a `ProcessSpec`: its journal, its connection and its task. The second
-is the same for all processes of a program: a `RunSpec`. (The processes of a bench get a `BenchSpec` in its place.)
-A process of a user's gets no spec: `workloads.custom.command` fills in the placeholders of its command.
+One of Fencepost's own processes gets two arguments. The first is a `ProcessSpec`: its journal, its connection and its
+task. The second is a `RunSpec`, which is the same for all processes of a program. (Processes of a benchmark get a
+`BenchSpec` instead.) An instance of a custom pipeline gets neither: `workloads.custom.command` fills in the
+placeholders of its command.
 
-Partitions are pairs of topic and number. Names end with their unit.
+A partition is a pair of topic and number.
 """
 
 from collections.abc import Mapping
@@ -22,7 +23,7 @@ class JournalSpec:
 
     name: str  # "shop-1.0": worker and incarnation
     path: Path
-    zero_ns: int  # the start of the run on the monotonic clock: times of the journal count from here
+    zero_ns: int  # the monotonic clock at the start of the run; the times in the journal count from it
 
 
 @dataclass(frozen=True)
@@ -31,10 +32,10 @@ class WorkerSpec:
 
     role: ClassVar = Role.WORKER
     stage: str
-    worker: str  # its name; the next incarnation has the same
+    worker: str  # its name, which all its incarnations share
     process: int  # the process number of its first operations
     group: str | None  # the consumer group of the stage; None: the stage has none
-    transactional_id: str | None  # None: the worker makes up its own, or has no transactions
+    transactional_id: str | None  # None: the worker chooses its own, or is not transactional
     kind: Literal["worker"] = "worker"
 
 
@@ -63,13 +64,13 @@ class FinalReaderSpec:
     role: ClassVar = Role.FINAL
     isolation: Isolation
     partitions: tuple[TopicPartition, ...]
-    end_offsets: tuple[int, ...] | None  # for each partition, where it ends; None: sentinels mark the ends
+    end_offsets: tuple[int, ...] | None  # the end of each partition; None: sentinels mark the ends
     kind: Literal["final-reader"] = "final-reader"
 
 
 @dataclass(frozen=True)
 class TableReaderSpec:
-    """The task of a final reader of a store, which reads whole tables at the end of a run."""
+    """The task of a final reader of a database, which reads whole tables at the end of a run."""
 
     role: ClassVar = Role.FINAL
     tables: tuple[str, ...]
@@ -82,21 +83,21 @@ TaskSpec = WorkerSpec | FeederSpec | ObserverSpec | FinalReaderSpec | TableReade
 
 @dataclass(frozen=True)
 class ProcessSpec:
-    """What one process is told."""
+    """The specification of one process."""
 
     journal: JournalSpec
-    bootstrap: str  # the bootstrap servers that it connects to, with commas between them
+    bootstrap: str  # the bootstrap servers, separated by commas
     control_fd: int | None  # the file descriptor of its end of the control line; None: it has none
     task: TaskSpec
 
     @property
     def role(self) -> Role:
-        """The role that its task belongs to."""
+        """The role of the process."""
         return self.task.role
 
     @property
     def worker(self) -> WorkerSpec | None:
-        """The task of a worker; None: it has another role."""
+        """The task of a worker; None: the process is not a worker."""
         return self.task if isinstance(self.task, WorkerSpec) else None
 
 
@@ -105,16 +106,16 @@ class ConnectionSpec:
     """How processes connect to the cluster."""
 
     client_config: Path | None  # a file of client properties; None: plaintext
-    proxied: bool  # all but final readers connect through proxies, which speak plaintext
+    proxied: bool  # whether all processes except final readers connect through proxies, which use plaintext
 
 
 @dataclass(frozen=True)
 class JvmSpec:
-    """What the JVM inside a worker is started from."""
+    """How to start the JVM inside a worker."""
 
-    library: Path  # of the JVM
+    library: Path  # the shared library of the JVM
     class_path: tuple[Path, ...]
-    folder: Path  # takes what it leaves beside: unpacked libraries, the report of a crash
+    folder: Path  # for files of the JVM: unpacked libraries, crash reports
     flags: tuple[str, ...] = ()
 
 
@@ -123,41 +124,40 @@ class ClientSpec:
     """The Kafka client of the workers."""
 
     name: str = "librdkafka"  # or java
-    version: str | None = None  # of its package; None: the one that is installed or fetched
-    jvm: JvmSpec | None = None  # of the Java client
+    version: str | None = None  # of its package; None: the installed or the downloaded version
+    jvm: JvmSpec | None = None  # only for the Java client
 
 
 @dataclass(frozen=True)
 class MembershipSpec:
-    """How workers belong to their group."""
+    """How workers join their consumer group."""
 
     protocol: str = "classic"  # or consumer (KIP-848)
     assignor: str | None = None  # of the classic protocol: eager or cooperative; None: the client's default
-    static: bool = False  # each worker has an instance id (KIP-345)
+    static: bool = False  # each worker has a `group.instance.id` (KIP-345)
 
 
 @dataclass(frozen=True)
 class TransactionsSpec:
-    """How workers form their transactions. Shares are between 0 and 1."""
+    """How workers form their transactions. A share is between 0 and 1."""
 
-    txn_size: int  # inputs that a transaction takes at most
-    abort_share: float  # of the transactions: aborted on purpose
+    txn_size: int  # the maximum number of inputs of a transaction
+    abort_share: float  # the share of transactions that are aborted on purpose
     timeout_ms: int
-    empty_share: float = (
-        0.0  # of the batches: preceded by a transaction with nothing, offsets or outputs alone
-    )
-    overrun_share: float = 0.0  # of the transactions: held open past their time-out
+    # The share of batches that follow an additional transaction that is empty, or has only offsets or only outputs.
+    empty_share: float = 0.0
+    overrun_share: float = 0.0  # the share of transactions that are kept open longer than their time-out
 
 
 @dataclass(frozen=True)
 class WorkloadSpec:
-    """A built-in pipeline, and how its workers go about it."""
+    """A workload and its options."""
 
     name: str
-    tag: str  # in the names of its topics and groups, where a cluster has others'; empty: none
-    defect: str | None  # the mistake that its workers make on purpose
-    topic_partitions: int  # of each topic, where a worker assigns itself partitions
-    stores: Mapping[str, str]  # the address of each kind of store that it uses
+    tag: str  # a part of the names of topics and groups on a shared cluster; empty: none
+    defect: str | None  # the defect of its workers; None: they have none
+    topic_partitions: int  # of each topic; needed if workers assign partitions to themselves
+    stores: Mapping[str, str]  # by kind of database: its address
     client: ClientSpec
     membership: MembershipSpec
     transactions: TransactionsSpec
@@ -166,28 +166,28 @@ class WorkloadSpec:
 
 @dataclass(frozen=True)
 class CustomPipelineSpec:
-    """A user's pipeline, around which only feeder, observer and final readers are ours."""
+    """A custom pipeline. Only its feeder, observer and final readers are processes of Fencepost."""
 
-    file: Path  # its description, pipeline.toml
+    file: Path  # its `pipeline.toml`
     tag: str
     kind: Literal["custom-pipeline"] = "custom-pipeline"
 
 
 @dataclass(frozen=True)
 class RunSpec:
-    """What all processes of a run are told."""
+    """The specification that all processes of a run share."""
 
     seed: int
-    compression: str  # of the records that feeder and workers write
-    record_bytes: int  # the size that values are padded to; 0: they are not
-    journaled: bool  # processes write journals; only a benchmark does without
+    compression: str  # of the records that the feeder and workers write
+    record_bytes: int  # the size to which values are padded; 0: they are not padded
+    journaled: bool  # whether processes write journals; False only in a benchmark
     connection: ConnectionSpec
     partition_counts: Mapping[
         str, int
-    ]  # by topic or table, in the order in which the plan numbers partitions
+    ]  # by topic or table, in the order of the partition numbers of the plan
     pipeline: WorkloadSpec | CustomPipelineSpec
 
     @property
     def client(self) -> ClientSpec | None:
-        """The client of the workers; None: the workers are commands of a user's."""
+        """The client of the workers; None: a custom pipeline."""
         return self.pipeline.client if isinstance(self.pipeline, WorkloadSpec) else None

@@ -1,4 +1,4 @@
-"""Another user for a server that refuses to run as root: one that every system has, and that owns nothing."""
+"""Finds an unprivileged user for a server that refuses to run as root."""
 
 import os
 import pwd
@@ -12,18 +12,18 @@ _NAMES = ("nobody", "daemon")
 
 @dataclass(frozen=True)
 class User:
-    """Who a process runs as."""
+    """The user that a process runs as."""
 
     name: str
     uid: int
     gid: int
 
-    def own(self, folder: Path) -> None:
-        """Give a folder to this user."""
+    def take_ownership(self, folder: Path) -> None:
+        """Make this user the owner of a folder."""
         os.chown(folder, self.uid, self.gid)
 
-    def reaches(self, path: Path) -> bool:
-        """Whether it may read what is at `path`: every folder above lets others through."""
+    def can_read(self, path: Path) -> bool:
+        """Return whether the user may read `path` and enter every folder above it."""
         place = path.resolve()
         return all(folder.stat().st_mode & 0o001 for folder in place.parents) and bool(
             place.stat().st_mode & 0o004
@@ -31,17 +31,17 @@ class User:
 
 
 def unprivileged_user() -> User | None:
-    """Who a server runs as that must not run as root; None: as this process, which is not root.
+    """Return the user for a server that must not run as root. Return None if this process does not run as root.
 
-    Raises `EnvironmentFailure` where root has nobody to become.
+    Raises `EnvironmentFailure` if the system has no such user.
     """
     if os.geteuid() != 0:
         return None
     known = {entry.pw_name: entry for entry in pwd.getpwall()}
-    found = next((known[name] for name in _NAMES if name in known), None)
-    if found is None:
+    entry = next((known[name] for name in _NAMES if name in known), None)
+    if entry is None:
         raise EnvironmentFailure(
-            "PostgreSQL does not run as root, and this system has neither the user nobody nor daemon: run Fencepost "
-            "as another user"
+            "PostgreSQL refuses to run as root, and this system has neither a user nobody nor a user daemon: "
+            "run Fencepost as another user than root"
         )
-    return User(found.pw_name, found.pw_uid, found.pw_gid)
+    return User(entry.pw_name, entry.pw_uid, entry.pw_gid)

@@ -152,7 +152,7 @@ class Processes:
         """Read the reports of a process until it ends or is killed."""
         with suppress(ConnectionResetError), channel.makefile("rb") as lines:
             for line in lines:
-                member.status.take(Report.parse(line))
+                member.status.update(Report.parse(line))
 
     def await_ready(self, members: Sequence[RunProcess], tell: Callable[[str], None] | None = None) -> None:
         """Wait until each process is ready.

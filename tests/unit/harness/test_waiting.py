@@ -81,10 +81,10 @@ def test_a_time_out_shows_no_repr_of_an_object(monkeypatch: pytest.MonkeyPatch) 
         (TransactionView("Empty", 7, 0, ()), "Empty with no partition"),
         (ContainerState("exited", 0, 137, True), "exited with status 137, out of memory"),
         (ContainerState("running", 7, 0, False), "running"),
-        (ProcessStatus(), "it is not ready yet, waits at no step"),
+        (ProcessStatus(), "it is not ready yet, is stopped at no step"),
         (
             ProcessStatus(ready=True, at="after-send", counts=Counts(inputs=10, failed=0)),
-            "it is ready, waits at the step after-send, has counted 10 inputs",
+            "it is ready, is stopped at the step after-send, has counted 10 inputs",
         ),
     ],
 )

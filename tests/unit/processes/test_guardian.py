@@ -140,7 +140,7 @@ def test_a_log_keeps_its_first_and_its_last_part(tmp_path) -> None:
     with os.fdopen(log.write_end, "wb", buffering=0, closefd=False) as pipe:
         for number in range(100_000):
             pipe.write(b"line %d\n" % number)
-    log.started()
+    log.close_write_end()
     log.wait(20)
     assert not log._thread.is_alive()
     assert (tmp_path / "x.log").read_text().startswith("line 0\n")

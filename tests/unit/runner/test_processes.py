@@ -25,7 +25,7 @@ def test_a_worker_that_has_nothing_to_do_comes_to_no_step(tmp_path: Path) -> Non
     with fake_run(tmp_path, Script(IDLE)) as run:
         worker = run.processes.start_worker("s", "s-1")
         run.processes.await_ready([worker])
-        with pytest.raises(WaitTimeout, match=r"after-send; last seen: it is ready, waits at no step$"):
+        with pytest.raises(WaitTimeout, match=r"after-send; last seen: it is ready, is stopped at no step$"):
             run.processes.wait_at_step(worker, WorkerStep.AFTER_SEND, 0.2)
 
 
@@ -40,7 +40,7 @@ def test_what_is_heard_while_one_looks_is_not_forgotten(
     """Each says once that it is ready, in a thread of its own: a run waited for 60 s for a worker that was at work."""
 
     def meanwhile(member: RunProcess, *_: object) -> bool:
-        member.status.take(Report(ready=True))
+        member.status.update(Report(ready=True))
         return False
 
     monkeypatch.setattr("harness.runner.processes.is_ready", meanwhile)
