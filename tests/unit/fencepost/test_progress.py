@@ -63,6 +63,6 @@ def test_no_terminal_gets_lines():
 
 
 def test_of_a_program_that_says_nothing_only_what_is_known_is_told() -> None:
-    line = status_line(replace(TICK, told=False, lag=None))
+    line = status_line(replace(TICK, counts_known=False, lag=None))
     assert "inputs" in line and "faults on" in line
     assert "txn" not in line and "lag" not in line

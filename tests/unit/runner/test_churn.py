@@ -21,7 +21,7 @@ from harness.record.journal import Journal
 from harness.results.membership_changes import MembershipChange
 from harness.runner import churn
 from harness.runner.churn import (
-    MOST_GUESTS,
+    MOST_EXTRA_WORKERS,
     ChangeReport,
     Churn,
     PlannedChange,
@@ -52,7 +52,7 @@ def test_turns_keep_to_who_is_there_and_leave_alone_whom_a_fault_strikes(seed: i
         assert turn.joins is None or turn.joins not in here
         here -= {turn.leaves or ""}
         here |= {turn.joins} if turn.joins else set()
-        assert 1 <= len(here) <= len(STAGES[turn.stage]) + MOST_GUESTS
+        assert 1 <= len(here) <= len(STAGES[turn.stage]) + MOST_EXTRA_WORKERS
     named = [turn.joins for turn in turns if turn.joins]
     assert len(named) == len(set(named)) and not set(named) & {*STAGES["a"], *STAGES["b"]}
 

@@ -115,7 +115,7 @@ def test_what_is_begun_ahead_of_a_short_run_is_begun_at_once(tmp_path: Path) -> 
 
 def test_a_run_that_is_interrupted_ends_early_and_is_brought_to_rest(tmp_path: Path) -> None:
     run = Whole(tmp_path, limit_s=600.0)
-    threading.Timer(0.7, run.interrupt._cut_short.set).start()
+    threading.Timer(0.7, run.interrupt._end_early.set).start()
     quiet = run.perform()
     assert run.took_s < 60 and quiet.leaders
     assert len(run.prepared_s) == 1  # there is something to judge
@@ -144,7 +144,7 @@ def test_a_feeder_whose_inputs_cannot_be_made_ends_the_run_as_a_mistake_of_the_u
     body = 'report(ready=True)\nprint("expect.py:purchase raised ValueError: out of stock")\nsys.exit(2)'
     run = Whole(tmp_path, program=Script(others={Role.FEEDER: body}), limit_s=600.0)
     with pytest.raises(
-        UsageError, match=r"could be made: expect.py:purchase raised ValueError: out of stock"
+        UsageError, match=r"could not make more inputs: expect.py:purchase raised ValueError: out of stock"
     ):
         run.perform()
     assert run.took_s < 60

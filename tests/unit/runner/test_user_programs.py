@@ -185,7 +185,7 @@ def performed(folder: Path, program: Plain) -> tuple[Sequence[Reason], Sequence[
     log = RunLog(progress, RunClock(time.monotonic_ns(), time.time() * 1000))
     options, endpoints = Options(time_limit_s=600, rate=10), ("w0", "w1", "w2")
     test = Planned(
-        options, folder, USERS, {"s": ("s-1",)}, endpoints, (), {}, {"s": program}, program, patience=SOON
+        options, folder, USERS, {"s": ("s-1",)}, endpoints, (), {}, {"s": program}, program, timeouts=SOON
     )
     with Supervisor() as supervisor:
         running: Any = RunResources(FakeCluster(), supervisor, Interrupt(), FakeEnds())
@@ -220,4 +220,4 @@ def test_a_pipeline_that_keeps_exiting_ends_the_run_and_is_a_problem(
     problems, phases = performed(tmp_path, Plain(ends, BY_LINE))
     assert [problem.code for problem in problems] == ["pipeline-failed", "not-drained"]
     assert "s-1 exited 2 times" in problems[0].text and "faults" in phases
-    assert problems[0].text.endswith("its last words were: oops")
+    assert problems[0].text.endswith("its last output was: oops")
