@@ -45,7 +45,7 @@ consumer.subscribe([options.prefix + "purchases"])
 
 
 def rewind():
-    """Go back to what is committed: the transaction that had gone on is not."""
+    """Seek back to the committed offsets, because the open transaction was aborted."""
     assigned = consumer.assignment()
     for position in consumer.committed(assigned, timeout=30) if assigned else []:
         consumer.seek(TopicPartition(position.topic, position.partition, max(position.offset, 0)))

@@ -36,9 +36,10 @@ def order(rng, n):
 
 
 def totals(state, topic, key, value):
-    """An order goes on by two keys; in each repartition topic it is added to the total of its key.
+    """Return the totals that an order changes. An order passes through two repartition topics with different keys,
+    and is added to the total of its key in each.
 
-    The running total is the state: of one key, in the order in which the repartition topic has its orders.
+    The state is the running total of one key, in the order of the repartition topic.
     """
     ordered = json.loads(value)
     if topic == "orders":
