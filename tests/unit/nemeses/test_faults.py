@@ -342,7 +342,7 @@ def test_who_gives_up_while_a_fault_is_on_hears_nothing_more_of_it(
             carrying.stop()
             assert carrying.done and not unheard
             assert [str(error) for error in carrying.state.errors] == [
-                "journal nemesis is closed: its process gave up"
+                "journal nemesis is closed, because its process is ending"
             ]
             another.flush()
         assert (tmp_path / "another").read_bytes() == b""

@@ -28,7 +28,7 @@ from harness.record.events import (
     parse,
 )
 from harness.record.journal import Journal
-from harness.record.journal_lines import JournalContents, lines
+from harness.record.journal_lines import JournalContents, read_events
 from harness.record.partitions import PartitionIds
 from harness.record.tables import Tabulator
 
@@ -65,7 +65,7 @@ def test_every_kind_of_event_is_read_as_it_was_written(tmp_path: Path) -> None:
         for event in EVENTS:
             journal.write(event)
     read = JournalContents("shop-1.0", 0)
-    begun, *found, ended = [line.event for line in lines(path, read)]
+    begun, *found, ended = [line.event for line in read_events(path, read)]
     assert found == list(EVENTS)
     assert isinstance(begun, JournalBegan)
     assert (begun.role, begun.stage, begun.pid is not None) == ("worker", "shop", True)
@@ -97,7 +97,7 @@ def test_what_is_no_event_is_evidence_that_is_missing(line: dict[str, Any], tmp_
     path = tmp_path / "a.jsonl"
     path.write_text("".join(json.dumps({"index": n, "time": 0, **line}) + "\n" for n in range(2)))
     read = JournalContents("a", 0)
-    assert list(lines(path, read)) == []
+    assert list(read_events(path, read)) == []
     assert read.missing == 2
 
 

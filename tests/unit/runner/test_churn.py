@@ -68,7 +68,7 @@ def test_turns_are_read_back_from_test_toml() -> None:
     turns = drawn(5)
     stored = [{key: value for key, value in turn.as_table().items() if value is not None} for turn in turns]
     assert tuple(map(PlannedChange.from_table, stored)) == turns
-    with pytest.raises(UnreadableInput, match="turn"):
+    with pytest.raises(UnreadableInput, match="a planned change of the churn"):
         PlannedChange.from_table({"start_s": "soon", "stage": "a"})
 
 
