@@ -276,7 +276,7 @@ def test_a_run_that_is_still_going_on_is_not_judged(store: Path, tmp_path: Path)
 
 def test_an_empty_path_is_not_the_folder_where_we_are() -> None:
     (given,) = find_histories("")
-    assert given.error == "a path is empty: name a stored run, a store, or a file of a history"
+    assert given.error == "a path is empty: name a stored run, a store, or a history file"
 
 
 def _bend(path: Path, change: Callable[[dict[str, object]], dict[str, object] | None]) -> None:
