@@ -182,7 +182,7 @@ def test_a_worker_is_cut_from_the_broker_to_which_it_sends_and_not_from_one_that
     sent = {client_link("w0", 1): 60, client_link("w0", 2): 20, client_link("w0", 3): 700}
     with fake_run(tmp_path) as run:
         monkeypatch.setattr(
-            FakeMeter, "carried", lambda meter: {link: LinkTraffic(sent[link], 0) for link in meter.links}
+            FakeMeter, "traffic", lambda meter: {link: LinkTraffic(sent[link], 0) for link in meter.links}
         )
         carried_out(run, "partition")
         assert run.cluster.network.imposed == [(client_link("w0", 3), Cut())]
