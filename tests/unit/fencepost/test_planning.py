@@ -101,7 +101,7 @@ def test_on_a_shared_cluster_all_that_a_run_makes_begins_with_its_tag(name: str,
 def test_every_process_numbers_partitions_as_the_stored_plan_does(name: str, tmp_path: Path) -> None:
     options = Options(workload=name, seed=1)
     test = planning.plan_run(options, WORKLOADS[name], Schedule(()), tmp_path, tag="run-7")
-    command_line = test.own.command_line(process_spec(tmp_path, worker_spec()))
+    command_line = test.harness_program.command_line(process_spec(tmp_path, worker_spec()))
     spec = decode(RunSpec, command_line.argv[-1])
     StoredPlan(options, workload=test.pipeline.as_table()).save(tmp_path / "run.toml")
     facts = StoredPlan.load(tmp_path / "run.toml").pipeline
@@ -124,8 +124,8 @@ def launched(
     """The client that a worker, the feeder and the readers of that run are told of, and their environment."""
     drawn = Schedule(())
     test = planning.plan_run(options, WORKLOADS["shop"], drawn, folder, prepared_with(client))
-    assert set(map(id, test.programs.values())) == {id(test.own)}
-    command_line = test.own.command_line(process_spec(folder, worker_spec()))
+    assert set(map(id, test.programs.values())) == {id(test.harness_program)}
+    command_line = test.harness_program.command_line(process_spec(folder, worker_spec()))
     spec = decode(RunSpec, command_line.argv[-1]).client
     assert spec is not None
     return spec, command_line.env
@@ -208,7 +208,7 @@ def test_behind_proxies_a_worker_is_told_that_it_speaks_plaintext(tmp_path: Path
     for permits, behind in ((None, False), (("workers",), False), (("links",), True)):
         options = Options(cluster="external", bootstrap="kafka:9092", permits=permits, seed=1)
         test = planning.plan_run(options, WORKLOADS["shop"], Schedule(()), tmp_path)
-        assert test.own.common.connection.proxied is behind  # type: ignore[attr-defined]
+        assert test.harness_program.common.connection.proxied is behind  # type: ignore[attr-defined]
 
 
 def test_how_many_brokers_an_external_cluster_has_is_not_asked_for(tmp_path: Path) -> None:

@@ -92,7 +92,7 @@ def test_its_workers_are_its_commands_and_all_others_are_ours(tmp_path: Path) ->
     (stage,) = users.described.stages
     told = {"topic:purchases": "purchases", "topic:invoices": "invoices", "prefix": "", "client_config": ""}
     assert test.programs == {"bill": ExternalProgram(stage, tmp_path, tmp_path / "run", told)}
-    command_line = test.own.command_line(process_spec(tmp_path, ObserverSpec(())))
+    command_line = test.harness_program.command_line(process_spec(tmp_path, ObserverSpec(())))
     spec = decode(RunSpec, command_line.argv[-1])
     assert spec.pipeline == CustomPipelineSpec(tmp_path / "pipeline.toml", tag="")
     assert command_line.rules is None and spec.seed == 1
@@ -109,7 +109,7 @@ def test_a_guest_is_told_the_tag_and_its_programs_the_properties_that_they_need(
     config_file = str(tmp_path / "c.properties")
     asked = replace(OPTIONS, cluster="external", client_config=config_file, permits=permits)
     test = planning.plan_run(asked, pipeline(tmp_path, text), Schedule(()), tmp_path / "run", tag="run-7")
-    command_line = test.own.command_line(process_spec(tmp_path, FeederSpec(1.0)))
+    command_line = test.harness_program.command_line(process_spec(tmp_path, FeederSpec(1.0)))
     assert decode(RunSpec, command_line.argv[-1]).pipeline.tag == "run-7"
     (command,) = test.programs.values()
     told = command.command_line(process_spec(tmp_path, worker_spec("bill-1", "bill")))

@@ -59,7 +59,7 @@ def tasks_beside() -> Iterator[TaskSpec]:
 def made(test: run.RunPlan, task: TaskSpec, folder: Path) -> object:
     """What does the task, made from the words of the command line alone."""
     folder.mkdir()
-    program = test.programs[task.stage] if isinstance(task, WorkerSpec) else test.own
+    program = test.programs[task.stage] if isinstance(task, WorkerSpec) else test.harness_program
     *_, process_text, run_text = program.command_line(process_spec(folder, task, "p")).argv
     process, common = decode(ProcessSpec, process_text), decode(RunSpec, run_text)
     assert process.task == task
