@@ -152,7 +152,7 @@ def test_a_client_goes_through_the_proxies_alone_and_a_cut_is_proven(
     clusters: tuple[LocalCluster, ExternalCluster],
 ) -> None:
     theirs, ours = clusters
-    assert ours.can == {Cut, DropResponses}
+    assert ours.abilities == {Cut, DropResponses}
     assert sorted(ours.network.links) == sorted(
         client_link(endpoint, n) for endpoint in ENDPOINTS for n in (1, 2, 3)
     )
