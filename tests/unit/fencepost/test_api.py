@@ -55,12 +55,12 @@ while True:
 """
 
 
-def test_a_run_that_is_given_up_and_goes_on_is_told_a_second_time(monkeypatch):
+def test_a_run_that_does_not_end_gets_a_second_signal(monkeypatch):
     monkeypatch.setattr(api, "JUDGED_WITHIN_S", 1.0)
     with subprocess.Popen([sys.executable, "-c", GOES_ON_ONCE], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
-        api._give_up(process)
+        api._end(process)
         assert process.wait(30) == 130
 
 

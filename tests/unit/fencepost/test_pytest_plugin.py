@@ -83,7 +83,7 @@ def test_a_marker_with_options_without_names_is_refused_in_words(project: Projec
     code = "@pytest.mark.fencepost('kill-broker')\ndef test_shop(fencepost):\n    fencepost()\n"
     done = project.run(code)
     done.assert_outcomes(errors=1)
-    done.stdout.fnmatch_lines(["test_shop.py::test_shop: the marker fencepost takes options by name*"])
+    done.stdout.fnmatch_lines(["test_shop.py::test_shop: the marker fencepost takes only named options*"])
 
 
 def test_runs_without_a_seed_have_the_sessions_each_its_own(project: Project) -> None:

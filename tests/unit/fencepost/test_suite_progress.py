@@ -34,7 +34,7 @@ def test_a_terminal_has_one_block_and_lines_for_what_needs_a_look() -> None:
     shown = stream.getvalue()
     for part in ("18 of 20 runs", "about 10 min left", "4 valid", "2 invalid", "shop librdkafka kill-broker"):
         assert part in shown, part
-    assert "invalid after 2 min: orders librdkafka kill-broker: 4 outputs too many" in shown
+    assert "invalid after 2 min: orders librdkafka kill-broker: 4 inputs took effect more" in shown
     assert "valid after 2 min: shop" not in shown
     progress.phase("runs 1 to 8 of 16: checks")
     progress._live.refresh()

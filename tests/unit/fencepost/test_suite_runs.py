@@ -99,7 +99,7 @@ class Later(Interrupt):
         self._record, self._over = record, over
 
     @property
-    def came(self) -> bool:
+    def requested(self) -> bool:
         return sum(cell.state is not CellState.NOT_RUN for cell in self._record.suite.cells) >= self._over
 
 
@@ -258,7 +258,7 @@ def test_a_page_is_drawn_while_the_suite_goes_on(tmp_path: Path) -> None:
     echo = record.suite.cells[0]
     record.update(replace(echo, started="2026-11-24T20:00:00+00:00"))
     record.refresh_page()
-    assert "running" in page.read_text() and "It goes on" in page.read_text()
+    assert "running" in page.read_text() and "It is still running" in page.read_text()
     record.update(replace(echo, state=CellState.INVALID, reason="2 inputs were lost"))
     record.refresh_page()  # too soon
     assert "2 inputs were lost" not in page.read_text()

@@ -116,8 +116,14 @@ def test_a_secret_that_was_set_is_set_again(
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("--resume", "x", "--name", "y"), "goes on under its own name"),
-        (("--resume", "x", "--set", "workers=2"), "goes on with the options that it began with"),
+        (
+            ("--resume", "x", "--name", "y"),
+            "a resumed suite keeps its name: leave out --name, or begin a new suite without --resume",
+        ),
+        (
+            ("--resume", "x", "--set", "workers=2"),
+            "a resumed suite keeps its options: leave out --set, or name the suite file as well",
+        ),
         (("night.toml", "--set", "worker=2"), 'did you mean "workers"'),
         (("night.toml", "--set", "workers"), "must be KEY=VALUE"),
     ],
