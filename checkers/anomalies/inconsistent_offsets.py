@@ -56,7 +56,7 @@ def inconsistent_offsets(t: Tables) -> DataFrame:
         NAME,
         order=["tp", "offset"],
         ops="ops",
-        record_place=record_place(),
+        place=record_place(),
         records=f"transform(slice(values, 1, {MAX_SHOWN}), v -> {record(value='v')})",
         operations=operations("ops"),
     )
@@ -74,7 +74,7 @@ def inconsistent_offsets_external(t: ExternalTables) -> DataFrame:
         NAME,
         order=["key", "offset"],
         ops="ops",
-        record_place="struct(key as key, offset as offset)",
+        place="struct(key as key, offset as offset)",
         records=f"transform(slice(values, 1, {MAX_SHOWN}), v -> struct(key as key, v as value))",
         operations=operations("ops"),
     )

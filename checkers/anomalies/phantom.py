@@ -83,7 +83,7 @@ RULES = (
         absence="true",
         detail={
             "record": record(),
-            "correlation_key": "correlation_key",
+            "about": "correlation_key",
             "why": "'no input leads to it'",
         },
     ),
@@ -153,7 +153,7 @@ def _sentence(e: Example) -> str:
         fate = e.inputs[0].body.get("fate")
         state = "not a visible input" if fate is None else FATES.get(str(fate), printable(fate, 40))
         return f"{e.record} is visible, but it names {e.input}, which is {state}"
-    if (correlation_key := e.rest.get("correlation_key")) is not None:
+    if (correlation_key := e.rest.get("about")) is not None:
         named = f" (it is about {printable(correlation_key, 60)})" if correlation_key else ""
         holds = "" if e.content is None else f": it holds {e.content}"
         return f"{e.record} is visible, but no input leads to it{named}{holds}"

@@ -32,7 +32,8 @@ OPERATION_COLUMNS = (
     "op", "name", "journal", "line", "end_line", "process", "stage", "f", "outcome", "asked",
     "transactional_id", "call_ns", "commit_ns", "return_ns", "error", "fenced",
 )  # fmt: skip
-RECORD_COLUMNS = ("value", "producer_id", "epoch", "fate", "marker_offset", "correlation_key")
+RECORD_COLUMNS = ("value", "producer_id", "epoch", "fate", "marker_offset", "about")
+"""The columns of a log entry that an example shows; `about` is its correlation key."""
 CONTENT_OF = {"record": "content", "records": "content", "input": "due"}
 """For each role in an example: the content of a custom pipeline that is added to it."""
 NO_VALUE = "@"
@@ -62,7 +63,7 @@ def explain(
             if item.get("op") is not None:
                 ops.add((run, item["op"]))
     stored = lookup(
-        t.log_entries.select(
+        t.log_entries.withColumnRenamed("correlation_key", "about").select(
             "run", "tp", "offset", F.get("acks", F.lit(0))["op"].alias("op"), *RECORD_COLUMNS
         ),
         ("run", "tp", "offset"),
