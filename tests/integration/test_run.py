@@ -104,4 +104,4 @@ def test_a_defect_is_caught_within_its_own_set_and_can_be_followed(
     capsys.readouterr()
     for command in commands:
         assert run_command_line(shlex.split(command)[1:]) == 0
-        assert "is told ok" in capsys.readouterr().out
+        assert "succeeds" in capsys.readouterr().out
