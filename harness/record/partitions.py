@@ -7,13 +7,21 @@ after the run. The process that writes the tables numbers them after those of th
 
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
+from zlib import crc32
 
 from harness.record.parquet_writer import open_parquet
 from harness.record.schema import HISTORY
 
-UNPLANNED = -1
-"""The `tp` of a partition that the plan does not name, in a process that must not number partitions. The table
-`partitions` has no row for it."""
+_HASHES = 2**30
+
+
+def unplanned(topic: str, partition: int) -> int:
+    """Return a negative `tp` for a partition that the plan does not name.
+
+    Processes that must not number partitions agree on it, because it is a hash. Two partitions have two numbers, so
+    inputs of different partitions are not taken for one. The table `partitions` has no row for it.
+    """
+    return -2 - crc32(f"{topic}/{partition}".encode()) % _HASHES
 
 
 class PartitionIds:
@@ -34,8 +42,9 @@ class PartitionIds:
         return self._ids.setdefault((topic, partition), len(self._ids))
 
     def planned(self, topic: str, partition: int) -> int:
-        """Return the number of a partition, or `UNPLANNED` if it has none."""
-        return self._ids.get((topic, partition), UNPLANNED)
+        """Return the number of a partition. If it has none, return a negative one, see `unplanned`."""
+        known = self._ids.get((topic, partition))
+        return unplanned(topic, partition) if known is None else known
 
     def __iter__(self) -> Iterator[tuple[int, str, int]]:
         """Yield number, topic and partition, ordered by number."""

@@ -169,7 +169,7 @@ RECORDS = table(
     column(
         "inputs",
         _inputs,
-        "the inputs that it names; `tp` is -1 if the plan does not name the partition; empty: it names none",
+        "the inputs that it names; `tp` is negative if the plan does not name the partition; empty: it names none",
     ),
     column("digest", _i64, "a hash of key, value and headers, without the name of the attempt"),
     column("timestamp_ms", _i64, "its time stamp", null="it has none"),

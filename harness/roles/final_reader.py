@@ -239,7 +239,7 @@ class FinalReader:
     def _inputs(self, sources: str) -> list[tuple[int, int]]:
         """Return the inputs that a record names, as partition number and offset.
 
-        For a partition that is not in the plan, the number is `UNPLANNED`.
+        For a partition that is not in the plan, the number is negative.
         """
         source = parse_single_source(sources)  # fast path: nearly all records name one input
         if source is not None and source[0] in self._tp_by_key:

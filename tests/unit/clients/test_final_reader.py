@@ -22,7 +22,7 @@ from harness.model.vocabulary import (
 from harness.record.events import JournalBegan
 from harness.record.journal import Journal
 from harness.record.naming import Headers, digest
-from harness.record.partitions import UNPLANNED, PartitionIds
+from harness.record.partitions import PartitionIds, unplanned
 from harness.record.parts import PartWriter, parts_folder
 from harness.record.tables import Tabulator
 from harness.roles import final_reader
@@ -220,7 +220,11 @@ def test_the_read_uncommitted_one_says_what_records_hold_and_lead_to(
     )
     assert x["digest"] == digest(b"k", b"v", batch[0].headers())
     assert (x["tp"], z["tp"]) == (3, 5)
-    assert [(place["tp"], place["offset"]) for place in x["inputs"]] == [(2, 3), (3, 4), (UNPLANNED, 5)]
+    assert [(place["tp"], place["offset"]) for place in x["inputs"]] == [
+        (2, 3),
+        (3, 4),
+        (unplanned("nowhere", 0), 5),
+    ]
     assert (z["inputs"], z["state"]) == ([], None)  # what is no place names none, and stops nobody
     assert [row["sentinel"] for row in rows["records"]] == [False, False, True]
     assert (end["state"], rows["polls"]) == (None, [])

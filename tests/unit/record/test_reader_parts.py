@@ -12,7 +12,7 @@ from harness.model.pipeline import StageSpec
 from harness.record import parts as parts_module
 from harness.record.events import JournalBegan, Polled
 from harness.record.journal import Journal
-from harness.record.partitions import PartitionIds, write_partitions
+from harness.record.partitions import PartitionIds, unplanned, write_partitions
 from harness.record.parts import PartWriter, parts_folder, remove_parts
 from harness.record.tables import Tabulator
 
@@ -171,3 +171,12 @@ def test_a_part_that_has_other_columns_is_missed(
     left_by(tmp_path, monkeypatch, change)
     found = tables(tmp_path)
     assert (found["records"], found["expected"], missing(found)) == ([], [], [2])
+
+
+def test_partitions_outside_the_plan_have_numbers_of_their_own_in_every_process() -> None:
+    one, other = PartitionIds({"in": 1}), PartitionIds({"in": 2})
+    places = [("a", 0), ("a", 1), ("b", 0)]
+    numbers = [one.planned(*place) for place in places]
+    assert numbers == [other.planned(*place) for place in places] == [unplanned(*place) for place in places]
+    assert len(set(numbers)) == 3 and all(-(2**31) <= number < -1 for number in numbers)
+    assert (one.planned("in", 0), len(one)) == (0, 1)
