@@ -42,7 +42,7 @@ demo: setup
 
 # Lint, and the unit tests that need no Spark.
 quick: lint
-	@$(BIN)/python -P -m pytest -q -m "not spark" tests/unit
+	@$(BIN)/python -P -m pytest -q -n 2 --dist loadfile -m "not spark" tests/unit
 
 # The unit tests that need no Spark; then what starts clusters, and the browser, beside what shares a Spark.
 test: setup-dev

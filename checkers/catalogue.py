@@ -28,12 +28,12 @@ class Anomaly:
 
     @property
     def needs_journals(self) -> bool:
-        """Whether it cannot be checked without journals."""
+        """True if the anomaly cannot be checked without journals."""
         return NO_JOURNALS.text in self.needs
 
     @property
     def sentence(self) -> str:
-        """What the anomaly is, as a part of a sentence.
+        """The definition of the anomaly, as a part of a sentence.
 
         If the docstring defines several anomalies, this is the text after the name in their list. If not, it is the
         summary without the name at its start.

@@ -28,7 +28,7 @@ GONE = "filter(records, r -> r.covered and not r.held)"
 OFFSETS = "filter(commits, c -> c.transactional and c.effect = 'abort')"
 SOME_ABORTED = "coalesce(array_contains(records.effect, 'abort'), false)"
 SOME_GONE = f"(coalesce(array_contains(records.held, false), false) and size({GONE}) > 0)"
-"""Whether such records exist. The first condition of each costs less than a condition on each record."""
+"""Conditions on an operation with such records. The first half of each is cheaper than a condition on each record."""
 
 RULES = (
     Rule(

@@ -37,7 +37,7 @@ from harness.results.example import UNNAMED_OPERATION, Example, describe_operati
 from harness.results.wording import join_words, printable
 
 LOST = ("run", "of", "input", "group")
-"""What identifies a lost input: the run, its partition and offset, and the group that went past it."""
+"""These columns identify a lost input: its run, partition and offset, and the group that went past it."""
 VISIBLE_OUTPUTS = (
     "filter(outputs, o -> o.visible and coalesce(o.output_name = e.output_name and o.topic = e.topic, false))"
 )
