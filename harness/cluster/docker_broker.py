@@ -1,6 +1,7 @@
 """One Kafka node in a container."""
 
 import logging
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
@@ -13,8 +14,12 @@ from harness.model.pipeline import TopicPartition
 
 HOME = PurePosixPath("/fencepost")
 DATA = HOME / "data"
-_NOT_EVIDENCE = ("*.index", "*.timeindex", "*.txnindex", "*.snapshot", "./__cluster_metadata-0")
+_EVIDENCE = ("*-checkpoint", "*-[0-9]*")
+"""What is copied of the data folder: the checkpoints and the folders of the partitions."""
+_NOT_EVIDENCE = ("*.index", "*.timeindex", "*.txnindex", "*.snapshot", "__cluster_metadata-0")
 """Files that are not copied: the metadata log, and files that Kafka rebuilds (an index is 10 MB of zeros)."""
+_COPY_ATTEMPTS = 5
+"""The broker runs, and replaces its checkpoints every few seconds. A copy that meets such a moment is made again."""
 _log = logging.getLogger(__name__)
 
 
@@ -78,8 +83,16 @@ class DockerBroker(StartedNode):
 
     def copy_data(self) -> None:
         """Copy the files of its partitions into its folder. The broker must run. Raises `EnvironmentFailure`."""
-        self.data_dir.mkdir(parents=True, exist_ok=True)
-        self.container.copy_folder(DATA, _NOT_EVIDENCE, self.data_dir)
+        for attempt in range(1, _COPY_ATTEMPTS + 1):
+            shutil.rmtree(self.data_dir, ignore_errors=True)
+            self.data_dir.mkdir(parents=True)
+            try:
+                self.container.copy_files(DATA, _EVIDENCE, _NOT_EVIDENCE, self.data_dir)
+                return
+            except EnvironmentFailure as error:
+                if attempt == _COPY_ATTEMPTS:
+                    raise
+                _log.info("the data of broker %d is copied again: %s", self.id, error)
 
     @contextmanager
     def drop_packets(self, harness_port: int) -> Iterator[Callable[[], str]]:

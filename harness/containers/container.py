@@ -130,35 +130,37 @@ class Container:
             )
         return text
 
-    def copy_folder(self, folder: PurePosixPath, exclude: Sequence[str], out: Path) -> None:
-        """Copy a folder of the container to `out`, except files that match `exclude`. Raises `EnvironmentFailure`."""
-        command = [
-            "tar",
-            "-C",
-            str(folder),
-            *(f"--exclude={pattern}" for pattern in exclude),
-            "-cf",
-            "-",
-            ".",
-        ]
+    def copy_files(
+        self, folder: PurePosixPath, patterns: Sequence[str], exclude: Sequence[str], out: Path
+    ) -> None:
+        """Copy what matches `patterns` in a folder of the container to `out`, except files that match `exclude`.
+
+        Raises `EnvironmentFailure`, also if a file changed while it was read.
+        """
+        options = [f"--exclude={pattern}" for pattern in exclude]
+        # The shell expands the patterns in the container.
+        script = f'cd "$0" && exec tar "$@" -cf - {" ".join(patterns)}'
         api = self._handle.client.api
         with translate_errors(f"{folder} of {self.name} could not be read"):
-            run = api.exec_create(self.id, command, stderr=False, user="0")["Id"]
+            run = api.exec_create(self.id, ["sh", "-c", script, str(folder), *options], user="0")["Id"]
             try:
                 with (
-                    (stream := _Chunks(api.exec_start(run, stream=True))),
+                    (stream := _Output(api.exec_start(run, stream=True, demux=True))),
                     tarfile.open(fileobj=stream, mode="r|") as tar,
                 ):
                     tar.extractall(out, filter="data")
+                    while stream.read(MESSAGE_BYTES):
+                        pass  # what follows the archive, so that the whole error output is here
             except tarfile.TarError as error:
                 # If the command cannot be run, the error message comes instead of its output.
-                message = shorten(stream.first_bytes.decode(errors="replace"))
+                message = shorten((stream.first_bytes + stream.errors).decode(errors="replace"))
                 raise EnvironmentFailure(
                     f"tar in {self.name} did not write an archive ({error}): {message}"
                 ) from error
             status = api.exec_inspect(run)["ExitCode"]
         if status:
-            raise EnvironmentFailure(f"tar failed in {self.name} with status {status}")
+            message = shorten(stream.errors.decode(errors="replace"))
+            raise EnvironmentFailure(f"tar failed in {self.name} with status {status}: {message}")
 
     def read_file(self, file: PurePosixPath) -> bytes:
         """Return the content of a file, even if the process does not run. Empty if there is no such file."""
@@ -227,24 +229,26 @@ class Container:
                 _log.warning("the output of %s ended early: %s", self.name, error)
 
 
-class _Chunks(io.RawIOBase):
-    """A file that reads from an iterator of chunks, once."""
+class _Output(io.RawIOBase):
+    """A file that reads the output of a command once. It keeps the error output."""
 
     def __init__(self, chunks: Any) -> None:
         self._chunks = chunks
         self._rest = b""
         self.first_bytes = b""  # for an error message
+        self.errors = b""
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
         while not self._rest:
-            chunk = next(self._chunks, None)
-            if chunk is None:
+            output, errors = next(self._chunks, (None, None))
+            if output is None and errors is None:
                 return 0
-            self._rest = chunk
-            self.first_bytes = self.first_bytes or chunk[:MESSAGE_BYTES]
+            self.errors = (self.errors + (errors or b""))[:MESSAGE_BYTES]
+            self._rest = output or b""
+            self.first_bytes = self.first_bytes or self._rest[:MESSAGE_BYTES]
         part, self._rest = self._rest[: len(buffer)], self._rest[len(buffer) :]
         buffer[: len(part)] = part
         return len(part)
