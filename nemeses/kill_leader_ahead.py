@@ -99,7 +99,7 @@ def _parted(brokers: Sequence[Broker], first: int, target: Target) -> tuple[Brok
     return leader, [broker for broker in brokers if broker is not leader]
 
 
-def _ahead(leader: Broker, followers: list[Broker], place: TopicPartition) -> int:
+def _ahead(leader: Broker, followers: list[Broker], topic_partition: TopicPartition) -> int:
     """Wait until the leader's log is longer than every follower's at two successive looks. Return by how many bytes.
 
     At the second look, the writers with acks=1 have their acknowledgements.
@@ -107,13 +107,15 @@ def _ahead(leader: Broker, followers: list[Broker], place: TopicPartition) -> in
     seen: list[int] = [0]
 
     def ahead() -> int | None:
-        more = leader.log_bytes(place) - max((one.log_bytes(place) for one in followers), default=0)
+        more = leader.log_bytes(topic_partition) - max(
+            (one.log_bytes(topic_partition) for one in followers), default=0
+        )
         before, seen[0] = seen[0], more
         return min(before, more) if before > 0 and more > 0 else None
 
     return wait_for(
         ahead,
-        f"records in {place[0]}/{place[1]} that no follower has",
+        f"records in {topic_partition[0]}/{topic_partition[1]} that no follower has",
         AHEAD_TIMEOUT_S,
         every_s=0.2,
         last_seen=lambda: f"{seen[0]} bytes",

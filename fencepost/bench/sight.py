@@ -41,7 +41,7 @@ class OutputReader:
     """Reads new records of a topic with read_committed, and writes their stamps and times of receipt to a file."""
 
     def __init__(
-        self, bootstrap: str, places: Sequence[tuple[str, int]], path: Path, control: Control
+        self, bootstrap: str, topic_partitions: Sequence[tuple[str, int]], path: Path, control: Control
     ) -> None:
         self._control = control
         self._path = path
@@ -49,7 +49,9 @@ class OutputReader:
             librdkafka.reader(bootstrap, "bench-reader", Isolation.READ_COMMITTED)
             | {"fetch.wait.max.ms": 500}
         )
-        self._consumer.assign([TopicPartition(*place, OFFSET_END) for place in places])
+        self._consumer.assign(
+            [TopicPartition(*topic_partition, OFFSET_END) for topic_partition in topic_partitions]
+        )
 
     def run(self) -> None:
         """Read until the bench says stop. Report the number of records."""

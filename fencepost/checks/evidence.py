@@ -131,7 +131,7 @@ def contradictions(folder: Path, plan: StoredPlan) -> Iterator[str]:
     places = read_parquet(history / "partitions.parquet", ["tp", "topic", "partition"]).to_pylist()
     here = {(place["topic"], place["partition"]): place["tp"] for place in places}
     yield from _implausible(history, plan)
-    wanted = set(plan.pipeline.places)
+    wanted = set(plan.pipeline.topic_partitions)
     if gone := sorted(wanted - here.keys()):
         yield f"the table partitions lacks {listed(f'{topic}/{number}' for topic, number in gone)}"
     if plan.promises.replicas and (folder / "log").is_dir():

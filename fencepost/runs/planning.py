@@ -116,7 +116,7 @@ def draw_schedule(options: Options, workload: AnyPipeline) -> Schedule:
     workers = workers_of(facts)
     targets = FaultTargets(
         brokers=tuple(range(1, options.brokers + 1)),
-        places=tuple(facts.places),
+        topic_partitions=tuple(facts.topic_partitions),
         workers=workers,
         steps={stage.name: stage.steps for stage in facts.stages},
         zombie_steps={stage.name: stage.zombie_steps for stage in facts.stages},

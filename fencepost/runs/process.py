@@ -251,7 +251,7 @@ def worker_of(
         seed=run.seed,
         policy=policy_of(pipeline.defect),
         delivery=workload.delivery_of(stage),
-        place=workload.place_of(task.stage),
+        stage_index=workload.index_of(task.stage),
         partitions=pipeline.topic_partitions,
         compression=run.compression,
         largest_bytes=largest_bytes(run.record_bytes),

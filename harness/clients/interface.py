@@ -101,11 +101,11 @@ class ConsumerSettings:
 class AssignmentListener(Protocol):
     """Receives changes of a member's assignment. The consumer calls it from within `poll`."""
 
-    def on_assigned(self, places: Sequence[tuple[str, int]]) -> Sequence[StartPosition] | None:
+    def on_assigned(self, topic_partitions: Sequence[tuple[str, int]]) -> Sequence[StartPosition] | None:
         """Handle new partitions. Return where to start each, or None to let the client choose."""
         ...
 
-    def on_revoked(self, places: Sequence[tuple[str, int]]) -> None:
+    def on_revoked(self, topic_partitions: Sequence[tuple[str, int]]) -> None:
         """Handle partitions that were revoked or lost."""
         ...
 
@@ -133,7 +133,7 @@ class GroupConsumer(Protocol):
         """Return the partitions that are assigned to the consumer now."""
         ...
 
-    def committed(self, places: Sequence[tuple[str, int]], timeout_s: float) -> list[StartPosition]:
+    def committed(self, topic_partitions: Sequence[tuple[str, int]], timeout_s: float) -> list[StartPosition]:
         """Return the group's committed offsets. Raises `ClientError`."""
         ...
 
@@ -276,13 +276,18 @@ class Client(Protocol):
         ...
 
     def end_offsets(
-        self, bootstrap: str, name: str, places: Sequence[tuple[str, int]], timeout_s: float
+        self, bootstrap: str, name: str, topic_partitions: Sequence[tuple[str, int]], timeout_s: float
     ) -> dict[tuple[str, int], int]:
         """Return the current high watermark of each partition, above open transactions. Raises `ClientError`."""
         ...
 
     def read_partition(
-        self, bootstrap: str, name: str, place: tuple[str, int], isolation: Isolation, timeout_s: float
+        self,
+        bootstrap: str,
+        name: str,
+        topic_partition: tuple[str, int],
+        isolation: Isolation,
+        timeout_s: float,
     ) -> list[ClientRecord]:
         """Return the records of a partition up to its current high watermark.
 
@@ -291,7 +296,7 @@ class Client(Protocol):
         ...
 
     def last_stable_offset(
-        self, bootstrap: str, name: str, place: tuple[str, int]
+        self, bootstrap: str, name: str, topic_partition: tuple[str, int]
     ) -> AbstractContextManager[Callable[[float], int]]:
         """Open a function that returns the current last stable offset of a partition.
 

@@ -11,9 +11,8 @@ from harness.clients.java_errors import translate_errors
 from harness.clients.java_records import JavaRecord, partition
 from harness.clients.jvm import duration, java_list
 from harness.clients.records import ClientRecord
+from harness.model.pipeline import TopicPartition
 from harness.model.vocabulary import Isolation
-
-Place = tuple[str, int]
 
 
 class AssignedJava:
@@ -23,17 +22,17 @@ class AssignedJava:
         extra = {"max.poll.records": settings.max_records, "fetch.max.wait.ms": 50}
         self._consumer = consumer_without_group(settings.bootstrap, settings.name, settings.isolation, extra)
         self._on_error = on_error
-        self._places: dict[Place, Any] = {}
+        self._topic_partitions: dict[TopicPartition, Any] = {}
 
     def assign(self, positions: Sequence[StartPosition]) -> None:
-        self._places = {
+        self._topic_partitions = {
             (start.topic, start.partition): partition(start.topic, start.partition) for start in positions
         }
         with translate_errors():
-            self._consumer.assign(java_list(list(self._places.values())))
+            self._consumer.assign(java_list(list(self._topic_partitions.values())))
             for start in positions:
                 self._consumer.seek(
-                    self._places[start.topic, start.partition], jpype.JLong(start.offset or 0)
+                    self._topic_partitions[start.topic, start.partition], jpype.JLong(start.offset or 0)
                 )
 
     def poll(self, max_records: int, timeout_s: float) -> list[ClientRecord]:
@@ -45,25 +44,33 @@ class AssignedJava:
             self._on_error(error)
             return []
 
-    def read_positions(self) -> Mapping[Place, int]:
+    def read_positions(self) -> Mapping[TopicPartition, int]:
         with translate_errors():
-            return {place: int(self._consumer.position(java)) for place, java in self._places.items()}
+            return {
+                topic_partition: int(self._consumer.position(java))
+                for topic_partition, java in self._topic_partitions.items()
+            }
 
     def close(self) -> None:
         with translate_errors():
             self._consumer.close(duration(CLOSE_TIMEOUT_S))
 
 
-def log_ends(bootstrap: str, name: str, places: Sequence[Place], timeout_s: float) -> dict[Place, int]:
+def log_ends(
+    bootstrap: str, name: str, topic_partitions: Sequence[TopicPartition], timeout_s: float
+) -> dict[TopicPartition, int]:
     """Return the high watermarks. Raises `ClientError`.
 
     The consumer reads uncommitted, because a read-committed one returns the last stable offsets.
     """
-    partitions = {place: partition(*place) for place in places}
+    partitions = {topic_partition: partition(*topic_partition) for topic_partition in topic_partitions}
     consumer = consumer_without_group(bootstrap, name, Isolation.READ_UNCOMMITTED)
     try:
         with translate_errors():
             ends = consumer.endOffsets(java_list(list(partitions.values())), duration(timeout_s))
-            return {place: int(ends.get(java).longValue()) for place, java in partitions.items()}
+            return {
+                topic_partition: int(ends.get(java).longValue())
+                for topic_partition, java in partitions.items()
+            }
     finally:
         consumer.close(duration(0))

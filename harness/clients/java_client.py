@@ -57,20 +57,25 @@ class JavaClient:
         return AssignedJava(settings, on_error)
 
     def end_offsets(
-        self, bootstrap: str, name: str, places: Sequence[tuple[str, int]], timeout_s: float
+        self, bootstrap: str, name: str, topic_partitions: Sequence[tuple[str, int]], timeout_s: float
     ) -> dict[tuple[str, int], int]:
-        return log_ends(bootstrap, name, places, timeout_s)
+        return log_ends(bootstrap, name, topic_partitions, timeout_s)
 
     def read_partition(
-        self, bootstrap: str, name: str, place: tuple[str, int], isolation: Isolation, timeout_s: float
+        self,
+        bootstrap: str,
+        name: str,
+        topic_partition: tuple[str, int],
+        isolation: Isolation,
+        timeout_s: float,
     ) -> list[ClientRecord]:
-        return whole_partition(bootstrap, name, place, isolation, timeout_s)
+        return whole_partition(bootstrap, name, topic_partition, isolation, timeout_s)
 
     @contextmanager
     def last_stable_offset(
-        self, bootstrap: str, name: str, place: tuple[str, int]
+        self, bootstrap: str, name: str, topic_partition: tuple[str, int]
     ) -> Iterator[Callable[[float], int]]:
-        with translate_errors(), last_stable_offset(bootstrap, name, place) as ask:
+        with translate_errors(), last_stable_offset(bootstrap, name, topic_partition) as ask:
             yield ask
 
     def producer(self, settings: ProducerSettings, transactional_id: str) -> JavaTransactions:

@@ -21,7 +21,7 @@ from harness.clients.interface import (
     StartPosition,
 )
 from harness.clients.java_errors import translate_errors
-from harness.clients.java_records import JavaRecord, offsets_of, partition, places
+from harness.clients.java_records import JavaRecord, offsets_of, partition, topic_partitions
 from harness.clients.jvm import BYTE_ARRAY, COMMON, duration, java_class, java_list, java_map
 from harness.clients.records import ClientRecord
 from harness.model.vocabulary import Isolation
@@ -71,15 +71,15 @@ class JavaConsumer:
         class Listener:
             @jpype.JOverride  # type: ignore[untyped-decorator]
             def onPartitionsAssigned(this, partitions: Any) -> None:  # noqa: N802, N805 - Java's names
-                self._begin(listener.on_assigned(places(partitions)))
+                self._begin(listener.on_assigned(topic_partitions(partitions)))
 
             @jpype.JOverride  # type: ignore[untyped-decorator]
             def onPartitionsRevoked(this, partitions: Any) -> None:  # noqa: N802, N805
-                listener.on_revoked(places(partitions))
+                listener.on_revoked(topic_partitions(partitions))
 
             @jpype.JOverride  # type: ignore[untyped-decorator]
             def onPartitionsLost(this, partitions: Any) -> None:  # noqa: N802, N805
-                listener.on_revoked(places(partitions))
+                listener.on_revoked(topic_partitions(partitions))
 
         self._consumer.subscribe(java_list([jpype.JString(topic) for topic in topics]), Listener())
 
@@ -97,27 +97,31 @@ class JavaConsumer:
 
     def assigned(self) -> set[tuple[str, int]]:
         with translate_errors():
-            return set(places(self._consumer.assignment()))
+            return set(topic_partitions(self._consumer.assignment()))
 
-    def committed(self, places: Sequence[tuple[str, int]], timeout_s: float) -> list[StartPosition]:
-        if not places:
+    def committed(self, topic_partitions: Sequence[tuple[str, int]], timeout_s: float) -> list[StartPosition]:
+        if not topic_partitions:
             return []
-        partitions = java_class("java.util.HashSet")(java_list([partition(*place) for place in places]))
+        partitions = java_class("java.util.HashSet")(
+            java_list([partition(*topic_partition) for topic_partition in topic_partitions])
+        )
         with translate_errors():
             answer = self._consumer.committed(partitions, duration(timeout_s))
-        offsets = {place: answer.get(partition(*place)) for place in places}
+        offsets = {
+            topic_partition: answer.get(partition(*topic_partition)) for topic_partition in topic_partitions
+        }
         return [
-            StartPosition(*place, None if offset is None else int(offset.offset()))
-            for place, offset in offsets.items()
+            StartPosition(*topic_partition, None if offset is None else int(offset.offset()))
+            for topic_partition, offset in offsets.items()
         ]
 
     def seek(self, position: StartPosition) -> None:
-        place = partition(position.topic, position.partition)
+        topic_partition = partition(position.topic, position.partition)
         with translate_errors():
             if position.offset is None:
-                self._consumer.seekToBeginning(java_list([place]))
+                self._consumer.seekToBeginning(java_list([topic_partition]))
             else:
-                self._consumer.seek(place, jpype.JLong(position.offset))
+                self._consumer.seek(topic_partition, jpype.JLong(position.offset))
 
     def commit(self, positions: Sequence[StartPosition]) -> None:
         with translate_errors():
@@ -133,11 +137,11 @@ class JavaConsumer:
 
 
 def whole_partition(
-    bootstrap: str, name: str, place: tuple[str, int], isolation: Isolation, timeout_s: float
+    bootstrap: str, name: str, topic_partition: tuple[str, int], isolation: Isolation, timeout_s: float
 ) -> list[ClientRecord]:
     """Return the records of a partition up to its current high watermark. Raises `ClientError`."""
     deadline = time.monotonic() + timeout_s
-    java_partition = partition(*place)
+    java_partition = partition(*topic_partition)
     # A read-committed consumer would return the last stable offset as the end.
     end_reader = consumer_without_group(bootstrap, name, Isolation.READ_UNCOMMITTED)
     try:
@@ -155,7 +159,8 @@ def whole_partition(
                 if time.monotonic() > deadline:
                     raise ClientError(
                         ErrorMeaning.RETRIABLE,
-                        f"{place[0]}/{place[1]} was not read to its end, offset {end}, within {timeout_s:g} s: "
+                        f"{topic_partition[0]}/{topic_partition[1]} was not read to its end, offset {end}, "
+                        f"within {timeout_s:g} s: "
                         f"it was read up to offset {position}",
                     )
                 records += [JavaRecord(record) for record in reader.poll(duration(0.2))]
@@ -165,10 +170,12 @@ def whole_partition(
 
 
 @contextmanager
-def last_stable_offset(bootstrap: str, name: str, place: tuple[str, int]) -> Iterator[Callable[[float], int]]:
+def last_stable_offset(
+    bootstrap: str, name: str, topic_partition: tuple[str, int]
+) -> Iterator[Callable[[float], int]]:
     """Open a function that returns the last stable offset, which is the end offset of a read-committed consumer."""
     reader = consumer_without_group(bootstrap, name, Isolation.READ_COMMITTED)
-    java_partition = partition(*place)
+    java_partition = partition(*topic_partition)
 
     def read_offset(timeout_s: float) -> int:
         ends = reader.endOffsets(java_list([java_partition]), duration(timeout_s))

@@ -56,7 +56,7 @@ class JavaRecord:
         return self._timestamp
 
 
-def places(partitions: Any) -> list[tuple[str, int]]:
+def topic_partitions(partitions: Any) -> list[tuple[str, int]]:
     return [(text(java.topic()), int(java.partition())) for java in partitions]
 
 

@@ -4,14 +4,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 
-from confluent_kafka import Consumer, KafkaError, TopicPartition
+from confluent_kafka import Consumer, KafkaError
+from confluent_kafka import TopicPartition as KafkaTopicPartition
 
 from harness.clients import librdkafka
 from harness.clients.interface import ClientError, ConsumerSettings, ErrorMeaning, StartPosition
 from harness.clients.records import ClientRecord, consume
+from harness.model.pipeline import TopicPartition
 from harness.model.vocabulary import Isolation
-
-Place = tuple[str, int]
 
 
 class AssignedLibrdkafka:
@@ -27,12 +27,17 @@ class AssignedLibrdkafka:
         self._consumer = Consumer(properties | {"enable.partition.eof": True})
         self._on_error = on_error
         self._translate_errors = translate_errors
-        self._reached: dict[Place, int] = {}
+        self._reached: dict[TopicPartition, int] = {}
 
     def assign(self, positions: Sequence[StartPosition]) -> None:
         self._reached = {(start.topic, start.partition): start.offset or 0 for start in positions}
         with self._translate_errors():
-            self._consumer.assign([TopicPartition(*place, offset) for place, offset in self._reached.items()])
+            self._consumer.assign(
+                [
+                    KafkaTopicPartition(*topic_partition, offset)
+                    for topic_partition, offset in self._reached.items()
+                ]
+            )
 
     def poll(self, max_records: int, timeout_s: float) -> list[ClientRecord]:
         records = consume(self._consumer, max_records, timeout_s, self._on_error, self._note_position)
@@ -40,18 +45,20 @@ class AssignedLibrdkafka:
             self._note_position((record.topic(), record.partition()), record.offset() + 1)
         return records
 
-    def read_positions(self) -> Mapping[Place, int]:
+    def read_positions(self) -> Mapping[TopicPartition, int]:
         return self._reached
 
     def close(self) -> None:
         self._consumer.close()
 
-    def _note_position(self, place: Place, offset: int) -> None:
+    def _note_position(self, topic_partition: TopicPartition, offset: int) -> None:
         """Note that a partition is read up to `offset`. It is above the last record if markers follow."""
-        self._reached[place] = max(self._reached.get(place, 0), offset)
+        self._reached[topic_partition] = max(self._reached.get(topic_partition, 0), offset)
 
 
-def log_ends(bootstrap: str, name: str, places: Sequence[Place], timeout_s: float) -> dict[Place, int]:
+def log_ends(
+    bootstrap: str, name: str, topic_partitions: Sequence[TopicPartition], timeout_s: float
+) -> dict[TopicPartition, int]:
     """Return the high watermarks. Raises the library's exceptions, and `ClientError` when the time is up.
 
     The consumer reads uncommitted, because a read-committed one gets the last stable offsets.
@@ -59,15 +66,17 @@ def log_ends(bootstrap: str, name: str, places: Sequence[Place], timeout_s: floa
     deadline = time.monotonic() + timeout_s
     consumer = Consumer(librdkafka.reader(bootstrap, name, Isolation.READ_UNCOMMITTED))
     try:
-        ends: dict[Place, int] = {}
-        for place in places:
+        ends: dict[TopicPartition, int] = {}
+        for topic_partition in topic_partitions:
             left_s = deadline - time.monotonic()
             if left_s <= 0:
                 raise ClientError(
                     ErrorMeaning.RETRIABLE,
-                    f"the ends of {len(ends)} of {len(places)} logs are known after {timeout_s:g} s",
+                    f"the ends of {len(ends)} of {len(topic_partitions)} logs are known after {timeout_s:g} s",
                 )
-            ends[place] = int(consumer.get_watermark_offsets(TopicPartition(*place), timeout=left_s)[1])
+            ends[topic_partition] = int(
+                consumer.get_watermark_offsets(KafkaTopicPartition(*topic_partition), timeout=left_s)[1]
+            )
         return ends
     finally:
         consumer.close()

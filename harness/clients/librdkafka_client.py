@@ -82,12 +82,12 @@ class LibrdkafkaConsumer:
 
     def subscribe(self, topics: Sequence[str], listener: AssignmentListener) -> None:
         def on_assigned(_: Consumer, partitions: list[TopicPartition]) -> None:
-            starts = listener.on_assigned(_places(partitions))
+            starts = listener.on_assigned(_topic_partitions(partitions))
             if starts is not None:
                 self._begin(starts)
 
         def on_revoked(_: Consumer, partitions: list[TopicPartition]) -> None:
-            listener.on_revoked(_places(partitions))
+            listener.on_revoked(_topic_partitions(partitions))
 
         self._consumer.subscribe(
             list(topics), on_assign=on_assigned, on_revoke=on_revoked, on_lost=on_revoked
@@ -103,14 +103,17 @@ class LibrdkafkaConsumer:
 
     def assigned(self) -> set[tuple[str, int]]:
         with translate_errors():
-            return {(place.topic, place.partition) for place in self._consumer.assignment()}
+            return {
+                (topic_partition.topic, topic_partition.partition)
+                for topic_partition in self._consumer.assignment()
+            }
 
-    def committed(self, places: Sequence[tuple[str, int]], timeout_s: float) -> list[StartPosition]:
-        if not places:
+    def committed(self, topic_partitions: Sequence[tuple[str, int]], timeout_s: float) -> list[StartPosition]:
+        if not topic_partitions:
             return []
         with translate_errors():
             answers = self._consumer.committed(
-                [TopicPartition(*place) for place in places], timeout=timeout_s
+                [TopicPartition(*topic_partition) for topic_partition in topic_partitions], timeout=timeout_s
             )
         for answer in answers:
             if answer.error is not None:
@@ -119,7 +122,7 @@ class LibrdkafkaConsumer:
 
     def seek(self, position: StartPosition) -> None:
         with translate_errors():
-            self._consumer.seek(_place_of(position))
+            self._consumer.seek(_as_topic_partition(position))
 
     def commit(self, positions: Sequence[StartPosition]) -> None:
         with translate_errors():
@@ -129,7 +132,7 @@ class LibrdkafkaConsumer:
         self._consumer.close()
 
     def _begin(self, starts: Sequence[StartPosition]) -> None:
-        partitions = [_place_of(position) for position in starts]
+        partitions = [_as_topic_partition(position) for position in starts]
         try:
             self._consumer.assign(partitions)
         except KafkaException as error:
@@ -139,11 +142,11 @@ class LibrdkafkaConsumer:
             self._consumer.incremental_assign(partitions)
 
 
-def _places(partitions: Sequence[TopicPartition]) -> list[tuple[str, int]]:
+def _topic_partitions(partitions: Sequence[TopicPartition]) -> list[tuple[str, int]]:
     return [(partition.topic, partition.partition) for partition in partitions]
 
 
-def _place_of(position: StartPosition) -> TopicPartition:
+def _as_topic_partition(position: StartPosition) -> TopicPartition:
     offset = OFFSET_BEGINNING if position.offset is None else position.offset
     return TopicPartition(position.topic, position.partition, offset)
 
@@ -246,22 +249,27 @@ class LibrdkafkaClient:
         return AssignedLibrdkafka(settings, lambda error: on_error(client_error(error)), translate_errors)
 
     def end_offsets(
-        self, bootstrap: str, name: str, places: Sequence[tuple[str, int]], timeout_s: float
+        self, bootstrap: str, name: str, topic_partitions: Sequence[tuple[str, int]], timeout_s: float
     ) -> dict[tuple[str, int], int]:
         with translate_errors():
-            return log_ends(bootstrap, name, places, timeout_s)
+            return log_ends(bootstrap, name, topic_partitions, timeout_s)
 
     def read_partition(
-        self, bootstrap: str, name: str, place: tuple[str, int], isolation: Isolation, timeout_s: float
+        self,
+        bootstrap: str,
+        name: str,
+        topic_partition: tuple[str, int],
+        isolation: Isolation,
+        timeout_s: float,
     ) -> list[ClientRecord]:
         with translate_errors():
-            return whole_partition(bootstrap, name, place, isolation, timeout_s)
+            return whole_partition(bootstrap, name, topic_partition, isolation, timeout_s)
 
     @contextmanager
     def last_stable_offset(
-        self, bootstrap: str, name: str, place: tuple[str, int]
+        self, bootstrap: str, name: str, topic_partition: tuple[str, int]
     ) -> Iterator[Callable[[float], int]]:
-        with translate_errors(), last_stable_offset(bootstrap, name, place) as ask:
+        with translate_errors(), last_stable_offset(bootstrap, name, topic_partition) as ask:
             yield ask
 
     def producer(self, settings: ProducerSettings, transactional_id: str) -> LibrdkafkaTransactions:

@@ -15,7 +15,7 @@ BATCH = 2_000
 
 
 def whole_partition(
-    bootstrap: str, name: str, place: tuple[str, int], isolation: Isolation, timeout_s: float
+    bootstrap: str, name: str, topic_partition: tuple[str, int], isolation: Isolation, timeout_s: float
 ) -> list[ClientRecord]:
     """Return the records of a partition up to its current high watermark.
 
@@ -23,21 +23,22 @@ def whole_partition(
     open.
     """
     deadline = time.monotonic() + timeout_s
-    start, end = _edges(bootstrap, name, place, timeout_s)
+    start, end = _edges(bootstrap, name, topic_partition, timeout_s)
     if start >= end:
         return []
     settings = librdkafka.reader(bootstrap, name, isolation) | {"enable.partition.eof": True}
     consumer = Consumer(settings)
     try:
-        consumer.assign([TopicPartition(*place, OFFSET_BEGINNING)])
+        consumer.assign([TopicPartition(*topic_partition, OFFSET_BEGINNING)])
         records: list[ClientRecord] = []
-        ends = {place: start}
-        while ends[place] < end and not (records and records[-1].offset() >= end - 1):
+        ends = {topic_partition: start}
+        while ends[topic_partition] < end and not (records and records[-1].offset() >= end - 1):
             if time.monotonic() > deadline:
                 raise ClientError(
                     ErrorMeaning.RETRIABLE,
-                    f"{place[0]}/{place[1]} was not read to its end, offset {end}, within {timeout_s:g} s: "
-                    f"it was read up to offset {ends[place]}",
+                    f"{topic_partition[0]}/{topic_partition[1]} was not read to its end, offset {end}, "
+                    f"within {timeout_s:g} s: "
+                    f"it was read up to offset {ends[topic_partition]}",
                 )
             records += consume(consumer, BATCH, 0.2, on_end=ends.__setitem__)
         return [record for record in records if record.offset() < end]
@@ -45,23 +46,25 @@ def whole_partition(
         consumer.close()
 
 
-def _edges(bootstrap: str, name: str, place: tuple[str, int], timeout_s: float) -> tuple[int, int]:
+def _edges(bootstrap: str, name: str, topic_partition: tuple[str, int], timeout_s: float) -> tuple[int, int]:
     """Return the first offset and the high watermark. A read-committed consumer gets the last stable offset instead."""
     consumer = Consumer(librdkafka.reader(bootstrap, name, Isolation.READ_UNCOMMITTED))
     try:
-        start, end = consumer.get_watermark_offsets(TopicPartition(*place), timeout=timeout_s)
+        start, end = consumer.get_watermark_offsets(TopicPartition(*topic_partition), timeout=timeout_s)
         return int(start), int(end)
     finally:
         consumer.close()
 
 
 @contextmanager
-def last_stable_offset(bootstrap: str, name: str, place: tuple[str, int]) -> Iterator[Callable[[float], int]]:
+def last_stable_offset(
+    bootstrap: str, name: str, topic_partition: tuple[str, int]
+) -> Iterator[Callable[[float], int]]:
     """Open a function that returns the last stable offset, which is the end offset of a read-committed consumer."""
     consumer = Consumer(librdkafka.reader(bootstrap, name, Isolation.READ_COMMITTED))
 
     def read_offset(timeout_s: float) -> int:
-        _, end = consumer.get_watermark_offsets(TopicPartition(*place), timeout=timeout_s)
+        _, end = consumer.get_watermark_offsets(TopicPartition(*topic_partition), timeout=timeout_s)
         return int(end)
 
     try:

@@ -44,8 +44,8 @@ def consume(
             records.append(cast(ClientRecord, message))
         elif error.code() == KafkaError._PARTITION_EOF:
             if on_end is not None:
-                place = cast(str, message.topic()), cast(int, message.partition())
-                on_end(place, cast(int, message.offset()))
+                topic_partition = cast(str, message.topic()), cast(int, message.partition())
+                on_end(topic_partition, cast(int, message.offset()))
         elif on_error is not None:
             on_error(error)
     return records

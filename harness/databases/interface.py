@@ -14,12 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from harness.model.pipeline import TopicPartition
+
 if TYPE_CHECKING:
     from harness.environment.postgres import Postgres
     from harness.processes.spawn import Supervisor
-
-Place = tuple[str, int]
-"""Topic and partition."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +69,7 @@ class DatabaseTransaction(Protocol):
         """Set the state of a key, and count the change."""
         ...
 
-    def advance(self, group: str, place: Place, known: int | None, following: int) -> None:
+    def advance(self, group: str, topic_partition: TopicPartition, known: int | None, following: int) -> None:
         """Store that the inputs of a partition below `following` are applied.
 
         Raises `PositionConflict` if the stored position is not `known`.
@@ -81,7 +80,7 @@ class DatabaseTransaction(Protocol):
 class Database(Protocol):
     """A connection of one process to a database."""
 
-    def position(self, group: str, place: Place) -> int | None:
+    def position(self, group: str, topic_partition: TopicPartition) -> int | None:
         """Return the offset below which the inputs are applied, or None if no input is. Raises `DatabaseError`."""
         ...
 

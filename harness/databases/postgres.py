@@ -8,11 +8,11 @@ import psycopg
 from harness.databases.interface import (
     CommitUnknown,
     KeyState,
-    Place,
     PositionConflict,
     SideEffect,
 )
 from harness.databases.postgres_inputs import INPUTS_SCHEMA, connect, translate_errors
+from harness.model.pipeline import TopicPartition
 
 SCHEMA = f"""{INPUTS_SCHEMA}
 CREATE TABLE effects (id BIGSERIAL PRIMARY KEY, tab TEXT NOT NULL, value TEXT NOT NULL, output_name TEXT NOT NULL,
@@ -51,21 +51,22 @@ class PostgresTransaction:
                 (table, key, content),
             )
 
-    def advance(self, group: str, place: Place, known: int | None, following: int) -> None:
+    def advance(self, group: str, topic_partition: TopicPartition, known: int | None, following: int) -> None:
         with translate_errors():
             if known is None:
                 cursor = self._connection.execute(
                     "INSERT INTO positions VALUES (%s, %s, %s, %s) ON CONFLICT DO NOTHING",
-                    (group, *place, following),
+                    (group, *topic_partition, following),
                 )
             else:
                 cursor = self._connection.execute(
                     "UPDATE positions SET next = %s WHERE grp = %s AND topic = %s AND number = %s AND next = %s",
-                    (following, group, *place, known),
+                    (following, group, *topic_partition, known),
                 )
         if cursor.rowcount != 1:
             raise PositionConflict(
-                f"the inputs of {place[0]}/{place[1]} are not applied up to {0 if known is None else known}: "
+                f"the inputs of {topic_partition[0]}/{topic_partition[1]} are not applied "
+                f"up to {0 if known is None else known}: "
                 "another process has moved the position"
             )
 
@@ -77,10 +78,11 @@ class PostgresDatabase:
         self._conninfo = conninfo
         self._connection: psycopg.Connection | None = None
 
-    def position(self, group: str, place: Place) -> int | None:
+    def position(self, group: str, topic_partition: TopicPartition) -> int | None:
         with self._connected() as connection:
             row = connection.execute(
-                "SELECT next FROM positions WHERE grp = %s AND topic = %s AND number = %s", (group, *place)
+                "SELECT next FROM positions WHERE grp = %s AND topic = %s AND number = %s",
+                (group, *topic_partition),
             ).fetchone()
         return None if row is None else int(row[0])
 

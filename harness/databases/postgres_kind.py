@@ -32,17 +32,17 @@ class PostgresKind:
         if parts.postgres is None:
             raise EnvironmentFailure("the run needs PostgreSQL, but none was prepared")
         server = PostgresServer(parts.postgres, parts.folder, parts.supervisor, parts.next_port())
-        place = Path(self.address(parts.folder))
+        topic_partition = Path(self.address(parts.folder))
         server.make()
         try:
             server.start()
             with psycopg.connect(server.conninfo, autocommit=True) as connection:
                 connection.execute(SCHEMA)
-            place.write_text(server.conninfo)
+            topic_partition.write_text(server.conninfo)
             yield server
         finally:
             server.stop()
-            place.unlink(missing_ok=True)
+            topic_partition.unlink(missing_ok=True)
 
     def connect(self, address: str) -> Database:
         from harness.databases.postgres import PostgresDatabase

@@ -121,4 +121,4 @@ class DatabaseReader:
 
 
 def _without_expected(ends: Mapping[str, ReadEnd]) -> dict[str, ReadEnd]:
-    return {place: replace(end, expected=None) for place, end in ends.items()}
+    return {topic_partition: replace(end, expected=None) for topic_partition, end in ends.items()}

@@ -11,10 +11,10 @@ from harness.databases.interface import (
     DatabaseParts,
     InputTable,
     KeyState,
-    Place,
     PositionConflict,
     SideEffect,
 )
+from harness.model.pipeline import TopicPartition
 
 BUSY_TIMEOUT_S = 30.0
 """How long a writer waits until the transaction of another writer ends."""
@@ -68,21 +68,22 @@ class SqliteTransaction:
                 (table, key, content),
             )
 
-    def advance(self, group: str, place: Place, known: int | None, following: int) -> None:
+    def advance(self, group: str, topic_partition: TopicPartition, known: int | None, following: int) -> None:
         with _translate_errors():
             if known is None:
                 cursor = self._connection.execute(
                     "INSERT INTO positions VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
-                    (group, *place, following),
+                    (group, *topic_partition, following),
                 )
             else:
                 cursor = self._connection.execute(
                     "UPDATE positions SET next = ? WHERE grp = ? AND topic = ? AND number = ? AND next = ?",
-                    (following, group, *place, known),
+                    (following, group, *topic_partition, known),
                 )
         if cursor.rowcount != 1:
             raise PositionConflict(
-                f"the inputs of {place[0]}/{place[1]} are not applied up to {0 if known is None else known}: "
+                f"the inputs of {topic_partition[0]}/{topic_partition[1]} are not applied "
+                f"up to {0 if known is None else known}: "
                 "another process has moved the position"
             )
 
@@ -96,10 +97,11 @@ class SqliteDatabase:
                 f"{path.resolve().as_uri()}?mode=rw", BUSY_TIMEOUT_S, isolation_level=None, uri=True
             )
 
-    def position(self, group: str, place: Place) -> int | None:
+    def position(self, group: str, topic_partition: TopicPartition) -> int | None:
         with _translate_errors():
             row = self._connection.execute(
-                "SELECT next FROM positions WHERE grp = ? AND topic = ? AND number = ?", (group, *place)
+                "SELECT next FROM positions WHERE grp = ? AND topic = ? AND number = ?",
+                (group, *topic_partition),
             ).fetchone()
         return None if row is None else int(row[0])
 

@@ -108,9 +108,9 @@ class StageSpec:
             return OffsetTracking.ELSEWHERE if self.group is None else OffsetTracking.GROUP
         return OffsetTracking(self.positions)
 
-    def transactional_id_of(self, worker: str, places: Iterable[TopicPartition]) -> str | None:
+    def transactional_id_of(self, worker: str, topic_partitions: Iterable[TopicPartition]) -> str | None:
         """Return the transactional id of a worker that processes these input partitions. None: it has none."""
-        owners = (worker, *(f"{topic}-{number}" for topic, number in places))
+        owners = (worker, *(f"{topic}-{number}" for topic, number in topic_partitions))
         return next(
             (self.transactional_ids[owner] for owner in owners if owner in self.transactional_ids), None
         )
@@ -154,7 +154,7 @@ class PipelineSpec:
     tables: tuple[TableSpec, ...] = ()
 
     @property
-    def places(self) -> list[TopicPartition]:
+    def topic_partitions(self) -> list[TopicPartition]:
         """All partitions of its topics."""
         return [(topic.name, number) for topic in self.topics for number in range(topic.partitions)]
 

@@ -8,7 +8,7 @@ from harness.model.vocabulary import OUTPUT_NAME_HEADER, SOURCE_HEADER, TIME_HEA
 
 Headers = list[tuple[str, str | bytes | None]]
 """Headers as the client library returns them. The values of Fencepost's headers are bytes."""
-Place = tuple[str, int, int]
+RecordPosition = tuple[str, int, int]
 """Topic, partition, offset."""
 EXCERPT_LENGTH = 240
 """The number of characters of an excerpt of a record."""
@@ -42,16 +42,16 @@ def input_headers(
 def output_headers(
     value: str,
     output_name: str,
-    sources: Iterable[Place],
+    sources: Iterable[RecordPosition],
     timestamp_ms: int | None = None,
     more: Sequence[tuple[str, bytes | None]] = (),
 ) -> Headers:
     """Return the headers of an output: Fencepost's headers, then the headers of the pipeline (`more`)."""
-    places = ",".join([f"{topic}/{partition}/{offset}" for topic, partition, offset in sources])
+    positions = ",".join([f"{topic}/{partition}/{offset}" for topic, partition, offset in sources])
     headers: Headers = [
         (VALUE_HEADER, value.encode()),
         (OUTPUT_NAME_HEADER, output_name.encode()),
-        (SOURCE_HEADER, places.encode()),
+        (SOURCE_HEADER, positions.encode()),
     ]
     if timestamp_ms is not None:
         headers.append((TIME_HEADER, b"%d" % timestamp_ms))
@@ -154,15 +154,15 @@ def _bytes(content: str | bytes | None) -> bytes:
     return content.encode() if isinstance(content, str) else content or b""
 
 
-def parse_sources(text: str | None) -> list[Place]:
+def parse_sources(text: str | None) -> list[RecordPosition]:
     """Return the inputs that a record names, without those that cannot be parsed."""
-    places: list[Place] = []
+    positions: list[RecordPosition] = []
     for part in (text or "").split(","):
         topic, _, offset = part.rpartition("/")
         topic, _, partition = topic.rpartition("/")
         if topic and _is_count(partition, _PARTITION_DIGITS) and _is_count(offset, _MOST_DIGITS):
-            places.append((topic, int(partition), int(offset)))
-    return places
+            positions.append((topic, int(partition), int(offset)))
+    return positions
 
 
 def parse_single_source(text: str) -> tuple[str, int] | None:

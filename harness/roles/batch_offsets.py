@@ -60,8 +60,10 @@ class BatchOffsets:
         """
         assigned = consumer.assigned()
         if known is None:
-            places = [place for place in self.partitions.values() if place in assigned]
-            known = consumer.committed(places, COMMITTED_TIMEOUT_S)
+            topic_partitions = [
+                topic_partition for topic_partition in self.partitions.values() if topic_partition in assigned
+            ]
+            known = consumer.committed(topic_partitions, COMMITTED_TIMEOUT_S)
         for position in known:
             if (position.topic, position.partition) in assigned:
                 consumer.seek(position)

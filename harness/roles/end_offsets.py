@@ -6,19 +6,20 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import cast
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka import TopicPartition as KafkaTopicPartition
 
 from harness.clients import librdkafka
 from harness.clients.interface import ProducerSettings
 from harness.common.errors import WaitTimeout, in_words
+from harness.model.pipeline import TopicPartition
 from harness.model.vocabulary import SENTINEL_VALUE, VALUE_HEADER, Isolation
 from harness.record.naming import Headers
 
-Place = tuple[str, int]
 PROBE_TIMEOUT_S = 10.0
 
 
-def count_unread(bootstrap: str, positions: Mapping[Place, int]) -> int:
+def count_unread(bootstrap: str, positions: Mapping[TopicPartition, int]) -> int:
     """Count the visible records at or above these positions.
 
     They are read and not computed from offsets, because markers take offsets too. Raises `WaitTimeout` if the end of a
@@ -31,7 +32,9 @@ def count_unread(bootstrap: str, positions: Mapping[Place, int]) -> int:
     settings = librdkafka.reader(bootstrap, "lag", Isolation.READ_COMMITTED) | {"enable.partition.eof": True}
     consumer = Consumer(settings)
     try:
-        consumer.assign([TopicPartition(*place, offset) for place, offset in positions.items()])
+        consumer.assign(
+            [KafkaTopicPartition(*topic_partition, offset) for topic_partition, offset in positions.items()]
+        )
         count = 0
         pending = set(positions)
         deadline = time.monotonic() + PROBE_TIMEOUT_S
@@ -63,7 +66,7 @@ def _close(consumer: Consumer) -> None:
         consumer.close()
 
 
-def write_sentinels(bootstrap: str, places: Sequence[Place], timeout_s: float) -> None:
+def write_sentinels(bootstrap: str, topic_partitions: Sequence[TopicPartition], timeout_s: float) -> None:
     """Write a sentinel at the end of each partition. Raises `WaitTimeout`."""
     producer = Producer(librdkafka.idempotent_producer(ProducerSettings(bootstrap)))
     failed: list[str] = []
@@ -72,7 +75,7 @@ def write_sentinels(bootstrap: str, places: Sequence[Place], timeout_s: float) -
         if error is not None:
             failed.append(librdkafka.describe_error(error))
 
-    for topic, partition in places:
+    for topic, partition in topic_partitions:
         name = f"{SENTINEL_VALUE}:{topic}/{partition}"
         headers: Headers = [(VALUE_HEADER, name.encode())]
         producer.produce(topic, b"", partition=partition, headers=headers, on_delivery=on_delivery)

@@ -76,7 +76,7 @@ class FinalReader:
     def __init__(
         self,
         bootstrap: str,
-        places: Sequence[TopicPartition],
+        topic_partitions: Sequence[TopicPartition],
         partitions: PartitionIds,
         isolation: Isolation,
         journal: Journal,
@@ -97,18 +97,25 @@ class FinalReader:
         settings = librdkafka.reader(bootstrap, journal.name, isolation)
         self._consumer = Consumer(settings | {"enable.partition.eof": bool(self._custom.end_offsets)})
         # Look up the first offsets here, because librdkafka waits half a second before it does.
-        known = first_offsets(self._consumer, places, START_OFFSETS_TIMEOUT_S)
+        known = first_offsets(self._consumer, topic_partitions, START_OFFSETS_TIMEOUT_S)
         self._consumer.assign(
-            [KafkaTopicPartition(*place, known.get(place, OFFSET_BEGINNING)) for place in places]
+            [
+                KafkaTopicPartition(*topic_partition, known.get(topic_partition, OFFSET_BEGINNING))
+                for topic_partition in topic_partitions
+            ]
         )
         self._partitions = partitions
         self._tp_by_key = {partition_key(topic, number): tp for tp, topic, number in partitions}
-        self._tps = {place: partitions.planned(*place) for place in places}
+        self._tps = {
+            topic_partition: partitions.planned(*topic_partition) for topic_partition in topic_partitions
+        }
         tps = self._tps.values()
         self._next, self._read = dict.fromkeys(tps, 0), dict.fromkeys(tps, 0)
         self._sentinels: dict[int, int | None] = dict.fromkeys(tps)
         self._expected_rows = dict.fromkeys(tps, 0)  # rows of the table `expected`
-        self._end_offsets = {tp: self._custom.end_offsets.get(place, 0) for place, tp in self._tps.items()}
+        self._end_offsets = {
+            tp: self._custom.end_offsets.get(topic_partition, 0) for topic_partition, tp in self._tps.items()
+        }
 
     def run(self) -> None:
         """Read until every sentinel was read or the run says stop. Then record first and last offsets.
@@ -138,9 +145,9 @@ class FinalReader:
                 record_count += len(batch)
                 self._control.report(Report(given=record_count))
 
-    def _note_end(self, place: TopicPartition, offset: int) -> None:
+    def _note_end(self, topic_partition: TopicPartition, offset: int) -> None:
         """Note the current end of a partition. It may be above the last record, because markers have offsets."""
-        tp = self._tps[place]
+        tp = self._tps[topic_partition]
         self._next[tp] = max(self._next[tp], offset)
         if offset >= self._end_offsets[tp]:
             self._sentinels[tp] = self._end_offsets[tp] - 1  # take the last log entry as the sentinel
@@ -149,15 +156,15 @@ class FinalReader:
         """Return where each log begins now, and how far it was read. A partition without a leader is left out."""
         firsts = first_offsets(self._consumer, list(self._tps), FIRST_OFFSETS_TIMEOUT_S)
         return {
-            partition_key(*place): ReadEnd(
-                firsts[place],
+            partition_key(*topic_partition): ReadEnd(
+                firsts[topic_partition],
                 self._next[tp],
                 self._read[tp],
                 self._sentinels[tp],
                 self._expected_rows[tp] if self._states_expected else None,
             )
-            for place, tp in self._tps.items()
-            if place in firsts
+            for topic_partition, tp in self._tps.items()
+            if topic_partition in firsts
         }
 
     def _count_record(self, message: ClientRecord, sentinel: bool) -> tuple[int, int]:

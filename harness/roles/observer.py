@@ -25,19 +25,21 @@ class Observer:
     """Reads partitions at read_committed during the run."""
 
     def __init__(
-        self, bootstrap: str, places: Sequence[tuple[str, int]], journal: Journal, control: Control
+        self, bootstrap: str, topic_partitions: Sequence[tuple[str, int]], journal: Journal, control: Control
     ) -> None:
         self._journal = journal
         self._control = control
-        self._counts = RecordCounts(places)
+        self._counts = RecordCounts(topic_partitions)
         self._errors = 0
-        self._places = set(places)
+        self._topic_partitions = set(topic_partitions)
         self._ends: dict[
             tuple[str, int], int
         ] = {}  # by place: the last end of the partition that was reached
         settings = librdkafka.reader(bootstrap, journal.name, Isolation.READ_COMMITTED)
         self._consumer = Consumer(settings | {"enable.partition.eof": True})
-        self._consumer.assign([TopicPartition(*place, OFFSET_BEGINNING) for place in places])
+        self._consumer.assign(
+            [TopicPartition(*topic_partition, OFFSET_BEGINNING) for topic_partition in topic_partitions]
+        )
 
     def run(self) -> None:
         """Read until the run says stop, then to the ends. Then record how many records came from each partition.
@@ -62,8 +64,15 @@ class Observer:
     def _has_more(self, deadline: float | None) -> bool:
         if not self._control.stopping:
             return True
-        read = {place: self._counts.ends[partition_key(*place)].next for place in self._places}
-        behind = [place for place in self._places if self._ends.get(place, -1) < read[place]]
+        read = {
+            topic_partition: self._counts.ends[partition_key(*topic_partition)].next
+            for topic_partition in self._topic_partitions
+        }
+        behind = [
+            topic_partition
+            for topic_partition in self._topic_partitions
+            if self._ends.get(topic_partition, -1) < read[topic_partition]
+        ]
         return bool(behind) and (deadline is None or time.monotonic() < deadline)
 
     def _note_error(self, error: KafkaError) -> None:

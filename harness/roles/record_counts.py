@@ -10,8 +10,8 @@ from harness.record.naming import partition_key
 class RecordCounts:
     """Counts records by partition. Partitions without records have a count of 0."""
 
-    def __init__(self, places: Sequence[tuple[str, int]]) -> None:
-        self.ends = {partition_key(*place): ReadEnd() for place in places}
+    def __init__(self, topic_partitions: Sequence[tuple[str, int]]) -> None:
+        self.ends = {partition_key(*topic_partition): ReadEnd() for topic_partition in topic_partitions}
 
     def add(self, batch: Sequence[ClientRecord]) -> None:
         """Add the records of a batch."""

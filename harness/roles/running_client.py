@@ -26,7 +26,7 @@ class RunningClient:
         if required is not None and required != self.version:
             sys.exit(
                 f"this process runs {self}, but --client {self.name}:{required} was asked for: remove the other "
-                f"{PACKAGES[self.name]} from the front of Python's path ({_place()})"
+                f"{PACKAGES[self.name]} from the front of Python's path ({_topic_partition()})"
             )
 
 
@@ -46,6 +46,6 @@ def running_java() -> RunningClient:
     return RunningClient("java", text(java_class("org.apache.kafka.common.utils.AppInfoParser").getVersion()))
 
 
-def _place() -> str:
+def _topic_partition() -> str:
     module = sys.modules.get("confluent_kafka")
     return str(getattr(module, "__file__", None) or "its class path")

@@ -13,7 +13,7 @@ LEAST_S = 0.1
 
 
 def first_offsets(
-    consumer: Consumer, places: Sequence[TopicPartition], timeout_s: float
+    consumer: Consumer, topic_partitions: Sequence[TopicPartition], timeout_s: float
 ) -> dict[TopicPartition, int]:
     """Return the first offset of each partition. A partition whose leader does not answer in time is left out.
 
@@ -22,13 +22,13 @@ def first_offsets(
     """
     deadline = time.monotonic() + timeout_s
     try:
-        return _request_offsets(consumer, places, timeout_s / 2)
+        return _request_offsets(consumer, topic_partitions, timeout_s / 2)
     except KafkaException:
         offsets: dict[TopicPartition, int] = {}
-        for left, place in zip(range(len(places), 0, -1), places, strict=True):
+        for left, topic_partition in zip(range(len(topic_partitions), 0, -1), topic_partitions, strict=True):
             try:
                 offsets |= _request_offsets(
-                    consumer, [place], max(LEAST_S, (deadline - time.monotonic()) / left)
+                    consumer, [topic_partition], max(LEAST_S, (deadline - time.monotonic()) / left)
                 )
             except KafkaException:
                 continue  # the caller reports a missing partition
@@ -36,9 +36,11 @@ def first_offsets(
 
 
 def _request_offsets(
-    consumer: Consumer, places: Sequence[TopicPartition], timeout_s: float
+    consumer: Consumer, topic_partitions: Sequence[TopicPartition], timeout_s: float
 ) -> dict[TopicPartition, int]:
-    partitions = [KafkaTopicPartition(*place, OFFSET_BEGINNING) for place in places]
+    partitions = [
+        KafkaTopicPartition(*topic_partition, OFFSET_BEGINNING) for topic_partition in topic_partitions
+    ]
     answers = consumer.offsets_for_times(partitions, timeout=timeout_s)
     return {
         (answer.topic, answer.partition): answer.offset

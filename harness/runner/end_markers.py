@@ -37,11 +37,11 @@ class EndMarkers(Protocol):
         """Return the partitions of these topics, and of these groups' offsets, that have an open transaction."""
         ...
 
-    def resolve_ends(self, places: Sequence[TopicPartition]) -> None:
+    def resolve_ends(self, topic_partitions: Sequence[TopicPartition]) -> None:
         """Read the end offset of each partition, if no sentinel will mark it. Raises `WaitTimeout`."""
         ...
 
-    def mark_ends(self, places: Sequence[TopicPartition]) -> None:
+    def mark_ends(self, topic_partitions: Sequence[TopicPartition]) -> None:
         """Write the sentinels, if sentinels mark the ends. Final readers may be reading already.
 
         Raises `WaitTimeout`.
@@ -76,7 +76,7 @@ class SentinelEndMarkers:
             if any(stable < high for _, stable, high in ends.values()):
                 return None  # an open transaction may still add visible inputs
             behind = _behind(committed, ends)
-            between = sum(ends[place][1] - position for place, position in behind.items())
+            between = sum(ends[topic_partition][1] - position for topic_partition, position in behind.items())
             return between if between >= COUNTED_BELOW else count_unread(self._cluster.bootstrap, behind)
         except WaitTimeout:
             return None
@@ -93,18 +93,22 @@ class SentinelEndMarkers:
     def open_transactions(self, topics: Sequence[str], groups: Sequence[str]) -> list[str]:
         """A transaction is open if the last stable offset is below the high watermark."""
         ends = dict(self._cluster.log_offsets(topics))
-        offsets_places = {self._cluster.offsets_partition(group) for group in groups}
-        if offsets_places:
-            internal = self._cluster.log_offsets(sorted({topic for topic, _ in offsets_places}))
-            ends |= {place: internal[place] for place in offsets_places if place in internal}
+        offsets_topic_partitions = {self._cluster.offsets_partition(group) for group in groups}
+        if offsets_topic_partitions:
+            internal = self._cluster.log_offsets(sorted({topic for topic, _ in offsets_topic_partitions}))
+            ends |= {
+                topic_partition: internal[topic_partition]
+                for topic_partition in offsets_topic_partitions
+                if topic_partition in internal
+            }
         return [f"{t}/{p} at {stable}" for (t, p), (_, stable, high) in ends.items() if stable < high]
 
-    def resolve_ends(self, places: Sequence[TopicPartition]) -> None:
+    def resolve_ends(self, topic_partitions: Sequence[TopicPartition]) -> None:
         """Do nothing: sentinels will mark the ends."""
 
-    def mark_ends(self, places: Sequence[TopicPartition]) -> None:
+    def mark_ends(self, topic_partitions: Sequence[TopicPartition]) -> None:
         """Write a sentinel into each partition."""
-        write_sentinels(self._cluster.bootstrap, places, MARK_TIMEOUT_S)
+        write_sentinels(self._cluster.bootstrap, topic_partitions, MARK_TIMEOUT_S)
 
 
 class OffsetEndMarkers(SentinelEndMarkers):
@@ -129,7 +133,8 @@ class OffsetEndMarkers(SentinelEndMarkers):
             return None
         try:
             high_watermarks = {
-                place: high for place, (_, _, high) in self._cluster.log_offsets(stage.writes).items()
+                topic_partition: high
+                for topic_partition, (_, _, high) in self._cluster.log_offsets(stage.writes).items()
             }
         except WaitTimeout:
             return None
@@ -148,12 +153,12 @@ class OffsetEndMarkers(SentinelEndMarkers):
         """Return the declared topics, and the internal topics that the group has committed offsets for."""
         return sorted({*stage.reads, *(topic for topic, _ in committed)})
 
-    def resolve_ends(self, places: Sequence[TopicPartition]) -> None:
+    def resolve_ends(self, topic_partitions: Sequence[TopicPartition]) -> None:
         """Read the current end offsets."""
-        ends = self._cluster.log_offsets(sorted({topic for topic, _ in places}))
-        self.end_offsets = {place: ends[place][2] for place in places}
+        ends = self._cluster.log_offsets(sorted({topic for topic, _ in topic_partitions}))
+        self.end_offsets = {topic_partition: ends[topic_partition][2] for topic_partition in topic_partitions}
 
-    def mark_ends(self, places: Sequence[TopicPartition]) -> None:
+    def mark_ends(self, topic_partitions: Sequence[TopicPartition]) -> None:
         """Do nothing: the topics belong to the user."""
 
 
@@ -161,5 +166,12 @@ def _behind(
     committed: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, tuple[int, int, int]]
 ) -> dict[TopicPartition, int]:
     """Return, by partition with inputs left, the position of the first one."""
-    positions = {place: max(committed.get(place, -1), start) for place, (start, _, _) in ends.items()}
-    return {place: position for place, position in positions.items() if position < ends[place][1]}
+    positions = {
+        topic_partition: max(committed.get(topic_partition, -1), start)
+        for topic_partition, (start, _, _) in ends.items()
+    }
+    return {
+        topic_partition: position
+        for topic_partition, position in positions.items()
+        if position < ends[topic_partition][1]
+    }

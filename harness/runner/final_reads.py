@@ -26,7 +26,7 @@ MOST_STARTS = 3
 
 def read_all(
     processes: Processes,
-    places: Sequence[TopicPartition],
+    topic_partitions: Sequence[TopicPartition],
     records: int,
     stall_timeout_s: float,
     tables: Sequence[str] = (),
@@ -53,7 +53,7 @@ def read_all(
     readers: list[_Reader] = []
     try:
         for journal, task in assign_readers(
-            places, records, os.cpu_count() or 1, tables, end_offsets or {}
+            topic_partitions, records, os.cpu_count() or 1, tables, end_offsets or {}
         ).items():
             readers.append(_Reader(processes, journal, task))
         on_started()
@@ -77,7 +77,7 @@ def read_all(
 
 
 def assign_readers(
-    places: Sequence[TopicPartition],
+    topic_partitions: Sequence[TopicPartition],
     records: int,
     cpus: int,
     tables: Sequence[str] = (),
@@ -88,11 +88,15 @@ def assign_readers(
     tasks: dict[str, ReaderSpec] = {}
     for level in Isolation:
         count = most if level is Isolation.READ_UNCOMMITTED else 1
-        for n in range(min(count, len(places)) or 1):
+        for n in range(min(count, len(topic_partitions)) or 1):
             name = f"{FINAL_JOURNAL}{level}" if n == 0 else f"{FINAL_JOURNAL}{level}-{n + 1}"
-            own_places = tuple(places[n::count])
+            own_topic_partitions = tuple(topic_partitions[n::count])
             tasks[name] = FinalReaderSpec(
-                level, own_places, tuple(end_offsets[place] for place in own_places) if end_offsets else None
+                level,
+                own_topic_partitions,
+                tuple(end_offsets[topic_partition] for topic_partition in own_topic_partitions)
+                if end_offsets
+                else None,
             )
     if tables:
         tasks[STORE_READER] = TableReaderSpec(tuple(tables))

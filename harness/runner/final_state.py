@@ -206,17 +206,17 @@ def _read_to_the_ends(
     pipeline: PipelineSpec, context: FaultContext, ends: EndMarkers, run_log: RunLog, timeouts: DrainTimeouts
 ) -> None:
     """Run the final readers to the ends of their partitions. The ends are marked while the readers start."""
-    attempt, places = partial(_attempt, run_log), pipeline.places
+    attempt, topic_partitions = partial(_attempt, run_log), pipeline.topic_partitions
     not_marked = ReasonCode.NO_SENTINELS, "the ends of the partitions were not marked"
 
     def read() -> None:
         offsets = context.cluster.log_offsets([topic.name for topic in pipeline.topics])
         records = sum(high - start for start, _, high in offsets.values())
         tables = [table.name for table in pipeline.tables]
-        mark = partial(attempt, *not_marked, partial(ends.mark_ends, places))
+        mark = partial(attempt, *not_marked, partial(ends.mark_ends, topic_partitions))
         read_all(
             context.processes,
-            places,
+            topic_partitions,
             records,
             timeouts.reads_s,
             tables,
@@ -224,7 +224,7 @@ def _read_to_the_ends(
             on_started=mark,
         )
 
-    attempt(*not_marked, partial(ends.resolve_ends, places))
+    attempt(*not_marked, partial(ends.resolve_ends, topic_partitions))
     if ends.end_offsets:
         run_log.rested_ms = time.time() * 1000
     attempt(ReasonCode.READER_SHORT, "the final readers did not read to the end", read)
@@ -256,12 +256,14 @@ def _read_cluster_state(cluster: Cluster, pipeline: PipelineSpec, run_log: RunLo
             ReasonCode.NOT_IN_SYNC_AT_THE_END, f"after the final reads {'; '.join(out_of_sync[:5])}"
         )
     return FinalState(
-        {place: view.leader for place, view in views.items()},
-        {place: high for place, (_, _, high) in ends.items()},
+        {topic_partition: view.leader for topic_partition, view in views.items()},
+        {topic_partition: high for topic_partition, (_, _, high) in ends.items()},
         compacted,
         {
-            place: LogBounds(views[place].leader, start, high, views[place].topic_id)
-            for place, (start, _, high) in ends.items()
-            if place in views
+            topic_partition: LogBounds(
+                views[topic_partition].leader, start, high, views[topic_partition].topic_id
+            )
+            for topic_partition, (start, _, high) in ends.items()
+            if topic_partition in views
         },
     )

@@ -116,7 +116,7 @@ class FaultTargets:
     """Everything that faults can be drawn for, as it is known before the run starts."""
 
     brokers: tuple[int, ...]
-    places: tuple[TopicPartition, ...]  # the partitions of the pipeline's topics
+    topic_partitions: tuple[TopicPartition, ...]  # the partitions of the pipeline's topics
     workers: Mapping[str, tuple[str, ...]]  # by stage
     steps: Mapping[str, tuple[str, ...]]  # by stage: the steps of its worker's loop
     zombie_steps: Mapping[
@@ -148,7 +148,7 @@ class FaultTargets:
     def written(self) -> list[TopicPartition]:
         """The partitions that workers write."""
         topics = {topic for written in self.writes.values() for topic in written}
-        return [place for place in self.places if place[0] in topics]
+        return [topic_partition for topic_partition in self.topic_partitions if topic_partition[0] in topics]
 
     def only(self, stages: Collection[str]) -> "FaultTargets":
         """Return only the targets that belong to these stages, and the partitions that these stages write."""
@@ -161,7 +161,7 @@ class FaultTargets:
             },
             writes={stage: topics for stage, topics in self.writes.items() if stage in stages},
         )
-        return replace(restricted, places=tuple(restricted.written))
+        return replace(restricted, topic_partitions=tuple(restricted.written))
 
 
 class NoTarget(Exception):

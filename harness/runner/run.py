@@ -144,7 +144,11 @@ def _start_all(plan: RunPlan, processes: Processes, run_log: RunLog) -> RunProce
     is then an evidence problem of the run.
     """
     written_topics = plan.pipeline.written
-    observed = tuple(place for place in plan.pipeline.places if place[0] in written_topics)
+    observed = tuple(
+        topic_partition
+        for topic_partition in plan.pipeline.topic_partitions
+        if topic_partition[0] in written_topics
+    )
     observer = processes.start_other("observer-1", OBSERVER_ENDPOINT, ObserverSpec(observed))
     feeder = processes.start_other("feeder", OBSERVER_ENDPOINT, FeederSpec(plan.options.rate))
     workers: list[RunProcess] = []

@@ -11,6 +11,7 @@ from pathlib import Path
 import orjson
 import pyarrow.parquet as pq
 
+from harness.model.pipeline import TopicPartition
 from harness.model.promises import FETCH, HISTORY_FILE, INTERNAL_TOPICS
 from harness.record.client_history import write_client_history
 from harness.record.events import Completed, NotAnEvent, parse
@@ -22,15 +23,13 @@ from harness.settings.run_file import StoredPlan
 from harness.witness import FETCHED_FOLDER
 from harness.witness.capture import ReplicaSource, capture
 
-Place = tuple[str, int]
-
 
 @dataclass(frozen=True)
 class PartitionEnds:
     """Leaders and high watermarks of the partitions after the run has come to rest; empty if they are not known."""
 
-    leaders: Mapping[Place, int]
-    high_watermarks: Mapping[Place, int]
+    leaders: Mapping[TopicPartition, int]
+    high_watermarks: Mapping[TopicPartition, int]
     compacted: Mapping[str, bool] = field(default_factory=dict)  # by topic
 
 

@@ -36,9 +36,12 @@ class FakeBroker:
         """Whether it is up."""
         return self.state == "up"
 
-    def log_bytes(self, place: TopicPartition) -> int:
+    def log_bytes(self, topic_partition: TopicPartition) -> int:
         """Return 150 if the cluster is `busy` and this broker leads the partition, else 100."""
-        return 100 + 50 * (self.cluster.busy and self.cluster.leader_of(f"{place[0]}/{place[1]}") == self.id)
+        return 100 + 50 * (
+            self.cluster.busy
+            and self.cluster.leader_of(f"{topic_partition[0]}/{topic_partition[1]}") == self.id
+        )
 
     def kill(self) -> str:
         """Stop the broker. Another broker gets its roles."""
@@ -182,7 +185,11 @@ class FakeCluster:
 
     def log_offsets(self, topics: Sequence[str]) -> Mapping[TopicPartition, tuple[int, int, int]]:
         """Return the values in `ends`."""
-        return {place: ends for place, ends in self.ends.items() if place[0] in topics}
+        return {
+            topic_partition: ends
+            for topic_partition, ends in self.ends.items()
+            if topic_partition[0] in topics
+        }
 
     def compacted(self, topics: Sequence[str]) -> Mapping[str, bool]:
         """Return false for each topic."""

@@ -38,13 +38,17 @@ def kill_around_markers(context: FaultContext, planned: PlannedFault) -> Iterato
         return
     with ExitStack() as stack:
         stack.callback(held.member.send, Command(go=True))
-        place = _output(held, effect)
-        words = _state(context, held, planned.state or BEFORE, place, effect) if place is not None else None
-        if place is None or words is None:
+        topic_partition = _output(held, effect)
+        words = (
+            _state(context, held, planned.state or BEFORE, topic_partition, effect)
+            if topic_partition is not None
+            else None
+        )
+        if topic_partition is None or words is None:
             yield effect
             return
-        named = f"{place[0]}/{place[1]}"
-        first = find_leader(context, place)
+        named = f"{topic_partition[0]}/{topic_partition[1]}"
+        first = find_leader(context, topic_partition)
         broker = find_broker(context, first, f"the leader of {named}")
         effect.short_target = f"broker {first}"
         effect.target = (
@@ -60,7 +64,7 @@ def kill_around_markers(context: FaultContext, planned: PlannedFault) -> Iterato
         moved = await_failover(
             effect,
             ending,
-            partial(other_broker, partial(find_leader, context, place), first),
+            partial(other_broker, partial(find_leader, context, topic_partition), first),
             f"{named} to leave broker {first}",
         )
         if moved is not None:
@@ -71,7 +75,9 @@ def kill_around_markers(context: FaultContext, planned: PlannedFault) -> Iterato
 
 def _output(held: HeldWorker, effect: InjectedFault) -> TopicPartition | None:
     """Return an output partition that the transaction has written. None: there is none, and the effect says so."""
-    written = [place for place in held.view.partitions if place[0] in held.stage.writes]
+    written = [
+        topic_partition for topic_partition in held.view.partitions if topic_partition[0] in held.stage.writes
+    ]
     if not written:
         effect.unmet_goals[GOAL] = f"the transaction of {held.transactional_id} had written no output"
         return None
@@ -79,10 +85,14 @@ def _output(held: HeldWorker, effect: InjectedFault) -> TopicPartition | None:
 
 
 def _state(
-    context: FaultContext, held: HeldWorker, state: str, place: TopicPartition, effect: InjectedFault
+    context: FaultContext,
+    held: HeldWorker,
+    state: str,
+    topic_partition: TopicPartition,
+    effect: InjectedFault,
 ) -> str | None:
     """Wait until the transaction is in the state, and return the proof. None: it was not; the effect has the reason."""
-    named = f"{place[0]}/{place[1]}"
+    named = f"{topic_partition[0]}/{topic_partition[1]}"
     if state == BEFORE:
         return f"{held.transactional_id} was Ongoing, with records in {named} and no marker yet"
     try:

@@ -109,7 +109,7 @@ def find_broker(context: FaultContext, number: int, role: str) -> Broker:
     return broker
 
 
-def find_leader(context: FaultContext, place: TopicPartition) -> int:
+def find_leader(context: FaultContext, topic_partition: TopicPartition) -> int:
     """Return the broker that leads a partition, or -1 if there is none."""
-    view = context.cluster.describe(place[0]).get(place[1])
+    view = context.cluster.describe(topic_partition[0]).get(topic_partition[1])
     return view.leader if view is not None else -1

@@ -20,7 +20,7 @@ def other_leaders(context: FaultContext, coordinator: int, view: TransactionView
 
     A cut can hold back the markers of these partitions only.
     """
-    return {find_leader(context, place) for place in view.partitions} - {coordinator, -1}
+    return {find_leader(context, topic_partition) for topic_partition in view.partitions} - {coordinator, -1}
 
 
 @contextmanager

@@ -42,7 +42,7 @@ def choose(rng: Random, candidates: Sequence[T], needed: str) -> T:
 
 def any_leader(rng: Random, targets: FaultTargets) -> DrawnFault:
     """Draw the leader of one of the pipeline's partitions."""
-    topic, partition = choose(rng, targets.places, "a topic")
+    topic, partition = choose(rng, targets.topic_partitions, "a topic")
     return DrawnFault(Target("leader", f"{topic}/{partition}"))
 
 

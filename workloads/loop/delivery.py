@@ -71,7 +71,7 @@ class PendingOutput:
     output: Output
 
     @property
-    def places(self) -> list[tuple[str, int, int]]:
+    def input_positions(self) -> list[tuple[str, int, int]]:
         """Topic, partition and offset of each input."""
         return [(record.topic(), record.partition(), record.offset()) for record in self.sources]
 
@@ -79,9 +79,13 @@ class PendingOutput:
         """Return the entry for the journal: topic, output name, digest of the expected log record, then partition
         and offset of each input.
         """
-        out, places = self.output, self.places
-        crc = out.digest(places)
-        named = (cell for topic, number, offset in places for cell in (partition_key(topic, number), offset))
+        out, input_positions = self.output, self.input_positions
+        crc = out.digest(input_positions)
+        named = (
+            cell
+            for topic, number, offset in input_positions
+            for cell in (partition_key(topic, number), offset)
+        )
         return [out.topic, out.output_name, crc, *named]
 
 
@@ -113,7 +117,7 @@ class OutputBatch:
             outputs = [
                 one
                 for one in self.outputs
-                if any(partition_key(topic, number) == key for topic, number, _ in one.places)
+                if any(partition_key(topic, number) == key for topic, number, _ in one.input_positions)
             ]
             parts.append(replace(self, outputs=outputs, positions=positions))
         return parts
@@ -134,7 +138,7 @@ class OutputBatch:
         """Pass every record to the client. A defect can change a record after the journal has recorded it."""
         for n, one in enumerate(self.outputs):
             out = _with_defects(one.output, policy)
-            headers = out.record_headers(value_name(journal.name, op, n), one.places)
+            headers = out.record_headers(value_name(journal.name, op, n), one.input_positions)
             sending.send(n, out.topic, out.key, out.value, headers, out.timestamp_ms)
 
 
@@ -145,7 +149,7 @@ class Deliverer(Protocol):
         """Prepare for the first batch."""
         ...
 
-    def partitions_changed(self, gained: bool, places: Sequence[TopicPartition]) -> None:
+    def partitions_changed(self, gained: bool, topic_partitions: Sequence[TopicPartition]) -> None:
         """Handle partitions that this worker gained or lost."""
         ...
 

@@ -32,16 +32,16 @@ from workloads.loop.projection import effect_of, store_of
 class InputOrigin:
     """The input of an input, as a `ClientRecord`. Only its topic, partition and offset are known."""
 
-    place: tuple[str, int, int]
+    position: tuple[str, int, int]
 
     def topic(self) -> str:
-        return self.place[0]
+        return self.position[0]
 
     def partition(self) -> int:
-        return self.place[1]
+        return self.position[1]
 
     def offset(self) -> int:
-        return self.place[2]
+        return self.position[2]
 
     def key(self) -> bytes | None:
         return None
@@ -66,7 +66,7 @@ class KeyedDelivery:
     def open(self) -> None:
         pass  # the database is open already
 
-    def partitions_changed(self, gained: bool, places: Sequence[TopicPartition]) -> None:
+    def partitions_changed(self, gained: bool, topic_partitions: Sequence[TopicPartition]) -> None:
         pass  # any owner can write the rows, because a row is never written twice
 
     def split(self, output_batch: OutputBatch) -> Sequence[OutputBatch]:
@@ -105,4 +105,4 @@ def _with_origins(one: PendingOutput) -> PendingOutput:
 
 
 def _origins(record: ClientRecord) -> list[ClientRecord]:
-    return [InputOrigin(place) for place in parse_sources(header(record.headers(), SOURCE_HEADER))]
+    return [InputOrigin(position) for position in parse_sources(header(record.headers(), SOURCE_HEADER))]

@@ -21,22 +21,26 @@ class Keys:
     are retired, the last ones stay active.
     """
 
-    places: Sequence[TopicPartition]
+    topic_partitions: Sequence[TopicPartition]
     _ends: dict[TopicPartition, int] = field(
         default_factory=dict
     )  # the offset after the highest known record
 
-    def note_offset(self, place: TopicPartition, offset: int) -> None:
+    def note_offset(self, topic_partition: TopicPartition, offset: int) -> None:
         """Note that the log of a key has a record at this offset."""
-        self._ends[place] = max(self._ends.get(place, 0), offset + 1)
+        self._ends[topic_partition] = max(self._ends.get(topic_partition, 0), offset + 1)
 
     def active(self) -> list[TopicPartition]:
         """Return the keys that take sends."""
-        growing = [place for place in self.places if self._ends.get(place, 0) < FULL_OFFSETS]
-        return growing[:ACTIVE] if len(growing) >= ACTIVE else list(self.places[-ACTIVE:])
+        growing = [
+            topic_partition
+            for topic_partition in self.topic_partitions
+            if self._ends.get(topic_partition, 0) < FULL_OFFSETS
+        ]
+        return growing[:ACTIVE] if len(growing) >= ACTIVE else list(self.topic_partitions[-ACTIVE:])
 
     def window(self) -> list[TopicPartition]:
         """Return the keys that take sends and those that retired last."""
         active = set(self.active())
-        numbers = [n for n, place in enumerate(self.places) if place in active]
-        return list(self.places[max(0, numbers[0] - BEHIND) : numbers[-1] + 1])
+        numbers = [n for n, topic_partition in enumerate(self.topic_partitions) if topic_partition in active]
+        return list(self.topic_partitions[max(0, numbers[0] - BEHIND) : numbers[-1] + 1])

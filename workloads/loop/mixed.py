@@ -47,7 +47,7 @@ class DrawnTransaction:
     @property
     def sends(self) -> list[TopicPartition]:
         """The keys of its sends, in order."""
-        return [place for place in self.micro if place is not None]
+        return [topic_partition for topic_partition in self.micro if topic_partition is not None]
 
 
 class MixedWorker:
@@ -73,7 +73,7 @@ class MixedWorker:
             settings.group or "",
             journal.name,
             # The stage reads its own outputs, so the isolation of a downstream stage applies.
-            policy.isolation(settings.place + 1, stage.promised),
+            policy.isolation(settings.stage_index + 1, stage.promised),
             max_records=settings.txn_size,
         )
         self.reading = InputReader(client, consumer_settings, journal, settings.process)
@@ -121,7 +121,9 @@ class MixedWorker:
                 asked=drawn.intended_end,
                 transactional_id=self._producer.transactional_id,
                 sends=[[topic, None, self._digest(op, n)] for n, (topic, _) in enumerate(drawn.sends)],
-                micro=[place and partition_key(*place) for place in drawn.micro],
+                micro=[
+                    topic_partition and partition_key(*topic_partition) for topic_partition in drawn.micro
+                ],
             )
         )
         reach = partial(self.control.pause_at, asked=drawn.intended_end)
@@ -143,7 +145,7 @@ class MixedWorker:
         """Read every key to the current end of its log, by polls outside any transaction."""
         deadline = time.monotonic() + FINAL_POLLS_S
         ends: dict[TopicPartition, int] | None = None
-        wanted: list[TopicPartition] = list(self.keys.places)
+        wanted: list[TopicPartition] = list(self.keys.topic_partitions)
         unread = wanted
         self.control.report(Report(unread=len(unread)))  # the last report counts, even if this process dies
         while unread and time.monotonic() < deadline:
@@ -151,7 +153,9 @@ class MixedWorker:
                 if ends is None:
                     ends = self._ends()
                     wanted = [
-                        place for place, end in ends.items() if self.reading.read_to.get(place, 0) < end
+                        topic_partition
+                        for topic_partition, end in ends.items()
+                        if self.reading.read_to.get(topic_partition, 0) < end
                     ]
                     unread = wanted
                 if unread and self.reading.assign_only(wanted):
@@ -177,15 +181,22 @@ class MixedWorker:
         """Run the micro-operations in order. Sends are acknowledged before the next poll."""
         reach = partial(self.control.pause_at, asked=drawn.intended_end)
         sent = 0
-        for at, place in enumerate(drawn.micro):
-            if place is None:
+        for at, topic_partition in enumerate(drawn.micro):
+            if topic_partition is None:
                 reach(WorkerStep.BEFORE_POLL)
                 records += self.reading.poll(txn.op, at)
                 reach(WorkerStep.AFTER_POLL)
                 continue
             name = value_name(self.journal.name, txn.op, sent)
             key, content = self._record_content(txn.op, sent)
-            txn.send(sent, place[0], key, content, [(VALUE_HEADER, name.encode())], partition=place[1])
+            txn.send(
+                sent,
+                topic_partition[0],
+                key,
+                content,
+                [(VALUE_HEADER, name.encode())],
+                partition=topic_partition[1],
+            )
             sent += 1
             if at + 1 == len(drawn.micro) or drawn.micro[at + 1] is None:
                 txn.flush()
@@ -202,9 +213,9 @@ class MixedWorker:
         self, txn: Transaction, drawn: DrawnTransaction, records: Sequence[ClientRecord]
     ) -> None:
         """Count the transaction, and move the consumer to the end of the reads that count."""
-        for place, ack in zip(drawn.sends, txn.acks, strict=True):
+        for topic_partition, ack in zip(drawn.sends, txn.acks, strict=True):
             if ack is not None and ack[1] is not None:
-                self.keys.note_offset(place, ack[1])
+                self.keys.note_offset(topic_partition, ack[1])
         for record in records:
             self.keys.note_offset((record.topic(), record.partition()), record.offset())
         if txn.outcome is Outcome.OK or not self.settings.policy.rewind:
@@ -222,8 +233,8 @@ class MixedWorker:
         while not self.control.stopping:
             self.control.listen()
             try:
-                for place, end in self._ends().items():
-                    self.keys.note_offset(place, end - 1)
+                for topic_partition, end in self._ends().items():
+                    self.keys.note_offset(topic_partition, end - 1)
             except ClientError as error:
                 self.journal.write(ErrorNoted(error=str(error)))
                 self.control.listen(RETRY_S)
@@ -232,5 +243,5 @@ class MixedWorker:
 
     def _ends(self) -> dict[TopicPartition, int]:
         return self._client.end_offsets(
-            self.settings.bootstrap, self.journal.name, self.keys.places, ENDS_TIMEOUT_S
+            self.settings.bootstrap, self.journal.name, self.keys.topic_partitions, ENDS_TIMEOUT_S
         )

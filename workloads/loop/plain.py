@@ -54,7 +54,7 @@ class PlainProducer:
 class _SharedProducer:
     """Base of deliverers that use one producer for all input partitions."""
 
-    def partitions_changed(self, gained: bool, places: Sequence[TopicPartition]) -> None:
+    def partitions_changed(self, gained: bool, topic_partitions: Sequence[TopicPartition]) -> None:
         pass  # the producer is the same for every partition
 
     def split(self, output_batch: OutputBatch) -> Sequence[OutputBatch]:

@@ -38,7 +38,7 @@ def store_of(context: WorkerContext) -> Database:
 def effect_of(context: WorkerContext, op: int, n: int, output: PendingOutput) -> SideEffect:
     """Return the row for an output to a table."""
     value, out = value_name(context.journal.name, op, n), output.output
-    sources = header(output_headers(value, out.output_name, output.places), SOURCE_HEADER) or ""
+    sources = header(output_headers(value, out.output_name, output.input_positions), SOURCE_HEADER) or ""
     return SideEffect(out.topic, value, out.output_name, sources, out.key, out.value)
 
 
@@ -57,10 +57,10 @@ class ProjectionDelivery:
     def open(self) -> None:
         pass  # the database is open already
 
-    def partitions_changed(self, gained: bool, places: Sequence[TopicPartition]) -> None:
+    def partitions_changed(self, gained: bool, topic_partitions: Sequence[TopicPartition]) -> None:
         """Forget the positions, so that they are read from the database again."""
-        for place in places:
-            self._stored_positions.pop(place, None)
+        for topic_partition in topic_partitions:
+            self._stored_positions.pop(topic_partition, None)
 
     def split(self, output_batch: OutputBatch) -> Sequence[OutputBatch]:
         return (output_batch,)
@@ -103,9 +103,11 @@ class ProjectionDelivery:
             self._stored_positions.clear()
             record_uncommitted(context, output_batch.positions, error_text)
             return outcome
-        for key, place in output_batch.positions.partitions.items() if self._stores_position else ():
-            self._stored_positions[place] = max(
-                self._stored_positions[place] or 0, output_batch.claims[key][1]
+        for key, topic_partition in (
+            output_batch.positions.partitions.items() if self._stores_position else ()
+        ):
+            self._stored_positions[topic_partition] = max(
+                self._stored_positions[topic_partition] or 0, output_batch.claims[key][1]
             )
         reach(WorkerStep.AFTER_COMMIT)
         return commit_offsets(context, output_batch.positions)
@@ -115,17 +117,18 @@ class ProjectionDelivery:
         """Whether the database stores the position of the inputs."""
         return self._context.policy.stores_position
 
-    def _load_positions(self, places: Iterable[TopicPartition]) -> None:
+    def _load_positions(self, topic_partitions: Iterable[TopicPartition]) -> None:
         """Read the positions that are not known yet. Raises `DatabaseError`."""
-        for place in places:
-            if place not in self._stored_positions:
-                self._stored_positions[place] = (
-                    self._store.position(self._group, place) if self._stores_position else None
+        for topic_partition in topic_partitions:
+            if topic_partition not in self._stored_positions:
+                self._stored_positions[topic_partition] = (
+                    self._store.position(self._group, topic_partition) if self._stores_position else None
                 )
 
     def _is_new(self, one: PendingOutput) -> bool:
         return all(
-            offset >= (self._stored_positions[topic, number] or 0) for topic, number, offset in one.places
+            offset >= (self._stored_positions[topic, number] or 0)
+            for topic, number, offset in one.input_positions
         )
 
     def _apply(self, transaction: DatabaseTransaction, op: int, n: int, one: PendingOutput) -> None:
@@ -135,7 +138,7 @@ class ProjectionDelivery:
 
     def _move_positions(self, transaction: DatabaseTransaction, output_batch: OutputBatch) -> None:
         """Move the positions forward, never back."""
-        for key, place in output_batch.positions.partitions.items():
-            known, (_, following) = self._stored_positions[place], output_batch.claims[key]
+        for key, topic_partition in output_batch.positions.partitions.items():
+            known, (_, following) = self._stored_positions[topic_partition], output_batch.claims[key]
             if following > (known or 0):
-                transaction.advance(self._group, place, known, following)
+                transaction.advance(self._group, topic_partition, known, following)

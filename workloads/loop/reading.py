@@ -64,7 +64,11 @@ class InputReader:
     def unread(self, ends: Mapping[TopicPartition, int]) -> list[TopicPartition]:
         """Return the assigned keys that are not read up to `ends`. Raises `ClientError`."""
         read_positions = self._consumer.read_positions()
-        return [place for place in self.assigned if read_positions.get(place, 0) < ends[place]]
+        return [
+            topic_partition
+            for topic_partition in self.assigned
+            if read_positions.get(topic_partition, 0) < ends[topic_partition]
+        ]
 
     def close(self) -> None:
         self._consumer.close()
@@ -73,20 +77,29 @@ class InputReader:
         if self._consumer_failed:
             self._consumer.close()
             self._consumer = self._new_consumer()
-        gone = [place for place in self.assigned if place not in wanted]
-        come = [place for place in wanted if place not in self.assigned]
+        gone = [topic_partition for topic_partition in self.assigned if topic_partition not in wanted]
+        come = [topic_partition for topic_partition in wanted if topic_partition not in self.assigned]
         self._go_to(wanted)
         self.assigned = tuple(wanted)
         self._record_assignment(False, gone)
         self._record_assignment(True, come)
 
-    def _go_to(self, places: Iterable[TopicPartition]) -> None:
-        self._consumer.assign([StartPosition(*place, self.read_to.get(place, 0)) for place in places])
+    def _go_to(self, topic_partitions: Iterable[TopicPartition]) -> None:
+        self._consumer.assign(
+            [
+                StartPosition(*topic_partition, self.read_to.get(topic_partition, 0))
+                for topic_partition in topic_partitions
+            ]
+        )
 
-    def _record_assignment(self, gained: bool, places: Sequence[TopicPartition]) -> None:
-        if places:
-            starts = [self.read_to.get(place, 0) for place in places] if gained else None
-            keys = [partition_key(*place) for place in places]
+    def _record_assignment(self, gained: bool, topic_partitions: Sequence[TopicPartition]) -> None:
+        if topic_partitions:
+            starts = (
+                [self.read_to.get(topic_partition, 0) for topic_partition in topic_partitions]
+                if gained
+                else None
+            )
+            keys = [partition_key(*topic_partition) for topic_partition in topic_partitions]
             self._journal.write(Assigned(self.process, gained, keys, starts))
 
     def _try_to_move(self, act: Callable[[], None]) -> None:

@@ -22,8 +22,8 @@ class SideEffects:
         """Charge once for every input of the batch."""
         context, inputs = self._context, {}
         for one in output_batch.outputs:
-            for record, place in zip(one.sources, one.places, strict=True):
-                inputs[place] = record
+            for record, position in zip(one.sources, one.input_positions, strict=True):
+                inputs[position] = record
         charges = [
             PendingOutput((record,), Output(self._table, OUTPUT_NAME, record.key(), b"charged"))
             for record in inputs.values()

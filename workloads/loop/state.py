@@ -33,13 +33,13 @@ class KeySums:
         self._sums: dict[TopicPartition, dict[bytes, int]] = {}
         self._changed: dict[TopicPartition, dict[bytes, int]] = {}
 
-    def restore(self, place: TopicPartition) -> None:
+    def restore(self, topic_partition: TopicPartition) -> None:
         """Restore the sums of the keys of an input partition, from the same partition of the topic of sums.
 
         Raises `ClientError`.
         """
         sums: dict[bytes, int] = {}
-        sums_partition = (self._aggregate.topic, place[1])
+        sums_partition = (self._aggregate.topic, topic_partition[1])
         for record in self._client.read_partition(
             self._bootstrap, self._name, sums_partition, self._isolation, RESTORE_TIMEOUT_S
         ):
@@ -47,34 +47,37 @@ class KeySums:
             key = record.key()
             if total is not None and key is not None:
                 sums[key] = total
-        self._sums[place] = sums
+        self._sums[topic_partition] = sums
 
-    def forget(self, place: TopicPartition) -> None:
+    def forget(self, topic_partition: TopicPartition) -> None:
         """Drop the sums of a partition that the worker has lost."""
-        self._sums.pop(place, None)
+        self._sums.pop(topic_partition, None)
 
-    def are_restored(self, places: Iterable[TopicPartition]) -> bool:
+    def are_restored(self, topic_partitions: Iterable[TopicPartition]) -> bool:
         """Whether the sums of these input partitions are restored."""
-        return all(place in self._sums for place in places)
+        return all(topic_partition in self._sums for topic_partition in topic_partitions)
 
     def plan(self, batch: Sequence[ClientRecord]) -> list[PendingOutput]:
         """Return an output with the new sum for each key that these inputs change."""
         self._changed = {}
         sources: dict[tuple[TopicPartition, bytes], list[ClientRecord]] = {}
         for record in batch:
-            place = (record.topic(), record.partition())
-            changed = self._changed.setdefault(place, {})
+            topic_partition = (record.topic(), record.partition())
+            changed = self._changed.setdefault(topic_partition, {})
             for key, amount in self._aggregate.adds(as_input(record)):
-                changed[key] = changed.get(key, self._sums[place].get(key, 0)) + amount
-                sources.setdefault((place, key), []).append(record)
+                changed[key] = changed.get(key, self._sums[topic_partition].get(key, 0)) + amount
+                sources.setdefault((topic_partition, key), []).append(record)
         return [
             PendingOutput(
                 tuple(records),
                 Output(
-                    self._aggregate.topic, OUTPUT_NAME, key, self._aggregate.value(self._changed[place][key])
+                    self._aggregate.topic,
+                    OUTPUT_NAME,
+                    key,
+                    self._aggregate.value(self._changed[topic_partition][key]),
                 ),
             )
-            for (place, key), records in sources.items()
+            for (topic_partition, key), records in sources.items()
         ]
 
     def apply_outcome(self, outcome: Outcome) -> None:
@@ -82,8 +85,8 @@ class KeySums:
         `ClientError`.
         """
         changed, self._changed = self._changed, {}
-        for place, sums in changed.items():
+        for topic_partition, sums in changed.items():
             if outcome is Outcome.OK:
-                self._sums[place].update(sums)
+                self._sums[topic_partition].update(sums)
             elif outcome is Outcome.INFO:
-                self.restore(place)
+                self.restore(topic_partition)

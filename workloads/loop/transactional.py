@@ -154,7 +154,7 @@ class PerWorkerTransactions:
         """Initialise the transactional id, unless that is done."""
         self._producer.open(self._context.process)
 
-    def partitions_changed(self, gained: bool, places: Sequence[TopicPartition]) -> None:
+    def partitions_changed(self, gained: bool, topic_partitions: Sequence[TopicPartition]) -> None:
         pass  # the producer is the same for every partition
 
     def split(self, output_batch: OutputBatch) -> Sequence[OutputBatch]:
@@ -183,14 +183,14 @@ class PerPartitionTransactions:
     def open(self) -> None:
         pass  # a producer is created when a partition is gained
 
-    def partitions_changed(self, gained: bool, places: Sequence[TopicPartition]) -> None:
+    def partitions_changed(self, gained: bool, topic_partitions: Sequence[TopicPartition]) -> None:
         """Create a producer for each gained partition, and close that of each lost one."""
-        for place in places:
+        for topic_partition in topic_partitions:
             if gained and self._reusable:
-                self._producers[place] = self._reusable.pop()
+                self._producers[topic_partition] = self._reusable.pop()
             elif gained:
-                self._producer_of(place).open(self._context.process)
-            elif (producer := self._producers.pop(place, None)) is not None:
+                self._producer_of(topic_partition).open(self._context.process)
+            elif (producer := self._producers.pop(topic_partition, None)) is not None:
                 if self._context.policy.keeps_producers:
                     self._reusable.append(producer)
                 else:
@@ -202,11 +202,11 @@ class PerPartitionTransactions:
 
     def deliver(self, output_batch: OutputBatch) -> Outcome:
         """Deliver with the producer of the partition."""
-        (place,) = output_batch.positions.partitions.values()
-        return self._sender.transact(self._producer_of(place), output_batch)
+        (topic_partition,) = output_batch.positions.partitions.values()
+        return self._sender.transact(self._producer_of(topic_partition), output_batch)
 
-    def _producer_of(self, place: TopicPartition) -> TransactionalProducer:
-        if place not in self._producers:
-            topic, number = place
-            self._producers[place] = self._sender.producer(pinned_id(topic, number) + self._suffix)
-        return self._producers[place]
+    def _producer_of(self, topic_partition: TopicPartition) -> TransactionalProducer:
+        if topic_partition not in self._producers:
+            topic, number = topic_partition
+            self._producers[topic_partition] = self._sender.producer(pinned_id(topic, number) + self._suffix)
+        return self._producers[topic_partition]

@@ -74,10 +74,10 @@ def hold_until_aborted(context: WorkerContext, txn: Transaction, output_batch: O
     The abort is visible when the last stable offset passes a record of the transaction. A transaction without an
     acknowledged record is not held.
     """
-    place = _acknowledged_place(txn, output_batch)
-    if place is None:
+    position = _acknowledged_position(txn, output_batch)
+    if position is None:
         return
-    topic, partition, offset = place
+    topic, partition, offset = position
     bound_s = context.txn_timeout_ms / 1000 + LATE_S
     try:
         with context.client.last_stable_offset(
@@ -98,7 +98,7 @@ def hold_until_aborted(context: WorkerContext, txn: Transaction, output_batch: O
         context.journal.write(ErrorNoted(op=txn.op, error=str(error)))
 
 
-def _acknowledged_place(txn: Transaction, output_batch: OutputBatch) -> tuple[str, int, int] | None:
+def _acknowledged_position(txn: Transaction, output_batch: OutputBatch) -> tuple[str, int, int] | None:
     """Return the place of an acknowledged record of the transaction, or None."""
     for one, ack in zip(output_batch.outputs, txn.acks, strict=True):
         partition, offset = ack or (-1, None)

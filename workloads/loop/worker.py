@@ -55,7 +55,7 @@ class WorkerSettings:
     seed: int
     policy: Policy
     delivery: Delivery = Delivery.TRANSACTIONS
-    place: int = 0  # position of its stage in the workload, from 0
+    stage_index: int = 0  # position of its stage in the workload, from 0
     partitions: int = 0  # of each topic
     compression: str = "none"
     largest_bytes: int | None = None  # the largest record; None: the client's default limit
@@ -83,7 +83,7 @@ class Worker:
         self.counts = Counts()
         self.rng = Random(f"{settings.seed}/{journal.name}")
         policy = settings.policy
-        isolation = policy.isolation(settings.place, stage.promised)
+        isolation = policy.isolation(settings.stage_index, stage.promised)
         self.context = WorkerContext(
             bootstrap=settings.bootstrap,
             client=client,
@@ -233,7 +233,7 @@ class Worker:
             self.context.consumer.close()
             self.context.consumer = self._new_consumer()
 
-    def on_assigned(self, places: Sequence[TopicPartition]) -> Sequence[StartPosition]:
+    def on_assigned(self, topic_partitions: Sequence[TopicPartition]) -> Sequence[StartPosition]:
         """Return the committed offset of each gained partition, once pending transactional offsets are decided.
 
         If librdkafka is assigned a partition while it asks for an offset that a transaction still holds
@@ -241,31 +241,38 @@ class Worker:
         the offsets.
         """
         self.deliverer.partitions_changed(
-            True, places
+            True, topic_partitions
         )  # a producer per partition ends the open transaction of the last owner
         if self.sums is not None:
-            for place in places:
-                self._retry_until_done(partial(self.sums.restore, place))
-        starts = self._starts(places)
+            for topic_partition in topic_partitions:
+                self._retry_until_done(partial(self.sums.restore, topic_partition))
+        starts = self._starts(topic_partitions)
         known = {(one.topic, one.partition): one.offset for one in starts}
-        keys = [partition_key(*place) for place in places]
-        self.journal.write(Assigned(self.context.process, True, keys, [known.get(place) for place in places]))
+        keys = [partition_key(*topic_partition) for topic_partition in topic_partitions]
+        self.journal.write(
+            Assigned(
+                self.context.process,
+                True,
+                keys,
+                [known.get(topic_partition) for topic_partition in topic_partitions],
+            )
+        )
         return starts
 
-    def on_revoked(self, places: Sequence[TopicPartition]) -> None:
+    def on_revoked(self, topic_partitions: Sequence[TopicPartition]) -> None:
         """Handle lost partitions."""
-        keys = [partition_key(*place) for place in places]
+        keys = [partition_key(*topic_partition) for topic_partition in topic_partitions]
         self.journal.write(Assigned(self.context.process, False, keys))
-        self.deliverer.partitions_changed(False, places)
+        self.deliverer.partitions_changed(False, topic_partitions)
         if self.sums is not None:
-            for place in places:
-                self.sums.forget(place)
+            for topic_partition in topic_partitions:
+                self.sums.forget(topic_partition)
 
-    def _starts(self, places: Sequence[TopicPartition]) -> list[StartPosition]:
+    def _starts(self, topic_partitions: Sequence[TopicPartition]) -> list[StartPosition]:
         """Return the committed offsets; an empty list if the consumer failed or the run says stop."""
         while not self.control.stopping and not self._consumer_failed:
             try:
-                return self.context.consumer.committed(places, COMMITTED_TIMEOUT_S)
+                return self.context.consumer.committed(topic_partitions, COMMITTED_TIMEOUT_S)
             except ClientError as error:
                 self._on_error(error)
                 self.control.listen(RETRY_S)

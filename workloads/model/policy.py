@@ -76,11 +76,11 @@ class Policy:
         None  # isolation level of every stage except the first; None: as promised
     )
 
-    def isolation(self, place: int, promised: Isolation) -> Isolation:
-        """Return the isolation level of the stage at `place` (from 0). A stage that reads what it writes passes a
-        place above 0.
+    def isolation(self, stage_index: int, promised: Isolation) -> Isolation:
+        """Return the isolation level of the stage at `stage_index` (from 0). A stage that reads what it writes passes a
+        stage index above 0.
         """
-        return self.downstream_isolation if self.downstream_isolation and place > 0 else promised
+        return self.downstream_isolation if self.downstream_isolation and stage_index > 0 else promised
 
 
 RIGHT = Policy()

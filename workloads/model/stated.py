@@ -71,5 +71,5 @@ class TransformExpectation:
 
 
 def _digest_of(topic: str, out: Output, partition: int, offset: int) -> int:
-    """Return the digest of the output that the input at this place must lead to."""
+    """Return the digest of the output that the input at this position must lead to."""
     return out.digest([(topic, partition, offset)])

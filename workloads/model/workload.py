@@ -121,7 +121,7 @@ class Workload:
         """Return the number of partitions of each topic."""
         return self.spread * options.partitions
 
-    def place_of(self, stage: str) -> int:
+    def index_of(self, stage: str) -> int:
         """Return the position of a stage, from 0."""
         return [one.name for one in self.stages].index(stage)
 
@@ -184,10 +184,10 @@ class Workload:
                 named = partial(transactional_id, tag=tag)
                 return {worker: named(stage.name if policy.shared_id else worker) for worker in workers}
             case Delivery.PINNED:
-                places = [
+                topic_partitions = [
                     pinned_id(topic, n) for topic in stage.reads for n in range(self.partitions(options))
                 ]
-                return {place: place for place in places}
+                return {topic_partition: topic_partition for topic_partition in topic_partitions}
             case _:
                 return {}
 
