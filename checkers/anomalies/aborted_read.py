@@ -28,16 +28,16 @@ from harness.model.vocabulary import Isolation
 from harness.results.example import Example
 
 NAME = "aborted-read"
-ABORTED = "send.told = 'aborted' and (send.transactional or not send.acked)"
+ABORTED = "send.reported_end = 'aborted' and (send.transactional or not send.acked)"
 SUSPECTS = (
-    Suspect("attempts", f"{ABORTED} and exists(places, p -> p.promised)"),
+    Suspect("attempts", f"{ABORTED} and exists(positions, p -> p.promised)"),
     Suspect(
         "log_entries",
         "promised and (not found or values_differ or internal or value is null and not sentinel)",
     ),
 )
-"""An aborted record that was delivered has a place in `attempts` if the final reader found it. If not, its log entry is
-not found, holds another value, or holds a record without a name.
+"""An aborted record that was delivered has a position in `attempts` if the final reader found it. If not, its log entry
+is not found, holds another value, or holds a record without a name.
 """
 
 

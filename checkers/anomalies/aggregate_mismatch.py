@@ -25,7 +25,7 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from checkers.findings.build import NO_OPERATIONS, finding, record_place
+from checkers.findings.build import NO_OPERATIONS, finding, record_position
 from checkers.findings.rules import Suspect
 from checkers.findings.wording import AnomalyWording
 from checkers.spark.joins import broadcast
@@ -77,7 +77,7 @@ def aggregate_mismatch(t: Tables) -> DataFrame:
         state="last.state",
         due="due",
         inputs="inputs",
-        record=record_place("last.tp", "last.offset"),
+        record=record_position("last.tp", "last.offset"),
         input="if(latest is null, null, struct(latest.tp as tp, latest.offset as offset))",
     )
 

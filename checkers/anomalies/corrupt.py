@@ -18,7 +18,7 @@ Blind spot: records of which no hash was recorded.
 Reference: Kafka's CRC covers a batch in transit and at rest. It does not cover what a client put into the batch.
 """
 
-from checkers.findings.build import operation, record, record_place
+from checkers.findings.build import operation, record, record_position
 from checkers.findings.rules import Rule
 from checkers.findings.wording import AnomalyWording
 from harness.results.example import Example
@@ -30,7 +30,7 @@ RULES = (
     Rule(
         NAME,
         "attempts",
-        elements="places",
+        elements="positions",
         # A pipeline may forward the header that names a value, so the name counts only in the topic of the send.
         where="element.topic = send.topic and element.digest != send.digest",
         order=["element.tp", "element.offset"],
@@ -52,7 +52,7 @@ RULES = (
         detail={
             "record": record("element.tp", "element.offset", "element.name"),
             "operation": operation("element.op"),
-            "input": record_place(),
+            "input": record_position(),
             "slot": "element.output_name",
             "why": "'it differs from what its input must lead to'",
         },

@@ -25,26 +25,26 @@ from checkers.findings.rules import Rule
 from checkers.findings.wording import AnomalyWording
 from checkers.spark.joins import broadcast
 from harness.model.vocabulary import Role
-from harness.results.example import Example, describe_place
+from harness.results.example import Example, describe_position
 from harness.results.wording import join_words, printable
 
 NAME = "duplicate"
 # A pipeline may forward the header that names a value, so the name counts only in the topic of the send.
-OWN = "filter(places, p -> send is null or p.topic = send.topic)"
-PLACES = f"array_sort(array_distinct(transform({OWN}, p -> struct(p.tp as tp, p.offset as offset))))"
+OWN = "filter(positions, p -> send is null or p.topic = send.topic)"
+POSITIONS = f"array_sort(array_distinct(transform({OWN}, p -> struct(p.tp as tp, p.offset as offset))))"
 
 RULES = (
     Rule(
         NAME,
         "attempts",
-        where=f"size(places) > 1 and value is not null and not (send.role <=> '{Role.FEEDER.value}') "
-        f"and size({PLACES}) > 1",
-        order=[f"{PLACES}[0].tp", f"{PLACES}[0].offset"],
+        where=f"size(positions) > 1 and value is not null and not (send.role <=> '{Role.FEEDER.value}') "
+        f"and size({POSITIONS}) > 1",
+        order=[f"{POSITIONS}[0].tp", f"{POSITIONS}[0].offset"],
         ops="array(send.op)",
         detail={
             "value": "value",
             "operation": operation("send.op"),
-            "records": f"transform(slice({PLACES}, 1, {MAX_SHOWN}), p -> {record('p.tp', 'p.offset')})",
+            "records": f"transform(slice({POSITIONS}, 1, {MAX_SHOWN}), p -> {record('p.tp', 'p.offset')})",
         },
     ),
 )
@@ -54,13 +54,13 @@ RULES = (
 def duplicate_external(t: ExternalTables) -> DataFrame:
     """Return one row for each record of an external history that has several offsets."""
     several = t.attempts.where("lowest < highest").select("run", "key", "value")
-    places = (
+    positions = (
         t.steps.join(broadcast(several), on=["run", "key", "value"], how="inner")
         .groupBy("run", "key", "value")
         .agg(F.expr("array_sort(collect_set(offset)) as offsets"), F.expr("collect_set(op) as ops"))
     )
     return finding(
-        places,
+        positions,
         NAME,
         order=["key", "value"],
         ops="ops",
@@ -71,14 +71,14 @@ def duplicate_external(t: ExternalTables) -> DataFrame:
 
 
 def _sentence(e: Example) -> str:
-    places = e.rest.get("offsets")
-    where = [describe_place(part.body) for part in e.records] or (
-        [f"offset {printable(offset, 30)}" for offset in places] if isinstance(places, list) else []
+    positions = e.rest.get("offsets")
+    where = [describe_position(part.body) for part in e.records] or (
+        [f"offset {printable(offset, 30)}" for offset in positions] if isinstance(positions, list) else []
     )
     value = e.first_record().get("value", e.rest.get("value"))
     what = "a value" if value is None else printable(value, 60)
-    places = join_words(where) if where else "more than one place"
-    return f"{e.operation} sent {what} once, but it is stored at {places}"
+    positions = join_words(where) if where else "more than one place"
+    return f"{e.operation} sent {what} once, but it is stored at {positions}"
 
 
 WORDING = {

@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from checkers.findings.build import state
 from checkers.findings.rules import Rule
 from checkers.findings.wording import AnomalyWording
-from harness.results.example import Example, describe_place
+from harness.results.example import Example, describe_position
 from harness.results.wording import printable
 
 NAME = "epoch-regression"
@@ -95,8 +95,8 @@ RULES = (
 
 def _sentence(e: Example) -> str:
     before = e.body.get("record_before")
-    at = describe_place(e.inner("record"))
-    at_before = f" at {describe_place(before)}" if isinstance(before, Mapping) else ""
+    at = describe_position(e.inner("record"))
+    at_before = f" at {describe_position(before)}" if isinstance(before, Mapping) else ""
     if (lower := e.rest.get("coordinator_epoch")) is not None:
         return (
             f"the marker at {at} has coordinator epoch {printable(lower)}, but that producer had "

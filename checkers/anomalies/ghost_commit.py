@@ -38,13 +38,13 @@ RULES = (
         "ghost-commit",
         "operations",
         where="transactional and sound "
-        "and (told = 'aborted' or told = 'unknown' and operation.commit_ns is null) "
+        "and (reported_end = 'aborted' or reported_end = 'unknown' and operation.commit_ns is null) "
         f"and (size({RECORDS}) > 0 or size({OFFSETS}) > 0)",
         order=["op"],
         ops="array(op)",
         detail={
             "operation": operation(),
-            "told": "if(told = 'aborted', 'it had not happened', 'nothing: the commit was never invoked')",
+            "told": "if(reported_end = 'aborted', 'it had not happened', 'nothing: the commit was never invoked')",
             "records": records(RECORDS),
             "offsets": offsets(OFFSETS),
         },
@@ -52,7 +52,7 @@ RULES = (
     Rule(
         "ghost-commit",
         "operations",
-        where="transactional and sound and told != 'aborted' and operation.commit_ns is not null "
+        where="transactional and sound and reported_end != 'aborted' and operation.commit_ns is not null "
         f"and {SOME_EARLY} and (size({EARLY_RECORDS}) > 0 or size({EARLY_OFFSETS}) > 0)",
         order=["op"],
         ops="array(op)",
@@ -67,12 +67,12 @@ RULES = (
 
 
 def _sentence(e: Example) -> str:
-    operation, told = e.first_operation(), printable(e.rest.get("told"), 80)
+    operation, knowledge = e.first_operation(), printable(e.rest.get("told"), 80)
     if operation.get("asked") == "abort":
         why = "its worker asked for an abort"
-    elif told == BEFORE:
+    elif knowledge == BEFORE:
         why = "its worker asked for the commit only later"
-    elif told.startswith("nothing") or ("commit_ns" in operation and operation["commit_ns"] is None):
+    elif knowledge.startswith("nothing") or ("commit_ns" in operation and operation["commit_ns"] is None):
         why = "its worker never asked for the commit"
     else:
         error = operation.get("error")

@@ -19,10 +19,10 @@ Reference: "late offset commit", a TxnOffsetCommit that outlives its transaction
 
 from pyspark.sql import DataFrame
 
-from checkers.findings.build import finding, record_place
+from checkers.findings.build import finding, record_position
 from checkers.findings.wording import AnomalyWording
 from checkers.stored.tables import Tables
-from harness.results.example import Example, describe_place
+from harness.results.example import Example, describe_position
 from harness.results.wording import printable
 
 
@@ -45,7 +45,7 @@ def group_offset_regression(t: Tables) -> DataFrame:
         order=["tp", "log_offset"],
         ops="array(commit.op, before.op)",
         group="group",
-        input=record_place("tp", "commit.committed"),
+        input=record_position("tp", "commit.committed"),
         committed="commit.committed",
         committed_before="before.committed",
         record="commit",
@@ -56,7 +56,7 @@ def group_offset_regression(t: Tables) -> DataFrame:
 def _sentence(e: Example) -> str:
     rest = e.rest
     at = e.inputs[0].body if e.inputs else rest
-    where = describe_place({key: value for key, value in at.items() if key != "offset"})
+    where = describe_position({key: value for key, value in at.items() if key != "offset"})
     who = "the group" if rest.get("group") is None else f"group {printable(rest['group'], 60)}"
     by = f", by {e.operation}" if e.operations else ""
     change = f"from {printable(rest.get('committed_before'))} to {printable(rest.get('committed'))}"

@@ -17,7 +17,7 @@ Blind spot: the finding does not say who left the transaction open.
 Reference: KAFKA-14402, KIP-890; KIP-664.
 """
 
-from checkers.findings.build import record_place
+from checkers.findings.build import record_position
 from checkers.findings.rules import Rule
 from checkers.findings.wording import AnomalyWording
 from harness.results.example import Example
@@ -30,7 +30,7 @@ RULES = (
         where="abandoned and coalesce(base_offset < high_watermark, true)",
         order=["tp", "base_offset"],
         detail={
-            "record": record_place("tp", "base_offset"),
+            "record": record_position("tp", "base_offset"),
             "last_offset": "last_offset",
             "producer_id": "producer_id",
             "epoch": "epoch",

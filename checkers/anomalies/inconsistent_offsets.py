@@ -21,11 +21,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from checkers.external.tables import ExternalTables
-from checkers.findings.build import MAX_SHOWN, finding, operations, record, record_place
+from checkers.findings.build import MAX_SHOWN, finding, operations, record, record_position
 from checkers.findings.rules import Suspect
 from checkers.findings.wording import AnomalyWording
 from checkers.stored.tables import Tables
-from harness.results.example import Example, describe_place
+from harness.results.example import Example, describe_position
 from harness.results.wording import join_words, printable
 
 NAME = "inconsistent-offsets"
@@ -37,26 +37,26 @@ def inconsistent_offsets(t: Tables) -> DataFrame:
     final_read = "if(found, struct(value as value, cast(null as bigint) as op), null)"
     acked = "transform(acks, a -> struct(a.value as value, a.op as op))"
     stored = t.log_entries.where("values_differ").selectExpr(
-        "run", "tp", "offset", f"explode(concat(array({final_read}), {acked})) as told"
+        "run", "tp", "offset", f"explode(concat(array({final_read}), {acked})) as report"
     )
     delivered = t.deliveries.where("values_differ").selectExpr(
-        "run", "tp", "offset", "struct(value, op) as told"
+        "run", "tp", "offset", "struct(value, op) as report"
     )
-    places = (
+    positions = (
         stored.unionByName(delivered)
-        .where("told.value is not null")
+        .where("report.value is not null")
         .groupBy("run", "tp", "offset")
         .agg(
-            F.expr("array_sort(collect_set(told.value)) as values"),
-            F.expr("collect_set(told.op) as ops"),
+            F.expr("array_sort(collect_set(report.value)) as values"),
+            F.expr("collect_set(report.op) as ops"),
         )
     )
     return finding(
-        places,
+        positions,
         NAME,
         order=["tp", "offset"],
         ops="ops",
-        place=record_place(),
+        place=record_position(),
         records=f"transform(slice(values, 1, {MAX_SHOWN}), v -> {record(value='v')})",
         operations=operations("ops"),
     )
@@ -64,13 +64,13 @@ def inconsistent_offsets(t: Tables) -> DataFrame:
 
 def inconsistent_offsets_external(t: ExternalTables) -> DataFrame:
     """Return one row for each offset with several values."""
-    places = (
+    positions = (
         t.steps.where("clash")
         .groupBy("run", "key", "offset")
         .agg(F.expr("array_sort(collect_set(value)) as values"), F.expr("collect_set(op) as ops"))
     )
     return finding(
-        places,
+        positions,
         NAME,
         order=["key", "offset"],
         ops="ops",
@@ -82,7 +82,7 @@ def inconsistent_offsets_external(t: ExternalTables) -> DataFrame:
 
 def _sentence(e: Example) -> str:
     at = e.body.get("place")
-    where = describe_place(at) if isinstance(at, dict) else describe_place(e.first_record())
+    where = describe_position(at) if isinstance(at, dict) else describe_position(e.first_record())
     values = [printable(part.body["value"], 60) for part in e.records if part.body.get("value") is not None]
     return f"{where} was seen with different values" + (f": {join_words(values)}" if values else "")
 

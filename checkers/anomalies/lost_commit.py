@@ -34,7 +34,7 @@ RULES = (
     Rule(
         "lost-commit",
         "operations",
-        where="transactional and told = 'committed' "
+        where="transactional and reported_end = 'committed' "
         f"and ({SOME_ABORTED} or {SOME_GONE} or size({OFFSETS}) > 0 or size({CLAIMS_WITHOUT_COMMIT}) > 0)",
         order=["op"],
         ops="array(op)",

@@ -26,7 +26,7 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from checkers.findings.build import MAX_SHOWN, finding, record_place
+from checkers.findings.build import MAX_SHOWN, finding, record_position
 from checkers.findings.form import Findings
 from checkers.findings.lookup import wanted_keys
 from checkers.findings.rules import Suspect
@@ -79,7 +79,7 @@ def lost_input(t: Tables) -> DataFrame:
         order=["tp", "offset"],
         ops="array_distinct(transform(tried, o -> o.op))",
         absence="true",
-        input=record_place(),
+        input=record_position(),
         group="group",
         slot="output_name",
         output_topic="topic",

@@ -36,7 +36,7 @@ from harness.results.wording import printable
 
 NAME = "lost-write"
 GONE = "(element.covered and not element.held)"
-UNREAD = "(settled = 'committed' and element.passed and not element.given)"
+UNREAD = "(settled = 'committed' and element.passed and not element.delivered)"
 
 RULES = (
     Rule(
@@ -52,13 +52,14 @@ RULES = (
             "operation": operation(),
             "log_holds": "if(element.logged, case when element.held then 'it' when element.other then 'another value' "
             "else 'nothing' end, null)",
-            "finally_read": "if(element.passed, element.given, null)",
+            "finally_read": "if(element.passed, element.delivered, null)",
         },
     ),
     Rule(
         NAME,
         "log_entries",
-        where="found and value is null and visible and held and passed and not given and not internal and not sentinel",
+        where="found and value is null and visible and held and passed and not delivered "
+        "and not internal and not sentinel",
         order=["tp", "offset"],
         absence="true",
         detail={"record": record(), "log_holds": "'it'", "finally_read": "false"},

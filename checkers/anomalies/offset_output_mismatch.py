@@ -44,7 +44,7 @@ from checkers.findings.build import (
     offsets,
     operation,
     record,
-    record_place,
+    record_position,
     records,
 )
 from checkers.findings.rules import Rule
@@ -52,7 +52,7 @@ from checkers.findings.wording import AnomalyWording
 from checkers.spark.joins import broadcast
 from checkers.stored.operations import CLAIMS_WITHOUT_COMMIT
 from checkers.stored.tables import Tables
-from harness.results.example import Example, describe_offset, describe_place, describe_record, fate
+from harness.results.example import Example, describe_offset, describe_position, describe_record, fate
 from harness.results.wording import join_words, printable
 
 NAME = "offset-output-mismatch"
@@ -103,7 +103,8 @@ RULES = (
     Rule(
         NAME,
         "operations",
-        where=f"transactional and told = 'unknown' and settled = 'committed' and size({CLAIMS_WITHOUT_COMMIT}) > 0",
+        where="transactional and reported_end = 'unknown' and settled = 'committed' "
+        f"and size({CLAIMS_WITHOUT_COMMIT}) > 0",
         order=["op"],
         ops="array(op)",
         absence="true",
@@ -143,7 +144,7 @@ RULES = (
         ops="array(element.op)",
         detail={
             "operation": operation("element.op"),
-            "input": record_place(),
+            "input": record_position(),
             "record": record("element.tp", "element.offset", "element.name"),
             "why": "'an output names an input that the offsets do not cover'",
         },
@@ -159,7 +160,7 @@ RULES = (
         absence="true",
         detail={
             "operation": operation("element.op"),
-            "input": record_place(),
+            "input": record_position(),
             "why": "'the offsets cover an input that no output names'",
         },
     ),
@@ -171,7 +172,7 @@ RULES = (
         ops=LOG_TRANSACTION_OPS,
         detail={
             "operation": log_transaction(),
-            "records": f"transform(slice(records, 1, {MAX_SHOWN}), r -> {record_place('r.tp', 'r.offset')})",
+            "records": f"transform(slice(records, 1, {MAX_SHOWN}), r -> {record_position('r.tp', 'r.offset')})",
             "offsets": "transform(commits, c -> struct(c.tp as tp, c.committed as committed, c.effect as fate))",
         },
     ),
@@ -187,8 +188,8 @@ RULES = (
         absence="true",
         detail={
             "operation": log_transaction(),
-            "input": record_place("element.input.tp", "element.input.offset"),
-            "record": record_place("element.tp", "element.offset"),
+            "input": record_position("element.input.tp", "element.input.offset"),
+            "record": record_position("element.tp", "element.offset"),
             "why": f"'{NOT_COVERED}'",
         },
     ),
@@ -201,7 +202,7 @@ RULES = (
         ops=LOG_TRANSACTION_OPS,
         detail={
             "operation": log_transaction(),
-            "input": record_place("element.tp", "element.committed"),
+            "input": record_position("element.tp", "element.committed"),
             "why": "'an offset is beyond the end of its partition'",
         },
     ),
@@ -260,7 +261,7 @@ def offset_output_mismatch(t: Tables) -> DataFrame:
         NAME,
         order=["log_tp", "log_offset"],
         group="group",
-        input=record_place("tp", "input"),
+        input=record_position("tp", "input"),
         offsets="array(struct(tp as tp, committed as committed))",
         why=f"'{OUTSIDE}'",
     )
@@ -288,7 +289,8 @@ def _sentence_for_rule(e: Example) -> str | None:
     if why == IN_NO_TRANSACTION:
         return f"{e.record} is in no transaction, but its topic is written in transactions"
     if why == NOT_COVERED and e.records and e.inputs:
-        return f"{describe_place(e.records[0].body)} comes from {e.input}, but {e.operation} did not commit its offset"
+        record = describe_position(e.records[0].body)
+        return f"{record} comes from {e.input}, but {e.operation} did not commit its offset"
     return None
 
 
@@ -298,9 +300,9 @@ def _sentence(e: Example) -> str:
     why = e.rest.get("why")
     if why is not None and e.inputs:
         output = f" ({describe_record(e.records[0].body)})" if e.records else ""
-        return f"in {e.operation} {printable(why, 100)}{output}: {describe_place(e.inputs[0].body)}"
+        return f"in {e.operation} {printable(why, 100)}{output}: {describe_position(e.inputs[0].body)}"
     parts = [
-        f"{describe_place(part.body)} is {fate(part.body)}"
+        f"{describe_position(part.body)} is {fate(part.body)}"
         for part in e.records
         if part.body.get("fate") is not None
     ]

@@ -18,7 +18,7 @@ Reference: KIP-98, "ordering"; Kleppmann, Designing Data-Intensive Applications,
 
 from pyspark.sql import DataFrame
 
-from checkers.findings.build import finding, record_place
+from checkers.findings.build import finding, record_position
 from checkers.findings.wording import AnomalyWording
 from checkers.spark.joins import broadcast
 from checkers.stored.tables import Tables
@@ -64,9 +64,9 @@ def order_violation(t: Tables) -> DataFrame:
         ops="concat(before.ops, ops)",
         key="key",
         slot="output_name",
-        input=record_place("in_tp", "input"),
-        input_before=record_place("in_tp", "before.input"),
-        records=f"array({record_place('tp', 'before.offset')}, {record_place()})",
+        input=record_position("in_tp", "input"),
+        input_before=record_position("in_tp", "before.input"),
+        records=f"array({record_position('tp', 'before.offset')}, {record_position()})",
     )
 
 

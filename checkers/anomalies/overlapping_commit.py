@@ -15,7 +15,7 @@ outside any transaction.
 Reference: KIP-447, "zombie fencing by generation"; Wang et al. 2021, "Consistency and Completeness" (SIGMOD).
 """
 
-from checkers.findings.build import operation, record_place
+from checkers.findings.build import operation, record_position
 from checkers.findings.rules import Rule
 from checkers.findings.wording import AnomalyWording
 from harness.results.example import Example
@@ -30,7 +30,7 @@ RULES = (
         ops="array(overlaps.op, op)",
         detail={
             "group": "group",
-            "input": record_place("tp", "first"),
+            "input": record_position("tp", "first"),
             "claims": "array(struct(tp as tp, overlaps.first as first, overlaps.next as next), "
             "struct(tp as tp, first as first, next as next))",
             "shared": "least(overlaps.next, next) - first",

@@ -26,7 +26,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from checkers.external.tables import OK, ExternalTables
-from checkers.findings.build import finding, operation, record, record_place
+from checkers.findings.build import finding, operation, record, record_position
 from checkers.findings.rules import Rule, Suspect
 from checkers.findings.wording import AnomalyWording
 from checkers.spark.joins import broadcast
@@ -37,7 +37,7 @@ from harness.results.wording import printable
 
 NAME = "phantom"
 NOT_DUE = "its input must not lead to it"
-STRAY = "(named and size(place.inputs) = 0)"
+STRAY = "(named and size(position.inputs) = 0)"
 """The record names no input, though every output of a stage without journals must name one."""
 
 RULES = (
@@ -70,7 +70,7 @@ RULES = (
         detail={
             "record": record("element.tp", "element.offset", "element.name"),
             "operation": operation("element.op"),
-            "input": record_place(),
+            "input": record_position(),
             "slot": "element.output_name",
             "why": f"'{NOT_DUE}'",
         },
@@ -89,7 +89,7 @@ RULES = (
     ),
 )
 """One finding for each record and input that must not lead to it, or for each record that is joined to no input."""
-UNANNOUNCED = "send is null and exists(places, p -> p.visible)"
+UNANNOUNCED = "send is null and exists(positions, p -> p.visible)"
 SUSPECTS = (Suspect("attempts", UNANNOUNCED),)
 
 
@@ -97,13 +97,13 @@ def phantom(t: Tables) -> DataFrame:
     """Return one row for each visible record that no process announced."""
     visible = (
         t.attempts.where(UNANNOUNCED)
-        .select("run", "value", F.explode("places").alias("place"))
-        .where("place.visible")
+        .select("run", "value", F.explode("positions").alias("position"))
+        .where("position.visible")
         .select(
             "run",
             "value",
-            "place",
-            "place.topic",
+            "position",
+            "position.topic",
             F.expr(JOURNAL_OF).alias("journal"),
             F.expr(OPERATION_OF).alias("number"),
         )
@@ -118,9 +118,9 @@ def phantom(t: Tables) -> DataFrame:
     return finding(
         unannounced,
         NAME,
-        order=["place.tp", "place.offset"],
+        order=["position.tp", "position.offset"],
         absence="true",
-        record=record("place.tp", "place.offset"),
+        record=record("position.tp", "position.offset"),
         why="'no process announced it'",
     )
 

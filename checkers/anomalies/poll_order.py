@@ -37,7 +37,7 @@ from pyspark.sql import DataFrame
 
 from checkers.external.jumps import BACK, SKIPS
 from checkers.external.tables import ExternalTables
-from checkers.findings.build import jump_findings, operation, reader, record_place
+from checkers.findings.build import jump_findings, operation, reader, record_position
 from checkers.findings.rules import Rule
 from checkers.findings.wording import AnomalyWording
 from harness.results.example import Example
@@ -53,7 +53,7 @@ def _rule(name: str, move: str, inside: bool) -> Rule:
         ops="array(before.op, op)",
         absence="true",
         detail={
-            "records": f"array({record_place('tp', 'before.offset')}, {record_place()})",
+            "records": f"array({record_position('tp', 'before.offset')}, {record_position()})",
             **({"skipped": "skipped"} if move == "skip" else {}),
             "reader": reader(),
             **({} if inside else {"operations": f"array({operation('before.op')})"}),

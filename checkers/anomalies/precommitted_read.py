@@ -15,7 +15,7 @@ Reference: Jepsen's Kafka checker, `precommitted-read`.
 from pyspark.sql import DataFrame
 
 from checkers.external.tables import ExternalTables
-from checkers.findings.build import finding, operation, record_place
+from checkers.findings.build import finding, operation, record_position
 from checkers.findings.rules import Suspect
 from checkers.findings.wording import AnomalyWording
 from checkers.stored.tables import Tables
@@ -41,7 +41,7 @@ def precommitted_read(t: Tables) -> DataFrame:
         NAME,
         order=["op", "tp", "offset"],
         ops="array(op)",
-        record=record_place(),
+        record=record_position(),
         operation=operation(),
     )
 

@@ -15,7 +15,7 @@ Blind spot: a transaction that was open when the reader passed it and that ended
 Reference: KIP-98, "last stable offset"; KAFKA-14402.
 """
 
-from checkers.findings.build import reader, record, record_place
+from checkers.findings.build import reader, record, record_position
 from checkers.findings.rules import Rule
 from checkers.findings.wording import AnomalyWording
 from checkers.stored.log_entries import READERS
@@ -31,7 +31,7 @@ RULES = (
         ops=READERS,
         detail={
             "record": record(),
-            "record_open": record_place("tp", "first_open"),
+            "record_open": record_position("tp", "first_open"),
             "reader": reader(),
         },
     ),

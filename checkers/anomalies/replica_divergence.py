@@ -24,13 +24,13 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from checkers.findings.build import finding, record_place
+from checkers.findings.build import finding, record_position
 from checkers.findings.form import Findings
 from checkers.findings.lookup import lookup
 from checkers.findings.wording import AnomalyWording
 from checkers.spark.joins import broadcast
 from checkers.stored.tables import Tables
-from harness.results.example import Example, describe_place
+from harness.results.example import Example, describe_position
 from harness.results.wording import join_words, printable
 
 MUST_HOLD = "r.log_start <= base_offset and last_offset < r.end"
@@ -42,7 +42,7 @@ COMPARED = ("crc", "leader_epoch", "last_offset", "count", "marker")
 def replica_divergence(t: Tables) -> DataFrame:
     """Return one row for each offset at which the replicas do not hold the same batch."""
     bounds = [F.expr(f"{end}({column}) as {end}_{column}") for column in COMPARED for end in ("min", "max")]
-    places = (
+    positions = (
         _batches(t)
         .groupBy("run", "tp", "base_offset")
         .agg(
@@ -54,10 +54,10 @@ def replica_divergence(t: Tables) -> DataFrame:
     )
     differs = " or ".join(f"min_{column} != max_{column}" for column in COMPARED)
     return finding(
-        places.where(f"{differs} or there < due"),
+        positions.where(f"{differs} or there < due"),
         "replica-divergence",
         order=["tp", "base_offset"],
-        record=record_place("tp", "base_offset"),
+        record=record_position("tp", "base_offset"),
     )
 
 
@@ -70,7 +70,7 @@ def explain(t: Tables, findings: Mapping[int, list[Findings]]) -> None:
         for example in finding.examples
     ]
     held = "struct(broker, leader, last_offset, crc, leader_epoch, count, producer_id, epoch)"
-    places = (
+    positions = (
         _batches(t)
         .groupBy("run", "tp", "base_offset")
         .agg(
@@ -83,7 +83,7 @@ def explain(t: Tables, findings: Mapping[int, list[Findings]]) -> None:
     wanted: set[tuple[int, ...]] = {
         (run, example["record"]["tp"], example["record"]["offset"]) for run, example in examples
     }
-    rows = lookup(places.drop("holders", "brokers"), ("run", "tp", "base_offset"), wanted)
+    rows = lookup(positions.drop("holders", "brokers"), ("run", "tp", "base_offset"), wanted)
     for run, example in examples:
         row = rows[run, example["record"]["tp"], example["record"]["offset"]]
         example |= {"replicas": row["held"], "lacking": row["lacking"]}
@@ -126,7 +126,7 @@ def _sentence(e: Example) -> str:
     parts += (
         [f"broker {printable(broker)} has nothing" for broker in lacking] if isinstance(lacking, list) else []
     )
-    at = describe_place(e.inner("record"))
+    at = describe_position(e.inner("record"))
     return f"at {at} the replicas differ" + (f": {join_words(parts)}" if parts else "")
 
 

@@ -19,10 +19,10 @@ Blind spot: outputs that do not say which inputs they come from.
 Reference: KIP-98; Wang et al. 2021, "Consistency and Completeness" (SIGMOD).
 """
 
-from checkers.findings.build import MAX_SHOWN, record_place
+from checkers.findings.build import MAX_SHOWN, record_position
 from checkers.findings.rules import Rule
 from checkers.findings.wording import AnomalyWording
-from harness.results.example import Example, describe_operation, describe_place
+from harness.results.example import Example, describe_operation, describe_position
 from harness.results.wording import join_words
 
 NAME = "reprocessed-input"
@@ -56,7 +56,7 @@ RULES = (
         order=["tp", "offset"],
         ops="array_distinct(transform(element.outputs, o -> o.op))",
         detail={
-            "input": record_place(),
+            "input": record_position(),
             "slot": "element.output_name",
             "expected": "element.due",
             "records": f"transform(slice(element.outputs, 1, {MAX_SHOWN}), o -> "
@@ -71,7 +71,7 @@ RULES = (
         order=["tp", "offset"],
         ops="element.ops",
         detail={
-            "input": record_place(),
+            "input": record_position(),
             "group": "element.name",
             "operations": f"transform(slice(element.ops, 1, {MAX_SHOWN}), o -> struct(o as op))",
         },
@@ -83,7 +83,7 @@ RULES = (
 def _sentence(e: Example) -> str:
     times = "twice" if len(e.records) <= 2 else f"{len(e.records)} times"
     effects = [
-        f"{describe_place(part.body)}"
+        f"{describe_position(part.body)}"
         + (f" by {describe_operation(part.operation)}" if part.operation else "")
         for part in e.records
     ]

@@ -16,10 +16,10 @@ Blind spot: numbers that are missing at the end of an epoch or at the end of the
 Reference: KIP-98, "idempotent producer guarantees".
 """
 
-from checkers.findings.build import record_place
+from checkers.findings.build import record_position
 from checkers.findings.rules import Rule
 from checkers.findings.wording import AnomalyWording
-from harness.results.example import Example, describe_place
+from harness.results.example import Example, describe_position
 from harness.results.wording import printable
 
 NUMBERS = 2**31
@@ -36,8 +36,8 @@ RULES = (
         f"and batch_before.epoch <= epoch and base_sequence != {EXPECTED_SEQUENCE}",
         order=["tp", "base_offset"],
         detail={
-            "record": record_place("tp", "base_offset"),
-            "record_before": record_place("tp", "batch_before.last_offset"),
+            "record": record_position("tp", "base_offset"),
+            "record_before": record_position("tp", "batch_before.last_offset"),
             "producer_id": "producer_id",
             "epoch": "epoch",
             "sequence": "base_sequence",
@@ -50,7 +50,7 @@ RULES = (
 
 def _sentence(e: Example) -> str:
     sequence, expected = printable(e.rest.get("sequence")), printable(e.rest.get("sequence_due"))
-    at = describe_place(e.inner("record"))
+    at = describe_position(e.inner("record"))
     return f"the batch at {at} {e.producer} begins with sequence {sequence}, but {expected} was expected"
 
 

@@ -18,7 +18,7 @@ Blind spot: a worker whose first record is above the offset, though it began to 
 Reference: KIP-447, "unstable offset commits"; KAFKA-9346.
 """
 
-from checkers.findings.build import operation, record_place
+from checkers.findings.build import operation, record_position
 from checkers.findings.rules import Rule
 from checkers.findings.wording import AnomalyWording
 from harness.results.example import Example
@@ -33,7 +33,7 @@ RULES = (
         ops="array(op, stale.op)",
         detail={
             "group": "group",
-            "input": record_place("tp", "first"),
+            "input": record_position("tp", "first"),
             "committed": "stale.next",
             "assigned_ns": "gained_ns",
             "reader": "struct(op as op, n as n)",

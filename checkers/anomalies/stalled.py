@@ -23,7 +23,7 @@ Reference: KIP-98; KAFKA-14402; Jepsen on Bufstream 0.1.0 (2024), "stuck consume
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from checkers.findings.build import finding, operation, record_place
+from checkers.findings.build import finding, operation, record_position
 from checkers.findings.rules import Suspect
 from checkers.findings.wording import AnomalyWording
 from checkers.spark.joins import broadcast
@@ -49,16 +49,16 @@ EARLIER = f"over ({IN_TIME} rows between unbounded preceding and 1 preceding)"
 
 def stalled(t: Tables) -> DataFrame:
     """Return one row for each time without a commit, with the operation that ended it, or else the last operation."""
-    places = _gaps(t).selectExpr(*KEYS, "explode(places) as place").selectExpr("*", "place.tp")
+    positions = _gaps(t).selectExpr(*KEYS, "explode(positions) as position").selectExpr("*", "position.tp")
     inputs = (
         t.operations.where(f"operation.outcome = '{Outcome.OK.value}'")
         .selectExpr("run", "op as writer", "operation.return_ns as sent_ns", "explode(records) as record")
         .select("run", "record.tp", "record.offset", "writer", "sent_ns")
     )
     lags = (
-        inputs.join(broadcast(places), on=["run", "tp"], how="inner")
+        inputs.join(broadcast(positions), on=["run", "tp"], how="inner")
         .selectExpr("*", "greatest(from_ns, sent_ns) as since_ns")
-        .where("offset >= place.offset and to_ns - since_ns > bound_ns")
+        .where("offset >= position.offset and to_ns - since_ns > bound_ns")
     )
     stalls = lags.groupBy("run", "op", "group", "committed", "to_ns", "bound_ns").agg(
         F.expr("min(struct(since_ns, tp, offset, writer)) as lag")
@@ -75,17 +75,17 @@ def stalled(t: Tables) -> DataFrame:
         from_s=_seconds("lag.since_ns"),
         to_s=_seconds("to_ns"),
         committed="committed",
-        input=record_place("lag.tp", "lag.offset"),
+        input=record_position("lag.tp", "lag.offset"),
         operation=operation(),
         writer=operation("lag.writer"),
     )
 
 
 def _gaps(t: Tables) -> DataFrame:
-    """Return KEYS and places for each time in which a stage committed nothing for longer than the bound.
+    """Return KEYS and positions for each time in which a stage committed nothing for longer than the bound.
 
-    `places` are the positions from which inputs were left: those of the commit that ended the time. If none ended it,
-    they are the last committed offsets.
+    `positions` are the positions from which inputs were left: those of the commit that ended the time. If none ended
+    it, they are the last committed offsets.
     """
     bounds = t.runs.selectExpr("run", "healed_ns", f"{BOUND_MS} * 1000000 as bound_ns")
     reached = t.groups.groupBy("run", "group").agg(
@@ -116,7 +116,7 @@ def _gaps(t: Tables) -> DataFrame:
         .selectExpr("*", "greatest(healed_ns, last_ns) as from_ns")
         .where("healed_ns is not null and to_ns - from_ns > bound_ns and began_ns <= from_ns")
         .join(broadcast(reached), on=["run", "group"], how="left")
-        .selectExpr(*KEYS, "if(committed, claimed, reached) as places")
+        .selectExpr(*KEYS, "if(committed, claimed, reached) as positions")
     )
 
 

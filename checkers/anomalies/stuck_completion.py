@@ -23,7 +23,7 @@ from typing import Any
 from checkers.findings.build import state
 from checkers.findings.rules import Rule
 from checkers.findings.wording import AnomalyWording
-from harness.results.example import Example, describe_place
+from harness.results.example import Example, describe_position
 from harness.results.wording import join_words, printable
 
 RULES = (
@@ -48,7 +48,7 @@ RULES = (
 
 
 def _sentence(e: Example) -> str:
-    at = describe_place(e.inner("record"))
+    at = describe_position(e.inner("record"))
     partitions = _partitions(e.body.get("partitions"))
     return (
         f"{e.transactional_id} was still in state {printable(e.rest.get('state'), 40)} ({at}) at the end"
@@ -58,8 +58,8 @@ def _sentence(e: Example) -> str:
 
 def _partitions(value: Any) -> str:
     bodies = value if isinstance(value, list) else []
-    places = [describe_place(body) for body in bodies if isinstance(body, Mapping)]
-    return join_words(places) if places else ""
+    positions = [describe_position(body) for body in bodies if isinstance(body, Mapping)]
+    return join_words(positions) if positions else ""
 
 
 WORDING = {

@@ -38,13 +38,13 @@ from checkers.findings.build import (
     log_transaction,
     operation,
     record,
-    record_place,
+    record_position,
 )
 from checkers.findings.rules import Rule
 from checkers.findings.wording import AnomalyWording
 from checkers.stored.log_transactions import transactions_of_operations
 from checkers.stored.tables import Tables
-from harness.results.example import FATES, Example, describe_place, fate
+from harness.results.example import FATES, Example, describe_position, fate
 from harness.results.wording import join_words, printable
 
 NAME = "torn-transaction"
@@ -52,8 +52,8 @@ IN_TWO = "a marker is between its records"
 IN_SEVERAL = "the transaction log has it as several transactions"
 SEEN = """array_distinct(transform(filter(records,
     r -> r.acked and r.effect is not null and (r.effect != 'open' or r.abandoned)), r -> r.effect))"""
-HALF_READ = """(settled = 'committed' and exists(records, r -> not r.logged and r.given)
-    and exists(records, r -> not r.logged and r.passed and not r.given))"""
+HALF_READ = """(settled = 'committed' and exists(records, r -> not r.logged and r.delivered)
+    and exists(records, r -> not r.logged and r.passed and not r.delivered))"""
 
 MARKED = "filter(records, r -> r.marker_offset is not null)"
 SPLIT = f"""(array_contains(records.effect, 'commit') and size(records) > 1
@@ -80,7 +80,7 @@ RULES = (
             "operation": operation(),
             "fates": SEEN,
             "records": f"transform(slice(filter(records, r -> r.acked), 1, {MAX_SHOWN}), "
-            "r -> struct(r.tp as tp, r.offset as offset, r.value as value, r.given as given))",
+            "r -> struct(r.tp as tp, r.offset as offset, r.value as value, r.delivered as given))",
         },
     ),
     Rule(
@@ -105,7 +105,7 @@ RULES = (
             "operation": log_transaction(),
             "decided": f"if({OTHERWISE}, decided, null)",
             "fates": EFFECTS,
-            "records": f"transform(slice(records, 1, {MAX_SHOWN}), r -> {record_place('r.tp', 'r.offset')})",
+            "records": f"transform(slice(records, 1, {MAX_SHOWN}), r -> {record_position('r.tp', 'r.offset')})",
         },
     ),
 )
@@ -168,12 +168,12 @@ def torn_transaction_external(t: ExternalTables) -> DataFrame:
 
 def _sentence(e: Example) -> str:
     if (why := e.rest.get("why")) is not None:
-        places = join_words([describe_place(part.body) for part in e.records])
+        positions = join_words([describe_position(part.body) for part in e.records])
         return f"{e.operation} was one transaction, but {printable(why, 100)}" + (
-            f": {places}" if places else ""
+            f": {positions}" if positions else ""
         )
     fates = [
-        f"{describe_place(part.body)} is {fate(part.body)}"
+        f"{describe_position(part.body)} is {fate(part.body)}"
         for part in e.records
         if part.body.get("fate") is not None
     ]

@@ -22,10 +22,10 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from checkers.findings.build import finding, record_place
+from checkers.findings.build import finding, record_position
 from checkers.findings.wording import AnomalyWording
 from checkers.stored.tables import Tables
-from harness.results.example import Example, describe_place
+from harness.results.example import Example, describe_position
 from harness.results.wording import printable
 
 
@@ -56,7 +56,7 @@ def unmarked_partition(t: Tables) -> DataFrame:
         "unmarked-partition",
         order=["tp", "producer_id"],
         absence="true",
-        record=record_place("tp", "batch.base_offset"),
+        record=record_position("tp", "batch.base_offset"),
         producer_id="producer_id",
         epoch="batch.epoch",
         transactional_id="completion.transactional_id",
@@ -71,7 +71,7 @@ def _sentence(e: Example) -> str:
     markers, completions = printable(e.rest.get("markers")), printable(e.rest.get("completions"))
     last = e.body.get("last_completion")
     last_state = f"; the last one is {printable(last.get('state'), 40)}" if isinstance(last, Mapping) else ""
-    where = describe_place({key: value for key, value in e.inner("record").items() if key != "offset"})
+    where = describe_position({key: value for key, value in e.inner("record").items() if key != "offset"})
     return (
         f"{where} has {markers} markers of {e.transactional_id}, but {completions} of its transactions there are "
         f"complete{last_state}"

@@ -31,9 +31,8 @@ from checkers.stored.tables import Tables
 from harness.results.example import Example
 
 NAME = "unseen"
-UNPOLLED = (
-    "send.acked and send.told = 'committed' and not coalesce(array_contains(places.polled, true), false)"
-)
+UNPOLLED = """send.acked and send.reported_end = 'committed'
+    and not coalesce(array_contains(positions.polled, true), false)"""
 SUSPECTS = (Suspect("attempts", UNPOLLED),)
 
 

@@ -21,7 +21,7 @@ from collections.abc import Mapping
 
 from pyspark.sql import DataFrame
 
-from checkers.findings.build import finding, operation, record_place
+from checkers.findings.build import finding, operation, record_position
 from checkers.findings.rules import Rule
 from checkers.findings.wording import AnomalyWording
 from checkers.stored.tables import Tables
@@ -42,7 +42,7 @@ RULES = (
         where="transactional and fate = 'commit' and epoch < epoch_before",
         order=["tp", "base_offset"],
         detail={
-            "record": record_place("tp", "base_offset"),
+            "record": record_position("tp", "base_offset"),
             "epoch": "epoch",
             "epoch_before": "epoch_before",
             "why": "'a higher epoch is below it'",

@@ -182,7 +182,9 @@ def _final_reads(facts: EvidenceCounts, missing: MissingEvidence) -> None:
     final = [row for row in facts.ends if row.get("role") != Role.OBSERVER.value]
     for isolation in Isolation:
         ends = {row["tp"]: row for row in final if row["isolation"] == isolation.value}
-        table, column = ("polls", "given") if isolation is Isolation.READ_COMMITTED else ("records", "found")
+        table, column = (
+            ("polls", "delivered") if isolation is Isolation.READ_COMMITTED else ("records", "found")
+        )
         if data and not ends:
             missing.add(
                 f"final {isolation.value}", f"no final reader read the topics {isolation.value}", "ends"

@@ -54,12 +54,12 @@ def explain(
         rows: the findings by run, anomaly and absence
         content_runs: the runs whose records are shown with their content
     """
-    places: set[tuple[int, ...]] = set()
+    positions: set[tuple[int, ...]] = set()
     ops: set[tuple[int, ...]] = set()
     for (run, _, _), finding in rows.items():
         for item in nested_objects(finding.examples):
             if item.get("tp") is not None and item.get("offset") is not None:
-                places.add((run, item["tp"], item["offset"]))
+                positions.add((run, item["tp"], item["offset"]))
             if item.get("op") is not None:
                 ops.add((run, item["op"]))
     stored = lookup(
@@ -67,11 +67,11 @@ def explain(
             "run", "tp", "offset", F.get("acks", F.lit(0))["op"].alias("op"), *RECORD_COLUMNS
         ),
         ("run", "tp", "offset"),
-        places,
+        positions,
     )
     ops |= {(key[0], row["op"]) for key, row in stored.items() if row["op"] is not None}
-    shown_places = {place for place in places if place[0] in content_runs}
-    contents = _contents(s, shown_places) if shown_places else {}
+    shown_positions = {position for position in positions if position[0] in content_runs}
+    contents = _contents(s, shown_positions) if shown_positions else {}
     operations = lookup(s["ops"].select("run", *OPERATION_COLUMNS), ("run", "op"), ops)
     names = {run: dict(_names(facts.get(run, ()))) for run, _, _ in rows}
     for (run, _, _), finding in rows.items():
@@ -81,17 +81,17 @@ def explain(
         ]
 
 
-def _contents(s: Sources, places: set[tuple[int, ...]]) -> dict[tuple[int, ...], dict[str, Any]]:
+def _contents(s: Sources, positions: set[tuple[int, ...]]) -> dict[tuple[int, ...], dict[str, Any]]:
     """By position, the content of the record and its expected outputs, for custom pipelines."""
     by = ("run", "tp", "offset")
-    contents = lookup(s["records"].where("content is not null").select(*by, "content"), by, places)
+    contents = lookup(s["records"].where("content is not null").select(*by, "content"), by, positions)
     expected = (
         s["expected"]
         .where("content is not null")
         .groupBy(*by)
         .agg(F.expr("array_sort(collect_list(struct(topic, output_name as slot, key, content))) as due"))
     )
-    due = lookup(expected, by, places)
+    due = lookup(expected, by, positions)
     return {at: {**contents.get(at, {}), **due.get(at, {})} for at in contents.keys() | due.keys()}
 
 

@@ -41,15 +41,15 @@ _IN_REACH = "offset >= ru_first and offset < ru_next and not compacted"
 POSITIONS = {
     "found": "found",
     "held": "held",
-    "given": "given",
-    "read": "given and not sentinel",
+    "delivered": "delivered",
+    "read": "delivered and not sentinel",
     "consumed": "consumed",
     "visible": "visible and not sentinel",
     "unread": f"held and not found and {_IN_REACH}",
     "beyond": "held and ru_end and offset >= ru_next",
     "read_not_in_log": "found and not held and covered",
     "commits": "commit is not null",
-    "untold_offsets": f"held and covered and topic = '{OFFSETS_TOPIC}' and fate != '{Fate.PLAIN.value}' "
+    "unattributed_offsets": f"held and covered and topic = '{OFFSETS_TOPIC}' and fate != '{Fate.PLAIN.value}' "
     "and commit is null",
     "stable": "visible and not sentinel and coalesce(offset < first_open, true)",
     "stable_inputs": "visible and is_input and not sentinel and coalesce(offset < first_open, true)",
@@ -74,9 +74,9 @@ OPERATIONS = {
     "outputs_only": f"{_WHOLE} and not {_NO_RECORDS} and {_NO_OFFSETS}",
     "effective": _WRITES,
     "effective_of_stages": f"{_WRITES} and operation.stage is not null",
-    "acknowledged": f"{_TXN} and told = 'committed'",
-    "claiming": "told = 'committed' and exists(claims, c -> c.group is not null)",
-    "claiming_outside": "transactional and told = 'committed' and exists(claims, "
+    "acknowledged": f"{_TXN} and reported_end = 'committed'",
+    "claiming": "reported_end = 'committed' and exists(claims, c -> c.group is not null)",
+    "claiming_outside": "transactional and reported_end = 'committed' and exists(claims, "
     "c -> array_contains(outside_groups, c.group))",
     "fenced": "operation.fenced",
     "polls_within": "operation.txn is not null",
@@ -344,7 +344,7 @@ def _cut_journals(t: Tables) -> DataFrame:
     A visible record names the last operation of the journal, or a later one, and the journal does not announce it.
     """
     return (
-        t.attempts.where("send is null and exists(places, p -> p.visible)")
+        t.attempts.where("send is null and exists(positions, p -> p.visible)")
         .selectExpr("run", f"{JOURNAL_OF} as journal", f"{OPERATION_OF} as number")
         .join(broadcast(t.journals), on=["run", "journal"])
         .where(f"{CUT_OFF} and unbroken")

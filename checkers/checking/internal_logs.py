@@ -53,10 +53,11 @@ def check_internal_logs(facts: EvidenceCounts, run: StoredRun, missing: MissingE
         if not row["logged"] or row["compacted"]:
             continue
         name = facts.name(tp)
-        if row["topic"] == OFFSETS_TOPIC and row.get("untold_offsets"):
+        if row["topic"] == OFFSETS_TOPIC and row.get("unattributed_offsets"):
             missing.add(
                 "offsets",
-                f"the log of {name} holds {row['untold_offsets']} records of transactions that the table offsets lacks",
+                f"the log of {name} holds {row['unattributed_offsets']} records of transactions "
+                "that the table offsets lacks",
                 "offsets",
             )
         expected, stored = row["log_end"] - row["log_start"], row.get("states", 0)

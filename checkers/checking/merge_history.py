@@ -91,9 +91,9 @@ def _rename_keys(item: object) -> object:
         return item
     body = {name: _rename_keys(value) for name, value in item.items()}
     key = body.get("key")
-    place = KEY.fullmatch(key) if isinstance(key, str) else None
-    if place is not None:
-        body = {"topic": place[1], "partition": int(place[2]), **body}
+    position = KEY.fullmatch(key) if isinstance(key, str) else None
+    if position is not None:
+        body = {"topic": position[1], "partition": int(position[2]), **body}
     times = {"call_ns": body.get("invoke_ns"), "return_ns": body.get("complete_ns")}
     return {**body, **{name: time_ns for name, time_ns in times.items() if time_ns is not None}}
 

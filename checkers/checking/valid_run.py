@@ -64,9 +64,9 @@ def _feed(tables: dict[str, list[Row]], at: int) -> None:
     """Add an input, and its expected output."""
     value = f"f:{at}:0"
     tables["ops"].append(_op(at, f"f:{at}", "f", "send"))
-    place = {"tp": A, "offset": at, "value": value, "digest": 7}
-    tables["sends"].append(place | {"op": at, "n": 0, "topic": "a", "acked": True, "inputs": []})
-    _record(tables, place | {"inputs": []}, at)
+    position = {"tp": A, "offset": at, "value": value, "digest": 7}
+    tables["sends"].append(position | {"op": at, "n": 0, "topic": "a", "acked": True, "inputs": []})
+    _record(tables, position | {"inputs": []}, at)
     _batch(tables, A, at, FEEDER, at, base_sequence=at)
     tables["expected"].append(GROUP | {"tp": A, "offset": at, "output_name": "x", "topic": "x", "digest": 7})
 
@@ -80,7 +80,7 @@ def _take(tables: dict[str, list[Row]], number: int, first: int) -> None:
     for n, at in enumerate(inputs):
         read = {"tp": A, "offset": at, "value": f"f:{at}:0"}
         tables["polls"].append(_poll(op, n, read, Role.WORKER))
-        place = {
+        position = {
             "tp": X,
             "offset": base + n,
             "value": f"w:{number}:{n}",
@@ -88,8 +88,8 @@ def _take(tables: dict[str, list[Row]], number: int, first: int) -> None:
             "digest": 7,
             "inputs": [{"tp": A, "offset": at}],
         }
-        tables["sends"].append(place | {"op": op, "n": n, "topic": "x", "acked": True})
-        _record(tables, place | {"key": f"k{at % 97}"}, op)
+        tables["sends"].append(position | {"op": op, "n": n, "topic": "x", "acked": True})
+        _record(tables, position | {"key": f"k{at % 97}"}, op)
     transactional = {"transactional": True}
     sequence = number * INPUTS_PER_TRANSACTION
     _batch(tables, X, base, WORKER, op, count=INPUTS_PER_TRANSACTION, base_sequence=sequence, **transactional)
@@ -209,14 +209,14 @@ def _op(number: int, name: str, journal: str, f: str) -> Row:
     }
 
 
-def _poll(op: int, n: int, place: Row, role: Role) -> Row:
-    position = {column: place[column] for column in ("tp", "offset", "value")}
+def _poll(op: int, n: int, position: Row, role: Role) -> Row:
+    position = {column: position[column] for column in ("tp", "offset", "value")}
     reader = {"role": role.value, "promised": Isolation.READ_COMMITTED.value}
     return position | reader | {"op": op, "n": n, "return_ns": (2 * op + 2) * STEP_NS - 1}
 
 
-def _record(tables: dict[str, list[Row]], place: Row, op: int) -> None:
-    tables["records"].append(place | {"timestamp_ms": _ms(op), "sentinel": False})
+def _record(tables: dict[str, list[Row]], position: Row, op: int) -> None:
+    tables["records"].append(position | {"timestamp_ms": _ms(op), "sentinel": False})
 
 
 def _batch(

@@ -66,7 +66,7 @@ def findings(
     return rows.selectExpr("run", *(f"{expression} as {name}" for name, expression in fields.items()))
 
 
-def record_place(tp: str = "tp", offset: str = "offset") -> str:
+def record_position(tp: str = "tp", offset: str = "offset") -> str:
     """Return SQL for an offset of a partition."""
     return f"struct({tp} as tp, {offset} as offset)"
 

@@ -27,17 +27,21 @@ def make_attempts(s: Sources, log_entries: DataFrame) -> DataFrame:
         value: null for a record without one
         send: struct of the send and its operation (see `_sends`); null: no journal has a send of this value
         twice: journals have more than one send of this value
-        places: array of the positions at which the value was found [tp, offset, topic, fate, visible, given, polled,
-            promised, output_name, inputs, digest]
+        positions: array of the positions at which the value was found [tp, offset, topic, fate, visible, delivered,
+            polled, promised, output_name, inputs, digest]
     """
-    place = "struct(tp, offset, topic, fate, visible, given, polled, promised, output_name, inputs, digest) as place"
+    columns = "tp, offset, topic, fate, visible, delivered, polled, promised, output_name, inputs, digest"
     name = "coalesce(value, format_string('@%d/%d', tp, offset)) as name"
-    places = log_entries.where("found and not sentinel and not internal").selectExpr(
-        "run", name, "value", place
+    positions = log_entries.where("found and not sentinel and not internal").selectExpr(
+        "run", name, "value", f"struct({columns}) as position"
     )
     sends = _sends(s).selectExpr("run", "value as name", "value", "send")
-    united = sends.unionByName(places, allowMissingColumns=True)
-    aggregates = "any_value(send, true) as send", "collect_list(place) as places", "count(send) > 1 as twice"
+    united = sends.unionByName(positions, allowMissingColumns=True)
+    aggregates = (
+        "any_value(send, true) as send",
+        "collect_list(position) as positions",
+        "count(send) > 1 as twice",
+    )
     return group(united, ("run", "name", "value"), aggregates)
 
 
@@ -47,7 +51,7 @@ def _sends(s: Sources) -> DataFrame:
     Columns:
         run, value
         send: struct [op, n, topic, tp, offset, acked, output_name, inputs, digest, role, outcome, transactional,
-            commit_ns, told, claims]
+            commit_ns, reported_end, claims]
     """
     journals = s["journals"].select("run", "journal", "role")
     claiming = s["claims"].select("run", "op").distinct().selectExpr("*", "true as claims")
@@ -56,13 +60,13 @@ def _sends(s: Sources) -> DataFrame:
         .join(broadcast(journals), on=["run", "journal"], how="left")
         .selectExpr(
             *("run", "op", "role", "outcome", "transactional_id is not null as transactional", "commit_ns"),
-            f"{REPORTED_END} as told",
+            f"{REPORTED_END} as reported_end",
         )
         .join(prefer_hash_join(claiming), on=["run", "op"], how="left")
     )
     columns = (
         "op, n, topic, tp, offset, acked, output_name, inputs, digest, "
-        "role, outcome, transactional, commit_ns, told"
+        "role, outcome, transactional, commit_ns, reported_end"
     )
     return (
         s["sends"]

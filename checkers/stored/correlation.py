@@ -81,7 +81,7 @@ def _expected_outputs(s: Sources, outputs: DataFrame) -> DataFrame:
         run, topic, correlation_key, digest
         of_tp, of_offset, of_output_name: the input, and which of its outputs this is
         rank, most: number and count among the expected outputs with the same digest
-        place, places: number and count among all expected outputs with the same correlation key
+        expected_rank, expected_count: number and count among all expected outputs with the same correlation key
         met: a visible output has this digest and rank
         left_rank, left_most: number and count among those with the same correlation key that are not met
     """
@@ -105,14 +105,17 @@ def _expected_outputs(s: Sources, outputs: DataFrame) -> DataFrame:
                 "output_name as of_output_name",
             ),
             *(f"row_number() over ({ALIKE} {order}) as rank", f"count(1) over ({ALIKE}) as most"),
-            *(f"row_number() over ({BY} {order}) as place", f"count(1) over ({BY}) as places"),
+            *(
+                f"row_number() over ({BY} {order}) as expected_rank",
+                f"count(1) over ({BY}) as expected_count",
+            ),
         )
         .join(visible_counts, on=["run", "topic", "correlation_key", "digest"], how="left")
         .selectExpr("*", "coalesce(rank <= there, false) as met")
     )
     return ranked.selectExpr(
         "*",
-        f"count_if(not met) over ({BY} order by place) as left_rank",
+        f"count_if(not met) over ({BY} order by expected_rank) as left_rank",
         f"count_if(not met) over ({BY}) as left_most",
     )
 
@@ -140,17 +143,17 @@ def _match_other_digest(outputs: DataFrame, expected: DataFrame) -> DataFrame:
         *("run", "tp", "offset", "topic", "correlation_key"),
         f"row_number() over ({BY}, visible order by tp, offset) as rank",
     )
-    sizes = expected.where("place = 1").select(*keys, "places", "left_most")
+    sizes = expected.where("expected_rank = 1").select(*keys, "expected_count", "left_most")
     slots = unmatched.join(sizes, on=keys).selectExpr(
         *("run", "tp", "offset", "topic", "correlation_key"),
-        "if(left_most > 0, least(rank, left_most), places) as rank",
+        "if(left_most > 0, least(rank, left_most), expected_count) as rank",
         "left_most > 0 as left",
     )
     offered = expected.where("not met and left_most > 0").selectExpr(
         "*", "true as left", "left_rank as wanted"
     )
-    last = expected.where("left_most = 0 and place = places").selectExpr(
-        "*", "false as left", "place as wanted"
+    last = expected.where("left_most = 0 and expected_rank = expected_count").selectExpr(
+        "*", "false as left", "expected_rank as wanted"
     )
     open_slots = offered.unionByName(last).drop("rank").withColumnRenamed("wanted", "rank")
     return slots.join(open_slots, on=[*keys, "left", "rank"]).select(*PAIR)

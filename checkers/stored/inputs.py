@@ -133,13 +133,21 @@ def make_claimed_ranges(operations: DataFrame, reader_steps: DataFrame) -> DataF
     own_commits = "filter(commits, c -> c.tp = claim.tp and c.transactional)"
     commits = (
         operations.selectExpr(
-            *("run", "op", "told", "operation", "commits", "commits_logged", "explode(claims) as claim")
+            *(
+                "run",
+                "op",
+                "reported_end",
+                "operation",
+                "commits",
+                "commits_logged",
+                "explode(claims) as claim",
+            )
         )
         .selectExpr("*", f"{own_commits} as own")
         .selectExpr(
             *("run", "claim.group", "claim.tp", "op", "claim.first", "claim.next"),
             "operation.return_ns as time_ns",
-            "told = 'committed' and operation.return_ns is not null "
+            "reported_end = 'committed' and operation.return_ns is not null "
             "and (size(own) > 0 or operation.f = 'commit-offsets' or not commits_logged) as completed",
             "exists(own, c -> coalesce(c.effect = 'commit', false)) as effective",
         )
@@ -246,19 +254,19 @@ def _expected_with_group_names(s: Sources) -> DataFrame:
 def _outputs(attempts: DataFrame) -> DataFrame:
     """For each input, the outputs that name it."""
     return (
-        attempts.selectExpr("run", "name", "send", "explode_outer(places) as place")
-        .selectExpr("*", "coalesce(place.inputs, send.inputs) as inputs")
-        .selectExpr("run", "name", "send", "place", "size(inputs) as many", "explode(inputs) as input")
+        attempts.selectExpr("run", "name", "send", "explode_outer(positions) as position")
+        .selectExpr("*", "coalesce(position.inputs, send.inputs) as inputs")
+        .selectExpr("run", "name", "send", "position", "size(inputs) as many", "explode(inputs) as input")
         .selectExpr(
             "run",
             "input.tp",
             "input.offset",
             """struct(
-                coalesce(place.output_name, send.output_name) as output_name,
-                coalesce(place.topic, send.topic) as topic,
-                place.tp as tp, place.offset as offset, name as name, send.op as op,
-                coalesce(place.visible, false) as visible,
-                place.digest as digest,
+                coalesce(position.output_name, send.output_name) as output_name,
+                coalesce(position.topic, send.topic) as topic,
+                position.tp as tp, position.offset as offset, name as name, send.op as op,
+                coalesce(position.visible, false) as visible,
+                position.digest as digest,
                 many = 1 as sole,
                 coalesce(send.claims, false) as claims
             ) as output""",

@@ -17,7 +17,7 @@ it.
 """
 PROMISED = f"promised = '{Isolation.READ_COMMITTED.value}'"
 READER_KINDS = {
-    "given": f"role = '{Role.FINAL.value}'",
+    "delivered": f"role = '{Role.FINAL.value}'",
     "consumed": f"role = '{Role.WORKER.value}'",
     "promised": PROMISED,
 }
@@ -45,7 +45,7 @@ def make_log_entries(s: Sources, tps: DataFrame, batches: DataFrame) -> DataFram
         acks: array of the sends that were acknowledged at this position [op, n, value]
         commit: the offset commit that this record holds [group, tp, committed, op, transactional]; null: none
         polled: any reader received it
-        given: the final read-committed reader received it
+        delivered: the final read-committed reader received it
         consumed: a worker received it
         promised: a reader that must see only committed records received it
         promised_ns: when the first of these readers received it
@@ -53,7 +53,7 @@ def make_log_entries(s: Sources, tps: DataFrame, batches: DataFrame) -> DataFram
         values_differ: polls, final read and acknowledgements name more than one value
         named_by_some: some of them name a value, and one reader received none
         first_open: the offset of the first open record of the partition; null: none
-        visible: by the log, its fate is commit or plain and it is below the high watermark; without a log, as `given`
+        visible: by the log, its fate is commit or plain and it is below the high watermark; without a log, `delivered`
         covered: the log has every offset from here on, so an absence from the log proves something
         passed: the offset is within the range of the final read-committed read, and the topic is not compacted
     """
@@ -106,7 +106,7 @@ def make_log_entries(s: Sources, tps: DataFrame, batches: DataFrame) -> DataFram
         "coalesce(lowest != highest, false) as values_differ",
         "coalesce(nameless and lowest is not null, false) as named_by_some",
         "first_open",
-        f"if(logged, {takes_effect}, {_was_read('given')}) as visible",
+        f"if(logged, {takes_effect}, {_was_read('delivered')}) as visible",
         "logged and not compacted and offset >= log_start as covered",
         "not compacted and coalesce(offset >= rc_first and offset < rc_next, false) as passed",
     )
@@ -184,7 +184,7 @@ def make_suspected(log_entries: DataFrame, runs: DataFrame) -> DataFrame:
             *("fate", "marker_ms", "acks", "values_differ", "first_open", "wall_ms"),
             f"{uncommitted} or {early} as uncommitted",
             "coalesce(promised and offset > first_open, false) as above",
-            "promised and passed and not given and coalesce(fate not in ('abort', 'open'), true) as vanished",
+            "promised and passed and not delivered and coalesce(fate not in ('abort', 'open'), true) as vanished",
         )
         .where("values_differ or uncommitted or above or vanished")
     )

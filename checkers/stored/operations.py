@@ -11,11 +11,11 @@ REPORTED_END = f"""case when outcome = '{Outcome.OK.value}' and coalesce(asked !
     when outcome in ('{Outcome.OK.value}', '{Outcome.FAIL.value}') then 'aborted' else 'unknown' end"""
 """For a row of `ops`: the end that its client knows: committed, aborted, or unknown."""
 FATES = "concat(records.effect, commits.effect)"
-SETTLED = f"""case when operation.told != 'unknown' then operation.told
+SETTLED = f"""case when operation.reported_end != 'unknown' then operation.reported_end
     when array_contains({FATES}, '{Fate.COMMIT.value}') then 'committed'
     when array_contains({FATES}, '{Fate.ABORT.value}') then 'aborted'
     when array_contains({FATES}, '{Fate.OPEN.value}') then 'open'
-    when exists(records, r -> not r.logged and r.given) then 'committed'
+    when exists(records, r -> not r.logged and r.delivered) then 'committed'
     when size({FATES}) = 0 and (size(claims) = 0 or commits_logged) then 'none'
     else 'unknown' end"""
 """How an operation ended: as its client knows, or else by the log, or else by the final read.
@@ -50,13 +50,13 @@ def make_operations(
         run, op
         operation: struct, its row of `ops` (see `_operations`)
         twice: the table ops has it twice
-        told: the end that its client knows: committed, aborted, unknown
+        reported_end: the end that its client knows: committed, aborted, unknown
         transactional: it has a transactional id
         settled: how it ended: committed, aborted, open, none, unknown (see `SETTLED`)
         sound: its journal is unbroken
         the columns `OF_RUN` of its run
         records: array [n, value, tp, offset, acked, effect, other (another value is at the acknowledged position),
-            abandoned, held, logged, covered, passed, visible, given, plain (not transactional), marker_offset and
+            abandoned, held, logged, covered, passed, visible, delivered, plain (not transactional), marker_offset and
             marker_ms (null if it was not acknowledged)]. A record without acknowledged position has the position at
             which it was found: held, but neither covered nor passed
         commits: array of offset commits [tp, committed, log_tp, offset (in the log), effect, transactional, abandoned,
@@ -88,7 +88,7 @@ def make_operations(
         .selectExpr(
             *("run", "op", "operation", "twice", "records", "commits", "claims", *OF_RUN),
             "coalesce(unbroken, false) as sound",
-            "operation.told as told",
+            "operation.reported_end as reported_end",
             "operation.transactional_id is not null as transactional",
             f"{SETTLED} as settled",
         )
@@ -96,9 +96,9 @@ def make_operations(
 
 
 def _operations(s: Sources) -> DataFrame:
-    """The rows of `ops`, with the end that the client knows as `told`."""
+    """The rows of `ops`, with the end that the client knows as `reported_end`."""
     columns = "journal, f, stage, fenced, group, transactional_id, txn, outcome, asked, call_ns, commit_ns, return_ns"
-    return s["ops"].selectExpr("run", "op", f"struct({columns}, {REPORTED_END} as told) as operation")
+    return s["ops"].selectExpr("run", "op", f"struct({columns}, {REPORTED_END} as reported_end) as operation")
 
 
 def _claims(s: Sources) -> DataFrame:
@@ -107,7 +107,7 @@ def _claims(s: Sources) -> DataFrame:
 
 
 def _acknowledged_records(log_entries: DataFrame) -> DataFrame:
-    """The acknowledged records of operations, each at the position that the client was told."""
+    """The acknowledged records of operations, each at the position that the client knows."""
     # The position has the value that was sent there, or the final reader received nothing there.
     fits = "(not found or value <=> ack.value)"
     return log_entries.selectExpr("*", "explode(acks) as ack").selectExpr(
@@ -121,7 +121,7 @@ def _acknowledged_records(log_entries: DataFrame) -> DataFrame:
             coalesce(abandoned, false) as abandoned,
             held and {fits} as held,
             logged as logged, covered as covered, passed as passed, visible as visible,
-            given and {fits} as given,
+            delivered and {fits} as delivered,
             coalesce({fits} and fate = '{Fate.PLAIN.value}', false) as plain,
             if({fits}, marker_offset, null) as marker_offset, if({fits}, marker_ms, null) as marker_ms
         ) as record""",
@@ -132,20 +132,20 @@ def _found_records(attempts: DataFrame) -> DataFrame:
     """The records of operations without an acknowledged position, each where it was found."""
     return (
         attempts.where("send is not null and send.offset is null")
-        .selectExpr("run", "value", "send", "explode(places) as place")
+        .selectExpr("run", "value", "send", "explode(positions) as position")
         .selectExpr(
             "run",
             "send.op",
             f"""struct(
-                send.n as n, value as value, place.tp as tp, place.offset as offset,
+                send.n as n, value as value, position.tp as tp, position.offset as offset,
                 false as acked,
-                {effective("place.fate")} as effect,
+                {effective("position.fate")} as effect,
                 false as other,
                 false as abandoned,
                 true as held,
-                place.fate is not null as logged, false as covered, false as passed, place.visible as visible,
-                place.given as given,
-                coalesce(place.fate = '{Fate.PLAIN.value}', false) as plain,
+                position.fate is not null as logged, false as covered, false as passed, position.visible as visible,
+                position.delivered as delivered,
+                coalesce(position.fate = '{Fate.PLAIN.value}', false) as plain,
                 cast(null as bigint) as marker_offset, cast(null as bigint) as marker_ms
             ) as record""",
         )

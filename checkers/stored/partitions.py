@@ -11,7 +11,7 @@ import pyarrow as pa
 from checkers.stored.tally import EMPTY, Row, Tally
 from harness.model.vocabulary import Fate, Guarantee, Isolation, OffsetTracking, Role
 
-Place = tuple[int, int]
+RunPartition = tuple[int, int]
 """Run and partition."""
 _i64 = pa.int64()
 TPS = pa.schema(
@@ -138,8 +138,8 @@ def _owing(stages: Iterable[Row], free: Collection[tuple[int, str]], raw: Tally)
     }
 
 
-def _by_partition(rows: Iterable[Row]) -> Mapping[Place, list[Row]]:
-    by_partition: dict[Place, list[Row]] = defaultdict(list)
+def _by_partition(rows: Iterable[Row]) -> Mapping[RunPartition, list[Row]]:
+    by_partition: dict[RunPartition, list[Row]] = defaultdict(list)
     for row in rows:
         by_partition[row["run"], row["tp"]].append(row)
     return by_partition

@@ -24,7 +24,7 @@ ASSIGNED, DELIVERED, TOOK, COMMITTED, ENDED = range(5)
 ENDS = (ASSIGNED, ENDED)
 NEVER = (1 << 63) - 1
 PARTITION = ("run", "tp")
-SKIPPED = f"""case when kind = {COMMITTED} then index - given
+SKIPPED = f"""case when kind = {COMMITTED} then index - index_before
     when inside then index - before.index - (many - 1) else below - before.index end"""
 """The number of visible records between a row and the record that its process received before."""
 SENT_OR_RECEIVED, RECEIVED = f"kind = {DELIVERED}", f"(kind = {DELIVERED} and not sent)"
@@ -72,7 +72,7 @@ def make_reader_steps(
         step_events: the table of `make_step_events`
     """
     united = step_events.unionByName(_other_events(s, operations), allowMissingColumns=True)
-    rows = _indexed(united, log_entries.where("given and not sentinel").select(*PARTITION, "offset"))
+    rows = _indexed(united, log_entries.where("delivered and not sentinel").select(*PARTITION, "offset"))
     by_process = "partition by run, tp, journal, sent order by time_ns, kind, op, n"
     earlier = f"({by_process} rows between unbounded preceding and 1 preceding)"
     up_to_now = f"({by_process} rows between unbounded preceding and current row)"
@@ -82,7 +82,7 @@ def make_reader_steps(
         "*",
         f"last(if({ends}, struct(kind, gained, time_ns, group), null), true) over {up_to_now} as begun",
         f"max(if(not gained, time_ns, null)) over {up_to_now} as lost_ns",
-        f"max(if({SENT_OR_RECEIVED} or kind = {TOOK}, index, null)) over {earlier} as given",
+        f"max(if({SENT_OR_RECEIVED} or kind = {TOOK}, index, null)) over {earlier} as index_before",
         f"max(if({SENT_OR_RECEIVED}, offset, null)) over {earlier} as given_to",
         f"last(if({SENT_OR_RECEIVED} or {ends}, {step}, null), true) over {earlier} as before",
     ).selectExpr("*", f"{SENT_OR_RECEIVED} and coalesce(before.kind in {ENDS}, true) as begins")
@@ -191,12 +191,12 @@ def _other_events(s: Sources, operations: DataFrame) -> DataFrame:
         (
             _point(TOOK, "if(committed is not null, claim.first, null)", late),
             _point(COMMITTED, "committed", late),
-            _point(ENDED, "if(told != 'committed', claim.next, null)", early),
+            _point(ENDED, "if(reported_end != 'committed', claim.next, null)", early),
         )
     )
     operated = (
         operations.selectExpr(
-            *("run", "op", "operation", "told", "settled", "commits", "explode(claims) as claim")
+            *("run", "op", "operation", "reported_end", "settled", "commits", "explode(claims) as claim")
         )
         .selectExpr("*", f"if(settled = 'committed', {committed}, null) as committed")
         .selectExpr("*", f"explode(array_compact(array({points}))) as point")

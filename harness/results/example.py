@@ -112,7 +112,7 @@ class Example:
     @property
     def input(self) -> str:
         """The first input, in words."""
-        return f"input {describe_place(self.inputs[0].body)}" if self.inputs else "an input"
+        return f"input {describe_position(self.inputs[0].body)}" if self.inputs else "an input"
 
     @property
     def two_records(self) -> tuple[str, str]:
@@ -204,7 +204,7 @@ def _singular(label: str) -> str:
     return label[:-1] if label.endswith("s") else label
 
 
-def describe_place(body: Body) -> str:
+def describe_position(body: Body) -> str:
     """Return `invoices/3 offset 17`. What is not known is left out, or shown as `?`."""
     topic, partition, offset = body.get("topic"), body.get("partition"), body.get("offset")
     if topic is None and partition is None:
@@ -216,7 +216,7 @@ def describe_place(body: Body) -> str:
 
 def describe_offset(body: Body) -> str:
     """Return `purchases/1 up to 816`, or for a range `purchases/1 from 812 up to 816`."""
-    where = describe_place({key: value for key, value in body.items() if key != "offset"})
+    where = describe_position({key: value for key, value in body.items() if key != "offset"})
     first = "" if body.get("first") is None else f" from {printable(body['first'], 30)}"
     return f"{where}{first} up to {printable(body.get('committed', body.get('next')), 30)}"
 
@@ -225,8 +225,8 @@ def describe_record(body: Body) -> str:
     """Return `shop-1.0:42:0 at invoices/3 offset 17`."""
     value = body.get("value")
     if value is None:
-        return f"the record at {describe_place(body)}" if "topic" in body or "offset" in body else "a record"
-    return f"{printable(value, 60)} at {describe_place(body)}"
+        return f"the record at {describe_position(body)}" if "topic" in body or "offset" in body else "a record"
+    return f"{printable(value, 60)} at {describe_position(body)}"
 
 
 def describe_operation(body: Body) -> str:
@@ -253,7 +253,7 @@ def describe_example(name: str, body: Body) -> str:
     e = Example(body)
     parts = [describe_record(part.body) for part in e.records]
     parts += [describe_operation(part.body) for part in e.operations]
-    parts += [f"input {describe_place(part.body)}" for part in e.inputs]
+    parts += [f"input {describe_position(part.body)}" for part in e.inputs]
     parts += [f"{printable(label, 40)} {printable(value, 80)}" for label, value in e.rest.items()]
     return f"{printable(name, 60)}: {join_words(parts, 6) if parts else 'no details given'}"
 

@@ -20,7 +20,7 @@ from markupsafe import Markup
 
 from harness.results import requests
 from harness.results import wording as words
-from harness.results.example import describe_offset, describe_operation, describe_place, fate, read_operations
+from harness.results.example import describe_offset, describe_operation, describe_position, fate, read_operations
 from harness.results.reasons import Reason, ReasonCode
 from harness.results.verdict import FaultReport, Validity, Verdict, checks_without_evidence
 from reports import under_way
@@ -63,7 +63,7 @@ def draw(folder_path: Path, verdict: Verdict) -> str:
         "number": _number,
         "seconds": words.seconds,
         "named": describe_operation,
-        "place": describe_place,
+        "place": describe_position,
         "fate": fate,
         "offset": describe_offset,
         "label": lambda label: words.printable(label.replace("_", " "), 60),
