@@ -159,7 +159,7 @@ def main() -> None:
         for isolation in Isolation:
             begun = time.process_time()
             read(messages, isolation, journals)
-            _tell(f"final reader, {isolation.value}", time.process_time() - begun, unit, len(messages))
+            _print_cost(f"final reader, {isolation.value}", time.process_time() - begun, unit, len(messages))
         size = sum(path.stat().st_size for path in journals.rglob("*") if path.is_file())
         print(f"  they left {size / len(messages):.0f} bytes a record")
         begun = time.process_time()
@@ -167,10 +167,10 @@ def main() -> None:
         partitions = PartitionIds(dict.fromkeys(TOPICS, PARTITIONS))
         tables = Tabulator(1, SHOP.facts(sizes).stages, partitions)
         tables.write(sorted(journals.glob("*.jsonl")), Path(name) / "history")
-        _tell("their tables", time.process_time() - begun, unit, len(messages))
+        _print_cost("their tables", time.process_time() - begun, unit, len(messages))
 
 
-def _tell(what: str, cost_s: float, unit_s: float, records: int) -> None:
+def _print_cost(what: str, cost_s: float, unit_s: float, records: int) -> None:
     print(f"  {what}: {cost_s / unit_s:.1f} bare loops, {1e6 * cost_s / records:.2f} µs of CPU a record")
 
 

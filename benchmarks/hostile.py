@@ -187,7 +187,7 @@ def main() -> None:
             else:
                 paths = [place / f"{name}.jsonl"]
                 write(CASES[name], paths[0], asked.size)
-            status, verdicts, said, cost = check(paths)
+            status, verdicts, stderr, cost = check(paths)
             print(
                 f"{name}: status {status}, {cost.wall_s:.1f} s wall, {cost.cpu_s:.1f} s CPU, peak "
                 f"{cost.peak_mb:.0f} MB",
@@ -197,7 +197,7 @@ def main() -> None:
                 print(f"  {print_findings(verdicts[0])}")
             else:
                 errors = sum("error" in one for one in verdicts)
-                print(f"  {errors} of {len(verdicts)} have an error; {said[-300:]}")
+                print(f"  {errors} of {len(verdicts)} have an error; {stderr[-300:]}")
 
 
 if __name__ == "__main__":

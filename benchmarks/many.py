@@ -99,7 +99,7 @@ def check(paths: Sequence[Path], where: Sequence[str]) -> ProcessCost:
     """Run one cold `fencepost check`."""
     cost = run_cold(["-P", "-m", "fencepost", "check", "--json", *where, *map(str, paths)])
     if not cost.answer:
-        sys.exit(f"no answer: {cost.said.strip()[-500:]}")
+        sys.exit(f"no answer: {cost.stderr.strip()[-500:]}")
     return cost
 
 
@@ -114,7 +114,7 @@ def found(cost: ProcessCost) -> dict[str, tuple[object, dict[str, int]]]:
 
 def progress(cost: ProcessCost) -> str:
     """Return the number of progress messages and the longest pause between them."""
-    times = [float(at) for at in re.findall(r"^\[ *([\d.]+) s\]", cost.said, re.MULTILINE)]
+    times = [float(at) for at in re.findall(r"^\[ *([\d.]+) s\]", cost.stderr, re.MULTILINE)]
     silences = [after - before for before, after in zip(times, [*times[1:], cost.took_s], strict=True)]
     return f"{len(times)} lines, the longest silence {max(silences, default=0):.0f} s"
 

@@ -65,10 +65,10 @@ def print_verdict_cost(size: str, path: Path, goal_s: float | None) -> None:
     cost = run_cold(["-P", "-m", "fencepost", "check", "--json", str(path)])
     goal = f"; goal {goal_s:g} s" if goal_s else ""
     print(f"{size}: cold, to the verdict: {cost}{goal}", flush=True)
-    begins = [(float(at), name) for at, name in re.findall(r"\[ *([\d.]+) s\] (.+)", cost.said)]
+    begins = [(float(at), name) for at, name in re.findall(r"\[ *([\d.]+) s\] (.+)", cost.stderr)]
     ends = [*(at for at, _ in begins[1:]), cost.took_s]
     print("  " + ", ".join(f"{name} {end - at:.1f} s" for (at, name), end in zip(begins, ends, strict=True)))
-    last = cost.said.strip().rpartition("\n")[2]
+    last = cost.stderr.strip().rpartition("\n")[2]
     print(f"  {print_findings(json.loads(cost.answer)) if cost.answer else f'no answer: {last}'}", flush=True)
 
 
@@ -79,7 +79,7 @@ def print_seven_checks(size: str, folder: Path) -> None:
     )
     for one in (ours, theirs):
         if not one.answer:
-            sys.exit(f"{size}: seven checks: no answer: {one.said.strip().rpartition(chr(10))[2]}")
+            sys.exit(f"{size}: seven checks: no answer: {one.stderr.strip().rpartition(chr(10))[2]}")
     same = "the same counts" if ours.answer == theirs.answer else f"DIFFERENT: {ours.answer} {theirs.answer}"
     print(
         f"{size}: seven checks, cold: Spark {ours}; DuckDB {theirs}: {same}, "
@@ -168,7 +168,7 @@ class ProcessCost:
     processor_s: float
     peak_mb: float
     answer: str
-    said: str
+    stderr: str
 
     def __str__(self) -> str:
         spent = f"ended after {self.ended_s:.1f} s, of processors {self.processor_s:.1f} s"
@@ -178,8 +178,8 @@ class ProcessCost:
 def run_cold(arguments: list[str]) -> ProcessCost:
     """Run Python with these arguments until it ends."""
     began_s = time.monotonic()
-    with tempfile.TemporaryFile("w+") as said, tempfile.TemporaryFile("w+") as answer:
-        child = subprocess.Popen([sys.executable, *arguments], stdout=answer, stderr=said)
+    with tempfile.TemporaryFile("w+") as stderr, tempfile.TemporaryFile("w+") as answer:
+        child = subprocess.Popen([sys.executable, *arguments], stdout=answer, stderr=stderr)
         peak, used_s, answered_s = 0.0, dict[int, float](), 0.0
         watched = psutil.Process(child.pid)
         while child.poll() is None:
@@ -192,9 +192,9 @@ def run_cold(arguments: list[str]) -> ProcessCost:
                 continue
         ended_s = time.monotonic() - began_s
         answer.seek(0)
-        said.seek(0)
+        stderr.seek(0)
         took_s = answered_s or ended_s
-        return ProcessCost(took_s, ended_s, sum(used_s.values()), peak, answer.read(), said.read())
+        return ProcessCost(took_s, ended_s, sum(used_s.values()), peak, answer.read(), stderr.read())
 
 
 def _look(process: psutil.Process, used_s: dict[int, float]) -> float:

@@ -21,7 +21,7 @@ ROUNDS = 3
 WARM_ROUNDS = 4
 TIME_LIMIT_S = 60.0
 GOAL_VERDICT_S, GOAL_BEYOND_S, GOAL_WARM_S, GOAL_COLD = 10.0, 20.0, 4.0, 1.6
-JUDGING = ("tables", "wait for Spark", "shared tables", "checks", "examples")
+CHECK_PHASES = ("tables", "wait for Spark", "shared tables", "checks", "examples")
 BARE = """
 from pyspark.sql import SparkSession
 spark = SparkSession.builder.master("local[*]").config("spark.ui.enabled", "false").getOrCreate()
@@ -48,9 +48,9 @@ def main() -> None:
             statistics.median(cold) / unit_s,
             GOAL_COLD,
         )
-        with fencepost.shared_judge():
-            first_s = judged_s(store)
-            warm = [judged_s(store) for _ in range(WARM_ROUNDS)]
+        with fencepost.shared_spark():
+            first_s = check_s(store)
+            warm = [check_s(store) for _ in range(WARM_ROUNDS)]
         say(
             f"a shared Spark server that has just started: {first_s:.1f} s, {first_s / unit_s:.1f} bare sessions"
         )
@@ -73,13 +73,13 @@ def lone_run(folder: Path) -> Path:
     )
     print_figure(
         "its verdict, seconds after its final reads",
-        sum(took_s.get(name, 0) for name in JUDGING),
+        sum(took_s.get(name, 0) for name in CHECK_PHASES),
         GOAL_VERDICT_S,
     )
     return result.folder
 
 
-def judged_s(store: Path) -> float:
+def check_s(store: Path) -> float:
     """Return the seconds of one check."""
     began_s = time.monotonic()
     fencepost.check([store])

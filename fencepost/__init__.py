@@ -10,7 +10,7 @@ may have packages with the same names (`workloads`, `reports`).
 
 from fencepost.api import FencepostFailed, Result, RunFunction, check, replay, run
 from fencepost.api_types import CheckOptions, RunOptions, VerdictDocument
-from fencepost.sharing.process import shared_judge
+from fencepost.sharing.process import shared_spark
 from fencepost.your_pipeline import Pipeline, Stage
 
 __all__ = [
@@ -25,5 +25,5 @@ __all__ = [
     "check",
     "replay",
     "run",
-    "shared_judge",
+    "shared_spark",
 ]

@@ -12,15 +12,15 @@ from pathlib import Path
 
 INTERRUPTED = 130
 HERE = Path(__file__).resolve().parent
-HOUSE = str(HERE / "_rooms" if (HERE / "_rooms").is_dir() else HERE.parent)
+ROOMS_ROOT = str(HERE / "_rooms" if (HERE / "_rooms").is_dir() else HERE.parent)
 """The folder that contains the other packages of Fencepost."""
 
 
 def main() -> None:
     """Run the command line, and end the process with its exit status."""
-    sys.path.insert(0, HOUSE)
+    sys.path.insert(0, ROOMS_ROOT)
     inherited = os.environ.get("PYTHONPATH")
-    os.environ["PYTHONPATH"] = os.pathsep.join([HOUSE, inherited] if inherited else [HOUSE])
+    os.environ["PYTHONPATH"] = os.pathsep.join([ROOMS_ROOT, inherited] if inherited else [ROOMS_ROOT])
 
     try:
         from fencepost.cli import run_command_line

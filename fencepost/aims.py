@@ -54,9 +54,9 @@ def aim(text: str, faults: "Mapping[str, Nemesis]") -> "Nemesis":
     return replace(faults[name], at=step) if step else faults[name]
 
 
-def requested_name(injection: Mapping[str, object], requested: Sequence[str]) -> str:
+def requested_name(planned_fault: Mapping[str, object], requested: Sequence[str]) -> str:
     """The name in `requested` that a fault of the schedule carries out."""
-    fault, step = str(injection.get("fault")), injection.get("step", injection.get("state"))
-    stage = injection.get("stage", str(injection.get("target")).partition(":")[2].partition("/")[0])
+    fault, step = str(planned_fault.get("fault")), planned_fault.get("step", planned_fault.get("state"))
+    stage = planned_fault.get("stage", str(planned_fault.get("target")).partition(":")[2].partition("/")[0])
     candidates = (f"{fault}@{stage}:{step}", f"{fault}@{step}")
     return next((name for name in candidates if name in requested), fault)

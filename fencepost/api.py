@@ -24,7 +24,7 @@ COMMAND_VARIABLE = "FENCEPOST_COMMAND"
 MESSAGE_FILE_VARIABLE = "FENCEPOST_LAST_WORDS"
 """Environment variable with the path of a file. A command that ends without a verdict writes its message there."""
 
-JUDGED_WITHIN_S = 120.0
+CHECK_TIMEOUT_S = 120.0
 """Seconds that a run has to heal its faults and to check, after a time-out or an interruption."""
 
 
@@ -263,7 +263,7 @@ def _end(process: subprocess.Popen[str]) -> None:
     """End a run. After a first signal it heals its faults and checks. After a second one it only cleans up."""
     process.terminate()
     try:
-        process.wait(JUDGED_WITHIN_S)
+        process.wait(CHECK_TIMEOUT_S)
     except subprocess.TimeoutExpired:
         process.terminate()
 

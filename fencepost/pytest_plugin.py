@@ -140,7 +140,7 @@ def _fencepost_server(pytestconfig: pytest.Config) -> Iterator[Path]:
 
 
 @pytest.fixture(scope="session")
-def fencepost_judge(request: pytest.FixtureRequest) -> Iterator[None]:
+def fencepost_spark(request: pytest.FixtureRequest) -> Iterator[None]:
     """One Spark for all verdicts of the session. Request it if your test calls `fencepost.run` itself."""
     if os.environ.get(SERVER_VARIABLE):
         yield  # a shared server exists already
@@ -168,7 +168,7 @@ def fencepost_cluster(_fencepost_server: Path, fencepost_cluster_options: dict[s
 
 
 @pytest.fixture
-def fencepost(request: pytest.FixtureRequest, fencepost_judge: None, fencepost_night: int) -> RunFunction:
+def fencepost(request: pytest.FixtureRequest, fencepost_spark: None, fencepost_night: int) -> RunFunction:
     """A function like `fencepost.run`, with the options of the marker and a store for this test.
 
     If the test also uses the fixture `fencepost_cluster` and names no other cluster, the runs use that cluster.

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-Tell = Callable[[dict[str, Any]], None]
+SendMessage = Callable[[dict[str, Any]], None]
 """Sends a line to a client. It never raises, because other clients may wait for what this request started."""
 PARENT_CHECK_S = 1.0
 """Interval at which the server checks whether its parent process is alive."""
@@ -66,25 +66,25 @@ class SparkService:
         self._parts: SparkParts | None = None
         self._pending: StartingSpark | None = None
 
-    def answer(self, request: SparkRequest, tell: Tell) -> None:
+    def answer(self, request: SparkRequest, send_message: SendMessage) -> None:
         """Carry out a request and send the result."""
         with self._at_work if request.runs else nullcontext():
             try:
                 pending = self._started(request.parts)
                 if pending is None:
                     why = "the shared Spark has another Java or other settings, or belongs to another installation"
-                    tell({"refused": why})
+                    send_message({"refused": why})
                     return
-                results = self._decide(pending, request, tell) if request.runs else []
+                results = self._decide(pending, request, send_message) if request.runs else []
             except (
                 EnvironmentFailure
             ) as error:  # this client starts its own Spark; the next one gets a new shared one
                 self._forget()
-                tell({"refused": f"the shared Spark is gone: {error}"})
+                send_message({"refused": f"the shared Spark is gone: {error}"})
             except FencepostError as error:
-                tell({"refused": str(error)})
+                send_message({"refused": str(error)})
             else:
-                tell({"results": [result_as_json(result) for result in results]})
+                send_message({"results": [result_as_json(result) for result in results]})
 
     def close(self) -> None:
         """End Spark at once, even in the middle of a job."""
@@ -109,13 +109,13 @@ class SparkService:
             pending.close()
 
     def _decide(
-        self, pending: "StartingSpark", request: SparkRequest, tell: Tell
+        self, pending: "StartingSpark", request: SparkRequest, send_message: SendMessage
     ) -> list[Verdict | FencepostError]:
         """A result for each run. Raises `EnvironmentFailure` if Spark is gone."""
         opened = [_open(Path(folder)) for folder in request.runs]
         runs = [run for run in opened if not isinstance(run, FencepostError)]
         allow = frozenset(request.allow)
-        decided = decide_runs(pending.session(), runs, allow, lambda name: tell({"progress": name}))
+        decided = decide_runs(pending.session(), runs, allow, lambda name: send_message({"progress": name}))
         if failure := next((result for result in decided if isinstance(result, EnvironmentFailure)), None):
             raise failure
         results = iter(decided)
@@ -138,11 +138,11 @@ class ClusterService:
         self._words: Sequence[str] | None = None
         self._answer: dict[str, Any] = {}
 
-    def answer(self, words: Sequence[str], tell: Tell) -> None:
+    def answer(self, words: Sequence[str], send_message: SendMessage) -> None:
         """Send the address of the cluster, or why it did not start. All clients get the answer of the first start."""
         with self._lock:
             if self._words is None:
-                self._answer, self._words = self._start(words, tell), words
+                self._answer, self._words = self._start(words, send_message), words
             answer, first = self._answer, self._words
         if words != first:
             why = (
@@ -150,17 +150,17 @@ class ClusterService:
                 f"it was {shlex.join(first)} and {shlex.join(words)}"
             )
             answer = {"refused": why, "status": int(UsageError.exit_status)}
-        tell(answer)
+        send_message(answer)
 
     def close(self) -> None:
         """End the cluster. If it is starting, wait until it has started."""
         with self._lock:
             self._stack.close()
 
-    def _start(self, words: Sequence[str], tell: Tell) -> dict[str, Any]:
+    def _start(self, words: Sequence[str], send_message: SendMessage) -> dict[str, Any]:
         try:
             options = cluster_options(words)
-            starting = open_cluster(options, lambda text: tell({"progress": text}))
+            starting = open_cluster(options, lambda text: send_message({"progress": text}))
             return {"cluster": asdict(self._stack.enter_context(starting))}
         except FencepostError as error:
             why = f"the session's cluster did not start: {error}"
@@ -251,14 +251,14 @@ class Handler(socketserver.StreamRequestHandler):
             words = [str(word) for word in body.get("cluster", ())]
             request = SparkRequest.from_json(body["spark"]) if "cluster" not in body else None
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            self._tell({"refused": f"this is no request: {type(error).__name__}: {error}"})
+            self._send_message({"refused": f"this is no request: {type(error).__name__}: {error}"})
             return
         if request is None:
-            self.server.cluster.answer(words, self._tell)
+            self.server.cluster.answer(words, self._send_message)
         else:
-            self.server.spark.answer(request, self._tell)
+            self.server.spark.answer(request, self._send_message)
 
-    def _tell(self, body: dict[str, Any]) -> None:
+    def _send_message(self, body: dict[str, Any]) -> None:
         try:
             self.wfile.write(json.dumps(body, ensure_ascii=False).encode() + b"\n")
         except OSError as error:

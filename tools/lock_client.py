@@ -53,8 +53,8 @@ def wheel(version: str, python: str, platforms: tuple[str, ...]) -> tuple[str, s
         answer = subprocess.run(command, capture_output=True, text=True, check=False)
     if answer.returncode != 0:
         return None
-    told = json.loads(answer.stdout)["install"][0]["download_info"]
-    return told["url"].rpartition("/")[2], told["archive_info"]["hashes"]["sha256"]
+    report = json.loads(answer.stdout)["install"][0]["download_info"]
+    return report["url"].rpartition("/")[2], report["archive_info"]["hashes"]["sha256"]
 
 
 def librdkafka(version: str) -> list[str]:

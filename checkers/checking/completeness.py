@@ -43,10 +43,10 @@ def missing_needs(
         refused_logs: by internal topic, what the cluster answered when it did not give the log
     """
     stages_with_outputs = [stage for stage in facts.stages if stage["stage"] not in free_stages]
-    unjournaled = [stage for stage in facts.stages if stage.get("journaled") is False]
+    without_journals = [stage for stage in facts.stages if stage.get("journaled") is False]
     has = {
-        "journals": not unjournaled,
-        "joined": not unjournaled or bool(facts.numbers["expected"]),
+        "journals": not without_journals,
+        "joined": not without_journals or bool(facts.numbers["expected"]),
         "inputs": bool(stages_with_outputs) or not facts.stages,
         "log": any(facts.logs(None)),
         "offsets": any(facts.logs(OFFSETS_TOPIC)),
@@ -54,9 +54,9 @@ def missing_needs(
         "transactions": bool(facts.logs(TRANSACTIONS_TOPIC)) and all(facts.logs(TRANSACTIONS_TOPIC)),
         "replicas": any(row["followers"] for row in facts.partitions.values()),
         "group-offsets": all(
-            (stage.get("group") is not None and stage not in unjournaled)
+            (stage.get("group") is not None and stage not in without_journals)
             or stage.get("positions") == OffsetTracking.EACH.value
-            or (stage in unjournaled and (stage.get("group") is None or any(facts.logs(OFFSETS_TOPIC))))
+            or (stage in without_journals and (stage.get("group") is None or any(facts.logs(OFFSETS_TOPIC))))
             for stage in stages_with_outputs
         ),
         "healed": healed,
@@ -73,7 +73,7 @@ def missing_needs(
                 lacking["offsets-within"] = lacking[need]
     if not offsets_within:
         lacking |= dict.fromkeys(lacking.keys() & {"offsets-within"}, NO_OFFSETS_WITHIN)
-    if unjournaled and has["aggregate"]:
+    if without_journals and has["aggregate"]:
         lacking |= dict.fromkeys(lacking.keys() & {"joined", "expected"}, ONLY_LAST_RECORDS)
     if not transactions:
         lacking |= dict.fromkeys(lacking.keys() & TRANSACTION_NEEDS, NO_TRANSACTIONS)
@@ -95,7 +95,7 @@ def find_missing_evidence(facts: EvidenceCounts, run: StoredRun) -> MissingEvide
                 "replicas",
             )
     _journals(facts, missing)
-    if not facts.stages and (run.blind or run.unjournaled or facts.has_journal_of(Role.WORKER)):
+    if not facts.stages and (run.blind or run.without_journals or facts.has_journal_of(Role.WORKER)):
         missing.add("stages", "the table stages is empty, though workers ran", "stages")
     _final_reads(facts, missing)
     _expectations(facts, missing)
@@ -256,19 +256,19 @@ def _expectations(facts: EvidenceCounts, missing: MissingEvidence) -> None:
 def _nothing_done(facts: EvidenceCounts, promises: Promises, missing: MissingEvidence) -> None:
     numbers = facts.numbers
     workers = facts.has_journal_of(Role.WORKER)
-    unjournaled = any(stage.get("journaled") is False for stage in facts.stages)
+    without_journals = any(stage.get("journaled") is False for stage in facts.stages)
     journaled = (
         bool(facts.stages)
-        and not unjournaled
+        and not without_journals
         and (workers or any(stage["stage"] in promises.journaled for stage in facts.stages))
     )
     if not facts.total("read"):
         missing.add(
             "nothing read", "the final read-committed readers received no record: nothing was read", "polls"
         )
-    if unjournaled and not facts.count_any_outputs():
+    if without_journals and not facts.count_any_outputs():
         missing.add("nothing committed", "no output is visible: nothing was committed")
-    if not unjournaled and not numbers["effective_of_stages" if facts.stages else "effective"]:
+    if not without_journals and not numbers["effective_of_stages" if facts.stages else "effective"]:
         missing.add("nothing committed", "no operation is known to have taken effect: nothing was committed")
     if facts.stages and not facts.total("inputs"):
         missing.add("no inputs", "no input is visible: there was nothing to process")

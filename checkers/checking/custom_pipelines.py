@@ -34,7 +34,7 @@ def check_custom_pipeline(facts: EvidenceCounts, run: StoredRun, missing: Missin
             "taken them"
         )
         missing.add(f"left by {stage}", words)
-    has_expectations = run.correlated or (run.blind and not run.unjournaled)
+    has_expectations = run.correlated or (run.blind and not run.without_journals)
     stages = {stage["stage"] for stage in facts.stages if stage.get("journaled") is False}
     stages -= set(run.promises.free_stages if run.promises else ())
     if has_expectations and facts.due:
@@ -72,7 +72,7 @@ def parts_not_checked(
     if run.journaled:
         return reasons
     topics = {row["topic"] for row in facts.partitions.values() if not row["internal"]}
-    if run.unjournaled and run.topics and (undescribed := sorted(topics - run.topics)):
+    if run.without_journals and run.topics and (undescribed := sorted(topics - run.topics)):
         words = (
             f"the pipeline's file does not name {join_words(undescribed)}: the content of the records there was not "
             "checked"
@@ -84,6 +84,6 @@ def parts_not_checked(
         reasons[BY_OFFSETS] = NOT_COMPARED
     if lost := numbers["spans_ended"] - numbers["spans_whole"]:
         reasons[BY_MARKERS] = Reason(
-            ReasonCode.TRANSACTIONS_NOT_TOLD_APART, _unidentified_markers(numbers, lost), BY_MARKERS
+            ReasonCode.TRANSACTIONS_NOT_IDENTIFIED, _unidentified_markers(numbers, lost), BY_MARKERS
         )
     return reasons

@@ -61,20 +61,20 @@ def check_each_run(
 ) -> dict[int, CheckResult | FencepostError]:
     """Check runs as `check_runs` does. If the job fails because of one run, only that run gets an error."""
 
-    def together(part: Sequence[StoredRun]) -> BatchResults:
+    def check_part(part: Sequence[StoredRun]) -> BatchResults:
         output = _run_job(spark, part, examples, phase)
         return BatchResults(
             {run.run: _check_result(run, output, examples) for run in part}, bool(output.crashed)
         )
 
-    return check_in_parts(runs, together)
+    return check_in_parts(runs, check_part)
 
 
 def _run_job(spark: SparkSession, runs: Sequence[StoredRun], examples: int, phase: Phase) -> CheckOutput:
     """Run all checkers over these runs in one job. Raises only exceptions of `harness.common.errors`."""
     with translate_spark_errors(), freeing_checkpoints(spark):
         phase("shared tables")
-        contents = frozenset(run.run for run in runs if run.unjournaled)
+        contents = frozenset(run.run for run in runs if run.without_journals)
         with partitions_for_rows(spark, lambda: count_rows(runs)):
             sources = join_by_correlation_key(hide_journals(read_sources(spark, runs), runs), runs)
             tables = make_tables(sources)

@@ -30,7 +30,7 @@ OPERATION_CODES = pa.schema(
         ("line", pa.int64()),  # run * LINES + op
         ("invoked", pa.int64()),
         ("process", pa.int64()),
-        ("said", pa.int64()),  # outcome, and whether it can have sent records and read any
+        ("ending", pa.int64()),  # outcome, and whether it can have sent records and read any
         ("wrong", pa.int64()),  # an index into WRONG; 0: nothing wrong in this row alone
     ]
 )
@@ -66,14 +66,16 @@ NAMELESS = f"names.parquet has a row in which one of {', '.join(REQUIRED['names'
 def find_contradictions(ops: HistoryTable, micro: HistoryTable, names: HistoryTable) -> dict[int, str]:
     """Return by run what is wrong, with the lowest operation that is wrong."""
     rows_of_ops = ops.collect(_operation_codes, OPERATION_CODES, ["run", *REQUIRED["ops"], "isolation"])
-    line, invoked, process, said, wrong = (rows_of_ops[name].to_numpy() for name in OPERATION_CODES.names)
+    line, invoked, process, ending, wrong = (rows_of_ops[name].to_numpy() for name in OPERATION_CODES.names)
     order = np.argsort(line, kind="stable")
-    line, invoked, process, said, wrong = (column[order] for column in (line, invoked, process, said, wrong))
+    line, invoked, process, ending, wrong = (
+        column[order] for column in (line, invoked, process, ending, wrong)
+    )
     wrong = np.where(wrong == 0, _of_lines(line, invoked), wrong)
     wrong = np.where(wrong == 0, _of_processes(line, invoked, process), wrong)
     first = _first_of_runs(line, np.flatnonzero(wrong))
     found = set(zip(line[first].tolist(), wrong[first].tolist(), strict=True))
-    against = _compare_with_ops(line, process, said)
+    against = _compare_with_ops(line, process, ending)
     strange = micro.collect(against, CONTRADICTIONS, ["run", *sorted(REQUIRED["micro"])])
     found |= set(zip(*(strange[name].to_pylist() for name in CONTRADICTIONS.names), strict=True))
     words = {
@@ -137,7 +139,7 @@ def _operation_codes(batches: Batches) -> Batches:
 
 
 def _compare_with_ops(
-    line: np.ndarray, process: np.ndarray, said: np.ndarray
+    line: np.ndarray, process: np.ndarray, ending: np.ndarray
 ) -> Callable[[Batches], Batches]:
     """Return a function that finds the first row of each run that contradicts the table ops."""
     find = make_finder(line) if len(line) else lambda wanted: np.full(len(wanted), -1)
@@ -148,7 +150,7 @@ def _compare_with_ops(
             at = find(wanted)
             wrong = np.where(at < 0, UNKNOWN, 0)
             known = np.flatnonzero(at >= 0)
-            code, of_polls = said[at[known]], is_true(rows["polled"])[known]
+            code, of_polls = ending[at[known]], is_true(rows["polled"])[known]
             wrong[known[(code & np.where(of_polls, 2, 1)) == 0]] = UNFIT
             same = code >> 2 == _numbers(rows, "outcome")[known]
             same &= process[at[known]] == _numbers(rows, "process")[known]

@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from checkers.spark.joins import broadcast, group
-from checkers.stored.sources import Sources, any_unjournaled
+from checkers.stored.sources import Sources, any_without_journals
 
 OFFSETS_TOPIC = "__consumer_offsets"
 BY_GROUP = "partition by run, group, tp"
@@ -49,8 +49,8 @@ def make_groups(
     united = began.unionByName(claimed, allowMissingColumns=True).unionByName(
         commits, allowMissingColumns=True
     )
-    if any_unjournaled(s):
-        united = _with_unjournaled(united, s, tps, log_entries)
+    if any_without_journals(s):
+        united = _add_inputs_without_journals(united, s, tps, log_entries)
     else:
         united = united.withColumn("led", F.expr("cast(null as bigint)"))
     return (
@@ -73,16 +73,18 @@ STAGE_PREFIX = "stage "
 """Prefix of the name that replaces the group of a stage without journals that commits for no group."""
 
 
-def _with_unjournaled(united: DataFrame, s: Sources, tps: DataFrame, log_entries: DataFrame) -> DataFrame:
+def _add_inputs_without_journals(
+    united: DataFrame, s: Sources, tps: DataFrame, log_entries: DataFrame
+) -> DataFrame:
     """Add the start of each stage without journals, and the progress of those that commit for no group."""
-    read = _unjournaled(s, tps)
+    read = _without_journals(s, tps)
     starts = read.selectExpr("run", "group", "tp", "0L as first")
     return united.unionByName(starts, allowMissingColumns=True).unionByName(
         _progress_without_group(s, log_entries, read), allowMissingColumns=True
     )
 
 
-def _unjournaled(s: Sources, tps: DataFrame) -> DataFrame:
+def _without_journals(s: Sources, tps: DataFrame) -> DataFrame:
     """Select what each stage without journals reads: run, stage, group, tp."""
     stages = s["stages"].where("journaled = false")
     named = stages.selectExpr(
@@ -95,12 +97,12 @@ def _unjournaled(s: Sources, tps: DataFrame) -> DataFrame:
     )
 
 
-def _progress_without_group(s: Sources, log_entries: DataFrame, unjournaled: DataFrame) -> DataFrame:
+def _progress_without_group(s: Sources, log_entries: DataFrame, without_journals: DataFrame) -> DataFrame:
     """For each stage that commits for no group, one above its last input that led to a visible output: run, group, tp,
     led.
     """
     makes = s["expected"].where("adds is null").select("run", "stage", "topic").distinct()
-    without_group = unjournaled.where(f"group = concat('{STAGE_PREFIX}', stage)")
+    without_group = without_journals.where(f"group = concat('{STAGE_PREFIX}', stage)")
     return (
         log_entries.where("visible and size(inputs) > 0")
         .selectExpr("run", "topic", "inline(inputs)")
@@ -230,7 +232,7 @@ def make_inputs(
 
 def _expected(s: Sources) -> DataFrame:
     """The outputs that each input must lead to, and the amounts that it must add to sums."""
-    return (_expected_with_group_names(s) if any_unjournaled(s) else s["expected"]).selectExpr(
+    return (_expected_with_group_names(s) if any_without_journals(s) else s["expected"]).selectExpr(
         *("run", "tp", "offset"),
         "if(adds is null, struct(output_name, topic, group, stage, digest, intermediate_topic), null) as expected",
         "if(adds is not null, struct(group, topic, key, adds), null) as add",

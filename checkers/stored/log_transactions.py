@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from checkers.spark.joins import broadcast
 from checkers.stored.producers import COMPLETE, PREPARED, TRANSACTIONS_TOPIC
-from checkers.stored.sources import Sources, any_unjournaled
+from checkers.stored.sources import Sources, any_without_journals
 
 TRANSACTION_KEY = ("run", "log_tp", "log_offset")
 """A transaction is identified by the position at which the transaction log says that it is complete."""
@@ -96,11 +96,11 @@ def make_log_transactions(
             gone
     """
     markers = selected.withColumnRenamed("tp", "in_tp")
-    unjournaled = any_unjournaled(s)
+    without_journals = any_without_journals(s)
     records_of_markers = log_entries.where(
         "marker_offset is not null and commit is null and (found or internal)"
     )
-    if unjournaled:
+    if without_journals:
         records_of_markers = records_of_markers.join(
             _shared(s), on=["run", "topic", "correlation_key"], how="left"
         )
@@ -129,7 +129,7 @@ def make_log_transactions(
         )
         .join(_whole(markers), on=[*TRANSACTION_KEY], how="left")
     )
-    if unjournaled:
+    if without_journals:
         return transactions.join(broadcast(_reads(s, runs, tps, log_entries)), on="run", how="left")
     return transactions.withColumn("reads", F.expr("cast(null as array<int>)"))
 

@@ -161,11 +161,13 @@ def _due(s: Sources) -> Kinds:
 
 def _named(s: Sources) -> Kinds:
     query = CountQuery("named", text="topic")
-    unjournaled = {(row["run"], row["stage"]) for row in local_rows(s["stages"]) if row["journaled"] is False}
-    if not unjournaled:
+    without_journals = {
+        (row["run"], row["stage"]) for row in local_rows(s["stages"]) if row["journaled"] is False
+    }
+    if not without_journals:
         return
     for part in read_columns(s["expected"], ["run", "stage", "topic", "output_name", "correlation_key"]):
         due = part.filter(pc.and_(pc.is_valid(part["output_name"]), pc.is_null(part["correlation_key"])))
         for row in _grouped(due, ["run", "stage", "topic"]):
-            if (row["run"], row["stage"]) in unjournaled:
+            if (row["run"], row["stage"]) in without_journals:
                 yield _kind(query, row)

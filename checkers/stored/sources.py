@@ -58,7 +58,7 @@ class StoredRun:
     """By topic, what the cluster answered when it did not give the log."""
     goals: tuple[str, ...] = ()  # keys of the coverage that the run's goals need
     blind: bool = False  # checked as if its workers had kept no journals
-    unjournaled: bool = False  # a stage keeps no journals
+    without_journals: bool = False  # a stage keeps no journals
     correlated: bool = False  # outputs are joined to their inputs by a correlation key
     topics: frozenset[str] = frozenset()  # of the pipeline, as described; empty: not known
     transactional_topics: frozenset[str] = frozenset()  # topics that only transactional stages write to
@@ -68,7 +68,7 @@ class StoredRun:
     @property
     def journaled(self) -> bool:
         """True if every stage keeps journals, and the journals are used."""
-        return not (self.blind or self.unjournaled)
+        return not (self.blind or self.without_journals)
 
     @property
     def drift_known(self) -> bool:
@@ -147,7 +147,7 @@ def read_sources(spark: SparkSession, runs: Sequence[StoredRun]) -> Sources:
     return {**sources, "runs": local_table(spark, rows)}
 
 
-def any_unjournaled(s: Sources) -> bool:
+def any_without_journals(s: Sources) -> bool:
     """True if a stage of any run keeps no journals. If not, the queries for such stages are left out of the plans."""
     return any(row["journaled"] is False for row in local_rows(s["stages"]))
 

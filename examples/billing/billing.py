@@ -66,7 +66,7 @@ while running:
         positions = {}
         for message in batch:
             positions[message.topic(), message.partition()] = message.offset() + 1
-        offsets = [TopicPartition(*place, offset) for place, offset in positions.items()]
+        offsets = [TopicPartition(*topic_partition, offset) for topic_partition, offset in positions.items()]
         producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata())
         producer.commit_transaction()
     except KafkaException as error:

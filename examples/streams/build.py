@@ -67,14 +67,14 @@ def pinned() -> dict[str, str]:
 def provide(maven: MavenContext, coordinates: str, wanted: str) -> Path:
     """Return the jar in lib/ after checking its sha256."""
     _, artifact, version = coordinates.split(":")
-    place = LIB / f"{artifact}-{version}.jar"
-    if not (place.exists() and sha256(place) == wanted):
+    jar = LIB / f"{artifact}-{version}.jar"
+    if not (jar.exists() and sha256(jar) == wanted):
         source = fetched(maven, coordinates)
         found = sha256(source)
         if found != wanted:
             sys.exit(f"{source} has the sha256 {found}, and jars.lock says {wanted}")
-        shutil.copyfile(source, place)
-    return place
+        shutil.copyfile(source, jar)
+    return jar
 
 
 def compile_programs(maven: MavenContext, lock: dict[str, str], jars: list[Path]) -> None:

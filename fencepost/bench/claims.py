@@ -77,7 +77,7 @@ class AnsweredClaim:
 
     name: str
     text: str
-    judged_by: str
+    decided_by: str
     answer: ClaimResult
     holds: tuple[str, ...]  # the points, in words
     fails: tuple[str, ...]
@@ -97,10 +97,10 @@ def check_claims(measured: Sequence[Ratio]) -> list[AnsweredClaim]:
     transactions = [
         one for one in measured if one.point.delivery is Delivery.TRANSACTIONS and one.point.journal
     ]
-    return [*(_judged(claim, transactions) for claim in CLAIMS), _amortised(transactions)]
+    return [*(_checked(claim, transactions) for claim in CLAIMS), _amortised(transactions)]
 
 
-def _judged(claim: Claim, measured: Sequence[Ratio]) -> AnsweredClaim:
+def _checked(claim: Claim, measured: Sequence[Ratio]) -> AnsweredClaim:
     ratios = [ratio for ratio in measured if ratio.figure == claim.figure]
     compared = [(ratio, claim.holds(ratio.spread)) for ratio in ratios]
 
@@ -111,8 +111,8 @@ def _judged(claim: Claim, measured: Sequence[Ratio]) -> AnsweredClaim:
         tuple(_in_words(claim, ratio) for ratio in where(answer)) for answer in (True, False, None)
     )
     answer = _answer(len(holds), len(fails), len(unclear))
-    judged_by, depends_on = INTERVALS[claim.name], _depends_on(where(True), where(False))
-    return AnsweredClaim(claim.name, claim.text, judged_by, answer, holds, fails, unclear, depends_on)
+    decided_by, depends_on = INTERVALS[claim.name], _depends_on(where(True), where(False))
+    return AnsweredClaim(claim.name, claim.text, decided_by, answer, holds, fails, unclear, depends_on)
 
 
 def _answer(holds: int, fails: int, unclear: int) -> ClaimResult:

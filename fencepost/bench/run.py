@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 
+from fencepost.bench.document import as_json
 from fencepost.bench.figures import Measurement, quantile
 from fencepost.bench.inputs import PARTITIONS, VALUE_BYTES
 from fencepost.bench.measure import LATENCY_SHARE, Bench, BenchInterrupted, BenchSite
 from fencepost.bench.plan import BenchRequest, MeasurementKind, describe, order_round
-from fencepost.bench.told import as_json
 from fencepost.runs.preparing import prepare_cluster
 from fencepost.runs.programs import jvm_spec
 from harness.cluster import ClusterSpec
@@ -76,8 +76,8 @@ def bench(options: Options, request: BenchRequest, progress: Progress, command: 
     measured: list[Measurement] = []
 
     def write(cut_short: str) -> BenchResult:
-        about = _about(options, prepared, started, command)
-        figures = as_json(request, measured, cut_short=cut_short, about=about)
+        context = _run_context(options, prepared, started, command)
+        figures = as_json(request, measured, cut_short=cut_short, context=context)
         (folder / "journals").rmdir()
         (folder / FIGURES).write_text(json.dumps(figures, indent=1) + "\n")
         (folder / PAGE).write_text(draw(figures), encoding="utf-8")
@@ -176,7 +176,7 @@ def _jvm(request: BenchRequest, folder: Path, prepared: "PreparedEnvironment") -
     return jvm_spec("java", folder, prepared) if "java" in request.clients else None
 
 
-def _about(
+def _run_context(
     options: Options, prepared: "PreparedEnvironment", started: datetime, command: str
 ) -> dict[str, Any]:
     """Describe the machine, the versions and the settings."""

@@ -223,7 +223,7 @@ def _stored_run(evidence: Evidence, allow: frozenset[str]) -> "StoredRun":
         refused_logs=evidence.facts.refused_logs if evidence.facts else {},
         session_ms=evidence.plan.run.get("session_timeout_ms"),
         blind=evidence.blind,
-        unjournaled=not all(stage.journaled for stage in evidence.plan.pipeline.stages),
+        without_journals=not all(stage.journaled for stage in evidence.plan.pipeline.stages),
         correlated=any(topic.identity in JOINED for topic in evidence.plan.pipeline.topics),
         transactional_topics=evidence.plan.pipeline.transactional_topics,
         topics=frozenset(topic.name for topic in evidence.plan.pipeline.topics),

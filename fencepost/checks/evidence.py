@@ -128,19 +128,19 @@ def contradictions(folder: Path, plan: StoredPlan) -> Iterator[str]:
     promised = {reader.journal for reader in plan.promises.readers}
     if missing_readers := sorted(promised - set(journals)):
         yield f"the run promised readers that left no journal: {listed(missing_readers)}"
-    places = read_parquet(history / "partitions.parquet", ["tp", "topic", "partition"]).to_pylist()
-    here = {(place["topic"], place["partition"]): place["tp"] for place in places}
+    partitions = read_parquet(history / "partitions.parquet", ["tp", "topic", "partition"]).to_pylist()
+    tps = {(row["topic"], row["partition"]): row["tp"] for row in partitions}
     yield from _implausible(history, plan)
     wanted = set(plan.pipeline.topic_partitions)
-    if gone := sorted(wanted - here.keys()):
+    if gone := sorted(wanted - tps.keys()):
         yield f"the table partitions lacks {listed(f'{topic}/{number}' for topic, number in gone)}"
     if plan.promises.replicas and (folder / "log").is_dir():
         logs = Counter(read_parquet(folder / "log" / "replicas.parquet", ["tp"])["tp"].to_pylist())
         for topic in plan.pipeline.topics:
-            named = {number: here.get((topic.name, number)) for number in range(topic.partitions)}
+            named = {number: tps.get((topic.name, number)) for number in range(topic.partitions)}
             yield from _replicas_lacking(topic.name, named, logs, topic.replication)
         for name in plan.promises.internal_logs:
-            named = {number: tp for (topic, number), tp in here.items() if topic == name}
+            named = {number: tp for (topic, number), tp in tps.items() if topic == name}
             yield from _replicas_lacking(
                 name, named, logs, max((logs[tp] for tp in named.values()), default=0)
             )

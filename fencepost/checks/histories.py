@@ -70,10 +70,10 @@ def _judge_together(
         readers = ((read_histories, texts), (read_folders, folders))
         read = reduce(Histories.with_more, [reader(spark, some) for reader, some in readers if some])
         sound = [history.run for history in asked if history.run not in read.errors]
-        judged = {}
+        checked = {}
         if sound:
-            judged = check_histories(read.ops, read.micro, read.names, sound, allowed=allow, phase=phase)
+            checked = check_histories(read.ops, read.micro, read.names, sound, allowed=allow, phase=phase)
     unread = {run: UnreadableInput(str(error)) for run, error in read.errors.items()}
-    told = (answer for answer in judged.values() if isinstance(answer, CheckResult))
-    crashed = any(set(judgement.broken) - {ReasonCode.NOTHING_READ} for judgement in told)
-    return BatchResults({**judged, **unread}, crashed)
+    results = (answer for answer in checked.values() if isinstance(answer, CheckResult))
+    crashed = any(set(result.broken) - {ReasonCode.NOTHING_READ} for result in results)
+    return BatchResults({**checked, **unread}, crashed)

@@ -51,13 +51,13 @@ def find_run(path: str) -> Path:
 
 
 def _expand(path: str) -> list[NamedHistory]:
-    place = Path(path)
-    if (place / PLAN).is_file():
-        return [NamedHistory(path, place)]
-    if (place / TABLES_MARK).exists():
+    folder = Path(path)
+    if (folder / PLAN).is_file():
+        return [NamedHistory(path, folder)]
+    if (folder / TABLES_MARK).exists():
         return [_tables(path)]
-    if place.is_dir():
-        beneath = place / "runs" if (place / SUITE_FILE).is_file() and (place / "runs").is_dir() else place
+    if folder.is_dir():
+        beneath = folder / "runs" if (folder / SUITE_FILE).is_file() and (folder / "runs").is_dir() else folder
         runs = sorted(_runs(beneath), key=lambda run: (run.name, str(run)))
         if runs:
             return [NamedHistory(str(run), run) for run in runs]
@@ -66,7 +66,7 @@ def _expand(path: str) -> list[NamedHistory]:
             f"and contains no runs: name history files one by one, as {path}/*.jsonl"
         )
         return [NamedHistory(path, error=none)]
-    if place.exists():
+    if folder.exists():
         return [_file(path)]
     return [NamedHistory(path, error=f"there is no {path}")]
 
@@ -93,9 +93,9 @@ def _file(path: str) -> NamedHistory:
     return NamedHistory(path, file=Path(path))
 
 
-def _runs(place: Path) -> Iterator[Path]:
+def _runs(folder: Path) -> Iterator[Path]:
     """Runs in a store (`NAME/TIME`) or in a folder `NAME`. Links such as `latest` are not followed."""
-    for child in place.iterdir():
+    for child in folder.iterdir():
         if child.is_symlink() or not child.is_dir():
             continue
         if (child / PLAN).is_file():

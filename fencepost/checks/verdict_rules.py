@@ -96,7 +96,7 @@ def fault_was_not_planned(run: CheckedRun) -> Iterator[Reason]:
     if run.facts is None:
         return
     requested = expand_names(run.plan.options.nemesis or (), run.plan.pipeline)
-    planned = {requested_name(injection, requested) for injection in run.plan.schedule}
+    planned = {requested_name(planned, requested) for planned in run.plan.schedule}
     for name in requested:
         if name not in planned:
             text = f"{name} was requested, and the schedule does not have it"
@@ -107,7 +107,7 @@ def faults_were_not_carried_out(run: CheckedRun) -> Iterator[Reason]:
     """A run is unknown if it reports fewer faults than were planned."""
     if run.facts is None:
         return
-    planned = Counter(str(injection.get("fault")) for injection in run.plan.schedule)
+    planned = Counter(str(planned.get("fault")) for planned in run.plan.schedule)
     missing = (planned - Counter(fault.fault for fault in run.faults)).total()
     if missing > 0:
         text = f"the run ended before {plural(missing, 'planned fault')} could be carried out"

@@ -9,7 +9,7 @@ import click
 from fencepost import registry
 from fencepost.checks.run_folders import find_histories
 from fencepost.commands import options as asking
-from fencepost.commands import output as telling
+from fencepost.commands import output
 from fencepost.runs.progress import progress_for
 from harness.common.errors import ExitStatus, UsageError
 from harness.common.names import check_name
@@ -62,7 +62,7 @@ def command(
     def print_results(results: Results) -> None:
         progress.close()
         for history, result in zip(named, results, strict=True):
-            telling.print_history(history.history, result, as_json=as_json, stored=history.folder is not None)
+            output.print_history(history.history, result, as_json=as_json, stored=history.folder is not None)
         sys.stdout.flush()
         all_results.extend(results)
 

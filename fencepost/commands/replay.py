@@ -12,7 +12,7 @@ import click
 
 from fencepost.checks.run_folders import find_run
 from fencepost.commands import options as asking
-from fencepost.commands import output as telling
+from fencepost.commands import output
 from fencepost.runs.progress import progress_for
 from harness.common.errors import ExitStatus, UsageError
 from harness.common.secrets import redact_text
@@ -83,7 +83,7 @@ def command(
             command=_command_line(folder, into, sets, given, without_defect=without_defect),
             schedule=Schedule.from_tables(plan.schedule, plan.run.get("churn", ())),
         )
-    telling.print_run(verdict, folder, f"fencepost replay {new}", as_json=as_json)
+    output.print_run(verdict, folder, f"fencepost replay {new}", as_json=as_json)
     return verdict.valid.exit_status
 
 

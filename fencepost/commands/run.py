@@ -8,7 +8,7 @@ import click
 
 from fencepost.command_line import command_line
 from fencepost.commands import options as asking
-from fencepost.commands import output as telling
+from fencepost.commands import output
 from fencepost.runs.progress import progress_for
 from harness.common.errors import ExitStatus
 from harness.settings.options import FIELDS
@@ -46,5 +46,5 @@ def command(sets: tuple[str, ...], config: str | None, as_json: bool, **given: A
     with closing(progress_for(sys.stderr)) as progress:
         progress.say(f"seed {options.seed}")
         verdict, folder = run(options, progress, command=repeat)
-    telling.print_run(verdict, folder, repeat, as_json=as_json)
+    output.print_run(verdict, folder, repeat, as_json=as_json)
     return verdict.valid.exit_status

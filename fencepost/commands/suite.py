@@ -104,7 +104,7 @@ def command(
     from harness.results.suite import Suite
 
     keep = OneOf(KEEP).parse("keep-evidence", keep_evidence or ALL)
-    judge = None if judge is None else OneOf(plans.JUDGES).parse("judge", judge)
+    judge = None if judge is None else OneOf(plans.CHECK_TIMES).parse("judge", judge)
     request = plans.SuiteRequest(asking.settle, options.seed, judge, name, [parse_set(one) for one in sets])
     suite_file = None if file is None else Path(file)
     with ExitStack() as stack:
@@ -238,7 +238,7 @@ def _print_result(suite: "Suite", folder: Path, resume_command: str, *, as_json:
     new = since(suite)
     print(f"suite    {suite.name}: {headline(suite)}{f'; {new}' if new else ''}", file=words)
     print(f"page     {folder / 'index.html'}", file=words)
-    left = sum(cell.state in (CellState.NOT_RUN, CellState.NOT_JUDGED) for cell in suite.cells)
+    left = sum(cell.state in (CellState.NOT_RUN, CellState.NOT_CHECKED) for cell in suite.cells)
     if left:
         print(f"resume   {resume_command}", file=words)
     if as_json:

@@ -61,14 +61,14 @@ def command(
     options = asking.settle(asking.options_from(given, (*quiet, *sets), None))
 
     from fencepost.runs.sweep import plan_points, remarks, status_of, sweep, table
-    from fencepost.sharing.process import shared_judge
+    from fencepost.sharing.process import shared_spark
 
     names = [name.strip() for name in (WORKLOADS if workload is None else workload).split(",")]
     crash_points = plan_points(list(dict.fromkeys(names)), options, limit_s)
     settings = {key: text for key, _, text in (assignment.partition("=") for assignment in (*quiet, *sets))}
     settings |= {key: getattr(options, FIELDS[key].name) for key in ("client", "seed", "store")}
     _say(f"seed {options.seed}; {len(crash_points)} runs, one for each crash point of {', '.join(names)}")
-    with shared_judge():
+    with shared_spark():
         outcomes = list(sweep(crash_points, settings, _say))
     stream = sys.stderr if as_json else sys.stdout
     for line in [*table(outcomes), *remarks(outcomes)]:

@@ -60,8 +60,8 @@ def command(
     """
     if sum(subject is not None for subject in (op, record, transactional_id, fault)) != 1:
         raise UsageError("it is not clear what to trace: use exactly one of --op, --record, --id and --fault")
-    place = _RECORD.fullmatch(record) if record is not None else None
-    if record is not None and place is None:
+    argument = _RECORD.fullmatch(record) if record is not None else None
+    if record is not None and argument is None:
         raise UsageError(
             f"{record} is not a record: name it as TOPIC/PARTITION@OFFSET, such as invoices/2@33"
         )
@@ -85,9 +85,11 @@ def command(
     from reports.trace.stored import StoredTables
 
     tables = StoredTables(folder, zero_ms)
-    if place is not None:
+    if argument is not None:
         of_record = by_logs.of_record if tables.without_journals else steps.of_record
-        found_steps = of_record(tables, place["topic"], int(place["partition"]), int(place["offset"]))
+        found_steps = of_record(
+            tables, argument["topic"], int(argument["partition"]), int(argument["offset"])
+        )
     elif op is not None:
         found_steps = steps.of_operation(tables, op)
     elif transactional_id is not None:

@@ -114,9 +114,11 @@ def run_without_verdict(options: Options, progress: Progress, *, command: str) -
 
 
 def _show_plan(options: Options, drawn: Schedule, progress: Progress) -> None:
-    progress.say("planned, in seconds after the first input:" if drawn.injections else _no_faults(options))
-    for injection in drawn.injections:
-        progress.say(f"  {injection}")
+    progress.say(
+        "planned, in seconds after the first input:" if drawn.planned_faults else _no_faults(options)
+    )
+    for planned in drawn.planned_faults:
+        progress.say(f"  {planned}")
     for turn in drawn.churn:
         progress.say(f"  {turn}")
 
@@ -172,7 +174,7 @@ def perform_run(
     plan.save(folder / store.PLAN)
     stack.enter_context(store.lock_run(folder))
     run_log = RunLog(progress, clock)
-    if options.nemesis is None and not drawn.injections and not options.defect:
+    if options.nemesis is None and not drawn.planned_faults and not options.defect:
         nemeses = registry.nemeses().values()
         run_log.unmet_goals["faults"] = schedules.too_short(nemeses, options.time_limit_s)
     supervisor = stack.enter_context(Supervisor())
@@ -201,14 +203,14 @@ def perform_run(
                 (lambda: spark.start(prepared.java)) if spark else lambda: None,
                 spark.lead_s() if spark else 0.0,
             )
-            quiet = perform(test, running, run_log, ahead)
+            final_state = perform(test, running, run_log, ahead)
             report_edit(workload, digest, run_log)
         except FencepostError as error:
             run_log.add_problem(ReasonCode.RUN_FAILED, f"the run failed: {redact_text(str(error))}")
             facts().save(folder / "metadata.json")
             raise
     interrupt.phase = InterruptPhase.CHECKING
-    _tabulate(folder, plan, run_log, quiet)
+    _tabulate(folder, plan, run_log, final_state)
     facts().save(folder / "metadata.json")
     return FinishedRun(folder, plan, run_log, facts)
 
@@ -281,12 +283,16 @@ def _save_verdict(folder: Path, verdict: Verdict, run_log: RunLog) -> None:
         write_report(folder, verdict, run_log.now_s())
 
 
-def _tabulate(folder: Path, plan: StoredPlan, run_log: RunLog, quiet: FinalState) -> None:
+def _tabulate(folder: Path, plan: StoredPlan, run_log: RunLog, final_state: FinalState) -> None:
     """Make tables from the evidence. Delete the segment files, unless `keep` says `logs`."""
     with run_log.phase("tables"):
-        tabulate(folder, plan, PartitionEnds(quiet.leaders, quiet.high_watermarks, quiet.compacted))
-        run_log.rows, run_log.compacted = count_rows(folder), quiet.compacted
-        run_log.refused_logs = quiet.refused
+        tabulate(
+            folder,
+            plan,
+            PartitionEnds(final_state.leaders, final_state.high_watermarks, final_state.compacted),
+        )
+        run_log.rows, run_log.compacted = count_rows(folder), final_state.compacted
+        run_log.refused_logs = final_state.refused
         if plan.promises.history:
             run_log.history_crc = file_crc(folder / HISTORY_FILE)
         run_log.unexpected_errors += unexpected_errors(folder)

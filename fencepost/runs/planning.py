@@ -138,7 +138,7 @@ def draw_schedule(options: Options, workload: AnyPipeline) -> Schedule:
     rng = Random(f"{options.seed}/schedule")
     chosen: list[Nemesis] = [aim(name, nemeses) for name in names]
     drawn = schedules.draw(chosen, targets, options.time_limit_s, rng, named=named or defect is not None)
-    return replace(drawn, churn=draw_churn(options, facts, drawn.injections))
+    return replace(drawn, churn=draw_churn(options, facts, drawn.planned_faults))
 
 
 def tag_for(options: Options) -> str:
@@ -169,7 +169,7 @@ def plan_run(
     workers = workers_of(facts)
     facts = facts.with_workers(joining_workers(drawn.churn), shared=policy_of(options.defect).shared_id)
     nemeses = registry.nemeses()
-    kept_endpoints = sum(nemeses[injection.fault].keeps_endpoint for injection in drawn.injections)
+    kept_endpoints = sum(nemeses[planned.fault].keeps_endpoint for planned in drawn.planned_faults)
     endpoints = (
         sum(map(len, workers.values())) + kept_endpoints + extra_endpoints(drawn.churn) + SPARE_ENDPOINTS
     )
@@ -181,7 +181,7 @@ def plan_run(
         pipeline=facts,
         workers=workers,
         worker_endpoints=tuple(f"w{n}" for n in range(endpoints)),
-        faults=drawn.injections,
+        faults=drawn.planned_faults,
         churn=drawn.churn,
         nemeses=nemeses,
         programs=programs,
@@ -223,7 +223,7 @@ def stored_plan(
             "promises": asdict(promises_of(options, test)),
             **({"churn": [turn.as_table() for turn in drawn.churn]} if drawn.churn else {}),
         },
-        [injection.as_table() for injection in drawn.injections],
+        [planned.as_table() for planned in drawn.planned_faults],
         test.pipeline.as_table(),
     )
 

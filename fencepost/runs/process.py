@@ -198,9 +198,9 @@ def build_custom_task(
             return Observer(process.bootstrap, task.partitions, journal, control)
         case FinalReaderSpec() as task:
             ends = dict(zip(task.partitions, task.end_offsets or (), strict=task.end_offsets is not None))
-            foreign = ProgramTopics(described.written, ends)
+            other_topics = ProgramTopics(described.written, ends)
             return final_reader_of(
-                process, task, run, journal, control, described.expectation(), described.read, foreign
+                process, task, run, journal, control, described.expectation(), described.read, other_topics
             )
         case WorkerSpec() | TableReaderSpec():
             raise ValueError(f"a custom pipeline has no process of the kind {process.task.kind}")
@@ -214,7 +214,7 @@ def final_reader_of(
     control: Control,
     expect: Expectation,
     stated: Collection[str],
-    foreign: ProgramTopics | None = None,
+    other_topics: ProgramTopics | None = None,
 ) -> FinalReader:
     parts = PartWriter(journal, parts_folder(process.journal.path))
     return FinalReader(
@@ -227,7 +227,7 @@ def final_reader_of(
         control,
         expect,
         stated,
-        foreign,
+        other_topics,
     )
 
 

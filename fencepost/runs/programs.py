@@ -46,9 +46,10 @@ def programs_of(
     if isinstance(pipeline, CustomPipeline):
         described = pipeline.tagged(tag).described
         own = PythonProgram(PROCESS, _run_spec(options, facts, CustomPipelineSpec(described.file, tag)))
-        told = {**placeholder_values(described), "client_config": _told_config(options)}
+        placeholders = {**placeholder_values(described), "client_config": _client_config(options)}
         commands = {
-            stage.name: ExternalProgram(stage, described.folder, folder, told) for stage in described.stages
+            stage.name: ExternalProgram(stage, described.folder, folder, placeholders)
+            for stage in described.stages
         }
         return commands, own
     ours = PythonProgram(
@@ -78,7 +79,7 @@ def _connection(options: Options) -> ConnectionSpec:
     return ConnectionSpec(config, proxied=clients_are_proxied(options))
 
 
-def _told_config(options: Options) -> str:
+def _client_config(options: Options) -> str:
     """Path of the client properties that a user's program needs. Empty if it needs none."""
     connection = _connection(options)
     return "" if connection.proxied or connection.client_config is None else str(connection.client_config)

@@ -31,7 +31,7 @@ def empty_share(options: Options, workload: "Workload") -> float:
 
 
 def draw_churn(
-    options: Options, facts: PipelineSpec, injections: Sequence[PlannedFault]
+    options: Options, facts: PipelineSpec, planned_faults: Sequence[PlannedFault]
 ) -> tuple[PlannedChange, ...]:
     """Draw which workers join and leave, and when, from the seed. Targets of faults do not leave.
 
@@ -44,7 +44,9 @@ def draw_churn(
         raise UsageError(
             f"churn needs a workload with a consumer group, and {facts.name} has none: choose another --workload"
         )
-    targets = {fault.target.name.rpartition("/")[2] for fault in injections if fault.target.role == "worker"}
+    targets = {
+        fault.target.name.rpartition("/")[2] for fault in planned_faults if fault.target.role == "worker"
+    }
     rng = Random(f"{options.seed}/churn")
     return churn.draw(rng, options.churn_s, options.time_limit_s, workers, targets)
 

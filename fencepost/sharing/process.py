@@ -108,7 +108,7 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
 
 
 @contextmanager
-def shared_judge() -> Iterator[None]:
+def shared_spark() -> Iterator[None]:
     """Use one Spark for every `run` and `check` in this `with` block.
 
     After the first verdict, the others come sooner and need less CPU and memory. Spark starts when it is first needed.

@@ -160,13 +160,13 @@ def remarks(known: Sequence[ListedFailure], cells: Sequence[Cell], today: date) 
     """One sentence for each known failure that has expired, or that no run shows any more."""
     for one in known:
         listed = [cell for cell in cells if one.applies_to(cell)]
-        judged = [
+        checked = [
             cell for cell in listed if cell.state in (CellState.VALID, CellState.KNOWN, CellState.INVALID)
         ]
-        failing = [cell for cell in judged if set(one.anomalies) & set(cell.anomalies)]
+        failing = [cell for cell in checked if set(one.anomalies) & set(cell.anomalies)]
         what = f"{one.where} ({', '.join(one.anomalies)}: {one.why})"
         if failing and one.expired(today):
             names = ", ".join(cell.name for cell in failing[:3])
             yield f"{what} expired on {one.until}, and counts as a failure: {names}"
-        elif judged and not failing and len(judged) == len(listed):
+        elif checked and not failing and len(checked) == len(listed):
             yield f"{what} no longer fails in any of its {len(listed)} cells: remove it from the suite file"

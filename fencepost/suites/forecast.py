@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from fencepost.suites.plan import EACH, SuitePlan
-from fencepost.suites.previous import judging_s, oldest_run_first, overheads_s
+from fencepost.suites.previous import check_s, oldest_run_first, overheads_s
 from harness.results.suite import Cell, CellState, Suite
 from harness.results.wording import duration, plural
 from harness.settings.options import Options
@@ -81,7 +81,7 @@ class Preview:
     jobs: int
     cramped: bool  # memory permits fewer runs side by side than the user wants
     limited: bool
-    judging_s: float | None  # of all runs together; None: not known
+    check_s: float | None  # of all runs together; None: not known
 
     def lines(self) -> Iterator[str]:
         """The duration, then each run with the command that repeats it alone."""
@@ -96,20 +96,20 @@ class Preview:
     def _time(self) -> str:
         begun, left_out = len(self.estimate.begun), len(self.estimate.left_out)
         if not begun and not left_out:
-            return f"all runs are over{self._judging()}"
+            return f"all runs are over{self._describe_check()}"
         side = f"with {self.jobs} side by side" if self.jobs > 1 else "one at a time"
         side += ", as many as memory permits" if self.cramped else ""
         runs = plural(begun, "run")
         if self.limited:
             runs = f"the limit leaves time for {begun} of {plural(begun + left_out, 'run')}"
         time = f": about {duration(self.estimate.seconds)} {side}" if begun else ""
-        return f"{runs}{time}{self._judging()}"
+        return f"{runs}{time}{self._describe_check()}"
 
-    def _judging(self) -> str:
-        waits = any(cell.state is CellState.NOT_JUDGED for cell in self.suite.cells)
+    def _describe_check(self) -> str:
+        waits = any(cell.state is CellState.NOT_CHECKED for cell in self.suite.cells)
         if not waits and (not self.estimate.begun or self.suite.judge == EACH):
             return ""
-        about = "" if self.judging_s is None else f": about {duration(self.judging_s)}"
+        about = "" if self.check_s is None else f": about {duration(self.check_s)}"
         return f"; judging comes after them{about}"
 
 
@@ -135,13 +135,13 @@ def preview(
         else cell
         for cell in plan.suite.cells
     ]
-    to_judge = len(estimate.begun) + sum(cell.state is CellState.NOT_JUDGED for cell in cells)
-    each_s = judging_s(previous)
+    to_check = len(estimate.begun) + sum(cell.state is CellState.NOT_CHECKED for cell in cells)
+    each_s = check_s(previous)
     return Preview(
         suite=replace(plan.suite, cells=cells),
         estimate=estimate,
         jobs=at_once,
         cramped=room < min(jobs, len(waiting)),
         limited=limit_s is not None,
-        judging_s=None if each_s is None else each_s * to_judge,
+        check_s=None if each_s is None else each_s * to_check,
     )

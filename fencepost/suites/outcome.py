@@ -34,7 +34,7 @@ def ended(cell: Cell, suite_folder: Path, run: Path) -> Cell:
     versions = dict(facts.versions)
     return replace(
         cell,
-        state=CellState.NOT_JUDGED,
+        state=CellState.NOT_CHECKED,
         reason="",
         run=str(run.relative_to(suite_folder)),
         versions=versions,
@@ -50,7 +50,7 @@ def failed(cell: Cell, why: str) -> Cell:
     return replace(cell, state=CellState.FAILED, reason=why, fingerprint=compared)
 
 
-def judged(cell: Cell, answer: Verdict | FencepostError, failures: ListedFailures, today: date) -> Cell:
+def with_verdict(cell: Cell, answer: Verdict | FencepostError, failures: ListedFailures, today: date) -> Cell:
     """A cell with its verdict, or with the error that prevented one."""
     if isinstance(answer, FencepostError):
         return failed(cell, str(answer))

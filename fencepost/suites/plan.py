@@ -32,7 +32,7 @@ TABLES = ("suite", "defaults", "matrix", "include", "exclude", "known", "expecte
 LISTS = ("include", "exclude", "known", "expected")
 SETTINGS = ("name", "seed", "judge")
 TOGETHER, EACH = "together", "each"
-JUDGES = (TOGETHER, EACH)
+CHECK_TIMES = (TOGETHER, EACH)
 OPTIONAL = "optional"
 """Key of `[[exclude]]`: the table may match no cell."""
 SEED_BITS = 32
@@ -120,8 +120,8 @@ def _settings(file: str, table: Mapping[str, Any], request: SuiteRequest) -> tup
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**63:
         raise UsageError(f"suite: seed must be a whole number from 0 to {2**63 - 1}, not {seed!r}")
     judge = request.judge or table.get("judge", TOGETHER)
-    if judge not in JUDGES:
-        raise UsageError(f"suite: judge must be {' or '.join(JUDGES)}, not {judge!r}")
+    if judge not in CHECK_TIMES:
+        raise UsageError(f"suite: judge must be {' or '.join(CHECK_TIMES)}, not {judge!r}")
     return name, seed, judge
 
 

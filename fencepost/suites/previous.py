@@ -102,10 +102,10 @@ def overheads_s(previous: Sequence[Suite]) -> dict[str, float]:
     return found
 
 
-def judging_s(previous: Sequence[Suite]) -> float | None:
+def check_s(previous: Sequence[Suite]) -> float | None:
     """Seconds to check one run, from the latest suite that checked all runs in one job; None if there is none."""
     for suite in previous:
-        judged = sum(cell.state.judged for cell in suite.cells)
-        if suite.judging_s and judged:
-            return suite.judging_s / judged
+        checked = sum(cell.state.is_checked for cell in suite.cells)
+        if suite.check_s and checked:
+            return suite.check_s / checked
     return None

@@ -85,7 +85,7 @@ def progress_for(stream: TextIO) -> SuiteProgress:
 
 def _outcome(cell: Cell) -> str:
     reason = f": {printable(cell.reason, 300)}" if cell.reason else ""
-    word = "over" if cell.state is CellState.NOT_JUDGED else str(cell.state)
+    word = "over" if cell.state is CellState.NOT_CHECKED else str(cell.state)
     return f"{word} after {duration(cell.duration_s or 0.0)}: {printable(cell.name, 200)}{reason}"
 
 

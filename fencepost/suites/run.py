@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 from fencepost.checks.check import check
 from fencepost.checks.run_folders import NamedHistory
-from fencepost.sharing.process import shared_judge
+from fencepost.sharing.process import shared_spark
 from fencepost.suites import outcome
 from fencepost.suites.cell_process import CellRequest, CellResult
 from fencepost.suites.failures import remarks
@@ -73,7 +73,7 @@ class SuiteRun:
         self._progress = progress
         self._began = time.monotonic()
         self._today = datetime.now(UTC).date()
-        self._judge_each = record.suite.judge == EACH
+        self._check_each = record.suite.judge == EACH
         self._forecast = Forecast(plan.options, record.previous, record.suite.cells)
         waiting = [cell for cell in record.suite.cells if cell.state is CellState.NOT_RUN]
         if settings.limit_s is not None:
@@ -90,7 +90,7 @@ class SuiteRun:
         """
         record, before_s = self._record, self._record.suite.took_s
         record.change(interrupted=False, ended=None)
-        record.update(*(self._decide(cell) for cell in record.suite.cells if cell.state.judged))
+        record.update(*(self._decide(cell) for cell in record.suite.cells if cell.state.is_checked))
         with Interrupt() as interrupt:
             for leftover in sweep_leftovers():
                 self._progress.say(f"ended what an earlier run had left: {leftover}")
@@ -115,19 +115,19 @@ class SuiteRun:
         verdict = self._record.verdict_of(cell)
         if verdict is None:
             return outcome.failed(cell, "its verdict is gone, or cannot be read")
-        return outcome.judged(cell, verdict, self._plan.failures, self._today)
+        return outcome.with_verdict(cell, verdict, self._plan.failures, self._today)
 
     def _check_together(self) -> None:
         """Check all runs that have ended and have no verdict, in one Spark job."""
         record = self._record
-        cells = [cell for cell in record.suite.cells if cell.state is CellState.NOT_JUDGED and cell.run]
+        cells = [cell for cell in record.suite.cells if cell.state is CellState.NOT_CHECKED and cell.run]
         if not cells:
             return
         self._progress.say(f"judging {plural(len(cells), 'run')} together")
         began = time.monotonic()
 
         def enter(n: int, answer: Verdict | FencepostError) -> None:
-            record.update(outcome.judged(cells[n], answer, self._plan.failures, self._today))
+            record.update(outcome.with_verdict(cells[n], answer, self._plan.failures, self._today))
             record.refresh_page()
 
         folders = [record.folder / str(cell.run) for cell in cells]
@@ -140,7 +140,7 @@ class SuiteRun:
             on_end=lambda results: None,
             on_result=enter,
         )
-        record.change(judging_s=round(record.suite.judging_s + time.monotonic() - began, 1))
+        record.change(check_s=round(record.suite.check_s + time.monotonic() - began, 1))
 
     def run_cells(self, interrupt: Interrupt) -> None:
         """Run cells until all have run, the limit leaves no time, or the user interrupts the suite.
@@ -150,8 +150,8 @@ class SuiteRun:
         if not self._waiting:
             return
         with ExitStack() as stack:
-            if self._judge_each:
-                stack.enter_context(shared_judge())
+            if self._check_each:
+                stack.enter_context(shared_spark())
             supervisor = stack.enter_context(Supervisor())
             while (self._waiting or self._active) and not interrupt.requested:
                 while self._waiting and self._has_room():
@@ -211,7 +211,7 @@ class SuiteRun:
             name=cell.slug,
         )
         result = self._record.result_of(cell)
-        request = CellRequest(options, cell.command, result, judge=self._judge_each)
+        request = CellRequest(options, cell.command, result, judge=self._check_each)
         read_end, write_end = os.pipe()
         with os.fdopen(write_end, "wb", buffering=0) as pipe:
             try:
@@ -256,7 +256,7 @@ class SuiteRun:
             return outcome.failed(cell, f"the run's {run.child.ending()}: {log} says more")
         if result.status != ExitStatus.VALID or folder is None:
             return outcome.failed(cell, result.error or "the run left no folder")
-        if not self._judge_each:
+        if not self._check_each:
             return cell
         answer = self._record.verdict_of(cell) or FencepostError("its verdict cannot be read")
-        return outcome.judged(cell, answer, self._plan.failures, self._today)
+        return outcome.with_verdict(cell, answer, self._plan.failures, self._today)

@@ -86,7 +86,7 @@ class DockerCluster(StartedCluster[DockerBroker]):
         if prepared.image is None:
             raise EnvironmentFailure("no container image was prepared")
         self._image: ContainerImage = prepared.image
-        self._fleet = ContainerFactory(prepared.image.name, supervisor, prepared.cache)
+        self._containers = ContainerFactory(prepared.image.name, supervisor, prepared.cache)
         self._toxiproxy: Container | None = None
         self._read: dict[int, int] = {}  # by broker: how many bytes of its request log were read
         self._copied = False
@@ -140,14 +140,14 @@ class DockerCluster(StartedCluster[DockerBroker]):
         if how is Ability.PACKETS and how in self.abilities:
             return node.drop_packets(self.layout.harness_port(broker))
         if how is Ability.DISCONNECT:
-            return self._fleet.disconnected(node.container, self.hosts.of(broker))
+            return self._containers.disconnected(node.container, self.hosts.of(broker))
         return super().isolate(broker, how)
 
     def _segments(self) -> SegmentWitness:
         return SegmentWitness(self._copy)
 
     def _start_proxies(self) -> ProxiedNetwork:
-        self._fleet.open()
+        self._containers.open()
         port = self.layout.toxiproxy
         program = str(HOME / "toxiproxy-server")
         container_spec = ContainerSpec(
@@ -158,7 +158,7 @@ class DockerCluster(StartedCluster[DockerBroker]):
             self._folder / "toxiproxy.log",
             environment={"LOG_LEVEL": "error"},
         )
-        container = self._toxiproxy = self._fleet.make(container_spec)
+        container = self._toxiproxy = self._containers.make(container_spec)
         try:
             container.start()
         except StartFailed as error:
@@ -239,7 +239,7 @@ class DockerCluster(StartedCluster[DockerBroker]):
             container_spec = ContainerSpec(
                 self.hosts.of(broker), command, files, ports, log_file, capabilities=capabilities
             )
-            make = partial(self._fleet.make, container_spec)
+            make = partial(self._containers.make, container_spec)
             nodes.append(DockerBroker(broker, folder, self.layout.harness_port(broker), make))
         return nodes
 
@@ -262,7 +262,7 @@ class DockerCluster(StartedCluster[DockerBroker]):
         try:
             if self._toxiproxy is not None:
                 self._toxiproxy.remove()
-            self._fleet.close()
+            self._containers.close()
         except EnvironmentFailure as error:
             _log.error("the containers could not be removed: %s", error)
             return

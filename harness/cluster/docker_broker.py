@@ -140,7 +140,7 @@ class DockerBroker(StartedNode):
             _log.error("the container of broker %d could not be removed: %s", self.id, error)
         self._container = None
 
-    def _launch(self) -> None:
+    def _start_process(self) -> None:
         try:
             if self._container is None:
                 self._container = self._make()

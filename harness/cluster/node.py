@@ -79,7 +79,7 @@ class LocalBroker(StartedNode):
         with self._translate_timeout("resumed"):
             return self._require_process().resume()
 
-    def _launch(self) -> None:
+    def _start_process(self) -> None:
         self._child = self._supervisor.spawn(
             self._command, name=f"broker {self.id}", log_file=self.log_file, env=self._env
         )

@@ -34,8 +34,8 @@ def diagnosis(text: str) -> str:
         for line in reversed(lines):
             if re.search(pattern, line, re.IGNORECASE):
                 return f"{meaning} ({_shortened(line)})"
-    telling = next((line for line in reversed(lines) if _ERROR_WORDS.search(line)), lines[-1])
-    return _shortened(telling)
+    error_line = next((line for line in reversed(lines) if _ERROR_WORDS.search(line)), lines[-1])
+    return _shortened(error_line)
 
 
 def _shortened(line: str) -> str:

@@ -60,7 +60,7 @@ class StartedNode(ABC):
         """Resume it. Return the proof. A process that runs is left alone."""
 
     @abstractmethod
-    def _launch(self) -> None:
+    def _start_process(self) -> None:
         """Start its process without waiting."""
 
     def start(self) -> None:
@@ -80,7 +80,7 @@ class StartedNode(ABC):
         """Start its process without waiting."""
         self._folder.mkdir(parents=True, exist_ok=True)
         self._printed_before = self.log_file.stat().st_size if self.log_file.exists() else 0
-        self._launch()
+        self._start_process()
 
     def await_answer(self) -> None:
         """Wait until it answers requests. Raises `StartFailed`."""

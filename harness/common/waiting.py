@@ -21,7 +21,7 @@ def wait_for(
     *,
     every_s: float = 0.05,
     last_seen: Callable[[], object] | None = None,
-    tell: Callable[[str], None] | None = None,
+    report_wait: Callable[[str], None] | None = None,
 ) -> T:
     """Call `probe` until it returns a true value, and return this value.
 
@@ -29,7 +29,7 @@ def wait_for(
         awaited: Completes the sentence "waited 10 s for ...".
         last_seen: Returns the state for the message. Without it, the message shows the last result of `probe`.
             `harness.common.errors.in_words` puts the state into words.
-        tell: Called once with a progress message, after a quarter of the time-out.
+        report_wait: Called once with a progress message, after a quarter of the time-out.
 
     Raises:
         WaitTimeout: `probe` returned no true value within `timeout_s`.
@@ -42,10 +42,10 @@ def wait_for(
         waited_s = time.monotonic() - began_s
         if waited_s >= timeout_s:
             raise WaitTimeout(awaited, timeout_s, last_seen() if last_seen else result)
-        if tell and waited_s >= timeout_s * REPORT_AFTER:
+        if report_wait and waited_s >= timeout_s * REPORT_AFTER:
             seen = in_words(last_seen() if last_seen else result)
-            tell(f"waiting {timeout_s:g} s at most for {awaited}: {seen}")
-            tell = None
+            report_wait(f"waiting {timeout_s:g} s at most for {awaited}: {seen}")
+            report_wait = None
         time.sleep(every_s)
 
 

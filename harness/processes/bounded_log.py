@@ -28,13 +28,13 @@ class BoundedLog:
 
     def _copy(self) -> None:
         last = self._path.with_name(self._path.name + ".last")
-        place, written = self._path, self._path.stat().st_size if self._path.exists() else 0
+        file, written = self._path, self._path.stat().st_size if self._path.exists() else 0
         with os.fdopen(self._read_end, "rb", buffering=0) as pipe:
             while data := pipe.read(64 * 1024):
                 if written + len(data) > self._limit_bytes and written:
-                    if place == last:
+                    if file == last:
                         last.replace(self._path.with_name(self._path.name + ".before-last"))
-                    place, written = last, 0
-                with place.open("ab") as file:
-                    file.write(data)
+                    file, written = last, 0
+                with file.open("ab") as log:
+                    log.write(data)
                 written += len(data)

@@ -24,9 +24,9 @@ class User:
 
     def can_read(self, path: Path) -> bool:
         """Return whether the user may read `path` and enter every folder above it."""
-        place = path.resolve()
-        return all(folder.stat().st_mode & 0o001 for folder in place.parents) and bool(
-            place.stat().st_mode & 0o004
+        resolved = path.resolve()
+        return all(folder.stat().st_mode & 0o001 for folder in resolved.parents) and bool(
+            resolved.stat().st_mode & 0o004
         )
 
 

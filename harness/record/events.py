@@ -216,15 +216,18 @@ def parse(line: Mapping[str, Any]) -> Event:
         if kind is Completed:
             values["type"] = Outcome(values["type"])
         elif kind is EndsRead:
-            values["ends"] = {place: _read_end(place, end) for place, end in values["ends"].items()}
+            values["ends"] = {
+                partition_name: _read_end(partition_name, end)
+                for partition_name, end in values["ends"].items()
+            }
         return kind(**values)
     except (TypeError, LookupError, AttributeError) as error:
         raise NotAnEvent(f"an event of type {line.get('type')!r} is not complete: {error}") from error
 
 
-def _read_end(place: str, end: Mapping[str, Any]) -> ReadEnd:
-    if not is_partition_name(place) or not all(
+def _read_end(partition_name: str, end: Mapping[str, Any]) -> ReadEnd:
+    if not is_partition_name(partition_name) or not all(
         value is None or is_number(value, -MOST) for value in end.values()
     ):
-        raise NotAnEvent(f"a reader cannot have read {place!r} as far as {end!r}")
+        raise NotAnEvent(f"a reader cannot have read {partition_name!r} as far as {end!r}")
     return ReadEnd(**end)

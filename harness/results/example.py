@@ -225,7 +225,9 @@ def describe_record(body: Body) -> str:
     """Return `shop-1.0:42:0 at invoices/3 offset 17`."""
     value = body.get("value")
     if value is None:
-        return f"the record at {describe_position(body)}" if "topic" in body or "offset" in body else "a record"
+        return (
+            f"the record at {describe_position(body)}" if "topic" in body or "offset" in body else "a record"
+        )
     return f"{printable(value, 60)} at {describe_position(body)}"
 
 

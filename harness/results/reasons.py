@@ -456,8 +456,8 @@ class ReasonCode(StrEnum):
         "A program of your pipeline created topics of its own, such as the changelogs of Kafka Streams.",
         "name the topics in the pipeline's file if their contents matter",
     )
-    TRANSACTIONS_NOT_TOLD_APART = (
-        "transactions-not-told-apart",
+    TRANSACTIONS_NOT_IDENTIFIED = (
+        "transactions-not-identified",
         _NOT_CHECKED,
         "The markers of some transactions could not be identified, so these transactions were checked in part only.",
         (

@@ -32,7 +32,7 @@ class CellState(StrEnum):
     MISSED = "missed"  # valid, though the suite file expects a planted defect to be caught
     UNKNOWN = "unknown"
     FAILED = "failed"  # there is no verdict: Fencepost or its environment failed
-    NOT_JUDGED = "not judged"  # the run has ended, and was not checked yet
+    NOT_CHECKED = "not checked"  # the run has ended, and was not checked yet
     NOT_RUN = "not run"
 
     @property
@@ -53,7 +53,7 @@ class CellState(StrEnum):
         return self in (CellState.VALID, CellState.CAUGHT, CellState.KNOWN)
 
     @property
-    def judged(self) -> bool:
+    def is_checked(self) -> bool:
         """Whether there is a verdict."""
         return self.good or (self.bad and self is not CellState.FAILED)
 
@@ -67,7 +67,7 @@ class CellState(StrEnum):
 class Flake:
     """How often a cell was bad in the latest comparable suites, this one included."""
 
-    judged: int = 0  # suites in which the cell has a verdict, or failed
+    with_verdict: int = 0  # suites in which the cell has a verdict, or failed
     bad: int = 0  # suites in which the cell needed attention
 
 
@@ -142,7 +142,7 @@ class Suite:
     ended: str | None = None  # UTC; None: it is running, or was killed
     interrupted: bool = False
     took_s: float = 0.0  # wall clock time, summed over all resumptions
-    judging_s: float = 0.0  # of it, the time that the checks took
+    check_s: float = 0.0  # of it, the time that the checks took
     remarks: Sequence[str] = ()  # notes on known failures that are gone or expired
     previous: str | None = None  # when the previous suite of this name began, UTC
     spark: Mapping[str, Any] = field(default_factory=dict)  # master and spark-conf, as run.toml has them

@@ -17,9 +17,11 @@ class DeliveryFailed(Exception):
 class RecordSender:
     """Sends the records of one operation. `acks` has the acknowledgement of the n-th record, or None."""
 
-    def __init__(self, producer: ProducerClient, count: int, *, lenient: bool = False) -> None:
+    def __init__(self, producer: ProducerClient, count: int, *, skips_refused_records: bool = False) -> None:
         self._producer = producer
-        self._lenient = lenient  # skip a record that the client refuses, instead of raising its error
+        self._skips_refused_records = (
+            skips_refused_records  # skip a record that the client refuses, instead of raising its error
+        )
         self._queued: list[int] = []  # numbers of the records that the client has got
         self.acks: list[Ack | None] = [None] * count
 
@@ -49,7 +51,7 @@ class RecordSender:
                     raise DeliveryFailed(f"the producer's queue stayed full for {FLUSH_TIMEOUT_S:g} s")
                 self._producer.poll(0.05)
         except ClientError:
-            if not self._lenient:
+            if not self._skips_refused_records:
                 raise
             self.acks[n] = REFUSED
 

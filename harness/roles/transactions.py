@@ -65,7 +65,7 @@ class Transaction(RecordSender):
         calls: Calls,
         handling: ErrorHandling = DEFAULT_HANDLING,
     ) -> None:
-        super().__init__(producer, count, lenient=handling.skips_refused_records)
+        super().__init__(producer, count, skips_refused_records=handling.skips_refused_records)
         self._commit_timeout_s = handling.commit_timeout_s
         self._transactional = producer
         self._calls = calls

@@ -115,7 +115,8 @@ def _read_broker_logs(cluster: Cluster, final_state: FinalState, folder: Path, r
         partial(witness.collect, final_state.edges, folder),
     )
     compacted = {
-        topic: told and topic not in witness.complete_topics for topic, told in final_state.compacted.items()
+        topic: compacted and topic not in witness.complete_topics
+        for topic, compacted in final_state.compacted.items()
     }
     return replace(final_state, compacted=compacted, refused=witness.unreadable)
 

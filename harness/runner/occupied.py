@@ -3,12 +3,12 @@
 from harness.runner.nemesis import PlannedFault, Resource
 
 
-def all_brokers(injection: PlannedFault) -> frozenset[Resource]:
+def all_brokers(planned: PlannedFault) -> frozenset[Resource]:
     """For a fault of brokers or of their links.
 
     It also occupies the workers if it stops one at a step or in a state.
     """
-    stops_worker = injection.step is not None or injection.state is not None
+    stops_worker = planned.step is not None or planned.state is not None
     return frozenset({Resource.BROKERS, *({Resource.WORKERS} if stops_worker else ())})
 
 

@@ -154,11 +154,13 @@ class Processes:
             for line in lines:
                 member.status.update(Report.parse(line))
 
-    def await_ready(self, members: Sequence[RunProcess], tell: Callable[[str], None] | None = None) -> None:
+    def await_ready(
+        self, members: Sequence[RunProcess], report_wait: Callable[[str], None] | None = None
+    ) -> None:
         """Wait until each process is ready.
 
-        If that takes long, `tell` is called once with a message that says what is missing. Raises `StartFailed` if a
-        process ended, and `WaitTimeout`.
+        If that takes long, `report_wait` is called once with a message that says what is missing.
+        Raises `StartFailed` if a process ended, and `WaitTimeout`.
         """
 
         def ready() -> bool:
@@ -171,7 +173,7 @@ class Processes:
             return "; ".join(describe_not_ready(m, self._members_of) for m in members if not m.status.ready)
 
         within_s = max((m.rules.ready_within_s for m in members if m.rules), default=START_TIMEOUT_S)
-        wait_for(ready, "all workers to be ready", within_s, last_seen=not_ready, tell=tell)
+        wait_for(ready, "all workers to be ready", within_s, last_seen=not_ready, report_wait=report_wait)
 
     def _all_ready(self, members: Sequence[RunProcess]) -> bool:
         """Return whether all processes are ready. Set `ready` of instances that `is_ready` finds ready."""

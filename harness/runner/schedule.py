@@ -32,17 +32,18 @@ MOST_SLACK_S = 2.0
 class Schedule:
     """The planned faults of a run by start time, and its churn. `unscheduled`: by nemesis, why it was left out."""
 
-    injections: tuple[PlannedFault, ...] = ()
+    planned_faults: tuple[PlannedFault, ...] = ()
     unscheduled: Mapping[str, str] = field(default_factory=dict)
     churn: tuple[PlannedChange, ...] = ()
 
     @classmethod
     def from_tables(
-        cls, injections: Iterable[Mapping[str, Any]], churn: Iterable[Mapping[str, Any]]
+        cls, planned_faults: Iterable[Mapping[str, Any]], churn: Iterable[Mapping[str, Any]]
     ) -> "Schedule":
         """Read the schedule of a stored run from its tables. Raises `UnreadableInput`."""
         return cls(
-            tuple(map(PlannedFault.from_table, injections)), churn=tuple(map(PlannedChange.from_table, churn))
+            tuple(map(PlannedFault.from_table, planned_faults)),
+            churn=tuple(map(PlannedChange.from_table, churn)),
         )
 
 
@@ -64,7 +65,7 @@ def draw(
         raise UsageError(next(f"{name} {why}: choose another fault" for name, why in impossible.items()))
     possible = [nemesis for nemesis in nemeses if nemesis.option not in impossible]
     placed = _topic_partition(possible, targets, time_limit_s, rng)
-    injections = [injection for _, injection in placed]
+    planned_faults = [planned for _, planned in placed]
     scheduled = {option for option, _ in placed}
     missed = [nemesis.option for nemesis in possible if nemesis.option not in scheduled]
     if missed:
@@ -76,7 +77,7 @@ def draw(
             )
         why = f"did not fit into {time_limit_s:g} s; --time-limit {needed_s} has room for every fault"
         impossible |= dict.fromkeys(missed, why)
-    return Schedule(tuple(sorted(injections, key=lambda fault: (fault.start_s, fault.fault))), impossible)
+    return Schedule(tuple(sorted(planned_faults, key=lambda fault: (fault.start_s, fault.fault))), impossible)
 
 
 def too_short(nemeses: Iterable[Nemesis], time_limit_s: float) -> str:
@@ -136,8 +137,8 @@ def _topic_partition(
         before = len(placed)
         for nemesis in order:
             drawn = nemesis.draw_fault(rng, targets)
-            injection = PlannedFault(nemesis.name, drawn.target, 0.0, nemesis.hold_s, drawn.parameters)
-            resources = nemesis.occupies(injection)
+            planned = PlannedFault(nemesis.name, drawn.target, 0.0, nemesis.hold_s, drawn.parameters)
+            resources = nemesis.occupies(planned)
             earliest_s = max((free_s[resource] for resource in resources), default=LEAD_S)
             slack_s = min(MOST_SLACK_S, time_limit_s - earliest_s - nemesis.duration_s)
             if slack_s < 0:
@@ -145,7 +146,7 @@ def _topic_partition(
             # The first fault of each nemesis starts as early as possible, so that more nemeses fit.
             is_first = nemesis.option not in {option for option, _ in placed}
             start_s = earliest_s if is_first else earliest_s + rng.uniform(0, slack_s)
-            placed.append((nemesis.option, replace(injection, start_s=round(start_s, 2))))
+            placed.append((nemesis.option, replace(planned, start_s=round(start_s, 2))))
             free_s |= dict.fromkeys(resources, start_s + nemesis.duration_s)
         if len(placed) == before:
             return placed
@@ -157,8 +158,8 @@ def _one_round_s(nemeses: Sequence[Nemesis], targets: FaultTargets) -> int:
     rng = Random(0)
     for nemesis in nemeses:
         drawn = nemesis.draw_fault(rng, targets)
-        injection = PlannedFault(nemesis.name, drawn.target, 0.0, nemesis.hold_s, drawn.parameters)
-        taken_s[nemesis.occupies(injection)] += nemesis.duration_s
+        planned = PlannedFault(nemesis.name, drawn.target, 0.0, nemesis.hold_s, drawn.parameters)
+        taken_s[nemesis.occupies(planned)] += nemesis.duration_s
     resources = {resource for occupied in taken_s for resource in occupied}
     longest_s = max(
         sum(s for occupied, s in taken_s.items() if resource in occupied) for resource in resources

@@ -167,12 +167,12 @@ def _add_batch(
     row: Mapping[str, Any],
     clock: LogClock,
 ) -> None:
-    place = (row["tp"], row["producer_id"])
+    key = (row["tp"], row["producer_id"])
     if row["control"]:
-        counts = undecided.pop(place, Counter())
+        counts = undecided.pop(key, Counter())
         if row["marker"] == "commit":
             records.update(counts)
     elif row["transactional"]:
-        undecided.setdefault(place, Counter())[clock.second(row["max_timestamp_ms"])] += row["count"]
+        undecided.setdefault(key, Counter())[clock.second(row["max_timestamp_ms"])] += row["count"]
     else:
         records[clock.second(row["max_timestamp_ms"])] += row["count"]

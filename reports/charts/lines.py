@@ -74,11 +74,11 @@ def _scale(values: Sequence[float], first: float, last: float) -> Callable[[floa
     span = (high - low) or 1.0
     middle = high == low
 
-    def place(value: float) -> float:
+    def scale(value: float) -> float:
         share = 0.5 if middle else (math.log10(value) - low) / span
         return first + share * (last - first)
 
-    return place
+    return scale
 
 
 def _decades(values: Sequence[float]) -> tuple[float, float]:

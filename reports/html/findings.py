@@ -13,7 +13,7 @@ from harness.results.verdict import AnomalyFindings, FaultReport
 from reports.charts import gantt
 from reports.findings_text import describe_count, describe_meaning, describe_permitted, example_sentences
 from reports.html.template import WIDTHS, Drawings
-from reports.trace.asked import trace_commands
+from reports.trace.commands import trace_commands
 
 MOST_EXAMPLES = 10
 

@@ -20,7 +20,13 @@ from markupsafe import Markup
 
 from harness.results import requests
 from harness.results import wording as words
-from harness.results.example import describe_offset, describe_operation, describe_position, fate, read_operations
+from harness.results.example import (
+    describe_offset,
+    describe_operation,
+    describe_position,
+    fate,
+    read_operations,
+)
 from harness.results.reasons import Reason, ReasonCode
 from harness.results.verdict import FaultReport, Validity, Verdict, checks_without_evidence
 from reports import under_way

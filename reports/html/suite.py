@@ -87,7 +87,7 @@ def draw(suite: Suite) -> str:
         states=[(state, MARKS[state], _style(state), n) for state, n in suite.counts().items() if n],
         slowest=_slowest(suite, shown),
         runs_s=sum(cell.duration_s or 0.0 for cell in suite.cells),
-        left=sum(cell.state in (CellState.NOT_RUN, CellState.NOT_JUDGED) for cell in suite.cells),
+        left=sum(cell.state in (CellState.NOT_RUN, CellState.NOT_CHECKED) for cell in suite.cells),
     )
 
 
@@ -97,7 +97,7 @@ def _colour(suite: Suite) -> str:
     if states & {CellState.INVALID, CellState.MISSED, CellState.FAILED}:
         return BAD
     if (
-        states & {CellState.UNKNOWN, CellState.NOT_JUDGED}
+        states & {CellState.UNKNOWN, CellState.NOT_CHECKED}
         or suite.interrupted
         or states <= {CellState.NOT_RUN}
     ):

@@ -15,7 +15,7 @@ TAGS = {
     CellState.MISSED: "failure",
     CellState.UNKNOWN: "error",
     CellState.FAILED: "error",
-    CellState.NOT_JUDGED: "error",
+    CellState.NOT_CHECKED: "error",
     CellState.KNOWN: "skipped",
     CellState.NOT_RUN: "skipped",
 }
@@ -50,17 +50,17 @@ def _case(whole: ElementTree.Element, suite: Suite, cell: Cell) -> None:
     for key, value in (("seed", cell.seed), ("kafka", cell.kafka), ("report", report_of(cell))):
         if value is not None:
             ElementTree.SubElement(properties, "property", {"name": key, "value": printable(value, 400)})
-    tag, place = TAGS.get(cell.state), _place(cell)
+    tag, source_place = TAGS.get(cell.state), _source_place(cell)
     if tag is not None:
         element = ElementTree.SubElement(case, tag, {"message": printable(_message(cell), 1000)})
         if tag != "skipped":
             element.set("type", str(cell.state))
-            element.text = "\n".join(filter(None, [lead(cell), place])) or None
+            element.text = "\n".join(filter(None, [lead(cell), source_place])) or None
     output = ElementTree.SubElement(case, "system-out")
-    output.text = "\n".join(filter(None, [f"repeat: {printable(cell.command, 4000)}", place]))
+    output.text = "\n".join(filter(None, [f"repeat: {printable(cell.command, 4000)}", source_place]))
 
 
-def _place(cell: Cell) -> str:
+def _source_place(cell: Cell) -> str:
     """`report: PATH`; of a run without a report `log: PATH`; empty if the run has neither."""
     report, log = report_of(cell), log_of(cell)
     if report is not None:

@@ -90,7 +90,9 @@ def _before(one: SimilarRuns) -> str:
 
 def _row(one: SimilarRuns) -> str:
     cell = one.first
-    with_verdict, bad = (sum(getattr(each.flake, key) for each in one.cells) for key in ("judged", "bad"))
+    with_verdict, bad = (
+        sum(getattr(each.flake, key) for each in one.cells) for key in ("with_verdict", "bad")
+    )
     example = [words for words in (cell.reason, lead(cell)) if words]
     if len(one.cells) > 1:
         example = [f"Seed {cell.seed}: {words}" for words in example]
@@ -128,7 +130,7 @@ def changes(suite: Suite) -> str:
 def _without_verdict(suite: Suite) -> Iterator[str]:
     if suite.interrupted:
         yield "The suite was interrupted."
-    if unjudged := sum(cell.state is CellState.NOT_JUDGED for cell in suite.cells):
-        yield f"{plural(unjudged, 'run')} ended but could not be checked."
+    if unchecked := sum(cell.state is CellState.NOT_CHECKED for cell in suite.cells):
+        yield f"{plural(unchecked, 'run')} ended but could not be checked."
     if all(cell.state is CellState.NOT_RUN for cell in suite.cells):
         yield "No run was started."

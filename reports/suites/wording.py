@@ -17,11 +17,17 @@ MARKS = {
     CellState.MISSED: "∅",
     CellState.UNKNOWN: "?",
     CellState.FAILED: "!",
-    CellState.NOT_JUDGED: "…",
+    CellState.NOT_CHECKED: "…",
     CellState.NOT_RUN: "·",
 }
 """A sign for each state, so that colour is not the only difference."""
-WORST_FIRST = (CellState.FAILED, CellState.INVALID, CellState.MISSED, CellState.UNKNOWN, CellState.NOT_JUDGED)
+WORST_FIRST = (
+    CellState.FAILED,
+    CellState.INVALID,
+    CellState.MISSED,
+    CellState.UNKNOWN,
+    CellState.NOT_CHECKED,
+)
 SEED_IN_NAME = {"repeat": " #{}", "seed": " seed={}"}
 """The part of a cell's name that depends on its seed, by key of `Cell.more`."""
 
@@ -81,7 +87,7 @@ def better(cells: Sequence[Cell]) -> list[Cell]:
 
 def flaky(cell: Cell) -> str:
     """How often a cell was bad: `2 of 30`; empty if it never had a verdict."""
-    return f"{cell.flake.bad} of {cell.flake.judged}" if cell.flake.judged else ""
+    return f"{cell.flake.bad} of {cell.flake.with_verdict}" if cell.flake.with_verdict else ""
 
 
 def anomalies(cell: Cell) -> str:
@@ -100,7 +106,7 @@ def lead(cell: Cell) -> str:
 
 def report_of(cell: Cell) -> str | None:
     """The path of the run's report from the suite's folder; None if the run has no verdict."""
-    has_verdict = cell.state not in (CellState.FAILED, CellState.NOT_JUDGED, CellState.NOT_RUN)
+    has_verdict = cell.state not in (CellState.FAILED, CellState.NOT_CHECKED, CellState.NOT_RUN)
     return f"{cell.run}/report.html" if cell.run and has_verdict else None
 
 

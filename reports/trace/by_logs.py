@@ -10,7 +10,7 @@ from reports.trace.step import TraceStep, in_order
 from reports.trace.steps import faults_on, record_at
 from reports.trace.stored import Row, StoredTables
 
-Place = tuple[int, int]
+LogPosition = tuple[int, int]
 """Partition number in the run, and offset."""
 OFFSETS = "__consumer_offsets"
 AROUND_NS = 1_000_000_000
@@ -64,7 +64,7 @@ def of_fault(t: StoredTables, number: int) -> list[TraceStep]:
     return in_order([*steps, *faults_on(t, begun + AROUND_NS, ended - AROUND_NS)])
 
 
-def _log_steps(t: StoredTables, at: Place, record: Row, *, whole: bool) -> Iterator[TraceStep]:
+def _log_steps(t: StoredTables, at: LogPosition, record: Row, *, whole: bool) -> Iterator[TraceStep]:
     """Yield the record in the leader's log and its transaction."""
     tp, offset = at
     here = [row for row in t.rows("batches", tp=[tp], leader=[True]) if row["last_offset"] >= offset]
@@ -115,18 +115,18 @@ def _states(t: StoredTables, producer: int, tp: int, marker: Row) -> list[TraceS
 
 def _offsets(t: StoredTables, producer: int, begun_ns: int, ended_ns: int) -> Iterator[TraceStep]:
     """Yield the offsets that this producer committed in this interval."""
-    places = {
+    positions = {
         (row["tp"], offset)
         for row in t.rows("batches", tp=t.partitions_of(OFFSETS), leader=[True], producer_id=[producer])
         for offset in range(row["base_offset"], row["last_offset"] + 1)
     }
-    for row in t.rows("offsets", log_tp={tp for tp, _ in places}):
+    for row in t.rows("offsets", log_tp={tp for tp, _ in positions}):
         at = t.at_ns(row["timestamp_ms"])
-        if (row["log_tp"], row["log_offset"]) in places and at is not None and begun_ns <= at <= ended_ns:
+        if (row["log_tp"], row["log_offset"]) in positions and at is not None and begun_ns <= at <= ended_ns:
             yield _stored(t, row, at)
 
 
-def _first_commits_past(t: StoredTables, at: Place) -> Iterator[TraceStep]:
+def _first_commits_past(t: StoredTables, at: LogPosition) -> Iterator[TraceStep]:
     """Yield for each group the first committed offset above an input."""
     first: dict[str, Row] = {}
     row: Row
@@ -145,7 +145,7 @@ def _stored(t: StoredTables, row: Row, at: int | None) -> TraceStep:
     return TraceStep(at, f"group {row['group']}", words, f"{t.name(row['log_tp'])} @ {row['log_offset']}")
 
 
-def _reads(t: StoredTables, at: Place) -> Iterator[TraceStep]:
+def _reads(t: StoredTables, at: LogPosition) -> Iterator[TraceStep]:
     """Yield the reads of the record."""
     polls = t.rows("polls", tp=[at[0]], offset=[at[1]])
     names = {row["op"]: row["journal"] for row in t.rows("ops", op={poll["op"] for poll in polls})}
@@ -154,7 +154,7 @@ def _reads(t: StoredTables, at: Place) -> Iterator[TraceStep]:
         yield TraceStep(poll["return_ns"], who, f"reads {t.name(at[0])} @ {at[1]}", "polls")
 
 
-def _related(t: StoredTables, at: Place, record: Row) -> list[Row]:
+def _related(t: StoredTables, at: LogPosition, record: Row) -> list[Row]:
     """Return the outputs joined to an input, or the inputs joined to an output."""
     expected = t.rows("expected", tp=[at[0]], offset=[at[1]])
     related: list[Row] = [

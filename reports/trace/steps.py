@@ -216,11 +216,11 @@ def _readers(t: StoredTables, ops: Sequence[Row]) -> Iterator[TraceStep]:
             for one in polls_by_op[poll["op"]]:
                 key = (poll["journal"], one["tp"], one["offset"])
                 first[key] = min(one["return_ns"], first.get(key, one["return_ns"]))
-        together: dict[tuple[int, str], list[tuple[int, int]]] = {}
+        polled_records: dict[tuple[int, str], list[tuple[int, int]]] = {}
         for (journal, tp, offset), time_ns in first.items():
-            together.setdefault((time_ns, journal), []).append((tp, offset))
-        for (time_ns, journal), places in sorted(together.items()):
-            yield TraceStep(time_ns, journal, f"reads {t.ranges(places)} of {op['name']}", "polls")
+            polled_records.setdefault((time_ns, journal), []).append((tp, offset))
+        for (time_ns, journal), positions in sorted(polled_records.items()):
+            yield TraceStep(time_ns, journal, f"reads {t.ranges(positions)} of {op['name']}", "polls")
 
 
 def faults_on(t: StoredTables, begun_ns: int, ended_ns: int) -> Iterator[TraceStep]:

@@ -13,7 +13,7 @@ from harness.common.errors import UnreadableInput
 from harness.results.run_metadata import RunMetadata
 
 Row = Mapping[str, Any]
-Place = tuple[str, int]
+TopicPartition = tuple[str, int]
 
 
 class StoredTables:
@@ -45,12 +45,12 @@ class StoredTables:
         except (OSError, pa.ArrowException) as error:
             raise UnreadableInput(f"{path} cannot be read: {str(error).splitlines()[0]}") from error
 
-    def existing_places(self, table: str, places: Collection[tuple[int, int]]) -> set[tuple[int, int]]:
-        """Return those of the places (`tp`, offset) for which the table has a row."""
-        tps, offsets = {tp for tp, _ in places}, {offset for _, offset in places}
+    def existing_positions(self, table: str, positions: Collection[tuple[int, int]]) -> set[tuple[int, int]]:
+        """Return those of the positions (`tp`, offset) for which the table has a row."""
+        tps, offsets = {tp for tp, _ in positions}, {offset for _, offset in positions}
         found = self.table(table, ["tp", "offset"], tp=tps, offset=offsets)
         rows = [] if found is None else found.to_pylist()
-        return set(places) & {(row["tp"], row["offset"]) for row in rows}
+        return set(positions) & {(row["tp"], row["offset"]) for row in rows}
 
     def rows_with_prefix(self, table: str, column: str, prefix: str) -> list[dict[str, Any]]:
         """Return the rows whose column starts with `prefix`."""
@@ -86,18 +86,18 @@ class StoredTables:
         }
 
     @cached_property
-    def places(self) -> Mapping[int, Place]:
+    def topic_partitions(self) -> Mapping[int, TopicPartition]:
         """Topic and partition by partition number."""
         return {row["tp"]: (row["topic"], row["partition"]) for row in self.rows("partitions")}
 
     @cached_property
-    def numbers(self) -> Mapping[Place, int]:
+    def numbers(self) -> Mapping[TopicPartition, int]:
         """Partition number by topic and partition."""
-        return {place: tp for tp, place in self.places.items()}
+        return {topic_partition: tp for tp, topic_partition in self.topic_partitions.items()}
 
     def partitions_of(self, topic: str) -> set[int]:
         """Return the partition numbers of a topic."""
-        return {tp for tp, place in self.places.items() if place[0] == topic}
+        return {tp for tp, topic_partition in self.topic_partitions.items() if topic_partition[0] == topic}
 
     @cached_property
     def without_journals(self) -> bool:
@@ -107,17 +107,17 @@ class StoredTables:
 
     def name(self, tp: int) -> str:
         """Return for example `invoices/2`."""
-        topic, number = self.places.get(tp, ("unknown", tp))
+        topic, number = self.topic_partitions.get(tp, ("unknown", tp))
         return f"{topic}/{number}"
 
     def at_ns(self, wall_ms: float | None) -> int | None:
         """Convert a broker's time to nanoseconds since the run's begin."""
         return None if wall_ms is None or wall_ms < 0 else round((wall_ms - self._zero_ms) * 1e6)
 
-    def ranges(self, places: Sequence[tuple[int, int]]) -> str:
+    def ranges(self, positions: Sequence[tuple[int, int]]) -> str:
         """Return partitions and offsets in short: `invoices/2 @ 55 to 57, shipments/0 @ 9`."""
         by_tp: dict[int, list[int]] = {}
-        for tp, offset in places:
+        for tp, offset in positions:
             by_tp.setdefault(tp, []).append(offset)
         return ", ".join(f"{self.name(tp)} @ {spans(offsets)}" for tp, offsets in sorted(by_tp.items()))
 

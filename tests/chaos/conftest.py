@@ -12,5 +12,5 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _judge(fencepost_judge: None) -> None:
+def _judge(fencepost_spark: None) -> None:
     """One Spark for all verdicts."""

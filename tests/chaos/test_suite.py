@@ -53,7 +53,7 @@ def test_a_suite_that_was_killed_goes_on_where_it_was(tmp_path: Path) -> None:
     with subprocess.Popen([*told, str(file), "--store", str(store)]) as suite:
         latest = store / "night" / "latest"
         wait_for(
-            lambda: (latest / "suite.json").exists() and "not judged" in states(latest).values(),
+            lambda: (latest / "suite.json").exists() and "not checked" in states(latest).values(),
             "the first run to be over",
             300.0,
             last_seen=suite.poll,

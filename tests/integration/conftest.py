@@ -16,7 +16,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _judge(fencepost_judge: None) -> None:
+def _judge(fencepost_spark: None) -> None:
     """Runs and checks of the session share a Spark, where they can."""
 
 

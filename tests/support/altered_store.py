@@ -13,7 +13,7 @@ import fencepost
 from fencepost.api import Result
 from fencepost.cli import run_command_line
 from harness.record.schema import HISTORY, LOG
-from reports.trace.asked import trace_commands
+from reports.trace.commands import trace_commands
 from tests.support.alterations import ONE_BY_ONE, Copy, Row
 from tests.support.altered_log import ROOTS, WARNINGS
 

@@ -45,9 +45,9 @@ def apply(h: History, events: Sequence[int], *rows: int) -> None:
     h.offset(after, moved, source="x")
 
 
-def outbox(h: History, *, pending: Sequence[int] = (), lenient: bool = True) -> None:
+def outbox(h: History, *, pending: Sequence[int] = (), skips_refused_records: bool = True) -> None:
     """The stages as they are, and what is stated of the rows that are done. `lenient`: the relay may repeat."""
-    promised = "at-least-once" if lenient else None
+    promised = "at-least-once" if skips_refused_records else None
 
     def stage(row: Row) -> Row:
         if row["in_topic"] == "x":

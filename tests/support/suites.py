@@ -12,7 +12,7 @@ REASONS = {
     CellState.MISSED: "the planted defect was not caught: expected lost-input",
     CellState.UNKNOWN: "kill-broker did not act",
     CellState.FAILED: "waited 60 s for broker 2 to answer; last seen: nothing",
-    CellState.NOT_JUDGED: "",
+    CellState.NOT_CHECKED: "",
     CellState.NOT_RUN: "the suite's --limit left no time for it",
 }
 ANOMALIES = {
@@ -82,7 +82,7 @@ def suite(*cells: Cell, **more: Any) -> Suite:
         "started": "2026-11-24T20:00:00+00:00",
         "ended": "2026-11-24T22:00:00+00:00",
         "took_s": 7200.0,
-        "judging_s": 61.0,
+        "check_s": 61.0,
         "previous": "2026-11-23T20:00:00+00:00",
         "remarks": ("known 1 (reprocessed-input: a bug) no longer fails in any of its 2 cells: remove it",),
         **more,

@@ -31,7 +31,7 @@ def test_how_many_runs_need_a_look_is_seen_first(opened: Opener, width: int) -> 
     expect(page.get_by_role("heading", level=1)).to_have_text("✕ 8 of 20 runs need a look")
     expect(page.get_by_role("heading", level=1)).to_be_in_viewport()
     expect(page.locator(".reason")).to_have_text(
-        "4 valid, 2 caught, 2 known, 2 invalid, 2 missed, 2 unknown, 2 failed, 2 not judged, 2 not run"
+        "4 valid, 2 caught, 2 known, 2 invalid, 2 missed, 2 unknown, 2 failed, 2 not checked, 2 not run"
     )
 
 

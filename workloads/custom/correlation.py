@@ -34,9 +34,9 @@ class Correlation:
             return None
         correlation_key = self._find(record)
         if correlation_key is None:
-            place = f"{record.topic}/{record.partition} offset {record.offset}"
+            position = f"{record.topic}/{record.partition} offset {record.offset}"
             raise UserError(
-                f"the input at {place} cannot be joined to its outputs: `correlate` finds no key in it"
+                f"the input at {position} cannot be joined to its outputs: `correlate` finds no key in it"
             )
         return correlation_key
 

@@ -29,7 +29,7 @@ class CustomExpectation:
         self._last: dict[tuple[str, bytes], tuple[int, tuple[str, int]]] = {}
         self._last_result: tuple[InputRecord | None, Sequence[ExpectedRecord]] = (None, ())
         self._states: dict[tuple[str, bytes | None], Any] = {}
-        self._places: dict[tuple[str, bytes | None], int] = {}
+        self._partitions: dict[tuple[str, bytes | None], int] = {}
 
     def due(self, record: InputRecord) -> Iterator[ExpectedOutput]:
         """Yield the expected outputs of an input. Raises `UserError`."""
@@ -74,17 +74,17 @@ class CustomExpectation:
             result = call(self.expect.outputs, topic, record.key, record.value, dict(record.headers))
         else:
             assert self.expect.fold is not None
-            name, place = str(self.expect.fold), (record.topic, record.key)
+            name, state_key = str(self.expect.fold), (record.topic, record.key)
             topic = name_in_file(self._described, record.topic)
             state_and_outputs = call(
-                self.expect.fold, self._states.get(place), topic, record.key, record.value
+                self.expect.fold, self._states.get(state_key), topic, record.key, record.value
             )
             if not isinstance(state_and_outputs, tuple) or len(state_and_outputs) != 2:
                 raise UserError(
                     f"{name} must return (state, [(topic, key, value), ...]), not {state_and_outputs!r}"
                 )
-            self._states[place], result = state_and_outputs
-            if self._places.setdefault(place, record.partition) != record.partition:
+            self._states[state_key], result = state_and_outputs
+            if self._partitions.setdefault(state_key, record.partition) != record.partition:
                 raise UserError(
                     f"{name}: records of the key {record.key!r} are in several partitions of {record.topic}, so the "
                     "order in which to fold them is not known: give the topic one partition"
@@ -102,19 +102,19 @@ class CustomExpectation:
         """
         last = {(topic, key): value for topic, key, value in self.expected_of(record) if topic in self.final}
         for (topic, key), value in last.items():
-            name, place = name_in_file(self._described, topic), (record.topic, record.partition)
+            name, source = name_in_file(self._described, topic), (record.topic, record.partition)
             if key is None:
                 raise UserError(
                     f"`final` has {name}, in which {value!r} has no key: the last record of a key is not known"
                 )
-            before, previous_place = self._last.get((topic, key), (0, place))
-            if previous_place != place:
+            before, previous_source = self._last.get((topic, key), (0, source))
+            if previous_source != source:
                 raise UserError(
-                    f"`final` has {name}, in which the key {key!r} comes from inputs in {_named(previous_place)} and "
-                    f"in {_named(place)}: which is last is not known, so give the input topic one partition"
+                    f"`final` has {name}, in which the key {key!r} comes from inputs in {_named(previous_source)} and "
+                    f"in {_named(source)}: which is last is not known, so give the input topic one partition"
                 )
             digest = self._final_digest(key, value)
-            self._last[topic, key] = digest, place
+            self._last[topic, key] = digest, source
             yield ExpectedSum(
                 self._stage_of(record.topic, topic), topic, key, digest - before, excerpt(key, value)
             )
@@ -161,12 +161,12 @@ class NothingExpected:
         pass
 
 
-def _named(place: tuple[str, int]) -> str:
-    return f"{place[0]}/{place[1]}"
+def _named(topic_partition: tuple[str, int]) -> str:
+    return f"{topic_partition[0]}/{topic_partition[1]}"
 
 
 def _constant_digest(digest: int, partition: int, offset: int) -> int:
-    """Return the digest, which does not depend on the place of the input."""
+    """Return the digest, which does not depend on the position of the input."""
     return digest
 
 

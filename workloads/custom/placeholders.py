@@ -13,7 +13,7 @@ transactional id of the stage.
 """
 TOPIC = "topic:"
 """The prefix of the placeholder for a topic's name."""
-PLACE = re.compile(r"\{([a-z_]+|topic:[A-Za-z0-9._-]+)\}")
+PLACEHOLDER = re.compile(r"\{([a-z_]+|topic:[A-Za-z0-9._-]+)\}")
 
 
 def require_known(
@@ -23,7 +23,7 @@ def require_known(
 
     With `topics` the text may also name topics. They are checked after the whole file is read.
     """
-    for name in PLACE.findall(text):
+    for name in PLACEHOLDER.findall(text):
         if name.startswith(TOPIC) and topics:
             continue
         if name.startswith(TOPIC) or (name not in known and (name in NAMES or nearest(name, known))):
@@ -32,10 +32,10 @@ def require_known(
 
 def topics_in(texts: Iterable[str]) -> set[str]:
     """Return the topics that the texts name in placeholders."""
-    names = {name for text in texts for name in PLACE.findall(text)}
+    names = {name for text in texts for name in PLACEHOLDER.findall(text)}
     return {name.removeprefix(TOPIC) for name in names if name.startswith(TOPIC)}
 
 
 def fill_placeholders(text: str, values: Mapping[str, str]) -> str:
     """Replace the placeholders in a text. Other braces stay."""
-    return PLACE.sub(lambda found: values.get(found[1], found[0]), text)
+    return PLACEHOLDER.sub(lambda found: values.get(found[1], found[0]), text)

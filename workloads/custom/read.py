@@ -208,8 +208,8 @@ def _require_consistent(body: TomlTable, described: PipelineDescription) -> None
             if len(set(topics)) < len(topics):
                 raise body.error(f"has a topic twice in {key} of [[stage]] {stage.name}: remove one")
     expect = described.expect
-    lenient = described.guarantee is not Guarantee.EXACTLY_ONCE
-    if expect and expect.fold and expect.correlate == CONTENT and lenient:
+    allows_repeats = described.guarantee is not Guarantee.EXACTLY_ONCE
+    if expect and expect.fold and expect.correlate == CONTENT and allows_repeats:
         raise body.error(
             f"promises {described.guarantee.value}, and a repeated input changes every later total: do not join "
             'outputs to inputs by their content, but for example with correlate = "json:/id"'

@@ -25,8 +25,8 @@ class TomlTable:
 
     def error(self, words: str, key: str = "") -> UsageError:
         """Return an error about a key, or about the table."""
-        place = " ".join(part for part in (self._where, key) if part)
-        return UsageError(f"{self._file}: {place or 'it'} {words}")
+        where = " ".join(part for part in (self._where, key) if part)
+        return UsageError(f"{self._file}: {where or 'it'} {words}")
 
     def get(self, key: str) -> Any:
         """Return the value of a key, or None."""

@@ -63,12 +63,12 @@ def require_names_passed(described: PipelineDescription) -> None:
     """
     for stage in described.stages:
         promised = described.guarantee is Guarantee.EXACTLY_ONCE and stage.transactions
-        for place, name in _required_placeholders(stage, promised):
+        for placeholder, name in _required_placeholders(stage, promised):
             words = (*stage.command, *stage.env.values())
-            if not any(place in word or PREFIX in word for word in words):
+            if not any(placeholder in word or PREFIX in word for word in words):
                 raise UsageError(
                     f"{described.file}: [[stage]] {stage.name} must use the names that its run has on a shared "
-                    f"cluster: write {place} in its command or env where it has "
+                    f"cluster: write {placeholder} in its command or env where it has "
                     f"{name}, or {PREFIX} before the name"
                 )
 

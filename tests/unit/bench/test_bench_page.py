@@ -8,9 +8,9 @@ from itertools import pairwise
 
 import pytest
 
+from fencepost.bench.document import as_json
 from fencepost.bench.figures import Measurement
 from fencepost.bench.plan import BenchRequest, MeasurementKind
-from fencepost.bench.told import as_json
 from reports.charts.lines import ChartSeries, Dot, lines
 from reports.console import bench_lines
 from reports.html.bench import draw
@@ -49,7 +49,7 @@ def planted(asked: BenchRequest = ASKED) -> list[Measurement]:
 def figures(measured: list[Measurement] | None = None, cut_short: str = ""):
     return json.loads(
         json.dumps(
-            as_json(ASKED, planted() if measured is None else measured, cut_short=cut_short, about=ABOUT)
+            as_json(ASKED, planted() if measured is None else measured, cut_short=cut_short, context=ABOUT)
         )
     )
 

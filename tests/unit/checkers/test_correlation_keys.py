@@ -249,7 +249,14 @@ def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dic
     folder = write(tmp_path_factory.mktemp("store") / "runs", histories, log=True)
     runs = [
         StoredRun(
-            run, folder, WALL_MS, blind=True, unjournaled=True, correlated=True, had_log=True, healed_ns=0
+            run,
+            folder,
+            WALL_MS,
+            blind=True,
+            without_journals=True,
+            correlated=True,
+            had_log=True,
+            healed_ns=0,
         )
         for run, _ in histories
     ]
@@ -295,7 +302,7 @@ def test_without_a_word_of_what_is_due_nobody_is_accused(spark: SparkSession, tm
     each_input_has_its_output(history)
     history.alter("expected", lambda row: None)
     folder = write(tmp_path / "runs", [(1, history)], log=True)
-    run = StoredRun(1, folder, WALL_MS, blind=True, unjournaled=True, correlated=True, had_log=True)
+    run = StoredRun(1, folder, WALL_MS, blind=True, without_journals=True, correlated=True, had_log=True)
     told = check_runs(spark, [run])[1]
     assert not told.anomalies
     assert any("expected is empty" in reason.text for reason in told.broken.values())
@@ -312,7 +319,7 @@ def one(spark: SparkSession, folder: Path, draw: Callable[[History], None], **mo
     history = History()
     draw(history)
     kept = write(folder / "runs", [(1, history)], log=True)
-    run = StoredRun(1, kept, WALL_MS, blind=True, unjournaled=True, had_log=True, healed_ns=0, **more)
+    run = StoredRun(1, kept, WALL_MS, blind=True, without_journals=True, had_log=True, healed_ns=0, **more)
     return check_runs(spark, [run])[1]
 
 

@@ -114,7 +114,7 @@ def test_an_undescribed_topic_is_in_not_checked(spark: SparkSession, tmp_path: P
     folder = write(tmp_path / "runs", [(1, history), (2, history)], log=True)
     runs = [
         StoredRun(
-            run, folder, WALL_MS, unjournaled=True, blind=True, had_log=True, healed_ns=0, topics=topics
+            run, folder, WALL_MS, without_journals=True, blind=True, had_log=True, healed_ns=0, topics=topics
         )
         for run, topics in ((1, frozenset({"a", "x"})), (2, frozenset(history.topics)))
     ]
@@ -205,7 +205,9 @@ def test_a_plain_record_where_stages_write_in_transactions_is_a_mismatch(
     folder = write(tmp_path / "runs", list(enumerate(drawn)), log=True)
     topics = [frozenset({"x", "y"}), frozenset({"x"}), frozenset({"x", "y"})]
     runs = [
-        StoredRun(run, folder, WALL_MS, unjournaled=True, blind=True, had_log=True, transactional_topics=of)
+        StoredRun(
+            run, folder, WALL_MS, without_journals=True, blind=True, had_log=True, transactional_topics=of
+        )
         for run, of in enumerate(topics)
     ]
     told = check_runs(spark, runs)

@@ -21,7 +21,7 @@ from harness.record.schema import HISTORY
 
 def by_spark(s: Sources) -> Tally:
     """The definition."""
-    unjournaled = s["stages"].where("journaled = false")
+    without_journals = s["stages"].where("journaled = false")
     due = s["expected"].where("output_name is not null and correlation_key is null")
     offsets = {
         "within": "transactional",
@@ -37,7 +37,7 @@ def by_spark(s: Sources) -> Tally:
             TableQuery("expected", s["expected"], {}, text="stage", by_tp="tp"),
             TableQuery("sums", s["expected"].where("adds is not null"), {}, text="topic"),
             TableQuery("due", s["expected"].where("adds is null"), {}, text="topic"),
-            TableQuery("named", due.join(unjournaled, ["run", "stage"], "left_semi"), {}, text="topic"),
+            TableQuery("named", due.join(without_journals, ["run", "stage"], "left_semi"), {}, text="topic"),
             TableQuery("ended", s["records"].where("sentinel"), {}, most="timestamp_ms"),
             TableQuery("transactions", s["transactions"], {}, by_tp="log_tp", most="timeout_ms"),
             TableQuery("offsets", s["offsets"], offsets, text="group"),

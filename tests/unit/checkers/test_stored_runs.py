@@ -264,7 +264,9 @@ def test_a_verdict_does_not_depend_on_the_runs_beside_it(spark: SparkSession, tm
         change(h)
         folder = write(tmp_path / str(number), [(number, h)], log=True)
         runs.append(
-            StoredRun(number, folder, WALL_MS, had_log=True, healed_ns=0, unjournaled=change is _of_a_program)
+            StoredRun(
+                number, folder, WALL_MS, had_log=True, healed_ns=0, without_journals=change is _of_a_program
+            )
         )
     alone = {run.run: check_runs(spark, [run])[run.run] for run in runs}
     assert [sorted(alone[run.run].anomalies) for run in runs[:2]] == [[], ["torn-transaction"]]

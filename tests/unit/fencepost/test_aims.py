@@ -47,9 +47,9 @@ def test_a_coordinator_is_aimed_at_by_the_state_of_a_transaction() -> None:
     asked = "kill-txn-coordinator@prepare-commit"
     require_known_fault(asked, NEMESES)
     schedule = draw([aim(asked, NEMESES)], GROUNDS, 60, Random(1), named=True)
-    assert {requested_name(one.as_table(), [asked]) for one in schedule.injections} == {asked}
-    assert all(one.state == "prepare-commit" and one.step is None for one in schedule.injections)
-    assert "in prepare-commit" in str(schedule.injections[0])
+    assert {requested_name(one.as_table(), [asked]) for one in schedule.planned_faults} == {asked}
+    assert all(one.state == "prepare-commit" and one.step is None for one in schedule.planned_faults)
+    assert "in prepare-commit" in str(schedule.planned_faults[0])
 
 
 def test_a_fault_is_aimed_at_a_step_of_one_stage() -> None:
@@ -57,8 +57,8 @@ def test_a_fault_is_aimed_at_a_step_of_one_stage() -> None:
     asked = f"kill-worker@{stage}:after-send"
     require_known_fault(asked, NEMESES)
     schedule = draw([aim(asked, NEMESES)], GROUNDS, 60, Random(1), named=True)
-    assert {str(one.target).partition("/")[0] for one in schedule.injections} == {f"worker:{stage}"}
-    assert {requested_name(one.as_table(), [asked]) for one in schedule.injections} == {asked}
+    assert {str(one.target).partition("/")[0] for one in schedule.planned_faults} == {f"worker:{stage}"}
+    assert {requested_name(one.as_table(), [asked]) for one in schedule.planned_faults} == {asked}
     with pytest.raises(UsageError, match="needs a stage nowhere whose workers come to the step after-send"):
         draw([aim("kill-worker@nowhere:after-send", NEMESES)], GROUNDS, 60, Random(1), named=True)
 
@@ -88,7 +88,7 @@ def test_every_workload_can_be_swept() -> None:
 def test_a_fault_that_is_aimed_strikes_at_its_step_alone() -> None:
     names = ["kill-worker@before-commit", "kill-worker@after-poll", "kill-txn-coordinator@after-offsets"]
     schedule = draw([aim(name, NEMESES) for name in names], GROUNDS, 120, Random(3), named=True)
-    assert {f"{one.fault}@{one.step}" for one in schedule.injections} == set(names)
+    assert {f"{one.fault}@{one.step}" for one in schedule.planned_faults} == set(names)
 
 
 def test_a_step_to_which_no_loop_comes_is_refused() -> None:
@@ -118,9 +118,9 @@ def test_a_broker_is_struck_for_the_workers_of_the_stage_that_was_asked_for(aske
     require_known_fault(asked, NEMESES)
     for seed in range(5):
         schedule = draw([aim(asked, NEMESES)], GROUNDS, 60, Random(seed), named=True)
-        assert {str(one.target) for one in schedule.injections} == {target}
-        assert {requested_name(one.as_table(), [asked]) for one in schedule.injections} == {asked}
-        assert PlannedFault.from_table(schedule.injections[0].as_table()).stage == "payments"
+        assert {str(one.target) for one in schedule.planned_faults} == {target}
+        assert {requested_name(one.as_table(), [asked]) for one in schedule.planned_faults} == {asked}
+        assert PlannedFault.from_table(schedule.planned_faults[0].as_table()).stage == "payments"
 
 
 def test_a_broker_is_struck_for_a_stage_whose_loop_comes_to_the_step() -> None:
@@ -130,7 +130,7 @@ def test_a_broker_is_struck_for_a_stage_whose_loop_comes_to_the_step() -> None:
         for fault, target in (("group-coordinator", "g1"), ("txn-coordinator", "shop-"), ("broker", "out/0")):
             asked = f"kill-{fault}@after-offsets"
             schedule = draw([aim(asked, NEMESES)], few, 60, Random(seed), named=True)
-            assert all(one.target.name.startswith(target) for one in schedule.injections)
+            assert all(one.target.name.startswith(target) for one in schedule.planned_faults)
 
 
 @pytest.mark.parametrize("step", ["before-poll", "after-commit"])
@@ -138,4 +138,4 @@ def test_a_pause_where_a_worker_has_nothing_in_hand_is_refused(step: str) -> Non
     with pytest.raises(UsageError, match="needs a step at which a worker has polled inputs"):
         draw([aim(f"pause-worker@{step}", NEMESES)], GROUNDS, 120, Random(3), named=True)
     schedule = draw([aim("pause-worker@after-poll", NEMESES)], GROUNDS, 60, Random(3), named=True)
-    assert all(one.step == "after-poll" for one in schedule.injections)
+    assert all(one.step == "after-poll" for one in schedule.planned_faults)

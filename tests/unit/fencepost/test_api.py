@@ -56,7 +56,7 @@ while True:
 
 
 def test_a_run_that_does_not_end_gets_a_second_signal(monkeypatch):
-    monkeypatch.setattr(api, "JUDGED_WITHIN_S", 1.0)
+    monkeypatch.setattr(api, "CHECK_TIMEOUT_S", 1.0)
     with subprocess.Popen([sys.executable, "-c", GOES_ON_ONCE], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"

@@ -42,7 +42,7 @@ def test_a_fault_that_is_not_by_default_is_struck_where_it_is_named_alone(
     options = Options(time_limit_s=300, seed=1)
     drawn = planning.draw_schedule(options, WORKLOADS["shop"])
     possible = {name for name, nemesis in seldom.items() if nemesis.needs <= CLUSTERS["local"].abilities}
-    assert {one.fault for one in drawn.injections} == possible - {
+    assert {one.fault for one in drawn.planned_faults} == possible - {
         "kill-broker",
         "kill-postgres",
         "kill-instance",
@@ -50,7 +50,7 @@ def test_a_fault_that_is_not_by_default_is_struck_where_it_is_named_alone(
     }
     assert "kill-broker" not in drawn.unscheduled
     named = planning.draw_schedule(replace(options, nemesis=("kill-broker",)), WORKLOADS["shop"])
-    assert {one.fault for one in named.injections} == {"kill-broker"}
+    assert {one.fault for one in named.planned_faults} == {"kill-broker"}
 
 
 def test_a_run_whose_stages_send_and_read_as_they_like_promises_its_clients_history(tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_every_process_numbers_partitions_as_the_stored_plan_does(name: str, tmp
     numbers = list(PartitionIds(spec.partition_counts))
     assert numbers == list(PartitionIds(facts.partition_counts))
     tables = [(table.name, 0) for table in facts.tables]
-    assert [(topic, partition) for _, topic, partition in numbers] == [*facts.places, *tables]
+    assert [(topic, partition) for _, topic, partition in numbers] == [*facts.topic_partitions, *tables]
 
 
 def prepared_with(client: ClientParts | None) -> Any:
@@ -181,7 +181,7 @@ def test_segments_of_an_external_cluster_cannot_be_asked_for() -> None:
 def test_on_an_external_cluster_workers_are_struck_and_nothing_else() -> None:
     options = Options(cluster="external", bootstrap="kafka:9092", seed=1, time_limit_s=120)
     drawn = planning.draw_schedule(options, WORKLOADS["shop"])
-    assert {one.fault for one in drawn.injections} == {"kill-worker", "pause-worker"}
+    assert {one.fault for one in drawn.planned_faults} == {"kill-worker", "pause-worker"}
     for fault, lacks in (("kill-broker", "kill"), ("partition", "cut links")):
         with pytest.raises(UsageError, match=f"{fault} needs a cluster on which one can {lacks}"):
             planning.draw_schedule(replace(options, nemesis=(fault,)), WORKLOADS["shop"])
@@ -192,13 +192,13 @@ def test_links_that_are_permitted_are_cut_between_clients_and_brokers_alone() ->
         cluster="external", bootstrap="kafka:9092", permits=("workers", "links"), time_limit_s=120
     )
     drawn = [planning.draw_schedule(replace(options, seed=seed), WORKLOADS["shop"]) for seed in range(20)]
-    struck = [one for each in drawn for one in each.injections]
+    struck = [one for each in drawn for one in each.planned_faults]
     assert {one.fault for one in struck} == {"kill-worker", "pause-worker", "partition"}
     assert {one.target.role for one in struck if one.fault == "partition"} == {"client"}
     for fault in ("lose-answers", "cut-txn-coordinator"):
         assert planning.draw_schedule(
             replace(options, seed=1, nemesis=(fault,)), WORKLOADS["shop"]
-        ).injections
+        ).planned_faults
     lacks = "cut brokers from each other, kill brokers and read the segment files"
     with pytest.raises(UsageError, match=f"kill-leader-ahead needs a cluster on which one can {lacks}"):
         planning.draw_schedule(replace(options, seed=1, nemesis=("kill-leader-ahead",)), WORKLOADS["shop"])
@@ -233,7 +233,7 @@ def test_a_fault_is_aimed_at_transactions_whose_ids_nobody_named_where_brokers_r
 ) -> None:
     programs = CustomPipeline(described(tmp_path, MINIMAL.replace('"true"', '"true", "{prefix}"')))
     options = Options(nemesis=("kill-instance@ongoing",), seed=1)
-    (first, *_) = planning.draw_schedule(options, programs).injections
+    (first, *_) = planning.draw_schedule(options, programs).planned_faults
     assert first.state == "ongoing"
     external = replace(options, cluster="external", bootstrap="kafka:9092", permits=("workers",))
     with pytest.raises(UsageError, match="a pipeline with a transactional id"):

@@ -55,13 +55,13 @@ def test_what_only_ours_can_have_is_refused(asked: dict[str, Any], words: str, t
 
 def test_its_instances_are_struck_and_no_worker_of_ours(tmp_path: Path) -> None:
     drawn = planning.draw_schedule(OPTIONS, pipeline(tmp_path))
-    struck = {one.fault for one in drawn.injections}
+    struck = {one.fault for one in drawn.planned_faults}
     assert {"kill-instance", "pause-instance", "kill-broker"} <= struck
     assert not struck & {"kill-worker", "pause-worker"}
     aimed = planning.draw_schedule(
         replace(OPTIONS, nemesis=("kill-instance@offsets-added",)), pipeline(tmp_path)
     )
-    assert {one.state for one in aimed.injections} == {"offsets-added"}
+    assert {one.state for one in aimed.planned_faults} == {"offsets-added"}
     with pytest.raises(UsageError, match="kill-worker needs a pipeline whose workers report their steps"):
         planning.draw_schedule(replace(OPTIONS, nemesis=("kill-worker",)), pipeline(tmp_path))
 
@@ -69,7 +69,7 @@ def test_its_instances_are_struck_and_no_worker_of_ours(tmp_path: Path) -> None:
 def test_of_a_workload_of_ours_no_instance_is_struck() -> None:
     drawn = planning.draw_schedule(OPTIONS, WORKLOADS["shop"])
     names = {"kill-instance", "pause-instance"}
-    assert not names & ({one.fault for one in drawn.injections} | drawn.unscheduled.keys())
+    assert not names & ({one.fault for one in drawn.planned_faults} | drawn.unscheduled.keys())
     with pytest.raises(UsageError, match="kill-instance needs a custom pipeline"):
         planning.draw_schedule(replace(OPTIONS, nemesis=("kill-instance",)), WORKLOADS["shop"])
 
@@ -78,7 +78,7 @@ def test_of_a_workload_of_ours_no_instance_is_struck() -> None:
 def test_markers_are_held_back_between_brokers_alone(fault: str, tmp_path: Path) -> None:
     asked = replace(OPTIONS, nemesis=(f"{fault}@prepare-commit",))
     users = pipeline(tmp_path, GROUPED.replace('["true"]', '["true", "{prefix}"]'))
-    assert planning.draw_schedule(asked, users).injections
+    assert planning.draw_schedule(asked, users).planned_faults
     with pytest.raises(UsageError, match=f"{fault}@prepare-commit needs 2 brokers or more"):
         planning.draw_schedule(replace(asked, brokers=1), users)
     with pytest.raises(UsageError, match=f"{fault}@prepare-commit needs a cluster on which one can"):

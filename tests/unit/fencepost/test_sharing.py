@@ -285,9 +285,9 @@ def test_what_is_no_request_is_refused(served: Path, capfd: pytest.CaptureFixtur
 
 def test_it_is_there_within_its_with_and_gone_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(SERVER_VARIABLE, raising=False)
-    with fencepost.shared_judge():
+    with fencepost.shared_spark():
         named = Path(os.environ[SERVER_VARIABLE])
-        with fencepost.shared_judge():  # the same
+        with fencepost.shared_spark():  # the same
             assert os.environ[SERVER_VARIABLE] == str(named)
         no_java = SparkParts("/no/java", "local[2]", {})
         with pytest.raises(ServerRefused, match="does not run"):  # it listens, and says why it does not start
@@ -303,7 +303,7 @@ def test_it_is_there_within_its_with_and_gone_after_it(monkeypatch: pytest.Monke
 def test_it_ends_with_the_process_that_started_it_whatever_ends_that() -> None:
     code = (
         "import fencepost, os, sys, time\n"
-        "with fencepost.shared_judge():\n"
+        "with fencepost.shared_spark():\n"
         f"    print(os.environ['{SERVER_VARIABLE}'], flush=True)\n"
         "    os.fork() or (os.close(1), time.sleep(15), os._exit(0))\n"  # it holds the server's pipe too
         "    time.sleep(600)\n"

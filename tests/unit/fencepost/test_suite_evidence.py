@@ -22,14 +22,14 @@ def left(record: SuiteRecord, one: Cell) -> set[str]:
     return {str(path.relative_to(run)) for path in run.rglob("*") if not path.is_dir()}
 
 
-def record_of(tmp_path: Path, *cells: Cell, unjudged: tuple[CellState, ...] = ()) -> SuiteRecord:
-    """A suite whose runs have all files; no verdict where the state is one of `unjudged`."""
+def record_of(tmp_path: Path, *cells: Cell, unchecked: tuple[CellState, ...] = ()) -> SuiteRecord:
+    """A suite whose runs have all files; no verdict where the state is one of `unchecked`."""
     for one in cells:
         run = tmp_path / str(one.run)
         for name in (*EVIDENCE, *KEPT_FILES - {"verdict.json"}):
             (run / name).parent.mkdir(parents=True, exist_ok=True)
             (run / name).write_text("x")
-        if one.state not in unjudged:
+        if one.state not in unchecked:
             verdict = Verdict(str(run), "n", 1, Validity.VALID, "all is well")
             (run / "verdict.json").write_text(verdict.line())
     return SuiteRecord(tmp_path, suite(*cells))
@@ -61,7 +61,7 @@ def test_the_report_of_a_run_whose_evidence_is_gone_says_so_once(tmp_path: Path)
 
 def test_a_run_without_a_verdict_keeps_all(tmp_path: Path) -> None:
     one = cell()
-    record = record_of(tmp_path, one, unjudged=(CellState.VALID,))
+    record = record_of(tmp_path, one, unchecked=(CellState.VALID,))
     remove_good_evidence(record)
     assert set(EVIDENCE) <= left(record, one)
 

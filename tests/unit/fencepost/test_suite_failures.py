@@ -10,7 +10,7 @@ import pytest
 from fencepost.commands.options import settle
 from fencepost.suites import plan
 from fencepost.suites.failures import read, remarks
-from fencepost.suites.outcome import judged
+from fencepost.suites.outcome import with_verdict
 from fencepost.suites.plan import SuiteRequest, resume
 from harness.common.errors import EnvironmentFailure, ExitStatus, UnreadableInput, UsageError
 from harness.results.reasons import Reason, ReasonCode
@@ -23,7 +23,7 @@ TODAY = date(2026, 11, 24)
 TABLE = {"workload": "shop", "anomaly": "reprocessed-input", "why": "a bug", "until": date(2026, 11, 24)}
 LISTED = read([TABLE], [])
 PLANTED = read([], [{"workload": "shop", "anomaly": ["lost-input", "reprocessed-input"], "why": "no rewind"}])
-SHOP = cell("shop", state=CellState.NOT_JUDGED)
+SHOP = cell("shop", state=CellState.NOT_CHECKED)
 
 
 def verdict(valid: Validity = Validity.INVALID, **anomalies: AnomalyFindings) -> Verdict:
@@ -35,26 +35,26 @@ REPROCESSED = verdict(reprocessed_input=AnomalyFindings(3, []))
 
 
 def state_of(told: Verdict, cell: Cell = SHOP, today: date = TODAY) -> CellState:
-    return judged(cell, told, LISTED, today).state
+    return with_verdict(cell, told, LISTED, today).state
 
 
 def planted(told: Verdict, one: Cell = SHOP) -> Cell:
-    return judged(one, told, PLANTED, TODAY)
+    return with_verdict(one, told, PLANTED, TODAY)
 
 
 def test_a_listed_anomaly_of_a_listed_cell_is_known() -> None:
-    entered = judged(SHOP, REPROCESSED, LISTED, TODAY)
+    entered = with_verdict(SHOP, REPROCESSED, LISTED, TODAY)
     assert (entered.state, entered.anomalies) == (CellState.KNOWN, {"reprocessed-input": 3})
     assert entered.known == "a bug (until 2026-11-24)"
     assert entered.state.exit_status == ExitStatus.VALID
 
 
 def test_the_same_anomaly_elsewhere_is_a_failure() -> None:
-    assert state_of(REPROCESSED, cell("echo", state=CellState.NOT_JUDGED)) is CellState.INVALID
+    assert state_of(REPROCESSED, cell("echo", state=CellState.NOT_CHECKED)) is CellState.INVALID
 
 
 def test_an_anomaly_beside_it_is_a_failure() -> None:
-    entered = judged(
+    entered = with_verdict(
         SHOP,
         verdict(reprocessed_input=AnomalyFindings(3, []), lost_input=AnomalyFindings(1, [])),
         LISTED,
@@ -74,15 +74,15 @@ def test_what_merely_occurs_beside_a_hanging_transaction_is_not_known_with_it() 
     table = {**TABLE, "anomaly": "hanging-transaction"}
     listed = read([table], [])
     hangs, beside = AnomalyFindings(1, []), AnomalyFindings(500, [], because="hanging-transaction")
-    assert judged(SHOP, verdict(hanging_transaction=hangs), listed, TODAY).state is CellState.KNOWN
+    assert with_verdict(SHOP, verdict(hanging_transaction=hangs), listed, TODAY).state is CellState.KNOWN
     both = verdict(hanging_transaction=hangs, lost_input=beside)
-    entered = judged(SHOP, both, listed, TODAY)
+    entered = with_verdict(SHOP, both, listed, TODAY)
     assert entered.state is CellState.INVALID and "lost-input 500" in entered.reason
 
 
 def test_what_is_known_excuses_no_evidence_that_is_missing() -> None:
     lacks = Reason(ReasonCode.CHECK_CRASHED, "the checker duplicate crashed", remedy="report it")
-    entered = judged(SHOP, replace(REPROCESSED, unknown_because=[lacks]), LISTED, TODAY)
+    entered = with_verdict(SHOP, replace(REPROCESSED, unknown_because=[lacks]), LISTED, TODAY)
     assert (entered.state, entered.remedy) == (CellState.UNKNOWN, "report it")
     assert "evidence is missing: the checker duplicate crashed" in entered.reason
     assert entered.known == "a bug (until 2026-11-24)"
@@ -107,7 +107,7 @@ def test_what_is_allowed_beside_it_needs_no_excuse() -> None:
 
 def test_on_the_day_after_it_counts_as_the_failure_that_it_is() -> None:
     assert state_of(REPROCESSED, today=date(2026, 11, 25)) is CellState.INVALID
-    failed = judged(SHOP, REPROCESSED, LISTED, date(2026, 11, 25))
+    failed = with_verdict(SHOP, REPROCESSED, LISTED, date(2026, 11, 25))
     (said,) = remarks(LISTED.known, [failed], date(2026, 11, 25))
     assert "expired on 2026-11-24" in said and failed.name in said
 
@@ -121,22 +121,22 @@ def test_an_invalid_verdict_without_an_anomaly_is_excused_by_nothing() -> None:
 
 
 def test_no_verdict_is_a_failed_cell() -> None:
-    entered = judged(SHOP, EnvironmentFailure("the disk is full"), LISTED, TODAY)
+    entered = with_verdict(SHOP, EnvironmentFailure("the disk is full"), LISTED, TODAY)
     assert (entered.state, entered.reason) == (CellState.FAILED, "the disk is full")
 
 
 def test_one_that_no_run_shows_any_more_is_told_and_changes_no_status() -> None:
-    right = judged(SHOP, verdict(Validity.VALID), LISTED, TODAY)
+    right = with_verdict(SHOP, verdict(Validity.VALID), LISTED, TODAY)
     (said,) = remarks(LISTED.known, [right], TODAY)
     assert "no longer fails in any of its 1 cells" in said
     assert suite(right, remarks=(said,)).exit_status == ExitStatus.VALID
 
 
 @pytest.mark.parametrize(
-    "state", [CellState.UNKNOWN, CellState.FAILED, CellState.NOT_RUN, CellState.NOT_JUDGED]
+    "state", [CellState.UNKNOWN, CellState.FAILED, CellState.NOT_RUN, CellState.NOT_CHECKED]
 )
 def test_it_is_not_said_to_be_gone_where_a_cell_has_no_answer(state: CellState) -> None:
-    right = judged(SHOP, verdict(Validity.VALID), LISTED, TODAY)
+    right = with_verdict(SHOP, verdict(Validity.VALID), LISTED, TODAY)
     assert list(remarks(LISTED.known, [right, replace(SHOP, name="another", state=state)], TODAY)) == []
 
 
@@ -158,7 +158,7 @@ def test_it_can_ask_for_one_of_several_and_for_any_option() -> None:
         ([CellState.INVALID, CellState.UNKNOWN], ExitStatus.INVALID),
         ([CellState.INVALID, CellState.FAILED], ExitStatus.FAILURE),
         ([CellState.VALID, CellState.NOT_RUN], ExitStatus.VALID),
-        ([CellState.VALID, CellState.NOT_JUDGED], ExitStatus.UNKNOWN),
+        ([CellState.VALID, CellState.NOT_CHECKED], ExitStatus.UNKNOWN),
         ([CellState.NOT_RUN], ExitStatus.UNKNOWN),
     ],
 )
@@ -217,13 +217,13 @@ def test_each_planted_defect_has_to_be_found_by_an_anomaly_of_its_own() -> None:
     names = ("duplicate", "lost-input")
     tables = [{"workload": "shop", "anomaly": name, "why": f"plants {name}"} for name in names]
     listed = read([], tables)
-    one = judged(SHOP, verdict(lost_input=AnomalyFindings(3, [])), listed, TODAY)
+    one = with_verdict(SHOP, verdict(lost_input=AnomalyFindings(3, [])), listed, TODAY)
     assert (one.state, one.reason) == (
         CellState.MISSED,
         "the planted defect was not caught: expected duplicate",
     )
     both = verdict(lost_input=AnomalyFindings(3, []), duplicate=AnomalyFindings(1, []))
-    assert judged(SHOP, both, listed, TODAY).state is CellState.CAUGHT
+    assert with_verdict(SHOP, both, listed, TODAY).state is CellState.CAUGHT
 
 
 def test_what_a_defect_does_not_cause_is_not_expected_of_it() -> None:
@@ -244,11 +244,11 @@ def test_an_invalid_verdict_without_an_anomaly_is_not_caught() -> None:
 
 def test_a_run_without_an_answer_stays_without_one() -> None:
     assert planted(verdict(Validity.UNKNOWN)).state is CellState.UNKNOWN
-    assert judged(SHOP, EnvironmentFailure("full"), PLANTED, TODAY).state is CellState.FAILED
+    assert with_verdict(SHOP, EnvironmentFailure("full"), PLANTED, TODAY).state is CellState.FAILED
 
 
 def test_another_run_is_not_expected_to_be_invalid() -> None:
-    other = cell("echo", state=CellState.NOT_JUDGED)
+    other = cell("echo", state=CellState.NOT_CHECKED)
     assert planted(verdict(Validity.VALID), other).state is CellState.VALID
     assert planted(verdict(lost_input=AnomalyFindings(3, [])), other).state is CellState.INVALID
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fencepost.suites.failures import ListedFailures, read
-from fencepost.suites.outcome import MISSED_REMEDY, ended, judged
+from fencepost.suites.outcome import MISSED_REMEDY, ended, with_verdict
 from harness.common.errors import UnreadableInput
 from harness.results.run_metadata import RunMetadata
 from harness.results.suite import Cell, CellState, Suite
@@ -23,7 +23,7 @@ NO_ROOM = "did not fit into 30 s; --time-limit 88 has room for every fault"
 
 
 def entered(verdict: Verdict, listed: ListedFailures = ListedFailures()) -> Cell:  # noqa: B008
-    return judged(cell(state=CellState.NOT_JUDGED), verdict, listed, TODAY)
+    return with_verdict(cell(state=CellState.NOT_CHECKED), verdict, listed, TODAY)
 
 
 def test_the_first_example_is_the_one_that_the_console_shows() -> None:

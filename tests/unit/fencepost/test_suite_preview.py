@@ -61,7 +61,7 @@ def test_without_a_past_a_run_takes_its_time_limit_and_what_a_cluster_needs(plan
 
 
 def test_a_run_takes_what_it_took_beside_its_time_limit_before(planned: SuitePlan) -> None:
-    before = last_night(planned, 70.0, judging_s=12.0)
+    before = last_night(planned, 70.0, check_s=12.0)
     assert "3 runs: about 4 min one at a time; judging comes after them: about 18 s" in said(
         planned, past=(before,)
     )
@@ -77,7 +77,7 @@ def test_a_limit_leaves_out_what_was_run_last(planned: SuitePlan) -> None:
 
 def test_of_a_suite_that_goes_on_only_what_is_left_takes_time(planned: SuitePlan) -> None:
     first, second, third = planned.suite.cells
-    over = [replace(first, state=CellState.VALID), replace(second, state=CellState.NOT_JUDGED), third]
+    over = [replace(first, state=CellState.VALID), replace(second, state=CellState.NOT_CHECKED), third]
     going_on = replace(planned, suite=replace(planned.suite, cells=over))
     told = said(going_on)
     assert "1 run: about 2 min one at a time" in told and "shop librdkafka drawn: valid" in told
@@ -110,10 +110,10 @@ def test_no_more_run_side_by_side_than_memory_permits_or_there_are(planned: Suit
 
 
 def test_a_run_that_failed_says_nothing_of_how_long_it_takes(planned: SuitePlan) -> None:
-    good = last_night(planned, 90.0, judging_s=12.0)
+    good = last_night(planned, 90.0, check_s=12.0)
     for seconds in (3.0, 1260.0):
         cells = [replace(cell, state=CellState.FAILED, duration_s=seconds) for cell in good.cells]
-        failed = replace(good, cells=cells, started="2026-11-21", judging_s=9.0)
+        failed = replace(good, cells=cells, started="2026-11-21", check_s=9.0)
         assert said(planned, past=(failed, good)) == said(planned, past=(good,))
 
 
@@ -125,14 +125,14 @@ def test_a_suite_that_goes_on_has_learned_from_its_own_runs(planned: SuitePlan) 
 
 
 def test_what_is_over_and_not_judged_is_still_to_be_judged(planned: SuitePlan) -> None:
-    over = [replace(cell, state=CellState.NOT_JUDGED) for cell in planned.suite.cells]
+    over = [replace(cell, state=CellState.NOT_CHECKED) for cell in planned.suite.cells]
     told = said(replace(planned, suite=replace(planned.suite, cells=over)))
     assert "all runs are over; judging comes after them\n" in told
 
 
 @pytest.mark.parametrize(
     ("key", "value"),
-    [("judging_s", "x"), ("judging_s", -90), ("took_s", True), ("started", 5), ("sets", "x"), ("spark", [])],
+    [("check_s", "x"), ("check_s", -90), ("took_s", True), ("started", 5), ("sets", "x"), ("spark", [])],
 )
 def test_an_earlier_suite_that_is_none_is_left_out(
     key: str, value: object, planned: SuitePlan, tmp_path: Path, capfd: pytest.CaptureFixture[str]

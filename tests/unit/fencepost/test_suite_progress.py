@@ -62,7 +62,7 @@ def test_elsewhere_a_line_for_each_run_and_every_twenty_seconds_one_for_the_whol
     progress.started(cell())
     for times[0] in (1.0, 2.0, 20.0, 22.0):
         progress.status(status)
-    progress.ended(cell(state=CellState.NOT_JUDGED))
+    progress.ended(cell(state=CellState.NOT_CHECKED))
     progress.status(status)
     said = stream.getvalue()
     assert "started: shop librdkafka kill-broker, seed 7" in said

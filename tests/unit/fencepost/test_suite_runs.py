@@ -78,7 +78,7 @@ def test_each_run_leaves_what_came_of_it(tmp_path: Path) -> None:
     record, made = record_of(tmp_path, "echo", "orders", "txn")
     cells = played(record, made)
     assert {name: cell.state for name, cell in cells.items()} == {
-        "echo": CellState.NOT_JUDGED,
+        "echo": CellState.NOT_CHECKED,
         "orders": CellState.FAILED,
         "txn": CellState.FAILED,
     }
@@ -107,14 +107,14 @@ def test_an_interruption_ends_what_runs_and_keeps_what_is_over(tmp_path: Path) -
     record, made = record_of(tmp_path, "cdc", "echo", "orders")
     cells = played(record, made, Later(record, 2))
     assert cells["cdc"].state is CellState.NOT_RUN
-    assert cells["echo"].state is CellState.NOT_JUDGED
+    assert cells["echo"].state is CellState.NOT_CHECKED
 
 
 def test_a_limit_leaves_out_what_would_not_be_over_by_then(tmp_path: Path) -> None:
     record, made = record_of(tmp_path, "echo", "orders")
     record.previous = [measured(made, orders=3660.0)]
     cells = played(record, made, limit_s=600.0)
-    assert [cells["echo"].state, cells["orders"].state] == [CellState.NOT_JUDGED, CellState.NOT_RUN]
+    assert [cells["echo"].state, cells["orders"].state] == [CellState.NOT_CHECKED, CellState.NOT_RUN]
     assert "--limit" in cells["orders"].reason
 
 

@@ -34,14 +34,14 @@ CRASHED = Reason(ReasonCode.CHECK_CRASHED, "it crashed")
 def judged(
     facts: RunMetadata | None = None,
     judgement: CheckResult = CLEAN,
-    injections: int = 1,
+    planned_faults: int = 1,
     *,
     killed: bool = False,
     options: Options | None = None,
 ) -> Verdict:
     asked = options or Options(seed=1)
     workload = replace(WORKLOAD, goals=(abort_goal(asked.abort_share),))
-    plan = StoredPlan(asked, RUN, [STRIKE] * injections, workload.as_table())
+    plan = StoredPlan(asked, RUN, [STRIKE] * planned_faults, workload.as_table())
     told = None if killed else facts or RunMetadata(faults=[STRUCK])
     return decide(Evidence("h", Path("h"), plan, told, incomplete=()), judgement)
 
@@ -202,7 +202,7 @@ def test_of_exactly_once_nothing_is_said_to_be_permitted() -> None:
 def test_a_sweep_that_was_asked_for_must_have_all_its_steps() -> None:
     stage = replace(STAGE, workers=("s-1",), steps=("after-poll", "after-send"), zombie_steps=("after-send",))
     workload = replace(WORKLOAD, stages=(stage,))
-    injections = [
+    planned_faults = [
         {"fault": fault, "target": "worker:s/s-1", "start_s": 3.0, "hold_s": 1.0, "step": step}
         for fault, step in (
             ("kill-worker", "after-poll"),
@@ -210,7 +210,7 @@ def test_a_sweep_that_was_asked_for_must_have_all_its_steps() -> None:
             ("pause-worker", "after-poll"),
         )
     ]
-    acted = [FaultReport(one["fault"], "w", 1.0, 2.0, True, "seen", "w was struck") for one in injections]  # type: ignore[arg-type]
-    plan = StoredPlan(Options(seed=1, nemesis=("crash-points",)), RUN, injections, workload.as_table())
+    acted = [FaultReport(one["fault"], "w", 1.0, 2.0, True, "seen", "w was struck") for one in planned_faults]  # type: ignore[arg-type]
+    plan = StoredPlan(Options(seed=1, nemesis=("crash-points",)), RUN, planned_faults, workload.as_table())
     verdict = decide(Evidence("h", Path("h"), plan, RunMetadata(faults=acted), incomplete=()), CLEAN)
     assert [reason.subject for reason in verdict.unknown_because] == ["pause-worker@after-send"]

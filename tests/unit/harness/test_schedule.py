@@ -18,7 +18,7 @@ from nemeses.registry import NEMESES
 
 GROUNDS = FaultTargets(
     brokers=(1, 2, 3),
-    places=(("in", 0), ("out", 0), ("paid", 0)),
+    topic_partitions=(("in", 0), ("out", 0), ("paid", 0)),
     workers={"shop": ("shop-1", "shop-2"), "payments": ("payments-1",), "own": ("own-1",)},
     steps={"shop": tuple(WorkerStep), "payments": tuple(WorkerStep), "own": ()},
     zombie_steps={"shop": ("after-send",), "payments": ("before-commit",), "own": ()},
@@ -43,7 +43,7 @@ def test_faults_that_need_the_same_resource_never_overlap_and_end_in_time(seed: 
     schedule = draw(list(NEMESES.values()), GROUNDS, limit_s, Random(seed), named=False)
     for resource in Resource:
         clock_s = LEAD_S
-        for strike in (s for s in schedule.injections if resource in NEMESES[s.fault].occupies(s)):
+        for strike in (s for s in schedule.planned_faults if resource in NEMESES[s.fault].occupies(s)):
             assert strike.start_s >= clock_s - 0.02
             clock_s = strike.start_s + NEMESES[strike.fault].duration_s
             assert clock_s <= limit_s + 0.02
@@ -52,8 +52,8 @@ def test_faults_that_need_the_same_resource_never_overlap_and_end_in_time(seed: 
 @given(SEEDS, LIMITS)
 def test_a_fault_is_drawn_or_it_is_said_why_not(seed: int, limit_s: float) -> None:
     schedule = draw(list(NEMESES.values()), GROUNDS, limit_s, Random(seed), named=False)
-    assert {strike.fault for strike in schedule.injections} | set(schedule.unscheduled) == set(NEMESES)
-    assert not {strike.fault for strike in schedule.injections} & set(schedule.unscheduled)
+    assert {strike.fault for strike in schedule.planned_faults} | set(schedule.unscheduled) == set(NEMESES)
+    assert not {strike.fault for strike in schedule.planned_faults} & set(schedule.unscheduled)
 
 
 def test_named_faults_that_cannot_fit_are_wrong_usage_and_the_limit_told_would_do() -> None:
@@ -61,7 +61,7 @@ def test_named_faults_that_cannot_fit_are_wrong_usage_and_the_limit_told_would_d
     with pytest.raises(UsageError, match=r"--time-limit (\d+)") as refused:
         draw(named, GROUNDS, 20, Random(1), named=True)
     told = float(str(refused.value).split("--time-limit ")[1].split()[0])
-    assert {s.fault for s in draw(named, GROUNDS, told, Random(1), named=True).injections} == {
+    assert {s.fault for s in draw(named, GROUNDS, told, Random(1), named=True).planned_faults} == {
         "kill-broker",
         "partition",
     }
@@ -73,8 +73,10 @@ def test_named_faults_that_cannot_fit_are_wrong_usage_and_the_limit_told_would_d
 @given(SEEDS, LIMITS)
 def test_what_shares_a_resource_is_carried_out_one_after_the_other(seed: int, limit_s: float) -> None:
     schedule = draw(list(NEMESES.values()), GROUNDS, limit_s, Random(seed), named=False)
-    found = sequences(schedule.injections, NEMESES)
-    assert sorted((one for part in found for one in part), key=str) == sorted(schedule.injections, key=str)
+    found = sequences(schedule.planned_faults, NEMESES)
+    assert sorted((one for part in found for one in part), key=str) == sorted(
+        schedule.planned_faults, key=str
+    )
     taken = [{r for one in part for r in NEMESES[one.fault].occupies(one)} for part in found]
     assert sum(map(len, taken)) == len(set().union(*taken))
     assert all(part == sorted(part, key=lambda one: one.start_s) for part in found)
@@ -85,7 +87,7 @@ def test_a_fault_that_the_cluster_cannot_take_is_told_and_refused_where_it_was_n
     schedule = draw(list(NEMESES.values()), weak, 120, Random(1), named=False)
     possible = {name for name, nemesis in NEMESES.items() if nemesis.needs <= {Ability.PAUSE}}
     assert {"pause-broker", "kill-worker", "pause-worker"} <= possible < set(NEMESES)
-    assert {one.fault for one in schedule.injections} == possible
+    assert {one.fault for one in schedule.planned_faults} == possible
     assert set(schedule.unscheduled) == set(NEMESES) - possible
     with pytest.raises(UsageError, match="partition needs a cluster on which one can cut links"):
         draw([NEMESES["partition"]], weak, 120, Random(1), named=True)
@@ -102,7 +104,7 @@ def test_a_fault_whose_effect_no_link_can_have_is_refused_before_the_run() -> No
 
 NOTHING = {
     "brokers": (1,),
-    "places": (),
+    "topic_partitions": (),
     "workers": {"shop": (), "payments": ()},
     "steps": {"shop": tuple(WorkerStep), "payments": ()},
     "zombie_steps": {"shop": tuple(WorkerStep), "payments": ()},
@@ -116,7 +118,7 @@ NOTHING = {
 def test_a_fault_that_finds_nothing_to_strike_is_told_and_refused_where_it_was_named() -> None:
     bare = FaultTargets(**{**vars(GROUNDS), **NOTHING})
     schedule = draw(list(NEMESES.values()), bare, 120, Random(1), named=False)
-    assert schedule.injections == ()
+    assert schedule.planned_faults == ()
     assert schedule.unscheduled == {
         "kill-broker": "needs a topic",
         "pause-broker": "needs a topic",
@@ -138,7 +140,7 @@ def test_a_fault_that_finds_nothing_to_strike_is_told_and_refused_where_it_was_n
 def test_what_few_pipelines_have_is_missed_only_where_it_was_named() -> None:
     plain = FaultTargets(**{**vars(GROUNDS), "services": ()})
     schedule = draw(list(NEMESES.values()), plain, 300, Random(1), named=False)
-    told = {one.fault for one in schedule.injections} | set(schedule.unscheduled)
+    told = {one.fault for one in schedule.planned_faults} | set(schedule.unscheduled)
     assert told == set(NEMESES) - {"kill-postgres"}
     with pytest.raises(
         UsageError, match="kill-postgres needs a workload that keeps a table in PostgreSQL, as outbox does"
@@ -149,7 +151,7 @@ def test_what_few_pipelines_have_is_missed_only_where_it_was_named() -> None:
 def test_one_broker_can_still_be_cut_from_a_client() -> None:
     one = FaultTargets(**{**vars(GROUNDS), "brokers": (1,)})
     schedule = draw([NEMESES["partition"]], one, 600, Random(1), named=True)
-    assert {strike.target.role for strike in schedule.injections} == {"client"}
+    assert {strike.target.role for strike in schedule.planned_faults} == {"client"}
 
 
 @pytest.mark.parametrize("brokers", [(1,), (1, 2)])
@@ -170,7 +172,7 @@ def test_a_fault_that_needs_a_failover_is_refused_where_nobody_can_take_over(
             "disconnect-broker",
         )
     }
-    assert not left_out & {strike.fault for strike in schedule.injections}
+    assert not left_out & {strike.fault for strike in schedule.planned_faults}
     with pytest.raises(
         UsageError, match="kill-broker needs 3 brokers or more, so that another can take over"
     ):
@@ -182,7 +184,7 @@ def test_a_step_that_the_loop_never_comes_to_is_not_drawn(seed: int) -> None:
     steps = {"shop": ("before-poll", "after-commit"), "payments": ("after-commit",), "own": ()}
     few = FaultTargets(**{**vars(GROUNDS), "steps": steps})
     schedule = draw([NEMESES["kill-worker"]], few, 60, Random(seed), named=True)
-    assert {strike.step for strike in schedule.injections} <= {"before-poll", "after-commit"}
+    assert {strike.step for strike in schedule.planned_faults} <= {"before-poll", "after-commit"}
 
 
 def test_a_schedule_survives_its_tables() -> None:
@@ -201,13 +203,13 @@ def test_a_stored_strike_without_its_target_is_refused() -> None:
 def test_a_defect_confines_the_worker_and_the_step(seed: int) -> None:
     confined = FaultTargets(**{**vars(GROUNDS), "stage": "shop", "step": "after-commit"})
     schedule = draw([NEMESES["kill-worker"]], confined, 60, Random(seed), named=True)
-    assert {strike.step for strike in schedule.injections} == {"after-commit"}
-    assert all(str(strike.target).startswith("worker:shop/") for strike in schedule.injections)
+    assert {strike.step for strike in schedule.planned_faults} == {"after-commit"}
+    assert all(str(strike.target).startswith("worker:shop/") for strike in schedule.planned_faults)
 
 
 def test_a_limit_without_room_for_any_fault_says_which_would_do() -> None:
     words = too_short(NEMESES.values(), 5)
     limit = float(words.split("--time-limit ")[1].split()[0])
     schedule = draw(list(NEMESES.values()), GROUNDS, limit, Random(1), named=False)
-    assert [strike.fault for strike in schedule.injections] == ["kill-worker"]
+    assert [strike.fault for strike in schedule.planned_faults] == ["kill-worker"]
     assert words.endswith("kill-worker")

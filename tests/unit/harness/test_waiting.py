@@ -36,7 +36,7 @@ def test_a_long_wait_tells_once_what_it_waits_for(
         60.0,
         every_s=1.0,
         last_seen=lambda: "0 members",
-        tell=lambda words: heard.append((clock.now_s, words)),
+        report_wait=lambda words: heard.append((clock.now_s, words)),
     )
     assert [at for at, _ in heard] == told
     assert all(words == "waiting 60 s at most for the billing to be ready: 0 members" for _, words in heard)
@@ -60,7 +60,7 @@ def test_a_time_out_shows_no_repr_of_an_object(monkeypatch: pytest.MonkeyPatch) 
     Clock(monkeypatch)
     told: list[str] = []
     with pytest.raises(WaitTimeout) as awaited:
-        wait_for(lambda: None, "a sign", 3.0, every_s=1.0, last_seen=Wordless, tell=told.append)
+        wait_for(lambda: None, "a sign", 3.0, every_s=1.0, last_seen=Wordless, report_wait=told.append)
     with pytest.raises(WaitTimeout) as progressing:
         wait_while_progressing(lambda: None, lambda: 1, "a sign", 3.0, last_seen=lambda: [Wordless()])
     for words in (str(awaited.value), str(progressing.value), *told):

@@ -329,12 +329,15 @@ def test_who_gives_up_while_a_fault_is_on_hears_nothing_more_of_it(
     monkeypatch.setattr(threading, "excepthook", unheard.append)
     with fake_run(tmp_path) as run:
         run.processes.await_ready([run.processes.start_worker("s", "s-1")])
-        injections = [replace(AIMED["kill-broker"], hold_s=30.0), replace(AIMED["kill-broker"], start_s=31.0)]
+        planned_faults = [
+            replace(AIMED["kill-broker"], hold_s=30.0),
+            replace(AIMED["kill-broker"], start_s=31.0),
+        ]
         with (
             pytest.raises(KeyboardInterrupt),
             Journal(run.folder / "journals" / "nemesis.jsonl", 0, JournalBegan("nemesis")) as journal,
         ):
-            carrying = FaultInjector(injections, NEMESES, run.context, journal, time.monotonic())
+            carrying = FaultInjector(planned_faults, NEMESES, run.context, journal, time.monotonic())
             carrying.start()
             wait_for(lambda: bool(carrying.state.active), "the fault to be on", 10.0)
             raise KeyboardInterrupt

@@ -20,7 +20,7 @@ from tests.support.instances import FAULTS
 
 OURS = FaultTargets(
     brokers=(1, 2, 3),
-    places=(("in", 0), ("out", 0)),
+    topic_partitions=(("in", 0), ("out", 0)),
     workers={"ours": ("ours-1",)},
     steps={"ours": ("after-send",)},
     zombie_steps={},

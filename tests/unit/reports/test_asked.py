@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fencepost.cli import run_command_line
-from reports.trace.asked import trace_commands
+from reports.trace.commands import trace_commands
 from tests.support.histories import History
 from tests.support.stored_tables import write
 

@@ -27,7 +27,7 @@ def test_what_is_new_is_told_with_its_command_and_no_more_than_anybody_reads() -
 @pytest.mark.parametrize(
     ("states", "interrupted", "words"),
     [
-        ([CellState.NOT_JUDGED, CellState.VALID], False, "1 run ended but could not be checked."),
+        ([CellState.NOT_CHECKED, CellState.VALID], False, "1 run ended but could not be checked."),
         ([CellState.NOT_RUN, CellState.NOT_RUN], False, "No run was started."),
         ([CellState.VALID, CellState.NOT_RUN], True, "The suite was interrupted."),
     ],

@@ -106,7 +106,7 @@ def test_the_page_loads_nothing(tmp_path: Path) -> None:
 def test_the_page_links_to_reports_that_there_are() -> None:
     made = suite()
     links = re.findall(r'href="(runs/[^"]+)"', draw(made))
-    none = (CellState.FAILED, CellState.NOT_JUDGED, CellState.NOT_RUN)
+    none = (CellState.FAILED, CellState.NOT_CHECKED, CellState.NOT_RUN)
     judged = [one for one in made.cells if one.state not in none]
     assert len(links) == len(judged)
     assert all(link.endswith("/report.html") for link in links)

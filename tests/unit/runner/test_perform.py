@@ -91,7 +91,7 @@ def test_a_run_strikes_heals_and_comes_to_rest(tmp_path: Path) -> None:
         ("kill-broker", True),
         ("partition", True),
     ]
-    assert run.problems == [] and quiet.leaders.keys() == set(PIPELINE.places)
+    assert run.problems == [] and quiet.leaders.keys() == set(PIPELINE.topic_partitions)
     assert run.cluster.recording == [True, False] and run.log.requests.versions == {"EndTxn": [1]}
     assert run.progress.said[:3] == ["topics", "workers", "faults"]
     assert run.begun_in == ["faults"]

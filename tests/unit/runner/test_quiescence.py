@@ -39,7 +39,7 @@ def test_a_run_that_comes_to_rest_lacks_nothing(tmp_path: Path) -> None:
         quiet, problems = brought_to_rest(run, ends)
         assert problems == []
         assert not list(run.processes.alive_in_roles(*Role))
-    assert ends.marked == PIPELINE.places
+    assert ends.marked == PIPELINE.topic_partitions
     assert quiet.leaders == {("in", 0): 1, ("out", 0): 1}
 
 

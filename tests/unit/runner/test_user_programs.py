@@ -192,7 +192,7 @@ def performed(folder: Path, program: Plain) -> tuple[Sequence[Reason], Sequence[
         begun: list[bool] = []
         quiet = perform(test, running, log, Preparation(lambda: begun.append(True), 0.0))
     assert begun == [True]  # whatever came of it, it will be judged
-    assert quiet.leaders.keys() == set(USERS.places)  # it was brought to rest, and looked at
+    assert quiet.leaders.keys() == set(USERS.topic_partitions)  # it was brought to rest, and looked at
     return log.evidence_problems, progress.said
 
 

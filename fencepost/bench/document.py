@@ -20,13 +20,13 @@ SCHEMA = 1
 
 
 def as_json(
-    request: BenchRequest, measured: Sequence[Measurement], *, cut_short: str, about: Mapping[str, Any]
+    request: BenchRequest, measured: Sequence[Measurement], *, cut_short: str, context: Mapping[str, Any]
 ) -> dict[str, Any]:
     """All results of a bench.
 
     Args:
         cut_short: Why the bench ended early. Empty if it did not.
-        about: Machine, versions, settings and seed.
+        context: Machine, versions, settings and seed.
     """
     all_ratios = ratios(measured)
     measured_points = {one.point for one in measured}
@@ -37,7 +37,7 @@ def as_json(
         "rounds": {"asked": request.rounds, "begun": 1 + max((one.round for one in measured), default=-1)},
         "measurements": {"planned": request.rounds * len(request.points()), "made": len(measured)},
         "baseline": BASELINE.value,
-        **about,
+        **context,
         "points": [_point(point, measured, all_ratios) for point in points],
         "claims": [one.as_table() for one in check_claims(all_ratios)],
     }

@@ -11,7 +11,7 @@ from typing import Any
 from harness.common.errors import UnreadableInput
 from harness.results.example import Example
 from harness.results.wording import integer
-from reports.trace.stored import Place, StoredTables
+from reports.trace.stored import StoredTables, TopicPartition
 
 MOST_CHARACTERS = 200
 """Longer names are not names of Kafka or of a worker."""
@@ -23,7 +23,7 @@ class _TraceSubject:
 
     option: str  # record, op, id
     name: str
-    record: tuple[Place, int] | None = None
+    record: tuple[TopicPartition, int] | None = None
 
 
 def trace_commands(folder: Path, examples: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -75,17 +75,17 @@ def _if_safe(subject: _TraceSubject) -> Iterator[_TraceSubject]:
 
 def _existing(t: StoredTables, subjects: Sequence[_TraceSubject]) -> set[_TraceSubject]:
     """Return the subjects that the tables have rows for."""
-    places = {
+    positions = {
         one: (t.numbers[one.record[0]], one.record[1])
         for one in subjects
         if one.record and one.record[0] in t.numbers
     }
-    existing_places = t.existing_places("records", set(places.values()))
+    existing_positions = t.existing_positions("records", set(positions.values()))
     if not t.without_journals:
-        existing_places |= t.existing_places(
-            "sends", set(places.values())
+        existing_positions |= t.existing_positions(
+            "sends", set(positions.values())
         )  # acknowledged there, even if no reader read it
-    known = {one for one, place in places.items() if place in existing_places}
+    known = {one for one, position in positions.items() if position in existing_positions}
     for option, column in (("op", "name"), ("id", "transactional_id")):
         names = {one.name for one in subjects if one.option == option}
         if t.without_journals:
