@@ -73,7 +73,7 @@ def plan_points(
         check_name("workload", name, known)
         own = replace(options, workload=name)
         for fault in sorted(
-            expand_names([CRASH_POINTS], pipeline_spec(own, known[name])), key=_topic_partition
+            expand_names([CRASH_POINTS], pipeline_spec(own, known[name])), key=_by_nemesis_and_step
         ):
             needed_s = math.ceil(LEAD_S + aim(fault, faults).duration_s + SLACK_S)
             point = SweepPoint(name, fault, time_limit_s or float(needed_s))
@@ -83,7 +83,7 @@ def plan_points(
     return points
 
 
-def _topic_partition(fault: str) -> tuple[str, int]:
+def _by_nemesis_and_step(fault: str) -> tuple[str, int]:
     name, _, step = fault.partition("@")
     return name, [known.value for known in WorkerStep].index(step)
 
@@ -134,7 +134,7 @@ def summarize(point: SweepPoint, guarantee: str, result: Result) -> SweepOutcome
 def table(outcomes: Sequence[SweepOutcome]) -> Iterator[str]:
     """Draw a Markdown table: a row for each crash point, a column for each workload."""
     columns = list(dict.fromkeys((outcome.workload, outcome.guarantee) for outcome in outcomes))
-    faults = sorted({outcome.fault for outcome in outcomes}, key=_topic_partition)
+    faults = sorted({outcome.fault for outcome in outcomes}, key=_by_nemesis_and_step)
     cells = {(outcome.workload, outcome.fault): outcome.cell for outcome in outcomes}
     heads = [name if name == promised else f"{promised} ({name})" for name, promised in columns]
     rows = [["crash point", *heads]]

@@ -17,7 +17,7 @@ from harness.wire.tokens import OAUTHBEARER, Credentials
 BOOTSTRAP = "bootstrap.servers"
 TOKEN_URL = "sasl.oauthbearer.token.endpoint.url"
 LOGIN_HANDLER = "sasl.login.callback.handler.class"
-ASKS_FOR_TOKENS = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"
+TOKEN_CALLBACK_HANDLER = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"
 ALLOWED_URLS = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
 """A JVM property: the URLs to which Kafka clients may send secrets (CVE-2025-27817). By default there is none."""
 _TRUST, _KEY = "ssl.truststore", "ssl.keystore"
@@ -48,7 +48,7 @@ _PROPERTY = re.compile(r"[a-z0-9]+([.-][a-z0-9]+)+")
 
 @dataclass(frozen=True)
 class ClientProperties:
-    """The content of a client-config file. Its `repr` shows nothing of it, because it holds passwords."""
+    """The content of a client-config file. The `repr` leaves the content out, because it has passwords."""
 
     security: Security = field(default_factory=Security, repr=False)
     java: Mapping[str, str] = field(default_factory=dict, repr=False)  # properties of Java clients
@@ -78,7 +78,7 @@ class ClientProperties:
             raise UsageError(f"{path}: {error}") from error
         java = {name: text for name, text in properties.items() if name != BOOTSTRAP}
         if security.credentials is not None:
-            java[LOGIN_HANDLER] = ASKS_FOR_TOKENS
+            java[LOGIN_HANDLER] = TOKEN_CALLBACK_HANDLER
         for name, file in ((_TRUST, security.ca_file), (_KEY, security.certificate_file)):
             if file is not None:
                 java[f"{name}.location"] = file  # absolute, because workers run in another folder
@@ -140,10 +140,10 @@ def _credentials(jaas: str, mechanism: str) -> tuple[str, str]:
 def _token_credentials(properties: Mapping[str, str], jaas: str) -> Credentials:
     url = properties.get(TOKEN_URL, "")
     if not re.fullmatch(r"https?://[^\s/@]+(/\S*)?", url):
-        raise UsageError(f"{TOKEN_URL} must be the URL (http or https) of the server that gives tokens")
-    handler = properties.get(LOGIN_HANDLER, ASKS_FOR_TOKENS)
-    if handler.rpartition(".")[2] != ASKS_FOR_TOKENS.rpartition(".")[2]:
-        raise UsageError(f"{LOGIN_HANDLER} must be {ASKS_FOR_TOKENS}: leave it out")
+        raise UsageError(f"{TOKEN_URL} must be the URL (http or https) of the server that issues tokens")
+    handler = properties.get(LOGIN_HANDLER, TOKEN_CALLBACK_HANDLER)
+    if handler.rpartition(".")[2] != TOKEN_CALLBACK_HANDLER.rpartition(".")[2]:
+        raise UsageError(f"{LOGIN_HANDLER} must be {TOKEN_CALLBACK_HANDLER}: leave it out")
     options = _login(jaas, "oauthbearer.OAuthBearerLoginModule", "clientId", "clientSecret")
     return Credentials(url, options["clientId"], options["clientSecret"], options.get("scope"))
 
@@ -216,13 +216,13 @@ def _unescape(text: str) -> str:
     return re.sub(r"\\(.)", lambda match: _ESCAPES.get(match[1], match[1]), text)
 
 
-_in_use: list[ClientProperties] = []  # empty, or the one that this process uses
+_in_use: list[ClientProperties] = []  # empty, or one element: the properties that this process uses
 
 
 def use_client_config(path: str | Path | None) -> ClientProperties:
-    """Set the client-config file of this process: all clients made from now on connect as it says.
+    """Read a client-config file, and use it for all clients that this process creates after this call.
 
-    None means plaintext without authentication. Raises `UsageError`.
+    A `path` of None means plaintext without authentication. Raises `UsageError`.
     """
     _in_use[:] = [ClientProperties.load(Path(path))] if path is not None else []
     return _in_use[0] if _in_use else ClientProperties()

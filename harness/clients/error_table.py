@@ -17,7 +17,7 @@ JAVA_ERRORS = "org.apache.kafka.common.errors"
 
 @dataclass(frozen=True)
 class ErrorEntry:
-    """An error of Kafka's protocol, which both clients have, or an error of one library."""
+    """One row of the table: an error of Kafka's protocol, which both clients have, or an error of one library."""
 
     name: str
     when: str  # the situation in which it occurs
@@ -51,18 +51,20 @@ ROWS: Sequence[ErrorEntry] = [
     ErrorEntry.parse(table) for table in tomllib.loads(FILE.read_text(encoding="utf-8"))["error"]
 ]
 JAVA_ROWS: Sequence[ErrorEntry] = [row for row in ROWS if row.java is not None]
-"""Rows with a Java class, in the order of the file. The first whose class matches the exception or a cause decides."""
+"""The rows with a Java class, in the order of the file. The first one that matches an exception or a cause decides."""
 _BY_CODE: Mapping[int, ErrorEntry] = {row.code: row for row in ROWS if row.code is not None}
 
 
 def librdkafka_meaning(code: int, flagged: ErrorMeaning | None) -> ErrorMeaning:
-    """Return what a librdkafka error means.
+    """Return the meaning of a librdkafka error.
 
     The library's flags decide, because librdkafka knows the request. Without flags, the first meaning in the error's
-    row decides. Fenced in that place outweighs the flags. An error without flags and without a row is `UNKNOWN`.
+    row decides. If that first meaning is `FENCED`, it decides although there are flags. An error without flags and
+    without a row is `UNKNOWN`.
 
     Args:
-        flagged: the meaning that the error's flags state; None: it has no flags.
+        code: the error code.
+        flagged: the meaning according to the error's flags; None: it has no flags.
     """
     row = _BY_CODE.get(code)
     default = row.librdkafka[0] if row else ErrorMeaning.UNKNOWN

@@ -1,8 +1,8 @@
 """The interface of a Kafka client library. The loop of a worker is the same code on every client.
 
-A client translates the exceptions of its library into `ClientError`. No other module knows the library.
+A client translates the exceptions of its library into `ClientError`. No other module depends on the library.
 
-A `place` is a topic and a partition number. Every `timeout_s` is in seconds.
+A `topic_partition` is a pair of topic and partition number. Every `timeout_s` is in seconds.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -25,7 +25,7 @@ PLAIN_TIMEOUT_MS = 40_000
 RETRY_S = 0.2
 """How long a worker waits before it repeats a request that a broker or a database could not answer."""
 AUTO_COMMIT_MS = 500
-"""Interval of the commits of a client that commits by itself."""
+"""The interval of automatic offset commits (`ConsumerSettings.auto_commit`)."""
 
 
 class ErrorMeaning(StrEnum):
@@ -41,8 +41,8 @@ class ErrorMeaning(StrEnum):
 class ClientError(Exception):
     """An error of a client library. The message is the library's own text."""
 
-    def __init__(self, meaning: ErrorMeaning, words: str) -> None:
-        super().__init__(words)
+    def __init__(self, meaning: ErrorMeaning, message: str) -> None:
+        super().__init__(message)
         self.meaning = meaning
 
     @property
@@ -52,18 +52,18 @@ class ClientError(Exception):
 
 
 @dataclass(frozen=True)
-class StartPosition:
-    """An offset in a partition. `offset` None means that no offset is known: start at the beginning."""
+class PartitionOffset:
+    """An offset in a partition: where to start reading, or what to commit."""
 
     topic: str
     partition: int
-    offset: int | None
-    metadata: str = ""
+    offset: int | None  # None: no offset is known, so start at the beginning
+    metadata: str = ""  # of a commit
 
 
 @dataclass(frozen=True)
 class GroupSettings:
-    """How a consumer is a member of its group."""
+    """The settings with which a consumer joins its group."""
 
     protocol: str = "classic"  # or "consumer" (KIP-848)
     assignor: str | None = None  # classic protocol only: eager or cooperative; None: the client's default
@@ -101,8 +101,8 @@ class ConsumerSettings:
 class AssignmentListener(Protocol):
     """Receives changes of a member's assignment. The consumer calls it from within `poll`."""
 
-    def on_assigned(self, topic_partitions: Sequence[tuple[str, int]]) -> Sequence[StartPosition] | None:
-        """Handle new partitions. Return where to start each, or None to let the client choose."""
+    def on_assigned(self, topic_partitions: Sequence[tuple[str, int]]) -> Sequence[PartitionOffset] | None:
+        """Handle new partitions. Return the start offset of each, or None to let the client choose."""
         ...
 
     def on_revoked(self, topic_partitions: Sequence[tuple[str, int]]) -> None:
@@ -122,7 +122,7 @@ class GroupConsumer(Protocol):
     """A member of a consumer group. It commits nothing by itself, unless `auto_commit` is set."""
 
     def poll(self, max_records: int, timeout_s: float) -> list[ClientRecord]:
-        """Return up to `max_records` records, as soon as there are some. Errors go to the consumer's `on_error`."""
+        """Return up to `max_records` records, as soon as there are any. Errors go to the consumer's `on_error`."""
         ...
 
     def membership(self) -> Any:
@@ -133,15 +133,17 @@ class GroupConsumer(Protocol):
         """Return the partitions that are assigned to the consumer now."""
         ...
 
-    def committed(self, topic_partitions: Sequence[tuple[str, int]], timeout_s: float) -> list[StartPosition]:
+    def committed(
+        self, topic_partitions: Sequence[tuple[str, int]], timeout_s: float
+    ) -> list[PartitionOffset]:
         """Return the group's committed offsets. Raises `ClientError`."""
         ...
 
-    def seek(self, position: StartPosition) -> None:
+    def seek(self, position: PartitionOffset) -> None:
         """Continue at this position. Raises `ClientError`."""
         ...
 
-    def commit(self, positions: Sequence[StartPosition]) -> None:
+    def commit(self, positions: Sequence[PartitionOffset]) -> None:
         """Commit outside a transaction, and wait for the response. Raises `ClientError`."""
         ...
 
@@ -153,19 +155,18 @@ class GroupConsumer(Protocol):
 class AssignedConsumer(Protocol):
     """A consumer without a group. It reads the partitions that the caller assigns."""
 
-    def assign(self, positions: Sequence[StartPosition]) -> None:
+    def assign(self, positions: Sequence[PartitionOffset]) -> None:
         """Replace the assignment: read these partitions from their offsets. Raises `ClientError`."""
         ...
 
     def poll(self, max_records: int, timeout_s: float) -> list[ClientRecord]:
-        """Return up to `max_records` records, as soon as there are some. Errors go to the consumer's `on_error`."""
+        """Return up to `max_records` records, as soon as there are any. Errors go to the consumer's `on_error`."""
         ...
 
     def read_positions(self) -> Mapping[tuple[str, int], int]:
-        """Return the next offset to read of each assigned partition.
+        """Return, for each assigned partition, the next offset to read. Raises `ClientError`.
 
-        The offset is above the last record, and above markers and aborted records, which are never delivered.
-        Raises `ClientError`.
+        Markers and aborted records are never delivered. So after the last record, this offset is above them as well.
         """
         ...
 
@@ -179,15 +180,14 @@ class ProducerSettings:
     """Settings of a producer. A transactional producer is always idempotent and has acks=all."""
 
     bootstrap: str
-    idempotent: bool = True  # the brokers drop a record that a retry repeats
-    retries: bool = True  # a record that may not have arrived is sent again
+    idempotent: bool = True  # if a retry sends a record twice, the broker drops the second copy
+    retries: bool = True  # the client sends a record again if it gets no acknowledgement
     acks: str = "all"  # "all": all in-sync replicas must have the record; "1": only the leader
-    largest_bytes: int | None = None  # largest record; the client refuses a larger one
+    largest_bytes: int | None = None  # the client refuses a larger record
     compression: str = "none"  # of batches
-    txn_timeout_ms: int = (
-        TRANSACTION_TIMEOUT_MS  # the coordinator aborts a transaction that is open for longer
-    )
-    block_s: float = 10.0  # how long a call may block, in a client with one time-out for all calls
+    # The coordinator aborts a transaction that is open for longer.
+    txn_timeout_ms: int = TRANSACTION_TIMEOUT_MS
+    block_s: float = 10.0  # only the Java client: how long each call may block (`max.block.ms`)
 
 
 class ProducerClient(Protocol):
@@ -217,7 +217,7 @@ class ProducerClient(Protocol):
         ...
 
     def flush(self, timeout_s: float) -> int:
-        """Wait for all acknowledgements. Return how many are still missing."""
+        """Wait for all acknowledgements. Return how many records still have none."""
         ...
 
     def discard(self) -> None:
@@ -236,7 +236,7 @@ class TransactionalClient(ProducerClient, Protocol):
         """Begin a transaction."""
         ...
 
-    def send_offsets(self, positions: Sequence[StartPosition], membership: Any, timeout_s: float) -> None:
+    def send_offsets(self, positions: Sequence[PartitionOffset], membership: Any, timeout_s: float) -> None:
         """Add input offsets to the transaction."""
         ...
 
@@ -268,7 +268,10 @@ class Client(Protocol):
         ...
 
     def unsubscribed_consumer(self, settings: ConsumerSettings) -> GroupConsumer:
-        """Create a consumer that never joins the group. Its group metadata fences no zombie."""
+        """Create a consumer that never joins the group.
+
+        Its group metadata names no member. So the coordinator accepts offsets with this metadata from a zombie as well.
+        """
         ...
 
     def assigned_consumer(self, settings: ConsumerSettings, on_error: OnError) -> AssignedConsumer:
@@ -278,7 +281,10 @@ class Client(Protocol):
     def end_offsets(
         self, bootstrap: str, name: str, topic_partitions: Sequence[tuple[str, int]], timeout_s: float
     ) -> dict[tuple[str, int], int]:
-        """Return the current high watermark of each partition, above open transactions. Raises `ClientError`."""
+        """Return the current high watermark of each partition. Raises `ClientError`.
+
+        It is not the last stable offset, so records of open transactions are below it.
+        """
         ...
 
     def read_partition(
@@ -318,5 +324,5 @@ class Client(Protocol):
         ...
 
     def translate_errors(self) -> AbstractContextManager[None]:
-        """Raise the library's exceptions as `ClientError` inside a `with` block."""
+        """Inside a `with` block, translate the library's exceptions into `ClientError`."""
         ...

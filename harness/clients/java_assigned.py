@@ -5,7 +5,7 @@ from typing import Any
 
 import jpype
 
-from harness.clients.interface import ClientError, ConsumerSettings, OnError, StartPosition
+from harness.clients.interface import ClientError, ConsumerSettings, OnError, PartitionOffset
 from harness.clients.java_consumer import CLOSE_TIMEOUT_S, consumer_without_group
 from harness.clients.java_errors import translate_errors
 from harness.clients.java_records import JavaRecord, partition
@@ -15,7 +15,7 @@ from harness.model.pipeline import TopicPartition
 from harness.model.vocabulary import Isolation
 
 
-class AssignedJava:
+class JavaAssignedConsumer:
     """An `AssignedConsumer`."""
 
     def __init__(self, settings: ConsumerSettings, on_error: OnError) -> None:
@@ -24,7 +24,7 @@ class AssignedJava:
         self._on_error = on_error
         self._topic_partitions: dict[TopicPartition, Any] = {}
 
-    def assign(self, positions: Sequence[StartPosition]) -> None:
+    def assign(self, positions: Sequence[PartitionOffset]) -> None:
         self._topic_partitions = {
             (start.topic, start.partition): partition(start.topic, start.partition) for start in positions
         }
@@ -56,12 +56,12 @@ class AssignedJava:
             self._consumer.close(duration(CLOSE_TIMEOUT_S))
 
 
-def log_ends(
+def high_watermarks(
     bootstrap: str, name: str, topic_partitions: Sequence[TopicPartition], timeout_s: float
 ) -> dict[TopicPartition, int]:
     """Return the high watermarks. Raises `ClientError`.
 
-    The consumer reads uncommitted, because a read-committed one returns the last stable offsets.
+    The consumer is read-uncommitted, because a read-committed consumer returns the last stable offsets.
     """
     partitions = {topic_partition: partition(*topic_partition) for topic_partition in topic_partitions}
     consumer = consumer_without_group(bootstrap, name, Isolation.READ_UNCOMMITTED)

@@ -13,8 +13,8 @@ from harness.clients.interface import (
     OnError,
     ProducerSettings,
 )
-from harness.clients.java_assigned import AssignedJava, log_ends
-from harness.clients.java_consumer import JavaConsumer, last_stable_offset, whole_partition
+from harness.clients.java_assigned import JavaAssignedConsumer, high_watermarks
+from harness.clients.java_consumer import JavaConsumer, last_stable_offset, read_partition
 from harness.clients.java_errors import classify, translate_errors
 from harness.clients.java_producer import JavaProducer, JavaTransactions
 from harness.clients.jvm import java_class, start
@@ -53,13 +53,13 @@ class JavaClient:
     def unsubscribed_consumer(self, settings: ConsumerSettings) -> JavaConsumer:
         return JavaConsumer(settings.without_membership(), lambda error: None)
 
-    def assigned_consumer(self, settings: ConsumerSettings, on_error: OnError) -> AssignedJava:
-        return AssignedJava(settings, on_error)
+    def assigned_consumer(self, settings: ConsumerSettings, on_error: OnError) -> JavaAssignedConsumer:
+        return JavaAssignedConsumer(settings, on_error)
 
     def end_offsets(
         self, bootstrap: str, name: str, topic_partitions: Sequence[tuple[str, int]], timeout_s: float
     ) -> dict[tuple[str, int], int]:
-        return log_ends(bootstrap, name, topic_partitions, timeout_s)
+        return high_watermarks(bootstrap, name, topic_partitions, timeout_s)
 
     def read_partition(
         self,
@@ -69,14 +69,14 @@ class JavaClient:
         isolation: Isolation,
         timeout_s: float,
     ) -> list[ClientRecord]:
-        return whole_partition(bootstrap, name, topic_partition, isolation, timeout_s)
+        return read_partition(bootstrap, name, topic_partition, isolation, timeout_s)
 
     @contextmanager
     def last_stable_offset(
         self, bootstrap: str, name: str, topic_partition: tuple[str, int]
     ) -> Iterator[Callable[[float], int]]:
-        with translate_errors(), last_stable_offset(bootstrap, name, topic_partition) as ask:
-            yield ask
+        with translate_errors(), last_stable_offset(bootstrap, name, topic_partition) as read_offset:
+            yield read_offset
 
     def producer(self, settings: ProducerSettings, transactional_id: str) -> JavaTransactions:
         return JavaTransactions(

@@ -18,7 +18,7 @@ from harness.clients.interface import (
     ErrorMeaning,
     GroupSettings,
     OnError,
-    StartPosition,
+    PartitionOffset,
 )
 from harness.clients.java_errors import translate_errors
 from harness.clients.java_records import JavaRecord, offsets_of, partition, topic_partitions
@@ -33,7 +33,10 @@ _ASSIGNORS = {"eager": "RangeAssignor", "cooperative": "CooperativeStickyAssigno
 
 
 def _group_properties(group: GroupSettings) -> dict[str, Any]:
-    """Return the consumer properties that concern the group. With the consumer protocol the brokers set time-outs."""
+    """Return the consumer properties that concern the group.
+
+    With the consumer protocol (KIP-848) the brokers set the time-outs.
+    """
     properties = {} if group.instance_id is None else {"group.instance.id": group.instance_id}
     if group.assigned_by_broker:
         return {**properties, "group.protocol": group.protocol}
@@ -99,7 +102,9 @@ class JavaConsumer:
         with translate_errors():
             return set(topic_partitions(self._consumer.assignment()))
 
-    def committed(self, topic_partitions: Sequence[tuple[str, int]], timeout_s: float) -> list[StartPosition]:
+    def committed(
+        self, topic_partitions: Sequence[tuple[str, int]], timeout_s: float
+    ) -> list[PartitionOffset]:
         if not topic_partitions:
             return []
         partitions = java_class("java.util.HashSet")(
@@ -111,11 +116,11 @@ class JavaConsumer:
             topic_partition: answer.get(partition(*topic_partition)) for topic_partition in topic_partitions
         }
         return [
-            StartPosition(*topic_partition, None if offset is None else int(offset.offset()))
+            PartitionOffset(*topic_partition, None if offset is None else int(offset.offset()))
             for topic_partition, offset in offsets.items()
         ]
 
-    def seek(self, position: StartPosition) -> None:
+    def seek(self, position: PartitionOffset) -> None:
         topic_partition = partition(position.topic, position.partition)
         with translate_errors():
             if position.offset is None:
@@ -123,7 +128,7 @@ class JavaConsumer:
             else:
                 self._consumer.seek(topic_partition, jpype.JLong(position.offset))
 
-    def commit(self, positions: Sequence[StartPosition]) -> None:
+    def commit(self, positions: Sequence[PartitionOffset]) -> None:
         with translate_errors():
             self._consumer.commitSync(offsets_of(positions))
 
@@ -131,12 +136,12 @@ class JavaConsumer:
         with translate_errors():
             self._consumer.close(duration(CLOSE_TIMEOUT_S))
 
-    def _begin(self, starts: Sequence[StartPosition] | None) -> None:
+    def _begin(self, starts: Sequence[PartitionOffset] | None) -> None:
         for position in starts or ():
             self.seek(position)
 
 
-def whole_partition(
+def read_partition(
     bootstrap: str, name: str, topic_partition: tuple[str, int], isolation: Isolation, timeout_s: float
 ) -> list[ClientRecord]:
     """Return the records of a partition up to its current high watermark. Raises `ClientError`."""

@@ -17,7 +17,7 @@ from harness.clients.jvm import java_class, text
 
 
 def classify(error: BaseException) -> ClientError | None:
-    """Translate a Java exception. Return None if it is not one."""
+    """Translate a Java exception. Return None for any other exception."""
     if not isinstance(error, jpype.JException):
         return None
     chain = [error]
@@ -27,15 +27,15 @@ def classify(error: BaseException) -> ClientError | None:
         (meaning for kind, meaning in _meanings() if any(isinstance(link, kind) for link in chain)),
         ErrorMeaning.UNKNOWN,
     )
-    words = "; caused by ".join(
+    message = "; caused by ".join(
         f"{text(link.getClass().getSimpleName())}: {text(link.getMessage())}" for link in chain
     )
-    return ClientError(meaning, words)
+    return ClientError(meaning, message)
 
 
 @cache
 def _meanings() -> list[tuple[Any, ErrorMeaning]]:
-    """Return class and meaning of each row. Classes that this version of the client lacks are left out."""
+    """Return class and meaning of each row. Rows whose class is not in this version of the client are left out."""
     rows = ((_class(row.exception), row.java) for row in JAVA_ROWS)
     return [(kind, meaning) for kind, meaning in rows if kind is not None and meaning is not None]
 
@@ -49,7 +49,7 @@ def _class(name: str | None) -> Any:
 
 @contextmanager
 def translate_errors() -> Iterator[None]:
-    """Raise Java exceptions as `ClientError` inside a `with` block."""
+    """Inside a `with` block, translate Java exceptions into `ClientError`."""
     try:
         yield
     except jpype.JException as error:

@@ -8,7 +8,7 @@ from typing import Any
 import jpype
 
 from harness.clients.client_properties import java_properties
-from harness.clients.interface import PLAIN_TIMEOUT_MS, OnDelivery, StartPosition
+from harness.clients.interface import PLAIN_TIMEOUT_MS, OnDelivery, PartitionOffset
 from harness.clients.java_errors import classify, translate_errors
 from harness.clients.java_records import byte_array, offsets_of
 from harness.clients.jvm import BYTE_ARRAY, COMMON, duration, java_class, java_list, java_map
@@ -103,7 +103,7 @@ class JavaTransactions(JavaProducer):
     def begin(self) -> None:
         self._call(self._producer.beginTransaction)
 
-    def send_offsets(self, positions: Sequence[StartPosition], membership: Any, timeout_s: float) -> None:
+    def send_offsets(self, positions: Sequence[PartitionOffset], membership: Any, timeout_s: float) -> None:
         self._call(self._producer.sendOffsetsToTransaction, offsets_of(positions), membership)
 
     def commit(self, timeout_s: float) -> None:

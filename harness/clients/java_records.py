@@ -5,7 +5,7 @@ from typing import Any
 
 import jpype
 
-from harness.clients.interface import StartPosition
+from harness.clients.interface import PartitionOffset
 from harness.clients.jvm import java_class, text
 from harness.record.naming import Headers
 
@@ -64,7 +64,7 @@ def partition(topic: str, number: int) -> Any:
     return java_class("org.apache.kafka.common.TopicPartition")(topic, number)
 
 
-def offsets_of(positions: Sequence[StartPosition]) -> Any:
+def offsets_of(positions: Sequence[PartitionOffset]) -> Any:
     """Return the argument of a commit: a Map of TopicPartition to OffsetAndMetadata."""
     offsets = java_class("java.util.HashMap")()
     offset_and_metadata = java_class("org.apache.kafka.clients.consumer.OffsetAndMetadata")

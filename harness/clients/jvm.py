@@ -19,7 +19,7 @@ COMMON: Mapping[str, Any] = {
     "metadata.max.age.ms": 5_000,
     "request.timeout.ms": 10_000,
 }
-"""Properties of consumers and producers. Where librdkafka has the same setting, it has the same value."""
+"""Properties of all consumers and producers. librdkafka gets the same values, where it has the same settings."""
 BYTE_ARRAY = "org.apache.kafka.common.serialization.ByteArray"
 """The common start of the names of the byte array serializer and deserializer."""
 

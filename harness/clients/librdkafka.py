@@ -1,7 +1,7 @@
 """Settings of librdkafka clients, and texts of their errors.
 
-`socket.timeout.ms` is always set. If it is unset, librdkafka raises it to nearly the transaction time-out of a
-transactional producer. After its coordinator stopped, such a producer commits nothing for a minute, although the
+`socket.timeout.ms` is always set. If it is unset, a transactional producer of librdkafka raises it to nearly its
+transaction time-out. Such a producer commits nothing for a minute after its coordinator has stopped, although the
 cluster fails over in eight seconds.
 """
 
@@ -87,7 +87,7 @@ def _limits(settings: ProducerSettings) -> dict[str, Any]:
 
 
 def member(settings: ConsumerSettings) -> dict[str, Any]:
-    """Return the settings of a group member. With the consumer protocol (KIP-848) the brokers set time-outs."""
+    """Return the settings of a group member. With the consumer protocol (KIP-848) the brokers set the time-outs."""
     properties = group_consumer(settings.bootstrap, settings.group, settings.name, settings.isolation)
     group = settings.group_settings
     if group.assigned_by_broker:

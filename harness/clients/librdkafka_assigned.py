@@ -8,13 +8,13 @@ from confluent_kafka import Consumer, KafkaError
 from confluent_kafka import TopicPartition as KafkaTopicPartition
 
 from harness.clients import librdkafka
-from harness.clients.interface import ClientError, ConsumerSettings, ErrorMeaning, StartPosition
+from harness.clients.interface import ClientError, ConsumerSettings, ErrorMeaning, PartitionOffset
 from harness.clients.records import ClientRecord, consume
 from harness.model.pipeline import TopicPartition
 from harness.model.vocabulary import Isolation
 
 
-class AssignedLibrdkafka:
+class LibrdkafkaAssignedConsumer:
     """An `AssignedConsumer`."""
 
     def __init__(
@@ -29,7 +29,7 @@ class AssignedLibrdkafka:
         self._translate_errors = translate_errors
         self._reached: dict[TopicPartition, int] = {}
 
-    def assign(self, positions: Sequence[StartPosition]) -> None:
+    def assign(self, positions: Sequence[PartitionOffset]) -> None:
         self._reached = {(start.topic, start.partition): start.offset or 0 for start in positions}
         with self._translate_errors():
             self._consumer.assign(
@@ -52,16 +52,16 @@ class AssignedLibrdkafka:
         self._consumer.close()
 
     def _note_position(self, topic_partition: TopicPartition, offset: int) -> None:
-        """Note that a partition is read up to `offset`. It is above the last record if markers follow."""
+        """Note the next offset to read of a partition. If markers follow the last record, `offset` is above them."""
         self._reached[topic_partition] = max(self._reached.get(topic_partition, 0), offset)
 
 
-def log_ends(
+def high_watermarks(
     bootstrap: str, name: str, topic_partitions: Sequence[TopicPartition], timeout_s: float
 ) -> dict[TopicPartition, int]:
     """Return the high watermarks. Raises the library's exceptions, and `ClientError` when the time is up.
 
-    The consumer reads uncommitted, because a read-committed one gets the last stable offsets.
+    The consumer is read-uncommitted, because a read-committed consumer gets the last stable offsets.
     """
     deadline = time.monotonic() + timeout_s
     consumer = Consumer(librdkafka.reader(bootstrap, name, Isolation.READ_UNCOMMITTED))
@@ -72,7 +72,8 @@ def log_ends(
             if left_s <= 0:
                 raise ClientError(
                     ErrorMeaning.RETRIABLE,
-                    f"the ends of {len(ends)} of {len(topic_partitions)} logs are known after {timeout_s:g} s",
+                    f"only {len(ends)} of {len(topic_partitions)} partitions have returned their end offset "
+                    f"within {timeout_s:g} s",
                 )
             ends[topic_partition] = int(
                 consumer.get_watermark_offsets(KafkaTopicPartition(*topic_partition), timeout=left_s)[1]

@@ -23,11 +23,11 @@ from harness.clients.interface import (
     ErrorMeaning,
     OnDelivery,
     OnError,
+    PartitionOffset,
     ProducerSettings,
-    StartPosition,
 )
-from harness.clients.librdkafka_assigned import AssignedLibrdkafka, log_ends
-from harness.clients.librdkafka_reads import last_stable_offset, whole_partition
+from harness.clients.librdkafka_assigned import LibrdkafkaAssignedConsumer, high_watermarks
+from harness.clients.librdkafka_reads import last_stable_offset, read_partition
 from harness.clients.records import ClientRecord, consume
 from harness.model.vocabulary import Isolation
 from harness.record.naming import Headers
@@ -50,7 +50,7 @@ def client_error(error: KafkaError) -> ClientError:
 
 
 def classify(error: BaseException) -> ClientError | None:
-    """Translate an exception of the library. Return None if it is not one.
+    """Translate an exception of the library. Return None for any other exception.
 
     A fatal error inside a call can surface as `SystemError` with the library's exception as its cause.
     """
@@ -60,7 +60,7 @@ def classify(error: BaseException) -> ClientError | None:
 
 @contextmanager
 def translate_errors() -> Iterator[None]:
-    """Raise the library's exceptions as `ClientError` inside a `with` block."""
+    """Inside a `with` block, translate the library's exceptions into `ClientError`."""
     try:
         yield
     except (KafkaException, SystemError) as error:
@@ -108,7 +108,9 @@ class LibrdkafkaConsumer:
                 for topic_partition in self._consumer.assignment()
             }
 
-    def committed(self, topic_partitions: Sequence[tuple[str, int]], timeout_s: float) -> list[StartPosition]:
+    def committed(
+        self, topic_partitions: Sequence[tuple[str, int]], timeout_s: float
+    ) -> list[PartitionOffset]:
         if not topic_partitions:
             return []
         with translate_errors():
@@ -118,27 +120,27 @@ class LibrdkafkaConsumer:
         for answer in answers:
             if answer.error is not None:
                 raise client_error(answer.error)
-        return [StartPosition(p.topic, p.partition, p.offset if p.offset >= 0 else None) for p in answers]
+        return [PartitionOffset(p.topic, p.partition, p.offset if p.offset >= 0 else None) for p in answers]
 
-    def seek(self, position: StartPosition) -> None:
+    def seek(self, position: PartitionOffset) -> None:
         with translate_errors():
             self._consumer.seek(_as_topic_partition(position))
 
-    def commit(self, positions: Sequence[StartPosition]) -> None:
+    def commit(self, positions: Sequence[PartitionOffset]) -> None:
         with translate_errors():
             self._consumer.commit(offsets=_partitions(positions), asynchronous=False)
 
     def close(self) -> None:
         self._consumer.close()
 
-    def _begin(self, starts: Sequence[StartPosition]) -> None:
+    def _begin(self, starts: Sequence[PartitionOffset]) -> None:
         partitions = [_as_topic_partition(position) for position in starts]
         try:
             self._consumer.assign(partitions)
         except KafkaException as error:
             if librdkafka.error_of(error).code() != KafkaError._STATE:
                 raise
-            # Cooperative rebalance: the partitions are added to the assignment. Only this error says so.
+            # In a cooperative rebalance the partitions are added to the assignment. Only this error shows that kind.
             self._consumer.incremental_assign(partitions)
 
 
@@ -146,12 +148,12 @@ def _topic_partitions(partitions: Sequence[TopicPartition]) -> list[tuple[str, i
     return [(partition.topic, partition.partition) for partition in partitions]
 
 
-def _as_topic_partition(position: StartPosition) -> TopicPartition:
+def _as_topic_partition(position: PartitionOffset) -> TopicPartition:
     offset = OFFSET_BEGINNING if position.offset is None else position.offset
     return TopicPartition(position.topic, position.partition, offset)
 
 
-def _partitions(positions: Sequence[StartPosition]) -> list[TopicPartition]:
+def _partitions(positions: Sequence[PartitionOffset]) -> list[TopicPartition]:
     return [TopicPartition(p.topic, p.partition, cast(int, p.offset), p.metadata) for p in positions]
 
 
@@ -200,7 +202,7 @@ class LibrdkafkaProducer:
 
     def discard(self) -> None:
         self._producer.purge(in_queue=True, in_flight=True, blocking=False)
-        del self._producer  # otherwise its thread could still send the EndTxn of a commit that was given up
+        del self._producer  # otherwise its thread could still send the EndTxn of an abandoned commit
 
 
 class LibrdkafkaTransactions(LibrdkafkaProducer):
@@ -212,7 +214,7 @@ class LibrdkafkaTransactions(LibrdkafkaProducer):
     def begin(self) -> None:
         self._call(self._producer.begin_transaction)
 
-    def send_offsets(self, positions: Sequence[StartPosition], membership: Any, timeout_s: float) -> None:
+    def send_offsets(self, positions: Sequence[PartitionOffset], membership: Any, timeout_s: float) -> None:
         self._call(self._producer.send_offsets_to_transaction, _partitions(positions), membership, timeout_s)
 
     def commit(self, timeout_s: float) -> None:
@@ -245,14 +247,16 @@ class LibrdkafkaClient:
     def unsubscribed_consumer(self, settings: ConsumerSettings) -> LibrdkafkaConsumer:
         return LibrdkafkaConsumer(settings.without_membership(), lambda error: None)
 
-    def assigned_consumer(self, settings: ConsumerSettings, on_error: OnError) -> AssignedLibrdkafka:
-        return AssignedLibrdkafka(settings, lambda error: on_error(client_error(error)), translate_errors)
+    def assigned_consumer(self, settings: ConsumerSettings, on_error: OnError) -> LibrdkafkaAssignedConsumer:
+        return LibrdkafkaAssignedConsumer(
+            settings, lambda error: on_error(client_error(error)), translate_errors
+        )
 
     def end_offsets(
         self, bootstrap: str, name: str, topic_partitions: Sequence[tuple[str, int]], timeout_s: float
     ) -> dict[tuple[str, int], int]:
         with translate_errors():
-            return log_ends(bootstrap, name, topic_partitions, timeout_s)
+            return high_watermarks(bootstrap, name, topic_partitions, timeout_s)
 
     def read_partition(
         self,
@@ -263,14 +267,14 @@ class LibrdkafkaClient:
         timeout_s: float,
     ) -> list[ClientRecord]:
         with translate_errors():
-            return whole_partition(bootstrap, name, topic_partition, isolation, timeout_s)
+            return read_partition(bootstrap, name, topic_partition, isolation, timeout_s)
 
     @contextmanager
     def last_stable_offset(
         self, bootstrap: str, name: str, topic_partition: tuple[str, int]
     ) -> Iterator[Callable[[float], int]]:
-        with translate_errors(), last_stable_offset(bootstrap, name, topic_partition) as ask:
-            yield ask
+        with translate_errors(), last_stable_offset(bootstrap, name, topic_partition) as read_offset:
+            yield read_offset
 
     def producer(self, settings: ProducerSettings, transactional_id: str) -> LibrdkafkaTransactions:
         return LibrdkafkaTransactions(librdkafka.transactional_producer(settings, transactional_id))

@@ -1,4 +1,4 @@
-"""Read a whole partition with librdkafka. A pipeline restores its state from such a read."""
+"""Read a partition up to its end with librdkafka. A pipeline restores its state from such a read."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -14,16 +14,16 @@ from harness.model.vocabulary import Isolation
 BATCH = 2_000
 
 
-def whole_partition(
+def read_partition(
     bootstrap: str, name: str, topic_partition: tuple[str, int], isolation: Isolation, timeout_s: float
 ) -> list[ClientRecord]:
     """Return the records of a partition up to its current high watermark.
 
-    Raises the library's exceptions, and `ClientError` if the end is not reached in time, as while a transaction is
-    open.
+    Raises the library's exceptions. Raises `ClientError` if the end is not reached in time, for example because a
+    transaction is open.
     """
     deadline = time.monotonic() + timeout_s
-    start, end = _edges(bootstrap, name, topic_partition, timeout_s)
+    start, end = _watermarks(bootstrap, name, topic_partition, timeout_s)
     if start >= end:
         return []
     settings = librdkafka.reader(bootstrap, name, isolation) | {"enable.partition.eof": True}
@@ -46,8 +46,13 @@ def whole_partition(
         consumer.close()
 
 
-def _edges(bootstrap: str, name: str, topic_partition: tuple[str, int], timeout_s: float) -> tuple[int, int]:
-    """Return the first offset and the high watermark. A read-committed consumer gets the last stable offset instead."""
+def _watermarks(
+    bootstrap: str, name: str, topic_partition: tuple[str, int], timeout_s: float
+) -> tuple[int, int]:
+    """Return the first offset and the high watermark.
+
+    The consumer is read-uncommitted, because a read-committed consumer gets the last stable offset instead.
+    """
     consumer = Consumer(librdkafka.reader(bootstrap, name, Isolation.READ_UNCOMMITTED))
     try:
         start, end = consumer.get_watermark_offsets(TopicPartition(*topic_partition), timeout=timeout_s)

@@ -1,4 +1,4 @@
-"""Records that a consumer delivers, separated from its error messages."""
+"""Consume records. confluent-kafka delivers errors as messages; `consume` separates them from the records."""
 
 from collections.abc import Callable
 from typing import Protocol, cast
@@ -32,10 +32,12 @@ def consume(
     on_error: Callable[[KafkaError], None] | None = None,
     on_end: Callable[[tuple[str, int], int], None] | None = None,
 ) -> list[ClientRecord]:
-    """Return up to `max_records` records, or fewer when the time is up. Errors go to `on_error`.
+    """Return up to `max_records` records, or fewer when the time is up.
 
-    `on_end` is called with a place and an offset when the end of that partition is reached. It needs the setting
-    `enable.partition.eof`.
+    Args:
+        on_error: called with each error.
+        on_end: called with a topic partition and its end offset when that end is reached. It needs the setting
+            `enable.partition.eof`.
     """
     records = []
     for message in consumer.consume(max_records, timeout=timeout_s):

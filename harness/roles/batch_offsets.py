@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from harness.clients.interface import GroupConsumer, StartPosition
+from harness.clients.interface import GroupConsumer, PartitionOffset
 from harness.clients.records import ClientRecord
 from harness.model.vocabulary import VALUE_HEADER
 from harness.record.naming import header, partition_key
@@ -14,7 +14,7 @@ COMMITTED_TIMEOUT_S = 15.0
 
 @dataclass(frozen=True)
 class BatchOffsets:
-    """The range of offsets that a batch has of each partition. Keys are partition names (`partition_key`)."""
+    """For each partition, the range of offsets of a batch. Keys are partition names (`partition_key`)."""
 
     claims: Mapping[str, tuple[int, int]]  # the first offset, and the last plus 1
     partitions: Mapping[str, tuple[str, int]]  # topic and partition number
@@ -31,9 +31,9 @@ class BatchOffsets:
         return cls(claims, partitions)
 
     @property
-    def first_positions(self) -> list[StartPosition]:
+    def first_positions(self) -> list[PartitionOffset]:
         """Return the first offset of each partition."""
-        return [StartPosition(*self.partitions[key], first) for key, (first, _) in self.claims.items()]
+        return [PartitionOffset(*self.partitions[key], first) for key, (first, _) in self.claims.items()]
 
     def count(self, batch: Sequence[ClientRecord]) -> int:
         """Count the records of a batch that are from these partitions."""
@@ -45,14 +45,14 @@ class BatchOffsets:
             key: BatchOffsets({key: claim}, {key: self.partitions[key]}) for key, claim in self.claims.items()
         }
 
-    def positions_to_commit(self, metadata: str) -> list[StartPosition]:
+    def positions_to_commit(self, metadata: str) -> list[PartitionOffset]:
         """Return the offsets to commit after the batch. `metadata` names the operation in the group's offsets."""
         return [
-            StartPosition(*self.partitions[key], following, metadata)
+            PartitionOffset(*self.partitions[key], following, metadata)
             for key, (_, following) in self.claims.items()
         ]
 
-    def rewind(self, consumer: GroupConsumer, known: Sequence[StartPosition] | None) -> None:
+    def rewind(self, consumer: GroupConsumer, known: Sequence[PartitionOffset] | None) -> None:
         """Seek back to `known`, or to the group's committed offsets if it is None.
 
         Partitions that were revoked meanwhile are skipped, because their new owner sets its own position.

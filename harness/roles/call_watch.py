@@ -1,4 +1,4 @@
-"""Watch the client call that a worker is in, and report a call that lasts too long to the run and in the journal.
+"""Watch the client calls of a worker. If a call lasts too long, report it to the run and write it into the journal.
 
 Every call of a transaction has a time-out, but a library may ignore it (librdkafka #5456, #5511). A worker in such a
 call cannot report it, so a second thread does. This works because neither client holds Python's global
@@ -16,9 +16,9 @@ from harness.record.journal import Journal
 from harness.roles.calls import Call
 from harness.roles.control import Control
 
-LONG_LOOKS = 20
-"""A call is reported after so many looks. At one look a second this is twice the time-out of a call."""
 LOOK_S = 1.0
+LONG_LOOKS = 20
+"""A call is reported after the watch has seen it this many times. This takes twice the time-out of a call."""
 
 
 class CallWatch:
@@ -33,7 +33,7 @@ class CallWatch:
         self._seen: Call | None = None
         self._looks = 0
         self._reported: Call | None = None
-        self._over = threading.Event()
+        self._ended = threading.Event()
 
     @contextmanager
     def watching(self) -> Iterator[None]:
@@ -43,15 +43,15 @@ class CallWatch:
         try:
             yield
         finally:
-            self._over.set()
+            self._ended.set()
             thread.join()
 
     def _watch(self) -> None:
-        while not self._over.wait(LOOK_S):
+        while not self._ended.wait(LOOK_S):
             self.look()
 
     def look(self) -> None:
-        """Look once, and report the current call if it has lasted too long, or the end of a reported call."""
+        """Look once. Report the current call if it has lasted too long, and report when such a call has returned."""
         now = self._control.calls.now
         self._looks = self._looks + 1 if now is self._seen else 1
         self._seen = now

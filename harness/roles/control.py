@@ -1,8 +1,8 @@
 """The worker's end of its control line to the run, over which it reports and receives commands.
 
-Both ends send JSON lines over a socket pair. A fault *arms* a step. When the worker reaches that step with records in
-hand, it reports the step and waits there. The fault then kills it, or stops it and later lets it go on. So a fault
-cannot miss its step.
+Both ends send JSON lines over a socket pair. A fault *arms* a step. When the worker reaches that step while it
+processes records, it reports the step and waits there. The fault then kills it, or stops it and later lets it go on. So
+a fault cannot miss its step.
 """
 
 import select
@@ -23,7 +23,9 @@ class Control:
         self._poll = select.poll()
         self._buffer = b""
         self._armed: str | None = None
-        self._armed_end: str | None = None  # pause only in a transaction that is to end so: commit or abort
+        self._armed_end: str | None = (
+            None  # pause only in a transaction with this intended end: commit or abort
+        )
         self._go = False
         self.calls = Calls()
         self.replaced = False  # the run has started another worker in place of this one
@@ -54,15 +56,19 @@ class Control:
         self.listen()
         return self._armed == step.value
 
-    def pause_at(self, step: WorkerStep, asked: str | None = None, claims: Claims | None = None) -> None:
-        """Report the step and wait there until the run says go, if a fault is armed on this step.
+    def pause_at(
+        self, step: WorkerStep, intended_end: str | None = None, claims: Claims | None = None
+    ) -> None:
+        """If a fault is armed on this step, report the step and wait until the run says go.
 
         Args:
-            asked: how the current transaction is to end (commit or abort); a fault may want only one of them.
-            claims: the offsets of the batch in hand.
+            step: the step that the worker has reached.
+            intended_end: how the worker means to end the current transaction: commit or abort. A fault may be armed
+                for one of them only.
+            claims: the offsets of the batch that the worker is processing.
         """
         self.listen()
-        if self._armed != step.value or (self._armed_end is not None and asked != self._armed_end):
+        if self._armed != step.value or (self._armed_end is not None and intended_end != self._armed_end):
             return
         self._armed = None
         self.report(Report(at=step.value, claims=claims))

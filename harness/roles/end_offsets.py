@@ -22,8 +22,8 @@ PROBE_TIMEOUT_S = 10.0
 def count_unread(bootstrap: str, positions: Mapping[TopicPartition, int]) -> int:
     """Count the visible records at or above these positions.
 
-    They are read and not computed from offsets, because markers take offsets too. Raises `WaitTimeout` if the end of a
-    partition is not reached within `PROBE_TIMEOUT_S`.
+    The records are read, because a difference of offsets would count markers as well. Raises `WaitTimeout` if the end
+    of a partition is not reached within `PROBE_TIMEOUT_S`.
     """
     if not positions:
         return 0

@@ -1,6 +1,6 @@
 """The feeder: writes the inputs of a run at a constant rate, idempotently.
 
-The inputs of a run are the records in the input log at its end, whether the feeder got an acknowledgement or not.
+The inputs of a run are the records that its input topics have at its end, with and without an acknowledgement.
 """
 
 import time
@@ -70,7 +70,7 @@ class Feeder:
         self.acked = 0
 
     def run(self) -> None:
-        """Wait for go, then send the due inputs at every tick until the run says stop. Then wait for the results."""
+        """Wait until the run says go. Send inputs at every tick until it says stop. Then wait for their results."""
         self._control.report(Report(ready=True))
         self._control.await_go()
         begun = time.monotonic()

@@ -1,7 +1,7 @@
 """Final readers: after the run they read every partition to its end, and write the records as columns.
 
-A final reader changes nothing on the cluster. If it is killed, it leaves complete parts and its journal, and can be
-started again from the beginning.
+A final reader changes nothing on the cluster. If it is killed, complete parts and its journal remain, and the run can
+start it again from the beginning.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -52,9 +52,8 @@ class ProgramTopics:
     """Topics of a custom pipeline."""
 
     topics: frozenset[str] = frozenset()  # topics that its programs write
-    end_offsets: Mapping[TopicPartition, int] = field(
-        default_factory=dict
-    )  # reading ends there, without sentinels
+    # The reader ends at these offsets, because there are no sentinels.
+    end_offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
 
 
 class FinalReader:
@@ -65,11 +64,11 @@ class FinalReader:
     the order of the committed inputs.
 
     Args:
-        places: the partitions to read.
+        topic_partitions: the partitions to read.
         partitions: the numbers of the run's partitions.
-        parts: where the columns are written.
-        expect: states the expected outputs.
-        stated: the topics whose records `expect` says anything about.
+        parts: writes the columns.
+        expect: computes the expected outputs.
+        expect_topics: the topics whose records `expect` can handle.
         custom: the topics of a custom pipeline; None: the pipeline is a workload.
     """
 
@@ -83,7 +82,7 @@ class FinalReader:
         parts: PartWriter,
         control: Control,
         expect: Expectation,
-        stated: Collection[str],
+        expect_topics: Collection[str],
         custom: ProgramTopics | None = None,
     ) -> None:
         self._isolation = isolation
@@ -91,9 +90,9 @@ class FinalReader:
         self._parts = parts
         self._control = control
         self._expect = expect
-        self._stated, self._custom = frozenset(stated), custom or ProgramTopics()
-        stating_level = Isolation.READ_COMMITTED if custom else Isolation.READ_UNCOMMITTED
-        self._states_expected = isolation is stating_level
+        self._expect_topics, self._custom = frozenset(expect_topics), custom or ProgramTopics()
+        expecting_level = Isolation.READ_COMMITTED if custom else Isolation.READ_UNCOMMITTED
+        self._writes_expected = isolation is expecting_level
         settings = librdkafka.reader(bootstrap, journal.name, isolation)
         self._consumer = Consumer(settings | {"enable.partition.eof": bool(self._custom.end_offsets)})
         # Look up the first offsets here, because librdkafka waits half a second before it does.
@@ -153,7 +152,7 @@ class FinalReader:
             self._sentinels[tp] = self._end_offsets[tp] - 1  # take the last log entry as the sentinel
 
     def _ends(self) -> dict[str, ReadEnd]:
-        """Return where each log begins now, and how far it was read. A partition without a leader is left out."""
+        """Return each log's first offset and the end of the read. Leave out a partition without a leader."""
         firsts = first_offsets(self._consumer, list(self._tps), FIRST_OFFSETS_TIMEOUT_S)
         return {
             partition_key(*topic_partition): ReadEnd(
@@ -161,7 +160,7 @@ class FinalReader:
                 self._next[tp],
                 self._read[tp],
                 self._sentinels[tp],
-                self._expected_rows[tp] if self._states_expected else None,
+                self._expected_rows[tp] if self._writes_expected else None,
             )
             for topic_partition, tp in self._tps.items()
             if topic_partition in firsts
@@ -184,7 +183,7 @@ class FinalReader:
         for message in batch:
             value = self._value_of(message)
             tp, offset = self._count_record(message, is_sentinel(value))
-            if self._states_expected and message.topic() in self._stated:
+            if self._writes_expected and message.topic() in self._expect_topics:
                 self._add_expected(message, tp, offset, expected)
             tps.append(tp)
             offsets.append(offset)
@@ -195,7 +194,10 @@ class FinalReader:
             self._parts.extend("expected", len(expected), *map(list, zip(*expected, strict=True)))
 
     def _value_of(self, message: ClientRecord) -> str | None:
-        """Return the attempt name of a record. It is None in topics of programs, which may forward our headers."""
+        """Return the attempt name of a record.
+
+        It is None in a topic that a custom pipeline writes, because a program may copy our headers from its inputs.
+        """
         if message.topic() in self._custom.topics:
             return None
         return header(message.headers(), VALUE_HEADER)
@@ -214,7 +216,7 @@ class FinalReader:
             tp, offset = self._count_record(message, sentinel)
             inputs = self._inputs(sources) if sources else ()
             state = correlation_key = content = None
-            if self._states_expected and topic in self._stated and not sentinel:
+            if self._writes_expected and topic in self._expect_topics and not sentinel:
                 state = self._add_expected(message, tp, offset, expected)
             correlation = None
             if topic in self._custom.topics:
@@ -244,9 +246,9 @@ class FinalReader:
             self._parts.extend("expected", len(expected), *map(list, zip(*expected, strict=True)))
 
     def _inputs(self, sources: str) -> list[tuple[int, int]]:
-        """Return the inputs that a record names, as partition number and offset.
+        """Return the inputs in the headers of a record, as partition number and offset.
 
-        For a partition that is not in the plan, the number is negative.
+        If a partition is not in the plan, its number is negative.
         """
         source = parse_single_source(sources)  # fast path: nearly all records name one input
         if source is not None and source[0] in self._tp_by_key:
@@ -270,5 +272,5 @@ class FinalReader:
 
 
 def is_sentinel(value: str | None) -> bool:
-    """Return whether an attempt name is that of a sentinel."""
+    """Return whether this is the attempt name of a sentinel."""
     return value is not None and value.startswith(SENTINEL_VALUE)

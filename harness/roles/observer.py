@@ -32,9 +32,7 @@ class Observer:
         self._counts = RecordCounts(topic_partitions)
         self._errors = 0
         self._topic_partitions = set(topic_partitions)
-        self._ends: dict[
-            tuple[str, int], int
-        ] = {}  # by place: the last end of the partition that was reached
+        self._ends: dict[tuple[str, int], int] = {}  # for each partition, the last end that was reached
         settings = librdkafka.reader(bootstrap, journal.name, Isolation.READ_COMMITTED)
         self._consumer = Consumer(settings | {"enable.partition.eof": True})
         self._consumer.assign(
@@ -42,7 +40,7 @@ class Observer:
         )
 
     def run(self) -> None:
-        """Read until the run says stop, then to the ends. Then record how many records came from each partition.
+        """Read until the run says stop, then read to the ends. Then record the number of records of each partition.
 
         The consumer is not closed, because that often takes a second and there is no group to leave.
         """

@@ -1,4 +1,4 @@
-"""Find out which client version a process runs. The library itself says it, and the journal records it."""
+"""Get the version of the client library that a process has loaded. The journal of the process records it."""
 
 import sys
 from dataclasses import dataclass
@@ -19,14 +19,14 @@ class RunningClient:
         return package if self.library is None else f"{package} (librdkafka {self.library})"
 
     def require(self, required: str | None) -> None:
-        """Exit the process with a message if it runs another version than the `required` one.
+        """Exit the process with a message if its version is not `required`. None permits every version.
 
-        Otherwise the run would be evidence of a client that the user did not ask for. None permits every version.
+        Otherwise the run would test a client that the user did not choose.
         """
         if required is not None and required != self.version:
             sys.exit(
-                f"this process runs {self}, but --client {self.name}:{required} was asked for: remove the other "
-                f"{PACKAGES[self.name]} from the front of Python's path ({_topic_partition()})"
+                f"this process runs {self}, but --client {self.name}:{required} requires another version: remove the "
+                f"other {PACKAGES[self.name]} from the front of Python's path ({_loaded_from()})"
             )
 
 
@@ -46,6 +46,6 @@ def running_java() -> RunningClient:
     return RunningClient("java", text(java_class("org.apache.kafka.common.utils.AppInfoParser").getVersion()))
 
 
-def _topic_partition() -> str:
+def _loaded_from() -> str:
     module = sys.modules.get("confluent_kafka")
     return str(getattr(module, "__file__", None) or "its class path")

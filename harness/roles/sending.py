@@ -11,18 +11,24 @@ FLUSH_TIMEOUT_S = 60.0
 
 
 class DeliveryFailed(Exception):
-    """A record was not acknowledged, or the queue of the client stayed full."""
+    """A record was not acknowledged, or the client's queue remained full."""
 
 
 class RecordSender:
-    """Sends the records of one operation. `acks` has the acknowledgement of the n-th record, or None."""
+    """Sends the records of one operation.
+
+    `acks[n]` is the acknowledgement of the n-th record, `REFUSED` if the client refused the record, or None.
+
+    Args:
+        producer: the client.
+        count: the number of records of the operation.
+        skips_refused_records: skip a record that the client refuses, instead of raising its error.
+    """
 
     def __init__(self, producer: ProducerClient, count: int, *, skips_refused_records: bool = False) -> None:
         self._producer = producer
-        self._skips_refused_records = (
-            skips_refused_records  # skip a record that the client refuses, instead of raising its error
-        )
-        self._queued: list[int] = []  # numbers of the records that the client has got
+        self._skips_refused_records = skips_refused_records
+        self._queued: list[int] = []  # numbers of the records that were passed to the client
         self.acks: list[Ack | None] = [None] * count
 
     def send(
@@ -38,7 +44,7 @@ class RecordSender:
     ) -> None:
         """Send the n-th record. Wait while the client's queue is full.
 
-        Raises `ClientError`, and `DeliveryFailed` if the queue stays full.
+        Raises `ClientError`, and `DeliveryFailed` if the queue remains full.
         """
         deadline = time.monotonic() + FLUSH_TIMEOUT_S
         self._queued.append(n)
@@ -48,7 +54,7 @@ class RecordSender:
                 topic, key, value, headers, on_delivery, timestamp_ms, partition=partition
             ):
                 if time.monotonic() > deadline:
-                    raise DeliveryFailed(f"the producer's queue stayed full for {FLUSH_TIMEOUT_S:g} s")
+                    raise DeliveryFailed(f"the producer's queue remained full for {FLUSH_TIMEOUT_S:g} s")
                 self._producer.poll(0.05)
         except ClientError:
             if not self._skips_refused_records:

@@ -1,4 +1,4 @@
-"""Find the first offsets that the logs of partitions still have."""
+"""Get the first offset that the log of each partition still has."""
 
 import time
 from collections.abc import Sequence
@@ -17,8 +17,9 @@ def first_offsets(
 ) -> dict[TopicPartition, int]:
     """Return the first offset of each partition. A partition whose leader does not answer in time is left out.
 
-    One request for all partitions takes 10 ms, while a request for each takes 50 ms per partition. But if one partition
-    has no leader, the common request fails. Then each partition is requested alone, in the remaining half of the time.
+    One request for all partitions takes 10 ms in total; one request for each takes 50 ms per partition. But the common
+    request fails if one partition has no leader. Then each partition has its own request, in the second half of the
+    time.
     """
     deadline = time.monotonic() + timeout_s
     try:

@@ -1,7 +1,7 @@
 """A transactional producer that records its operations in the journal, and derives outcomes from its errors.
 
-Two rules of the protocol matter here. A commit may be called again after a retriable error, and resumes. A fatal error
-ends the producer, and the InitProducerId of the next producer ends the open transaction.
+Two rules of the protocol matter. After a retriable error, a second call of commit resumes the first one. After a fatal
+error the producer cannot be used, and the InitProducerId of the next producer ends the open transaction.
 """
 
 import time
@@ -17,8 +17,8 @@ from harness.clients.interface import (
     Client,
     ClientError,
     ErrorMeaning,
+    PartitionOffset,
     ProducerSettings,
-    StartPosition,
     TransactionalClient,
 )
 from harness.model.vocabulary import Outcome
@@ -79,7 +79,7 @@ class Transaction(RecordSender):
     def begin(self) -> None:
         self._transactional.begin()
 
-    def send_offsets(self, offsets: Sequence[StartPosition], membership: Any) -> None:
+    def send_offsets(self, offsets: Sequence[PartitionOffset], membership: Any) -> None:
         call = partial(self._transactional.send_offsets, offsets, membership, STEP_TIMEOUT_S)
         self._retry("send_offsets_to_transaction", call)
 
@@ -90,7 +90,7 @@ class Transaction(RecordSender):
         self._retry("abort_transaction", partial(self._transactional.abort, STEP_TIMEOUT_S))
 
     def commit(self, pause: Callable[[], None], is_armed: bool) -> None:
-        """Commit. If a fault is armed on the commit step, call `pause` while the commit is in progress."""
+        """Commit. With `is_armed`, a fault waits for the commit step: call `pause` while the commit is in progress."""
         self._record_end("commit")
         self.commit_invoked = True
         call = partial(self._transactional.commit, min(STEP_TIMEOUT_S, self._commit_timeout_s))
@@ -111,7 +111,7 @@ class Transaction(RecordSender):
 
 
 class TransactionalProducer:
-    """Runs transactions on a producer, which it replaces by a new one after every fatal error."""
+    """Runs transactions on a producer, and creates a new producer after every fatal error."""
 
     def __init__(
         self,
@@ -139,9 +139,9 @@ class TransactionalProducer:
     def open(self, process: int) -> None:
         """Create a producer and initialise its transactional id, unless there is a usable one.
 
-        This fences the previous producer of the id and ends its transaction. It is retried until it succeeds, or the
-        run says stop or has replaced this worker. A replaced worker must not retry, because it would fence its own
-        replacement.
+        This fences the previous producer of the id and ends its transaction. It is repeated until it succeeds, until
+        the run says stop, or until the run has replaced this worker. A worker that was replaced must not repeat it,
+        because it would fence its own replacement.
         """
         while self._producer is None and not (self._control.stopping or self._control.replaced):
             self._control.listen()
@@ -250,14 +250,14 @@ def outcome_of_error(commit_invoked: bool) -> Outcome:
     """Return the outcome of a transaction in which an error occurred.
 
     Before the commit was invoked, EndTxn(commit) cannot have been sent, so the outcome is `fail`. After that it is
-    `info` for every error. This includes fencing: if a commit has succeeded and is retried, the response is
-    INVALID_PRODUCER_EPOCH after a successor has begun.
+    `info` for every error, including fencing: if a successful commit is repeated after a successor has begun, the
+    response is INVALID_PRODUCER_EPOCH.
     """
     return Outcome.INFO if commit_invoked else Outcome.FAIL
 
 
 def _run_alongside(commit: Callable[[], None], pause: Callable[[], None]) -> None:
-    """Run `commit` in a thread while `pause` runs in this one. Raise what `commit` raises."""
+    """Run `commit` in a second thread while `pause` runs in this thread. Raise the error of `commit`."""
     with ThreadPoolExecutor(1, thread_name_prefix="commit") as pool:
         result = pool.submit(commit)
         pause()

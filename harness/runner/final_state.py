@@ -45,7 +45,7 @@ class FinalState:
     leaders: Mapping[TopicPartition, int] = field(default_factory=dict)
     high_watermarks: Mapping[TopicPartition, int] = field(default_factory=dict)
     compacted: Mapping[str, bool] = field(default_factory=dict)  # by topic
-    edges: Mapping[TopicPartition, LogBounds] = field(default_factory=dict)
+    bounds: Mapping[TopicPartition, LogBounds] = field(default_factory=dict)
     refused: Mapping[str, str] = field(default_factory=dict)  # by topic: why its log could not be read
 
 
@@ -112,7 +112,7 @@ def _read_broker_logs(cluster: Cluster, final_state: FinalState, folder: Path, r
         run_log,
         ReasonCode.LOGS_NOT_READ,
         "the brokers' logs could not be read",
-        partial(witness.collect, final_state.edges, folder),
+        partial(witness.collect, final_state.bounds, folder),
     )
     compacted = {
         topic: compacted and topic not in witness.complete_topics

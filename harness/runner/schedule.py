@@ -64,7 +64,7 @@ def draw(
     if named and impossible:
         raise UsageError(next(f"{name} {why}: choose another fault" for name, why in impossible.items()))
     possible = [nemesis for nemesis in nemeses if nemesis.option not in impossible]
-    placed = _topic_partition(possible, targets, time_limit_s, rng)
+    placed = _place_faults(possible, targets, time_limit_s, rng)
     planned_faults = [planned for _, planned in placed]
     scheduled = {option for option, _ in placed}
     missed = [nemesis.option for nemesis in possible if nemesis.option not in scheduled]
@@ -125,7 +125,7 @@ def _lack(nemesis: Nemesis, targets: FaultTargets) -> str | None:
     return None
 
 
-def _topic_partition(
+def _place_faults(
     nemeses: Sequence[Nemesis], targets: FaultTargets, time_limit_s: float, rng: Random
 ) -> list[tuple[str, PlannedFault]]:
     """Return planned faults in the order of drawing, each with the option of its nemesis."""

@@ -78,7 +78,7 @@ class FakeBroker:
         self.state = "up"
 
 
-def around_all(size: int) -> list[str]:
+def links_between_all(size: int) -> list[str]:
     """Return every link between brokers."""
     return [
         link for first, second in combinations(range(1, size + 1), 2) for link in links_between(first, second)
@@ -117,7 +117,7 @@ class FakeCluster:
         self.brokers = [FakeBroker(number, self, 4700 + number) for number in range(1, self.size + 1)]
         self._leader: dict[str, int] = {}
         clients = [client_link(f"w{n}", broker.id) for n in range(8) for broker in self.brokers]
-        self.network.links = self.network.links or [*around_all(self.size), *clients]
+        self.network.links = self.network.links or [*links_between_all(self.size), *clients]
 
     def bootstrap_for(self, endpoint: str) -> str:
         """Return `bootstrap`."""

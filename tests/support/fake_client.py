@@ -12,8 +12,8 @@ from harness.clients.interface import (
     ErrorMeaning,
     OnDelivery,
     OnError,
+    PartitionOffset,
     ProducerSettings,
-    StartPosition,
 )
 from harness.clients.records import ClientRecord
 from harness.model.vocabulary import Isolation
@@ -143,14 +143,14 @@ class FakeConsumer:
     def assigned(self) -> set[tuple[str, int]]:
         return {("in", 0), ("in", 1)}
 
-    def committed(self, places: Sequence[tuple[str, int]], timeout_s: float) -> list[StartPosition]:
+    def committed(self, places: Sequence[tuple[str, int]], timeout_s: float) -> list[PartitionOffset]:
         self.client.do("committed")
-        return [StartPosition(*place, 0) for place in places]
+        return [PartitionOffset(*place, 0) for place in places]
 
-    def seek(self, position: StartPosition) -> None:
+    def seek(self, position: PartitionOffset) -> None:
         self.client.do("seek", position)
 
-    def commit(self, positions: Sequence[StartPosition]) -> None:
+    def commit(self, positions: Sequence[PartitionOffset]) -> None:
         self.client.do("commit-offsets", [(p.topic, p.partition, p.offset) for p in positions])
 
     def close(self) -> None:
@@ -164,7 +164,7 @@ class FakeAssigned:
     client: FakeClient
     at: dict[tuple[str, int], int] = field(default_factory=dict)
 
-    def assign(self, positions: Sequence[StartPosition]) -> None:
+    def assign(self, positions: Sequence[PartitionOffset]) -> None:
         self.client.do("assign", [(p.topic, p.partition, p.offset) for p in positions])
         self.at = {(p.topic, p.partition): p.offset or 0 for p in positions}
 
@@ -225,7 +225,7 @@ class FakeProducer:
     def flush(self, timeout_s: float) -> int:
         return self.sent if self.client.unanswered else 0
 
-    def send_offsets(self, positions: Sequence[StartPosition], membership: Any, timeout_s: float) -> None:
+    def send_offsets(self, positions: Sequence[PartitionOffset], membership: Any, timeout_s: float) -> None:
         self.client.do("send-offsets", self.own, [(p.topic, p.partition, p.offset) for p in positions])
 
     def commit(self, timeout_s: float) -> None:

@@ -13,8 +13,8 @@ from harness.clients.interface import (
     ClientError,
     ConsumerSettings,
     GroupSettings,
+    PartitionOffset,
     ProducerSettings,
-    StartPosition,
     TransactionalClient,
 )
 from harness.clients.librdkafka_client import LibrdkafkaClient
@@ -56,7 +56,7 @@ class Member:
     read: dict[TopicPartition, list[int]] = field(default_factory=dict)
     ending: threading.Event = field(default_factory=threading.Event)
 
-    def on_assigned(self, places: Sequence[TopicPartition]) -> Sequence[StartPosition] | None:
+    def on_assigned(self, places: Sequence[TopicPartition]) -> Sequence[PartitionOffset] | None:
         self.gains += 1
         while self.asks and not self.ending.is_set():
             try:
@@ -115,7 +115,9 @@ def holding(
     for offset in offsets:
         owner.begin()
         owner.send_offsets(
-            [StartPosition(*place, offset) for place in places], unsubscribed_consumer.membership(), WITHIN_S
+            [PartitionOffset(*place, offset) for place in places],
+            unsubscribed_consumer.membership(),
+            WITHIN_S,
         )
         if offset != offsets[-1]:
             owner.commit(WITHIN_S)

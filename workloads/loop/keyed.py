@@ -76,7 +76,9 @@ class KeyedDelivery:
         """Write the rows that the database does not have, then commit the offsets."""
         context, outputs = self._context, [_with_origins(one) for one in output_batch.outputs]
         op = context.journal.number()
-        reach = partial(context.control.pause_at, asked=output_batch.intended_end, claims=output_batch.claims)
+        reach = partial(
+            context.control.pause_at, intended_end=output_batch.intended_end, claims=output_batch.claims
+        )
         context.journal.write(Invoked("send", context.process, op, sends=[one.as_send() for one in outputs]))
         outcome, error_text = Outcome.OK, None
         acks: list[Ack] = []

@@ -126,7 +126,7 @@ class MixedWorker:
                 ],
             )
         )
-        reach = partial(self.control.pause_at, asked=drawn.intended_end)
+        reach = partial(self.control.pause_at, intended_end=drawn.intended_end)
         records: list[ClientRecord] = []
         with self._producer.transaction(op, process, len(drawn.sends)) as txn:
             txn.begin()
@@ -179,7 +179,7 @@ class MixedWorker:
         self, txn: Transaction, drawn: DrawnTransaction, records: list[ClientRecord]
     ) -> None:
         """Run the micro-operations in order. Sends are acknowledged before the next poll."""
-        reach = partial(self.control.pause_at, asked=drawn.intended_end)
+        reach = partial(self.control.pause_at, intended_end=drawn.intended_end)
         sent = 0
         for at, topic_partition in enumerate(drawn.micro):
             if topic_partition is None:

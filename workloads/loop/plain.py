@@ -74,7 +74,9 @@ class SendThenCommit(_SharedProducer):
     def deliver(self, output_batch: OutputBatch) -> Outcome:
         """Send the outputs. Commit the offsets after all outputs are acknowledged."""
         context = self._context
-        reach = partial(context.control.pause_at, asked=output_batch.intended_end, claims=output_batch.claims)
+        reach = partial(
+            context.control.pause_at, intended_end=output_batch.intended_end, claims=output_batch.claims
+        )
         outcome = self._plain.send(output_batch)
         if outcome is not Outcome.OK:
             record_uncommitted(context, output_batch.positions, "not every output was acknowledged")
@@ -99,7 +101,9 @@ class CommitThenSend(_SharedProducer):
     def deliver(self, output_batch: OutputBatch) -> Outcome:
         """Commit the offsets. If that succeeded, send the outputs, without retries."""
         context = self._context
-        reach = partial(context.control.pause_at, asked=output_batch.intended_end, claims=output_batch.claims)
+        reach = partial(
+            context.control.pause_at, intended_end=output_batch.intended_end, claims=output_batch.claims
+        )
         outcome = commit_offsets(context, output_batch.positions)
         if outcome is Outcome.OK:
             reach(WorkerStep.AFTER_COMMIT)

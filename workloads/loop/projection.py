@@ -82,7 +82,9 @@ class ProjectionDelivery:
             output_batch.positions,
             output_batch.intended_end,
         )
-        reach = partial(context.control.pause_at, asked=output_batch.intended_end, claims=output_batch.claims)
+        reach = partial(
+            context.control.pause_at, intended_end=output_batch.intended_end, claims=output_batch.claims
+        )
         context.journal.write(Invoked("send", context.process, op, sends=new_outputs.as_sends()))
         outcome, error_text = Outcome.OK, None
         try:

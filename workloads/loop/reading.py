@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
-from harness.clients.interface import AssignedConsumer, Client, ClientError, ConsumerSettings, StartPosition
+from harness.clients.interface import AssignedConsumer, Client, ClientError, ConsumerSettings, PartitionOffset
 from harness.clients.records import ClientRecord
 from harness.model.pipeline import TopicPartition
 from harness.record.events import Assigned, ErrorNoted, Polled
@@ -87,7 +87,7 @@ class InputReader:
     def _go_to(self, topic_partitions: Iterable[TopicPartition]) -> None:
         self._consumer.assign(
             [
-                StartPosition(*topic_partition, self.read_to.get(topic_partition, 0))
+                PartitionOffset(*topic_partition, self.read_to.get(topic_partition, 0))
                 for topic_partition in topic_partitions
             ]
         )

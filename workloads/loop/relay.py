@@ -112,7 +112,7 @@ class Relay:
 
     def turn(self) -> None:
         """Run one batch: take rows, publish them, mark them."""
-        self.control.pause_at(WorkerStep.BEFORE_POLL, asked="commit")
+        self.control.pause_at(WorkerStep.BEFORE_POLL, intended_end="commit")
         try:
             self._relay()
         except DatabaseError as error:  # the rows are pending again, or another relay has them
@@ -140,9 +140,9 @@ class Relay:
         )
         row_claims = {partition_key(self._table, 0): (rows[0].number, rows[-1].number + 1)}
         intended_end = "abort" if self.rng.random() < self.settings.abort_share else "commit"
-        self.control.pause_at(WorkerStep.AFTER_POLL, asked=intended_end, claims=row_claims)
+        self.control.pause_at(WorkerStep.AFTER_POLL, intended_end=intended_end, claims=row_claims)
         outputs = [PendingOutput((one,), out) for one in batch for out in self.stage.transform(as_input(one))]
-        self.control.pause_at(WorkerStep.AFTER_TRANSFORM, asked=intended_end, claims=row_claims)
+        self.control.pause_at(WorkerStep.AFTER_TRANSFORM, intended_end=intended_end, claims=row_claims)
         if policy.marks_before_send:
             self._mark(rows)
         shares = self.settings.shares

@@ -72,7 +72,9 @@ class TransactionSender:
             )
         )
         reach = partial(
-            context.control.pause_at, asked=output_batch.intended_end, claims=output_batch.claims_in_progress
+            context.control.pause_at,
+            intended_end=output_batch.intended_end,
+            claims=output_batch.claims_in_progress,
         )
         with producer.transaction(op, context.process, len(output_batch.outputs)) as txn:
             txn.begin()

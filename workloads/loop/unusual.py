@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from random import Random
 
-from harness.clients.interface import ClientError, StartPosition
+from harness.clients.interface import ClientError, PartitionOffset
 from harness.common.errors import WaitTimeout
 from harness.common.waiting import wait_for
 from harness.record.events import ErrorNoted
@@ -59,10 +59,10 @@ def output_without_input(context: WorkerContext, topic: str) -> PendingOutput:
     return PendingOutput((), Output(topic, NOTE, context.journal.name.encode(), b"still here"))
 
 
-def first_offsets(output_batch: OutputBatch, metadata: str) -> Sequence[StartPosition]:
+def first_offsets(output_batch: OutputBatch, metadata: str) -> Sequence[PartitionOffset]:
     """Return the offsets at which the batch begins. The group has committed them already."""
     return [
-        StartPosition(one.topic, one.partition, one.offset, metadata)
+        PartitionOffset(one.topic, one.partition, one.offset, metadata)
         for one in output_batch.positions.first_positions
         if one.offset is not None
     ]

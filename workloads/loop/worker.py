@@ -19,7 +19,7 @@ from harness.clients.interface import (
     ErrorMeaning,
     GroupConsumer,
     GroupSettings,
-    StartPosition,
+    PartitionOffset,
 )
 from harness.clients.records import ClientRecord, as_input
 from harness.databases.interface import Database
@@ -126,7 +126,7 @@ class Worker:
 
     def turn(self) -> None:
         """Run one batch: poll, transform, deliver."""
-        self.control.pause_at(WorkerStep.BEFORE_POLL, asked="commit")
+        self.control.pause_at(WorkerStep.BEFORE_POLL, intended_end="commit")
         call_ns = self.journal.now_ns()
         batch = self.context.consumer.poll(self.settings.txn_size, 0.2)
         if self._consumer_failed:  # drop the batch: the next consumer starts at the committed offsets
@@ -137,9 +137,9 @@ class Worker:
             return  # sums are missing only if the worker was told to stop while it restored them
         self._record_poll(call_ns, batch)
         intended_end = "abort" if self.rng.random() < self.settings.abort_share else "commit"
-        self.control.pause_at(WorkerStep.AFTER_POLL, asked=intended_end, claims=positions.claims)
+        self.control.pause_at(WorkerStep.AFTER_POLL, intended_end=intended_end, claims=positions.claims)
         outputs = self._plan(batch)
-        self.control.pause_at(WorkerStep.AFTER_TRANSFORM, asked=intended_end, claims=positions.claims)
+        self.control.pause_at(WorkerStep.AFTER_TRANSFORM, intended_end=intended_end, claims=positions.claims)
         for output_batch in self.deliverer.split(self._output_batch(outputs, positions, intended_end)):
             outcome = self.deliverer.deliver(output_batch)
             self._after_delivery(
@@ -233,7 +233,7 @@ class Worker:
             self.context.consumer.close()
             self.context.consumer = self._new_consumer()
 
-    def on_assigned(self, topic_partitions: Sequence[TopicPartition]) -> Sequence[StartPosition]:
+    def on_assigned(self, topic_partitions: Sequence[TopicPartition]) -> Sequence[PartitionOffset]:
         """Return the committed offset of each gained partition, once pending transactional offsets are decided.
 
         If librdkafka is assigned a partition while it asks for an offset that a transaction still holds
@@ -268,7 +268,7 @@ class Worker:
             for topic_partition in topic_partitions:
                 self.sums.forget(topic_partition)
 
-    def _starts(self, topic_partitions: Sequence[TopicPartition]) -> list[StartPosition]:
+    def _starts(self, topic_partitions: Sequence[TopicPartition]) -> list[PartitionOffset]:
         """Return the committed offsets; an empty list if the consumer failed or the run says stop."""
         while not self.control.stopping and not self._consumer_failed:
             try:

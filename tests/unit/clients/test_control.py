@@ -55,7 +55,7 @@ def test_an_armed_step_is_told_and_waited_at_until_told_to_go(line: Line) -> Non
 
 def test_a_fault_that_wants_a_commit_lets_an_abort_pass(line: Line) -> None:
     line.send(Command(arm="after-send", txn_end="commit"))
-    line.control.pause_at(WorkerStep.AFTER_SEND, asked="abort")
+    line.control.pause_at(WorkerStep.AFTER_SEND, intended_end="abort")
     assert line.control.is_armed(WorkerStep.AFTER_SEND)
 
 

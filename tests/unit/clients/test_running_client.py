@@ -31,7 +31,8 @@ def test_the_one_that_was_asked_for_goes_on() -> None:
 
 def test_another_ends_the_process_with_a_sentence() -> None:
     with pytest.raises(
-        SystemExit, match=r"runs confluent-kafka 2\.16\.1 .* --client librdkafka:2\.9\.0 was asked for"
+        SystemExit,
+        match=r"runs confluent-kafka 2\.16\.1 .* --client librdkafka:2\.9\.0 requires another version",
     ):
         NEW.require("2.9.0")
 

@@ -33,7 +33,7 @@ def test_another_version_ends_the_process_with_a_sentence_and_leaves_no_journal(
     assert done.returncode == 1
     (words,) = done.stderr.splitlines()
     assert words.startswith(f"this process runs confluent-kafka {confluent_kafka.__version__} (librdkafka ")
-    assert "--client librdkafka:9.9.9 was asked for" in words
+    assert "--client librdkafka:9.9.9 requires another version" in words
     assert list(tmp_path.iterdir()) == []
 
 

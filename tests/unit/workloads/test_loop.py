@@ -8,7 +8,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from harness.clients.interface import ClientError, ErrorMeaning, StartPosition
+from harness.clients.interface import ClientError, ErrorMeaning, PartitionOffset
 from harness.model.vocabulary import Isolation, WorkerStep
 from harness.record.events import JournalBegan
 from harness.record.journal import Journal
@@ -214,7 +214,7 @@ def test_a_partition_begins_where_the_group_stands_once_that_is_known(tmp_path: 
     client = FakeClient(fails={"committed": ErrorMeaning.RETRIABLE})
     with worker(client, tmp_path, Delivery.TRANSACTIONS) as one:
         mended_after(2, "committed", one, client)
-        assert one.on_assigned([("in", 1)]) == [StartPosition("in", 1, 0)]
+        assert one.on_assigned([("in", 1)]) == [PartitionOffset("in", 1, 0)]
     assert len(client.named("committed")) == 3
 
 
