@@ -13,8 +13,8 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-bui
 setup: $(READY)
 setup-dev: $(READY_DEV)
 
-# Python before all: with another version a package without a wheel would fail in many lines. A .venv that
-# has no pip, or another Python, was not finished or is not ours: it is made again.
+# Check the Python version first: with another version, a package without a wheel would fail with many lines. A .venv that
+# has no pip, or another Python, is made again.
 $(READY): requirements-build.lock requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' || { \
 	  echo "requirements.lock is for Python 3.11, 3.12 or 3.13, and $(PYTHON) is another; name one: make PYTHON=python3.12" >&2; exit 2; }
@@ -28,7 +28,7 @@ $(READY): requirements-build.lock requirements.lock pyproject.toml
 	@$(PIP) --no-deps --editable .
 	@touch $(READY)
 
-# What only developers need: the tests, the linters.
+# Packages that only developers need: for tests and linters.
 $(READY_DEV): $(READY) requirements-dev.lock
 	@echo "installing what requirements-dev.lock names into .venv"
 	@$(PIP) --require-hashes -r requirements-dev.lock
@@ -44,7 +44,7 @@ demo: setup
 quick: lint
 	@$(BIN)/python -P -m pytest -q -n 2 --dist loadfile -m "not spark" tests/unit
 
-# The unit tests that need no Spark; then what starts clusters, and the browser, beside what shares a Spark.
+# The unit tests that need no Spark; then, in two processes, tests that start clusters, and tests that share a Spark or a browser.
 test: setup-dev
 	@$(BIN)/python -P -m pytest -q -n 2 --dist loadfile -m light tests/unit
 	@$(BIN)/python -P -m pytest --durations=25 -n 2 --dist loadgroup -m "not light"
@@ -54,7 +54,7 @@ check: setup-dev
 	@$(BIN)/python -P -m pytest -q --anomaly "$(FILE)" tests/unit/checkers tests/unit/test_plain_jepsen.py \
 	  tests/unit/test_plain_verdicts.py tests/exhaustive/test_told_histories.py
 
-# Hours: many seeds, every defect, runs that are killed.
+# Takes hours: many seeds, every defect, runs that are killed.
 chaos: setup-dev
 	@$(BIN)/python -P -m pytest --timeout 1200 tests/chaos
 
@@ -77,7 +77,7 @@ lint: setup-dev
 actionlint: setup
 	@$(BIN)/python -P tools/actionlint.py
 
-# The pages that are made from what the code says of itself.
+# The pages that are generated from the code.
 docs: setup
 	@$(BIN)/python -P -m checkers.pages docs/anomalies
 	@$(BIN)/python -P -m harness.record.page docs/tables.md
@@ -88,7 +88,7 @@ docs: setup
 docs-site: setup-dev
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
-# What a run costs, and what a verdict costs; with SIZE (1m, 10m, 50m, 100m) a verdict on as many records alone.
+# Measure a run and verdicts; with SIZE (1m, 10m, 50m, 100m) only a verdict on a history of this many records.
 bench: setup-dev
 ifdef SIZE
 	@$(BIN)/python -m benchmarks.scale $(SIZE)
@@ -98,12 +98,12 @@ else
 	@$(BIN)/python -m benchmarks.scale 1m 10m
 endif
 
-# What judging many stored runs costs: make bench-many RUNS="store/shop/TIME ..." COUNT=1000
+# Measure the check of many stored runs: make bench-many RUNS="store/shop/TIME ..." COUNT=1000
 COUNT ?= 1000
 bench-many: setup-dev
 	@$(BIN)/python -m benchmarks.many --runs $(COUNT) $(RUNS)
 
-# The store is yours: it stays.
+# The folder `store` is not removed.
 clean:
 	rm -rf .venv build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage .mutants
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
