@@ -1,6 +1,6 @@
-"""The interface of all cluster kinds, and what can be done to a cluster.
+"""The interface of all cluster kinds, and their abilities.
 
-`Cluster` answers what a fault must know: leaders, coordinators, in-sync replicas and log sizes. It asks the brokers on
+`Cluster` answers the queries of faults: leaders, coordinators, in-sync replicas and log sizes. It asks the brokers on
 connections that no fault can cut.
 """
 
@@ -28,15 +28,15 @@ class Ability(StrEnum):
 
     KILL = "kill brokers"  # and start them again
     PAUSE = "pause brokers"  # and resume them
-    PEER_LINKS = "cut brokers from each other"  # without it only the links of clients can have effects
+    PEER_LINKS = "cut brokers from each other"  # without it, only the links of clients can have effects
     SEGMENTS = "read the segment files"  # of every replica
     PACKETS = "drop packets"  # of a broker, including connection requests (SYN)
     DISCONNECT = "disconnect brokers"  # from their network
-    REQUESTS = "record what brokers are asked"
+    REQUESTS = "record the requests to brokers"
 
 
 Need = Ability | type[LinkEffect]
-"""What a fault may need of a cluster: an ability, or a network effect."""
+"""A thing that a fault may need: an ability of the cluster, or a network effect."""
 
 
 def describe_needs(needs: Collection[Need]) -> str:
@@ -50,12 +50,12 @@ ALL_ABILITIES: frozenset[Need] = frozenset({*Ability, *EFFECTS})
 CONTAINER_ABILITIES: frozenset[Need] = frozenset({Ability.PACKETS, Ability.DISCONNECT})
 """Abilities for which each broker must have a network namespace of its own."""
 PROCESS_ABILITIES = ALL_ABILITIES - CONTAINER_ABILITIES
-"""What can be done to brokers that are processes on this machine."""
+"""The abilities of a cluster whose brokers are processes of this machine."""
 
 
 @dataclass(frozen=True)
 class ClusterSpec:
-    """What a run asks of its cluster. It is stored in `run.toml`."""
+    """The cluster that a run needs. It is stored in `run.toml`."""
 
     brokers: int = 3
     endpoints: tuple[str, ...] = ()  # each has its own listener on every broker, behind proxies
@@ -66,7 +66,7 @@ class ClusterSpec:
         default_factory=dict
     )  # broker settings; they override Fencepost's own
     heap_mb: int = 256
-    witness: str = SEGMENTS  # how its logs are read: segments or fetch
+    witness: str = SEGMENTS  # how the broker logs are read: segments or fetch
     transaction_version: int | None = (
         None  # of the feature transaction.version (KIP-890); None: Kafka's default
     )
@@ -96,7 +96,7 @@ class TransactionView:
     state: str
     producer_id: int
     epoch: int
-    partitions: tuple[tuple[str, int], ...]  # those in the transaction that have no marker yet
+    partitions: tuple[tuple[str, int], ...]  # the partitions in the transaction that have no marker yet
 
     def __str__(self) -> str:
         """Describe it for a message: "Ongoing with out/0, out/1"."""
@@ -118,11 +118,11 @@ class Broker(Protocol):
 
     @property
     def log_file(self) -> Path:
-        """The file with what the broker printed."""
+        """The file with the broker's output."""
         ...
 
     def log_bytes(self, partition: TopicPartition) -> int:
-        """Return the size of its log of a partition. 0 if it has no replica of it."""
+        """Return the size of the broker's log of a partition. 0 if the broker has no replica of it."""
         ...
 
     def kill(self) -> str:
@@ -138,13 +138,13 @@ class Broker(Protocol):
         ...
 
     def resume(self) -> str:
-        """Send SIGCONT. Return the proof. A process that runs is left alone."""
+        """Send SIGCONT, if the process is paused. Return the proof."""
         ...
 
     def start(self) -> None:
         """Start it again with its old data and ports, and wait until it answers requests.
 
-        A broker that runs is left alone.
+        Do nothing if the broker runs.
         """
         ...
 
@@ -154,7 +154,7 @@ class Cluster(Protocol):
 
     @property
     def abilities(self) -> frozenset[Need]:
-        """What can be done to it, including the network effects that its links can have."""
+        """The abilities of the cluster, including the network effects that its links can have."""
         ...
 
     @property
@@ -163,14 +163,14 @@ class Cluster(Protocol):
         ...
 
     def witness(self) -> Witness | None:
-        """Return the means to read its logs. None if they cannot be read."""
+        """Return the witness that reads the broker logs. None if they cannot be read."""
         ...
 
     @property
     def brokers(self) -> Sequence[Broker]: ...
     @property
     def bootstrap(self) -> str:
-        """The addresses at which the harness itself reaches every broker, without a proxy."""
+        """The addresses at which the harness reaches every broker, without a proxy."""
         ...
 
     def bootstrap_for(self, endpoint: str) -> str:
@@ -259,7 +259,7 @@ class Cluster(Protocol):
     def client_ids(self, endpoint: str) -> ObservedClientIds:
         """Return the ids that a client used on its endpoint while requests were recorded.
 
-        Empty if it sent nothing, or if this cluster cannot record requests.
+        Empty if the client sent nothing, or if this cluster cannot record requests.
         """
         ...
 
@@ -271,7 +271,7 @@ class Cluster(Protocol):
         ...
 
     def isolate(self, broker: int, how: Ability) -> AbstractContextManager[Callable[[], str]]:
-        """Isolate a broker from its network for the length of a `with`. The harness still reaches it.
+        """Isolate a broker from its network for the length of a `with`. The harness can still reach it.
 
         The context value is a function that returns the proof, or "" if there is none. Call it inside the `with`.
         Raises `FaultFailed`.

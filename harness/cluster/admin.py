@@ -22,7 +22,7 @@ from kafka.protocol.producer import InitProducerIdRequest
 from harness.cluster import PartitionView, TransactionView
 from harness.wire.protocol import Target, WireError, send_request
 
-ASK_TIMEOUT_S = 2.0
+REQUEST_TIMEOUT_S = 2.0
 NO_ERROR = 0
 NOT_CONTROLLER = 41
 TRANSACTIONAL_ID_NOT_FOUND = 105
@@ -54,24 +54,24 @@ class BrokerView:
     brokers: tuple[int, ...]  # registered and not fenced
     topics: Mapping[str, Mapping[int, PartitionView]]
     epochs: Mapping[tuple[str, int], int]  # leader epochs
-    listens: Mapping[int, tuple[str, int]] = field(
+    addresses: Mapping[int, tuple[str, int]] = field(
         default_factory=dict
     )  # by broker: advertised host and port
     controller: int = NO_BROKER  # the broker that accepts requests for the controller
-    refused: Mapping[str, int] = field(
+    topic_errors: Mapping[str, int] = field(
         default_factory=dict
-    )  # by topic: the error code, if the broker does not describe it
+    )  # by topic that the broker does not describe: its error code
 
 
 def fetch_view(
-    port: Target, timeout_s: float = ASK_TIMEOUT_S, topics: Collection[str] | None = None
+    port: Target, timeout_s: float = REQUEST_TIMEOUT_S, topics: Collection[str] | None = None
 ) -> BrokerView:
-    """Fetch a broker's view of the cluster. `topics` limits it to these topics. Raises `WireError`."""
+    """Fetch a broker's view of the cluster. With `topics`: only of these topics. Raises `WireError`."""
     topic_type: Any = MetadataRequest.MetadataRequestTopic
-    wanted = None if topics is None else [topic_type(name=name) for name in sorted(topics)]
-    request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False, version=12)
+    request_topics = None if topics is None else [topic_type(name=name) for name in sorted(topics)]
+    request = MetadataRequest(topics=request_topics, allow_auto_topic_creation=False, version=12)
     answer = send_request(port, request, timeout_s)
-    known = {
+    described = {
         topic.name: {
             part.partition_index: PartitionView(
                 part.leader_id, tuple(part.replica_nodes), tuple(part.isr_nodes), str(topic.topic_id)
@@ -84,7 +84,7 @@ def fetch_view(
     epochs = {(t.name, p.partition_index): p.leader_epoch for t in answer.topics for p in t.partitions}
     return BrokerView(
         tuple(sorted(broker.node_id for broker in answer.brokers)),
-        known,
+        described,
         epochs,
         {broker.node_id: (broker.host, broker.port) for broker in answer.brokers},
         answer.controller_id,
@@ -93,14 +93,14 @@ def fetch_view(
 
 
 def fetch_views(
-    ports: Mapping[int, Target], timeout_s: float = ASK_TIMEOUT_S
+    ports: Mapping[int, Target], timeout_s: float = REQUEST_TIMEOUT_S
 ) -> dict[int, BrokerView | WireError]:
     """Fetch every broker's view in parallel. A broker that does not answer has an error instead of a view."""
     return ask_all(ports, lambda port: fetch_view(port, timeout_s))
 
 
 def ask_all(ports: Mapping[int, Target], question: Callable[[Target], T]) -> dict[int, T | WireError]:
-    """Ask all brokers in parallel. Return the answer or the error of each."""
+    """Ask all brokers in parallel. Return the answer or the error of each broker."""
 
     def answer(port: Target) -> T | WireError:
         try:
@@ -113,17 +113,17 @@ def ask_all(ports: Mapping[int, Target], question: Callable[[Target], T]) -> dic
 
 
 def find_sync_problems(
-    seen: Mapping[int, BrokerView | WireError], brokers: Sequence[int], topics: Collection[str] | None = None
+    views: Mapping[int, BrokerView | WireError], brokers: Sequence[int], topics: Collection[str] | None = None
 ) -> Iterator[str]:
-    """Describe in one sentence each problem that some broker sees. None if all views are in sync.
+    """Yield one sentence for each problem that some broker sees. Yield nothing if all views are in sync.
 
     Args:
-        seen: Each broker's view, or the error if it did not answer.
+        views: Each broker's view, or the error if it did not answer.
         brokers: The brokers that must be registered.
         topics: Check only these topics and the internal ones. None: check all topics.
     """
     first_leaders: dict[tuple[str, int], tuple[int, tuple[int, int]]] = {}
-    for broker, view in seen.items():
+    for broker, view in views.items():
         if isinstance(view, WireError):
             yield f"broker {broker} does not answer"
             continue
@@ -136,19 +136,19 @@ def find_sync_problems(
                 name, in_view = f"{topic}/{number}", f"in broker {broker}'s view"
                 if partition.leader == NO_BROKER:
                     yield f"{name} has no leader {in_view}"
-                for lacking in sorted(set(partition.replicas) - set(partition.isr)):
-                    yield f"{name} lacks broker {lacking} {in_view}"
-                # A resumed broker first reports what was true before its pause. Only agreement is current.
+                for out_of_sync in sorted(set(partition.replicas) - set(partition.isr)):
+                    yield f"{name} lacks broker {out_of_sync} {in_view}"
+                # A resumed broker first reports its view from before its pause. So the views must agree.
                 leader = (partition.leader, view.epochs[topic, number])
-                other, before = first_leaders.setdefault((topic, number), (broker, leader))
-                if before != leader:
-                    yield f"brokers {other} and {broker} disagree on who leads {name}"
+                first_broker, first_leader = first_leaders.setdefault((topic, number), (broker, leader))
+                if first_leader != leader:
+                    yield f"brokers {first_broker} and {broker} disagree on who leads {name}"
 
 
-def quorum_leader(port: Target, timeout_s: float = ASK_TIMEOUT_S) -> tuple[int, int]:
+def quorum_leader(port: Target, timeout_s: float = REQUEST_TIMEOUT_S) -> tuple[int, int]:
     """Return leader epoch and node id of the quorum's leader, if the node at this controller port is the leader.
 
-    Raises `RequestRefused` if it is not, because only the leader answers.
+    Raises `RequestRefused` if it is not the leader, because only the leader answers.
     """
     partition = DescribeQuorumRequest.TopicData.PartitionData(partition_index=0)
     topic = DescribeQuorumRequest.TopicData(topic_name="__cluster_metadata", partitions=[partition])
@@ -161,8 +161,8 @@ def quorum_leader(port: Target, timeout_s: float = ASK_TIMEOUT_S) -> tuple[int, 
     return quorum.leader_epoch, quorum.leader_id
 
 
-def finalized_features(port: Target, timeout_s: float = ASK_TIMEOUT_S) -> dict[str, int]:
-    """Return the level of each finalized feature, as this broker knows it (KIP-584). Raises `RequestRefused`."""
+def finalized_features(port: Target, timeout_s: float = REQUEST_TIMEOUT_S) -> dict[str, int]:
+    """Return the level of each finalized feature that this broker knows (KIP-584). Raises `RequestRefused`."""
     request = ApiVersionsRequest(client_software_name="fencepost", client_software_version="0", version=3)
     answer = send_request(port, request, timeout_s)
     if answer.error_code != NO_ERROR:
@@ -170,7 +170,7 @@ def finalized_features(port: Target, timeout_s: float = ASK_TIMEOUT_S) -> dict[s
     return {feature.name: int(feature.max_version_level) for feature in answer.finalized_features or ()}
 
 
-def find_coordinator(port: Target, key: str, kind: int, timeout_s: float = ASK_TIMEOUT_S) -> int:
+def find_coordinator(port: Target, key: str, kind: int, timeout_s: float = REQUEST_TIMEOUT_S) -> int:
     """Return the coordinator of a key of kind GROUP or TRANSACTION, as this broker sees it.
 
     The broker creates the internal topic if it does not exist. Raises `RequestRefused` while there is no coordinator.
@@ -182,7 +182,7 @@ def find_coordinator(port: Target, key: str, kind: int, timeout_s: float = ASK_T
     return int(answer.node_id)
 
 
-def init_producer_id(port: Target, transactional_id: str, timeout_s: float = ASK_TIMEOUT_S) -> None:
+def init_producer_id(port: Target, transactional_id: str, timeout_s: float = REQUEST_TIMEOUT_S) -> None:
     """Register a transactional id at its coordinator. Raises `RequestRefused` while the coordinator is loading."""
     request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=1000, version=4)
     answer = send_request(port, request, timeout_s)
@@ -191,9 +191,9 @@ def init_producer_id(port: Target, transactional_id: str, timeout_s: float = ASK
 
 
 def describe_transaction(
-    port: Target, transactional_id: str, timeout_s: float = ASK_TIMEOUT_S
+    port: Target, transactional_id: str, timeout_s: float = REQUEST_TIMEOUT_S
 ) -> TransactionView | None:
-    """Describe a transaction as this coordinator sees it. None if it does not know the id. Raises `RequestRefused`."""
+    """Ask a coordinator for the state of a transaction. None if it does not know the id. Raises `RequestRefused`."""
     request = DescribeTransactionsRequest(transactional_ids=[transactional_id], version=0)
     (state,) = send_request(port, request, timeout_s).transaction_states
     if state.error_code == TRANSACTIONAL_ID_NOT_FOUND:
@@ -204,7 +204,7 @@ def describe_transaction(
     return TransactionView(state.transaction_state, state.producer_id, state.producer_epoch, partitions)
 
 
-def commit_offset(port: Target, group: str, topic: str, timeout_s: float = ASK_TIMEOUT_S) -> None:
+def commit_offset(port: Target, group: str, topic: str, timeout_s: float = REQUEST_TIMEOUT_S) -> None:
     """Commit offset 0 of a topic's first partition for a group without members. Raises `RequestRefused`."""
     kind = OffsetCommitRequest.OffsetCommitRequestTopic
     partition = kind.OffsetCommitRequestPartition(
@@ -224,9 +224,9 @@ def commit_offset(port: Target, group: str, topic: str, timeout_s: float = ASK_T
 
 
 def committed_offsets(
-    port: Target, group: str, timeout_s: float = ASK_TIMEOUT_S
+    port: Target, group: str, timeout_s: float = REQUEST_TIMEOUT_S
 ) -> dict[tuple[str, int], int]:
-    """Ask a group's coordinator for the committed offsets. Raises `RequestRefused`."""
+    """Ask a group's coordinator for the committed offsets by (topic, partition). Raises `RequestRefused`."""
     answer = send_request(port, OffsetFetchRequest(group_id=group, topics=None, version=7), timeout_s)
     if answer.error_code != NO_ERROR:
         raise RequestRefused(f"asking for the offsets of {group}", answer.error_code)
@@ -244,9 +244,13 @@ def list_offsets(
     partitions: Sequence[tuple[str, int]],
     timestamp: int,
     isolation: int,
-    timeout_s: float = ASK_TIMEOUT_S,
+    timeout_s: float = REQUEST_TIMEOUT_S,
 ) -> dict[tuple[str, int], int]:
-    """Ask a leader for offsets: EARLIEST or LATEST. Raises `RequestRefused` if it does not lead a partition."""
+    """Ask a leader for the first or the end offset of each partition.
+
+    `timestamp` is EARLIEST or LATEST. `isolation` is 0 for read_uncommitted, 1 for read_committed.
+    Raises `RequestRefused` if the broker does not lead a partition.
+    """
     answers = list_offsets_and_timestamps(port, partitions, timestamp, isolation, timeout_s)
     return {partition: answer.offset for partition, answer in answers.items()}
 
@@ -256,11 +260,11 @@ def list_offsets_and_timestamps(
     partitions: Sequence[tuple[str, int]],
     timestamp: int,
     isolation: int,
-    timeout_s: float = ASK_TIMEOUT_S,
+    timeout_s: float = REQUEST_TIMEOUT_S,
 ) -> dict[tuple[str, int], Any]:
     """Ask a leader for the `offset` and the `timestamp` of a record in each partition.
 
-    Raises `RequestRefused` if it does not lead a partition.
+    Raises `RequestRefused` if the broker does not lead a partition.
     """
     kind: Any = ListOffsetsRequest.ListOffsetsTopic
     topics = [
@@ -289,7 +293,7 @@ def list_offsets_and_timestamps(
 
 
 def describe_settings(
-    port: Target, kind: int, names: Sequence[str], keys: Sequence[str], timeout_s: float = ASK_TIMEOUT_S
+    port: Target, kind: int, names: Sequence[str], keys: Sequence[str], timeout_s: float = REQUEST_TIMEOUT_S
 ) -> dict[str, dict[str, str]]:
     """Return the current settings `keys` of topics or brokers, by resource name. Raises `RequestRefused`.
 
@@ -313,7 +317,7 @@ def describe_settings(
 
 
 def set_log_level(
-    port: Target, broker: int, logger: str, level: str, timeout_s: float = ASK_TIMEOUT_S
+    port: Target, broker: int, logger: str, level: str, timeout_s: float = REQUEST_TIMEOUT_S
 ) -> None:
     """Set the level of a broker's logger until the broker restarts (KIP-412). Raises `RequestRefused`."""
     resource: Any = IncrementalAlterConfigsRequest.AlterConfigsResource

@@ -1,4 +1,4 @@
-"""Check the names of broker settings against those that Kafka documents.
+"""Check that Kafka documents the names of broker settings.
 
 Kafka ignores a setting that it does not know, so a misspelt name would have no effect.
 """
@@ -22,7 +22,7 @@ _UNCHECKED_PREFIXES = ("listener.name.", "log4j2.", "confluent.")
 """Prefixes of names that plug-ins and listeners define. They cannot be checked."""
 
 
-def check_settings(settings: Mapping[str, str], known: Collection[str]) -> list[str]:
+def check_settings(settings: Mapping[str, str], documented: Collection[str]) -> list[str]:
     """Return the names that are not documented and do not look misspelt.
 
     Raises `UsageError` for a name that looks misspelt, and for a setting that Fencepost sets itself.
@@ -31,11 +31,11 @@ def check_settings(settings: Mapping[str, str], known: Collection[str]) -> list[
         if name in RESERVED_SETTINGS:
             raise UsageError(f"Fencepost sets {name} for each broker itself: leave out broker.{name}")
     undocumented = [
-        name for name in settings if name not in known and not name.startswith(_UNCHECKED_PREFIXES)
+        name for name in settings if name not in documented and not name.startswith(_UNCHECKED_PREFIXES)
     ]
     for name in undocumented:
-        if close := nearest(name, known):
-            raise UsageError(f'there is no broker setting "{name}"; did you mean "{close}"?')
+        if similar := nearest(name, documented):
+            raise UsageError(f'there is no broker setting "{name}"; did you mean "{similar}"?')
     return undocumented
 
 
@@ -43,9 +43,9 @@ def documented_settings(cache: Path, kafka: str, command: Callable[[Path], Seque
     """Return the names of all settings of a Kafka version, from the cache or from Kafka itself.
 
     Args:
-        cache: The folder of the cache. Names that are not there are written to it.
+        cache: The folder of the cache. If the names are not in the cache, they are stored.
         kafka: The version.
-        command: Returns the command line that runs `TOOL`. Its JVM may write to the folder in the argument.
+        command: Returns the command line that runs `TOOL`. Its argument is a folder for files of the JVM.
 
     Raises:
         StartFailed: Kafka did not print its settings.
@@ -58,7 +58,7 @@ def documented_settings(cache: Path, kafka: str, command: Callable[[Path], Seque
                     command(Path(scratch)), capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
                 )
             except (OSError, subprocess.TimeoutExpired) as error:
-                raise StartFailed(f"Kafka could not be asked for its settings: {error}") from error
+                raise StartFailed(f"Kafka could not be started to print its settings: {error}") from error
         names = sorted(set(_SETTING_NAME.findall(result.stdout)))
         if "log.segment.bytes" not in names:
             raise StartFailed(

@@ -1,8 +1,8 @@
 """The links between the clients of a run and an external cluster, so that each can be cut alone.
 
-Every client endpoint has a toxiproxy listener for each broker. It leads to a port of the address proxy
-(`harness.network.kafka_proxy`), which replaces the addresses in the broker's responses. So a client never learns the
-broker's real address.
+Every client endpoint has a toxiproxy listener for each broker. Toxiproxy forwards its connections to a port of the
+address proxy (`harness.network.kafka_proxy`). The address proxy replaces the addresses in the broker's responses, so a
+client never learns the broker's real address.
 """
 
 import logging
@@ -112,14 +112,14 @@ class ClientLinks:
 
         (ports, *_) = spec.ports.values()
 
-        def reached() -> bool:
+        def all_answer() -> bool:
             text = log.read_text(errors="replace")
             if child.poll() is not None:
                 raise StartFailed(f"the proxies did not start: {diagnosis(text)}; their log is {log}")
             return LISTENING in text and all(is_answering(port, PROBE_TIMEOUT_S) for port in ports.values())
 
         wait_for(
-            reached,
+            all_answer,
             "every broker to answer through the proxies",
             START_TIMEOUT_S,
             last_seen=lambda: diagnosis(log.read_text(errors="replace")),

@@ -1,8 +1,9 @@
-"""The ports and the configuration of brokers whose every link has a proxy of its own.
+"""The ports and the configuration of brokers. Every link to a broker has its own proxy.
 
-For each peer k, broker j has an internal listener `INT_k` and a controller listener `CTL_k`. It advertises them at the
-proxies of the link k -> j. So broker i dials its peers at `INT_i` and `CTL_i`. Each client endpoint has a listener on
-every broker, which is advertised at a proxy of its own. `HARNESS` has no proxy, so no fault can cut off the harness.
+For each peer k, broker j has an internal listener `INT_k` and a controller listener `CTL_k`. Broker j advertises the
+addresses of the proxies of the links k -> j for them. So broker i dials its peers at their listeners `INT_i` and
+`CTL_i`. Each client endpoint has a listener on every broker. The broker advertises the address of its proxy. The
+listener `HARNESS` has no proxy, so no fault can cut off the harness.
 
 The controller listeners are in `advertised.listeners` too. Otherwise followers learn the leader's real address from its
 responses, and bypass the proxies a few seconds after a cut begins.
@@ -19,7 +20,7 @@ from harness.network.toxiproxy import HOST, Proxy
 HARNESS = "HARNESS"
 
 BROKER_SETTINGS: Mapping[str, str] = {
-    # Safety: what Kafka recommends for transactions. `replication_settings` has the numbers of replicas.
+    # Safety: Kafka's recommendations for transactions. `replication_settings` has the replication factors.
     "unclean.leader.election.enable": "false",
     "auto.create.topics.enable": "false",
     "offsets.topic.num.partitions": "6",
@@ -27,7 +28,7 @@ BROKER_SETTINGS: Mapping[str, str] = {
     # The witness needs whole logs.
     "log.cleaner.enable": "false",
     "log.retention.check.interval.ms": "86400000",
-    # Failover is quick and still realistic.
+    # Make failover quick, and still realistic.
     "broker.session.timeout.ms": "6000",
     "broker.heartbeat.interval.ms": "1000",
     "replica.lag.time.max.ms": "5000",
@@ -42,18 +43,18 @@ BROKER_SETTINGS: Mapping[str, str] = {
     "request.timeout.ms": "5000",
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "1000",
-    # The same for the consumer protocol (KIP-848), in which the broker decides these values.
+    # Make failover quick in the consumer protocol too (KIP-848). There the broker decides these values.
     "group.consumer.min.session.timeout.ms": "1000",
     "group.consumer.session.timeout.ms": "2000",
     "group.consumer.min.heartbeat.interval.ms": "100",
     "group.consumer.heartbeat.interval.ms": "300",
-    # The same for the streams protocol (KIP-1071). Older versions of Kafka ignore these settings.
+    # Make failover quick in the streams protocol too (KIP-1071). Older versions of Kafka ignore these settings.
     "group.streams.min.session.timeout.ms": "1000",
     "group.streams.session.timeout.ms": "2000",
     "group.streams.min.heartbeat.interval.ms": "100",
     "group.streams.heartbeat.interval.ms": "300",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
-    # Few threads, and a quick start and stop.
+    # Use few threads, and make start and stop quick.
     "num.network.threads": "1",
     "num.io.threads": "4",
     "num.recovery.threads.per.data.dir": "2",
@@ -64,15 +65,15 @@ BROKER_SETTINGS: Mapping[str, str] = {
 
 MAX_REPLICAS = 3
 MAX_VOTERS = 3
-"""Three voters survive the loss of one, and faults stop one broker at a time. Five voters would slow every change of
-metadata, and would survive more than any fault does.
+"""Three voters survive the loss of one, and faults stop one broker at a time. Five voters would survive the loss of
+two, which is not needed, but would slow every change of metadata.
 """
 
 
 def voters_of(brokers: Sequence[int]) -> tuple[int, ...]:
     """Return the brokers that are also controllers: the first three, or the first one if there are fewer than three.
 
-    Two voters survive no more than one does, because a majority needs both.
+    Two voters would not help, because a majority of two needs both.
     """
     return tuple(brokers[:MAX_VOTERS] if len(brokers) >= MAX_VOTERS else brokers[:1])
 
@@ -92,7 +93,7 @@ def replication_settings(brokers: int) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Hosts:
-    """The host names by which brokers and proxies reach each other. Clients and the harness use `HOST` for all."""
+    """The host names at which brokers and proxies reach each other. Clients and the harness use `HOST`."""
 
     bind: str = HOST  # the address on which brokers and proxies listen
     proxies: str = HOST  # the host at which a broker dials a proxy
@@ -105,7 +106,10 @@ class Hosts:
 
 @dataclass(frozen=True)
 class PortLayout:
-    """The ports of a cluster: of listeners by (broker, listener name), and of proxies by link."""
+    """The ports of a cluster.
+
+    `listeners` has the port of each listener, by node id and listener name. `links` has the proxy of each link.
+    """
 
     brokers: tuple[int, ...]
     voters: tuple[int, ...]  # the brokers that are also controllers
@@ -116,11 +120,11 @@ class PortLayout:
     hosts: Hosts = Hosts()
 
     def harness_port(self, broker: int) -> int:
-        """Return the port at which the harness reaches a broker without a proxy."""
+        """Return the broker's port for the harness. It has no proxy."""
         return self.listeners[broker, HARNESS]
 
     def controller_port(self, broker: int) -> int:
-        """Return the port at which the harness reaches a controller without a proxy."""
+        """Return the controller's port for the harness. It has no proxy."""
         return self.listeners[broker, f"CTL_{broker}"]
 
     def listener_of(self, endpoint: str) -> str:
@@ -128,7 +132,7 @@ class PortLayout:
         return _endpoint_listener(self.endpoints.index(endpoint))
 
     def bootstrap(self) -> str:
-        """Return the addresses of the harness's own listeners."""
+        """Return the addresses of the brokers' listeners for the harness."""
         return ",".join(f"{HOST}:{self.harness_port(broker)}" for broker in self.brokers)
 
     def bootstrap_for(self, endpoint: str) -> str:
@@ -144,9 +148,12 @@ def lay_out(
     hosts = hosts or Hosts()
     ids = tuple(range(1, brokers + 1))
     voters = voters_of(ids)
-    shared = [_endpoint_listener(index) for index in range(len(endpoints))] + [HARNESS]
+    client_listeners = [_endpoint_listener(index) for index in range(len(endpoints))] + [HARNESS]
     kinds = {broker: ("INT", "CTL") if broker in voters else ("INT",) for broker in ids}
-    names = {broker: [f"{kind}_{peer}" for kind in kinds[broker] for peer in ids] + shared for broker in ids}
+    names = {
+        broker: [f"{kind}_{peer}" for kind in kinds[broker] for peer in ids] + client_listeners
+        for broker in ids
+    }
     listeners = {(broker, name): next_port() for broker in ids for name in names[broker]}
     upstreams = {
         peer_link(source, target, kind.lower()): (target, f"{kind}_{source}")
@@ -161,16 +168,16 @@ def lay_out(
         for broker in ids
     }
     links = {
-        link: Proxy(proxy_name(link), next_port(), listeners[behind], hosts.bind, hosts.of(behind[0]))
-        for link, behind in upstreams.items()
+        link: Proxy(proxy_name(link), next_port(), listeners[upstream], hosts.bind, hosts.of(upstream[0]))
+        for link, upstream in upstreams.items()
     }
     return PortLayout(ids, voters, tuple(endpoints), listeners, links, toxiproxy=next_port(), hosts=hosts)
 
 
 def count_ports(brokers: int, endpoints: int) -> int:
     """Return how many ports a cluster needs."""
-    laid_out = lay_out(brokers, [str(endpoint) for endpoint in range(endpoints)], count().__next__)
-    return len(laid_out.listeners) + len(laid_out.links) + 1
+    layout = lay_out(brokers, [str(endpoint) for endpoint in range(endpoints)], count().__next__)
+    return len(layout.listeners) + len(layout.links) + 1
 
 
 RESERVED_SETTINGS = frozenset(
@@ -202,13 +209,13 @@ def broker_properties(
         layout: The ports of the cluster.
         broker: The broker's node id.
         data_dir: The broker's data folder, as the broker sees it.
-        settings: The user's settings. They override `BROKER_SETTINGS`, and have no name of `RESERVED_SETTINGS`.
+        settings: The user's settings, without those in `RESERVED_SETTINGS`. They override `BROKER_SETTINGS`.
     """
-    own = {name: port for (owner, name), port in layout.listeners.items() if owner == broker}
+    own_ports = {name: port for (owner, name), port in layout.listeners.items() if owner == broker}
     peers = [peer for peer in layout.brokers if peer != broker]
-    itself, proxies = layout.hosts.of(broker), layout.hosts.proxies
-    advertised = {name: f"{itself}:{port}" for name, port in own.items()}
-    advertised[HARNESS] = f"{HOST}:{own[HARNESS]}"
+    own_host, proxies = layout.hosts.of(broker), layout.hosts.proxies
+    advertised = {name: f"{own_host}:{port}" for name, port in own_ports.items()}
+    advertised[HARNESS] = f"{HOST}:{own_ports[HARNESS]}"
     for peer in peers:
         advertised[f"INT_{peer}"] = f"{proxies}:{layout.links[peer_link(peer, broker, 'int')].listen_port}"
         if broker in layout.voters:
@@ -219,9 +226,9 @@ def broker_properties(
         advertised[_endpoint_listener(index)] = (
             f"{HOST}:{layout.links[client_link(endpoint, broker)].listen_port}"
         )
-    votes = broker in layout.voters
+    is_voter = broker in layout.voters
     voters = {
-        voter: f"{itself}:{layout.controller_port(voter)}"
+        voter: f"{own_host}:{layout.controller_port(voter)}"
         if voter == broker
         else f"{proxies}:{layout.links[peer_link(broker, voter, 'ctl')].listen_port}"
         for voter in layout.voters
@@ -231,15 +238,17 @@ def broker_properties(
         **replication_settings(len(layout.brokers)),
         **settings,
         "node.id": str(broker),
-        "process.roles": "broker,controller" if votes else "broker",
-        "listeners": _addresses({name: f"{layout.hosts.bind}:{port}" for name, port in own.items()}),
+        "process.roles": "broker,controller" if is_voter else "broker",
+        "listeners": _addresses({name: f"{layout.hosts.bind}:{port}" for name, port in own_ports.items()}),
         "advertised.listeners": _addresses(advertised),
         "listener.security.protocol.map": ",".join(
-            f"{name}:PLAINTEXT" for name in {**own, f"CTL_{broker}": 0}
+            f"{name}:PLAINTEXT" for name in {**own_ports, f"CTL_{broker}": 0}
         ),
         "inter.broker.listener.name": f"INT_{broker}",
-        # A node dials controllers by the first listener. A node that is no controller has only that one.
-        "controller.listener.names": ",".join(f"CTL_{peer}" for peer in [broker, *(peers if votes else [])]),
+        # A node dials controllers by the first name. A node that is no controller has only this name.
+        "controller.listener.names": ",".join(
+            f"CTL_{peer}" for peer in [broker, *(peers if is_voter else [])]
+        ),
         "controller.quorum.voters": ",".join(f"{id_}@{address}" for id_, address in voters.items()),
         "log.dirs": str(data_dir),
     }
@@ -253,5 +262,5 @@ def _addresses(listeners: Mapping[str, str]) -> str:
 def _escaped(value: str) -> str:
     """Escape a value for `java.util.Properties`: double backslashes, and write non-ASCII characters as \\uXXXX."""
     units = value.replace("\\", "\\\\").encode("utf-16-be")
-    codes = [int.from_bytes(units[at : at + 2]) for at in range(0, len(units), 2)]
+    codes = [int.from_bytes(units[position : position + 2]) for position in range(0, len(units), 2)]
     return "".join(chr(code) if 31 < code < 127 else f"\\u{code:04x}" for code in codes)

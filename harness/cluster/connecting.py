@@ -1,4 +1,4 @@
-"""Connect to an external cluster, and send requests to whichever broker answers."""
+"""Connect to an external cluster, and send requests to any broker that answers."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
@@ -23,15 +23,15 @@ def parse_addresses(bootstrap: str, security: Security) -> list[Address]:
     for text in filter(None, (part.strip() for part in bootstrap.split(","))):
         host, colon, port = text.rpartition(":")
         if not colon or not host or not port.isdigit() or not 0 < int(port) < 65536:
-            raise UsageError(f"bootstrap must be HOST:PORT,... and has {text!r}")
+            raise UsageError(f"bootstrap must be HOST:PORT,..., but has {text!r}")
         addresses.append(Address(host.strip("[]"), int(port), security))
     if not addresses:
-        raise UsageError("bootstrap must be HOST:PORT,..., and names no server")
+        raise UsageError("bootstrap must be HOST:PORT,..., but names no server")
     return addresses
 
 
 def bootstrap_servers(bootstrap: str | None, client_config: str | None) -> list[Address]:
-    """Return the bootstrap servers: those in `bootstrap`, or else those in the client-config file.
+    """Return the bootstrap servers in `bootstrap`. If it is None, return those in the client-config file.
 
     Raises `FencepostError`.
     """
@@ -57,20 +57,20 @@ def inspect_cluster(bootstrap: str | None, client_config: str | None) -> admin.B
 
 def reach_brokers(servers: Sequence[Address]) -> dict[int, Address]:
     """Return every broker's advertised address, after each broker has answered there. Raises `EnvironmentFailure`."""
-    listens = fetch_first_view(servers).listens
-    brokers = {broker: Address(host, port, servers[0].security) for broker, (host, port) in listens.items()}
+    addresses = fetch_first_view(servers).addresses
+    brokers = {broker: Address(host, port, servers[0].security) for broker, (host, port) in addresses.items()}
     for broker, address in brokers.items():
         try:
             admin.fetch_view(address, ANSWER_TIMEOUT_S, topics=())
         except WireError as error:
             raise EnvironmentFailure(
-                f"broker {broker} advertises {address}, which does not answer from here: {error}"
+                f"broker {broker} advertises {address}, which does not answer this machine: {error}"
             ) from error
     return brokers
 
 
 def ask_any(brokers: Mapping[int, Target], question: Callable[[Target], T]) -> T:
-    """Ask the brokers in turn, and return the first answer. Raises `WireError`."""
+    """Ask the brokers one after another, and return the first answer. Raises `WireError` if there is none."""
     failure: WireError | None = None
     for address in brokers.values():
         try:
@@ -85,12 +85,12 @@ def ask_any(brokers: Mapping[int, Target], question: Callable[[Target], T]) -> T
 
 
 def retry_unless_forbidden(question: Callable[[], T], operation: str, name: str, prefix: str) -> T:
-    """Ask again until there is an answer, but stop at once if ACLs or policies forbid the request.
+    """Repeat a question until a broker answers it, but stop at once if ACLs or policies forbid the request.
 
     Args:
         question: Sends the request.
-        operation: The operation as ACLs call it, for messages.
-        name: The topic, group or transactional id that it concerns, for messages.
+        operation: The name of the operation in ACLs, for messages.
+        name: The topic, group or transactional id that the request concerns, for messages.
         prefix: The prefix that an ACL must allow, for messages.
 
     Raises:

@@ -1,4 +1,4 @@
-"""A cluster whose brokers are Docker containers. Toxiproxy, which carries all links, is one more container.
+"""A cluster whose brokers are Docker containers. One more container runs toxiproxy, which carries all links.
 
 Every container and network has the run's mark as a label. If the run is killed, its guardian removes them. If the
 guardian is killed too, the next run removes them.
@@ -88,49 +88,54 @@ class DockerCluster(StartedCluster[DockerBroker]):
         self._image: ContainerImage = prepared.image
         self._containers = ContainerFactory(prepared.image.name, supervisor, prepared.cache)
         self._toxiproxy: Container | None = None
-        self._read: dict[int, int] = {}  # by broker: how many bytes of its request log were read
-        self._copied = False
-        self._registered = False
+        self._log_positions: dict[int, int] = {}  # by broker: how many bytes of its request log were read
+        self._data_copied = False
+        self._has_started = False
 
     @property
     def abilities(self) -> frozenset[Need]:
-        """All abilities, but no dropping of packets if the image has no iptables."""
+        """All abilities. If the image has no iptables, packets cannot be dropped."""
         return ALL_ABILITIES - (frozenset() if self._image.drops_packets else {Ability.PACKETS})
 
     def __enter__(self) -> "DockerCluster":
         super().__enter__()
-        self._registered = True
+        self._has_started = True
         return self
 
     def client_versions(self, endpoints: Sequence[str]) -> ClientVersions:
         """Return the request versions that the brokers recorded on these endpoints since the last call."""
-        recorded = {node.id: node.container.read_file(HOME / REQUESTS) for node in self._nodes}
+        logs = self._request_logs()
         versions = parse_client_versions(
-            self._unread(recorded), {self.layout.listener_of(endpoint) for endpoint in endpoints}
+            self._new_lines(logs), {self.layout.listener_of(endpoint) for endpoint in endpoints}
         )
-        self._read |= {broker: len(content) for broker, content in recorded.items()}
+        self._log_positions |= {broker: len(content) for broker, content in logs.items()}
         return versions
 
     def client_ids(self, endpoint: str) -> ObservedClientIds:
         """Return the client ids that the brokers recorded since the last call of `client_versions`."""
-        recorded = {node.id: node.container.read_file(HOME / REQUESTS) for node in self._nodes}
-        return parse_client_ids(self._unread(recorded), self.layout.listener_of(endpoint))
+        return parse_client_ids(self._new_lines(self._request_logs()), self.layout.listener_of(endpoint))
 
-    def _unread(self, recorded: Mapping[int, bytes]) -> Iterator[bytes]:
-        """Yield the lines of each broker's request log that were not read before."""
-        for broker, content in recorded.items():
-            yield from content[self._read.get(broker, 0) :].splitlines(keepends=True)
+    def _request_logs(self) -> dict[int, bytes]:
+        return {node.id: node.container.read_file(HOME / REQUESTS) for node in self._nodes}
+
+    def _new_lines(self, logs: Mapping[int, bytes]) -> Iterator[bytes]:
+        """Yield the lines that were appended to each request log since the last call of `client_versions`."""
+        for broker, content in logs.items():
+            yield from content[self._log_positions.get(broker, 0) :].splitlines(keepends=True)
 
     def bypasses(self) -> list[str]:
         """Describe each connection between two brokers that bypasses the proxies. There must be none."""
         owners = {port: f"broker {broker}'s {name}" for (broker, name), port in self.layout.listeners.items()}
         bypasses = []
         for node in self._nodes:
-            own = {port for (broker, _), port in self.layout.listeners.items() if broker == node.id}
+            own_ports = {port for (broker, _), port in self.layout.listeners.items() if broker == node.id}
             for connection in (
                 read_established(node.container.run("cat", *SOCKET_TABLES)) if node.running else ()
             ):
-                if connection.local_port not in own and connection.remote_port in owners.keys() - own:
+                if (
+                    connection.local_port not in own_ports
+                    and connection.remote_port in owners.keys() - own_ports
+                ):
                     bypasses.append(f"broker {node.id} dials {owners[connection.remote_port]}")
         return bypasses
 
@@ -165,7 +170,7 @@ class DockerCluster(StartedCluster[DockerBroker]):
             raise (PortTaken(str(error)) if port_taken(str(error)) else error) from error
 
         def check() -> None:
-            if container.state().over:
+            if container.state().has_ended:
                 container.await_output()
                 output = container.log_file.read_text(errors="replace")
                 raise StartFailed(
@@ -177,31 +182,31 @@ class DockerCluster(StartedCluster[DockerBroker]):
         return ProxiedNetwork(api, ProxyContainer(container), self.layout.links)
 
     def _require_version(self, container: Container) -> None:
-        """Raise `StartFailed` if the image has no Kafka in `JARS`, or another version of it."""
-        image, wanted = self._image.name, self._prepared.kafka.version
+        """Raise `StartFailed` if the image has no Kafka in `JARS`, or has another version."""
+        image, required = self._image.name, self._prepared.kafka.version
         try:
             jars = container.run("ls", str(JARS))
         except EnvironmentFailure as error:
             raise StartFailed(
-                f"the image {image} has no Kafka in {JARS}: choose another image with --set image=NAME"
+                f"the image {image} has no Kafka in {JARS}: choose an image of Kafka {required} with --set image=NAME"
             ) from error
         version = re.search(r"kafka-clients-([\d.]+)\.jar", jars)
-        if version is None or version[1] != wanted:
-            has = (
-                f"has Kafka {version[1]}: add --kafka {version[1]}"
+        if version is None or version[1] != required:
+            problem = (
+                f"has Kafka {version[1]}: add --kafka {version[1]}, or"
                 if version
-                else f"has no Kafka in {JARS}: choose another"
+                else f"has no Kafka in {JARS}:"
             )
             raise StartFailed(
-                f"the image {image} {has}, or choose an image of Kafka {wanted} with --set image=NAME"
+                f"the image {image} {problem} choose an image of Kafka {required} with --set image=NAME"
             )
 
     def _make_nodes(self) -> list[DockerBroker]:
         image, kafka = self._image, self._prepared.kafka
         java = Java(JAVA_HOME, JAVA_HOME / "bin" / "java", image.java_version, "", image.origin)
-        # A class archive needs the jars in its own order. Any other image has its own jars.
+        # A class archive is valid only for its jars in their order. Other images have their own jars.
         jars = tuple(JARS / jar.name for jar in kafka.class_path) if image.archive else (JARS / "*",)
-        inside = KafkaDistribution(kafka.version, jars)
+        kafka_in_image = KafkaDistribution(kafka.version, jars)
         cluster_id, checkpoint = new_id(), self._checkpoint()
         logging_files = {
             str(HOME / name): ((HERE / name).read_bytes(), READABLE) for _, name in LOGGING.values()
@@ -211,7 +216,7 @@ class DockerCluster(StartedCluster[DockerBroker]):
             config = HOME / "server.properties"
             command = broker_command(
                 java,
-                inside,
+                kafka_in_image,
                 args=[str(config)],
                 folder=Path("/tmp"),
                 heap_mb=self._spec.heap_mb,
@@ -246,13 +251,13 @@ class DockerCluster(StartedCluster[DockerBroker]):
     def _copy(self) -> None:
         for node in self._nodes:
             node.copy_data()
-        self._copied = True
+        self._data_copied = True
 
-    def _forget(self) -> None:
-        self._read.clear()
+    def _discard_first_start(self) -> None:
+        self._log_positions.clear()
 
     def _end(self) -> None:
-        if self._registered and not self._copied:  # a run that ended early is checked too
+        if self._has_started and not self._data_copied:  # a run that ended early is checked too
             try:
                 self._copy()
             except EnvironmentFailure as error:

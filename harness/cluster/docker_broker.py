@@ -15,11 +15,11 @@ from harness.model.pipeline import TopicPartition
 HOME = PurePosixPath("/fencepost")
 DATA = HOME / "data"
 _EVIDENCE = ("*-checkpoint", "*-[0-9]*")
-"""What is copied of the data folder: the checkpoints and the folders of the partitions."""
+"""The parts of the data folder that are copied: the checkpoints and the folders of the partitions."""
 _NOT_EVIDENCE = ("*.index", "*.timeindex", "*.txnindex", "*.snapshot", "__cluster_metadata-0")
 """Files that are not copied: the metadata log, and files that Kafka rebuilds (an index is 10 MB of zeros)."""
 _COPY_ATTEMPTS = 5
-"""The broker runs, and replaces its checkpoints every few seconds. A copy that meets such a moment is made again."""
+"""The broker replaces its checkpoints every few seconds. If it does so during a copy, the copy is repeated."""
 _log = logging.getLogger(__name__)
 
 
@@ -54,8 +54,8 @@ class DockerBroker(StartedNode):
         return self._container is not None and self._container.state().status == "paused"
 
     def ended(self) -> bool:
-        """Whether its process has ended. If so, everything that it printed is in the log file."""
-        if self._container is None or not self._container.state().over:
+        """Return whether its process has ended. If so, all its output is in the log file."""
+        if self._container is None or not self._container.state().has_ended:
             return False
         self._container.await_output()
         return True
@@ -92,26 +92,26 @@ class DockerBroker(StartedNode):
             except EnvironmentFailure as error:
                 if attempt == _COPY_ATTEMPTS:
                     raise
-                _log.info("the data of broker %d is copied again: %s", self.id, error)
+                _log.info("the copy of the data of broker %d is repeated: %s", self.id, error)
 
     @contextmanager
     def drop_packets(self, harness_port: int) -> Iterator[Callable[[], str]]:
         """Drop all packets from and to the broker for the length of a `with`, except those of the harness.
 
         SYN packets are dropped too, so a client that connects waits. The context value is a function that returns the
-        proof: how many packets were dropped, or "" if none was. Raises `FaultFailed`.
+        proof: the number of dropped packets, or "" if there are none. Raises `FaultFailed`.
         """
         chains = (("INPUT", "-i", "--dport"), ("OUTPUT", "-o", "--sport"))
         rules = [
-            [chain, "!", way, "lo", "-p", "tcp", "!", port, str(harness_port), "-j", "DROP"]
-            for chain, way, port in chains
+            [chain, "!", interface, "lo", "-p", "tcp", "!", port, str(harness_port), "-j", "DROP"]
+            for chain, interface, port in chains
         ]
         added: list[list[str]] = []
         try:
             for rule in rules:
                 self._run_iptables("-I", *rule)
                 added.append(rule)
-            yield self._describe_dropped
+            yield self._describe_dropped_packets
         finally:
             for rule in added:
                 self._run_iptables("-D", *rule)
@@ -124,10 +124,10 @@ class DockerBroker(StartedNode):
                 f"the packet filter of broker {self.id} could not be changed: {error}"
             ) from error
 
-    def _describe_dropped(self) -> str:
+    def _describe_dropped_packets(self) -> str:
         lines = self.container.run("iptables-save", "-c", "-t", "filter").splitlines()
-        counted = [line[1:].partition(":")[0] for line in lines if line.startswith("[") and "DROP" in line]
-        dropped = sum(map(int, counted))
+        counts = [line[1:].partition(":")[0] for line in lines if line.startswith("[") and "DROP" in line]
+        dropped = sum(map(int, counts))
         return f"iptables dropped {dropped} packets of broker {self.id}" if dropped else ""
 
     def end(self) -> None:

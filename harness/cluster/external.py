@@ -1,7 +1,7 @@
-"""An external cluster: it exists before the run, and others may use it too.
+"""An external cluster: it exists before the run, and other programs may use it too.
 
 The run owns the topics, groups and transactional ids that begin with its tag. It reads, changes and checks nothing
-else. No fault concerns the brokers. With `permits=links`, faults can concern the links of the run's own clients.
+else. No fault stops the brokers. With `permits=links`, faults can concern the links of the run's own clients.
 """
 
 import logging
@@ -40,23 +40,26 @@ _log = logging.getLogger(__name__)
 
 
 class ExternalCluster(ClusterQueries):
-    """A `Cluster` that others may use too.
+    """A `Cluster` that other programs may use too.
 
-    Entering it waits until every broker has answered. Leaving it removes what the run made, unless topics are kept.
+    Entering it waits until every broker has answered. Leaving it removes the topics and groups of the run,
+    unless topics are kept.
     """
 
-    brokers: Sequence[Broker] = ()  # none that a fault may stop
+    brokers: Sequence[Broker] = ()  # empty, because no fault may stop a broker
 
     def __init__(self, spec: ClusterSpec, links: ClientLinks | None = None) -> None:
-        """Create it without connecting. `links`: the links of the run's clients; None if faults may not cut links."""
+        """Keep the arguments. `links`: the links of the run's clients. None if faults may not cut links."""
         super().__init__({}, {}, lambda broker: True)
         self._spec = spec
         self._links = links
         self.network: Network = NoNetwork()
         self.abilities: frozenset[Need] = EFFECTS if links else frozenset()
-        self._made: list[str] = []
-        self._since: dict[TopicPartition, int] = {}  # the end offsets of the internal topics before the run
-        self._refused: dict[str, str] = {}
+        self._created_topics: list[str] = []
+        self._internal_starts: dict[
+            TopicPartition, int
+        ] = {}  # the end offsets of the internal topics before the run
+        self._unreadable: dict[str, str] = {}
         self._witness: FetchWitness | None = None
         self.bootstrap = spec.bootstrap or ""
 
@@ -76,31 +79,35 @@ class ExternalCluster(ClusterQueries):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Remove what the run made. Failures are logged."""
+        """Remove the topics and groups of the run. Failures are logged."""
         if self._links is not None:
             self._links.end()
         if self._spec.keep_topics:
             return
         removals: list[tuple[str, Callable[[], None]]] = []
-        if self._made:
+        if self._created_topics:
             delete = partial(topics.delete_topics, timeout_s=CLEAN_UP_TIMEOUT_S)
-            removals.append(("topics", lambda: self._ask_any(lambda broker: delete(broker, self.topics()))))
-        removals += [(group, partial(self._delete_group, group)) for group in self._spec.groups]
+            removals.append(
+                ("the topics", lambda: self._ask_any(lambda broker: delete(broker, self.topics())))
+            )
+        removals += [
+            (f"the group {group}", partial(self._delete_group, group)) for group in self._spec.groups
+        ]
         for name, remove in removals:
             try:
                 remove()
             except EnvironmentFailure as failure:
                 _log.error(
-                    "%s of the run are left on the cluster, for `fencepost clean --cluster external` to delete: %s",
+                    "%s of the run could not be deleted: %s; run `fencepost clean --cluster external` later",
                     name,
                     failure,
                 )
 
     def witness(self) -> FetchWitness:
-        """Fetch the logs from the leaders. Of internal topics only the run's own batches are stored."""
+        """Return a witness that fetches from the leaders. It stores only the run's batches of internal topics."""
         if self._witness is None:
-            own = RunBatches(self._spec.tag, self._spec.groups)
-            self._witness = FetchWitness(self._brokers, own, self._refused)
+            run_batches = RunBatches(self._spec.tag, self._spec.groups)
+            self._witness = FetchWitness(self._brokers, run_batches, self._unreadable)
         return self._witness
 
     def bootstrap_for(self, endpoint: str) -> str:
@@ -115,22 +122,22 @@ class ExternalCluster(ClusterQueries):
         """Return a topic's partitions. Empty if there is no such topic, or if ACLs hide it."""
         return self._view((topic,)).topics.get(topic, {})
 
-    def create_topics(self, wanted: Sequence[TopicSpec], timeout_s: float) -> None:
+    def create_topics(self, specs: Sequence[TopicSpec], timeout_s: float) -> None:
         """Create topics and both internal topics, and read the end offsets of the internal ones.
 
         Raises `EnvironmentFailure`.
         """
-        names = [topic.name for topic in wanted]
+        names = [topic.name for topic in specs]
         if existing := sorted(self._view(names).topics):
             raise EnvironmentFailure(
-                f"the topic {existing[0]} exists already, and is not this run's: run again"
+                f"the topic {existing[0]} exists already, but this run did not create it: run again"
             )
-        self._made = names  # even if the request fails, the topics may exist
-        create = partial(topics.create_topics, topics=wanted, timeout_s=timeout_s)
+        self._created_topics = names  # even if the request fails, the topics may exist
+        create = partial(topics.create_topics, topics=specs, timeout_s=timeout_s)
         try:
             self._ask_any_with_rights(create, "Create", self._spec.tag)
         except Forbidden:
-            self._made = []
+            self._created_topics = []
             raise
         keys = [(admin.TRANSACTION, self._spec.tag), *((admin.GROUP, group) for group in self._spec.groups)]
         for kind, key in keys:
@@ -139,50 +146,53 @@ class ExternalCluster(ClusterQueries):
         view = self._view(INTERNAL)
         for topic in INTERNAL:
             if topic not in view.topics:
-                self._refused[topic] = f"the cluster's ACLs do not allow this user to see {topic}"
+                self._unreadable[topic] = f"the cluster's ACLs do not allow this user to see {topic}"
         for partition, (_, _, high) in self.log_offsets([t for t in INTERNAL if t in view.topics]).items():
-            self._since[partition] = high
+            self._internal_starts[partition] = high
 
     def txn_coordinator(self, transactional_id: str) -> int:
-        """Ask the cluster. -1 if there is none."""
+        """Ask a broker for the coordinator of a transactional id. -1 if there is none."""
         return self._coordinator(transactional_id, admin.TRANSACTION)
 
     def group_coordinator(self, group: str) -> int:
-        """Ask the cluster. -1 if there is none."""
+        """Ask a broker for the coordinator of a group. -1 if there is none."""
         return self._coordinator(group, admin.GROUP)
 
     def out_of_sync(self, topics: Collection[str] | None = None) -> list[str]:
-        """Describe each problem of the run's own topics. The rest of the cluster is not checked."""
-        view = self._view(topics or self._made)
+        """Describe each problem of these topics. None: of the run's own topics. Other topics are not checked."""
+        view = self._view(topics or self._created_topics)
         problems = [
-            f"{topic} does not exist" for topic in sorted(set(topics or self._made) - view.topics.keys())
+            f"{topic} does not exist"
+            for topic in sorted(set(topics or self._created_topics) - view.topics.keys())
         ]
         for topic, partitions in sorted(view.topics.items()):
             for number, partition in sorted(partitions.items()):
                 if partition.leader == NO_BROKER:
                     problems.append(f"{topic}/{number} has no leader")
-                lacking = sorted(set(partition.replicas) - set(partition.isr))
-                problems += [f"{topic}/{number} lacks broker {broker}" for broker in lacking]
+                out_of_sync = sorted(set(partition.replicas) - set(partition.isr))
+                problems += [f"{topic}/{number} lacks broker {broker}" for broker in out_of_sync]
         return problems
 
     def topics(self) -> tuple[str, ...]:
-        """Return the run's topics: those that it created, and those that its programs created with its tag."""
+        """Return the topics that the run created, and the topics with its tag that its programs created."""
         stem = f"{self._spec.tag}-"
         view = retry(
             lambda: self._ask_any(lambda broker: admin.fetch_view(broker, ANSWER_TIMEOUT_S)),
             "the cluster's topics",
         )
-        return tuple(sorted({*self._made, *(topic for topic in view.topics if topic.startswith(stem))}))
+        return tuple(
+            sorted({*self._created_topics, *(topic for topic in view.topics if topic.startswith(stem))})
+        )
 
     def log_offsets(self, topics: Sequence[str]) -> Mapping[TopicPartition, tuple[int, int, int]]:
         """Return for each partition: log start, last stable offset, high watermark.
 
-        For internal topics, the start is the end offset before the run, and the high watermark is also the last stable
-        offset, because open transactions of others do not concern the run.
+        For internal topics, the log start is the end offset before the run. Their last stable offset is the high
+        watermark, because open transactions of other programs do not concern the run.
         """
-        offsets = super().log_offsets([topic for topic in topics if topic not in self._refused])
+        offsets = super().log_offsets([topic for topic in topics if topic not in self._unreadable])
         return {
-            partition: (max(start, self._since.get(partition, start)), high, high)
+            partition: (max(start, self._internal_starts.get(partition, start)), high, high)
             if partition[0] in INTERNAL
             else (start, stable, high)
             for partition, (start, stable, high) in offsets.items()
@@ -204,7 +214,7 @@ class ExternalCluster(ClusterQueries):
         return ClientVersions()
 
     def _current(self) -> admin.BrokerView:
-        return self._view((*self._made, *INTERNAL))
+        return self._view((*self._created_topics, *INTERNAL))
 
     def _view(self, topics: Collection[str]) -> admin.BrokerView:
         return retry(

@@ -14,13 +14,13 @@ _RIGHTS = {
 
 
 class Forbidden(EnvironmentFailure):
-    """The cluster forbids something that a run needs. Asking again would not help."""
+    """The cluster forbids something that a run needs. A retry would not help."""
 
 
 def explain_refusal(error: RequestRefused, operation: str, name: str, prefix: str) -> Forbidden | None:
-    """Explain a refusal to the user. None if the error may be temporary.
+    """Return an error that explains a refusal to the user. None if the refusal may be temporary.
 
-    `prefix`: the prefix of everything that a run creates.
+    `prefix`: the prefix of the names of everything that a run creates.
     """
     kinds = {_TOPIC: "topic", _GROUP: "group", _ID: "transactional-id", _CLUSTER: "topic"}
     if error.code in kinds:

@@ -1,7 +1,7 @@
 """The members of a group of any protocol: classic, consumer (KIP-848) or streams (KIP-1071).
 
 Each protocol has its own request, which a coordinator answers only for groups of that protocol. A broker closes the
-connection when it gets a request that it does not know. So ApiVersions is asked before a newer request.
+connection when it gets a request that it does not know. So an ApiVersions request is sent before a newer request.
 """
 
 from typing import Any
@@ -9,18 +9,18 @@ from typing import Any
 from kafka.protocol.admin.groups import DescribeGroupsRequest, ListGroupsRequest
 from kafka.protocol.metadata import ApiVersionsRequest
 
-from harness.cluster.admin import ASK_TIMEOUT_S, NO_ERROR, RequestRefused
+from harness.cluster.admin import NO_ERROR, REQUEST_TIMEOUT_S, RequestRefused
 from harness.cluster.messages import ConsumerGroupDescribeRequest, StreamsGroupDescribeRequest
 from harness.wire.protocol import KafkaConnection, Target, send_request
 
 GROUP_NOT_FOUND = 69
 NO_SUCH_GROUP = "Dead"
-"""The state that the classic protocol reports if the group does not exist or has another protocol."""
+"""The state that a coordinator reports in the classic protocol if the group does not exist or has another protocol."""
 STABLE_STATES = ("Stable", "Empty", NO_SUCH_GROUP)
 NEWER_REQUESTS: Any = (ConsumerGroupDescribeRequest, StreamsGroupDescribeRequest)
 
 
-def stable_members(port: Target, group: str, timeout_s: float = ASK_TIMEOUT_S) -> tuple[str, ...] | None:
+def stable_members(port: Target, group: str, timeout_s: float = REQUEST_TIMEOUT_S) -> tuple[str, ...] | None:
     """Ask a group's coordinator for the ids of its members. None while the group is not stable.
 
     In the newer protocols, stable means that every member has the partitions assigned to it. Raises `WireError`.
@@ -29,7 +29,7 @@ def stable_members(port: Target, group: str, timeout_s: float = ASK_TIMEOUT_S) -
     return members if state in STABLE_STATES else None
 
 
-def list_groups(port: Target, timeout_s: float = ASK_TIMEOUT_S) -> dict[str, str]:
+def list_groups(port: Target, timeout_s: float = REQUEST_TIMEOUT_S) -> dict[str, str]:
     """Return the state of every group that a broker coordinates, of all protocols. Raises `WireError`."""
     answer = send_request(port, ListGroupsRequest(states_filter=[], version=4), timeout_s)
     if answer.error_code != NO_ERROR:
@@ -37,10 +37,12 @@ def list_groups(port: Target, timeout_s: float = ASK_TIMEOUT_S) -> dict[str, str
     return {group.group_id: group.group_state for group in answer.groups}
 
 
-def describe_group(port: Target, group: str, timeout_s: float = ASK_TIMEOUT_S) -> tuple[str, tuple[str, ...]]:
+def describe_group(
+    port: Target, group: str, timeout_s: float = REQUEST_TIMEOUT_S
+) -> tuple[str, tuple[str, ...]]:
     """Ask a group's coordinator for its state and the ids of its members. Raises `WireError`.
 
-    The state is `NO_SUCH_GROUP` if the group does not exist, or has a protocol that is not known here.
+    The state is `NO_SUCH_GROUP` if the group does not exist, or has a protocol that this module does not know.
     """
     with KafkaConnection(port, timeout_s) as coordinator:
         request = DescribeGroupsRequest(groups=[group], include_authorized_operations=False, version=5)
@@ -53,11 +55,11 @@ def describe_group(port: Target, group: str, timeout_s: float = ASK_TIMEOUT_S) -
 def _describe_by_newer_protocols(
     coordinator: KafkaConnection, group: str, timeout_s: float
 ) -> tuple[str, tuple[str, ...]]:
-    known = {
+    supported = {
         api.api_key for api in coordinator.send_request(ApiVersionsRequest(version=0), timeout_s).api_keys
     }
     for kind in NEWER_REQUESTS:
-        if kind.API_KEY in known:
+        if kind.API_KEY in supported:
             request = kind(group_ids=[group], include_authorized_operations=False, version=0)
             state, members = _read_group(coordinator.send_request(request, timeout_s), group)
             if state != NO_SUCH_GROUP:

@@ -1,8 +1,8 @@
-"""Find and remove what killed runs have left on an external cluster.
+"""Find and remove the topics and groups that killed runs have left on an external cluster.
 
-A killed run does not remove its topics and groups. Their names have the form of a tag, but so have those of a run that
-still goes on. So only idle tags are removed: those without group members and without recent records. A name that may
-belong to a run with another prefix is left alone.
+Their names begin with a tag, but the names of a run that still goes on do too. So only the topics and groups of an idle
+tag are removed. A tag is idle if its groups have no members and its topics have no recent records. A name that may
+belong to a run with another prefix is not removed.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -25,7 +25,10 @@ NON_EMPTY_GROUP = 68
 
 @dataclass(frozen=True)
 class LeftGroup:
-    """A group and the number of its members. None: it has members, but their number is not known."""
+    """A group of a killed run.
+
+    `members` is the number of its members. None: it has members, but their number is not known.
+    """
 
     name: str
     members: int | None
@@ -33,7 +36,7 @@ class LeftGroup:
 
 @dataclass(frozen=True)
 class IdleTime:
-    """How old the newest record of an idle tag must be. `words`: as the user wrote it (`45m`)."""
+    """The least age of the newest record of an idle tag. `words`: the age as the user wrote it (`45m`)."""
 
     seconds: float
     words: str
@@ -52,17 +55,17 @@ class Leftovers:
     def reason_to_keep(self, now_ms: float, idle: IdleTime, *, named: bool = False) -> str | None:
         """Return why the tag must not be removed. None if it is idle.
 
-        `named`: the user named this tag, and so knows that no run with it is starting.
+        `named`: the user named this tag, so no run with it is starting.
         """
         if self.unknown is not None:
             return f"left alone: {self.unknown}"
         prefix = self.tag.rpartition("-")[0]
         for name in (*self.topics, *(group.name for group in self.groups)):
-            other = longest_prefix(name) or prefix
-            if other != prefix:
+            longest = longest_prefix(name) or prefix
+            if longest != prefix:
                 return (
-                    f"left alone: {printable(name)} may be of a run with the prefix {other}; if it is yours, "
-                    f"clean it with --set prefix={other}"
+                    f"left alone: {printable(name)} may be of a run with the prefix {longest}; if it is yours, "
+                    f"clean it with --set prefix={longest}"
                 )
         for group in self.groups:
             if group.members != 0:
@@ -81,7 +84,7 @@ class Leftovers:
 
 @dataclass(frozen=True)
 class RemovalReport:
-    """What was removed, and one sentence for each failure."""
+    """The names of the removed topics and groups, and one sentence for each failure."""
 
     topics: tuple[str, ...]
     groups: tuple[str, ...]
@@ -91,28 +94,27 @@ class RemovalReport:
 def find_leftovers(
     brokers: Mapping[int, Target], prefix: str, tags: Collection[str] | None = None
 ) -> list[Leftovers]:
-    """Find the topics and groups of runs with this prefix. `tags` limits it to these tags.
+    """Find the topics and groups of runs with this prefix. With `tags`: only of these tags.
 
     Raises `EnvironmentFailure`.
     """
     view = retry(partial(ask_any, brokers, _fetch_all_topics), "the cluster's topics")
-    states = retry(lambda: _groups(brokers), "the cluster's groups")
-    its_topics, its_groups = _by_tag({*view.topics, *view.refused}, prefix), _by_tag(states, prefix)
-    wanted = sorted(its_topics.keys() | its_groups.keys())
+    states = retry(lambda: _group_states(brokers), "the cluster's groups")
+    topics_of, groups_of = _by_tag({*view.topics, *view.topic_errors}, prefix), _by_tag(states, prefix)
     return [
         leftovers
-        for tag in wanted
+        for tag in sorted(topics_of.keys() | groups_of.keys())
         if tags is None or tag in tags
         for leftovers in _inspect(
-            brokers, tag, its_topics.get(tag, ()), {g: states[g] for g in its_groups.get(tag, ())}
+            brokers, tag, topics_of.get(tag, ()), {group: states[group] for group in groups_of.get(tag, ())}
         )
     ]
 
 
-def remove_leftovers(brokers: Mapping[int, Target], left: Leftovers) -> RemovalReport:
+def remove_leftovers(brokers: Mapping[int, Target], leftovers: Leftovers) -> RemovalReport:
     """Remove the groups of a tag, then its topics. Stop if a group has a new member."""
-    prefix = prefix_of(left.tag)
-    gone: dict[str, list[str]] = {"topics": [], "groups": []}
+    prefix = prefix_of(leftovers.tag)
+    removed: dict[str, list[str]] = {"topics": [], "groups": []}
     failures: list[str] = []
 
     def try_to_remove(kind: str, name: str, act: Callable[[], None]) -> None:
@@ -121,30 +123,30 @@ def remove_leftovers(brokers: Mapping[int, Target], left: Leftovers) -> RemovalR
         except _InUse:
             raise
         except EnvironmentFailure as failure:
-            failures.append(f"{printable(name)} is left: {failure}")
+            failures.append(f"{printable(name)} was not removed: {failure}")
         else:
-            gone[kind].append(name)
+            removed[kind].append(name)
 
     try:
-        for group in left.groups:
+        for group in leftovers.groups:
             try_to_remove("groups", group.name, partial(_delete_group, brokers, group.name))
-        for topic in left.topics:
+        for topic in leftovers.topics:
             delete = partial(topics.delete_topics, topics=[topic], timeout_s=CLEAN_UP_TIMEOUT_S)
             try_to_remove("topics", topic, partial(ask_any, brokers, delete))
     except _InUse as error:
         failures.append(str(error))
-    return RemovalReport(tuple(gone["topics"]), tuple(gone["groups"]), tuple(failures))
+    return RemovalReport(tuple(removed["topics"]), tuple(removed["groups"]), tuple(failures))
 
 
 class _InUse(EnvironmentFailure):
-    """A group that was to be removed has a new member."""
+    """A group has a new member, so it must not be removed."""
 
 
 def _fetch_all_topics(broker: Target) -> admin.BrokerView:
     return admin.fetch_view(broker, ANSWER_TIMEOUT_S)
 
 
-def _groups(brokers: Mapping[int, Target]) -> dict[str, str]:
+def _group_states(brokers: Mapping[int, Target]) -> dict[str, str]:
     """Return the state of every group. Each broker lists only the groups that it coordinates."""
     states: dict[str, str] = {}
     for answer in admin.ask_all(
@@ -167,7 +169,7 @@ def _by_tag(names: Iterable[str], prefix: str) -> dict[str, list[str]]:
 def _inspect(
     brokers: Mapping[int, Target], tag: str, names: Sequence[str], states: Mapping[str, str]
 ) -> list[Leftovers]:
-    """Inspect one tag. Empty if its run has removed everything in the meantime."""
+    """Inspect the topics `names` and the groups of one tag. Empty if its run has removed everything in the meantime."""
     prefix = prefix_of(tag)
     groups = tuple(
         LeftGroup(group, 0 if state in WITHOUT_MEMBERS else None) for group, state in states.items()
@@ -203,14 +205,14 @@ def _coordinator(brokers: Mapping[int, Target], group: str) -> Target:
 
 
 def _broker(brokers: Mapping[int, Target], broker: int, role: str) -> Target:
-    """Return a broker's address. Raises `WireError` if it is not among the brokers that we connected to."""
+    """Return a broker's address. Raises `WireError` if Fencepost is not connected to this broker."""
     if broker == NO_BROKER or broker not in brokers:
         raise WireError(f"no known broker {role}")
     return brokers[broker]
 
 
 def _count_members(brokers: Mapping[int, Target], group: str) -> LeftGroup:
-    """Count the members of a group. None if its protocol is not known here."""
+    """Count the members of a group. Their number is None if the group has a protocol that Fencepost does not know."""
     state, members = group_members.describe_group(_coordinator(brokers, group), group, ANSWER_TIMEOUT_S)
     return LeftGroup(group, None if state == NO_SUCH_GROUP else len(members))
 
@@ -218,12 +220,12 @@ def _count_members(brokers: Mapping[int, Target], group: str) -> LeftGroup:
 def _find_newest_record(
     brokers: Mapping[int, Target], names: Sequence[str]
 ) -> tuple[tuple[str, ...], int | None]:
-    """Return those topics that still exist, and the newest timestamp in them. None if they have no records."""
+    """Return the topics that still exist, and the newest timestamp in them. It is None if they have no records."""
     view = ask_any(brokers, lambda broker: admin.fetch_view(broker, ANSWER_TIMEOUT_S, names))
     by_leader: dict[int, list[tuple[str, int]]] = {}
     for name in names:
-        if view.refused.get(name, topics.UNKNOWN_TOPIC) != topics.UNKNOWN_TOPIC:
-            raise RequestRefused(f"describing the topic {name}", view.refused[name])
+        if view.topic_errors.get(name, topics.UNKNOWN_TOPIC) != topics.UNKNOWN_TOPIC:
+            raise RequestRefused(f"describing the topic {name}", view.topic_errors[name])
         for number, partition in view.topics.get(name, {}).items():
             by_leader.setdefault(partition.leader, []).append((name, number))
     newest = -1
@@ -243,6 +245,6 @@ def _delete_group(brokers: Mapping[int, Target], group: str) -> None:
     except RequestRefused as error:
         if error.code == NON_EMPTY_GROUP:
             raise _InUse(
-                f"the group {printable(group)} has a new member, so it and the topics are left alone"
+                f"the group {printable(group)} has a new member, so it and the topics were not removed"
             ) from error
         raise

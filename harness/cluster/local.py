@@ -31,29 +31,29 @@ _log = logging.getLogger(__name__)
 
 
 class LocalCluster(StartedCluster[LocalBroker]):
-    """A cluster of processes that a supervisor guards. Its files are in one folder."""
+    """A cluster of processes that a supervisor starts. Its files are in one folder."""
 
     abilities = PROCESS_ABILITIES
     _toxiproxy: ToxiproxyServer | None = None
 
     def client_versions(self, endpoints: Sequence[str]) -> ClientVersions:
         """Return the request versions that the brokers recorded on these endpoints since the last call."""
-        with ExitStack() as opened:
-            logs = [opened.enter_context(file.open("rb")) for file in self._recorded()]
+        with ExitStack() as stack:
+            logs = [stack.enter_context(file.open("rb")) for file in self._request_logs()]
             versions = parse_client_versions(
                 chain(*logs), {self.layout.listener_of(endpoint) for endpoint in endpoints}
             )
-        for file in self._recorded():
+        for file in self._request_logs():
             os.truncate(file, 0)  # a running broker continues to write to the same file
         return versions
 
     def client_ids(self, endpoint: str) -> ObservedClientIds:
         """Return the client ids that the brokers recorded since the last call of `client_versions`."""
-        with ExitStack() as opened:
-            logs = [opened.enter_context(file.open("rb")) for file in self._recorded()]
+        with ExitStack() as stack:
+            logs = [stack.enter_context(file.open("rb")) for file in self._request_logs()]
             return parse_client_ids(chain(*logs), self.layout.listener_of(endpoint))
 
-    def _recorded(self) -> list[Path]:
+    def _request_logs(self) -> list[Path]:
         return list((self._folder / "brokers").glob(f"*/{REQUESTS}"))
 
     def bypasses(self) -> list[str]:
@@ -61,13 +61,13 @@ class LocalCluster(StartedCluster[LocalBroker]):
         owners = {port: f"broker {broker}'s {name}" for (broker, name), port in self.layout.listeners.items()}
         pids = {node.pid: node.id for node in self._nodes if node.running}
         bypasses = []
-        for pid, dialing in pids.items():
-            own = {port for (broker, _), port in self.layout.listeners.items() if broker == dialing}
+        for pid, broker in pids.items():
+            own_ports = {port for (owner, _), port in self.layout.listeners.items() if owner == broker}
             for connection in psutil.Process(pid).net_connections("tcp"):
-                if not connection.raddr or connection.laddr.port in own:
+                if not connection.raddr or connection.laddr.port in own_ports:
                     continue  # a listening socket, or a connection that another process dialed
-                if connection.raddr.port in owners and connection.raddr.port not in own:
-                    bypasses.append(f"broker {dialing} dials {owners[connection.raddr.port]}")
+                if connection.raddr.port in owners and connection.raddr.port not in own_ports:
+                    bypasses.append(f"broker {broker} dials {owners[connection.raddr.port]}")
         return bypasses
 
     def _segments(self) -> SegmentWitness:
@@ -102,14 +102,14 @@ class LocalCluster(StartedCluster[LocalBroker]):
             nodes.append(node)
         return nodes
 
-    def _forget(self) -> None:
+    def _discard_first_start(self) -> None:
         for node in self._nodes:
             shutil.rmtree(node.data_dir)
 
     def _end(self) -> None:
         for node in self._nodes:
             node.end()
-        for file in self._recorded():
+        for file in self._request_logs():
             file.unlink()
         if self._toxiproxy is not None:
             try:

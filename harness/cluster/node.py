@@ -54,7 +54,7 @@ class LocalBroker(StartedNode):
         return self._child is not None and self._child.poll() is not None
 
     def log_bytes(self, partition: TopicPartition) -> int:
-        """Return the size of its log of a partition."""
+        """Return the size of the broker's log of a partition."""
         segments = (self.data_dir / f"{partition[0]}-{partition[1]}").glob("*.log")
         return sum(segment.stat().st_size for segment in segments)
 
@@ -75,7 +75,7 @@ class LocalBroker(StartedNode):
             return self._require_process().pause()
 
     def resume(self) -> str:
-        """Send SIGCONT. Return the proof. A process that runs is left alone."""
+        """Send SIGCONT, if the process is paused. Return the proof."""
         with self._translate_timeout("resumed"):
             return self._require_process().resume()
 
@@ -107,14 +107,14 @@ class LocalBroker(StartedNode):
             raise FaultFailed(f"broker {self.id} does not run: {self._child.ending()}")
         return self._child
 
-    def _require_ending(self, ending: str, wanted: str) -> str:
-        if not ending.endswith(wanted):
+    def _require_ending(self, ending: str, expected: str) -> str:
+        if not ending.endswith(expected):
             raise FaultFailed(f"broker {self.id} ended, but not by this fault: {ending}")
         return ending
 
     @contextmanager
-    def _translate_timeout(self, done: str) -> Iterator[None]:
+    def _translate_timeout(self, participle: str) -> Iterator[None]:
         try:
             yield
         except WaitTimeout as error:
-            raise FaultFailed(f"broker {self.id} could not be {done}: {error}") from error
+            raise FaultFailed(f"broker {self.id} could not be {participle}: {error}") from error

@@ -25,14 +25,14 @@ def create_proxies(port: int, proxies: Collection[Proxy], check: Callable[[], No
     """
     api = Toxiproxy(port)
 
-    def up() -> bool:
+    def answers() -> bool:
         check()
         try:
             return bool(api.version())
         except ToxiproxyError:
             return False
 
-    wait_for(up, "toxiproxy to answer", TOXIPROXY_TIMEOUT_S, every_s=0.01)
+    wait_for(answers, "toxiproxy to answer", TOXIPROXY_TIMEOUT_S, every_s=0.01)
     try:
         api.populate(list(proxies))
     except ToxiproxyError as error:
@@ -70,7 +70,7 @@ class ToxiproxyServer:
         return self.child is not None and self.child.poll() is None
 
     def connections_by_port(self) -> Counter[int]:
-        """Return the number of connections on each local port, whether it listens there or dials from there."""
+        """Return the number of connections on each local port, both where it listens and from where it dials."""
         if self.child is None:
             return Counter()
         return Counter(

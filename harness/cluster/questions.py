@@ -1,4 +1,4 @@
-"""The queries of `Cluster`. Each asks the right broker, and is repeated until it is answered or times out."""
+"""The queries of `Cluster`. Each is sent to the right broker, and repeated until a broker answers or it times out."""
 
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -10,7 +10,7 @@ from harness.cluster import Ability, PartitionView, TransactionView, admin
 from harness.cluster.admin import NO_BROKER, ask_all
 from harness.cluster.group_members import stable_members
 from harness.cluster.topics import create_topics
-from harness.common.errors import FaultFailed, WaitTimeout
+from harness.common.errors import FaultFailed
 from harness.common.waiting import wait_for
 from harness.model.pipeline import CONSUMER_OFFSETS, TRANSACTION_STATE, TopicSpec
 from harness.model.vocabulary import WARM_UP
@@ -26,8 +26,8 @@ def java_hash(text: str) -> int:
     """Compute Java's `String.hashCode`: a signed 32-bit number over UTF-16 code units."""
     units = text.encode("utf-16-be", "surrogatepass")
     value = 0
-    for at in range(0, len(units), 2):
-        value = (31 * value + int.from_bytes(units[at : at + 2])) & 0xFFFFFFFF
+    for position in range(0, len(units), 2):
+        value = (31 * value + int.from_bytes(units[position : position + 2])) & 0xFFFFFFFF
     return value - (1 << 32) if value >= 1 << 31 else value
 
 
@@ -44,23 +44,23 @@ class ClusterQueries:
     """Queries to brokers and controllers, on ports without a proxy."""
 
     def __init__(
-        self, brokers: Mapping[int, Target], controllers: Mapping[int, Target], up: Callable[[int], bool]
+        self, brokers: Mapping[int, Target], controllers: Mapping[int, Target], is_live: Callable[[int], bool]
     ) -> None:
         """Keep the addresses.
 
         Args:
             brokers: The broker listeners by node id.
             controllers: The controller listeners by node id.
-            up: Returns whether a broker runs. Others are not asked, because each would cost a time-out.
+            is_live: Returns whether a broker runs. The others are not asked, because each would cost a time-out.
         """
         self._brokers: Mapping[int, Target] = brokers
         self._controllers: Mapping[int, Target] = controllers
-        self._up = up
+        self._is_live = is_live
         self._lock = threading.Lock()
-        self._recorded_for: frozenset[str] = frozenset()
+        self._recording_requesters: frozenset[str] = frozenset()
 
     def controller(self) -> int:
-        """Return the active controller. If two nodes claim to be it, the newer one counts. Raises `WaitTimeout`."""
+        """Return the active controller: the node that leads the quorum in the newest epoch. Raises `WaitTimeout`."""
 
         def leader() -> int | None:
             answers = ask_all(self._live(self._controllers), admin.quorum_leader).values()
@@ -80,7 +80,7 @@ class ClusterQueries:
     def describe_transaction(self, transactional_id: str) -> TransactionView | None:
         """Ask the coordinator for the state of a transactional id. None if it is not known, or nothing answers."""
         coordinator = self.txn_coordinator(transactional_id)
-        if coordinator == NO_BROKER or not self._up(coordinator):
+        if coordinator == NO_BROKER or not self._is_live(coordinator):
             return None
         try:
             return admin.describe_transaction(self._brokers[coordinator], transactional_id)
@@ -154,7 +154,7 @@ class ClusterQueries:
         return tuple(sorted(topic for topic in self._current().topics if not topic.startswith("__")))
 
     def members(self, group: str) -> tuple[str, ...] | None:
-        """Return the ids of a group's members. None while it is not stable, or if no coordinator answers."""
+        """Return the ids of a group's members. None while the group is not stable, or if no coordinator answers."""
         coordinator = self.group_coordinator(group)
         if coordinator == NO_BROKER:
             return None
@@ -164,20 +164,22 @@ class ClusterQueries:
             return None
 
     def compacted(self, topics: Sequence[str]) -> Mapping[str, bool]:
-        """Return for each topic whether it is compacted: its policy says so, and some broker runs the log cleaner."""
+        """Return for each topic whether its policy is `compact` and some broker runs the log cleaner."""
 
         def answer() -> dict[str, bool]:
             live = self._live(self._brokers)
-            cleans = False
+            log_cleaner_runs = False
             for broker, port in live.items():
                 settings = admin.describe_settings(
                     port, admin.BROKER_RESOURCE, [str(broker)], ["log.cleaner.enable"]
                 )
-                cleans = cleans or settings[str(broker)].get("log.cleaner.enable") != "false"
+                if settings[str(broker)].get("log.cleaner.enable") != "false":
+                    log_cleaner_runs = True
             any_broker = next(iter(live.values()))
             policies = admin.describe_settings(any_broker, admin.TOPIC_RESOURCE, topics, ["cleanup.policy"])
             return {
-                topic: cleans and "compact" in policies[topic].get("cleanup.policy", "") for topic in topics
+                topic: log_cleaner_runs and "compact" in policies[topic].get("cleanup.policy", "")
+                for topic in topics
             }
 
         return retry(answer, f"the settings of {', '.join(topics)}")
@@ -185,8 +187,10 @@ class ClusterQueries:
     def record_requests(self, on: bool, requester: str = "the run") -> None:
         """Turn the recording of requests on or off for one requester. Raises `WireError`."""
         with self._lock:  # the run and a fault may call it at the same time
-            self._recorded_for = self._recorded_for | {requester} if on else self._recorded_for - {requester}
-            self._set_recording(bool(self._recorded_for))
+            self._recording_requesters = (
+                self._recording_requesters | {requester} if on else self._recording_requesters - {requester}
+            )
+            self._set_recording(bool(self._recording_requesters))
 
     def _set_recording(self, on: bool) -> None:
         level = "DEBUG" if on else "ERROR"  # brokers do not accept OFF; they log no request at ERROR
@@ -199,13 +203,13 @@ class ClusterQueries:
 
     def isolate(self, broker: int, how: Ability) -> AbstractContextManager[Callable[[], str]]:
         """Raise `FaultFailed`, because only brokers in containers can be isolated."""
-        raise FaultFailed(f"broker {broker} was not isolated: one cannot {how} on this cluster")
+        raise FaultFailed(f"broker {broker} was not isolated: on this cluster one cannot {how}")
 
     def finalized_features(self) -> Mapping[str, int]:
-        """Return the level of each finalized feature. Those at level 0 are left out."""
+        """Return the level of each finalized feature. Kafka leaves out features at level 0."""
 
         def ask_features() -> dict[str, int]:
-            # The controller is not among the brokers if it is a node of its own.
+            # If the controller is not a broker, ask any broker.
             return admin.finalized_features(
                 self._brokers.get(self.controller()) or next(iter(self._brokers.values()))
             )
@@ -213,7 +217,7 @@ class ClusterQueries:
         return retry(ask_features, "the cluster's features")
 
     def create_topics(self, topics: Sequence[TopicSpec], timeout_s: float) -> None:
-        """Create topics and both internal topics, use the internal ones once, and wait until all is in sync."""
+        """Create topics and both internal topics, use the internal ones once, and wait until every ISR is full."""
         any_broker = next(iter(self._live(self._brokers).values()))
         retry(partial(create_topics, any_broker, topics, timeout_s), "the topics", timeout_s)
         for kind in (admin.TRANSACTION, admin.GROUP):
@@ -222,8 +226,8 @@ class ClusterQueries:
         for broker, port in self._brokers.items():
             self._warm_up(broker, port, timeout_s)
         if topics:
-            first = partial(self._commit_first, topics[0].name)
-            retry(first, "a first commit of offsets", timeout_s)
+            commit = partial(self._commit_first, topics[0].name)
+            retry(commit, "a first commit of offsets", timeout_s)
 
     def _commit_first(self, topic: str) -> None:
         coordinator = self.group_coordinator(WARM_UP)
@@ -235,15 +239,15 @@ class ClusterQueries:
         """Make a transaction coordinator load its partitions and get a block of producer ids."""
         partitions = self.describe(TRANSACTION_STATE)
         ids = (f"{WARM_UP}-{n}" for n in range(64 * len(partitions)))
-        own = next(
+        transactional_id = next(
             (id_ for id_ in ids if partitions[partition_for(id_, len(partitions))].leader == broker), None
         )
-        if own is not None:
-            first = partial(admin.init_producer_id, port, own)
-            retry(first, f"broker {broker} to be ready to coordinate transactions", timeout_s)
+        if transactional_id is not None:
+            initialise = partial(admin.init_producer_id, port, transactional_id)
+            retry(initialise, f"broker {broker} to be ready to coordinate transactions", timeout_s)
 
     def _live(self, ports: Mapping[int, Target]) -> dict[int, Target]:
-        return {broker: port for broker, port in ports.items() if self._up(broker)}
+        return {broker: port for broker, port in ports.items() if self._is_live(broker)}
 
     def _leader_for(self, topic: str, key: str) -> int:
         partitions = self.describe(topic)
@@ -256,14 +260,17 @@ class ClusterQueries:
 
 
 def retry(question: Callable[[], T], awaited: str, timeout_s: float = RETRY_TIMEOUT_S) -> T:
-    """Ask again until a broker answers. Raises `WaitTimeout` with the last refusal."""
-    refusals: list[WireError | WaitTimeout] = []
+    """Repeat a question until a broker answers it. Raises `WaitTimeout` with the last error.
 
-    def answered() -> tuple[T] | None:
+    `awaited` completes the sentence "waited 10 s for ...".
+    """
+    last_error: list[WireError] = []
+
+    def answer() -> tuple[T] | None:
         try:
             return (question(),)
         except WireError as error:
-            refusals[:] = [error]
+            last_error[:] = [error]
             return None
 
-    return wait_for(answered, awaited, timeout_s, last_seen=lambda: refusals[0])[0]
+    return wait_for(answer, awaited, timeout_s, last_seen=lambda: last_error[0])[0]

@@ -2,7 +2,7 @@
 
 import re
 
-_KNOWN = (
+_CAUSES = (
     (r"address already in use|failed to bind|port is already allocated", "a port is taken"),
     (
         r"insufficient memory|could not reserve|cannot allocate memory|outofmemoryerror|native thread",
@@ -18,25 +18,25 @@ _LONGEST = 300
 
 
 def port_taken(text: str) -> bool:
-    """Return whether a process ended because another process uses its port."""
-    return re.search(_KNOWN[0][0], text, re.IGNORECASE) is not None
+    """Return whether a program's output says that another process uses its port."""
+    return re.search(_CAUSES[0][0], text, re.IGNORECASE) is not None
 
 
 def diagnosis(text: str) -> str:
-    """Return the last line of a log that reports an error, preceded by its meaning if that is known.
+    """Return the last line of a log that reports an error. If its meaning is known, the meaning comes first.
 
     `a port is taken (Socket server failed to bind to 127.0.0.1:9092: Address already in use.)`
     """
     lines = [line.strip() for line in text.splitlines() if line.strip() and not _FRAME.match(line)]
     if not lines:
         return "it printed nothing"
-    for pattern, meaning in _KNOWN:
+    for pattern, meaning in _CAUSES:
         for line in reversed(lines):
             if re.search(pattern, line, re.IGNORECASE):
-                return f"{meaning} ({_shortened(line)})"
+                return f"{meaning} ({_shorten(line)})"
     error_line = next((line for line in reversed(lines) if _ERROR_WORDS.search(line)), lines[-1])
-    return _shortened(error_line)
+    return _shorten(error_line)
 
 
-def _shortened(line: str) -> str:
+def _shorten(line: str) -> str:
     return line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"

@@ -25,7 +25,7 @@ from harness.witness import Witness
 from harness.witness.fetch_witness import FetchWitness
 
 REQUESTS = "requests.log"
-"""The file in a broker's folder with the requests that it answered while recording was on."""
+"""The file in a broker's folder with the requests that the broker answered while recording was on."""
 _log = logging.getLogger(__name__)
 
 
@@ -37,7 +37,7 @@ class StartingNode(Broker, Protocol):
         ...
 
     def check_started(self) -> None:
-        """Raise `StartFailed` if it has ended, or `PortTaken` if other ports may help."""
+        """Raise `StartFailed` if it has ended. Raise `PortTaken` if it may start with other ports."""
         ...
 
     def started(self) -> bool:
@@ -73,7 +73,7 @@ class StartedCluster(ClusterQueries, ABC, Generic[N]):
         self._prepared = prepared
         self._supervisor = supervisor
         self._next_port = next_port
-        self._taken: list[int] = []
+        self._last_ports: list[int] = []
         self._nodes: list[N] = []
 
     def __enter__(self) -> Self:
@@ -81,9 +81,9 @@ class StartedCluster(ClusterQueries, ABC, Generic[N]):
             try:
                 self._start()
             except PortTaken as error:
-                _log.info("trying other ports: %s", error)
+                _log.info("the cluster is started again with other ports: %s", error)
                 self._end()
-                self._forget()
+                self._discard_first_start()
                 self._start()
         except BaseException:
             self._end()
@@ -112,12 +112,12 @@ class StartedCluster(ClusterQueries, ABC, Generic[N]):
         return self.layout.bootstrap_for(endpoint)
 
     def witness(self) -> Witness:
-        """Read the segment files of every broker, or fetch from the leaders, as the spec says."""
+        """Return a witness that reads all segment files, or fetches from the leaders, as the spec says."""
         return FetchWitness(self._brokers) if self._spec.witness == FETCH else self._segments()
 
     @abstractmethod
     def _segments(self) -> Witness:
-        """Return the witness that brings the segment files into the run's folder."""
+        """Return a witness that reads the segment files."""
 
     @abstractmethod
     def _start_proxies(self) -> ProxiedNetwork:
@@ -128,7 +128,7 @@ class StartedCluster(ClusterQueries, ABC, Generic[N]):
         """Create the nodes without starting them."""
 
     @abstractmethod
-    def _forget(self) -> None:
+    def _discard_first_start(self) -> None:
         """Remove the files of a failed first start, after its processes have ended."""
 
     @abstractmethod
@@ -139,7 +139,7 @@ class StartedCluster(ClusterQueries, ABC, Generic[N]):
         return self._nodes[broker - 1].running
 
     def _start(self) -> None:
-        self.layout = lay_out(self._spec.brokers, self._spec.endpoints, self._ports(), self.hosts)
+        self.layout = lay_out(self._spec.brokers, self._spec.endpoints, self._port_source(), self.hosts)
         self._brokers = {broker: self.layout.harness_port(broker) for broker in self.layout.brokers}
         self._controllers = {broker: self.layout.controller_port(broker) for broker in self.layout.voters}
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -149,17 +149,17 @@ class StartedCluster(ClusterQueries, ABC, Generic[N]):
             node.begin()
         self._await_registered()
 
-    def _ports(self) -> Callable[[], int]:
-        """Return a source of ports: those of a failed first start that are still free, then new ones."""
-        free = iter([port for port in self._taken if can_listen(port)])
+    def _port_source(self) -> Callable[[], int]:
+        """Return a function that returns a port: first those of a failed start that are free now, then new ones."""
+        free = iter([port for port in self._last_ports if can_listen(port)])
 
-        def port() -> int:
-            taken = next(free, None) or self._next_port()
-            self._taken.append(taken)
-            return taken
+        def next_port() -> int:
+            port = next(free, None) or self._next_port()
+            self._last_ports.append(port)
+            return port
 
-        self._taken = []
-        return port
+        self._last_ports = []
+        return next_port
 
     def _checkpoint(self) -> bytes:
         """Return the content of `bootstrap.checkpoint`, from the cache or from Kafka's own tool."""
@@ -174,22 +174,22 @@ class StartedCluster(ClusterQueries, ABC, Generic[N]):
 
     def _await_registered(self) -> None:
         """Wait until every broker sees all brokers registered. Raises `StartFailed`."""
-        wanted = self.layout.brokers
+        brokers = self.layout.brokers
         state: list[str] = []
 
         def all_registered() -> bool:
             for node in self._nodes:
                 node.check_started()
-            seen = admin.fetch_views(self._brokers)
-            state[:] = [_describe(broker, view) for broker, view in seen.items()]
+            views = admin.fetch_views(self._brokers)
+            state[:] = [_describe(broker, view) for broker, view in views.items()]
             registered = (
-                isinstance(view, admin.BrokerView) and view.brokers == wanted for view in seen.values()
+                isinstance(view, admin.BrokerView) and view.brokers == brokers for view in views.values()
             )
             return all(registered) and all(node.started() for node in self._nodes)
 
         try:
             # More than three brokers share the same cores, so they start more slowly.
-            timeout_s = START_TIMEOUT_S * max(1.0, len(wanted) / 3)
+            timeout_s = START_TIMEOUT_S * max(1.0, len(brokers) / 3)
             wait_for(all_registered, "all brokers to be registered", timeout_s, last_seen=lambda: state)
         except WaitTimeout as error:
             logs = f"the brokers' logs are {self._folder / 'brokers'}/*/server.log"

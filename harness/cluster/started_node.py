@@ -10,7 +10,7 @@ from harness.wire.protocol import is_answering
 
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 30.0
-_ALL_UP = "Kafka Server started"
+_STARTED_MESSAGE = "Kafka Server started"
 
 
 class PortTaken(StartFailed):
@@ -24,11 +24,11 @@ class StartedNode(ABC):
         self._id = id_
         self._folder = folder
         self._port = port
-        self._printed_before = 0  # size of the log file before the last start
+        self._previous_log_bytes = 0  # size of the log file before the last start
 
     @property
     def id(self) -> int:
-        """Its node id, from 1."""
+        """Its node id. The first is 1."""
         return self._id
 
     @property
@@ -38,7 +38,7 @@ class StartedNode(ABC):
 
     @property
     def log_file(self) -> Path:
-        """The file with what the broker printed, over all its starts."""
+        """The file with the broker's output of all its starts."""
         return self._folder / "server.log"
 
     @property
@@ -53,11 +53,11 @@ class StartedNode(ABC):
 
     @abstractmethod
     def ended(self) -> bool:
-        """Return whether its last process has ended. If so, everything that it printed is in the log file."""
+        """Return whether its last process has ended. If so, all its output is in the log file."""
 
     @abstractmethod
     def resume(self) -> str:
-        """Resume it. Return the proof. A process that runs is left alone."""
+        """Resume it, if it is paused. Return the proof."""
 
     @abstractmethod
     def _start_process(self) -> None:
@@ -66,7 +66,7 @@ class StartedNode(ABC):
     def start(self) -> None:
         """Start it again with its old data and ports, and wait until it answers requests.
 
-        A broker that runs is left alone. One that is paused is resumed. Raises `StartFailed`.
+        Do nothing if the broker runs. Resume it if it is paused. Raises `StartFailed`.
         """
         if self.running:
             return
@@ -79,7 +79,7 @@ class StartedNode(ABC):
     def begin(self) -> None:
         """Start its process without waiting."""
         self._folder.mkdir(parents=True, exist_ok=True)
-        self._printed_before = self.log_file.stat().st_size if self.log_file.exists() else 0
+        self._previous_log_bytes = self.log_file.stat().st_size if self.log_file.exists() else 0
         self._start_process()
 
     def await_answer(self) -> None:
@@ -95,22 +95,22 @@ class StartedNode(ABC):
             raise StartFailed(f"{error}; its log {self.log_file} says: {self._diagnosis()}") from error
 
     def check_started(self) -> None:
-        """Raise `StartFailed` if its process has ended, or `PortTaken` if other ports may help."""
+        """Raise `StartFailed` if its process has ended. Raise `PortTaken` if it may start with other ports."""
         if not self.ended():
             return
-        kind = PortTaken if port_taken(self._printed()) else StartFailed
+        kind = PortTaken if port_taken(self._output()) else StartFailed
         raise kind(f"broker {self.id} did not start: {self._diagnosis()}; its log is {self.log_file}")
 
     def started(self) -> bool:
         """Return whether it has printed that it is up. By then all listeners are bound."""
-        return _ALL_UP in self._printed()
+        return _STARTED_MESSAGE in self._output()
 
-    def _printed(self) -> str:
+    def _output(self) -> str:
         if not self.log_file.exists():
             return ""
         with self.log_file.open("rb") as log:
-            log.seek(self._printed_before)
+            log.seek(self._previous_log_bytes)
             return log.read().decode(errors="replace")
 
     def _diagnosis(self) -> str:
-        return diagnosis(self._printed())
+        return diagnosis(self._output())

@@ -1,8 +1,8 @@
 """Format a node's data folder without starting a JVM.
 
-`StorageTool format` takes about a second for each node. It writes two files. `bootstrap.checkpoint` has the features of
-a new cluster. It depends only on the Kafka version and the transaction version, so it is made once and cached.
-`meta.properties` has only the ids of cluster and node.
+Kafka's `StorageTool format` takes about a second for each node. It writes two files. `bootstrap.checkpoint` has the
+features of a new cluster. It depends only on the Kafka version and the transaction version, so it is made once and
+cached. `meta.properties` has only the ids of cluster and node.
 """
 
 import base64
@@ -47,9 +47,9 @@ def bootstrap_checkpoint(
     """Return the content of `bootstrap.checkpoint`, from the cache or made by StorageTool.
 
     Args:
-        cache: The folder of the cache. A file that is not there is made and stored.
+        cache: The folder of the cache. If the file is not in the cache, it is made and stored.
         kafka: The version of Kafka.
-        storage_tool: Returns the command line up to the tool's class. Its JVM may write to the folder in the argument.
+        storage_tool: Returns the command line up to the tool's class. Its argument is a folder for files of the JVM.
         transaction_version: The level of the feature `transaction.version`. None: Kafka's default.
 
     Raises:

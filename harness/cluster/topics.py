@@ -5,7 +5,7 @@ from typing import Any
 
 from kafka.protocol.admin import CreateTopicsRequest, DeleteGroupsRequest, DeleteTopicsRequest
 
-from harness.cluster.admin import ASK_TIMEOUT_S, NO_ERROR, RequestRefused
+from harness.cluster.admin import NO_ERROR, REQUEST_TIMEOUT_S, RequestRefused
 from harness.common.errors import UsageError
 from harness.model.pipeline import TopicSpec
 from harness.wire.protocol import Target, send_request
@@ -18,12 +18,12 @@ INVALID_REQUEST_CODES = (17, 37, 40)
 
 
 def create_topics(port: Target, topics: Sequence[TopicSpec], timeout_s: float) -> list[str]:
-    """Create topics. Return those that exist already, which are left as they are.
+    """Create topics. Return the names of topics that exist already. They are not changed.
 
     Raises `UsageError` for a name or a setting that no broker would accept, and `RequestRefused` for other errors.
     """
     topic_type: Any = CreateTopicsRequest.CreatableTopic
-    wanted = [
+    new_topics = [
         topic_type(
             name=topic.name,
             num_partitions=topic.partitions,
@@ -37,16 +37,16 @@ def create_topics(port: Target, topics: Sequence[TopicSpec], timeout_s: float) -
         for topic in topics
     ]
     request = CreateTopicsRequest(
-        topics=wanted, timeout_ms=int(timeout_s * 1000), validate_only=False, version=7
+        topics=new_topics, timeout_ms=int(timeout_s * 1000), validate_only=False, version=7
     )
     existing = []
     for answer in send_request(port, request, timeout_s).topics:
         if answer.error_code == TOPIC_ALREADY_EXISTS:
             existing.append(answer.name)
         elif answer.error_code in INVALID_REQUEST_CODES:
-            why = answer.error_message or f"error {answer.error_code}"
+            reason = answer.error_message or f"error {answer.error_code}"
             raise UsageError(
-                f"the topic {answer.name} cannot be created, because the broker refuses it: {why}"
+                f"the topic {answer.name} cannot be created, because the broker refuses it: {reason}"
             )
         elif answer.error_code != NO_ERROR:
             raise RequestRefused(f"creating the topic {answer.name}", answer.error_code, answer.error_message)
@@ -66,7 +66,7 @@ def delete_topics(port: Target, topics: Sequence[str], timeout_s: float) -> None
             raise RequestRefused(f"deleting the topic {answer.name}", answer.error_code, answer.error_message)
 
 
-def delete_group(port: Target, group: str, timeout_s: float = ASK_TIMEOUT_S) -> None:
+def delete_group(port: Target, group: str, timeout_s: float = REQUEST_TIMEOUT_S) -> None:
     """Ask a group's coordinator to delete a group without members. Raises `RequestRefused`.
 
     A group that does not exist is no error.

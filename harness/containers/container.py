@@ -1,4 +1,4 @@
-"""One container of a run. Faults on it return a proof, or raise with the reason."""
+"""One container of a run. Its faults return a proof, or raise an error that says why they failed."""
 
 import io
 import logging
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 MESSAGE_BYTES = 300
 END_TIMEOUT_S = 30.0
-_KILLED = 128 + 9
 _log = logging.getLogger(__name__)
 
 
@@ -27,23 +26,24 @@ class ContainerState:
     """The state of a container's process, as Docker reports it."""
 
     status: str  # created, running, paused, exited, ...
-    pid: int  # on the machine of the Docker daemon; 0: it has no process
+    pid: int  # on the machine of the Docker daemon; 0: there is no process
     exit_code: int
     out_of_memory: bool
 
     def __str__(self) -> str:
         """Describe it for a message: "exited with status 137, out of memory"."""
-        more = ", out of memory" if self.out_of_memory else ""
-        return f"{self.status} with status {self.exit_code}{more}" if self.over else self.status + more
+        memory = ", out of memory" if self.out_of_memory else ""
+        status = f"{self.status} with status {self.exit_code}" if self.has_ended else self.status
+        return status + memory
 
     @property
-    def over(self) -> bool:
+    def has_ended(self) -> bool:
         """Whether its process has ended."""
         return self.status in ("exited", "dead")
 
 
 class Container:
-    """A container, over all starts of its process, until it is removed."""
+    """A container. Its process can end and be started again until the container is removed."""
 
     def __init__(self, handle: "Handle", name: str, log_file: Path) -> None:
         self._handle = handle
@@ -87,29 +87,29 @@ class Container:
             self.state()
 
     def kill(self) -> str:
-        """Send SIGKILL. Return the proof. Raises `FaultFailed` if it ended for another reason."""
-        before = self._require_process()
+        """Send SIGKILL. Return the proof. Raises `FaultFailed` if the process ended for another reason."""
+        process = self._require_process()
         self._signal("SIGKILL")
-        return self._await_end(before, _KILLED, "ended by SIGKILL")
+        return self._await_end(process, 128 + 9, "ended by SIGKILL")
 
     def stop(self) -> str:
         """Send SIGTERM, and wait until the JVM has shut down cleanly. Return the proof. Raises `FaultFailed`."""
-        before = self._require_process()
+        process = self._require_process()
         self._signal("SIGTERM")
-        return self._await_end(before, 128 + 15, "ended with status 143")
+        return self._await_end(process, 128 + 15, "ended with status 143")
 
     def pause(self) -> str:
-        """Freeze all its processes, and check that Docker reports so. Return the proof. Raises `FaultFailed`."""
+        """Pause all its processes, and check that Docker reports it. Return the proof. Raises `FaultFailed`."""
         self._require_process()
         with translate_errors(f"{self.name} could not be paused", FaultFailed):
             self._handle.pause()
         state = self.state()
         if state.status != "paused":
             raise FaultFailed(f"{self.name} is {state.status} after it was paused")
-        return f"container {self.name} (process {state.pid}) frozen"
+        return f"container {self.name} (process {state.pid}) paused"
 
     def resume(self) -> str:
-        """Resume it. Return the proof. A container that is not paused is left alone. Raises `FaultFailed`."""
+        """Resume it, if it is paused. Return the proof. Raises `FaultFailed`."""
         if self.state().status != "paused":
             return f"container {self.name} was not stopped"
         with translate_errors(f"{self.name} could not be resumed", FaultFailed):
@@ -117,7 +117,7 @@ class Container:
         state = self.state()
         if state.status != "running":
             raise FaultFailed(f"{self.name} is {state.status} after it was resumed")
-        return f"container {self.name} (process {state.pid}) thawed"
+        return f"container {self.name} (process {state.pid}) resumed"
 
     def run(self, *command: str) -> str:
         """Run a command in the container, and return its output. Raises `EnvironmentFailure` if it fails."""
@@ -133,31 +133,31 @@ class Container:
     def copy_files(
         self, folder: PurePosixPath, patterns: Sequence[str], exclude: Sequence[str], out: Path
     ) -> None:
-        """Copy what matches `patterns` in a folder of the container to `out`, except files that match `exclude`.
+        """Copy files that match `patterns` from a folder of the container to `out`, except those that match `exclude`.
 
-        Raises `EnvironmentFailure`, also if a file changed while it was read.
+        Raises `EnvironmentFailure`, for example if a file changed while it was read.
         """
         options = [f"--exclude={pattern}" for pattern in exclude]
         # The shell expands the patterns in the container.
         script = f'cd "$0" && exec tar "$@" -cf - {" ".join(patterns)}'
         api = self._handle.client.api
         with translate_errors(f"{folder} of {self.name} could not be read"):
-            run = api.exec_create(self.id, ["sh", "-c", script, str(folder), *options], user="0")["Id"]
+            exec_id = api.exec_create(self.id, ["sh", "-c", script, str(folder), *options], user="0")["Id"]
             try:
                 with (
-                    (stream := _Output(api.exec_start(run, stream=True, demux=True))),
+                    (stream := _Output(api.exec_start(exec_id, stream=True, demux=True))),
                     tarfile.open(fileobj=stream, mode="r|") as tar,
                 ):
                     tar.extractall(out, filter="data")
                     while stream.read(MESSAGE_BYTES):
-                        pass  # what follows the archive, so that the whole error output is here
+                        pass  # read to the end, so that the error output is complete
             except tarfile.TarError as error:
-                # If the command cannot be run, the error message comes instead of its output.
+                # If the command cannot be run, Docker sends an error message instead of the output.
                 message = shorten((stream.first_bytes + stream.errors).decode(errors="replace"))
                 raise EnvironmentFailure(
                     f"tar in {self.name} did not write an archive ({error}): {message}"
                 ) from error
-            status = api.exec_inspect(run)["ExitCode"]
+            status = api.exec_inspect(exec_id)["ExitCode"]
         if status:
             message = shorten(stream.errors.decode(errors="replace"))
             raise EnvironmentFailure(f"tar failed in {self.name} with status {status}: {message}")
@@ -177,7 +177,7 @@ class Container:
             return member.read() if member else b""
 
     def remove(self) -> None:
-        """Kill its process, and remove it with its volumes. Raises `EnvironmentFailure`."""
+        """Kill its process, and remove the container with its volumes. Raises `EnvironmentFailure`."""
         from docker.errors import NotFound
 
         with translate_errors(f"{self.name} could not be removed"):
@@ -204,18 +204,18 @@ class Container:
         with translate_errors(f"{self.name} could not be sent {signal}", FaultFailed):
             self._handle.kill(signal)
 
-    def _await_end(self, before: ContainerState, exit_code: int, description: str) -> str:
-        last = before
+    def _await_end(self, process: ContainerState, exit_code: int, description: str) -> str:
+        last = process
 
         def has_ended() -> bool:
             nonlocal last
             last = self.state()
-            return last.over
+            return last.has_ended
 
         wait_for(has_ended, f"the end of {self.name}", END_TIMEOUT_S, every_s=0.02, last_seen=lambda: last)
         if last.exit_code != exit_code or last.out_of_memory:
             raise FaultFailed(f"{self.name} ended, but not by this fault: {last}")
-        return f"container {self.name} (process {before.pid}) {description}"
+        return f"container {self.name} (process {process.pid}) {description}"
 
     def _follow(self, output: Any) -> None:
         """Append the output to the log file until the process or the daemon ends."""
@@ -226,11 +226,11 @@ class Container:
                 for chunk in output:
                     log.write(chunk)
             except (OSError, HTTPError) as error:
-                _log.warning("the output of %s ended early: %s", self.name, error)
+                _log.warning("the output of %s in the log file is incomplete: %s", self.name, error)
 
 
 class _Output(io.RawIOBase):
-    """A file that reads the output of a command once. It keeps the error output."""
+    """The output of a command as a file that can be read once. `errors` has the first bytes of its error output."""
 
     def __init__(self, chunks: Any) -> None:
         self._chunks = chunks

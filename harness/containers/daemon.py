@@ -23,14 +23,14 @@ _LONGEST = 300
 
 
 class NoDocker(EnvironmentFailure):
-    """There is no daemon, or this user may not use it."""
+    """There is no daemon, or Fencepost cannot use it."""
 
 
 def connect() -> "DockerClient":
-    """Connect to the daemon, and check that it answers. Raises `NoDocker`, or what `require_extra` raises."""
+    """Connect to the daemon, and check that it answers. Raises `NoDocker`, or `require_extra`'s error."""
     require_extra("--cluster docker", "docker", "testcontainers")
-    # testcontainers reads this when it is imported. Its helper container would need one more image, and a run removes
-    # what it leaves by its own label.
+    # testcontainers reads this when it is imported. Its helper container would need one more image. A run does not
+    # need it, because it removes its containers by their label.
     os.environ["TESTCONTAINERS_RYUK_DISABLED"] = "true"
     import docker
     from docker.errors import DockerException

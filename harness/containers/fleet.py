@@ -1,7 +1,7 @@
 """Create the containers of one run, and its two networks.
 
 On the network `links` containers reach each other by name, and a fault can disconnect one of them. The network
-`harness` publishes ports on 127.0.0.1 only, so that the harness still reaches a broker that a fault has disconnected
+`harness` publishes ports on 127.0.0.1 only. Over it, the harness still reaches a broker that a fault has disconnected
 from `links`. Containers and networks have the run's mark as a label.
 """
 
@@ -29,7 +29,7 @@ EXECUTABLE, READABLE = 0o755, 0o644
 
 @dataclass(frozen=True)
 class ContainerSpec:
-    """What a container is created from."""
+    """The properties of a new container."""
 
     host: str  # its name on the network `links`
     command: Sequence[str]
@@ -62,8 +62,8 @@ class ContainerFactory:
         self._note.touch()
         self._supervisor.guard_with_command(removal_command(self._supervisor.mark))
         for kind in (LINKS, HARNESS):
-            # An internal network has no gateway, so the other network publishes the ports. Containers may not reach
-            # each other on that one, because such connections would bypass faults on `links`.
+            # The network `links` is internal: it has no gateway, so `harness` publishes the ports. Containers may not
+            # reach each other on `harness`, because such connections would bypass faults on `links`.
             options = {
                 "driver": "bridge",
                 "internal": kind == LINKS,

@@ -1,7 +1,7 @@
-"""Find and remove what killed runs have left in Docker, by the label of their containers and networks.
+"""Find and remove the containers, networks and volumes of killed runs, by their label.
 
-If a run is killed, its guardian removes its containers. If the guardian is killed too, the next run does. A note file
-in the cache says that a run may have left something, so a run on another kind of cluster does not ask Docker.
+If a run is killed, its guardian removes its containers. If the guardian is killed too, the next run removes them. A
+note file in the cache says that a run may have left something. Without a note file, a run does not ask Docker.
 """
 
 import logging
@@ -51,7 +51,7 @@ def remove_marked(client: "DockerClient", is_wanted: Callable[[str], bool]) -> l
 def _list_marked(client: "DockerClient") -> Iterator[tuple[str, Any]]:
     """Yield kind and resource. Containers come before the networks that they are connected to."""
     with_label = {"label": LABEL}
-    with translate_errors("the containers that runs have left could not be listed"):
+    with translate_errors("the containers of earlier runs could not be listed"):
         yield from (
             ("container", container)
             for container in client.containers.list(all=True, filters=with_label, ignore_removed=True)
@@ -61,7 +61,7 @@ def _list_marked(client: "DockerClient") -> Iterator[tuple[str, Any]]:
 
 
 def try_remove_abandoned(cache: Path) -> list[str]:
-    """Do the same as `remove_abandoned`, but only log an error of Docker. For the start of a run."""
+    """Call `remove_abandoned` at the start of a run. An error of Docker is only logged."""
     try:
         return remove_abandoned(cache)
     except EnvironmentFailure as error:
@@ -70,9 +70,9 @@ def try_remove_abandoned(cache: Path) -> list[str]:
 
 
 def remove_abandoned(cache: Path) -> list[str]:
-    """Remove what runs have left that have certainly ended. Return the names of what was removed.
+    """Remove the containers, networks and volumes of runs that have certainly ended. Return their names.
 
-    If there is no note file, Docker is not asked. Raises `EnvironmentFailure` if Docker refuses.
+    Docker is asked only if there is a note file of such a run. Raises `EnvironmentFailure` if Docker refuses.
     """
     notes = [path for path in (cache / "docker").glob("*") if is_abandoned(path.name)]
     if not notes:
@@ -89,7 +89,7 @@ def removal_command(mark: str) -> list[str]:
 
 
 def main() -> None:
-    """Remove everything of the run with the mark in the first argument, even if it may still go on."""
+    """Remove everything of the run whose mark is the first argument, even if this run may still go on."""
     remove_marked(connect(), lambda mark: mark == sys.argv[1])
 
 

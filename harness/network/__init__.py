@@ -1,4 +1,4 @@
-"""The links of a cluster, and the effects that can be imposed on them.
+"""The links of a cluster, and the network effects that a fault can impose on them.
 
 A link is directed: `peer:1->2:int` is the path by which broker 1 dials broker 2. `harness.network.links` lists the
 links between two brokers or around one broker. A network imposes an effect only on the links that a caller names.
@@ -12,11 +12,11 @@ from typing import ClassVar, NamedTuple, Protocol
 
 @dataclass(frozen=True)
 class LinkEffect:
-    """What a fault does to a link: a frozen dataclass whose fields are the parameters of the effect.
+    """A network effect: a frozen dataclass whose fields are the parameters of the effect.
 
     A new effect is a subclass, with a line in the table of each network that can make it
-    (`harness.network.toxics.TOXICS` for toxiproxy). A fault that imposes it names the subclass in `Nemesis.needs`. Then
-    the fault is refused before the run starts if the cluster cannot make the effect.
+    (`harness.network.toxics.TOXICS` for toxiproxy). A nemesis that imposes it names the subclass in `Nemesis.needs`.
+    If the cluster cannot make the effect, the nemesis is refused before the run starts.
     """
 
     action: ClassVar[str] = ""  # completes "a cluster on which one can ..."
@@ -37,7 +37,7 @@ class DropResponses(LinkEffect):
 
 
 class LinkTraffic(NamedTuple):
-    """The bytes that were sent over a link."""
+    """The numbers of bytes that were sent over a link."""
 
     requests: int  # bytes sent by the end that dials
     responses: int  # bytes sent by the end that is dialed
@@ -47,7 +47,7 @@ class LinkMeter(Protocol):
     """Counts the bytes on some links from the moment of its creation."""
 
     def traffic(self) -> Mapping[str, LinkTraffic] | None:
-        """Return the bytes on each link since the creation. None if this platform or cluster cannot count them."""
+        """Return the traffic on each link since the creation. None if this platform or cluster cannot count it."""
         ...
 
 
@@ -63,7 +63,7 @@ class ActiveEffect(Protocol):
         """Return the proof that the effect acts, or "" if there is none. Call it while the effect is imposed.
 
         An effect acts if a process other than the harness has sent bytes into a link since the effect began. If bytes
-        cannot be counted, a connection on the link counts as proof, and the text says so.
+        cannot be counted, a connection on the link is enough, and the text says so.
         """
         ...
 
@@ -97,10 +97,11 @@ class Network(Protocol):
     def impose(self, links: Sequence[str], effect: LinkEffect) -> AbstractContextManager[ActiveEffect]:
         """Impose an effect on links for the length of a `with`.
 
-        Raises `UsageError` for a link or an effect that this network does not have, and `FaultFailed` if it fails.
+        Raises `UsageError` for a link or an effect that this network does not have. Raises `FaultFailed` if the effect
+        cannot be imposed or removed.
         """
         ...
 
     def heal(self) -> None:
-        """Remove every effect. It may be called again. Raises `FaultFailed`."""
+        """Remove every effect. It does nothing if there is none. Raises `FaultFailed`."""
         ...

@@ -1,8 +1,8 @@
 """Replace the brokers' addresses in responses, so that a client dials the proxies instead.
 
-A response is not decoded and encoded again. It is read up to its last address, and all other bytes stay as the broker
-sent them. Addresses are in Metadata, FindCoordinator, DescribeCluster, and in the `NodeEndpoints` of Produce 10+ and
-Fetch 16+, which name a new leader (KIP-951). In ApiVersions, versions that this module cannot read are removed
+A response is not decoded and encoded again. It is read up to its last address. All bytes except addresses stay as the
+broker sent them. Addresses are in Metadata, FindCoordinator, DescribeCluster, and in the `NodeEndpoints` of Produce 10+
+and Fetch 16+, which name a new leader (KIP-951). In ApiVersions, versions that this module cannot read are removed
 (`harness.network.kafka_apis`).
 """
 
@@ -24,10 +24,17 @@ HOST = "127.0.0.1"
 UNREACHABLE = (HOST, 1)
 """The address for a broker that has no proxy. Nothing listens there."""
 UNSUPPORTED_VERSION = 35
-_ADDRESSES = 0  # the tag of NodeEndpoints
-_FLEXIBLE = {METADATA: 9, FIND_COORDINATOR: 3, DESCRIBE_CLUSTER: 0, PRODUCE: 9, FETCH: 12}
+_NODE_ENDPOINTS_TAG = 0  # the tag of NodeEndpoints
+_FIRST_FLEXIBLE_VERSION = {METADATA: 9, FIND_COORDINATOR: 3, DESCRIBE_CLUSTER: 0, PRODUCE: 9, FETCH: 12}
 """By API: the first version whose responses have compact lengths and tagged fields (KIP-482)."""
-_SINCE = {METADATA: 0, FIND_COORDINATOR: 0, DESCRIBE_CLUSTER: 0, PRODUCE: 10, FETCH: 16, API_VERSIONS: 0}
+_FIRST_CHANGED_VERSION = {
+    METADATA: 0,
+    FIND_COORDINATOR: 0,
+    DESCRIBE_CLUSTER: 0,
+    PRODUCE: 10,
+    FETCH: 16,
+    API_VERSIONS: 0,
+}
 """By API: the first version whose responses must be changed."""
 
 
@@ -37,10 +44,10 @@ class UnreadableResponse(Exception):
 
 @dataclass
 class AddressMap:
-    """The address that a client gets for each broker."""
+    """The address that replaces the address of each broker."""
 
     by_broker: Mapping[int, tuple[str, int]]
-    unknown_brokers: set[int] = field(default_factory=set)  # brokers in responses that have no proxy
+    unknown_brokers: set[int] = field(default_factory=set)  # brokers without a proxy that were in responses
 
     def of(self, broker: int) -> tuple[str, int]:
         """Return the address at which a client must dial a broker."""
@@ -50,44 +57,44 @@ class AddressMap:
 
 
 def contains_addresses(key: int, version: int) -> bool:
-    """Return whether responses of this API and version may have addresses, or API versions, to change."""
-    return key in _SINCE and version >= _SINCE[key]
+    """Return whether responses of this API and version may have addresses or API versions that must be changed."""
+    return key in _FIRST_CHANGED_VERSION and version >= _FIRST_CHANGED_VERSION[key]
 
 
-def rewrite_response(key: int, version: int, answer: bytes, addresses: AddressMap) -> bytes:
+def rewrite_response(key: int, version: int, response: bytes, addresses: AddressMap) -> bytes:
     """Replace the addresses in a response. Raises `UnreadableResponse`.
 
-    `answer` has header and body, without the length in front.
+    `response` is the header and the body, without the length in front.
     """
-    known = newest_version(key)
-    if key != API_VERSIONS and (known is None or version > known):
+    newest = newest_version(key)
+    if key != API_VERSIONS and (newest is None or version > newest):
         raise UnreadableResponse(f"version {version} of API {key} is not known")
     try:
-        return _WALKS[key](version, answer, addresses)
+        return _REWRITERS[key](version, response, addresses)
     except (struct.error, IndexError, ValueError) as error:
         raise UnreadableResponse(
             f"a response of API {key}, version {version}, cannot be read: {error}"
         ) from error
 
 
-class _Walk:
+class _ResponseEditor:
     """Reads a response field by field, and collects the replacements of some of its bytes."""
 
-    def __init__(self, answer: bytes, flexible: bool, at: int = 0) -> None:
-        self._answer = answer
+    def __init__(self, response: bytes, flexible: bool, position: int = 0) -> None:
+        self._response = response
         self._flexible = flexible
-        self.at = at
+        self.position = position
         self._edits: list[tuple[int, int, bytes]] = []
 
     def skip(self, size: int) -> None:
         """Skip some bytes."""
-        self.at += size
-        if size < 0 or self.at > len(self._answer):
-            raise ValueError("it is too short")
+        self.position += size
+        if size < 0 or self.position > len(self._response):
+            raise ValueError("the response is too short")
 
     def number(self, form: str) -> int:
         """Read an integer of a fixed size."""
-        (value,) = struct.unpack_from(form, self._answer, self.at)
+        (value,) = struct.unpack_from(form, self._response, self.position)
         self.skip(struct.calcsize(form))
         return int(value)
 
@@ -95,8 +102,8 @@ class _Walk:
         """Read an unsigned varint."""
         value = shift = 0
         while True:
-            byte = self._answer[self.at]
-            self.at += 1
+            byte = self._response[self.position]
+            self.position += 1
             value |= (byte & 0x7F) << shift
             if byte < 0x80:
                 return value
@@ -117,54 +124,54 @@ class _Walk:
         self.skip(4)
         self.tags()
 
-    def tags(self, walks: Mapping[int, Callable[["_Walk"], None]] | None = None) -> None:
-        """Skip the tagged fields. Those in `walks` are read by the function there, which may change them."""
+    def tags(self, editors: Mapping[int, Callable[["_ResponseEditor"], None]] | None = None) -> None:
+        """Skip the tagged fields. For a tag in `editors`, call its function, which may change the field."""
         if not self._flexible:
             return
         for _ in range(self.varint()):
-            tag, before = self.varint(), self.at
+            tag, size_position = self.varint(), self.position
             size = self.varint()
-            start = self.at
+            start = self.position
             self.skip(size)
-            if walks and tag in walks:
-                inner = _Walk(self._answer[start : self.at], self._flexible)
-                walks[tag](inner)
-                changed = inner.result()
-                self._replace(before, self.at, _varint(len(changed)) + changed)
+            if editors and tag in editors:
+                field_editor = _ResponseEditor(self._response[start : self.position], self._flexible)
+                editors[tag](field_editor)
+                new_field = field_editor.result()
+                self._replace(size_position, self.position, _varint(len(new_field)) + new_field)
 
     def address(self, addresses: AddressMap) -> None:
         """Read a broker's id, host and port, and replace host and port."""
-        broker, start = self.number(">i"), self.at
+        broker, start = self.number(">i"), self.position
         self.text()
         self.skip(4)
         if broker >= 0:  # -1: there is no broker
             host, port = addresses.of(broker)
-            self._replace(start, self.at, self._encode_string(host) + struct.pack(">i", port))
+            self._replace(start, self.position, self._encode_string(host) + struct.pack(">i", port))
 
     def result(self) -> bytes:
         """Return the response with all replacements."""
-        parts, done = [], 0
+        parts, copied_to = [], 0
         for start, end, replacement in self._edits:
-            parts += [self._answer[done:start], replacement]
-            done = end
-        return b"".join([*parts, self._answer[done:]])
+            parts += [self._response[copied_to:start], replacement]
+            copied_to = end
+        return b"".join([*parts, self._response[copied_to:]])
 
     def versions(self) -> None:
         """Read an array of APIs with their versions, and keep only versions that clients may use."""
-        start, apis = self.at, []
+        start, apis = self.position, []
         for _ in range(self.count()):
-            key, least, most = self.number(">h"), self.number(">h"), self.number(">h")
-            tagged = self.at
+            key, oldest, newest = self.number(">h"), self.number(">h"), self.number(">h")
+            tags_position = self.position
             self.tags()
-            known = newest_version(key)
-            if known is not None and known >= least:
-                versions = struct.pack(">hhh", key, least, min(most, known))
-                apis.append(versions + self._answer[tagged : self.at])
+            newest_known = newest_version(key)
+            if newest_known is not None and newest_known >= oldest:
+                versions = struct.pack(">hhh", key, oldest, min(newest, newest_known))
+                apis.append(versions + self._response[tags_position : self.position])
         length = _varint(len(apis) + 1) if self._flexible else struct.pack(">i", len(apis))
-        self._replace(start, self.at, length + b"".join(apis))
+        self._replace(start, self.position, length + b"".join(apis))
 
     def _replace(self, start: int, end: int, replacement: bytes) -> None:
-        if self._answer[start:end] != replacement:
+        if self._response[start:end] != replacement:
             self._edits.append((start, end, replacement))
 
     def _encode_string(self, text: str) -> bytes:
@@ -181,118 +188,118 @@ def _varint(value: int) -> bytes:
     return bytes(encoded)
 
 
-def _walk_body(key: int, version: int, answer: bytes) -> _Walk:
-    walk = _Walk(answer, version >= _FLEXIBLE[key])
-    walk.header()
-    return walk
+def _skip_header(key: int, version: int, response: bytes) -> _ResponseEditor:
+    editor = _ResponseEditor(response, version >= _FIRST_FLEXIBLE_VERSION[key])
+    editor.header()
+    return editor
 
 
-def _metadata(version: int, answer: bytes, addresses: AddressMap) -> bytes:
+def _metadata(version: int, response: bytes, addresses: AddressMap) -> bytes:
     """Fields: `throttle_time_ms` (3+), then the brokers."""
-    walk = _walk_body(METADATA, version, answer)
-    walk.skip(4 if version >= 3 else 0)
-    for _ in range(walk.count()):
-        walk.address(addresses)
+    editor = _skip_header(METADATA, version, response)
+    editor.skip(4 if version >= 3 else 0)
+    for _ in range(editor.count()):
+        editor.address(addresses)
         if version >= 1:
-            walk.text()  # rack
-        walk.tags()
-    return walk.result()
+            editor.text()  # rack
+        editor.tags()
+    return editor.result()
 
 
-def _find_coordinator(version: int, answer: bytes, addresses: AddressMap) -> bytes:
+def _find_coordinator(version: int, response: bytes, addresses: AddressMap) -> bytes:
     """Fields: one coordinator, or an array of them from version 4 on (KIP-699)."""
-    walk = _walk_body(FIND_COORDINATOR, version, answer)
-    walk.skip(4 if version >= 1 else 0)
+    editor = _skip_header(FIND_COORDINATOR, version, response)
+    editor.skip(4 if version >= 1 else 0)
     if version < 4:
-        walk.skip(2)
+        editor.skip(2)
         if version >= 1:
-            walk.text()  # error message
-        walk.address(addresses)
-        return walk.result()
-    for _ in range(walk.count()):
-        walk.text()  # key
-        walk.address(addresses)
-        walk.skip(2)
-        walk.text()  # error message
-        walk.tags()
-    return walk.result()
+            editor.text()  # error message
+        editor.address(addresses)
+        return editor.result()
+    for _ in range(editor.count()):
+        editor.text()  # key
+        editor.address(addresses)
+        editor.skip(2)
+        editor.text()  # error message
+        editor.tags()
+    return editor.result()
 
 
-def _describe_cluster(version: int, answer: bytes, addresses: AddressMap) -> bytes:
+def _describe_cluster(version: int, response: bytes, addresses: AddressMap) -> bytes:
     """Fields: error, endpoint type (1+), cluster and controller ids, then the brokers."""
-    walk = _walk_body(DESCRIBE_CLUSTER, version, answer)
-    walk.skip(6)
-    walk.text()  # error message
-    walk.skip(1 if version >= 1 else 0)
-    walk.text()  # cluster id
-    walk.skip(4)
-    for _ in range(walk.count()):
-        walk.address(addresses)
-        walk.text()  # rack
-        walk.skip(1 if version >= 2 else 0)
-        walk.tags()
-    return walk.result()
+    editor = _skip_header(DESCRIBE_CLUSTER, version, response)
+    editor.skip(6)
+    editor.text()  # error message
+    editor.skip(1 if version >= 1 else 0)
+    editor.text()  # cluster id
+    editor.skip(4)
+    for _ in range(editor.count()):
+        editor.address(addresses)
+        editor.text()  # rack
+        editor.skip(1 if version >= 2 else 0)
+        editor.tags()
+    return editor.result()
 
 
-def _endpoints(addresses: AddressMap) -> Mapping[int, Callable[[_Walk], None]]:
+def _endpoints(addresses: AddressMap) -> Mapping[int, Callable[[_ResponseEditor], None]]:
     """Return the function that reads the tagged field NodeEndpoints."""
 
-    def walk_endpoints(walk: _Walk) -> None:
-        for _ in range(walk.count()):
-            walk.address(addresses)
-            walk.text()  # rack
-            walk.tags()
+    def edit_endpoints(editor: _ResponseEditor) -> None:
+        for _ in range(editor.count()):
+            editor.address(addresses)
+            editor.text()  # rack
+            editor.tags()
 
-    return {_ADDRESSES: walk_endpoints}
+    return {_NODE_ENDPOINTS_TAG: edit_endpoints}
 
 
-def _produce(version: int, answer: bytes, addresses: AddressMap) -> bytes:
+def _produce(version: int, response: bytes, addresses: AddressMap) -> bytes:
     """The endpoints come after all partitions."""
-    walk = _walk_body(PRODUCE, version, answer)
-    for _ in range(walk.count()):
-        walk.skip(16) if version >= 13 else walk.text()  # the topic
-        for _ in range(walk.count()):
-            walk.skip(4 + 2 + 8 + 8 + 8)
-            for _ in range(walk.count()):  # errors of single records
-                walk.skip(4)
-                walk.text()
-                walk.tags()
-            walk.text()  # error message
-            walk.tags()
-        walk.tags()
-    walk.skip(4)
-    walk.tags(_endpoints(addresses))
-    return walk.result()
+    editor = _skip_header(PRODUCE, version, response)
+    for _ in range(editor.count()):
+        editor.skip(16) if version >= 13 else editor.text()  # the topic
+        for _ in range(editor.count()):
+            editor.skip(4 + 2 + 8 + 8 + 8)
+            for _ in range(editor.count()):  # errors of single records
+                editor.skip(4)
+                editor.text()
+                editor.tags()
+            editor.text()  # error message
+            editor.tags()
+        editor.tags()
+    editor.skip(4)
+    editor.tags(_endpoints(addresses))
+    return editor.result()
 
 
-def _fetch(version: int, answer: bytes, addresses: AddressMap) -> bytes:
+def _fetch(version: int, response: bytes, addresses: AddressMap) -> bytes:
     """The endpoints come after all partitions. Records are skipped by their length."""
-    walk = _walk_body(FETCH, version, answer)
-    walk.skip(4 + 2 + 4)
-    for _ in range(walk.count()):
-        walk.skip(16)
-        for _ in range(walk.count()):
-            walk.skip(4 + 2 + 8 + 8 + 8)
-            for _ in range(walk.count()):  # aborted transactions
-                walk.skip(16)
-                walk.tags()
-            walk.skip(4)
-            walk.text()  # records: a length and bytes
-            walk.tags()
-        walk.tags()
-    walk.tags(_endpoints(addresses))
-    return walk.result()
+    editor = _skip_header(FETCH, version, response)
+    editor.skip(4 + 2 + 4)
+    for _ in range(editor.count()):
+        editor.skip(16)
+        for _ in range(editor.count()):
+            editor.skip(4 + 2 + 8 + 8 + 8)
+            for _ in range(editor.count()):  # aborted transactions
+                editor.skip(16)
+                editor.tags()
+            editor.skip(4)
+            editor.text()  # records: a length and bytes
+            editor.tags()
+        editor.tags()
+    editor.tags(_endpoints(addresses))
+    return editor.result()
 
 
-def _api_versions(version: int, answer: bytes, addresses: AddressMap) -> bytes:
+def _api_versions(version: int, response: bytes, addresses: AddressMap) -> bytes:
     """Its header never has tagged fields. If the broker does not support the version, it responds in version 0."""
-    (error,) = struct.unpack_from(">h", answer, 4)
-    walk = _Walk(answer, version >= 3 and error != UNSUPPORTED_VERSION, at=6)
-    walk.versions()
-    return walk.result()
+    (error,) = struct.unpack_from(">h", response, 4)
+    editor = _ResponseEditor(response, version >= 3 and error != UNSUPPORTED_VERSION, position=6)
+    editor.versions()
+    return editor.result()
 
 
-_WALKS: Mapping[int, Callable[[int, bytes, AddressMap], bytes]] = {
+_REWRITERS: Mapping[int, Callable[[int, bytes, AddressMap], bytes]] = {
     PRODUCE: _produce,
     FETCH: _fetch,
     METADATA: _metadata,

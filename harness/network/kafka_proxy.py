@@ -1,11 +1,11 @@
 """The address proxy: a process between the clients of a run and the brokers of an external cluster.
 
-`client -> toxiproxy -> address proxy -> broker`. It has a port for each client endpoint and broker. Requests pass
-unchanged. In responses, each broker's address is replaced by that of the endpoint's toxiproxy listener, so that every
-link of a client can be cut. Clients connect in plaintext, on this machine only. The proxy uses TLS and SASL to the
-brokers, as the client-config file says.
+`client -> toxiproxy -> address proxy -> broker`. The process has a port for each client endpoint and broker. Requests
+pass unchanged. In responses, it replaces each broker's address with the address of the endpoint's toxiproxy listener.
+So every link of a client can be cut. Clients connect in plaintext, on this machine only. To the brokers, the proxy uses
+TLS and SASL as the client-config file says.
 
-Its only argument is `ProxySpec` as JSON, which contains no secret.
+The only argument of the process is `ProxySpec` as JSON, which contains no secret.
 """
 
 import asyncio
@@ -24,13 +24,13 @@ from harness.clients.client_properties import use_client_config
 from harness.common.errors import EnvironmentFailure
 from harness.network.kafka_answers import HOST, AddressMap, contains_addresses, rewrite_response
 from harness.processes.encoding import decode
-from harness.wire.protocol import LARGEST_ANSWER, Address, WireError, decode_response, encode_request
+from harness.wire.protocol import MAX_RESPONSE_BYTES, Address, WireError, decode_response, encode_request
 from harness.wire.security import sasl_requests, tls_refusal
 
 CONNECT_TIMEOUT_S = 10.0
 BUFFER_BYTES = 1 << 20
 LISTENING = "listening on every port"
-"""What the process prints after it listens on every port."""
+"""The line that the process prints after it listens on every port."""
 _log = logging.getLogger("proxy")
 
 
@@ -40,7 +40,7 @@ class ProxySpec:
 
     client_config: Path | None  # a file of client properties, for connections to the brokers
     brokers: Mapping[int, tuple[str, int]]  # by broker: its own host and port
-    ports: Mapping[str, Mapping[int, int]]  # by endpoint and broker: where this process listens
+    ports: Mapping[str, Mapping[int, int]]  # by endpoint and broker: the port on which this process listens
     dial_ports: Mapping[str, Mapping[int, int]]  # by endpoint and broker: the port that clients must dial
 
 
@@ -61,10 +61,10 @@ class ProxyPort:
             _log.warning("no connection to %s: %s", self._broker, error)
             writer.close()
             return
-        expected: deque[tuple[int, int, int]] = deque()
+        pending: deque[tuple[int, int, int]] = deque()
         directions = [
-            asyncio.create_task(self._requests(reader, broker_writer, expected)),
-            asyncio.create_task(self._answers(broker_reader, writer, expected)),
+            asyncio.create_task(self._forward_requests(reader, broker_writer, pending)),
+            asyncio.create_task(self._forward_responses(broker_reader, writer, pending)),
         ]
         try:
             await asyncio.wait(directions, return_when=asyncio.FIRST_COMPLETED)
@@ -98,65 +98,65 @@ class ProxyPort:
     async def _authenticate(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         steps = sasl_requests(self._broker.security, self._broker.host, str(self._broker))
 
-        def next_request(answer: Any) -> Any:
+        def next_request(response: Any) -> Any:
             with suppress(StopIteration):
-                return steps.send(answer)
+                return steps.send(response)
             return None
 
-        number, answer = 0, None
+        number, response = 0, None
         while (
-            request := await asyncio.to_thread(next_request, answer)
+            request := await asyncio.to_thread(next_request, response)
         ) is not None:  # it may request a token, which blocks
             number += 1
             writer.write(encode_request(request, number))
-            answer = decode_response(request, (await _message(reader))[4:], str(self._broker))
+            response = decode_response(request, (await _read_message(reader))[4:], str(self._broker))
 
-    async def _requests(
+    async def _forward_requests(
         self,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
-        expected: deque[tuple[int, int, int]],
+        pending: deque[tuple[int, int, int]],
     ) -> None:
-        """Pass requests on, and remember those whose responses must be changed."""
+        """Send requests on to the broker, and remember those whose responses must be changed."""
         while True:
-            message = await _message(reader)
+            message = await _read_message(reader)
             key, version, number = struct.unpack_from(">hhi", message, 4)
             if contains_addresses(key, version):
-                expected.append((number, key, version))
+                pending.append((number, key, version))
             writer.write(message)
             await writer.drain()
 
-    async def _answers(
+    async def _forward_responses(
         self,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
-        expected: deque[tuple[int, int, int]],
+        pending: deque[tuple[int, int, int]],
     ) -> None:
-        """Pass responses on with the addresses of the proxies. An unreadable response ends the connection."""
+        """Send responses on to the client with the proxies' addresses. An unreadable response ends the connection."""
         while True:
-            message = await _message(reader)
+            message = await _read_message(reader)
             (number,) = struct.unpack_from(">i", message, 4)
-            if any(number == expected_number for expected_number, _, _ in expected):
-                while (due := expected.popleft())[0] != number:  # a Produce with acks=0 has no response
+            if any(number == pending_number for pending_number, _, _ in pending):
+                while (request := pending.popleft())[0] != number:  # a Produce with acks=0 has no response
                     pass
-                message = self._rewrite(due[1], due[2], message)
+                message = self._rewrite(request[1], request[2], message)
             writer.write(message)
             await writer.drain()
 
     def _rewrite(self, key: int, version: int, message: bytes) -> bytes:
         known_before = len(self._addresses.unknown_brokers)
-        answer = rewrite_response(key, version, message[4:], self._addresses)
+        response = rewrite_response(key, version, message[4:], self._addresses)
         if len(self._addresses.unknown_brokers) > known_before:
             brokers = ", ".join(map(str, sorted(self._addresses.unknown_brokers)))
             _log.error("brokers that joined the cluster during the run cannot be reached: %s", brokers)
-        return struct.pack(">i", len(answer)) + answer
+        return struct.pack(">i", len(response)) + response
 
 
-async def _message(reader: asyncio.StreamReader) -> bytes:
-    """Read a request or a response with its length. Raises `EOFError` at the end, `WireError` if it is neither."""
+async def _read_message(reader: asyncio.StreamReader) -> bytes:
+    """Read a request or a response with its length. Raises `EOFError` at the end, `WireError` for a wrong length."""
     head = await reader.readexactly(4)
     size = int.from_bytes(head)
-    if not 4 <= size <= LARGEST_ANSWER:
+    if not 4 <= size <= MAX_RESPONSE_BYTES:
         raise WireError(f"a message of {size} bytes is not Kafka's protocol")
     return head + await reader.readexactly(size)
 

@@ -1,8 +1,8 @@
 """The names of links, and the links between two brokers or around one.
 
-By `peer:1->2:int` broker 1 dials broker 2 as a peer (replication, markers, forwarded requests). By `peer:1->2:ctl` it
-dials it as a controller. By `client:w0->2` the client endpoint w0 dials broker 2. Each link has a proxy of its own, so
-a cut of one link does not affect the others.
+Over `peer:1->2:int`, broker 1 dials broker 2 as a peer (replication, markers, forwarded requests). Over
+`peer:1->2:ctl`, broker 1 dials broker 2 as a controller. Over `client:w0->2`, the client endpoint w0 dials broker 2.
+Each link has its own proxy, so a cut of one link does not affect the others.
 """
 
 from collections.abc import Iterable, Sequence
@@ -22,7 +22,7 @@ def client_link(endpoint: str, broker: int) -> str:
 
 
 def client_links_by_broker(endpoint: str, links: Iterable[str]) -> dict[int, str]:
-    """Return those links that begin at a client endpoint, by broker."""
+    """Return the links that begin at a client endpoint, by broker."""
     stem = f"client:{endpoint}->"
     return {int(link.removeprefix(stem)): link for link in links if link.startswith(stem)}
 

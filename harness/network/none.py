@@ -23,7 +23,7 @@ class NoNetwork:
         return SocketMeter(lambda: None, {})
 
     def impose(self, links: Sequence[str], effect: LinkEffect) -> AbstractContextManager[ActiveEffect]:
-        """Raise `FaultFailed`. Faults that need links are not drawn for such a cluster."""
+        """Raise `FaultFailed`. Schedules for such a cluster have no faults that need links."""
         raise FaultFailed("this cluster has no links that can be cut")
 
     def heal(self) -> None:

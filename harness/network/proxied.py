@@ -1,8 +1,8 @@
 """A network whose links are proxies of one toxiproxy server.
 
-`harness.network.toxics` lists the toxics that make an effect. A cut drops the bytes of both streams of a proxy, or only
-of the responses. Connections stay open, new ones are accepted, and the heal closes all of them. Bytes in flight are
-lost, and are not delivered later. A lost SYN cannot be imitated, because toxiproxy always accepts a connection.
+`harness.network.toxics` lists the toxics that make an effect. An effect drops the bytes of both streams of a proxy, or
+only of the responses. Connections stay open, and new ones are accepted. The heal closes all of them. Bytes in flight
+are lost, and are not delivered later. A lost SYN cannot be imitated, because toxiproxy always accepts a connection.
 """
 
 import logging
@@ -24,7 +24,7 @@ from harness.results.wording import plural
 from harness.wire.protocol import is_answering
 
 PROBE_TIMEOUT_S = 0.4
-_SILENT = "a request through it stays unanswered, and a connection that bypasses it is answered"
+_PROBE_RESULTS = "a request through it stays unanswered, and a connection that bypasses it is answered"
 _log = logging.getLogger(__name__)
 
 
@@ -37,11 +37,14 @@ class ProxyServer(Protocol):
         ...
 
     def connections_by_port(self) -> Counter[int]:
-        """Return the number of connections on each local port, whether it listens there or dials from there."""
+        """Return the number of connections on each local port, both where it listens and from where it dials."""
         ...
 
     def received_bytes(self) -> ReceivedBytes | None:
-        """Return the bytes that each of its connections has received; others may be included. None if not known."""
+        """Return the bytes that each connection has received. Connections of other processes may be included.
+
+        None if they cannot be counted.
+        """
         ...
 
 
@@ -73,13 +76,13 @@ class ProxiedNetwork:
         return tuple(self._links)
 
     def heal(self) -> None:
-        """Remove every effect. It may be called again. Raises `FaultFailed` if a toxic remains."""
+        """Remove every effect. It does nothing if there is none. Raises `FaultFailed` if a toxic remains."""
         with self._lock:
             self._uses.clear()
             self._toxiproxy.reset()
-            left = [proxy for proxy, toxics in self._toxiproxy.toxics().items() if toxics]
-        if left:
-            raise ToxiproxyError(f"these links still have a toxic after the heal: {', '.join(left)}")
+            unhealed = [proxy for proxy, toxics in self._toxiproxy.toxics().items() if toxics]
+        if unhealed:
+            raise ToxiproxyError(f"these links still have a toxic after the heal: {', '.join(unhealed)}")
 
     def connections(self, links: Iterable[str]) -> Mapping[str, int]:
         """Return the number of open connections on each link, including the harness's own."""
@@ -98,7 +101,7 @@ class ProxiedNetwork:
         return is_answering(self._links[link].listen_port, timeout_s or self._probe_timeout_s)
 
     def reaches(self, link: str) -> bool:
-        """Return whether the same request is answered if it bypasses the proxy."""
+        """Return whether a request that bypasses the link's proxy is answered."""
         return is_answering(self._links[link].upstream_port, self._probe_timeout_s)
 
     @contextmanager
@@ -129,7 +132,7 @@ class ProxiedNetwork:
                 )
 
     def _remove(self, added: Sequence[tuple[str, Toxic]], *, quietly: bool = False) -> None:
-        """Remove each toxic that no other effect uses. A toxic that `heal` has removed is skipped."""
+        """Remove each toxic that no other effect uses. Skip toxics that `heal` has removed."""
         for link, toxic in added:
             with self._lock:
                 if not self._uses[link, toxic]:
@@ -142,7 +145,7 @@ class ProxiedNetwork:
                 except FencepostError as error:
                     if not quietly:
                         raise
-                    _log.error("%s could not be healed: %s", link, error)
+                    _log.error("the effect on %s could not be removed: %s", link, error)
 
 
 class Probes(Protocol):
@@ -153,7 +156,7 @@ class Probes(Protocol):
         ...
 
     def reaches(self, link: str) -> bool:
-        """Return whether the same request is answered if it bypasses the proxy."""
+        """Return whether a request that bypasses the link's proxy is answered."""
         ...
 
     def connections(self, links: Iterable[str]) -> Mapping[str, int]:
@@ -196,8 +199,8 @@ class LinkCut:
 
         - A process other than the harness has sent bytes into it since the cut. If bytes cannot be counted, a
           connection that is or was on the link is enough.
-        - A request through its proxy stays unanswered.
-        - The same request is answered if it bypasses the proxy. A broker that is down would not answer.
+        - A request through its proxy gets no answer.
+        - A request that bypasses the proxy is answered. A broker that is down would not answer.
         """
         connections, traffic = self._network.connections(self._links), self._meter.traffic()
         used = {
@@ -223,7 +226,7 @@ class LinkCut:
         return (
             ""
             if self._missing_proof
-            else "; ".join(f"{link}: {words}, {_SILENT}" for link, words in proven.items())
+            else "; ".join(f"{link}: {words}, {_PROBE_RESULTS}" for link, words in proven.items())
         )
 
     def _describe_use(self, link: str, connections: int, traffic: Mapping[str, LinkTraffic] | None) -> str:
@@ -245,7 +248,10 @@ class LinkCut:
 
 
 def _describe_connections(before: int, now: int) -> str:
-    """Describe the connections that a link had before the cut, or else those that it got later. "" if none."""
+    """Describe the connections that a link had before the cut. If it had none, describe those opened later.
+
+    "" if there were none at all.
+    """
     if before:
         return f"{plural(before, 'connection')} existed when it was cut"
     return f"{plural(now, 'connection')} opened after it was cut" if now else ""

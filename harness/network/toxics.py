@@ -13,7 +13,7 @@ from harness.network import Cut, DropResponses, LinkEffect
 
 @dataclass(frozen=True)
 class Toxic:
-    """A toxic on one stream of a proxy. Toxics that differ can be on the same stream together."""
+    """A toxic on one stream of a proxy. Different toxics can be on the same stream together."""
 
     kind: str  # the type in toxiproxy: timeout, latency, bandwidth, ...
     stream: str  # upstream: requests; downstream: responses
@@ -21,7 +21,7 @@ class Toxic:
 
     @property
     def name(self) -> str:
-        """Its name on its proxy, which is unique because it includes type, stream and attributes."""
+        """Its name on its proxy. Different toxics have different names."""
         return "-".join([self.kind, self.stream, *(f"{key}-{value}" for key, value in self.attributes)])
 
 
@@ -36,8 +36,8 @@ TOXICS: Mapping[type[LinkEffect], Callable[[Any], tuple[Toxic, ...]]] = {
 }
 """For each effect: the toxics that make it.
 
-`harness.network.proxied.LinkCut` proves effects that drop a stream. An effect that lets bytes pass needs another proof
-there.
+`harness.network.proxied.LinkCut` proves only effects that drop a stream. An effect that lets bytes pass needs another
+proof.
 """
 
 EFFECTS = frozenset(TOXICS)

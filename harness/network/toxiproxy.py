@@ -31,8 +31,8 @@ class ToxiproxyError(FaultFailed):
 class Proxy:
     """A proxy from `listen_port` to `upstream_port`.
 
-    This machine reaches both ports on localhost. The hosts are those on which the server listens and which it dials.
-    They differ from localhost if it runs in a container.
+    This machine reaches both ports on localhost. The server listens on `listen_host` and dials `upstream_host`. They
+    differ from localhost if the server runs in a container.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Proxy:
 
 
 class Toxiproxy:
-    """A client of the one server of this process. Threads may share it: every request opens its own connection."""
+    """A client of the only server that this process uses. Threads may share it: each request opens a connection."""
 
     def __init__(self, port: int) -> None:
         self.port = port
@@ -54,7 +54,7 @@ class Toxiproxy:
         return self._send(APIConsumer.get, "/version").text.strip()
 
     def populate(self, proxies: Sequence[Proxy]) -> None:
-        """Create proxies. A proxy that exists and differs is replaced."""
+        """Create proxies. If a proxy of that name exists and differs, it is replaced."""
         body = [
             {
                 "name": proxy.name,

@@ -2,8 +2,8 @@
 
 Linux counts the bytes that each TCP socket has received, and any user may read the counts (sock_diag(7);
 `tcpi_bytes_received` of TCP_INFO, since Linux 4.1). The sockets of a proxy show both directions of its link. Requests
-are received on its listening port. Responses are received on the connection that it has dialed. Toxiproxy's own metrics
-are not used, because they count a connection only after it closes.
+are received on the proxy's listening port. Responses are received on the connection that the proxy has dialed.
+Toxiproxy's own metrics are not used, because they count a connection only after it closes.
 """
 
 import socket
@@ -39,12 +39,12 @@ class LocalConnection(NamedTuple):
 class ProxyPorts(NamedTuple):
     """The port on which a proxy listens, and the port that it dials."""
 
-    listens: int
-    dials: int
+    listen_port: int
+    upstream_port: int
 
 
 ReceivedBytes = Mapping[LocalConnection, int]
-"""By connection: the bytes that this end has received."""
+"""For each end of a connection: the bytes that it has received."""
 
 
 class SocketMeter:
@@ -53,14 +53,14 @@ class SocketMeter:
     def __init__(
         self, read_received_bytes: Callable[[], ReceivedBytes | None], links: Mapping[str, ProxyPorts]
     ) -> None:
-        self._received = read_received_bytes
+        self._read_received_bytes = read_received_bytes
         self._links = links
         self._before = read_received_bytes() or {}
         self._ignored: frozenset[LocalConnection] = frozenset()
 
     def traffic(self) -> Mapping[str, LinkTraffic] | None:
-        """Return the bytes on each link since the creation. None if they cannot be counted."""
-        now = self._received()
+        """Return the traffic on each link since the creation. None if it cannot be counted."""
+        now = self._read_received_bytes()
         if now is None:
             return None
         new = {
@@ -70,25 +70,28 @@ class SocketMeter:
         }
         return {
             link: LinkTraffic(
-                sum(count for connection, count in new.items() if connection.local_port == ports.listens),
-                sum(count for connection, count in new.items() if connection.remote_port == ports.dials),
+                sum(count for connection, count in new.items() if connection.local_port == ports.listen_port),
+                sum(
+                    count
+                    for connection, count in new.items()
+                    if connection.remote_port == ports.upstream_port
+                ),
             )
             for link, ports in self._links.items()
         }
 
     def _count_new(self, connection: LocalConnection, count: int) -> int:
         before = self._before.get(connection, 0)
-        return (
-            count - before if count >= before else count
-        )  # if it is smaller, it is a new connection from the same port
+        # A smaller count is that of a new connection from the same port.
+        return count - before if count >= before else count
 
     def connections(self) -> frozenset[LocalConnection]:
         """Return the connections that exist now."""
-        return frozenset(self._received() or ())
+        return frozenset(self._read_received_bytes() or ())
 
-    def ignore_others(self, known: Iterable[LocalConnection]) -> None:
-        """Ignore connections that exist now and are not in `known`, because the harness made them."""
-        self._ignored |= self.connections() - frozenset(known)
+    def ignore_others(self, counted: Iterable[LocalConnection]) -> None:
+        """Ignore connections that exist now and are not in `counted`, because the harness made them."""
+        self._ignored |= self.connections() - frozenset(counted)
 
 
 def read_received_bytes() -> ReceivedBytes | None:
@@ -131,11 +134,11 @@ def _received_bytes(message: bytes) -> int | None:
 
     Raises `struct.error` if the kernel is too old to count.
     """
-    at = _MESSAGE_BYTES
-    while at < len(message):
-        size, kind = struct.unpack_from("=HH", message, at)
+    position = _MESSAGE_BYTES
+    while position < len(message):
+        size, kind = struct.unpack_from("=HH", message, position)
         if kind == _INFO:
-            (count,) = struct.unpack_from("=Q", message[at : at + size], 4 + _RECEIVED_AT)
+            (count,) = struct.unpack_from("=Q", message[position : position + size], 4 + _RECEIVED_AT)
             return int(count)
-        at += (size + 3) & ~3
+        position += (size + 3) & ~3
     return None

@@ -1,7 +1,7 @@
-"""Send a request to one certain broker. Client libraries hide this, but views of a cluster need it.
+"""Send a request to one chosen broker. Client libraries choose the broker themselves.
 
-Messages are kafka-python's; their version is set when they are created. Every request has a time-out, so a broker that
-is down, paused or cut off never blocks a caller for longer.
+The requests are objects of kafka-python. Their version is set when they are created. Every request has a time-out, so a
+broker that is down, paused or cut off never blocks a caller for longer.
 """
 
 import socket
@@ -21,7 +21,7 @@ from harness.wire.security import PLAINTEXT, NotTrusted, Security, authenticate,
 
 HOST = "127.0.0.1"
 _CLIENT_ID = "fencepost"
-LARGEST_ANSWER = 256 * 1024 * 1024
+MAX_RESPONSE_BYTES = 256 * 1024 * 1024
 
 
 class WireError(EnvironmentFailure):
@@ -41,14 +41,14 @@ class Address:
 
 
 Target = int | Address
-"""A plaintext port of the local host, or an address. An `Address` is first asked for its API versions."""
+"""A plaintext port of the local host, or an address. To an `Address`, an ApiVersions request is sent first."""
 
 
 class KafkaConnection:
     """A connection to a broker for one request at a time. A context manager."""
 
     def __init__(self, target: Target, timeout_s: float) -> None:
-        """Prepare a connection. `timeout_s` bounds connecting, TLS and authentication."""
+        """Prepare a connection. `timeout_s` limits connecting, TLS and authentication."""
         self._target = target
         self._timeout_s = timeout_s
         self._where = str(target) if isinstance(target, Address) else f"port {target}"
@@ -65,7 +65,7 @@ class KafkaConnection:
                 context = address.security.context()
                 self._socket = context.wrap_socket(self._socket, server_hostname=address.host)
             if isinstance(self._target, Address):
-                self._introduce(address, deadline)
+                self._check_versions_and_authenticate(address, deadline)
         except ssl.SSLError as error:
             self._close()
             raise tls_refusal(error, self._where) from error
@@ -85,7 +85,7 @@ class KafkaConnection:
     def send_request(self, request: Any, timeout_s: float, deadline: float | None = None) -> Any:
         """Send a request and return the decoded response. Raises `WireError`.
 
-        `deadline` is on the monotonic clock. If it is given, `timeout_s` only appears in error messages.
+        `deadline` is on the monotonic clock. With a deadline, `timeout_s` is used only in error messages.
         """
         try:
             return self._exchange(request, deadline or time.monotonic() + timeout_s)
@@ -105,11 +105,11 @@ class KafkaConnection:
         self._request_count += 1
         self._socket.sendall(encode_request(request, self._request_count))
         size = int.from_bytes(_receive(self._socket, 4, deadline))
-        if size > LARGEST_ANSWER:
-            raise WireError(f"what listens on {self._where} is not a Kafka broker{self._or_secured()}")
+        if size > MAX_RESPONSE_BYTES:
+            raise WireError(f"the server at {self._where} is not a Kafka broker{self._security_hint()}")
         return decode_response(request, _receive(self._socket, size, deadline), self._where)
 
-    def _introduce(self, address: Address, deadline: float) -> None:
+    def _check_versions_and_authenticate(self, address: Address, deadline: float) -> None:
         """Read the broker's API versions, and authenticate."""
         response = self._exchange(ApiVersionsRequest(version=0), deadline)
         self._api_versions = {key.api_key: (key.min_version, key.max_version) for key in response.api_keys}
@@ -128,10 +128,10 @@ class KafkaConnection:
                 ) from error
 
     def _no_answer(self, timeout_s: float, error: OSError) -> WireError:
-        hint = self._or_secured() if isinstance(error, ConnectionResetError) else ""
+        hint = self._security_hint() if isinstance(error, ConnectionResetError) else ""
         return WireError(f"no answer from {self._where} within {timeout_s:g} s: {error}{hint}")
 
-    def _or_secured(self) -> str:
+    def _security_hint(self) -> str:
         is_plain = isinstance(self._target, Address) and self._target.security == PLAINTEXT
         return ", or it expects TLS or SASL: set them in a client-config file" if is_plain else ""
 
@@ -164,7 +164,7 @@ def send_request(target: Target, request: Any, timeout_s: float) -> Any:
 
 
 def is_answering(target: Target, timeout_s: float) -> bool:
-    """Return whether a broker answers a request there."""
+    """Return whether a broker answers a request at this target."""
     try:
         send_request(target, ApiVersionsRequest(version=0), timeout_s)
     except WireError:
@@ -175,10 +175,10 @@ def is_answering(target: Target, timeout_s: float) -> bool:
 def _receive(connection: socket.socket, size: int, deadline: float) -> bytes:
     received = bytearray()
     while len(received) < size:
-        left = deadline - time.monotonic()
-        if left <= 0:
+        left_s = deadline - time.monotonic()
+        if left_s <= 0:
             raise TimeoutError("timed out")
-        connection.settimeout(left)
+        connection.settimeout(left_s)
         part = connection.recv(size - len(received))
         if not part:
             raise ConnectionResetError("the connection was closed")

@@ -1,7 +1,7 @@
 """Secure a connection to a broker with TLS, and authenticate with SASL.
 
-TLS is Python's own. The SASL mechanisms are kafka-python's objects, which say what to send next.
-`harness.wire.protocol` sends it.
+TLS is Python's module `ssl`. The SASL mechanisms are objects of kafka-python, which make the requests.
+`harness.wire.protocol` sends them.
 """
 
 import ssl
@@ -24,12 +24,12 @@ UNSUPPORTED_MECHANISM = 33
 
 
 class NotTrusted(EnvironmentFailure):
-    """A broker and this client do not trust each other. A retry would not help."""
+    """The broker or this client does not trust the other. A retry would not help."""
 
 
 @dataclass(frozen=True)
 class Security:
-    """How to connect. Secrets are not in its `repr`."""
+    """The security settings of a connection. Secrets are not in its `repr`."""
 
     protocol: str = "PLAINTEXT"  # one of PROTOCOLS
     ca_file: str | None = None  # PEM; None: the authorities that this machine trusts
@@ -37,11 +37,11 @@ class Security:
     certificate_file: str | None = None  # PEM of this client's certificate; may also contain its key
     key_file: str | None = None
     key_password: str | None = field(default=None, repr=False)
-    check_name: bool = True  # the broker's certificate must be for the host of its address
+    check_name: bool = True  # whether the broker's certificate must be for the host of its address
     mechanism: str | None = None  # one of MECHANISMS
     username: str = ""
     password: str = field(default="", repr=False)
-    credentials: Credentials | None = None  # for OAUTHBEARER: to request tokens with
+    credentials: Credentials | None = None  # for OAUTHBEARER: to request tokens
 
     @property
     def tls(self) -> bool:
@@ -74,7 +74,7 @@ PLAINTEXT = Security()
 
 
 def authenticate(security: Security, host: str, where: str, ask: Callable[[Any], Any]) -> None:
-    """Authenticate on an open connection. `ask` sends a request there and returns the response.
+    """Authenticate on an open connection. `ask` sends a request on it and returns the response.
 
     Raises `NotTrusted` if the broker refuses.
     """
@@ -108,8 +108,8 @@ def sasl_requests(security: Security, host: str, where: str) -> Generator[Any, A
         sasl_mechanism=mechanism,
         sasl_oauth_token_provider=token_provider(security.credentials),
     )
-    who = "the client" if security.credentials else "the user"
-    refused = f"{where} does not let {who} {security.username} in with {mechanism}"
+    role = "the client" if security.credentials else "the user"
+    refusal = f"{where} does not let {role} {security.username} in with {mechanism}"
     while not sasl.is_done():
         try:
             auth_bytes = sasl.auth_bytes()
@@ -123,12 +123,13 @@ def sasl_requests(security: Security, host: str, where: str) -> Generator[Any, A
                 if security.credentials
                 else "check username and password in sasl.jaas.config of the client-config file"
             )
-            raise NotTrusted(f"{refused}{words}: {advice}")
+            raise NotTrusted(f"{refusal}{words}: {advice}")
         try:
             sasl.receive(answer.auth_bytes)
         except (ValueError, KeyError, KafkaError) as error:
             raise NotTrusted(
-                f"{refused}: its response does not prove that it knows the password: {error}"
+                f"{where} does not prove with {mechanism} that it knows {role}'s password: {error}; "
+                "check the bootstrap servers"
             ) from error
 
 

@@ -19,13 +19,13 @@ from kafka.net.sasl.oauth import AbstractTokenProvider
 
 OAUTHBEARER = "OAUTHBEARER"
 TIMEOUT_S = 10.0
-KEPT_SHARE = 0.8
+REFRESH_FACTOR = 0.8
 """The share of a token's life after which a new one is requested, as in Kafka's client.
 
 See `sasl.login.refresh.window.factor`.
 """
-_UNSTATED_LIFE_S = 60.0
-_REFUSED = (400, 401, 403)
+_DEFAULT_LIFE_S = 60.0
+_REFUSAL_STATUSES = (400, 401, 403)
 
 
 class TokenUnavailable(Exception):
@@ -43,7 +43,7 @@ class Credentials:
 
 
 class Tokens(AbstractTokenProvider):  # type: ignore[misc]
-    """Provides a valid token. Threads may share it."""
+    """Provides a valid token. Threads may share the object."""
 
     def __init__(self, credentials: Credentials) -> None:
         self._credentials = credentials
@@ -52,19 +52,21 @@ class Tokens(AbstractTokenProvider):  # type: ignore[misc]
         self._lock = threading.Lock()
 
     def token(self) -> str:
-        """Return a token. Request a new one if the last has used most of its life. Raises `TokenUnavailable`."""
+        """Return a token. Request a new one if most of the last one's life is over. Raises `TokenUnavailable`."""
         with self._lock:
             if time.monotonic() >= self._until_s:
                 requested_s = time.monotonic()
                 self._token, life_s = fetch_token(self._credentials)
-                self._until_s = requested_s + KEPT_SHARE * life_s
+                self._until_s = requested_s + REFRESH_FACTOR * life_s
             return self._token
 
 
 def fetch_token(credentials: Credentials) -> tuple[str, float]:
     """Request a new token. Return it with its life in seconds. Raises `TokenUnavailable`."""
-    where = f"the token endpoint {_shown(credentials.url)}"
-    paths = ssl.get_default_verify_paths()  # the machine's authorities, which Kafka's clients use, too
+    where = f"the token endpoint {_without_secrets(credentials.url)}"
+    paths = (
+        ssl.get_default_verify_paths()
+    )  # the machine's certificate authorities, which Kafka's clients use too
     form = {"grant_type": "client_credentials"} | ({"scope": credentials.scope} if credentials.scope else {})
     try:
         answer = requests.post(
@@ -82,7 +84,7 @@ def fetch_token(credentials: Credentials) -> tuple[str, float]:
             "check sasl.oauthbearer.token.endpoint.url in the client-config file"
         ) from error
     fields = body if isinstance(body, Mapping) else {}
-    if answer.status_code in _REFUSED:
+    if answer.status_code in _REFUSAL_STATUSES:
         words = fields.get("error_description") or fields.get("error") or f"status {answer.status_code}"
         raise TokenUnavailable(
             f"{where} gives the client {credentials.client_id} no token ({_redacted(str(words), credentials)}): "
@@ -95,11 +97,11 @@ def fetch_token(credentials: Credentials) -> tuple[str, float]:
             "check sasl.oauthbearer.token.endpoint.url in the client-config file"
         )
     life = fields.get("expires_in")
-    return token, float(life) if isinstance(life, int | float) and life > 0 else _UNSTATED_LIFE_S
+    return token, float(life) if isinstance(life, int | float) and life > 0 else _DEFAULT_LIFE_S
 
 
 def _add_basic_auth(credentials: Credentials, request: requests.PreparedRequest) -> requests.PreparedRequest:
-    """Add HTTP Basic authentication in UTF-8, as Kafka's clients do. That of requests is Latin-1."""
+    """Add HTTP Basic authentication in UTF-8, as Kafka's clients do. The library `requests` would use Latin-1."""
     pair = b64encode(f"{credentials.client_id}:{credentials.secret}".encode()).decode()
     request.headers["Authorization"] = f"Basic {pair}"
     return request
@@ -111,7 +113,7 @@ def token_provider(credentials: Credentials | None) -> Tokens | None:
     return None if credentials is None else Tokens(credentials)
 
 
-def _shown(url: str) -> str:
+def _without_secrets(url: str) -> str:
     """Return a URL without user, password and query, which may be secret."""
     parts = urlsplit(url)
     port = f":{parts.port}" if parts.port else ""

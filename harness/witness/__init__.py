@@ -1,7 +1,7 @@
 """The means to read broker logs, batch by batch.
 
-A `Witness` copies the segment files of every replica, or fetches batches from the leaders. Both write folders like a
-broker's data folder, so the same code reads them.
+A `Witness` copies the segment files of every replica, or fetches batches from the leaders. In both cases the result is
+a folder like a broker's data folder, so the same code reads it.
 """
 
 from collections.abc import Mapping
@@ -12,12 +12,12 @@ from typing import Protocol
 from harness.model.pipeline import TopicPartition
 
 FETCHED_FOLDER = "fetched"
-"""The folder in a run's folder with fetched batches: for each leader a folder like its data folder."""
+"""The folder of fetched batches in the run folder. For each leader it has a folder like the leader's data folder."""
 
 
 @dataclass(frozen=True)
 class LogBounds:
-    """The bounds of a partition's log at the end of a run, as its leader reported them."""
+    """The bounds of a partition's log at the end of a run, as the partition's leader reported them."""
 
     leader: int
     start: int
@@ -35,16 +35,16 @@ class Witness(Protocol):
 
     @property
     def unreadable(self) -> Mapping[str, str]:
-        """The topics whose log may not be read, and why. Complete after `collect`."""
+        """The topics whose logs Fencepost may not read, and why. Complete after `collect`."""
         ...
 
     @property
     def complete_topics(self) -> frozenset[str]:
-        """The topics of which every offset between the bounds was read, so compaction removed nothing."""
+        """The topics of which every offset between the bounds was read. Compaction removed nothing from them."""
         ...
 
-    def collect(self, edges: Mapping[TopicPartition, LogBounds], folder: Path) -> None:
-        """Write the logs of these partitions into the run's folder. Raises `EnvironmentFailure`.
+    def collect(self, bounds: Mapping[TopicPartition, LogBounds], folder: Path) -> None:
+        """Write the logs of these partitions into the run folder. Raises `EnvironmentFailure`.
 
         The cluster must run, and nothing may write to it.
         """

@@ -1,11 +1,11 @@
 """Read the logs of every replica into the four tables of `harness.record.schema.LOG`.
 
-A run calls this after all writes have ended, with the high watermarks that the leaders then reported. So the segments
-are complete, even if the brokers are killed later. If the cluster was killed earlier, the last batch may be torn
-(`damaged` says so), and the high watermarks are lower bounds, because they come from the brokers' checkpoints.
+A run calls this after all writes have ended, with the high watermarks that the leaders reported after them. So the
+segments are complete, even if the brokers are killed later. If the cluster was killed earlier, the last batch may be
+torn. Then the high watermarks are only lower bounds, because they come from the brokers' checkpoints.
 
-A damaged batch is left out of the table `batches`, and `damaged` of its replica says so. No check may use its absence
-as evidence.
+A damaged batch is not in the table `batches`. The column `damaged` of its replica says so, because no check may use the
+absence of the batch as evidence.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -47,8 +47,9 @@ def capture(
         sources: The brokers and their data folders.
         names: The ids of partitions in the tables.
         leaders: The leader of each partition at the end. If it is missing, or is not among `sources`, the replica that
-            Kafka would elect counts as the leader: that with the latest leader epoch, then with the highest log end.
-        op_of: Returns the operation that the metadata of an offset commit names.
+            Kafka would elect counts as the leader: the one with the latest leader epoch. If several have it, the one
+            with the highest log end.
+        op_of: Returns the operation that the metadata of an offset commit names, or None.
         out: The folder for the tables.
         topics: The topics of the pipeline. The two internal topics are always read too.
         high_watermarks: The high watermarks that the leaders reported at the end. Without them the brokers'
@@ -57,8 +58,8 @@ def capture(
     Raises:
         EnvironmentFailure: A folder or a checkpoint cannot be read.
     """
-    wanted = {*topics, *INTERNAL_TOPICS}
-    replicas = [replica for source in sources for replica in find_replicas(source, wanted)]
+    all_topics = {*topics, *INTERNAL_TOPICS}
+    replicas = [replica for source in sources for replica in find_replicas(source, all_topics)]
     leader_by_partition = _leaders(replicas, leaders)
     out.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
@@ -106,7 +107,7 @@ class _TableWriter:
     topics: frozenset[str]  # of the pipeline
 
     def write(self, replica: Replica, *, leads: bool) -> None:
-        """Write a replica and all its batches, and the records of internal topics if it is the leader's."""
+        """Write a replica and all its batches. Of the leader's replica of an internal topic, write the records too."""
         tp = self.names.id(replica.topic, replica.partition)
         internal = replica.topic in INTERNAL_TOPICS
         for batch in replica.read():
@@ -189,7 +190,7 @@ class _TableWriter:
     def _write_commit(self, log_tp: int, batch: LogBatch, record: LogRecord) -> None:
         commit = offsets_log.decode(record.key, record.value)
         if commit is None or commit.topic not in self.topics:
-            return  # an offset in a topic of another pipeline
+            return  # the offset is in a topic of another pipeline
         # confluent-kafka sends the terminating null character of a C string as part of the metadata.
         metadata = commit.metadata.rstrip("\0") if commit.metadata is not None else None
         self.writers["offsets"].append(

@@ -1,8 +1,8 @@
 """Read the primitive fields of Kafka's messages one after another.
 
-Integers are big-endian. Strings and arrays have their length in front, in a fixed size. In *flexible* versions of a
-message the length is an unsigned varint of length + 1 (0: null), and each structure ends with tagged fields. Reference:
-Kafka's protocol guide, and KIP-482.
+Integers are big-endian. The length of a string or an array is in front of it, as an integer of a fixed size. In
+*flexible* versions of a message, an unsigned varint with the value length + 1 is in front (0: null), and each structure
+ends with tagged fields. Reference: Kafka's protocol guide, and KIP-482.
 """
 
 import struct
@@ -22,8 +22,8 @@ class FieldReader:
 
     def __init__(self, data: bytes) -> None:
         self._data = data
-        self._at = 0
-        self.flexible = False  # whether strings, arrays and structures have their flexible form
+        self._position = 0
+        self.flexible = False  # True: strings, arrays and structures have the form of flexible versions
 
     def int8(self) -> int:
         """Read a signed 8-bit integer."""
@@ -78,9 +78,9 @@ class FieldReader:
             shift += 7
 
     def _take(self, size: int) -> bytes:
-        end = self._at + size
+        end = self._position + size
         if end > len(self._data):
-            raise UndecodableField(f"it ends after {len(self._data)} bytes, but {end} were expected")
-        field = self._data[self._at : end]
-        self._at = end
+            raise UndecodableField(f"the message ends after {len(self._data)} bytes, but {end} were expected")
+        field = self._data[self._position : end]
+        self._position = end
         return field

@@ -1,6 +1,6 @@
 """Decode the offset commits in `__consumer_offsets`.
 
-Group metadata and the records of newer group protocols have other key versions and are skipped. Reference: Kafka's
+Group metadata and the records of newer group protocols have other key versions. They are skipped. Reference: Kafka's
 message definitions OffsetCommitKey (versions 0 and 1) and OffsetCommitValue (versions 0 to 4; 4 is flexible).
 """
 
@@ -15,7 +15,7 @@ class OffsetCommit(NamedTuple):
     group: str
     topic: str
     partition: int
-    committed: int | None = None  # null: a tombstone
+    committed: int | None = None  # None: a tombstone
     metadata: str | None = None
     timestamp_ms: int | None = None
 
@@ -41,7 +41,7 @@ def _commit(value: bytes) -> tuple[int, str | None, int]:
     fields.flexible = version >= 4
     offset = fields.int64()
     if version >= 3:
-        fields.int32()  # the leader epoch of the last record consumed
+        fields.int32()  # the leader epoch of the last consumed record
     metadata, timestamp_ms = fields.string(), fields.int64()
     if version == 1:
         fields.int64()  # the expiry time

@@ -1,7 +1,8 @@
-"""Select a run's own batches of internal topics, on a cluster that others use too.
+"""Select a run's batches of internal topics, on a cluster that other programs use too.
 
-A record of the transaction log names a transactional id and its producer id. A committed offset is in a batch of such a
-producer, or names a group of the run. Batches that cannot be decoded are kept, because they are evidence of damage.
+A record of the transaction log names a transactional id and its producer id. An offset commit of the run is in a batch
+with such a producer id, or names a group of the run. A batch that cannot be decoded counts as the run's, because it is
+evidence of damage.
 """
 
 from collections.abc import Collection
@@ -16,9 +17,9 @@ from harness.witness.segments import LogBatch
 
 @dataclass
 class RunBatches:
-    """Selects the run's batches. It learns the run's producer ids from the transaction log and from its topics."""
+    """Selects the run's batches. It collects the run's producer ids from the transaction log and the run's topics."""
 
-    prefix: str | None  # of the run's transactional ids and topics; None: all batches are selected
+    prefix: str | None  # the prefix of the run's transactional ids; None: all batches are selected
     groups: Collection[str] = ()
     producers: set[int] = field(default_factory=set)
 

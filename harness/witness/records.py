@@ -1,7 +1,7 @@
 """Decode the records of a batch, and the type of a marker.
 
-kafka-python parses the records. For each compression except gzip it needs one more library, so pyarrow, which has all
-of them, decompresses first. A payload is used only if its CRC is correct.
+kafka-python parses the records, but needs a library for each compression except gzip. So pyarrow decompresses first: it
+has all compressions. A payload is used only if its CRC is correct.
 """
 
 import struct
@@ -37,7 +37,7 @@ class LogRecord(NamedTuple):
 
 
 class LogMarker(NamedTuple):
-    """The marker that ends a transaction in this partition: its type, and the epoch of its coordinator."""
+    """The marker that ends a transaction in a partition: its type, and the epoch of the coordinator that wrote it."""
 
     type: str
     coordinator_epoch: int
@@ -75,7 +75,7 @@ def _marker_in(payload: bytes) -> LogMarker | None:
         if marker is None:
             return None
         if record.value is None or len(record.value) < _VALUE.size:
-            raise UndecodableField("a marker without its coordinator's epoch")
+            raise UndecodableField("a marker without a coordinator epoch")
         return LogMarker(marker, _VALUE.unpack_from(record.value)[1])
     raise UndecodableField("a control batch without a record")
 
@@ -102,11 +102,11 @@ def _snappy_blocks(payload: bytes) -> Iterator[bytes]:
     if not payload.startswith(_XERIAL):
         yield _snappy(payload)
         return
-    at = _XERIAL_HEADER
-    while at < len(payload):
-        (length,) = struct.unpack_from(">i", payload, at)
-        yield _snappy(payload[at + 4 : at + 4 + length])
-        at += 4 + length
+    position = _XERIAL_HEADER
+    while position < len(payload):
+        (length,) = struct.unpack_from(">i", payload, position)
+        yield _snappy(payload[position + 4 : position + 4 + length])
+        position += 4 + length
 
 
 def _snappy(block: bytes) -> bytes:

@@ -1,9 +1,9 @@
 """Find the replicas in a broker's data folder, with their log starts, high watermarks and topic ids.
 
-`replication-offset-checkpoint` has the high watermarks. `log-start-offset-checkpoint` has the log starts that are not
+`replication-offset-checkpoint` has the high watermarks. `log-start-offset-checkpoint` has each log start that is not
 the first offset of a segment. `partition.metadata` in each partition's folder has the topic id. Kafka replaces these
-files by rename, so they are never half written. It writes the high watermarks every five seconds and at a clean stop.
-If a broker was killed, they are lower bounds.
+files by rename, so they are always complete. It writes the high watermarks every five seconds and at a clean stop.
+If a broker was killed, the high watermarks are lower bounds.
 """
 
 import re
@@ -47,7 +47,7 @@ class Replica:
         return epoch, end
 
     def read(self) -> Iterator[LogBatch]:
-        """Yield the batches in order, including those below the log start that are still in a file."""
+        """Yield the batches in order. A file may still have batches below the log start; they are included."""
         for batch in read_log(self._folder, self.damage):
             self.log_end = max(self.log_end, batch.last_offset + 1)
             yield batch
@@ -82,7 +82,7 @@ def find_replicas(source: ReplicaSource, topics: Collection[str]) -> Iterator[Re
 
 
 def _read_checkpoint(path: Path) -> Mapping[tuple[str, int], int]:
-    """Read offsets by partition. Empty if the file does not exist or is empty, as Kafka first creates it.
+    """Read offsets by partition. Empty if the file does not exist. Kafka creates it empty, so that is allowed too.
 
     Raises `EnvironmentFailure`.
     """

@@ -1,6 +1,6 @@
-"""Parse the brokers' request logs: which request versions and ids a client really uses.
+"""Parse the brokers' request logs, to know which request versions and ids a client really uses.
 
-Kafka writes a line for each request if `kafka.request.logger` has the level DEBUG (KIP-673). It has a time,
+Kafka writes a line for each request if `kafka.request.logger` has the level DEBUG (KIP-673). The line has a time,
 `Completed request:` and JSON, which names the listener. In clusters that a run starts, each client endpoint has its own
 listener.
 """
@@ -21,7 +21,7 @@ class ClientVersions:
 
     versions: Mapping[str, Sequence[int]] = field(
         default_factory=dict
-    )  # by request (`EndTxn`): the distinct versions
+    )  # for each request (`EndTxn`): the distinct versions
     software: Sequence[str] = ()  # name and version that clients report: `apache-kafka-java 4.3.1`
 
 
@@ -33,17 +33,17 @@ class ObservedClientIds:
         frozenset()
     )  # (group, member id), from heartbeats and offset commits
     transactional_ids: Mapping[str, str] = field(default_factory=dict)
-    """By id: the time of its last request, as the log writes it. Times of several brokers can be compared as text."""
+    """For each id: the time of its last request, as the log writes it. Such times can be compared as text."""
 
 
 def parse_client_versions(lines: Iterable[bytes], listeners: Collection[str]) -> ClientVersions:
-    """Collect the versions and software on these listeners. Incomplete lines and other lines are skipped."""
+    """Collect the request versions and the software on these listeners. Incomplete and other lines are skipped."""
     versions: dict[str, set[int]] = {}
     software: set[str] = set()
     for line in lines:
-        _, marked, text = line.partition(_MARK)
+        _, mark, text = line.partition(_MARK)
         try:
-            entry: dict[str, Any] = orjson.loads(text) if marked else {}
+            entry: dict[str, Any] = orjson.loads(text) if mark else {}
             if entry.get("listener") not in listeners:
                 continue
             header, client = entry["requestHeader"], entry["clientInformation"]
@@ -55,17 +55,19 @@ def parse_client_versions(lines: Iterable[bytes], listeners: Collection[str]) ->
             continue
     return ClientVersions(
         {name: sorted(numbers) for name, numbers in sorted(versions.items())},
-        tuple(sorted(software - {"unknown unknown"})),  # a client is not known before its ApiVersions request
+        tuple(
+            sorted(software - {"unknown unknown"})
+        ),  # the broker does not know a client's software before its ApiVersions request
     )
 
 
 def parse_client_ids(lines: Iterable[bytes], listener: str) -> ObservedClientIds:
-    """Collect the client ids on a listener. Incomplete lines and other lines are skipped."""
+    """Collect the member ids and transactional ids on a listener. Incomplete and other lines are skipped."""
     members: set[tuple[str, str]] = set()
     ids: dict[str, str] = {}
     for line in lines:
-        begin, marked, text = line.partition(_MARK)
-        if not marked or (b"memberId" not in text and b"ransactionalId" not in text):
+        time_text, mark, text = line.partition(_MARK)
+        if not mark or (b"memberId" not in text and b"ransactionalId" not in text):
             continue
         try:
             entry: dict[str, Any] = orjson.loads(text)
@@ -76,7 +78,7 @@ def parse_client_ids(lines: Iterable[bytes], listener: str) -> ObservedClientIds
             transactional_id = request.get("transactionalId") or request.get("v3AndBelowTransactionalId")
             if transactional_id:
                 ids[transactional_id] = max(
-                    begin.decode(errors="replace").strip(), ids.get(transactional_id, "")
+                    time_text.decode(errors="replace").strip(), ids.get(transactional_id, "")
                 )
         except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
             continue

@@ -12,14 +12,14 @@ class SegmentWitness:
     """A `Witness` of a cluster whose segment files can be read."""
 
     kind = SEGMENTS
-    complete_topics: frozenset[str] = frozenset()  # not known
+    complete_topics: frozenset[str] = frozenset()  # empty, because this is not known
     unreadable: Mapping[str, str] = {}
 
     def __init__(self, copy: Callable[[], None] | None = None) -> None:
-        """`copy` copies all segment files into the run's folder. None if they are there already."""
+        """Keep `copy`, which copies all segment files into the run folder. None if they are already in it."""
         self._copy = copy
 
-    def collect(self, edges: Mapping[TopicPartition, LogBounds], folder: Path) -> None:
-        """Copy the files into the run's folder, if necessary. Raises `EnvironmentFailure`."""
+    def collect(self, bounds: Mapping[TopicPartition, LogBounds], folder: Path) -> None:
+        """Copy the files into the run folder, if necessary. Raises `EnvironmentFailure`."""
         if self._copy is not None:
             self._copy()

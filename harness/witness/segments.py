@@ -1,12 +1,12 @@
 """Read the headers of the record batches in a partition's folder. Payloads are skipped.
 
-A folder `TOPIC-N` has segment files, each named by its first offset. A segment is a sequence of batches of magic 2: a
-header of 61 bytes, then the records. A killed broker may leave an incomplete batch at the end of its last segment. The
-log ends there, as it does when Kafka recovers: at the first batch whose length or CRC-32C is wrong.
+A folder `TOPIC-N` has segment files. The name of a segment file is its first offset. A segment is a sequence of batches
+of magic 2: a header of 61 bytes, then the records. A killed broker may leave an incomplete batch at the end of its last
+segment. The log ends before the first batch whose length or CRC-32C is wrong, as after a recovery by Kafka.
 
-The CRC is checked for the last batch of the log, because only that can be torn by SIGKILL: earlier writes are in the
-page cache. `records` checks it for each batch whose payload is used. Other batches are not checked, because Python
-would read every byte of the run at only a few MB/s.
+The CRC of the last batch of the log is checked. SIGKILL can tear only this batch, because earlier writes are in the
+page cache. `records` checks the CRC of each batch whose payload is used. The CRCs of other batches are not checked,
+because Python checks only a few MB per second.
 
 Reference: Kafka's documentation, "Message Format", "Record Batch".
 """
@@ -21,7 +21,7 @@ from kafka.record.util import calc_crc32c
 
 HEADER = struct.Struct(">qiibIhiqqqhii")
 _LENGTH_END = 12  # the size of base offset and length, which `length` does not include
-_CHECKED_FROM = 21  # the position of the attributes, where the CRC begins to count
+_ATTRIBUTES_POSITION = 21  # the position of the attributes, the first field that the CRC covers
 _CODEC, _TRANSACTIONAL, _CONTROL = 0x07, 0x10, 0x20  # bits of the attributes
 _MAX_MESSAGES = 5
 
@@ -42,12 +42,12 @@ class LogBatch(NamedTuple):
     epoch: int
     base_sequence: int
     records: int
-    source: mmap.mmap  # open only until the iteration goes on
-    at: int
+    source: mmap.mmap  # it may be closed when the next batch is read
+    position: int
 
     @property
     def last_offset(self) -> int:
-        """The offset of its last record before any compaction."""
+        """The offset of its last record. Compaction may have removed this record."""
         return self.base_offset + self.last_offset_delta
 
     @property
@@ -57,7 +57,7 @@ class LogBatch(NamedTuple):
 
     @property
     def transactional(self) -> bool:
-        """Whether it is part of a transaction. Markers are too."""
+        """Whether it is part of a transaction. This is true for markers too."""
         return bool(self.attributes & _TRANSACTIONAL)
 
     @property
@@ -68,15 +68,15 @@ class LogBatch(NamedTuple):
     @property
     def end(self) -> int:
         """The position of the next batch in the same segment."""
-        return self.at + _LENGTH_END + self.length
+        return self.position + _LENGTH_END + self.length
 
     def payload(self) -> bytes:
         """Return the records as bytes, which may be compressed."""
-        return self.source[self.at + HEADER.size : self.end]
+        return self.source[self.position + HEADER.size : self.end]
 
     def intact(self) -> bool:
         """Return whether the CRC is correct."""
-        return bool(calc_crc32c(self.source[self.at + _CHECKED_FROM : self.end]) == self.crc)
+        return bool(calc_crc32c(self.source[self.position + _ATTRIBUTES_POSITION : self.end]) == self.crc)
 
 
 class ReplicaDamage:
@@ -106,13 +106,13 @@ def segment_files(folder: Path) -> list[Path]:
 
 
 def read_log(folder: Path, damage: ReplicaDamage) -> Iterator[LogBatch]:
-    """Yield all intact batches of a partition in order. Damaged parts are added to `damage`."""
+    """Yield the intact batches of a partition in order. Add a message for each damaged part to `damage`."""
     files = segment_files(folder)
     next_offset = -1
     for path in files:
         for batch in _read_segment(path, damage, last=path == files[-1]):
             if batch.base_offset < next_offset or batch.last_offset_delta < 0 or batch.records < 0:
-                damage.add(f"{path.name}: the offsets of the batch at byte {batch.at} are out of order")
+                damage.add(f"{path.name}: the offsets of the batch at byte {batch.position} are out of order")
                 continue
             next_offset = batch.last_offset + 1
             yield batch
@@ -123,21 +123,23 @@ def _read_segment(path: Path, damage: ReplicaDamage, *, last: bool) -> Iterator[
     if size == 0:  # mmap refuses an empty file
         return
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as source:
-        at = 0
-        while at < size:
-            batch = _batch_at(source, at, size)
+        position = 0
+        while position < size:
+            batch = _batch_at(source, position, size)
             if batch is None or (last and batch.end == size and not batch.intact()):
-                where = "torn tail" if last else "damaged"
-                damage.add(f"{path.name}: {where} from byte {at}, {size - at} bytes are not read")
+                problem = "torn tail" if last else "damaged"
+                damage.add(
+                    f"{path.name}: {problem} from byte {position}, {size - position} bytes are not read"
+                )
                 return
             yield batch
-            at = batch.end
+            position = batch.end
 
 
-def _batch_at(source: mmap.mmap, at: int, size: int) -> LogBatch | None:
+def _batch_at(source: mmap.mmap, position: int, size: int) -> LogBatch | None:
     """Read the batch at a position. None if there is no complete batch."""
-    if size - at < HEADER.size:
+    if size - position < HEADER.size:
         return None
-    batch = LogBatch._make((*HEADER.unpack_from(source, at), source, at))
-    whole = batch.magic == 2 and batch.length >= HEADER.size - _LENGTH_END and batch.end <= size
-    return batch if whole else None
+    batch = LogBatch._make((*HEADER.unpack_from(source, position), source, position))
+    complete = batch.magic == 2 and batch.length >= HEADER.size - _LENGTH_END and batch.end <= size
+    return batch if complete else None

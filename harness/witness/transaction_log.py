@@ -21,22 +21,22 @@ STATES = {
 CLIENT_VERSION = 2
 """The tag of `ClientTransactionVersion`. Kafka leaves the field out if it is 0."""
 TOMBSTONE = "Tombstone"
-"""The state of an id that the coordinator has removed: a record without a value."""
+"""The state of a transactional id that the coordinator has removed. Its record has no value."""
 
 
 class TransactionState(NamedTuple):
-    """The state of a transactional id that the coordinator wrote at one change."""
+    """The state of a transactional id after one change, as its coordinator wrote it."""
 
     transactional_id: str
     state: str
-    producer_id: int | None = None  # None for a tombstone, as are all fields that follow
+    producer_id: int | None = None  # this and all fields below are None or empty for a tombstone
     epoch: int | None = None
     timeout_ms: int | None = None
-    partitions: tuple[tuple[str, int], ...] = ()  # those in the transaction that have no marker yet
+    partitions: tuple[tuple[str, int], ...] = ()  # the partitions in the transaction that have no marker yet
     start_ms: int | None = None  # None: no transaction has begun
     update_ms: int | None = None
     client_version: int | None = (
-        None  # the transaction version of its client; None: the value format is too old for it
+        None  # the transaction version of the client; None: this version of the value has no such field
     )
 
 

@@ -68,7 +68,7 @@ def one_replica(bootstrap: str, ports: Sequence[int]) -> Place:
         retry(partial(find_coordinator, ports[0], group, GROUP), "a coordinator", TIMEOUT_S)
     view = next(view for view in map(fetch_view, ports) if TOPIC in view.topics)
     partition = view.topics[TOPIC][0]
-    others = (port for broker, (_, port) in view.listens.items() if broker != partition.leader)
+    others = (port for broker, (_, port) in view.addresses.items() if broker != partition.leader)
     return Place(UUID(partition.topic_id), next(others))
 
 

@@ -1,4 +1,4 @@
-"""`external`: a cluster that exists before the run, and that others may use too."""
+"""`external`: a cluster that exists before the run. Other programs may use it too."""
 
 from contextlib import AbstractContextManager
 
@@ -39,7 +39,7 @@ EXTERNAL = ClusterKind(
     one_clock=False,
     open=_open,
     shared=True,
-    own_options={
+    exclusive_options={
         "bootstrap": "",
         "client-config": "",
         "keep=topics": "",

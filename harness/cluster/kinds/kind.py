@@ -29,7 +29,7 @@ class ClusterParts:
 class ClusterKind:
     """A kind of cluster: its abilities, its options, and how it is opened.
 
-    `own_options` and `refused_options` name an option by key, or by key and value: `prefix`, `keep=topics`.
+    `exclusive_options` and `refused_options` name an option by key, or by key and value: `prefix`, `keep=topics`.
     """
 
     name: str
@@ -37,18 +37,20 @@ class ClusterKind:
     abilities: frozenset[Need]  # including the network effects that its links can have
     one_clock: bool  # brokers and clients use the clock of one machine
     open: Callable[[ClusterParts], AbstractContextManager[Cluster]]
-    shared: bool = False  # it exists before the run; the names of what a run makes there begin with the tag
+    shared: bool = (
+        False  # it exists before the run; topics and groups of a run have names that begin with its tag
+    )
     image: bool = False  # its brokers run in containers of an image
-    own_options: Mapping[str, str] = field(
+    exclusive_options: Mapping[str, str] = field(
         default_factory=dict
-    )  # options that only it has, and why other kinds refuse them
+    )  # options that only this kind has, and why other kinds refuse them
     refused_options: Mapping[str, str] = field(default_factory=dict)  # options that it refuses, and why
     permits: Mapping[str, frozenset[Need]] = field(
         default_factory=dict
-    )  # by value of --set permits: the abilities that it adds
+    )  # for each value of --set permits: the abilities that it adds
     check: Callable[[Options], None] = lambda options: None  # raises `UsageError`
     brokers: Callable[[Options], int] | None = (
-        None  # asks the cluster for their number; None: --brokers decides
+        None  # asks the cluster how many brokers it has; None: --brokers decides
     )
 
     def __str__(self) -> str:

@@ -21,7 +21,10 @@ _KINDS = (
 
 CLUSTERS: Mapping[str, ClusterKind] = {kind.name: kind for kind in _KINDS}
 MAX_BROKERS = 7
-"""The limit of the option `brokers`. A run needs the number only to decide how many replicas a topic has."""
+"""The largest value of the option `brokers`. A larger external cluster counts as a cluster of this size.
+
+A run needs the number only to decide how many replicas a topic has.
+"""
 
 
 def kind_of(name: str) -> ClusterKind:
@@ -42,7 +45,7 @@ def clients_are_proxied(options: Options) -> bool:
 
 
 def kafka_version_of(options: Options) -> str:
-    """Describe the version of Kafka of a run's brokers, for a message."""
+    """Describe the Kafka version of a run's brokers, for a message."""
     return "the cluster's own" if CLUSTERS[options.cluster].shared else options.kafka
 
 
@@ -54,13 +57,13 @@ def with_broker_count(options: Options) -> Options:
 
 def clusters_able_to(needs: Collection[Need]) -> str:
     """Name the cluster kinds that have all these abilities: "--cluster local or docker". Empty if none has."""
-    wanted = frozenset(needs)
-    able = [kind.name for kind in CLUSTERS.values() if wanted <= kind.abilities]
+    required = frozenset(needs)
+    able = [kind.name for kind in CLUSTERS.values() if required <= kind.abilities]
     able += [
         f"{kind.name} --set permits={word}"
         for kind in CLUSTERS.values()
-        for word, more in kind.permits.items()
-        if not wanted <= kind.abilities and wanted <= kind.abilities | more
+        for word, extra in kind.permits.items()
+        if not required <= kind.abilities and required <= kind.abilities | extra
     ]
     return f"--cluster {' or '.join(able)}" if able else ""
 
@@ -68,10 +71,10 @@ def clusters_able_to(needs: Collection[Need]) -> str:
 def require_options(options: Options) -> None:
     """Raise `UsageError` for an unknown kind, and for options that this kind refuses."""
     kind = kind_of(options.cluster)
-    special = {word: why for other in CLUSTERS.values() for word, why in other.own_options.items()}
-    for word, why in special.items():
-        if word not in kind.own_options and _is_set(options, word):
-            able = " or ".join(other.name for other in CLUSTERS.values() if word in other.own_options)
+    exclusive = {word: why for owner in CLUSTERS.values() for word, why in owner.exclusive_options.items()}
+    for word, why in exclusive.items():
+        if word not in kind.exclusive_options and _is_set(options, word):
+            able = " or ".join(owner.name for owner in CLUSTERS.values() if word in owner.exclusive_options)
             raise UsageError(f"{_flag(word)} needs --cluster {able}{f': {why}' if why else ''}")
     for word, why in kind.refused_options.items():
         if _is_set(options, word):
@@ -82,21 +85,21 @@ def require_options(options: Options) -> None:
         raise UsageError(f'permits cannot be "{unknown[0]}" for {kind}: it may have {valid}')
 
 
-def check_brokers_option(cluster: str, written: Collection[str]) -> None:
+def check_brokers_option(cluster: str, option_keys: Collection[str]) -> None:
     """Raise `UsageError` for an unknown kind, and for --brokers if the cluster exists already.
 
-    `written`: the keys of the options that the user wrote. The options of a stored run always have `brokers`.
+    `option_keys`: the keys of the options that the user wrote. The options of a stored run always have `brokers`.
     """
     kind = kind_of(cluster)
-    if kind.brokers is not None and "brokers" in written:
+    if kind.brokers is not None and "brokers" in option_keys:
         raise UsageError(f"{kind} has its own number of brokers: leave out --brokers")
 
 
 def _is_set(options: Options, word: str) -> bool:
     key, _, value = word.partition("=")
     name = FIELDS[key].name
-    actual = getattr(options, name)
-    return bool(actual == value) if value else bool(actual != getattr(Options(), name))
+    setting = getattr(options, name)
+    return bool(setting == value) if value else bool(setting != getattr(Options(), name))
 
 
 def _flag(word: str) -> str:

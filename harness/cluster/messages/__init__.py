@@ -1,6 +1,6 @@
 """Requests and responses that kafka-python does not have, as subclasses of its own message type.
 
-Each is read from a file with Kafka's schema, without the descriptions.
+Each class is made from a JSON file with Kafka's schema, without the descriptions.
 """
 
 from kafka.protocol.api_message import ApiMessage

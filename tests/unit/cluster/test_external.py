@@ -81,14 +81,14 @@ def test_what_is_wrong_with_strangers_topics_is_no_matter_of_a_run(guest: Extern
 
 def test_what_strangers_have_open_in_internal_topics_is_no_matter_of_a_run(guest: ExternalCluster) -> None:
     with guest:
-        guest._made = ["fencepost-a-in"]
-        guest._since["__consumer_offsets", 0] = 70
+        guest._created_topics = ["fencepost-a-in"]
+        guest._internal_starts["__consumer_offsets", 0] = 70
         ends = guest.log_offsets(["fencepost-a-in", "__consumer_offsets"])
         assert ends["fencepost-a-in", 0] == (0, 90, 100)
         assert ends["__consumer_offsets", 0] == (70, 100, 100)
-        guest._refused["__consumer_offsets"] = "ACLs"
+        guest._unreadable["__consumer_offsets"] = "ACLs"
         assert ("__consumer_offsets", 0) not in guest.log_offsets(["fencepost-a-in", "__consumer_offsets"])
-        guest._made = []  # nothing to remove
+        guest._created_topics = []  # nothing to remove
 
 
 def test_what_is_the_controllers_is_asked_of_the_next_broker_where_one_is_not(guest: ExternalCluster) -> None:

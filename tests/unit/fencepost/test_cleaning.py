@@ -107,7 +107,7 @@ def test_what_acls_keep_is_told_and_4(cluster: GuestCluster, fencepost: Fencepos
     status, told, _ = fencepost(*THERE, "--delete")
     assert status == 4
     assert "deleted 1 of 2 topics and 1 of 1 group\n" in told
-    assert f"  {TAG}-in is left: the cluster's ACLs do not allow" in told
+    assert f"  {TAG}-in was not removed: the cluster's ACLs do not allow" in told
     assert cluster.written.keys() == {f"{TAG}-in", f"{USED}-in"}
 
 

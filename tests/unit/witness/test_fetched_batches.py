@@ -40,10 +40,14 @@ class Leader:
         (asked,) = topic.partitions
         records = self.logs[topic.topic, asked.partition]
         at = next(
-            (one.at for one in fetch_witness.batches_in(records) if one.last_offset >= asked.fetch_offset),
+            (
+                one.position
+                for one in fetch_witness.batches_in(records)
+                if one.last_offset >= asked.fetch_offset
+            ),
             len(records),
         )
-        whole = next((one.end for one in fetch_witness.batches_in(records) if one.at == at), at)
+        whole = next((one.end for one in fetch_witness.batches_in(records) if one.position == at), at)
         answer = SimpleNamespace(
             error_code=self.refuse.get(topic.topic, 0), records=records[at : max(whole, at + self.most)]
         )
@@ -54,12 +58,12 @@ def take(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
     leader: Leader,
-    edges: Mapping[TopicPartition, LogBounds],
+    bounds: Mapping[TopicPartition, LogBounds],
     own: RunBatches,
 ) -> FetchWitness:
     monkeypatch.setattr(fetch_witness, "KafkaConnection", lambda *_: leader)
     witness = FetchWitness({1: 9092}, own)
-    witness.collect(edges, tmp_path)
+    witness.collect(bounds, tmp_path)
     return witness
 
 
@@ -78,8 +82,8 @@ def test_batches_that_come_in_pieces_are_written_as_they_stand(
     log = b"".join(
         [batch(0), batch(1, [(b"k", b"v")] * 3, pid=7, txn=True), marker(4, COMMIT, pid=7), batch(5)]
     )
-    edges = {("in", 0): LogBounds(1, 0, 6, "7caa25d9-e45c-4eec-b97a-a5d23b41ab8a")}
-    witness = take(monkeypatch, tmp_path, Leader({("in", 0): log}, most), edges, ALL)
+    bounds = {("in", 0): LogBounds(1, 0, 6, "7caa25d9-e45c-4eec-b97a-a5d23b41ab8a")}
+    witness = take(monkeypatch, tmp_path, Leader({("in", 0): log}, most), bounds, ALL)
     assert written(tmp_path, ("in", 0)) == log
     assert witness.complete_topics == {"in"}
     (replica,) = find_replicas(ReplicaSource(1, tmp_path / "fetched" / "1" / "data"), ["in"])
@@ -98,16 +102,16 @@ def test_what_stands_above_the_high_watermark_is_left(
 
 def test_a_gap_is_seen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     logs = {("gap", 0): batch(0) + batch(2), ("whole", 0): batch(4)}
-    edges = {("gap", 0): LogBounds(1, 0, 3), ("whole", 0): LogBounds(1, 4, 5)}
-    assert take(monkeypatch, tmp_path, Leader(logs), edges, ALL).complete_topics == {"whole"}
+    bounds = {("gap", 0): LogBounds(1, 0, 3), ("whole", 0): LogBounds(1, 4, 5)}
+    assert take(monkeypatch, tmp_path, Leader(logs), bounds, ALL).complete_topics == {"whole"}
 
 
 def test_a_log_that_acls_keep_is_refused_and_leaves_nothing(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     leader = Leader({("in", 0): batch(0), OFFSETS: batch(0)}, refuse={OFFSETS[0]: 29})
-    edges = {("in", 0): LogBounds(1, 0, 1), OFFSETS: LogBounds(1, 0, 1)}
-    witness = take(monkeypatch, tmp_path, leader, edges, ALL)
+    bounds = {("in", 0): LogBounds(1, 0, 1), OFFSETS: LogBounds(1, 0, 1)}
+    witness = take(monkeypatch, tmp_path, leader, bounds, ALL)
     assert list(witness.unreadable) == ["__consumer_offsets"]
     found = find_replicas(ReplicaSource(1, tmp_path / "fetched" / "1" / "data"), ["in", OFFSETS[0]])
     assert [replica.topic for replica in found] == ["in"]
@@ -142,8 +146,8 @@ def test_of_internal_topics_only_what_is_the_runs_is_written(
         batch(5, [(commit_key("theirs", "x", 0), value)]),
     ]
     leader = Leader({STATE: b"".join(states), OFFSETS: b"".join(offsets)})
-    edges = {OFFSETS: LogBounds(1, 0, 6), STATE: LogBounds(1, 0, 2)}
-    witness = take(monkeypatch, tmp_path, leader, edges, RunBatches("fencepost-ab", ["g"]))
+    bounds = {OFFSETS: LogBounds(1, 0, 6), STATE: LogBounds(1, 0, 2)}
+    witness = take(monkeypatch, tmp_path, leader, bounds, RunBatches("fencepost-ab", ["g"]))
     assert written(tmp_path, STATE) == states[0]
     assert written(tmp_path, OFFSETS) == offsets[0] + offsets[2] + offsets[4]
     assert witness.complete_topics == {STATE[0], OFFSETS[0]}, "what was left out is no gap"
