@@ -224,10 +224,10 @@ class Bench:
 
     def _feed(self, count: int, rate: float, measurement: int, workers: Sequence[RunProcess]) -> None:
         """Create `count` inputs, and wait until the reader has read as many new outputs."""
-        before = self._reader.status.given
+        before = self._reader.status.records_read
         self._inputs.feed(count, rate, measurement)
         self._until(
-            lambda: self._reader.status.given >= before + count,
+            lambda: self._reader.status.records_read >= before + count,
             "the outputs of all inputs",
             [*workers, self._reader],
         )
@@ -272,7 +272,7 @@ class Bench:
             return holds()
 
         def progress() -> object:
-            return [(member.status.counts, member.status.given) for member in members]
+            return [(member.status.counts, member.status.records_read) for member in members]
 
         def member_states() -> list[str]:
             return [f"{member.journal}: {member.status}" for member in members]

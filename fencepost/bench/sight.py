@@ -61,7 +61,7 @@ class OutputReader:
             while not self._control.stopping:
                 self._control.listen()
                 given += self._take(file)
-                self._control.report(Report(given=given))
+                self._control.report(Report(records_read=given))
         self._consumer.close()
 
     def _take(self, file: BinaryIO) -> int:

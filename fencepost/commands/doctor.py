@@ -28,7 +28,7 @@ def command(pipeline: str | None) -> ExitStatus:
     width = max(len(part.name) for part in parts)
     for part in parts:
         mark = "later" if part.later else "ok" if part.ok else "no"
-        print(f"{mark:<5} {part.name:<{width}}  {part.found}")
+        print(f"{mark:<5} {part.name:<{width}}  {part.state}")
         if part.advice:
             print(f"      {'':<{width}}  {part.advice}")
     if all(part.ok for part in parts):

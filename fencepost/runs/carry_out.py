@@ -219,10 +219,10 @@ def _start_databases(
     test: RunPlan, parts: DatabaseParts, up: ExitStack
 ) -> tuple[dict[str, Service], DatabaseBacklog]:
     """Start the database servers of the pipeline. Returns them by kind, and the backlog of its input tables."""
-    ups = {kind: up.enter_context(DATABASES[kind].provide(parts)) for kind in test.pipeline.stores}
+    ups = {kind: up.enter_context(DATABASES[kind].provide(parts)) for kind in test.pipeline.database_kinds}
     inputs = {
         table.name: DATABASES[table.store].inputs(DATABASES[table.store].address(parts.folder))
-        for table in test.pipeline.stored_inputs
+        for table in test.pipeline.input_tables
     }
     backlog = DatabaseBacklog(inputs)
     up.callback(backlog.close)
@@ -254,7 +254,7 @@ def _prepare(
     """Find or download what the run needs."""
     from fencepost.checks.spark import prepare_archive
 
-    stores = pipeline_spec(options, workload).stores
+    stores = pipeline_spec(options, workload).database_kinds
     ready = prepare_cluster(
         options, cache, say, clients=(ClientChoice.of(options.client).name,), stores=stores
     )

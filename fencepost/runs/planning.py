@@ -128,11 +128,11 @@ def draw_schedule(options: Options, workload: AnyPipeline) -> Schedule:
         stages_with_unknown_ids=tuple(
             stage.name
             for stage in facts.stages
-            if stage.unnamed and Ability.REQUESTS in abilities_of(options)
+            if stage.has_unknown_ids and Ability.REQUESTS in abilities_of(options)
         ),
         stage=defect.stage_of(workload) if defect and isinstance(workload, Workload) and not named else None,
         step=defect.step.value if defect and defect.step and not named else None,
-        services=tuple(kind for kind in facts.stores if DATABASES[kind].has_server),
+        services=tuple(kind for kind in facts.database_kinds if DATABASES[kind].has_server),
     )
     witness_of(options)  # raises if the cluster kind cannot provide it
     rng = Random(f"{options.seed}/schedule")
@@ -143,7 +143,11 @@ def draw_schedule(options: Options, workload: AnyPipeline) -> Schedule:
 
 def tag_for(options: Options) -> str:
     """A new tag for a run on a shared cluster. Empty on a cluster of its own."""
-    return new_tag(options.prefix, kept=options.keep == "topics") if CLUSTERS[options.cluster].shared else ""
+    return (
+        new_tag(options.prefix, keep_topics=options.keep == "topics")
+        if CLUSTERS[options.cluster].shared
+        else ""
+    )
 
 
 def workers_of(facts: PipelineSpec) -> dict[str, tuple[str, ...]]:
@@ -259,7 +263,7 @@ def promises_of(options: Options, test: RunPlan) -> Promises:
         readers=(
             *final_readers(topics),
             *((store_reader(tables),) if tables else ()),
-            observer(test.pipeline.written),
+            observer(test.pipeline.output_topics),
         ),
         tables=tables,
         free_stages=test.pipeline.free_stages,

@@ -89,13 +89,13 @@ def group_settings(spec: MembershipSpec, worker: str) -> GroupSettings:
 
 def open_database(spec: WorkloadSpec) -> Database | None:
     """Connect to the database that the pipeline writes. None if it has none."""
-    return next((DATABASES[kind].connect(address) for kind, address in spec.stores.items()), None)
+    return next((DATABASES[kind].connect(address) for kind, address in spec.database_addresses.items()), None)
 
 
 def input_table(spec: WorkloadSpec, workload: Workload, table: str) -> InputTable:
     """Connect to a table whose rows are inputs."""
     kind = workload.tables[table]
-    return DATABASES[kind].inputs(spec.stores[kind])
+    return DATABASES[kind].inputs(spec.database_addresses[kind])
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -252,7 +252,7 @@ def worker_of(
         policy=policy_of(pipeline.defect),
         delivery=workload.delivery_of(stage),
         stage_index=workload.index_of(task.stage),
-        partitions=pipeline.topic_partitions,
+        partitions=pipeline.partitions_per_topic,
         compression=run.compression,
         largest_bytes=largest_bytes(run.record_bytes),
         txn_timeout_ms=transactions.timeout_ms,

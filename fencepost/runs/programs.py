@@ -98,8 +98,8 @@ def _workload_spec(
         name=workload.name,
         tag=tag,
         defect=options.defect,
-        topic_partitions=workload.partitions(options),
-        stores={kind: DATABASES[kind].address(folder) for kind in facts.stores},
+        partitions_per_topic=workload.partitions(options),
+        database_addresses={kind: DATABASES[kind].address(folder) for kind in facts.database_kinds},
         client=ClientSpec(client.name, client.version, jvm_spec(client.name, folder, prepared)),
         membership=MembershipSpec(options.group_protocol, options.assignor, options.static_membership),
         transactions=TransactionsSpec(

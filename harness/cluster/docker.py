@@ -28,7 +28,7 @@ from harness.environment import PreparedEnvironment
 from harness.environment.archive import flags_for
 from harness.environment.container_image import ContainerImage
 from harness.environment.java import Java
-from harness.environment.jvm import HERE, LOGGING, broker_command
+from harness.environment.jvm import LOGGING, LOGGING_FOLDER, broker_command
 from harness.environment.kafka import KafkaDistribution
 from harness.environment.rootfs import ARCHIVE, JARS, JAVA_HOME
 from harness.network.proxied import ProxiedNetwork
@@ -209,7 +209,7 @@ class DockerCluster(StartedCluster[DockerBroker]):
         kafka_in_image = KafkaDistribution(kafka.version, jars)
         cluster_id, checkpoint = new_id(), self._checkpoint()
         logging_files = {
-            str(HOME / name): ((HERE / name).read_bytes(), READABLE) for _, name in LOGGING.values()
+            str(HOME / name): ((LOGGING_FOLDER / name).read_bytes(), READABLE) for _, name in LOGGING.values()
         }
         nodes = []
         for broker in self.layout.brokers:
@@ -224,7 +224,7 @@ class DockerCluster(StartedCluster[DockerBroker]):
                     *(flags_for(image.java_version, ARCHIVE) if image.archive else ()),
                     f"-Dfencepost.requests={HOME / REQUESTS}",
                 ],
-                configured_in=Path(HOME),
+                logging_folder=Path(HOME),
             )
             properties = broker_properties(self.layout, broker, DATA, self._spec.settings)
             files = {

@@ -34,7 +34,7 @@ class UsageError(FencepostError):
 
 
 class UnreadableInput(FencepostError):
-    """A store or a history cannot be read: it is missing, damaged, or something else."""
+    """A store or a history cannot be read: it is missing or damaged, or it is neither a store nor a history."""
 
     exit_status = ExitStatus.USAGE
 
@@ -44,7 +44,7 @@ class EnvironmentFailure(FencepostError):
 
 
 class AnalysisFailed(FencepostError):
-    """A Spark job failed on a history, and its files are not the reason."""
+    """A Spark job failed on a history, although the files of the history can be read."""
 
 
 class FetchFailed(EnvironmentFailure):
@@ -69,9 +69,9 @@ class WaitTimeout(EnvironmentFailure):
     The message names the condition, the time-out, and the last state that was seen.
     """
 
-    def __init__(self, awaited: str, timeout_s: float, last_seen: object) -> None:
-        super().__init__(f"waited {timeout_s:g} s for {awaited}; last seen: {in_words(last_seen)}")
-        self.awaited = awaited
+    def __init__(self, description: str, timeout_s: float, last_seen: object) -> None:
+        super().__init__(f"waited {timeout_s:g} s for {description}; last seen: {in_words(last_seen)}")
+        self.description = description
         self.timeout_s = timeout_s
         self.last_seen = last_seen
 
@@ -80,8 +80,8 @@ def in_words(value: object) -> str:
     """Return a value as text for a message.
 
     Text, numbers and errors are shown as they are, and collections item by item. None and empty values become
-    "nothing". An object is shown by the `__str__` of its class. If the class has none, the text says so, because a
-    `repr` does not help a user.
+    "nothing". An object is shown by the `__str__` of its class. If the class has none, only its name is shown, because
+    a `repr` does not help a user.
     """
     if isinstance(value, bool):
         return "yes" if value else "no"
@@ -92,4 +92,4 @@ def in_words(value: object) -> str:
         return ", ".join(map(in_words, value)) or "nothing"
     if isinstance(value, int | float) or type(value).__str__ is not object.__str__:
         return str(value) or "nothing"
-    return "nothing" if value is None else f"something that cannot be put in words ({type(value).__name__})"
+    return "nothing" if value is None else f"an object without a text form ({type(value).__name__})"

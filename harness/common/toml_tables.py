@@ -12,15 +12,15 @@ else:
     T = TypeVar("T")
 
 
-def read_table(kind: type[T], table: Mapping[str, Any], **other: Any) -> T:
+def read_table(kind: type[T], table: Mapping[str, Any], **converted_fields: Any) -> T:
     """Read a dataclass from its table. Raises KeyError for a field that is missing, TypeError for one that is unknown.
 
     TOML has no null, so the table may lack fields whose default is None.
 
     Args:
-        other: values of fields that have another type in the file.
+        converted_fields: The values of fields whose type differs between the file and the dataclass.
     """
     for field in fields(kind):
         if field.name not in table and field.default is not None:
             raise KeyError(field.name)
-    return kind(**{**table, **other})
+    return kind(**{**table, **converted_fields})

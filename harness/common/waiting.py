@@ -16,7 +16,7 @@ REPORT_AFTER = 0.25
 
 def wait_for(
     probe: Callable[[], T | None],
-    awaited: str,
+    description: str,
     timeout_s: float,
     *,
     every_s: float = 0.05,
@@ -26,7 +26,7 @@ def wait_for(
     """Call `probe` until it returns a true value, and return this value.
 
     Args:
-        awaited: Completes the sentence "waited 10 s for ...".
+        description: Describes the condition. It completes the sentence "waited 10 s for ...".
         last_seen: Returns the state for the message. Without it, the message shows the last result of `probe`.
             `harness.common.errors.in_words` puts the state into words.
         report_wait: Called once with a progress message, after a quarter of the time-out.
@@ -41,10 +41,10 @@ def wait_for(
             return result
         waited_s = time.monotonic() - began_s
         if waited_s >= timeout_s:
-            raise WaitTimeout(awaited, timeout_s, last_seen() if last_seen else result)
+            raise WaitTimeout(description, timeout_s, last_seen() if last_seen else result)
         if report_wait and waited_s >= timeout_s * REPORT_AFTER:
-            seen = in_words(last_seen() if last_seen else result)
-            report_wait(f"waiting {timeout_s:g} s at most for {awaited}: {seen}")
+            state = in_words(last_seen() if last_seen else result)
+            report_wait(f"waiting {timeout_s:g} s at most for {description}: {state}")
             report_wait = None
         time.sleep(every_s)
 
@@ -52,7 +52,7 @@ def wait_for(
 def wait_while_progressing(
     probe: Callable[[], T | None],
     progress: Callable[[], object],
-    awaited: str,
+    description: str,
     patience_s: float,
     *,
     every_s: float = 0.2,
@@ -63,16 +63,16 @@ def wait_while_progressing(
     Use it for work whose duration is not known. It raises `WaitTimeout` after `patience_s` without progress.
     """
     deadline_s = time.monotonic() + patience_s
-    before = progress()
+    last_progress = progress()
     while True:
         result = probe()
         if result:
             return result
-        now = progress()
-        if now != before:
-            before, deadline_s = now, time.monotonic() + patience_s
+        current_progress = progress()
+        if current_progress != last_progress:
+            last_progress, deadline_s = current_progress, time.monotonic() + patience_s
         elif time.monotonic() >= deadline_s:
             raise WaitTimeout(
-                f"{awaited}, without any progress", patience_s, last_seen() if last_seen else result
+                f"{description}, without any progress", patience_s, last_seen() if last_seen else result
             )
         time.sleep(every_s)

@@ -14,7 +14,7 @@ def no_backlog(table: str, within: Range | None) -> int:
 
 
 class DatabaseBacklog:
-    """A `Backlog` that counts in these tables."""
+    """A `Backlog` that counts rows of tables. `tables` is by name of the table."""
 
     def __init__(self, tables: Mapping[str, InputTable]) -> None:
         self._tables = tables

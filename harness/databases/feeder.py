@@ -1,4 +1,4 @@
-"""The feeder of a table: writes orders and their rows at a constant rate, in database transactions that overlap.
+"""The feeder of a table. It writes orders and their rows at a constant rate, in database transactions that overlap.
 
 A row gets its number when it is written, and becomes visible when its transaction commits. Some transactions stay open
 for a while, so that their rows become visible after rows with higher numbers. Some are rolled back. The inputs of a run
@@ -28,10 +28,10 @@ LATE_S = (0.1, 2.0)
 
 @dataclass
 class OpenTransaction:
-    """An open transaction."""
+    """A transaction of the feeder that has not ended."""
 
     op: int
-    asked: str  # how it is to end: commit or abort
+    planned_end: str  # commit or abort
     until_s: float  # when it is to end, on the monotonic clock
     numbers: list[int]
 
@@ -65,23 +65,23 @@ class TableFeeder:
         self._fates = Random(f"{seed}/fates")
         self._journal = journal
         self._control = control
-        self._made = 0
+        self._input_count = 0
         self.acked = 0
 
     def run(self) -> None:
-        """Wait for go, then write the due inputs at every tick until the run says stop. Then end open transactions."""
+        """Wait for the command to go, write inputs until the run stops the feeder, and end open transactions."""
         self._control.report(Report(ready=True))
         self._control.await_go()
-        begun = time.monotonic()
+        begun_s = time.monotonic()
         while not self._control.stopping:
             self._end_due(time.monotonic())
-            due = int((time.monotonic() - begun) * self._rate) - self._made
+            due = int((time.monotonic() - begun_s) * self._rate) - self._input_count
             while due > 0 and (count := self._write(-(-due // CONNECTIONS))):
                 due -= count
             self._control.listen(TICK_S)
-            self._control.report(Report(fed=self.acked))
+            self._control.report(Report(inputs_acked=self.acked))
         self._end_due(float("inf"))
-        self._control.report(Report(fed=self.acked))
+        self._control.report(Report(inputs_acked=self.acked))
         for connection in self._connections:
             connection.inputs.close()
 
@@ -89,21 +89,21 @@ class TableFeeder:
         """Write `count` orders in a new transaction, and end it unless it stays open. Return how many were written."""
         connection = self._free_connection()
         op, late = self._journal.number(), self._fates.random() < LATE_SHARE
-        asked = "abort" if self._fates.random() < self._abort_share else "commit"
+        planned_end = "abort" if self._fates.random() < self._abort_share else "commit"
         until_s = time.monotonic() + (self._fates.uniform(*LATE_S) if late else 0.0)
-        records = [self._feed.make(self._rng, self._made + n) for n in range(count)]
+        records = [self._feed.make(self._rng, self._input_count + n) for n in range(count)]
         sends = [[self._feed.topic, None, digest(record.key, record.value, [])] for record in records]
-        self._journal.write(Invoked("send", 0, op, asked=asked, sends=sends))
+        self._journal.write(Invoked("send", 0, op, asked=planned_end, sends=sends))
         rows = [
             NewTableRow(value_name(self._journal.name, op, n), record.key, record.value)
             for n, record in enumerate(records)
         ]
         try:
-            connection.open = OpenTransaction(op, asked, until_s, connection.inputs.write(rows))
+            connection.open = OpenTransaction(op, planned_end, until_s, connection.inputs.write(rows))
         except DatabaseError as error:  # no commit was sent
             self._complete(op, Outcome.FAIL, (), str(error))
             return 0
-        self._made += count
+        self._input_count += count
         if not late:
             self._end(connection)
         return count
@@ -126,7 +126,7 @@ class TableFeeder:
         """Commit or roll back the open transaction as planned, and record its completion."""
         assert connection.open is not None
         transaction, connection.open = connection.open, None
-        if transaction.asked == "abort":
+        if transaction.planned_end == "abort":
             connection.inputs.roll_back()
             self._complete(transaction.op, Outcome.FAIL, (), None)
             return

@@ -43,7 +43,7 @@ class KeyState:
 
 
 class DatabaseError(Exception):
-    """The database could not do it, and nothing took effect."""
+    """A call failed, and nothing took effect."""
 
 
 class CommitUnknown(DatabaseError):
@@ -51,7 +51,7 @@ class CommitUnknown(DatabaseError):
 
 
 class PositionConflict(DatabaseError):
-    """The stored position is not the one that this process knows, because another process has moved it."""
+    """The stored position differs from the one that this process knows, because another process has moved it."""
 
 
 class DatabaseTransaction(Protocol):
@@ -69,10 +69,10 @@ class DatabaseTransaction(Protocol):
         """Set the state of a key, and count the change."""
         ...
 
-    def advance(self, group: str, topic_partition: TopicPartition, known: int | None, following: int) -> None:
-        """Store that the inputs of a partition below `following` are applied.
+    def advance(self, group: str, topic_partition: TopicPartition, old: int | None, new: int) -> None:
+        """Move the stored position of a partition from `old` to `new`: the inputs below `new` are applied.
 
-        Raises `PositionConflict` if the stored position is not `known`.
+        `old` is None if no position is stored yet. Raises `PositionConflict` if the stored position is not `old`.
         """
         ...
 
@@ -81,7 +81,7 @@ class Database(Protocol):
     """A connection of one process to a database."""
 
     def position(self, group: str, topic_partition: TopicPartition) -> int | None:
-        """Return the offset below which the inputs are applied, or None if no input is. Raises `DatabaseError`."""
+        """Return the offset below which the inputs are applied, or None if none is. Raises `DatabaseError`."""
         ...
 
     def transaction(self) -> AbstractContextManager[DatabaseTransaction]:
@@ -118,7 +118,7 @@ class TableRow(NewTableRow):
     """A row of a table of inputs."""
 
     number: int  # its offset; numbers follow the order of writing and not of commits
-    taken: bool = False  # a worker has marked it as done, or the shared position is beyond it
+    done: bool = False  # a worker has marked it, or the shared position is beyond it
 
 
 Range = tuple[int, int]
@@ -129,15 +129,15 @@ class InputTable(Protocol):
     """A connection of one process to a table whose rows are inputs (an outbox).
 
     A row is visible after the transaction that wrote it has committed. The first call begins a transaction. Each call
-    raises `DatabaseError`; the transaction has then ended without effect. The next call begins another one, and
-    reconnects if the connection broke.
+    raises `DatabaseError`; then the transaction has ended without effect. The next call begins another transaction,
+    and reconnects if the connection broke.
 
     There are two ways to take rows. `take` and `mark` lock and mark single rows. `take_after_position` and
     `move_position` use one position that all workers share.
     """
 
     def write(self, rows: Sequence[NewTableRow]) -> list[int]:
-        """Write an order and its outbox row for each, in the transaction. Return the numbers of the rows."""
+        """Write an order and an outbox row for each row, in the transaction. Return the numbers of the outbox rows."""
         ...
 
     def take(self, max_records: int) -> list[TableRow]:
@@ -161,7 +161,7 @@ class InputTable(Protocol):
         ...
 
     def roll_back(self) -> None:
-        """Roll back. Raises nothing, because a broken connection has rolled back as well."""
+        """Roll back. It raises nothing, because the server rolls back when a connection breaks."""
         ...
 
     def count_pending(self, within: Range | None = None) -> int:
@@ -169,7 +169,7 @@ class InputTable(Protocol):
         ...
 
     def read_all(self) -> tuple[list[TableRow], int]:
-        """Return all visible rows by number, and a number above all numbers that the table has assigned."""
+        """Return all visible rows in the order of their numbers, and the end: a number above all assigned numbers."""
         ...
 
     def close(self) -> None:

@@ -51,23 +51,22 @@ class PostgresTransaction:
                 (table, key, content),
             )
 
-    def advance(self, group: str, topic_partition: TopicPartition, known: int | None, following: int) -> None:
+    def advance(self, group: str, topic_partition: TopicPartition, old: int | None, new: int) -> None:
         with translate_errors():
-            if known is None:
+            if old is None:
                 cursor = self._connection.execute(
                     "INSERT INTO positions VALUES (%s, %s, %s, %s) ON CONFLICT DO NOTHING",
-                    (group, *topic_partition, following),
+                    (group, *topic_partition, new),
                 )
             else:
                 cursor = self._connection.execute(
                     "UPDATE positions SET next = %s WHERE grp = %s AND topic = %s AND number = %s AND next = %s",
-                    (following, group, *topic_partition, known),
+                    (new, group, *topic_partition, old),
                 )
         if cursor.rowcount != 1:
+            topic, number = topic_partition
             raise PositionConflict(
-                f"the inputs of {topic_partition[0]}/{topic_partition[1]} are not applied "
-                f"up to {0 if known is None else known}: "
-                "another process has moved the position"
+                f"the stored position of {topic}/{number} is not {old or 0}: another process has moved the position"
             )
 
 

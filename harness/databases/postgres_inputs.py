@@ -99,10 +99,10 @@ class PostgresInputs:
         self._begun = False
 
     def count_pending(self, within: Range | None = None) -> int:
-        first, following = within or (0, 1 << 62)
+        first, end = within or (0, 1 << 62)
         ((count,),) = self._execute(
             "SELECT count(*) FROM outbox, relayed WHERE NOT sent AND id > beyond AND id >= %s AND id < %s",
-            *(first, following),
+            *(first, end),
         )
         self.commit()
         return int(count)
@@ -136,4 +136,4 @@ class PostgresInputs:
 
 
 def _rows(tuples: Sequence[TupleRow]) -> list[TableRow]:
-    return [TableRow(value, key, content, number, *taken) for value, key, content, number, *taken in tuples]
+    return [TableRow(value, key, content, number, *done) for value, key, content, number, *done in tuples]

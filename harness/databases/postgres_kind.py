@@ -23,7 +23,7 @@ class PostgresKind:
 
     @contextmanager
     def provide(self, parts: DatabaseParts) -> Iterator[Service]:
-        """Start a server with empty tables. Its data are deleted after the run; its log stays in the run folder."""
+        """Start a server with empty tables. Its data is deleted after the run. Its log stays in the run folder."""
         import psycopg
 
         from harness.databases.postgres import SCHEMA
@@ -32,17 +32,17 @@ class PostgresKind:
         if parts.postgres is None:
             raise EnvironmentFailure("the run needs PostgreSQL, but none was prepared")
         server = PostgresServer(parts.postgres, parts.folder, parts.supervisor, parts.next_port())
-        topic_partition = Path(self.address(parts.folder))
+        conninfo_file = Path(self.address(parts.folder))
         server.make()
         try:
             server.start()
             with psycopg.connect(server.conninfo, autocommit=True) as connection:
                 connection.execute(SCHEMA)
-            topic_partition.write_text(server.conninfo)
+            conninfo_file.write_text(server.conninfo)
             yield server
         finally:
             server.stop()
-            topic_partition.unlink(missing_ok=True)
+            conninfo_file.unlink(missing_ok=True)
 
     def connect(self, address: str) -> Database:
         from harness.databases.postgres import PostgresDatabase

@@ -1,4 +1,4 @@
-"""The final reader of a database: after the run it reads every table and writes the rows as columns.
+"""The final reader of a database. After the run, it reads every table and writes the rows as columns.
 
 For the checkers a table is a topic with one partition, in which every record is committed.
 """
@@ -23,10 +23,11 @@ class DatabaseReader:
     """Reads the tables of a database.
 
     Args:
-        partitions: the numbers of the run's partitions.
-        parts: where the columns are written.
-        stated: the tables whose rows `expect` says anything about.
-        inputs: the table whose rows are inputs, by its name.
+        partitions: The numbers of the run's partitions.
+        parts: Writes the columns.
+        expect: The expected outputs.
+        state_tables: The tables whose rows have a state for `expect.state`.
+        inputs: By name, the tables whose rows are inputs.
     """
 
     def __init__(
@@ -38,7 +39,7 @@ class DatabaseReader:
         parts: PartWriter,
         control: Control,
         expect: Expectation,
-        stated: Collection[str],
+        state_tables: Collection[str],
         inputs: Mapping[str, InputTable] | None = None,
     ) -> None:
         self._database = database
@@ -49,14 +50,14 @@ class DatabaseReader:
         self._parts = parts
         self._control = control
         self._expect = expect
-        self._stated = frozenset(stated)
+        self._state_tables = frozenset(state_tables)
 
     def run(self) -> None:
         """Read every table, and record how many rows each has."""
         self._control.report(Report(ready=True))
         ends = {partition_key(table, 0): self._read(table) for table in self._tables}
         self._parts.finish()
-        # A database has no aborted rows, so both levels read the same. Only one of them states expected outputs.
+        # A database has no aborted rows, so both levels read the same rows. One level records expected outputs.
         for level in Isolation:
             level_ends = ends if level is Isolation.READ_UNCOMMITTED else _without_expected(ends)
             self._journal.write(EndsRead(level.value, level_ends))
@@ -85,13 +86,13 @@ class DatabaseReader:
             self._parts.extend("records", count, *columns)
             tps, offsets, values = columns[:3]
             self._parts.extend("polls", count, op, list(range(count)), tps, offsets, values, return_ns)
-        self._control.report(Report(given=count))
-        # A table has no sentinel, because its end is known. Record one behind the last row.
+        self._control.report(Report(records_read=count))
+        # A table has no sentinel, because its end is known. Record its end as a sentinel after the last row.
         return ReadEnd(0, end + 1, count, end, expected)
 
     def _write_expected(self, table: str, tp: int, row: TableRow) -> int:
-        """Write the expected outputs of an input, and return how many there are. A row that is not taken has none."""
-        if not row.taken:
+        """Write the expected outputs of an input, and return how many there are. A row that is not done has none."""
+        if not row.done:
             return 0
         record = InputRecord(table, row.key, row.content, 0, row.number)
         expected = [expected_output_row(due, tp, 0, row.number) for due in self._expect.due(record)]
@@ -114,10 +115,10 @@ class DatabaseReader:
 
     def _state(self, table: str, number: int, state: KeyState) -> tuple[object, ...]:
         crc = digest(state.key, state.content, ())
-        stated = None
-        if table in self._stated:
-            stated = self._expect.state(InputRecord(table, state.key, b"%d" % state.changes, 0, number))
-        return (None, None, (), crc, None, False, key_name(state.key), stated, None, None)
+        held_sum = None
+        if table in self._state_tables:
+            held_sum = self._expect.state(InputRecord(table, state.key, b"%d" % state.changes, 0, number))
+        return (None, None, (), crc, None, False, key_name(state.key), held_sum, None, None)
 
 
 def _without_expected(ends: Mapping[str, ReadEnd]) -> dict[str, ReadEnd]:

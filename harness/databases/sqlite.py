@@ -1,4 +1,4 @@
-"""SQLite in a file of the run folder as a `Database`. Transactions and locks are real, and no server is needed."""
+"""SQLite as a `Database`, in a file of the run folder. It has real transactions and locks, and needs no server."""
 
 import sqlite3
 from collections.abc import Iterable, Iterator
@@ -68,23 +68,22 @@ class SqliteTransaction:
                 (table, key, content),
             )
 
-    def advance(self, group: str, topic_partition: TopicPartition, known: int | None, following: int) -> None:
+    def advance(self, group: str, topic_partition: TopicPartition, old: int | None, new: int) -> None:
         with _translate_errors():
-            if known is None:
+            if old is None:
                 cursor = self._connection.execute(
                     "INSERT INTO positions VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
-                    (group, *topic_partition, following),
+                    (group, *topic_partition, new),
                 )
             else:
                 cursor = self._connection.execute(
                     "UPDATE positions SET next = ? WHERE grp = ? AND topic = ? AND number = ? AND next = ?",
-                    (following, group, *topic_partition, known),
+                    (new, group, *topic_partition, old),
                 )
         if cursor.rowcount != 1:
+            topic, number = topic_partition
             raise PositionConflict(
-                f"the inputs of {topic_partition[0]}/{topic_partition[1]} are not applied "
-                f"up to {0 if known is None else known}: "
-                "another process has moved the position"
+                f"the stored position of {topic}/{number} is not {old or 0}: another process has moved the position"
             )
 
 

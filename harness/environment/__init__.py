@@ -1,6 +1,6 @@
-"""What a run needs from the machine: Kafka, Java, toxiproxy and PostgreSQL (found or fetched), ports, memory and disk.
+"""The programs and resources that a run needs: Kafka, Java, toxiproxy, PostgreSQL, ports, memory and disk.
 
-Begin with `prepare`.
+Programs are found on the machine, or fetched. Begin with `prepare`.
 """
 
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Make a class-data archive of the brokers' classes. With it a broker starts in half the time.
+"""Make a class-data archive of the brokers' classes. With this archive, a broker starts in half the time.
 
 The archive is made by running one broker until it is ready, and ending it with SIGTERM. It fits one Java, one class
 path and one set of flags. A JVM that it does not fit ignores it. Java 17 to 24 make an AppCDS archive, Java 25 and
@@ -43,7 +43,7 @@ _log = logging.getLogger(__name__)
 def archive_path(java: Java, kafka: KafkaDistribution, cache: Path) -> Path:
     """Return the path of the archive, which need not exist yet.
 
-    The path depends on the build of Java and on the times of the jars, because the archive does not fit others.
+    The path depends on the build of Java and on the times of the jars, because an archive fits only these.
     """
     times = [path.stat().st_mtime_ns if path.exists() else 0 for path in kafka.class_path]
     inputs = repr((java.home, java.release, jvm_flags(java), kafka.class_path, times))
@@ -85,8 +85,8 @@ def flags_for(java_version: int, path: PurePath) -> list[str]:
         return [f"-XX:SharedArchiveFile={path}"]
     return [
         f"-XX:AOTCache={path}",
-        "-Xlog:aot*=error",
-    ]  # hides warnings about stubs, which the JVM then makes itself
+        "-Xlog:aot*=error",  # hides warnings about missing stubs; the JVM then generates them itself
+    ]
 
 
 def _make(folder: Path, java: Java, kafka: KafkaDistribution, cache: Path, builder: Builder) -> None:

@@ -1,4 +1,4 @@
-"""Run the processes of a build (a compiler, a broker for its class archive), and end them with the build."""
+"""Run the processes of a build (a compiler, the broker that makes the class archive), and end them with the build."""
 
 import threading
 from collections.abc import Mapping, Sequence

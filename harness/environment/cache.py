@@ -1,7 +1,7 @@
-"""The cache that runs share. It has everything that was fetched or built once. An entry is complete or does not exist.
+"""The cache that runs share. It contains fetched and built files. An entry is complete, or it does not exist.
 
 cache/kafka-4.3.1/            complete, because one rename moved it here
-cache/building/kafka-4.3.1/   a build in progress, or the rest of a killed build
+cache/building/kafka-4.3.1/   a build in progress, or the files that a killed build left
 cache/locks/kafka-4.3.1       locked during the build; the kernel frees the lock when the process ends
 """
 
@@ -25,15 +25,15 @@ _log = logging.getLogger(__name__)
 
 def cache_folder() -> Path:
     """Return `$FENCEPOST_CACHE`, or the folder `fencepost` in the user's cache. It need not exist yet."""
-    chosen = os.environ.get(VARIABLE)
-    return Path(chosen).expanduser().absolute() if chosen else Path(platformdirs.user_cache_dir("fencepost"))
+    folder = os.environ.get(VARIABLE)
+    return Path(folder).expanduser().absolute() if folder else Path(platformdirs.user_cache_dir("fencepost"))
 
 
 def provide(cache: Path, name: str, build: Callable[[Path], None], *, disk_mb: int = 0) -> Path:
     """Return the folder `cache/name`. If it does not exist, `build` fills a new folder, which is then moved there.
 
-    If several processes or threads call this at once, one builds and the others wait. An exception of `build` is raised
-    to the caller, and no files stay.
+    If several processes or threads call this at once, one builds and the others wait. If `build` raises an exception,
+    its files are removed, and the caller gets the exception.
 
     Args:
         disk_mb: the disk space that the build needs.
@@ -51,7 +51,9 @@ def provide(cache: Path, name: str, build: Callable[[Path], None], *, disk_mb: i
         with _translated(cache):
             require_disk(disk_mb, cache)
             parent = cache / "building" / name
-            shutil.rmtree(parent, ignore_errors=True)  # the rest of a killed build, because we hold the lock
+            shutil.rmtree(
+                parent, ignore_errors=True
+            )  # a killed build left it, because this process has the lock
             parent.mkdir(parents=True, exist_ok=True)
             # A new name, because a process of the killed build may still write to an old one.
             folder = Path(tempfile.mkdtemp(dir=parent))

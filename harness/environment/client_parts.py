@@ -53,8 +53,8 @@ def fetch_client(
     """Find a client in the cache, or fetch it.
 
     Args:
-        say: called with a text before something takes time.
-        mirror: the URL of a Maven repository for the Java client. pip uses its own settings.
+        say: Called with a progress message before a step that takes time.
+        mirror: The URL of a Maven repository for the Java client. pip uses its own settings.
 
     Raises:
         FetchFailed: it cannot be fetched.

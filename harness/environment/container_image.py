@@ -1,7 +1,7 @@
 """Find, pull or build the container image of the brokers.
 
 `auto` uses the official image of the Kafka version if it exists or can be pulled, and builds one otherwise. `bundled`
-builds one. Anything else is the name of an image that has Java and Kafka in the same places as the official one.
+builds one. Anything else is the name of an image that has Java and Kafka at the same paths as the official one.
 """
 
 import re
@@ -58,7 +58,7 @@ def container_image(
 
     Args:
         kafka: the jars; they must exist only if an image is built.
-        say: called with a text before something takes time.
+        say: Called with a progress message before a step that takes time.
 
     Raises:
         FetchFailed: the named image does not exist and cannot be pulled.
@@ -80,26 +80,26 @@ def _find_or_pull(
     client: "DockerClient", name: str, origin: str, say: Callable[[str], None]
 ) -> ContainerImage:
     """Return an image by name, and pull it if Docker does not have it. Raises `FetchFailed`."""
-    found = _find(client, name)
-    if found is None:
+    image = _find(client, name)
+    if image is None:
         say(f"pulling the image {name} (once)")
         refusal = f"the image {name} does not exist, and cannot be pulled"
         with translate_errors(refusal, FetchFailed):
             for step in client.api.pull(name, stream=True, decode=True):
                 if "error" in step:
                     raise FetchFailed(f"{refusal}: {shorten(step['error'])}")
-        found = _find(client, name)
-    if found is None:
+        image = _find(client, name)
+    if image is None:
         raise FetchFailed(
             f"the image {name} was pulled, but Docker does not have it: name another with --set image=NAME"
         )
-    return _describe(found, name, origin)
+    return _describe(image, name, origin)
 
 
 def _find(client: "DockerClient", name: str) -> Any | None:
     from docker.errors import ImageNotFound
 
-    with translate_errors(f"Docker could not be asked for the image {name}"):
+    with translate_errors(f"Docker did not say whether it has the image {name}"):
         try:
             return client.images.get(name)
         except ImageNotFound:
@@ -124,7 +124,7 @@ def _find_or_build(
     client: "DockerClient", kafka: KafkaDistribution, cache: Path, say: Callable[[str], None]
 ) -> ContainerImage:
     """Return the image that is built from this machine's parts. Build it if needed. Raises `EnvironmentFailure`."""
-    machine, docker = Platform.here(), Platform(*platform_of(client))
+    machine, docker = Platform.of_this_machine(), Platform(*platform_of(client))
     if machine != docker:
         raise EnvironmentFailure(
             f"no image can be built of this machine's parts, because they are for {machine}, but Docker's containers "
@@ -136,12 +136,12 @@ def _find_or_build(
         if _find(client, name) is None:
             say(f"building the image {name} of this machine's parts (once)")
             _build(client, name, kafka, cache)
-    found = _find(client, name)
-    if found is None:
+    image = _find(client, name)
+    if image is None:
         raise EnvironmentFailure(
             f"the image {name} was built, but Docker does not have it: check which Docker daemon DOCKER_HOST names"
         )
-    return _describe(found, name, "built here")
+    return _describe(image, name, "built here")
 
 
 def _build(client: "DockerClient", name: str, kafka: KafkaDistribution, cache: Path) -> None:

@@ -17,7 +17,7 @@ from harness.environment.kafka import local_maven_folder, locate_kafka, versions
 from harness.environment.ports import HOST, SIZE, PortBlock
 from harness.environment.postgres import find_postgres
 from harness.environment.resources import free_disk_mb, free_memory_mb
-from harness.environment.toxiproxy import VERSION, built_toxiproxy, system_go, system_toxiproxy
+from harness.environment.toxiproxy import VERSION, system_go, system_toxiproxy, toxiproxy_binary
 from harness.extras import require_extra
 
 MEMORY_MB = 2500  # three brokers, the workers, Spark
@@ -30,17 +30,17 @@ _FIRST_RUN = "the first run fetches it"
 
 @dataclass(frozen=True)
 class Requirement:
-    """A thing that a run needs, with its state on this machine."""
+    """A program or resource that a run needs, with its state on this machine."""
 
     name: str
     ok: bool
-    found: str  # what the machine has
+    state: str  # what the machine has
     advice: str = ""  # what to do; empty: nothing
     later: bool = False  # it is missing, but the first run fetches or makes it
 
 
 def memory_mb(brokers: int) -> int:
-    """Return the memory that a run with so many brokers needs."""
+    """Return the memory that a run with this number of brokers needs."""
     return MEMORY_MB + BROKER_MB * (brokers - 3)
 
 
@@ -79,7 +79,9 @@ def _cache(cache: Path) -> Requirement:
     existing = next(folder for folder in (cache, *cache.parents) if folder.exists())
     if not existing.is_dir() or not _is_writable(existing):
         return Requirement("cache", False, f"{cache} cannot be written", f"name another folder in {VARIABLE}")
-    return Requirement("cache", True, str(cache) if existing == cache else f"{cache}, not made yet")
+    return Requirement(
+        "cache", True, str(cache) if existing == cache else f"{cache}, which does not exist yet"
+    )
 
 
 def _is_writable(folder: Path) -> bool:
@@ -100,7 +102,7 @@ def _kafka(cache: Path, version: str) -> Requirement:
     return Requirement(
         name,
         True,
-        "not here yet",
+        "not fetched yet",
         f"{_FIRST_RUN} (46 MB); without a network copy {cache} or {local_maven_folder()} from another machine, "
         "or use --set mirror=URL",
         later=True,
@@ -109,14 +111,14 @@ def _kafka(cache: Path, version: str) -> Requirement:
 
 def _java(choice: str) -> Requirement:
     try:
-        found = find_java(choice)
+        java = find_java(choice)
     except FencepostError as error:
         return Requirement("Java", False, "none that runs", str(error))
-    return Requirement("Java", True, f"{found.release} in {found.home}, from {found.origin}")
+    return Requirement("Java", True, f"{java.release} in {java.home}, from {java.origin}")
 
 
 def _toxiproxy(cache: Path) -> Requirement:
-    toxiproxies = [system_toxiproxy(), built_toxiproxy(cache, "auto"), built_toxiproxy(cache, "bundled")]
+    toxiproxies = [system_toxiproxy(), toxiproxy_binary(cache, "auto"), toxiproxy_binary(cache, "bundled")]
     existing = [server for server in toxiproxies if server and server.exists()]
     if existing:
         return Requirement("toxiproxy", True, str(existing[0]))
@@ -124,7 +126,7 @@ def _toxiproxy(cache: Path) -> Requirement:
     return Requirement(
         "toxiproxy",
         True,
-        "not here yet",
+        "not built yet",
         f"the first run builds {VERSION} with {with_go}; without a network put toxiproxy-server 2.5 or newer "
         f"on PATH, or copy {cache} from a machine of the same kind",
         later=True,
@@ -135,10 +137,10 @@ def _postgres() -> Requirement:
     """Check PostgreSQL. It is ok if it is missing, because only the workload `outbox` needs it."""
     try:
         require_extra("--workload outbox", "psycopg")
-        found = find_postgres("auto")
+        postgres = find_postgres("auto")
     except FencepostError as error:
         return Requirement("PostgreSQL", True, "none, and only --workload outbox needs it", str(error))
-    return Requirement("PostgreSQL", True, f"{found.version} in {found.folder}, from {found.origin}")
+    return Requirement("PostgreSQL", True, f"{postgres.version} in {postgres.folder}, from {postgres.origin}")
 
 
 def _java_client() -> Requirement:
@@ -158,7 +160,7 @@ def _archive(cache: Path, version: str, java_choice: str) -> Requirement:
     if path.exists():
         return Requirement("archive", True, f"{path}, for a quick start of brokers")
     return Requirement(
-        "archive", True, "none yet", "the next run makes it; brokers then start in half the time", later=True
+        "archive", True, "none yet", "the next run makes it; then brokers start in half the time", later=True
     )
 
 
@@ -198,10 +200,10 @@ def _disk(cache: Path) -> Requirement:
 
 def _ports(cache: Path) -> Requirement:
     if not (cache / "ports").is_dir():
-        return Requirement("ports", True, "no run has taken any yet")
+        return Requirement("ports", True, "no run has reserved any yet")
     try:
         with PortBlock(cache) as block:
             first = block.take()
     except FencepostError as error:
-        return Requirement("ports", False, "none that can be taken", str(error))
-    return Requirement("ports", True, f"{first} to {block.first + SIZE - 1} on {HOST} can be taken")
+        return Requirement("ports", False, "none that can be reserved", str(error))
+    return Requirement("ports", True, f"{first} to {block.first + SIZE - 1} on {HOST} can be reserved")

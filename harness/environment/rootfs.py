@@ -26,7 +26,7 @@ PACKET_FILTER = ("iptables", "iptables-save")
 _PLUGINS = ("/usr/lib/*/xtables", "/usr/lib64/xtables", "/usr/lib/xtables", "/lib/xtables")
 _NAMES = ("libnss_dns.so.2", "libnss_files.so.2", "libresolv.so.2")
 """Libraries that the C library loads by name to look up hosts. Some systems do not have them as separate files."""
-_ASK_TIMEOUT_S = 20.0
+_LDD_TIMEOUT_S = 20.0
 _ACCOUNTS = {
     "etc/passwd": b"root:x:0:0:root:/:/bin/sh\n",
     "etc/group": b"root:x:0:\n",
@@ -119,7 +119,7 @@ def _libraries(binaries: Iterable[Path]) -> Iterator[Path]:
     if len(command) == 1:
         return
     try:
-        answer = subprocess.run(command, capture_output=True, text=True, timeout=_ASK_TIMEOUT_S, check=False)
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=_LDD_TIMEOUT_S, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise EnvironmentFailure(
             f"no image can be built of this machine's parts, because ldd does not run ({error}): "

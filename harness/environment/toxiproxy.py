@@ -1,4 +1,4 @@
-"""Find toxiproxy's server: the machine's if it is new enough, otherwise one that is built once from its Go module.
+"""Find the server of toxiproxy: the machine's if it is new enough, otherwise one that is built once from its Go module.
 
 `toxiproxy-2.5.0.lock` has Go's checksums of the module and its dependencies, in the format of a `go.sum`. The go
 command refuses a module with another content, wherever it comes from.
@@ -25,7 +25,7 @@ NEEDS_MB = 600  # the modules and Go's build cache, which are deleted after the 
 _OLDEST_GO = (1, 19)
 _MODULE = "github.com/Shopify/toxiproxy/v2"
 _LOCK = Path(__file__).with_name(f"toxiproxy-{VERSION}.lock")
-_ASK_TIMEOUT_S = 20.0
+_VERSION_TIMEOUT_S = 20.0
 _BUILD_TIMEOUT_S = 600.0
 _WITHOUT_NETWORK = (
     "without a network, put toxiproxy-server 2.5 or newer on PATH, copy the cache folder from a machine "
@@ -47,11 +47,11 @@ def find_toxiproxy(choice: str, cache: Path, *, builder: Builder | None = None) 
         FetchFailed: the build failed.
     """
     if choice not in ("auto", "bundled"):
-        return _chosen(Path(choice).expanduser())
+        return _require_server(Path(choice).expanduser())
     installed = system_toxiproxy() if choice == "auto" else None
     if installed:
         return installed
-    built = built_toxiproxy(cache, choice)
+    built = toxiproxy_binary(cache, choice)
     if not built.exists():
         go = (system_go() if choice == "auto" else None) or bundled_go()
 
@@ -69,7 +69,8 @@ def find_toxiproxy(choice: str, cache: Path, *, builder: Builder | None = None) 
 def toxiproxy_for(target: Platform, choice: str, cache: Path, *, builder: Builder) -> Path:
     """Return the server's binary for containers of another platform, as on macOS.
 
-    It is cross-compiled by Go on this machine (`auto`, `bundled`), or it is the user's path, which is not tried here.
+    Go on this machine cross-compiles it (`auto`, `bundled`), or the user names its path. This machine cannot run it, so
+    its version is not checked.
     Raises `UsageError` and `FetchFailed`.
     """
     if choice not in ("auto", "bundled"):
@@ -78,7 +79,7 @@ def toxiproxy_for(target: Platform, choice: str, cache: Path, *, builder: Builde
                 f"toxiproxy={choice} does not exist: name its binary for {target}, auto, or bundled"
             )
         return Path(choice).expanduser()
-    built = built_for(target, cache)
+    built = toxiproxy_binary_for(target, cache)
     if not built.exists():
         go = (system_go() if choice == "auto" else None) or bundled_go()
         provide(
@@ -87,12 +88,12 @@ def toxiproxy_for(target: Platform, choice: str, cache: Path, *, builder: Builde
     return built
 
 
-def built_for(target: Platform, cache: Path) -> Path:
+def toxiproxy_binary_for(target: Platform, cache: Path) -> Path:
     """Return the path of the binary for containers of another platform, which need not exist yet."""
     return cache / f"toxiproxy-{VERSION}-for-{target.system}-{target.machine}" / "toxiproxy-server"
 
 
-def built_toxiproxy(cache: Path, choice: str) -> Path:
+def toxiproxy_binary(cache: Path, choice: str) -> Path:
     """Return the path of the binary that is built for this machine, which need not exist yet."""
     machine = f"{platform.system()}-{platform.machine()}".lower()
     suffix = "-bundled" if choice == "bundled" else ""
@@ -101,12 +102,12 @@ def built_toxiproxy(cache: Path, choice: str) -> Path:
 
 def system_toxiproxy() -> Path | None:
     """Return the server on PATH if it is new enough, or None."""
-    found = shutil.which("toxiproxy-server")
-    version = _version_of([found, "-version"]) if found else None
-    return Path(found) if found and version and version >= OLDEST else None
+    server = shutil.which("toxiproxy-server")
+    version = _version_of([server, "-version"]) if server else None
+    return Path(server) if server and version and version >= OLDEST else None
 
 
-def _chosen(path: Path) -> Path:
+def _require_server(path: Path) -> Path:
     version = _version_of([str(path), "-version"])
     if version is None:
         raise UsageError(f"toxiproxy={path} is not a toxiproxy-server: name its binary, auto, or bundled")
@@ -117,10 +118,10 @@ def _chosen(path: Path) -> Path:
 
 def system_go() -> Path | None:
     """Return the machine's go command if it is new enough, or None."""
-    found = shutil.which("go")
-    if found is None:
+    command = shutil.which("go")
+    if command is None:
         return None
-    go = Path(found).resolve()
+    go = Path(command).resolve()
     try:
         text = (go.parents[1] / "VERSION").read_text(encoding="utf-8")
     except OSError:  # the command is a wrapper script
@@ -153,7 +154,7 @@ def _version_of(command: list[str]) -> tuple[int, int] | None:
             stderr=subprocess.STDOUT,
             text=True,
             errors="replace",
-            timeout=_ASK_TIMEOUT_S,
+            timeout=_VERSION_TIMEOUT_S,
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired):
@@ -165,7 +166,7 @@ def _version_of(command: list[str]) -> tuple[int, int] | None:
 def _build(folder: Path, go: Path, builder: Builder, target: Platform | None = None) -> None:
     """Build the server into the folder. All other files that Go writes are in the folder `work`, which is removed.
 
-    If there is a `target` platform, the binary cannot be tried on this machine.
+    If there is a `target` platform, this machine cannot run the binary, so its version is not checked.
     """
     work = folder / "work"
     work.mkdir()

@@ -71,7 +71,7 @@ class ExpectedSum(NamedTuple):
 class CorrelationKey(NamedTuple):
     """The key that joins an output of a custom pipeline to its input."""
 
-    by: str | None  # equal to `ExpectedOutput.correlation_key`; None: the record has no such field
+    key: str | None  # equal to `ExpectedOutput.correlation_key`; None: the record has no such field
     digest: int  # of the part of the content that is checked
 
 

@@ -1,4 +1,4 @@
-"""Goals: what has to happen in a run so that the run proves enough."""
+"""Goals: events that must occur in a run, because without them the run does not test enough."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from harness.model.vocabulary import Exercise, outputs_in
 
 @dataclass(frozen=True)
 class Goal:
-    """Something that has to happen in a run. If it does not, the run is unknown."""
+    """An event that must occur in a run. If it does not, the run is unknown."""
 
     name: str
     counted: str  # a key of the verdict's coverage, which must be at least 1
@@ -56,8 +56,11 @@ def output_goal(topic: str, text: str) -> Goal:
     )
 
 
-def mixed_goals() -> tuple[Goal, ...]:
-    """Require a read of another transaction's record within a transaction, and a key that is no longer used."""
+def independent_stage_goals() -> tuple[Goal, ...]:
+    """Return the goals of a workload with stages that send and poll independently.
+
+    A transaction must poll a record of another transaction, and a key must be retired.
+    """
     remedy = "a longer --time-limit helps"
     return (
         Goal(

@@ -64,8 +64,8 @@ def durable_topic(
 ) -> TopicSpec:
     """Return a topic that is as durable as possible: on three brokers or more, 3 replicas, 2 of them in sync."""
     replication = min(MOST_REPLICAS, brokers)
-    own = {**TOPIC_CONFIG, "min.insync.replicas": str(max(1, replication - 1)), **(config or {})}
-    return TopicSpec(name, partitions, replication, own, identity)
+    settings = {**TOPIC_CONFIG, "min.insync.replicas": str(max(1, replication - 1)), **(config or {})}
+    return TopicSpec(name, partitions, replication, settings, identity)
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class TableSpec:
 
 @dataclass(frozen=True)
 class StageSpec:
-    """One stage of a pipeline: what it reads and writes, its group, and what it promises."""
+    """One stage of a pipeline: its topics and tables, its group, and its promises."""
 
     name: str
     reads: tuple[str, ...]  # topics and tables
@@ -86,7 +86,7 @@ class StageSpec:
         None  # the consumer group that commits its offsets; None: it keeps its offsets elsewhere
     )
     promised: str = Isolation.READ_COMMITTED.value  # the isolation level that its consumers promise
-    # Outputs of one key and output name are in the order of their inputs of one partition.
+    # It promises this order: outputs of one key and output name follow the order of their inputs in a partition.
     ordered: bool = False
     writes: tuple[str, ...] = ()
     journaled: bool = True  # its workers keep journals, which have the input ranges that they commit
@@ -103,7 +103,7 @@ class StageSpec:
 
     @property
     def offset_tracking(self) -> OffsetTracking:
-        """How it records which of its inputs it has processed."""
+        """How the stage records which of its inputs it has processed."""
         if self.positions is None:
             return OffsetTracking.ELSEWHERE if self.group is None else OffsetTracking.GROUP
         return OffsetTracking(self.positions)
@@ -116,8 +116,8 @@ class StageSpec:
         )
 
     @property
-    def unnamed(self) -> bool:
-        """Whether it has transactions, but its transactional ids are not known before it sends a request."""
+    def has_unknown_ids(self) -> bool:
+        """Whether the stage has transactions, but its transactional ids are not known before its first request."""
         return not self.journaled and self.txn_timeout_ms > 0 and not self.transactional_ids
 
     def with_workers(self, more: Sequence[str], shared: bool) -> "StageSpec":
@@ -167,7 +167,7 @@ class PipelineSpec:
         }
 
     @property
-    def written(self) -> tuple[str, ...]:
+    def output_topics(self) -> tuple[str, ...]:
         """The topics that stages write."""
         outputs = {topic for stage in self.stages for topic in stage.writes}
         return tuple(topic.name for topic in self.topics if topic.name in outputs)
@@ -195,19 +195,19 @@ class PipelineSpec:
         return tuple(stage.name for stage in self.stages if not stage.transforms)
 
     @property
-    def stores(self) -> tuple[str, ...]:
-        """The kinds of databases that it needs beside Kafka."""
+    def database_kinds(self) -> tuple[str, ...]:
+        """The kinds of databases that the pipeline needs beside Kafka."""
         return tuple(dict.fromkeys(table.store for table in self.tables))
 
     @property
-    def stored_inputs(self) -> tuple[TableSpec, ...]:
+    def input_tables(self) -> tuple[TableSpec, ...]:
         """The tables that stages read."""
         inputs = {topic for stage in self.stages for topic in stage.reads}
         return tuple(table for table in self.tables if table.name in inputs)
 
     @property
     def internal_topics(self) -> tuple[str, ...]:
-        """The internal topics of Kafka that have records about it."""
+        """The internal topics of Kafka that have records about this pipeline."""
         has_group = any(stage.group is not None for stage in self.stages)
         topics = ((CONSUMER_OFFSETS, has_group), (TRANSACTION_STATE, self.transactional))
         return tuple(topic for topic, is_used in topics if is_used)

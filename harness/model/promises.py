@@ -1,4 +1,4 @@
-"""The promises of a run: the evidence that it will leave, decided before it begins.
+"""The promises of a run: the evidence that it will leave. They are decided before the run begins.
 
 `fencepost check` compares the tables of the run with its promises. It needs no other knowledge of the pipeline, the
 client or the cluster. The promises are in `run.toml`, under `[run.promises]`.

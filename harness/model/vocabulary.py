@@ -1,9 +1,9 @@
 """The words of a history: operations, outcomes, roles and the headers that Fencepost adds to records.
 
 An *operation* is what a process tried. It has an invocation, written before the call, and a completion, written
-after it. A *value* names one attempt to send, and is unique in the run. An *input* is identified by its place (topic,
-partition, offset), never by its value. Times are nanoseconds since the run began, of one monotonic clock for all
-processes.
+after it. An *attempt* is one try to send a record; its name, the *value*, is unique in the run. An *input* is
+identified by topic, partition and offset, never by its value. Times are nanoseconds since the run began. All processes
+use one monotonic clock.
 """
 
 from enum import StrEnum
@@ -98,7 +98,7 @@ WARM_UP = "fencepost-warm-up"
 VALUE_HEADER = "fencepost-value"
 """The name of the attempt. A digest leaves out this header, because it differs at each attempt."""
 SOURCE_HEADER = "fencepost-from"
-"""The inputs of an output: `topic/partition/offset`, separated by commas."""
+"""The inputs of an output, each as `topic/partition/offset`, separated by commas."""
 OUTPUT_NAME_HEADER = "fencepost-output_name"
 """The output name: which of the expected outputs of its inputs the record is."""
 TIME_HEADER = "fencepost-time"
@@ -124,7 +124,9 @@ class Exercise(StrEnum):
     OFFSETS_ONLY = "offsets only"  # committed without outputs
     OUTPUTS_ONLY = "outputs only"  # committed without offsets
     TIMED_OUT = "timed out"  # aborted by the coordinator because of the transaction time-out
-    READ_WITHIN = "read within transactions"  # records of others that committed transactions polled
+    READ_WITHIN = (
+        "read within transactions"  # records of other transactions that committed transactions polled
+    )
     GIVEN_UP = "partitions given up"  # how often a consumer lost a partition
 
 

@@ -1,1 +1,1 @@
-"""Starts processes that cannot outlive their run, even if the run is killed."""
+"""Start processes that cannot outlive their run, even if the run is killed."""

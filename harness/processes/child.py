@@ -1,4 +1,4 @@
-"""A child process with the actions that faults need: kill, stop, pause and resume. Each returns its proof.
+"""A child process with the actions that faults need: kill, stop, pause and resume. Each returns a text as proof.
 
 A child may be a shell or a launcher, whose own child does the work. So signals go to the process group that the child
 leads; otherwise they would reach only the launcher.
@@ -95,17 +95,17 @@ class Child:
     def pause(self) -> str:
         """Send SIGSTOP, and wait until every thread of every process of the group is stopped.
 
-        Raises `WaitTimeout`; at once if the process has ended.
+        Raises `WaitTimeout`. If the process has ended, it raises at once.
         """
         self.signal(signal.SIGSTOP)
-        awaited = f"{self.name} to be stopped by SIGSTOP"
+        description = f"{self.name} to be stopped by SIGSTOP"
 
         def stopped() -> bool:
             if self.poll() is not None:
-                raise WaitTimeout(awaited, 0, self.ending())
+                raise WaitTimeout(description, 0, self.ending())
             return self._all_stopped()
 
-        wait_for(stopped, awaited, PAUSE_TIMEOUT_S, every_s=0.002, last_seen=self._state)
+        wait_for(stopped, description, PAUSE_TIMEOUT_S, every_s=0.002, last_seen=self._state)
         others = self._others()
         wait_for(
             lambda: all(_state_of(other) in NOT_RUNNING for other in others),

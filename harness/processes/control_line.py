@@ -24,7 +24,7 @@ class Command:
     )
     disarm: bool = False  # do not stop at a step
     go: bool = False  # go on from the step where the process is stopped, or begin to work
-    replaced: bool = False  # another process is the replacement: end after the current batch
+    replaced: bool = False  # another process has replaced this one: end after the current batch
     stop: bool = False  # end cleanly
 
     def line(self) -> bytes:
@@ -48,14 +48,14 @@ class Counts:
     info: int = 0  # transactions whose outcome is not known
     fenced: int = 0  # how often the worker was fenced
 
-    def end(self, outcome: Outcome, asked: str, inputs: int) -> None:
-        """Count a batch with this outcome. `asked` says how its transaction was meant to end: commit or abort."""
+    def end(self, outcome: Outcome, planned_end: str, inputs: int) -> None:
+        """Count a batch with this outcome. `planned_end` is how its transaction was meant to end: commit or abort."""
         if outcome is Outcome.OK:
             self.committed += 1
             self.inputs += inputs
         elif outcome is Outcome.FAIL:
-            self.aborted += asked == "abort"
-            self.failed += asked != "abort"
+            self.aborted += planned_end == "abort"
+            self.failed += planned_end != "abort"
         else:
             self.info += 1
 
@@ -68,15 +68,16 @@ class Report:
     """A report of a process to the run."""
 
     ready: bool = False
-    at: str | None = None  # the step where the process is stopped
-    claims: Claims | None = None  # with `at`: the inputs that it is processing
+    step: str | None = None  # the step where the process is stopped
+    claims: Claims | None = None  # with `step`: the inputs that it is processing
     counts: Counts | None = None
-    fed: int | None = None  # of a feeder: acknowledged inputs
-    given: int | None = None  # of a reader: records read so far
+    inputs_acked: int | None = None  # of a feeder: inputs that were acknowledged
+    records_read: int | None = None  # of a reader: records read so far
     reached: int | None = None  # of a final reader: partitions read to the end
     unread: int | None = None  # of a worker: partitions that it must still read to the end before it may end
-    waits: str | None = None  # the client call that takes too long
-    since_ns: int | None = None  # when that call began, since the start of the run; 0: it has returned
+    slow_call: str | None = None  # the client call that takes too long
+    # When that call began, in nanoseconds since the start of the run. 0: it has returned.
+    slow_call_since_ns: int | None = None
 
     def line(self) -> bytes:
         """Encode the message as a line."""
@@ -93,29 +94,31 @@ class ProcessStatus:
     """The latest value of each field in the reports of a process."""
 
     ready: bool = False
-    at: str | None = None
+    step: str | None = None
     claims: Claims = field(default_factory=dict)
     counts: Counts = field(default_factory=Counts)
-    fed: int = 0
-    given: int = 0
+    inputs_acked: int = 0
+    records_read: int = 0
     reached: int = 0
     unread: int = 0
-    waits: str = ""
-    since_ns: int = 0
+    slow_call: str = ""
+    slow_call_since_ns: int = 0
 
     def __str__(self) -> str:
         """Return a description for messages, such as "it is ready, is stopped at no step"."""
-        step = f"is stopped at the step {self.at}" if self.at else "is stopped at no step"
-        parts = ["is ready" if self.ready else "is not ready yet", step]
+        step_words = f"is stopped at the step {self.step}" if self.step else "is stopped at no step"
+        parts = ["is ready" if self.ready else "is not ready yet", step_words]
         parts += [f"has counted {count} {name}" for name, count in vars(self.counts).items() if count]
-        parts += [f"has sent {self.fed} inputs"] if self.fed else []
-        parts += [f"has read {self.given} records"] if self.given else []
+        parts += [f"has sent {self.inputs_acked} inputs"] if self.inputs_acked else []
+        parts += [f"has read {self.records_read} records"] if self.records_read else []
         parts += [f"has {self.unread} partitions left to read"] if self.unread else []
-        parts += [f"waits in {self.waits} of its client"] if self.waits and self.since_ns else []
+        parts += (
+            [f"waits in {self.slow_call} of its client"] if self.slow_call and self.slow_call_since_ns else []
+        )
         return f"it {', '.join(parts)}"
 
     def update(self, report: Report) -> None:
-        """Take over the fields of a report that differ from their defaults."""
+        """Copy the fields of a report that differ from their defaults."""
         for field_ in fields(report):
             value = getattr(report, field_.name)
             if value is not field_.default:

@@ -1,4 +1,4 @@
-"""Encodes dataclasses that are sent between processes as JSON, and decodes them strictly.
+"""Encode dataclasses that are sent between processes as JSON, and decode them strictly.
 
 `decode` raises `DecodeError` for a missing or unknown field, and for a value of a wrong type. Both processes run the
 same release, so a difference is a bug in Fencepost. A field may be left out only if it has a default.
@@ -27,7 +27,7 @@ else:
 
 
 class DecodeError(ValueError):
-    """A text is not the dataclass that was expected. The message names the field."""
+    """A text is not the JSON of the expected dataclass. The message names the field."""
 
 
 def encode(message: "DataclassInstance") -> bytes:
@@ -53,7 +53,7 @@ def _plain(value: object) -> str:
 
 @cache
 def _fields_of(kind: type["DataclassInstance"]) -> tuple[Mapping[str, Any], frozenset[str]]:
-    """The types of the fields by name, and the names of those without a default."""
+    """Return the types of the fields by name, and the names of the fields without a default."""
     hints = get_type_hints(kind)
     required = (
         field.name for field in fields(kind) if field.default is MISSING and field.default_factory is MISSING

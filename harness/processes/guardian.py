@@ -35,7 +35,7 @@ from harness.processes.marks import (
 )
 
 SCRATCH_PREFIX = "fencepost-"
-UNMARKED_PREFIXES = tuple(f"fencepost-{what}-" for what in ("spark", "judge", "session", "api"))
+UNMARKED_PREFIXES = tuple(f"fencepost-{user}-" for user in ("spark", "judge", "session", "api"))
 """Prefixes of scratch folders without a mark in their names: of Spark, of a session, and of a call from Python."""
 UNUSED_S = 600.0
 COMMAND_TIMEOUT_S = 120.0
@@ -45,7 +45,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class FolderLeft:
+class FolderToRemove:
     """A folder to remove."""
 
     path: Path
@@ -53,7 +53,7 @@ class FolderLeft:
 
 
 @dataclass(frozen=True)
-class ProcessLeft:
+class ProcessToKill:
     """A process to kill. Its start time distinguishes it from a later process with the same pid."""
 
     pid: int
@@ -62,7 +62,7 @@ class ProcessLeft:
 
 
 @dataclass(frozen=True)
-class SharedMemoryLeft:
+class SharedMemoryToRemove:
     """A System V segment of shared memory to remove."""
 
     number: int
@@ -88,7 +88,7 @@ class Goodbye:
 class GuardianMessage:
     """A message from the run to the guardian, sent as one line."""
 
-    content: FolderLeft | ProcessLeft | SharedMemoryLeft | CleanUpCommand | Goodbye
+    content: FolderToRemove | ProcessToKill | SharedMemoryToRemove | CleanUpCommand | Goodbye
 
 
 class Guardian:
@@ -124,15 +124,15 @@ class Guardian:
 
     def register_folder(self, folder: Path) -> None:
         """Register a folder, to remove if the run is killed."""
-        self._send(GuardianMessage(FolderLeft(folder.resolve())))
+        self._send(GuardianMessage(FolderToRemove(folder.resolve())))
 
     def register_process(self, pid: int) -> None:
         """Register a process, to kill if the run is killed, even if it removes the mark from its environment."""
-        self._send(GuardianMessage(ProcessLeft(pid, start_time(pid))))
+        self._send(GuardianMessage(ProcessToKill(pid, start_time(pid))))
 
     def register_shared_memory(self, number: int) -> None:
         """Register a System V shared memory segment, to remove if the run is killed."""
-        self._send(GuardianMessage(SharedMemoryLeft(number)))
+        self._send(GuardianMessage(SharedMemoryToRemove(number)))
 
     def register_command(self, command: Sequence[str]) -> None:
         """Register a command, to run after the processes have ended if the run is killed."""
@@ -183,7 +183,7 @@ def sweep_leftovers() -> list[str]:
 
 
 def _sweep_unmarked() -> list[str]:
-    """Remove unmarked folders that no process uses, if they are so old that their user must have started.
+    """Remove unmarked folders that no process uses, if they are so old that the process they are for must have started.
 
     A process that uses such a folder has its path in its environment or on its command line.
     """
@@ -206,7 +206,7 @@ def _sweep_unmarked() -> list[str]:
 
 def watch(mark: str, pipe: IO[bytes]) -> None:
     """Read messages until the pipe ends. Then clean up, unless the last message is a goodbye."""
-    resources: list[FolderLeft | ProcessLeft | SharedMemoryLeft | CleanUpCommand] = []
+    resources: list[FolderToRemove | ProcessToKill | SharedMemoryToRemove | CleanUpCommand] = []
     for line in pipe:
         if not line.endswith(b"\n"):
             break  # the run was killed while it wrote a message
@@ -215,16 +215,16 @@ def watch(mark: str, pipe: IO[bytes]) -> None:
             return
         resources.append(content)
     for resource in resources:
-        if isinstance(resource, ProcessLeft) and _is_same_process(resource):
+        if isinstance(resource, ProcessToKill) and _is_same_process(resource):
             os.kill(resource.pid, signal.SIGKILL)
     try:
         end_marked([mark])
     except WaitTimeout as error:
         _log.warning("%s", error)  # go on, and remove the folders
     for resource in resources:
-        if isinstance(resource, SharedMemoryLeft):
+        if isinstance(resource, SharedMemoryToRemove):
             remove_shared_memory(resource.number)
-        elif isinstance(resource, FolderLeft):
+        elif isinstance(resource, FolderToRemove):
             shutil.rmtree(resource.path, ignore_errors=True)
     for resource in resources:  # last, because a command may need that everything else is removed
         if isinstance(resource, CleanUpCommand):
@@ -237,7 +237,7 @@ def watch(mark: str, pipe: IO[bytes]) -> None:
             )
 
 
-def _is_same_process(process: ProcessLeft) -> bool:
+def _is_same_process(process: ProcessToKill) -> bool:
     return process.start is not None and start_time(process.pid) == process.start
 
 

@@ -92,7 +92,7 @@ def process_texts() -> str:
 
 
 def _may_be_between_fork_and_exec(process: psutil.Process, environment: dict[str, str]) -> bool:
-    """Return whether a process may be between fork and exec, when its environment is not visible for a moment."""
+    """Return whether a process may be between fork and exec. In that moment its environment is not visible."""
     try:
         return not environment and process.ppid() != _KTHREADD and time.time() - process.create_time() < 2
     except psutil.NoSuchProcess:

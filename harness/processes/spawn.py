@@ -1,8 +1,8 @@
 """Starts child processes that cannot outlive the run.
 
 A `Supervisor` is a context manager that is entered first and left last. It starts the guardian before all other
-processes. It gives every child the mark of the run, and its own session, so that Ctrl-C in a terminal reaches only the
-run. When it is left, it kills all remaining children.
+processes. Every child has the mark of the run and its own session, so that Ctrl-C in a terminal reaches only the run.
+When the supervisor is left, it kills all remaining children.
 """
 
 import logging
@@ -29,8 +29,8 @@ _log = logging.getLogger(__name__)
 _QUIET: Mapping[str, Mapping[str, str]] = {"toxiproxy": {"LOG_LEVEL": "error"}, "kafka-proxy": {}}
 """By program: environment variables that reduce its log. These programs also get a bounded log.
 
-By default, toxiproxy logs some ten lines for each connection, 640 kB a minute. Its errors are needed, because they say
-why it failed. Even then it logs a line for each connection that a stopped broker refuses.
+By default, toxiproxy logs about ten lines for each connection, 640 kB a minute. At the level `error` it still logs one
+line for each connection that a stopped broker refuses. Errors are needed, because they say why toxiproxy failed.
 """
 
 
@@ -101,7 +101,7 @@ class Supervisor:
         if not self.alive:
             raise EnvironmentFailure(
                 f"{name} was not started, because the guardian process, which cleans up if the run is killed, "
-                "has ended; start the run again"
+                "has ended: start the run again"
             )
         with self._lock:
             if self._closed:

@@ -156,8 +156,8 @@ class WorkloadSpec:
     name: str
     tag: str  # a part of the names of topics and groups on a shared cluster; empty: none
     defect: str | None  # the defect of its workers; None: they have none
-    topic_partitions: int  # of each topic; needed if workers assign partitions to themselves
-    stores: Mapping[str, str]  # by kind of database: its address
+    partitions_per_topic: int  # needed if workers assign partitions to themselves
+    database_addresses: Mapping[str, str]  # by kind of database
     client: ClientSpec
     membership: MembershipSpec
     transactions: TransactionsSpec

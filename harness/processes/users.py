@@ -1,4 +1,4 @@
-"""Finds an unprivileged user for a server that refuses to run as root."""
+"""Find an unprivileged user for a server that refuses to run as root."""
 
 import os
 import pwd
@@ -38,10 +38,10 @@ def unprivileged_user() -> User | None:
     if os.geteuid() != 0:
         return None
     known = {entry.pw_name: entry for entry in pwd.getpwall()}
-    entry = next((known[name] for name in _NAMES if name in known), None)
-    if entry is None:
+    unprivileged = next((known[name] for name in _NAMES if name in known), None)
+    if unprivileged is None:
         raise EnvironmentFailure(
             "PostgreSQL refuses to run as root, and this system has neither a user nobody nor a user daemon: "
-            "run Fencepost as another user than root"
+            "run Fencepost as a user other than root"
         )
-    return User(entry.pw_name, entry.pw_uid, entry.pw_gid)
+    return User(unprivileged.pw_name, unprivileged.pw_uid, unprivileged.pw_gid)

@@ -43,7 +43,7 @@ _EITHER = (Consequence.UNKNOWN, Consequence.NOT_CHECKED)
 _NOT_APPLICABLE = (Consequence.NOT_APPLICABLE,)
 _WARNING = (Consequence.WARNING,)
 
-_LET_IT_END = "let the run come to its end: `fencepost replay STORE` repeats it from its seed"
+_LET_IT_END = "let the run finish: `fencepost replay STORE` repeats it from its seed"
 _OTHER_SEED = (
     "repeat it with another `--seed`, or name the fault with `--nemesis` and a longer `--time-limit`"
 )
@@ -58,7 +58,7 @@ class ReasonCode(StrEnum):
     """The codes of all reasons. A reason cannot have a code that is not here.
 
     Each entry is the code, its consequences, its meaning, when it occurs, and what the user can do (`remedy`). A
-    `Reason` may have a remedy of its own. The remedy is empty only if nothing has to be done.
+    `Reason` may replace the remedy of its code. The remedy is empty only if nothing has to be done.
     """
 
     consequences: tuple[Consequence, ...]
@@ -83,18 +83,18 @@ class ReasonCode(StrEnum):
         """Whether the check applies to this kind of run, so that evidence is missing."""
         return Consequence.NOT_APPLICABLE not in self.consequences
 
-    # How the run went.
+    # The course of the run.
     INTERRUPTED = (
         "interrupted",
         _UNKNOWN,
-        "The run was interrupted. It was healed and checked, but it did not do all that it had planned.",
+        "The run was interrupted. Its faults were healed and it was checked, but it did not carry out its whole plan.",
         "The run got Ctrl-C or SIGTERM before its time limit.",
         _LET_IT_END,
     )
     RUN_KILLED = (
         "run-killed",
         _UNKNOWN,
-        "The run left no metadata.json, so it does not say which faults acted and whether it came to rest.",
+        "The run left no metadata.json. So it is not known which faults acted, and whether all inputs were processed.",
         "The run was killed before its end, or metadata.json was removed.",
         _LET_IT_END,
     )
@@ -105,7 +105,7 @@ class ReasonCode(StrEnum):
             "The environment of the run failed: a broker, a proxy, a container or a tool. This says nothing "
             "about the pipeline."
         ),
-        "The run ended with exit status 4, and what it had left was checked later.",
+        "The run ended with exit status 4, and the evidence that it left was checked later.",
         "repair what the text names; `fencepost doctor` checks the environment",
     )
     NEVER_CAME_UP = (
@@ -127,7 +127,7 @@ class ReasonCode(StrEnum):
         _UNKNOWN,
         (
             "The description of your pipeline, or a file with its functions, was changed during the run. "
-            "What the inputs must lead to is not known any more."
+            "So the expected outputs are not known any more."
         ),
         "The files differ between the start of the run and its final readers.",
         "leave the files alone until the run is over",
@@ -136,7 +136,7 @@ class ReasonCode(StrEnum):
         "other-client",
         _UNKNOWN,
         (
-            "A worker ran another client, or another version of it, than `--client` asked for. So the run "
+            "A worker ran another client or version than the one that `--client` names. So the run "
             "says nothing about the client that you chose."
         ),
         "The first line of a worker's journal names another client, or none.",
@@ -147,14 +147,14 @@ class ReasonCode(StrEnum):
     FAULT_DID_NOT_ACT = (
         "fault-did-not-act",
         _UNKNOWN,
-        "A fault was injected and had no effect, so the pipeline was not tested under this fault.",
-        "The evidence of the fault says that it did not act, for instance because its target was not there.",
+        "A fault was injected but had no effect, so the pipeline was not tested under this fault.",
+        "The evidence of the fault says that it did not act, for instance because its target did not exist.",
         _OTHER_SEED,
     )
     FAULT_NOT_PROVEN = (
         "fault-not-proven",
         _UNKNOWN,
-        "The report of a fault says that it acted, and nothing proves it.",
+        "The report of a fault says that it acted, but nothing proves it.",
         "The report of the fault has no evidence, or an end that comes before its start.",
         _OTHER_SEED,
     )
@@ -177,7 +177,7 @@ class ReasonCode(StrEnum):
         _UNKNOWN,
         "The run ended before it had injected all faults of its schedule.",
         "There are fewer reports of faults than planned faults.",
-        "let the run come to its end: `fencepost replay STORE` repeats it; or use a longer `--time-limit`",
+        "let the run finish: `fencepost replay STORE` repeats it; or use a longer `--time-limit`",
     )
     FAULTS_LATE = (
         "faults-late",
@@ -191,13 +191,13 @@ class ReasonCode(StrEnum):
         _UNKNOWN,
         (
             "The run did not reach a goal, such as an aborted transaction or a zombie that came back. "
-            "Without it the run does not test what the goal is for."
+            "So a bug that needs this event would not be found."
         ),
         "Nothing in the history or in the reports of the faults shows the goal.",
         "repeat the run with a longer `--time-limit` or another `--seed`",
     )
 
-    # How the run came to rest.
+    # The end of the run: all faults are healed, and the stages process the rest of their inputs.
     NOT_HEALED = (
         "not-healed",
         _UNKNOWN,
@@ -290,7 +290,7 @@ class ReasonCode(StrEnum):
         "logs-not-read",
         _UNKNOWN,
         "The logs of the brokers could not be read. They are the evidence for most checks.",
-        "A broker's segment files, or what was fetched from it, could not be read.",
+        "A broker's segment files, or the batches that were fetched from it, could not be read.",
         _CLUSTER_LOGS,
     )
 
@@ -309,7 +309,7 @@ class ReasonCode(StrEnum):
         "contradictory-evidence",
         _EITHER,
         (
-            "The tables contain what no run can write: one row twice, or a partition with two leaders. No "
+            "The tables contain rows that no run can write: one row twice, or a partition with two leaders. No "
             "finding in them would be proof, so nothing is checked."
         ),
         "Two rows of a table, or two tables, contradict each other.",
@@ -327,12 +327,12 @@ class ReasonCode(StrEnum):
         _UNKNOWN,
         "No operation of an external history read a record, so there is nothing to check.",
         "The history has no operation of a numbered process, or none that is `ok` and read a record.",
-        "record what clients sent and polled as operations send, poll and txn (docs/histories.md)",
+        "record the records that clients sent and polled in operations send, poll and txn (docs/histories.md)",
     )
     CHECK_CRASHED = (
         "check-crashed",
         _UNKNOWN,
-        "A check had its evidence and crashed. This is a bug in Fencepost.",
+        "A check had its evidence, but it crashed. This is a bug in Fencepost.",
         "A checker raised an error in Spark. The other checks are not affected.",
         "report it as a bug of Fencepost",
     )
@@ -411,7 +411,7 @@ class ReasonCode(StrEnum):
     NO_EXPECTATION = (
         "no-expectation",
         _NOT_CHECKED,
-        "The expected outputs of the inputs are not known, so missing or duplicate outputs cannot be found.",
+        "The expected outputs of the inputs are not known, so missing or duplicate outputs cannot be detected.",
         "The pipeline's file has no [expect], or the workload does not define its expected outputs.",
         "add [expect] to the pipeline's file, or run a workload that defines its expected outputs",
     )
@@ -453,7 +453,7 @@ class ReasonCode(StrEnum):
         "topics-not-named",
         _NOT_CHECKED,
         "The contents of some topics were not checked, because the pipeline's file does not name them.",
-        "A program of your pipeline created topics of its own, such as the changelogs of Kafka Streams.",
+        "A program of your pipeline created more topics, such as the changelogs of Kafka Streams.",
         "name the topics in the pipeline's file if their contents matter",
     )
     TRANSACTIONS_NOT_IDENTIFIED = (
@@ -485,7 +485,7 @@ class ReasonCode(StrEnum):
     EXTERNAL_ONLY = (
         "external-only",
         _NOT_APPLICABLE,
-        "The anomaly is looked for in external histories only.",
+        "Fencepost searches for the anomaly in external histories only.",
         "A stored run without a clients' history is checked.",
     )
     NO_ORDER = (

@@ -1,4 +1,4 @@
-"""The meaning of request versions: what the version of a request shows about the client that sent it."""
+"""The meaning of request versions: the version of a request shows what its client can do."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class VersionedMeaning:
-    """The meaning of a request from one version on, and before that version. Empty: it has none."""
+    """The meaning of a request from one version on, and before that version. An empty text: it has no meaning."""
 
     request: str
     version: int
@@ -18,7 +18,7 @@ MEANINGS: Sequence[VersionedMeaning] = (
     VersionedMeaning(
         "EndTxn",
         5,
-        "each transaction has an epoch of its own (transaction version 2, KIP-890): a late EndTxn is refused",
+        "each transaction has its own epoch (transaction version 2, KIP-890): a late EndTxn is refused",
         "transaction version 2 does not protect this client: a late EndTxn can decide its next transaction "
         "(KAFKA-17754)",
     ),

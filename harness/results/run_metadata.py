@@ -1,4 +1,4 @@
-"""The run metadata: what a run knows of its own evidence beside the tables, in `metadata.json` in its folder.
+"""The run metadata (`metadata.json` in the run folder): facts about the evidence that are not in the tables.
 
 A run writes the file when it ends, also after a failure. A run that was killed leaves none, and is at best unknown.
 """
@@ -28,7 +28,7 @@ class RunPhase:
 
 @dataclass(frozen=True)
 class RunMetadata:
-    """What only the run itself knows of its evidence."""
+    """Facts about the evidence that only the run itself knows."""
 
     phases: Sequence[RunPhase] = ()
     faults: Sequence[FaultReport] = ()
@@ -53,7 +53,7 @@ class RunMetadata:
     refused_logs: Mapping[str, str] = field(default_factory=dict)
     # How far the wall clock moved against the monotonic clock. None: not measured.
     clock_drift_ms: float | None = None
-    # The wall clock time at which the run had come to rest. Only of a run without sentinels.
+    # The wall clock time after which the pipeline wrote nothing more. None: sentinels mark it, or it is not known.
     rested_ms: float | None = None
 
     def save(self, path: Path) -> None:

@@ -65,7 +65,7 @@ class CellState(StrEnum):
 
 @dataclass(frozen=True)
 class Flake:
-    """How often a cell was bad in the latest comparable suites, this one included."""
+    """How often a cell was bad in the latest comparable suites, including this one."""
 
     with_verdict: int = 0  # suites in which the cell has a verdict, or failed
     bad: int = 0  # suites in which the cell needed attention
@@ -88,14 +88,16 @@ class Cell:
     )  # other options in which it differs from other cells
     slug: str = ""  # name of its folder in `runs` and of its log in `logs`
     state: CellState = CellState.NOT_RUN
-    reason: str = ""  # the summary of the verdict, or why there is no verdict
-    anomalies: Mapping[str, int] = field(default_factory=dict)  # by anomaly that is not allowed: how many
+    reason: str = ""  # the summary of the verdict; without a verdict: why there is none
+    anomalies: Mapping[str, int] = field(
+        default_factory=dict
+    )  # number of findings by anomaly, if not allowed
     known: str = ""  # why the failure is known (`[[known]]`)
     expected: str = ""  # why a defect is planted (`[[expected]]`)
     first: str = ""  # the first example of the worst anomaly, in a sentence
     remedy: str = ""  # what to do about the first reason of an unknown run, or about a missed defect
     codes: Sequence[str] = ()  # reason codes of an unknown run with their subjects, sorted
-    faults: Mapping[str, int] = field(default_factory=dict)  # how often each acted, 0 included
+    faults: Mapping[str, int] = field(default_factory=dict)  # how often each fault acted, which may be 0
     not_exercised: Mapping[str, str] = field(default_factory=dict)  # by goal or fault: why it did not occur
     run: str | None = None  # the run folder, relative to the folder of the suite
     started: str | None = None  # UTC
@@ -142,7 +144,7 @@ class Suite:
     ended: str | None = None  # UTC; None: it is running, or was killed
     interrupted: bool = False
     took_s: float = 0.0  # wall clock time, summed over all resumptions
-    check_s: float = 0.0  # of it, the time that the checks took
+    check_s: float = 0.0  # the part of `took_s` that the checks took
     remarks: Sequence[str] = ()  # notes on known failures that are gone or expired
     previous: str | None = None  # when the previous suite of this name began, UTC
     spark: Mapping[str, Any] = field(default_factory=dict)  # master and spark-conf, as run.toml has them
@@ -155,11 +157,11 @@ class Suite:
         return worst_status([*statuses, *([ExitStatus.UNKNOWN] if self.interrupted or not statuses else [])])
 
     def counts(self) -> dict[CellState, int]:
-        """How many cells are in each state, in the order of `CellState`."""
+        """Return the number of cells in each state, in the order of `CellState`."""
         return {state: sum(cell.state is state for cell in self.cells) for state in CellState}
 
     def as_json(self) -> dict[str, Any]:
-        """The content of the file."""
+        """Return the content of the file."""
         return {
             "schema": SCHEMA_VERSION,
             **asdict(self),
@@ -203,7 +205,7 @@ def _is_seconds(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf
 
 
-_FITS: Mapping[Any, Callable[[Any], bool]] = {
+_TYPE_CHECKS: Mapping[Any, Callable[[Any], bool]] = {
     str: lambda value: isinstance(value, str),
     str | None: lambda value: isinstance(value, str | None),
     float: _is_seconds,
@@ -214,13 +216,13 @@ _FITS: Mapping[Any, Callable[[Any], bool]] = {
         isinstance(value, Mapping) and all(type(count) is int for count in value.values())
     ),
 }
-"""By type of a field: whether a JSON value has this type. The classes convert the fields of other types."""
+"""By type of a field: a function that returns whether a JSON value has this type. Other types are converted."""
 
 
 def _fields_from(cls: type[Cell | Suite], body: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of the fields of a dataclass. Raises KeyError or TypeError."""
     values = {column.name: body[column.name] for column in fields(cls)}
     for column in fields(cls):
-        if column.type in _FITS and not _FITS[column.type](values[column.name]):
+        if column.type in _TYPE_CHECKS and not _TYPE_CHECKS[column.type](values[column.name]):
             raise TypeError(f"{column.name} of a {cls.__name__.lower()} cannot be {values[column.name]!r}")
     return values

@@ -62,7 +62,7 @@ class AnomalyFindings:
     examples: Sequence[Mapping[str, Any]]  # the first findings, in the order that the checker states
     allowed: bool = False  # it decides no verdict
     warning: bool = False  # it is a warning, which never decides a verdict; `allowed` is true as well
-    because: str | None = None  # the anomaly that this one follows from
+    because: str | None = None  # the anomaly that causes this one
     allowed_by: str | None = None  # who permits it: Kafka, subscribe, --allow, the workload, the stage
     sentences: Sequence[str] = ()  # for each example, a sentence that describes it
     words: str = ""  # the count in words: "3 inputs took effect more than once"
@@ -112,7 +112,7 @@ class FaultReport:
     end_s: float | None  # None: it was not healed
     acted: bool
     evidence: str
-    struck: str  # in words: "broker 2 was killed"
+    struck: str  # what was done to the target, in words: "broker 2 was killed"
     details: Mapping[str, str] = field(default_factory=dict)
     """The target, by kind: `broker`, `worker` (its journal), `step`, `transactional_id`, `state`, `group` or
     `partition`."""
@@ -169,7 +169,7 @@ class CheckResult:
     broken: Mapping[
         str, Reason
     ]  # by check or table: a crash, or evidence that is missing; the run is unknown
-    checked: Sequence[str] = ()  # the anomalies that were looked for
+    checked: Sequence[str] = ()  # the anomalies that were searched for
     coverage: Mapping[str, int] = field(default_factory=dict)
     stats: Mapping[str, int] = field(default_factory=dict)
     unsettled: IndeterminateOperations = field(default_factory=IndeterminateOperations)
@@ -273,7 +273,7 @@ class Verdict:
 
 
 def worst_status(statuses: Iterable[ExitStatus]) -> ExitStatus:
-    """Return the exit status of several histories: the first of 4, 2, 1, 3, 0 that occurs; 3 if there is none."""
+    """Return the exit status of several histories: the first of 4, 2, 1, 3, 0 that occurs. Without histories: 3."""
     statuses = set(statuses)
     for status in (ExitStatus.FAILURE, ExitStatus.USAGE, ExitStatus.INVALID, ExitStatus.UNKNOWN):
         if status in statuses:

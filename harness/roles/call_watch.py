@@ -57,9 +57,9 @@ class CallWatch:
         self._seen = now
         if self._reported is not None and now is not self._reported:
             self._reported = None
-            self._control.report(Report(since_ns=0))  # the call has returned
+            self._control.report(Report(slow_call_since_ns=0))  # the call has returned
         if now is not None and self._reported is None and self._looks >= LONG_LOOKS:
             self._reported = now
             since_ns = self._journal.now_ns() - (time.monotonic_ns() - now.since_ns)
             self._journal.write(ErrorNoted(op=now.op, waits=now.name, since=since_ns))
-            self._control.report(Report(waits=now.name, since_ns=since_ns))
+            self._control.report(Report(slow_call=now.name, slow_call_since_ns=since_ns))

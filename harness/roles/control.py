@@ -71,7 +71,7 @@ class Control:
         if self._armed != step.value or (self._armed_end is not None and intended_end != self._armed_end):
             return
         self._armed = None
-        self.report(Report(at=step.value, claims=claims))
+        self.report(Report(step=step.value, claims=claims))
         self._go = False
         while not self._go and self._take():
             pass

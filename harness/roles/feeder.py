@@ -83,9 +83,9 @@ class Feeder:
                     self._send(state, due)
             self._producer.poll(TICK_S)
             self._control.listen()
-            self._control.report(Report(fed=self.acked))
+            self._control.report(Report(inputs_acked=self.acked))
         self._producer.flush(FLUSH_TIMEOUT_S)
-        self._control.report(Report(fed=self.acked))
+        self._control.report(Report(inputs_acked=self.acked))
 
     def _send(self, state: FeedState, count: int) -> None:
         topic = state.feed.topic

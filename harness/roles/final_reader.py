@@ -142,7 +142,7 @@ class FinalReader:
                 else:
                     self._write_records(batch)
                 record_count += len(batch)
-                self._control.report(Report(given=record_count))
+                self._control.report(Report(records_read=record_count))
 
     def _note_end(self, topic_partition: TopicPartition, offset: int) -> None:
         """Note the current end of a partition. It may be above the last record, because markers have offsets."""
@@ -225,7 +225,7 @@ class FinalReader:
                 if state is not None or correlation is not None:
                     content = excerpt(key, message.value())
             if correlation is not None:
-                correlation_key, crc = correlation.by or NO_CORRELATION_KEY, correlation.digest
+                correlation_key, crc = correlation.key or NO_CORRELATION_KEY, correlation.digest
             else:
                 crc = digest(key, message.value(), headers, timestamp_ms)
             columns = (

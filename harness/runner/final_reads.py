@@ -61,7 +61,7 @@ def read_all(
             lambda: (
                 not [reader for reader in readers if not reader.done()]
             ),  # no generator: each reader must be checked, to be restarted
-            lambda: [(reader.starts, reader.member.status.given) for reader in readers],
+            lambda: [(reader.starts, reader.member.status.records_read) for reader in readers],
             "the final readers to read every partition to its end",
             stall_timeout_s,
             every_s=every_s,
@@ -134,4 +134,4 @@ class _Reader:
         return f"{self.member.journal}: {ending}: {output}"
 
     def __str__(self) -> str:
-        return f"{self.member.journal} has read {self.member.status.given} records"
+        return f"{self.member.journal} has read {self.member.status.records_read} records"

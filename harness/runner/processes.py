@@ -235,14 +235,14 @@ class Processes:
         """
         with self._lock:
             member.reserved = True
-        member.status.at = None
+        member.status.step = None
         member.send(Command(arm=step.value, txn_end=txn_end, go=resume))
         awaited = f"{member.journal} to come to {step.value}"
 
         def at() -> bool:
             if not member.alive:
                 raise WaitTimeout(awaited, timeout_s, f"it ended: {member.last_output()}")
-            return member.status.at == step.value
+            return member.status.step == step.value
 
         try:
             wait_for(at, awaited, timeout_s, last_seen=lambda: member.status)

@@ -143,7 +143,7 @@ def _start_all(plan: RunPlan, processes: Processes, run_log: RunLog) -> RunProce
     Returns the feeder, which waits for `Command(go=True)`. Returns None if a custom pipeline did not become ready; this
     is then an evidence problem of the run.
     """
-    written_topics = plan.pipeline.written
+    written_topics = plan.pipeline.output_topics
     observed = tuple(
         topic_partition
         for topic_partition in plan.pipeline.topic_partitions

@@ -19,7 +19,7 @@ def update_stalls(context: FaultContext, run_log: RunLog) -> None:
     """Update the list of long calls from the reports of the workers, and show new ones."""
     now_s = run_log.now_s()
     for member in list(context.processes.members):
-        since_ns = member.status.since_ns
+        since_ns = member.status.slow_call_since_ns
         for stall in run_log.stalls:
             ended = since_ns / 1e9 != stall.since_s or not member.alive
             if stall.journal == member.journal and stall.until_s is None and ended:
@@ -29,7 +29,7 @@ def update_stalls(context: FaultContext, run_log: RunLog) -> None:
         )
         if since_ns and not known and member.role is Role.WORKER and member.alive:
             stall = StuckCall(
-                member.journal, member.status.waits, since_ns / 1e9, _responder(member, context)
+                member.journal, member.status.slow_call, since_ns / 1e9, _responder(member, context)
             )
             run_log.stalls.append(stall)
             run_log.progress.say(stall.reason(now_s).text)
@@ -56,7 +56,7 @@ def _responder(member: RunProcess, context: FaultContext) -> str:
 def _coordinator(member: RunProcess, stage: StageSpec, context: FaultContext) -> str:
     transactional_id = stage.transactional_ids.get(member.worker or "")
     try:
-        if member.status.waits == GROUP_CALL and stage.group is not None:
+        if member.status.slow_call == GROUP_CALL and stage.group is not None:
             broker = context.cluster.group_coordinator(stage.group)
             return f"; the coordinator of its group {stage.group} is broker {broker} now"
         if transactional_id is not None:

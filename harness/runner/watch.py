@@ -18,7 +18,7 @@ class Watch:
         self, processes: Processes, pipeline: PipelineSpec, options: Options, start_s: float
     ) -> None:
         self._processes = processes
-        written_topics = set(pipeline.written)
+        written_topics = set(pipeline.output_topics)
         # The lag is that of the stages that read the fed inputs. Later stages do not count.
         self._first = {stage.name for stage in pipeline.stages if not set(stage.reads) & written_topics}
         self._readers = max(1, len(self._first))
@@ -39,7 +39,7 @@ class Watch:
         if now_s - last_s >= 1.0:
             self._last = (now_s, committed)
         members = list(self._processes.members)
-        fed = max((member.status.fed for member in members), default=0)
+        fed = max((member.status.inputs_acked for member in members), default=0)
         committed_inputs = sum(
             member.status.counts.inputs for member in members if member.stage in self._first
         )

@@ -9,12 +9,15 @@ from harness.environment.client_versions import CLIENTS, ClientVersion, client_v
 from harness.settings.kinds import refuse
 
 _VERSION = re.compile(r"[0-9A-Za-z][0-9A-Za-z.+_-]{0,31}")
-_MUST_BE = f"one of {', '.join(CLIENTS)}, or with a version: librdkafka:2.16.1, java:3.9.1"
+_MUST_BE = f"one of {', '.join(CLIENTS)}, with or without a version, such as librdkafka:2.16.1"
 
 
 @dataclass(frozen=True)
 class ClientChoice:
-    """The client and its version. None: the installed librdkafka, or the Java client of the cluster's version."""
+    """The client and its version.
+
+    Without a version it is the installed librdkafka, or the Java client of the cluster's version.
+    """
 
     name: str  # librdkafka, java
     version: str | None = None

@@ -15,7 +15,7 @@ from harness.common.names import on_one_line, unknown
 from harness.common.secrets import redact_setting, redact_text
 
 _UNITS_S = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
-_LENGTH = "a length of time, as 90m or 2h"
+_DURATION = "a duration, such as 90m or 2h"
 
 
 class OptionKind(Protocol):
@@ -95,14 +95,14 @@ class Duration:
         match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh]?)", text.strip())
         seconds = float(match[1]) * _UNITS_S[match[2]] if match else 0.0
         if not 0 < seconds < math.inf:
-            raise refuse(key, _LENGTH, text)
+            raise refuse(key, _DURATION, text)
         return seconds
 
     def accept(self, key: str, value: object) -> float:
         if isinstance(value, str):
             return self.parse(key, value)
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
-            raise refuse(key, _LENGTH, value)
+            raise refuse(key, _DURATION, value)
         return float(value)
 
 
@@ -111,10 +111,10 @@ class Switch:
     """True or false."""
 
     def parse(self, key: str, text: str) -> bool:
-        words = {"true": True, "false": False}
-        if text.lower() not in words:
+        values = {"true": True, "false": False}
+        if text.lower() not in values:
             raise refuse(key, "true or false", text)
-        return words[text.lower()]
+        return values[text.lower()]
 
     def accept(self, key: str, value: object) -> bool:
         if not isinstance(value, bool):
@@ -172,7 +172,7 @@ class Names:
             if not isinstance(name, str) or not name:
                 raise refuse(key, must_be, name)
         if len(set(value)) < len(value):
-            raise UsageError(f"{key} contains a duplicate: {on_one_line(', '.join(value))}")
+            raise UsageError(f"{key} contains a name twice: {on_one_line(', '.join(value))}")
         if "none" in value and len(value) > 1:
             raise UsageError(
                 f'{key} has "none" and other names: {on_one_line(", ".join(value))}; leave one of them out'
@@ -220,5 +220,5 @@ def _is_unicode(text: str) -> bool:
 
 PATH = Text("the path of a folder")
 TOOL = Text("auto, bundled, or a path")
-SPARK = SettingsTable(r"spark\.[^\s=]+", 'one of Spark\'s, which begin with "spark."')
-BROKER = SettingsTable(r"[a-z][a-z0-9._-]*", "a setting of Kafka's brokers")
+SPARK = SettingsTable(r"spark\.[^\s=]+", 'the name of a Spark setting, which begins with "spark."')
+BROKER = SettingsTable(r"[a-z][a-z0-9._-]*", "the name of a setting of Kafka's brokers")

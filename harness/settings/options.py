@@ -46,13 +46,13 @@ def option(kind: OptionKind, default: Any, help_text: str, *, flag: bool = False
 
 @dataclass(frozen=True)
 class KnownNames:
-    """The names that options may have. The caller of `Options.validated` supplies them from the registries."""
+    """The names that options may have as values. The caller of `Options.validated` takes them from the registries."""
 
     workloads: Collection[str]
     require_fault: Callable[[str], None]  # raises `UsageError` for an unknown fault
     require_cluster: Callable[
         ["Options"], None
-    ]  # raises `UsageError` for options that the cluster kind has not
+    ]  # raises `UsageError` for options that the cluster kind does not have
     defects: Collection[str]
     kafka: Collection[str]
 
@@ -142,7 +142,9 @@ class Options:
         "offsets or only outputs; the workload's value if not given",
     )
     overrun_share: float = option(
-        Number(0, 0.5), 0.0, "share of the transactions, 0 to 0.5, held open past their time-out"
+        Number(0, 0.5),
+        0.0,
+        "share of the transactions, 0 to 0.5, that are kept open longer than their time-out",
     )
     transaction_version: int | None = option(
         WholeNumber(0, 2),
@@ -196,10 +198,12 @@ class Options:
             r"local(\[.+\])?|yarn|k8s://\S+|spark://[^\s/,]+:\d+(,[^\s/,]+:\d+)*",
         ),
         "local[*]",
-        "the Spark that checks the history",
+        "the Spark master on which the history is checked",
         flag=True,
     )
-    spark_conf: Mapping[str, str] = option(SPARK, {}, "settings of that Spark, K=V", flag=True)
+    spark_conf: Mapping[str, str] = option(
+        SPARK, {}, "settings of the Spark that checks the history, K=V", flag=True
+    )
     settings: Mapping[str, str] = option(BROKER, {}, "broker settings, each as broker.NAME=VALUE")
 
     @property

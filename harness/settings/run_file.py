@@ -21,7 +21,7 @@ TABLES = ("options", "run", "schedule", "workload")
 class StoredPlan:
     """The file's tables: `[options]`, `[run]`, `[[schedule]]`, `[workload]`.
 
-    `run` holds the id, the start in UTC, the command, the wall clock time at which the run began, and the promises.
+    `run` contains the id, the start in UTC, the command, the wall clock time at which the run began, and the promises.
     TOML has no null, so None is left out. The planned faults of the schedule contain no tables.
     """
 
@@ -37,7 +37,7 @@ class StoredPlan:
             return PipelineSpec.from_table(self.workload)
         except (KeyError, TypeError, ValueError) as error:
             raise UnreadableInput(
-                f"run.toml does not say what the stages of the workload are: {error!r}"
+                f"run.toml does not describe the stages of the workload: {error!r}"
             ) from error
 
     @property

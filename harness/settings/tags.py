@@ -6,23 +6,23 @@ import secrets
 from harness.settings.kinds import Text
 
 PREFIX = Text("1 to 60 letters, digits, dots, underscores and hyphens", r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
-"""The option `prefix`, with which each tag begins. Kafka permits these characters in the name of a topic."""
+"""The type of the option `prefix`. Each tag begins with its value. Kafka permits these characters in topic names."""
 IDLE = "10m"
 """The default age of the last record of a run after which `fencepost clean` considers the run dead."""
 
 
-KEPT = "-kept"
+KEPT_SUFFIX = "-kept"
 """The end of the prefix if a run leaves its topics on purpose, so that `fencepost clean` does not delete them."""
 
 
-def new_tag(prefix: str, *, kept: bool = False) -> str:
-    """Return a new tag. `kept`: the run leaves its topics on purpose."""
-    return f"{prefix}{KEPT if kept else ''}-{secrets.token_hex(3)}"
+def new_tag(prefix: str, *, keep_topics: bool = False) -> str:
+    """Return a new tag. `keep_topics`: the run leaves its topics on purpose."""
+    return f"{prefix}{KEPT_SUFFIX if keep_topics else ''}-{secrets.token_hex(3)}"
 
 
 def prefix_of(tag: str) -> str:
     """Return the value of the option `prefix` from a tag."""
-    return tag.rpartition("-")[0].removesuffix(KEPT)
+    return tag.rpartition("-")[0].removesuffix(KEPT_SUFFIX)
 
 
 def _tag_pattern(prefix: str) -> re.Pattern[str]:

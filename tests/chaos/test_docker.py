@@ -120,7 +120,7 @@ def test_an_image_that_cannot_be_pulled_is_built_where_any_will_do(ready: Prepar
 
 
 def test_toxiproxy_is_built_for_containers_of_another_kind_of_machine(ready: PreparedEnvironment) -> None:
-    here = Platform.here()
+    here = Platform.of_this_machine()
     foreign = Platform("linux", "amd64" if here.machine == "arm64" else "arm64")
     with Builder() as builder:
         binary = toxiproxy_for(foreign, "bundled", ready.cache, builder=builder)

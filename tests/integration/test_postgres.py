@@ -106,7 +106,7 @@ def test_rows_that_one_relay_has_taken_are_passed_over_by_the_next(outbox: Up) -
         and asking.count_pending((1, 3)) == 0
         and asking.count_pending((3, 4)) == 1
     )
-    assert [done.taken for done in asking.read_all()[0]] == [True, True, False]
+    assert [done.done for done in asking.read_all()[0]] == [True, True, False]
 
 
 def test_a_place_that_all_have_in_common_leaves_late_rows_behind(outbox: Up) -> None:

@@ -34,7 +34,7 @@ class FakeInputs:
 
     def take(self, max_records: int) -> list[TableRow]:
         self.do("take")
-        return [row for row in self.rows if not row.taken][:max_records]
+        return [row for row in self.rows if not row.done][:max_records]
 
     def take_after_position(self, max_records: int) -> list[TableRow]:
         self.do("take-beyond")
@@ -50,7 +50,7 @@ class FakeInputs:
 
     def commit(self) -> None:
         self.do("commit")
-        self.rows = [replace(row, taken=row.taken or row.number in self._marked) for row in self.rows]
+        self.rows = [replace(row, done=row.done or row.number in self._marked) for row in self.rows]
         self.rows += self._written
         self.beyond = self.beyond if self._moved is None else self._moved
         self._written, self._marked, self._moved = [], set(), None
@@ -60,7 +60,7 @@ class FakeInputs:
 
     def count_pending(self, within: Range | None = None) -> int:
         self.do("pending")
-        return sum(not row.taken for row in self.rows)
+        return sum(not row.done for row in self.rows)
 
     def read_all(self) -> tuple[list[TableRow], int]:
         return self.rows, self.numbers + 1

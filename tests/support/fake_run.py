@@ -35,7 +35,7 @@ for command in commands:
     if command.get("stop") or command.get("replaced"):
         break
     if command.get("arm"):
-        report(at=command["arm"], claims={"in/0": [0, 10]})
+        report(step=command["arm"], claims={"in/0": [0, 10]})
 """
 NEVER_COMMITS = """
 import threading
@@ -75,9 +75,9 @@ for command in commands:
         report(counts={"inputs": 10, "committed": 1, "fenced": 1})
         break
     if command.get("arm"):
-        report(at=command["arm"], claims={"in/0": [0, 10]})
+        report(step=command["arm"], claims={"in/0": [0, 10]})
 """
-READS = "report(ready=True, given=5, reached=1)"
+READS = "report(ready=True, records_read=5, reached=1)"
 
 
 @dataclass(frozen=True)

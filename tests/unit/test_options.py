@@ -121,14 +121,14 @@ def test_every_option_says_what_it_is():
         ("wrokers=3", 'did you mean "workers"?'),
         ("client=librdkafk", 'did you mean "librdkafka"?'),
         ("client=librdkafk:2.9.0", 'did you mean "librdkafka"?'),
-        ("client=java:", "client must be one of librdkafka, java, or with a version"),
+        ("client=java:", "client must be one of librdkafka, java, with or without a version"),
         ("client=java:a b", 'not "java:a b"'),
         ("name=../up", "name must be"),
         ("mirror=example.org", "mirror must be a URL"),
         ("master=lokal", "master must be a Spark master"),
         ("broker.UPPER CASE=1", "a name in broker must be"),
         ("nemesis=none,kill-broker", 'has "none" and other names: none, kill-broker; leave one of them out'),
-        ("nemesis=kill-broker,kill-broker", "contains a duplicate"),
+        ("nemesis=kill-broker,kill-broker", "contains a name twice"),
         ("nemesis=", "a list of names"),
         ("store=", "the path of a folder"),
         ("no-equals-sign", "--set must be KEY=VALUE"),
@@ -181,7 +181,7 @@ def test_a_length_of_time_is_a_number_with_a_unit(text: str, seconds: float):
     "value", ["soon", "", "0", "0s", "-1m", "1d", "9" * 400, 0, -1.0, math.inf, True, None]
 )
 def test_what_is_no_length_of_time_is_refused(value: object):
-    with pytest.raises(UsageError, match="idle must be a length of time, as 90m or 2h"):
+    with pytest.raises(UsageError, match="idle must be a duration, such as 90m or 2h"):
         Duration().accept("idle", value)
 
 

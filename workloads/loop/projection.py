@@ -141,6 +141,6 @@ class ProjectionDelivery:
     def _move_positions(self, transaction: DatabaseTransaction, output_batch: OutputBatch) -> None:
         """Move the positions forward, never back."""
         for key, topic_partition in output_batch.positions.partitions.items():
-            known, (_, following) = self._stored_positions[topic_partition], output_batch.claims[key]
-            if following > (known or 0):
-                transaction.advance(self._group, topic_partition, known, following)
+            old, (_, new) = self._stored_positions[topic_partition], output_batch.claims[key]
+            if new > (old or 0):
+                transaction.advance(self._group, topic_partition, old, new)

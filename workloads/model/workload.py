@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from harness.model.expectation import Feed, InputRecord
-from harness.model.goals import abort_goal, mixed_goals, output_goal, several_topics_goal
+from harness.model.goals import abort_goal, independent_stage_goals, output_goal, several_topics_goal
 from harness.model.pipeline import PipelineSpec, RunSizes, StageSpec, TableSpec, durable_topic
 from harness.model.vocabulary import Guarantee, OffsetTracking
 from workloads.model.policy import RIGHT, Delivery, Policy, steps, zombie_steps
@@ -159,7 +159,7 @@ class Workload:
         )
         goals = (
             *((abort_goal(options.abort_share),) if any(transactions.values()) else ()),
-            *(() if all(stage.transforms for stage in stages) else mixed_goals()),
+            *(() if all(stage.transforms for stage in stages) else independent_stage_goals()),
             *(output_goal(topic, text) for topic, text in tagged_workload.must_occur.items()),
             *(
                 (several_topics_goal(),)

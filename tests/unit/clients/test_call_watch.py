@@ -49,12 +49,12 @@ def test_a_call_that_lasts_is_told_once_and_noted(tmp_path: Path, journal: Journ
 
     control.calls.during("send_offsets_to_transaction", 4, never)
     (told,) = control.said
-    assert told.waits == "send_offsets_to_transaction"
+    assert told.slow_call == "send_offsets_to_transaction"
     watch.look()
     watch.look()
-    assert control.said[1:] == [Report(since_ns=0)]
+    assert control.said[1:] == [Report(slow_call_since_ns=0)]
     (note,) = notes(journal, tmp_path)
-    assert (note["op"], note["waits"], note["since"]) == (4, told.waits, told.since_ns)
+    assert (note["op"], note["waits"], note["since"]) == (4, told.slow_call, told.slow_call_since_ns)
 
 
 def test_calls_that_come_back_are_no_long_call(tmp_path: Path, journal: Journal) -> None:

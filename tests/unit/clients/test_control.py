@@ -45,7 +45,7 @@ def test_an_armed_step_is_told_and_waited_at_until_told_to_go(line: Line) -> Non
         target=line.control.pause_at, args=(WorkerStep.AFTER_SEND,), kwargs={"claims": {"a/0": (1, 2)}}
     )
     thread.start()
-    assert line.told() == Report(at="after-send", claims={"a/0": (1, 2)})
+    assert line.told() == Report(step="after-send", claims={"a/0": (1, 2)})
     assert thread.is_alive()
     line.send(Command(go=True, replaced=True))
     thread.join(5)

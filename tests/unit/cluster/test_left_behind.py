@@ -103,7 +103,7 @@ def test_groups_that_the_user_may_not_see_keep_all(cluster: GuestCluster) -> Non
 
 
 def test_what_a_run_left_on_purpose_is_of_another_prefix(cluster: GuestCluster) -> None:
-    tag = new_tag("fencepost", kept=True)
+    tag = new_tag("fencepost", keep_topics=True)
     cluster.written = {f"{tag}-in": NOW_MS - 60 * MINUTE_MS}
     cluster.members = {}
     assert find_leftovers(cluster.brokers, "fencepost") == []

@@ -75,7 +75,7 @@ def test_what_is_due_meets_the_output_that_holds_it(tmp_path: Path) -> None:
         asked = expectation(tmp_path, text)
         (due,) = asked.due(bought())
         correlation_key = asked.correlation_key(bought(topic="invoices"))
-        assert (due.correlation_key, due.digest(0, 0)) == (correlation_key.by, correlation_key.digest)
+        assert (due.correlation_key, due.digest(0, 0)) == (correlation_key.key, correlation_key.digest)
         assert asked.correlation_key(bought(b'{"id": 8}', b"l")) != correlation_key
 
 

@@ -58,7 +58,7 @@ def test_a_users_functions_know_the_names_in_the_file_alone(tmp_path: Path) -> N
     (due,) = asked.due(record)
     assert (due.topic, due.stage, due.correlation_key) == ("run-7-invoices", "bill", "3")
     found = asked.correlation_key(InputRecord("run-7-invoices", b"c", b'{"id": 3}'))
-    assert found is not None and found.by == "3"
+    assert found is not None and found.key == "3"
     assert [feed.topic for feed in pipeline.feeds()] == ["run-7-purchases"]
 
 

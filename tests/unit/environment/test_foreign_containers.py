@@ -10,7 +10,7 @@ from harness.environment.builder import Builder
 from harness.environment.container_image import container_image
 from harness.environment.kafka import KafkaDistribution
 from harness.environment.platforms import Platform
-from harness.environment.toxiproxy import built_for, built_toxiproxy, toxiproxy_for
+from harness.environment.toxiproxy import toxiproxy_binary, toxiproxy_binary_for, toxiproxy_for
 
 FOREIGN = Platform("linux", "riscv64")
 KAFKA = KafkaDistribution("4.3.1", (Path("/jars/one.jar"),))
@@ -27,7 +27,7 @@ def test_the_names_are_those_of_go(monkeypatch: pytest.MonkeyPatch) -> None:
     for machine, name in (("x86_64", "amd64"), ("aarch64", "arm64"), ("arm64", "arm64")):
         monkeypatch.setattr("platform.machine", lambda told=machine: told)
         monkeypatch.setattr("platform.system", lambda: "Darwin")
-        assert Platform.here() == Platform("darwin", name)
+        assert Platform.of_this_machine() == Platform("darwin", name)
 
 
 def test_no_image_is_built_of_parts_that_are_for_another_system(tmp_path: Path) -> None:
@@ -38,7 +38,7 @@ def test_no_image_is_built_of_parts_that_are_for_another_system(tmp_path: Path) 
 
 
 def test_a_toxiproxy_for_containers_has_a_place_of_its_own_and_may_be_named(tmp_path: Path) -> None:
-    assert built_for(FOREIGN, tmp_path) != built_toxiproxy(tmp_path, "bundled")
+    assert toxiproxy_binary_for(FOREIGN, tmp_path) != toxiproxy_binary(tmp_path, "bundled")
     named = tmp_path / "toxiproxy-server"
     named.write_bytes(b"of another system: it cannot be tried here")
     with Builder() as builder:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from harness.common.errors import EnvironmentFailure
-from harness.environment.ports import BEYOND, FIRST, HOST, SIZE, PortBlock
+from harness.environment.ports import END, FIRST, HOST, SIZE, PortBlock
 
 HOLD = """
 import sys
@@ -22,7 +22,7 @@ def test_two_blocks_share_no_port(tmp_path: Path) -> None:
     with PortBlock(tmp_path) as one, PortBlock(tmp_path) as other:
         assert {one.take() for _ in range(50)}.isdisjoint(other.take() for _ in range(50))
         assert abs(one.first - other.first) >= SIZE
-        assert all(FIRST <= block.first <= BEYOND - SIZE for block in (one, other))
+        assert all(FIRST <= block.first <= END - SIZE for block in (one, other))
 
 
 def test_blocks_of_several_processes_are_disjoint_and_return_when_one_is_killed(tmp_path: Path) -> None:

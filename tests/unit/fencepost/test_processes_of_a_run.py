@@ -73,7 +73,7 @@ def made(test: run.RunPlan, task: TaskSpec, folder: Path) -> object:
 def test_every_process_of_a_workload_can_be_made(name: str, tmp_path: Path) -> None:
     test = planning.plan_run(Options(workload=name, seed=1), WORKLOADS[name], Schedule(()), tmp_path)
     with Supervisor() as supervisor, ExitStack() as stack:
-        for kind in test.pipeline.stores:
+        for kind in test.pipeline.database_kinds:
             stack.enter_context(DATABASES[kind].provide(DatabaseParts(tmp_path, supervisor, lambda: 0)))
         for n, task in enumerate(tasks(test)):
             assert made(test, task, tmp_path / str(n))

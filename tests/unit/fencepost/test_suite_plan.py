@@ -230,7 +230,7 @@ def test_what_makes_no_sense_is_told_in_one_sentence_before_anything_runs(
         ([], "name a suite file"),
         (["none.toml"], "cannot be read"),
         (["--resume", "nowhere"], "is no suite"),
-        (["none.toml", "--limit", "soon"], "limit must be a length of time"),
+        (["none.toml", "--limit", "soon"], "limit must be a duration, such as"),
         (["none.toml", "--jobs", "0"], "jobs must be a whole number"),
         (["none.toml", "--judge", "never"], "there is no judge"),
         (["--resume", "nowhere", "--seed", "3"], "a resumed suite keeps its seed"),

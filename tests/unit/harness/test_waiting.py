@@ -64,7 +64,7 @@ def test_a_time_out_shows_no_repr_of_an_object(monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(WaitTimeout) as progressing:
         wait_while_progressing(lambda: None, lambda: 1, "a sign", 3.0, last_seen=lambda: [Wordless()])
     for words in (str(awaited.value), str(progressing.value), *told):
-        assert "something that cannot be put in words (Wordless)" in words and "ready=" not in words
+        assert "an object without a text form (Wordless)" in words and "ready=" not in words
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_a_time_out_shows_no_repr_of_an_object(monkeypatch: pytest.MonkeyPatch) 
         (ContainerState("running", 7, 0, False), "running"),
         (ProcessStatus(), "it is not ready yet, is stopped at no step"),
         (
-            ProcessStatus(ready=True, at="after-send", counts=Counts(inputs=10, failed=0)),
+            ProcessStatus(ready=True, step="after-send", counts=Counts(inputs=10, failed=0)),
             "it is ready, is stopped at the step after-send, has counted 10 inputs",
         ),
     ],

@@ -259,7 +259,7 @@ def test_where_no_group_tells_who_has_what_the_one_in_its_place_must_commit(
 
 
 def test_a_fault_starts_when_it_strikes_and_not_while_it_waits(tmp_path: Path) -> None:
-    late = WORKS.replace('report(at=command["arm"]', 'time.sleep(0.4); report(at=command["arm"]')
+    late = WORKS.replace('report(step=command["arm"]', 'time.sleep(0.4); report(step=command["arm"]')
     with fake_run(tmp_path, Script(late)) as run:
         (report,) = carried_out(run, "kill-worker").reports
         asked_s = next(json.loads(line)["time"] / 1e9 for line in nemesis_lines(run) if '"invoke"' in line)

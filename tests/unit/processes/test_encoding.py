@@ -90,8 +90,8 @@ def test_all_processes_are_told_of_the_run_whole(pipeline: WorkloadSpec | Custom
         Command(arm="after-send", txn_end="commit"),
         Command(stop=True, go=True),
         Report(ready=True),
-        Report(at="after-send", claims={"a/0": (1, 2)}, counts=Counts(inputs=3, fenced=1)),
-        Report(since_ns=0),
+        Report(step="after-send", claims={"a/0": (1, 2)}, counts=Counts(inputs=3, fenced=1)),
+        Report(slow_call_since_ns=0),
     ],
 )
 def test_a_message_of_the_control_line_arrives_whole(message: Command | Report) -> None:

@@ -12,7 +12,7 @@ from harness.runner.stalls import update_stalls
 from tests.support.fake_run import PIPELINE, FakeEnds, FakeRun, Script, fake_run
 
 SOON = DrainTimeouts(in_sync_s=0.2, drain_s=0.4, clean_up_s=0.2, reads_s=3.0, every_s=0.01)
-WAITS = 'report(ready=True)\nreport(waits="{call}", since_ns=1)\n{back}\nwhile True: time.sleep(600)'
+WAITS = 'report(ready=True)\nreport(slow_call="{call}", slow_call_since_ns=1)\n{back}\nwhile True: time.sleep(600)'
 
 
 @pytest.fixture(autouse=True)
@@ -45,7 +45,7 @@ def test_what_waits_for_whom_is_said(tmp_path: Path, call: str, whom: str) -> No
 
 
 def test_a_call_that_came_back_is_not_to_blame(tmp_path: Path) -> None:
-    with fake_run(tmp_path, script("commit_transaction", "report(since_ns=0)")) as run:
+    with fake_run(tmp_path, script("commit_transaction", "report(slow_call_since_ns=0)")) as run:
         ((code, _, _),) = reasons(run)
     assert code == "did-not-end"
 
@@ -64,10 +64,10 @@ def test_a_cluster_that_cannot_say_who_coordinates_does_not_hide_the_call(
 
 
 COMES_BACK = """
-report(ready=True, waits="init_transactions", since_ns=1)
+report(ready=True, slow_call="init_transactions", slow_call_since_ns=1)
 for command in commands:
     if command.get("arm"):
-        report(since_ns=0, at=command["arm"])
+        report(slow_call_since_ns=0, step=command["arm"])
     if command.get("stop"):
         break
 """
@@ -94,7 +94,7 @@ def test_a_worker_that_is_killed_while_it_waits_waits_no_longer(tmp_path: Path) 
     with fake_run(tmp_path, script("commit_transaction")) as run:
         worker = run.processes.start_worker("s", "s-1")
         run.processes.await_ready([worker])
-        wait_for(lambda: worker.status.since_ns, "its word", 5)
+        wait_for(lambda: worker.status.slow_call_since_ns, "its word", 5)
         update_stalls(run.context, run.run_log)
         worker.child.kill()
         wait_for(lambda: not worker.alive, "its end", 5)

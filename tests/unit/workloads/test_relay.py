@@ -51,7 +51,7 @@ def test_rows_are_marked_once_they_are_published(tmp_path: Path) -> None:
     assert [content for _, _, content in client.named("send")] == [b"one", b"two"]
     assert client.named("commit") and not client.named("send-offsets")
     assert inputs.did == [("take",), ("mark", 4, 7), ("commit",)]
-    assert all(row.taken for row in inputs.rows)
+    assert all(row.done for row in inputs.rows)
     assert (one.counts.committed, one.counts.inputs) == (1, 2)
 
 
@@ -68,7 +68,7 @@ def test_rows_whose_transaction_failed_are_pending_again(tmp_path: Path) -> None
     client, inputs = FakeClient(fails={"send": ErrorMeaning.ABORTABLE}), FakeInputs(list(ROWS))
     with relay(client, inputs, tmp_path) as one:
         one.turn()
-    assert not any(row.taken for row in inputs.rows) and ("mark", 4, 7) not in inputs.did
+    assert not any(row.done for row in inputs.rows) and ("mark", 4, 7) not in inputs.did
     assert one.counts.failed == 1
 
 
@@ -79,7 +79,7 @@ def test_rows_that_could_not_be_marked_are_published_again(tmp_path: Path) -> No
         inputs.fails.clear()
         one.turn()
     assert len(client.named("send")) == 4
-    assert all(row.taken for row in inputs.rows)
+    assert all(row.done for row in inputs.rows)
 
 
 def test_a_relay_outlives_a_database_that_does_not_answer(tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_a_relay_that_marks_first_loses_what_it_does_not_publish(tmp_path: Path)
     client, inputs = FakeClient(fails={"send": ErrorMeaning.ABORTABLE}), FakeInputs(list(ROWS))
     with relay(client, inputs, tmp_path, Policy(marks_before_send=True)) as one:
         one.turn()
-    assert all(row.taken for row in inputs.rows) and not client.named("commit")
+    assert all(row.done for row in inputs.rows) and not client.named("commit")
 
 
 def test_a_relay_that_takes_what_lies_beyond_misses_what_commits_late(tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ def test_the_relay_promises_less_than_the_pipeline_and_leaves_no_row() -> None:
         and consumer.offset_tracking is OffsetTracking.GROUP
     )
     assert [topic.name for topic in facts.topics] == [EVENTS]
-    assert [table.name for table in facts.stored_inputs] == [OUTBOX]
+    assert [table.name for table in facts.input_tables] == [OUTBOX]
     assert set(relays.transactional_ids) == set(relays.workers)
 
 
