@@ -1,4 +1,4 @@
-"""Options, whatever is written: a value that can be stored, or one sentence that refuses it."""
+"""Any text or value for an option is either accepted and can be stored, or refused in one sentence."""
 
 from contextlib import suppress
 
@@ -30,7 +30,7 @@ def is_one_line(error: UsageError) -> bool:
 
 @settings(max_examples=400, deadline=None)
 @given(KEYS, st.sampled_from(["=", "", " = "]), TEXTS)
-def test_any_assignment_is_kept_or_refused_in_one_line(key, equals, text):
+def test_any_assignment_is_accepted_or_refused_in_one_line(key, equals, text):
     try:
         options = Options().updated(parse_set(key + equals + text))
     except UsageError as error:
@@ -41,7 +41,7 @@ def test_any_assignment_is_kept_or_refused_in_one_line(key, equals, text):
 
 @settings(max_examples=400, deadline=None)
 @given(st.sampled_from(list(FIELDS)), VALUES)
-def test_any_value_of_a_file_is_kept_or_refused_in_one_line(key, value):
+def test_any_value_of_a_file_is_accepted_or_refused_in_one_line(key, value):
     try:
         options = from_toml({key: value})
     except UsageError as error:
@@ -52,7 +52,7 @@ def test_any_value_of_a_file_is_kept_or_refused_in_one_line(key, value):
 
 @settings(max_examples=200, deadline=None)
 @given(st.text(max_size=30), st.text(max_size=30))
-def test_what_is_redacted_once_is_redacted(name, text):
+def test_redacting_twice_changes_nothing(name, text):
     once = redact_setting(name, text)
     assert redact_setting(name, once) == once
     assert redact_text(redact_text(text)) == redact_text(text)
@@ -64,12 +64,12 @@ SECRETS = st.text(st.characters(categories=["Lu", "Ll", "Nd"]), min_size=8, max_
 @given(
     SECRETS, st.sampled_from(["https://u:{}@h/x", "-Da.password={} -b", 'a password="{}";', "x?token={}&y=1"])
 )
-def test_no_secret_stays_in_a_text(secret, form):
+def test_no_secret_remains_in_a_redacted_text(secret, form):
     assert secret not in redact_text(form.format(secret))
 
 
 @pytest.mark.parametrize("key", list(FIELDS))
-def test_every_default_is_accepted_again(key):
+def test_every_stored_default_can_be_read_again(key):
     with suppress(KeyError):
         value = to_toml(Options())[key]
         assert Options().updated({key: value}) == Options()

@@ -1,4 +1,4 @@
-"""The extras: what needs one says which, and nothing else needs it."""
+"""The extras: a feature that needs one names it, and no other feature needs it."""
 
 import subprocess
 import sys
@@ -14,7 +14,7 @@ from harness.environment.doctor import examine
 from harness.extras import EXTRAS, require_extra
 
 PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
-BLOCKED = f"""
+COMMAND_WITHOUT_EXTRAS = f"""
 import sys
 for module in {tuple(EXTRAS)!r}:
     sys.modules[module] = None  # as if it were not installed
@@ -23,21 +23,21 @@ sys.exit(run_command_line(sys.argv[1:]))
 """
 
 
-def without_extras(place: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """The command of an installation that has no extra."""
-    words = [sys.executable, "-P", "-c", BLOCKED, *arguments]
-    return subprocess.run(words, cwd=place, capture_output=True, text=True, check=False)
+def without_extras(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the command as in an installation without extras."""
+    words = [sys.executable, "-P", "-c", COMMAND_WITHOUT_EXTRAS, *arguments]
+    return subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
 
 
-def test_each_module_comes_with_the_extra_that_its_message_names() -> None:
+def test_the_extra_that_a_message_names_installs_the_module() -> None:
     packages = packages_distributions()
     for module, extra in EXTRAS.items():
-        installed = {Requirement(one).name for one in PROJECT["optional-dependencies"][extra]}
+        installed = {Requirement(line).name for line in PROJECT["optional-dependencies"][extra]}
         assert installed & {name.lower() for name in packages[module]}, module
 
 
 @pytest.mark.parametrize("module", EXTRAS)
-def test_a_module_that_is_not_installed_is_told_with_its_extra(
+def test_the_message_about_a_missing_module_names_its_extra(
     module: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, module, None)
@@ -56,7 +56,7 @@ def test_a_module_that_is_not_installed_is_told_with_its_extra(
         (("--workload", "outbox", "--set", "postgres=bundled"), "postgres"),
     ],
 )
-def test_a_run_that_needs_an_extra_ends_with_4_and_one_sentence_that_names_it(
+def test_a_run_without_its_extra_ends_with_status_4_and_names_the_extra(
     options: tuple[str, ...], extra: str, tmp_path: Path
 ) -> None:
     ended = without_extras(tmp_path, "run", *options, "--time-limit", "10")
@@ -68,12 +68,14 @@ def test_a_run_that_needs_an_extra_ends_with_4_and_one_sentence_that_names_it(
 @pytest.mark.parametrize(
     "arguments", [("list", "workloads"), ("list", "defects"), ("run", "--help"), ("list", "anomalies")]
 )
-def test_what_needs_no_extra_works_without_them(arguments: tuple[str, ...], tmp_path: Path) -> None:
+def test_a_command_that_needs_no_extra_works_without_extras(
+    arguments: tuple[str, ...], tmp_path: Path
+) -> None:
     ended = without_extras(tmp_path, *arguments)
     assert ended.returncode == 0, ended.stderr
 
 
-def test_the_doctor_names_the_extras_and_finds_nothing_wrong(
+def test_the_doctor_names_missing_extras_and_reports_no_error(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     for module in EXTRAS:

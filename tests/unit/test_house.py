@@ -1,4 +1,4 @@
-"""What holds for the whole repository and that no linter knows. Import rules are contracts in pyproject.toml."""
+"""Rules for the whole repository that no linter checks. The rules of imports are contracts in pyproject.toml."""
 
 import ast
 import re
@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 
-HOUSE = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[2]
 MODULE = re.compile(r"\w+(?:\.\w+)+")
 ROOMS = ("fencepost", "harness", "workloads", "nemeses", "checkers", "reports")
 
 
 def files(*rooms: str) -> list[Path]:
-    return sorted(path for room in rooms for path in (HOUSE / room).rglob("*.py"))
+    return sorted(path for room in rooms for path in (ROOT / room).rglob("*.py"))
 
 
 def name_of(path: Path) -> str:
-    return str(path.relative_to(HOUSE))
+    return str(path.relative_to(ROOT))
 
 
 @pytest.mark.parametrize("module", ["fencepost", "fencepost.pytest_plugin"])
@@ -31,7 +31,7 @@ def test_importing_fencepost_loads_no_other_room(module: str):
 
 @pytest.mark.parametrize("module", ["fencepost", "fencepost.pytest_plugin"])
 def test_importing_fencepost_needs_no_package_but_pytest(module: str):
-    """A team's own environment has none of our dependencies, where it calls the command of another."""
+    """A team may install only the plugin, and use the command of another environment that has our dependencies."""
     own = set(sys.stdlib_module_names) | {"fencepost", "pytest", "_pytest"}
     code = f"""
 import sys, pytest
@@ -43,9 +43,9 @@ print(sorted({{name.partition(".")[0] for name in set(sys.modules) - before}} - 
     assert loaded.stdout.strip() == "[]"
 
 
-def test_no_file_takes_the_name_of_what_its_room_exports():
-    """Importing `fencepost/run.py` would put that module where a user calls `fencepost.run()`."""
-    for init in HOUSE.glob("*/__init__.py"):
+def test_no_file_has_the_name_of_an_export_of_its_package():
+    """After an import of a module `fencepost/run.py`, `fencepost.run` would be that module and not the function."""
+    for init in ROOT.glob("*/__init__.py"):
         if init.parent.name not in ROOMS:
             continue
         exported = {
@@ -55,11 +55,11 @@ def test_no_file_takes_the_name_of_what_its_room_exports():
             for name in node.names
         }
         inside = {file.stem for file in init.parent.iterdir() if file.suffix == ".py" or file.is_dir()}
-        assert not exported & inside, f"{init.parent.name} has files named as what it exports"
+        assert not exported & inside, f"{init.parent.name} has files with the names of its exports"
 
 
-def modules_in_strings(path: Path) -> Iterator[str]:
-    """Modules that a string names. No import shows these, so import-linter does not see them."""
+def modules_named_in_strings(path: Path) -> Iterator[str]:
+    """Yield the modules that strings name. import-linter does not see them, because no import names them."""
     tree = ast.parse(path.read_text())
     docstrings = {
         id(node.value)
@@ -69,40 +69,42 @@ def modules_in_strings(path: Path) -> Iterator[str]:
     for node in ast.walk(tree):
         text = node.value if isinstance(node, ast.Constant) and id(node) not in docstrings else None
         is_dotted = isinstance(text, str) and MODULE.fullmatch(text)
-        if is_dotted and (HOUSE / f"{text.replace('.', '/')}.py").exists():
+        if is_dotted and (ROOT / f"{text.replace('.', '/')}.py").exists():
             yield text
 
 
-def upward_in_strings(path: Path, room: str) -> list[str]:
-    return [name for name in modules_in_strings(path) if name.split(".")[0] not in (room, "harness")]
+def other_rooms_in_strings(path: Path, room: str) -> list[str]:
+    return [name for name in modules_named_in_strings(path) if name.split(".")[0] not in (room, "harness")]
 
 
 def test_no_room_names_a_module_of_another_room_in_a_string():
-    upward = {name_of(path): upward_in_strings(path, room) for room in ROOMS[1:] for path in files(room)}
-    assert not {name: found for name, found in upward.items() if found}
+    by_file = {
+        name_of(path): other_rooms_in_strings(path, room) for room in ROOMS[1:] for path in files(room)
+    }
+    assert not {name: modules for name, modules in by_file.items() if modules}
 
 
-def test_a_module_named_in_a_string_is_seen(tmp_path: Path):
+def test_a_module_named_in_a_string_is_found(tmp_path: Path):
     code = tmp_path / "code.py"
     code.write_text(
         '"""fencepost.cli"""\nPROCESS = "fencepost.runs.process"\nOWN = "harness.common.errors"\n'
     )
-    assert upward_in_strings(code, "harness") == ["fencepost.runs.process"]
+    assert other_rooms_in_strings(code, "harness") == ["fencepost.runs.process"]
 
 
 def test_no_class_name_is_defined_twice():
-    where: dict[str, list[str]] = {}
+    paths_by_name: dict[str, list[str]] = {}
     for path in files(*ROOMS):
         for node in ast.parse(path.read_text()).body:
             if isinstance(node, ast.ClassDef):
-                where.setdefault(node.name, []).append(name_of(path))
-    twice = {name: paths for name, paths in where.items() if len(paths) > 1}
-    assert set(twice) <= {"Pipeline", "Stage"}, twice  # a user's own words, in `fencepost.Pipeline`
+                paths_by_name.setdefault(node.name, []).append(name_of(path))
+    twice = {name: paths for name, paths in paths_by_name.items() if len(paths) > 1}
+    assert set(twice) <= {"Pipeline", "Stage"}, twice  # also classes of the public API, `fencepost.Pipeline`
 
 
-def test_no_two_files_of_tests_have_one_name():
-    """pytest imports each by its name alone."""
-    names = [path.name for path in (HOUSE / "tests").rglob("test_*.py")]
+def test_no_two_test_files_have_the_same_name():
+    """pytest imports a test file by its name, without its folder."""
+    names = [path.name for path in (ROOT / "tests").rglob("test_*.py")]
     assert len(names) == len(set(names)), sorted(name for name in set(names) if names.count(name) > 1)
 
 
@@ -110,13 +112,13 @@ def broad_excepts(path: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ExceptHandler):
             caught = node.type.elts if isinstance(node.type, ast.Tuple) else [node.type]
-            names = {one.id for one in caught if isinstance(one, ast.Name)}
-            goes_on = isinstance(node.body[-1], ast.Raise) and node.body[-1].exc is None
-            if not goes_on and (node.type is None or names & {"Exception", "BaseException"}):
+            names = {kind.id for kind in caught if isinstance(kind, ast.Name)}
+            raises_again = isinstance(node.body[-1], ast.Raise) and node.body[-1].exc is None
+            if not raises_again and (node.type is None or names & {"Exception", "BaseException"}):
                 yield f"{name_of(path)}:{node.lineno}"
 
 
-def test_excepts_are_broad_where_code_of_others_runs_alone():
+def test_only_calls_of_a_client_or_of_user_functions_catch_every_exception():
     broad = [place for path in files(*ROOMS) for place in broad_excepts(path)]
     assert [place.partition(":")[0] for place in broad] == [
         "harness/roles/transactions.py",  # a client library
@@ -124,7 +126,7 @@ def test_excepts_are_broad_where_code_of_others_runs_alone():
     ]
 
 
-def test_only_waiting_sleeps():
+def test_only_the_module_for_waiting_sleeps():
     sleepers = {
         name_of(path)
         for path in files(*ROOMS, "tests")
@@ -138,31 +140,31 @@ def test_only_waiting_sleeps():
     assert sleepers <= {"harness/common/waiting.py"}
 
 
-WORKPLACE = re.compile(
+PRIVATE_PLACES = re.compile(
     r"/work/|/home/\w|/root/|/Users/|shared/[A-Z]|pypi\.org|files\.pythonhosted|registry\.npmjs|proxy\.golang\.org"
     r"|\bTODO\b|\bFIXME\b|issue \d"
 )
 
 
 def tracked() -> list[Path]:
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=HOUSE, capture_output=True, text=True, check=False)
-    return [HOUSE / name for name in listed.stdout.split("\0") if name and (HOUSE / name).is_file()]
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False)
+    return [ROOT / name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file()]
 
 
-def test_nothing_names_the_place_where_it_was_made():
+def test_no_file_names_a_private_place_or_an_open_task():
     found = [
         f"{name_of(path)}: {match.group()}"
         for path in {*tracked(), *files(*ROOMS, "tests")} - {Path(__file__).resolve()}
         if path.suffix in {".py", ".md", ".toml", ".lock", ".html", ".css", ".js", ".java", ".txt", ""}
-        for match in WORKPLACE.finditer(path.read_text(errors="replace"))
+        for match in PRIVATE_PLACES.finditer(path.read_text(errors="replace"))
     ]
     assert not found
 
 
-def test_every_room_says_what_it_is():
-    silent = [
+def test_every_package_has_a_docstring():
+    without_docstring = [
         name_of(path)
         for path in files(*ROOMS)
         if path.name == "__init__.py" and not ast.get_docstring(ast.parse(path.read_text()))
     ]
-    assert not silent
+    assert not without_docstring

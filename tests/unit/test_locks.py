@@ -13,7 +13,7 @@ LOCKS = ("requirements.lock", "requirements-dev.lock", "requirements-build.lock"
 
 
 def locked(name: str) -> dict[str, str]:
-    """The versions of a lock; each has a checksum."""
+    """Return the versions in a lock, after checking that each has a checksum."""
     text = re.sub(r"^\s*#.*\n", "", (ROOT / name).read_text(), flags=re.MULTILINE)
     entries = re.findall(r"^([\w.-]+)==([^\s;]+)((?:.*\\\n)+\s+--hash=sha256:\w{64})?", text, re.MULTILINE)
     assert all(hashes for _, _, hashes in entries), name
@@ -21,43 +21,47 @@ def locked(name: str) -> dict[str, str]:
 
 
 def pinned(requirements: list[str]) -> dict[str, str]:
-    parts = (one.partition(";")[0].strip().split("==") for one in requirements)
+    parts = (line.partition(";")[0].strip().split("==") for line in requirements)
     return {name: version for name, version in parts}  # noqa: C416 - dict() has no such overload
 
 
 OPTIONAL = PROJECT["project"]["optional-dependencies"]
-EXTRAS = [one for extra in ("docker", "java", "postgres") for one in OPTIONAL[extra]]
-NEEDED = {one.name: one for one in map(Requirement, [*PROJECT["project"]["dependencies"], *EXTRAS])}
+EXTRAS = [line for extra in ("docker", "java", "postgres") for line in OPTIONAL[extra]]
+NEEDED = {
+    package.name: package for package in map(Requirement, [*PROJECT["project"]["dependencies"], *EXTRAS])
+}
 LOWEST = pinned((ROOT / "requirements-lowest.txt").read_text().partition("\n")[2].splitlines())
 
 
-def test_the_lock_of_users_holds_what_the_product_needs() -> None:
+def test_the_lock_of_users_has_every_package_that_the_product_needs() -> None:
     versions = locked("requirements.lock")
-    assert [name for name, one in NEEDED.items() if versions.get(name) not in one.specifier] == []
+    assert [name for name, package in NEEDED.items() if versions.get(name) not in package.specifier] == []
 
 
-def test_every_range_begins_at_the_version_with_which_it_is_tested() -> None:
-    begins = {
-        name: next(part.version for part in one.specifier if part.operator == ">=")
-        for name, one in NEEDED.items()
+def test_every_range_begins_at_its_lowest_tested_version() -> None:
+    lowest = {
+        name: next(part.version for part in package.specifier if part.operator == ">=")
+        for name, package in NEEDED.items()
     }
-    assert begins == LOWEST
+    assert lowest == LOWEST
 
 
 def test_no_range_is_a_single_version() -> None:
     assert [
-        name for name, one in NEEDED.items() if {part.operator for part in one.specifier} - {">=", "<"}
+        name
+        for name, package in NEEDED.items()
+        if {part.operator for part in package.specifier} - {">=", "<"}
     ] == []
 
 
-def test_the_lock_of_users_holds_no_tool_of_developers() -> None:
+def test_the_lock_of_users_has_no_tool_of_developers() -> None:
     tools = pinned(OPTIONAL["dev"])
     assert not tools.keys() & locked("requirements.lock").keys()
     both = {**tools, **locked("requirements.lock")}
     assert both.items() <= locked("requirements-dev.lock").items()
 
 
-def test_what_builds_is_locked() -> None:
+def test_the_build_tools_are_locked() -> None:
     assert pinned(PROJECT["build-system"]["requires"]) == locked("requirements-build.lock")
 
 
@@ -67,7 +71,7 @@ def test_a_lock_names_no_machine(name: str) -> None:
     assert not re.search(r"https?://|^-|file:/|/tmp/|/home/", text, re.MULTILINE)
 
 
-def test_every_package_of_the_product_is_explained_with_its_licence() -> None:
+def test_every_package_of_the_product_has_a_row_with_its_licence() -> None:
     words = (ROOT / "docs" / "dependencies.md").read_text()
     rows = {row.split("|")[1].strip(): row.count("|") for row in words.splitlines() if row.startswith("| ")}
     assert [name for name in NEEDED if rows.get(name) != 4] == []
@@ -77,10 +81,10 @@ def test_ci_runs_every_fault_and_requires_what_tests_need() -> None:
     from fencepost import registry
 
     script = (ROOT / ".ci" / "run").read_text()
-    found = re.findall(r"--nemesis (\S+)", script)
+    lists = re.findall(r"--nemesis (\S+)", script)
     drawn = {name for name, nemesis in registry.nemeses().items() if nemesis.by_default}
     in_containers = {"drop-packets", "disconnect-broker"}
-    assert {name for names in found for name in names.split(",")} == drawn | in_containers
+    assert {name for names in lists for name in names.split(",")} == drawn | in_containers
     assert "export FENCEPOST_REQUIRE=browser,jdk\n" in script
 
 
@@ -88,11 +92,12 @@ WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
-def test_every_action_is_pinned_by_its_commit_and_tells_its_version(path: Path) -> None:
+def test_every_action_is_pinned_by_its_commit_and_names_its_version(path: Path) -> None:
     used = re.findall(r"uses: (.*)", path.read_text())
     assert (
         used
-        and [one for one in used if not re.fullmatch(r"[\w/-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", one)] == []
+        and [action for action in used if not re.fullmatch(r"[\w/-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", action)]
+        == []
     )
 
 

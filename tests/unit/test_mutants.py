@@ -12,11 +12,11 @@ from tests.mutants.unit_tests import unit_tests_of
 
 
 def changes(source: str) -> set[str]:
-    """The mutants of a line, as text."""
+    """Return the mutants of a source text."""
     return {mutant.source for mutant in mutants("checkers/x.py", source)}
 
 
-def test_a_comparison_loses_or_gains_its_bound() -> None:
+def test_a_comparison_includes_or_excludes_its_bound() -> None:
     assert changes("a < b") == {"a <= b"}
     assert changes("a == b") == {"a != b"}
 
@@ -29,7 +29,7 @@ def test_conditions_in_sql_are_changed_one_by_one() -> None:
     }
 
 
-def test_a_join_loses_a_key_and_changes_its_kind() -> None:
+def test_a_join_loses_a_key_or_changes_its_kind() -> None:
     assert changes("a.join(b, on=['run', 'op'], how='left')") == {
         "a.join(b, on=['run', 'op'], how='inner')",
         "a.join(b, on=['op'], how='left')",
@@ -37,16 +37,16 @@ def test_a_join_loses_a_key_and_changes_its_kind() -> None:
     }
 
 
-def test_a_negation_goes() -> None:
+def test_a_negation_is_negated() -> None:
     assert changes("~a") == {"~~a"}
 
 
-def test_a_comment_makes_no_other_mutant() -> None:
-    one, other = (next(iter(mutants("x.py", text))) for text in ("a < b", "a < b  # why"))
-    assert one.key == other.key
+def test_a_comment_does_not_change_the_key_of_a_mutant() -> None:
+    without, commented = (next(iter(mutants("x.py", text))) for text in ("a < b", "a < b  # why"))
+    assert without.key == commented.key
 
 
-def test_what_says_the_kind_of_a_thing_is_not_changed() -> None:
+def test_type_annotations_are_not_changed() -> None:
     source = "def f(a: int | None) -> int | str:\n    b: int | None = a\n    return b"
     assert changes(source) == set()
     assert changes(source + " + 1") == {source + " - 1"}
@@ -63,16 +63,18 @@ def test_a_checker_file_is_selected_by_its_name_its_path_or_its_anomaly() -> Non
     assert {"checkers/stored/tables.py", "checkers/external/tables.py"} <= {*checker_files("tables")}
 
 
-def test_a_name_of_no_checker_file_is_answered_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_name_of_a_checker_file_shows_the_nearest_names(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert main(["lost-imput"]) == 2
-    said = capsys.readouterr().err
+    message = capsys.readouterr().err
     assert (
-        said.startswith('there is no checker file "lost-imput"; the nearest names are ')
-        and "lost-input" in said
+        message.startswith('there is no checker file "lost-imput"; the nearest names are ')
+        and "lost-input" in message
     )
 
 
-def test_no_file_and_no_revision_is_answered_with_an_example(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_file_and_revision_the_message_shows_an_example(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 2
     assert "make mutants FILE=duplicate" in capsys.readouterr().err
 
@@ -82,7 +84,7 @@ def test_a_revision_that_git_does_not_know_selects_nothing() -> None:
         changed_since("no-such-revision")
 
 
-def test_a_result_holds_until_what_it_depends_on_changes(tmp_path: Path) -> None:
+def test_a_survivor_counts_only_until_the_tests_change(tmp_path: Path) -> None:
     path = tmp_path / "results" / "results.jsonl"
     killed, survivor = mutants("checkers/x.py", "a < b\nc == d")
     results.add(path, killed, "killed: a difference", "tests of yesterday")
@@ -105,8 +107,7 @@ def test_unit_tests_that_import_the_mutated_file_run_first() -> None:
     assert unit_tests_of("checkers/pages.py")[0].name == "test_catalogue.py"
 
 
-def test_every_text_of_a_check_is_sql_but_for_what_is_quoted_in_it() -> None:
-    """A rule of `checkers.findings.rules` is text, and its mutants are those of its conditions."""
-    source = "Rule('x', where=f\"a < {b} and c = 'not it'\")\n'what is said of it, and no more'"
+def test_texts_are_mutated_as_sql_except_their_quoted_parts() -> None:
+    source = "Rule('x', where=f\"a < {b} and c = 'not it'\")\n'a sentence about it, and no more'"
     found = {mutant.change for mutant in mutants("checkers/anomalies/x.py", source)}
     assert found == {"in SQL: a <= ", "in SQL:  or c = 'not it'", "in SQL:  and c != 'not it'"}

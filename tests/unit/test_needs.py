@@ -1,4 +1,4 @@
-"""Skips: what is required is no skip, and a test run ends with what it left out."""
+"""Skipped tests: a required need makes a skip a failure, and a test run ends with a count of its skips."""
 
 import os
 import subprocess
@@ -20,7 +20,9 @@ def test_chromium_is_found_under_each_of_its_names(name: str, tmp_path: Path, mo
 
 
 @pytest.mark.parametrize(("required", "status"), [("", 0), ("jdk", 0), ("jdk,browser", 1)])
-def test_what_is_required_may_not_be_skipped(required: str, status: int, tmp_path: Path) -> None:
+def test_a_test_whose_need_is_required_fails_instead_of_being_skipped(
+    required: str, status: int, tmp_path: Path
+) -> None:
     (tmp_path / "test_it.py").write_text(
         "from tests.support.needs import lacking\ndef test_it():\n    lacking('browser', 'there is none')\n"
     )

@@ -16,7 +16,7 @@ def check(*arguments: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
-def test_an_anomaly_is_named_by_its_name_or_by_its_file() -> None:
+def test_an_anomaly_is_selected_by_its_name_or_by_its_file() -> None:
     assert anomalies_named("lost-input") == anomalies_named("lost_input") == {"lost-input"}
     assert {"G0", "G1c-ww", "G2-realtime"} <= anomalies_named("cycles")
 
@@ -28,13 +28,13 @@ def test_an_anomaly_is_named_by_its_name_or_by_its_file() -> None:
         ("", "no anomaly is named; try make check FILE=duplicate"),
     ],
 )
-def test_a_name_of_no_anomaly_ends_with_one_sentence_and_status_2(name: str, sentence: str) -> None:
+def test_an_unknown_anomaly_ends_with_one_sentence_and_status_2(name: str, sentence: str) -> None:
     done = check("--anomaly", name, "tests/unit/checkers/test_cases.py")
     assert done.returncode == 2
     assert sentence in done.stderr and done.stderr.count("\n") == 1 and not done.stdout.strip()
 
 
-def test_the_cases_of_an_anomaly_its_neighbours_and_the_tests_that_name_it_are_selected() -> None:
+def test_cases_their_legal_neighbours_and_tests_with_the_name_are_selected() -> None:
     files = ("tests/unit/checkers/test_cases.py", "tests/unit/test_plain_jepsen.py")
     selected = check("--anomaly", "duplicate", *files).stdout
     assert "test_case[one_value_at_two_offsets_is_a_duplicate]" in selected

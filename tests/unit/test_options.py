@@ -1,4 +1,4 @@
-"""Options: what is refused, and that what is kept repeats the run."""
+"""Options: which values are refused, and that stored options repeat the run."""
 
 import math
 import shlex
@@ -27,12 +27,12 @@ from harness.settings.run_file import StoredPlan
 
 KNOWN = KnownNames(
     workloads=["shop"],
-    require_fault=lambda asked: check_name("fault", asked, ["kill-broker", "kill-worker", "none"]),
+    require_fault=lambda name: check_name("fault", name, ["kill-broker", "kill-worker", "none"]),
     require_cluster=require_options,
     defects=["no-rewind"],
     kafka=["4.3.1"],
 )
-FULL = Options(
+ALL_CHANGED = Options(
     nemesis=("kill-broker", "kill-worker"),
     time_limit_s=12.5,
     seed=7,
@@ -50,7 +50,7 @@ FULL = Options(
 
 
 def repeat(command: str) -> Options:
-    """What the command line makes of a command: each flag as the front door reads it."""
+    """Read the flags of a command as the command line does."""
     words = shlex.split(command)[2:]
     options = Options()
     for flag, text in zip(words[::2], words[1::2], strict=True):
@@ -63,14 +63,14 @@ def test_the_defaults_are_valid():
     assert Options().validated(KNOWN) == Options()
 
 
-@pytest.mark.parametrize("options", [Options(), FULL])
+@pytest.mark.parametrize("options", [Options(), ALL_CHANGED])
 def test_a_round_trip_through_toml_is_exact(options, tmp_path: Path):
     StoredPlan(options).save(tmp_path / "run.toml")
     assert StoredPlan.load(tmp_path / "run.toml").options == options
     assert from_toml(to_toml(options)) == options
 
 
-@pytest.mark.parametrize("options", [Options(), FULL])
+@pytest.mark.parametrize("options", [Options(), ALL_CHANGED])
 def test_the_command_line_repeats_the_options(options):
     assert repeat(command_line(options)) == options.validated(KNOWN)
 
@@ -92,17 +92,17 @@ ANY = st.builds(
 
 @settings(max_examples=60, deadline=None)
 @given(ANY)
-def test_whatever_is_asked_can_be_stored_and_repeated(options):
+def test_any_valid_options_can_be_stored_and_repeated(options):
     assert options.validated(KNOWN) == options
     assert from_toml(tomllib.loads(StoredPlan(options).text())["options"]) == options.redacted()
     assert repeat(command_line(options)) == options.redacted()
 
 
-def test_a_command_says_only_what_differs():
+def test_a_command_names_only_options_that_are_not_the_default():
     assert command_line(Options(seed=3)) == "fencepost run --seed 3"
 
 
-def test_every_option_says_what_it_is():
+def test_every_option_has_a_help_text():
     assert all(field.metadata["help"] for field in FIELDS.values())
 
 
@@ -134,7 +134,7 @@ def test_every_option_says_what_it_is():
         ("no-equals-sign", "--set must be KEY=VALUE"),
     ],
 )
-def test_a_wrong_value_is_one_sentence(assignment, words):
+def test_a_wrong_value_is_refused_in_one_sentence(assignment, words):
     with pytest.raises(UsageError) as error:
         parse_set(assignment)
     assert words in str(error.value)
@@ -158,13 +158,13 @@ def test_a_wrong_value_is_one_sentence(assignment, words):
         (Options(store="\udcff"), "store must be"),
     ],
 )
-def test_validation_refuses_what_python_hands_in(options, words):
+def test_validation_refuses_wrong_values_from_python(options, words):
     with pytest.raises(UsageError, match=r"^[^\n]*$") as error:
         options.validated(KNOWN)
     assert words in str(error.value)
 
 
-def test_none_is_a_nemesis_and_drawn_is_another():
+def test_nemesis_none_differs_from_no_nemesis():
     assert Options(nemesis=("none",)).validated(KNOWN).nemesis == ("none",)
     assert Options().nemesis is None
 
@@ -172,7 +172,7 @@ def test_none_is_a_nemesis_and_drawn_is_another():
 @pytest.mark.parametrize(
     ("text", "seconds"), [("90", 90), ("90s", 90), ("45m", 2700), ("2h", 7200), (" 1.5 h", 5400)]
 )
-def test_a_length_of_time_is_a_number_with_a_unit(text: str, seconds: float):
+def test_a_duration_is_a_number_with_a_unit(text: str, seconds: float):
     assert Duration().parse("idle", text) == Duration().accept("idle", text) == seconds
     assert Duration().accept("idle", seconds) == seconds
 
@@ -180,7 +180,7 @@ def test_a_length_of_time_is_a_number_with_a_unit(text: str, seconds: float):
 @pytest.mark.parametrize(
     "value", ["soon", "", "0", "0s", "-1m", "1d", "9" * 400, 0, -1.0, math.inf, True, None]
 )
-def test_what_is_no_length_of_time_is_refused(value: object):
+def test_a_wrong_duration_is_refused(value: object):
     with pytest.raises(UsageError, match="idle must be a duration, such as 90m or 2h"):
         Duration().accept("idle", value)
 
@@ -194,12 +194,12 @@ def test_keys_may_have_underscores():
     assert Options().updated({"txn_size": 3}).txn_size == 3
 
 
-def test_toml_is_typed():
+def test_a_number_in_toml_must_not_be_text():
     with pytest.raises(UsageError, match="workers must be"):
         from_toml({"workers": "3"})
 
 
-def test_a_plan_keeps_its_schedule_and_leaves_out_what_is_none(tmp_path: Path):
+def test_a_stored_plan_keeps_its_schedule_and_leaves_out_none(tmp_path: Path):
     plan = StoredPlan(
         Options(), {"id": "x", "end": None}, [{"fault": "kill-broker", "start_s": 1.5}], {"topics": ["a"]}
     )

@@ -1,4 +1,4 @@
-"""For each name of the definition the smallest history that has it, and its nearest legal neighbour."""
+"""For each anomaly of the reference checker: the smallest history that has it, and its nearest legal neighbour."""
 
 from typing import Any
 
@@ -9,44 +9,44 @@ from tests.reference.jepsen import NAMES, findings
 from tests.reference.written import history
 
 SENT = ("9 ok x1@0", "9 ok x2@1", "9 ok x3@2")
-BOTH = ("8 ok x1@0", "8 ok y1@0")  # what the cycles of rw edges begin with
+BOTH = ("8 ok x1@0", "8 ok y1@0")  # the first operations of the cycles of rw edges
 
 Case = tuple[tuple[str, ...], tuple[str, ...], set[Any]]
 
 CASES: dict[str, list[Case]] = {
     "lost-write": [
         (("0 ok x1@0", "1 ok x2@1", "2 ok ?x2@1"), ("0 ok x1@0", "1 ok x2@1", "2 ok ?x1@0"), {("x", 1)}),
-        # an info transaction counts once a value of it was read
+        # an info transaction counts if one of its values was read
         (
             ("0 info y7@0 x1@0", "1 ok x2@1", "2 ok ?x2@1", "2 ok ?y7@0"),
             ("0 info y7@0 x1@0", "1 ok x2@1", "2 ok ?x2@1"),
             {("x", 1)},
         ),
-        # a send without offset is placed by a poll that proves nothing else
+        # a poll with outcome info shows the offset of a send, and proves nothing else
         (
             ("0 ok x1", "1 ok x2@1", "2 info ?x1@0", "3 ok ?x2@1"),
             ("0 ok x1", "1 ok x2@1", "2 info ?x2@1", "3 ok ?x2@1"),
             {("x", 1)},
         ),
-        # who never completed counts as info
+        # an operation that never completed counts as info
         (
             ("0 ( x1 y1", "1 ok x2@1", "2 info ?x1@0", "3 ok ?x2@1 ?y1@0"),
             ("0 ( x1 y1", "1 ok x2@1", "2 info ?x1@0", "3 ok ?x2@1"),
             {("x", 1)},
         ),
-        # a duplicated value is due by its last index
+        # a value with two offsets must be read if its last index is below the highest index that was read
         (
             ("0 ok x1@0", "1 ok x2@2", "2 info ?x1@1", "3 ok ?x2@2"),
             ("0 ok x1@0", "1 ok x2@2", "2 info ?x1@3", "3 ok ?x2@2"),
             {("x", 1)},
         ),
-        # and a read one binds by its first
+        # the highest index that was read counts the first index of a value with two offsets
         (
             ("0 ok x1@0", "1 ok x2@1", "2 ok ?x2@1", "3 ok ?x2@2"),
             ("0 ok x2@0", "1 ok x1@1", "2 ok ?x2@0", "3 ok ?x2@2"),
             {("x", 1)},
         ),
-        # of two values at one offset both must be read
+        # if an offset has two values, both must be read
         (("0 ok x1@0", "1 ok x2@0", "2 ok ?x2@0"), ("0 ok x1@0", "1 fail x2@0", "2 ok ?x1@0"), {("x", 1)}),
     ],
     "duplicate": [(("0 ok x1@0", "1 fail ?x1@1"), ("0 info x1@0", "1 fail ?x1@1"), {("x", 1)})],
@@ -78,7 +78,7 @@ CASES: dict[str, list[Case]] = {
     "phantom": [
         (("0 ok ?x1@0",), ("0 fail x1", "1 ok ?x1@0"), {("x", 1)}),
         (("1 ok ?x1@0",), ("0 ( x1", "1 ok ?x1@0"), {("x", 1)}),
-        # what an operation was given that is not ok proves nothing
+        # a record that an operation with outcome info or fail received proves nothing
         (("1 info ?x1@0", "2 ok ?x1@0"), ("1 info ?x1@0", "2 fail ?x1@0"), {("x", 1)}),
     ],
     "poll-skip": [
@@ -87,7 +87,7 @@ CASES: dict[str, list[Case]] = {
             (*SENT, "0 ok ?x1@0", "0 ok assign", "0 ok ?x3@2"),
             {(9, "x", 7)},
         ),
-        # gaps vanish
+        # offsets without a record are no gap
         (
             ("9 ok x1@0", "9 ok x2@7", "9 ok x3@9", "0 ok ?x1@0", "0 ok ?x3@9"),
             ("9 ok x1@0", "9 info x2@7", "9 ok x3@9", "0 ok ?x1@0", "0 ok ?x3@9"),
@@ -234,13 +234,13 @@ CASES: dict[str, list[Case]] = {
 PAIRS = [(name, *case) for name, cases in CASES.items() for case in cases]
 
 
-def test_every_name_has_a_case_and_can_be_planted() -> None:
+def test_every_anomaly_has_a_case_and_can_be_planted() -> None:
     assert set(NAMES) == set(CASES) == set(PLANTABLE)
 
 
-@pytest.mark.parametrize(("name", "bad", "good", "meant"), PAIRS)
+@pytest.mark.parametrize(("name", "bad", "good", "expected"), PAIRS)
 def test_the_smallest_case_is_found_and_its_neighbour_is_not(
-    name: str, bad: tuple[str, ...], good: tuple[str, ...], meant: set[Any]
+    name: str, bad: tuple[str, ...], good: tuple[str, ...], expected: set[Any]
 ) -> None:
-    assert findings(history(*bad)).get(name) == meant
+    assert findings(history(*bad)).get(name) == expected
     assert name not in findings(history(*good))

@@ -1,4 +1,4 @@
-"""The definition in plain Python: verdicts, malformed histories, and the histories that are generated."""
+"""The reference checker in plain Python: verdicts, malformed histories, and generated histories."""
 
 from random import Random
 
@@ -10,51 +10,51 @@ from tests.reference.jepsen import ALWAYS_ALLOWED, findings, verdict
 from tests.reference.written import history
 
 SENT = ("9 ok x1@0", "9 ok x2@1", "9 ok x3@2")
-ALL = "0 ok ?x1@0,2@1,3@2"
+READS_ALL = "0 ok ?x1@0,2@1,3@2"
 
 
-def test_what_is_right_is_valid() -> None:
-    assert verdict(history(*SENT, ALL)) == (True, {}, set())
+def test_a_correct_history_is_valid() -> None:
+    assert verdict(history(*SENT, READS_ALL)) == (True, {}, set())
 
 
-def test_a_skip_is_allowed_only_to_who_subscribes() -> None:
+def test_a_skip_is_allowed_only_if_the_process_subscribes() -> None:
     skip = ("0 ok ?x1@0", "0 ok ?x3@2")
-    assert verdict(history(*SENT, ALL, "1 ok assign x", "1 ok ?x1@0", "1 ok ?x3@2"))[0] is False
+    assert verdict(history(*SENT, READS_ALL, "1 ok assign x", "1 ok ?x1@0", "1 ok ?x3@2"))[0] is False
     assert verdict(history(*SENT, "5 ok subscribe x", *skip, "1 ok ?x2@1")) == (
         True,
         {"poll-skip": 1, "G-single-realtime": 1},
         {"poll-skip", "G-single-realtime"},
     )
-    assert verdict(history(*SENT, "5 ok subscribe x", ALL, "1 ok ?x1@0 ?x3@2"))[0] is False
+    assert verdict(history(*SENT, "5 ok subscribe x", READS_ALL, "1 ok ?x1@0 ?x3@2"))[0] is False
 
 
-def test_more_may_be_allowed_by_name() -> None:
+def test_an_anomaly_can_be_allowed_by_name() -> None:
     events = history("0 ok x1@0", "0 ok y1@0", "1 ok ?x1@0")
     assert verdict(events) == (False, {"unseen": 1}, set())
     assert verdict(events, ["unseen"]) == (True, {"unseen": 1}, {"unseen"})
 
 
-def test_where_nothing_was_read_nothing_is_known_but_what_is_proved() -> None:
+def test_a_history_without_reads_is_unknown_unless_an_anomaly_is_proved() -> None:
     assert verdict([]) == ("unknown", {}, set())
     assert verdict(history("0 ok x1@0", "1 info ?x1@0")) == ("unknown", {"unseen": 1}, set())
     assert verdict(history("0 ok x1@0", "0 ok x1@1"))[0] is False
 
 
-def test_what_an_operation_was_given_that_is_not_ok_is_no_phantom() -> None:
+def test_a_record_of_a_poll_that_is_not_ok_is_no_phantom() -> None:
     read = ("0 ok x1@0", "1 ok ?x1@0")
     for kind in ("info", "fail"):
         assert verdict(history(*read, f"2 {kind} ?x9@9")) == (True, {}, set())
         assert "phantom" in findings(history(*read, f"2 {kind} ?x9@9", "3 ok ?x9@9"))
 
 
-def test_keys_are_the_same_as_numbers_and_as_strings_of_digits() -> None:
+def test_a_number_and_a_string_of_its_digits_are_the_same_key() -> None:
     events = history("0 ok x1@0", "1 ok ?x1@0")
     events[0]["value"][0][1] = events[1]["value"][0][1] = 5
     events[3]["value"] = [["poll", {"5": [[0, 1]]}]]
     assert verdict(events) == (True, {}, set())
 
 
-def test_a_rebalance_explains_what_happens_within_a_poll_and_nothing_else() -> None:
+def test_a_rebalance_explains_only_anomalies_within_an_operation() -> None:
     lines = (*SENT, "0 ok ?x1@0 ?x3@2", "0 ok ?x1@0")
     assert {"int-poll-skip", "nonmonotonic-poll"} <= findings(history(*lines)).keys()
     for log in ([{"keys": ["x"]}], ["x"]):
@@ -63,19 +63,19 @@ def test_a_rebalance_explains_what_happens_within_a_poll_and_nothing_else() -> N
         assert "int-poll-skip" not in found
 
 
-def test_who_reads_uncommitted_was_promised_no_committed_reads() -> None:
+def test_a_read_uncommitted_poll_is_no_aborted_read() -> None:
     lines = ("0 fail x1@0", "1 ok ?x1@0")
     assert "aborted-read" not in findings(history(*lines, isolation="read_uncommitted"))
     assert "aborted-read" in findings(history(*lines, isolation="read_committed"))
 
 
-def test_the_nemesis_is_not_judged() -> None:
+def test_events_of_the_nemesis_are_ignored() -> None:
     events = history("0 ok x1@0", "1 ok ?x1@0")
     kill = {"process": "nemesis", "type": "info", "f": "kill-broker", "value": None}
     assert verdict([kill, *events, kill]) == (True, {}, set())
 
 
-def test_what_has_another_name_is_judged_by_nobody() -> None:
+def test_operations_of_an_unknown_kind_are_ignored() -> None:
     events = history("0 ok x1@0", "0 ok ?x1@0", "1 ok ?x9@9 x2@1")
     for event in events[-2:]:
         event["f"] = "debug-topic-partitions"
@@ -93,19 +93,19 @@ def test_a_send_polls_nothing_and_a_poll_sends_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lines", "said"),
+    ("lines", "message"),
     [
         (("0 ( x1", "0 ( x2"), "line 2"),
         (("0 ok x1@0", "0 ok) x2@1"), "line 3"),
         (("0 ( x1", "0 ok) x2@1"), "line 2: other sends"),
     ],
 )
-def test_a_process_that_does_not_alternate_is_an_error(lines: tuple[str, ...], said: str) -> None:
-    with pytest.raises(Malformed, match=said):
+def test_a_process_that_does_not_alternate_is_an_error(lines: tuple[str, ...], message: str) -> None:
+    with pytest.raises(Malformed, match=message):
         findings(history(*lines))
 
 
-def test_a_completion_of_another_operation_than_its_invocation_is_an_error() -> None:
+def test_a_completion_of_another_kind_than_its_invocation_is_an_error() -> None:
     events = history("0 ok ?")
     events[1]["f"] = "txn"
     with pytest.raises(Malformed, match="line 2: `txn` completes what was invoked as `poll`"):
@@ -117,7 +117,7 @@ def test_a_negative_offset_is_unknown() -> None:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_a_correct_broker_shows_allowed_anomalies_only(seed: int) -> None:
+def test_a_correct_broker_shows_only_allowed_anomalies(seed: int) -> None:
     rng = Random(seed)
     valid, counts, allowed = verdict(random_history(rng, rng.choice([5, 15, 60]), set()))
     assert valid is True
@@ -125,12 +125,12 @@ def test_a_correct_broker_shows_allowed_anomalies_only(seed: int) -> None:
 
 
 @pytest.mark.parametrize("name", PLANTABLE)
-def test_what_is_planted_is_found(name: str) -> None:
+def test_a_planted_anomaly_is_found(name: str) -> None:
     missed = [seed for seed in range(20) if name not in findings(random_history(Random(seed), 10, {name}))]
     assert not missed
 
 
-def test_all_can_be_planted_at_once() -> None:
+def test_all_anomalies_can_be_planted_at_once() -> None:
     for seed in range(5):
         assert findings(random_history(Random(seed), 30, set(PLANTABLE))).keys() == set(PLANTABLE)
 

@@ -1,4 +1,4 @@
-"""Secrets that a user hands in: none is stored or shown, and a repeated run asks for them again."""
+"""Secrets in options: none is stored or shown, and a repeated run needs them again."""
 
 from importlib import import_module
 
@@ -15,7 +15,7 @@ from harness.settings.options import Options, from_toml, parse_set
 from harness.settings.run_file import StoredPlan
 
 SECRET = "hunter2"
-HELD = Options(
+WITH_SECRETS = Options(
     seed=1,
     mirror=f"https://me:{SECRET}@host/maven",
     spark_conf={
@@ -33,8 +33,8 @@ NAMES = (
 )
 
 
-def test_no_secret_is_stored_and_the_rest_is(tmp_path):
-    StoredPlan(HELD, {"command": command_line(HELD)}).save(tmp_path / "run.toml")
+def test_secrets_are_not_stored_and_other_options_are(tmp_path):
+    StoredPlan(WITH_SECRETS, {"command": command_line(WITH_SECRETS)}).save(tmp_path / "run.toml")
     assert SECRET not in (tmp_path / "run.toml").read_text()
     stored = StoredPlan.load(tmp_path / "run.toml").options
     assert stored.missing_secrets == NAMES
@@ -42,48 +42,48 @@ def test_no_secret_is_stored_and_the_rest_is(tmp_path):
     assert stored.mirror == f"https://{REDACTED}@host/maven"
 
 
-def test_the_repeat_command_shows_which_setting_to_give_again():
-    command = command_line(HELD)
+def test_the_repeat_command_shows_the_settings_whose_secrets_are_missing():
+    command = command_line(WITH_SECRETS)
     assert SECRET not in command
     assert f"spark.hadoop.fs.s3a.secret.key={REDACTED}" in command
     assert f"broker.ssl.keystore.password={REDACTED}" in command
 
 
-def test_a_run_from_what_was_stored_names_what_is_missing():
+def test_stored_options_without_their_secrets_are_refused_by_name():
     stored = from_toml({"spark-conf": {"spark.a.token": REDACTED}, "mirror": f"https://{REDACTED}@host/"})
     with pytest.raises(UsageError, match=r"^mirror, spark\.a\.token must be given again[^\n]*$"):
         stored.validated(registry.known_names())
-    again = stored.updated(parse_set("spark.a.token=x")).updated(parse_set("mirror=https://a:b@host/"))
-    assert again.validated(registry.known_names()) == again
+    complete = stored.updated(parse_set("spark.a.token=x")).updated(parse_set("mirror=https://a:b@host/"))
+    assert complete.validated(registry.known_names()) == complete
 
 
-def test_replay_refuses_without_its_secrets_and_takes_them_again(tmp_path, monkeypatch):
-    (tmp_path / "run.toml").write_text(StoredPlan(HELD).text())
+def test_replay_needs_the_secrets_again(tmp_path, monkeypatch):
+    (tmp_path / "run.toml").write_text(StoredPlan(WITH_SECRETS).text())
     with pytest.raises(UsageError, match="must be given again"):
         replay.command.main([str(tmp_path)], standalone_mode=False)
     with pytest.raises(UsageError, match="replay cannot change rate"):
         replay.command.main([str(tmp_path), "--set", "rate=1"], standalone_mode=False)
-    asked = []
+    started = []
 
     def run(options, *_, command, **__):
-        asked.append((options, command))
+        started.append((options, command))
         raise UnreadableInput("far enough")
 
     monkeypatch.setattr(import_module("fencepost.runs.carry_out"), "run", run)
     words = [
-        *("--set", f"mirror={HELD.mirror}", "--spark-conf", f"{NAMES[1]}={SECRET}"),
-        *("--spark-conf", f"{NAMES[2]}={HELD.spark_conf[NAMES[2]]}", "--set", f"{NAMES[3]}={SECRET}"),
+        *("--set", f"mirror={WITH_SECRETS.mirror}", "--spark-conf", f"{NAMES[1]}={SECRET}"),
+        *("--spark-conf", f"{NAMES[2]}={WITH_SECRETS.spark_conf[NAMES[2]]}", "--set", f"{NAMES[3]}={SECRET}"),
     ]
     with pytest.raises(UnreadableInput, match="far enough"):
         replay.command.main([str(tmp_path), *words], standalone_mode=False)
-    ((options, command),) = asked
-    assert options == HELD
+    ((options, command),) = started
+    assert options == WITH_SECRETS
     assert command.startswith(f"fencepost replay {tmp_path} --set 'mirror=")
     assert SECRET not in command
 
 
 @pytest.mark.parametrize("assignment", [f"mirror=ftp://me:{SECRET}@host", f"broker.a.password={SECRET}\n"])
-def test_a_value_that_is_refused_is_not_shown(assignment):
+def test_a_secret_in_a_refused_value_is_not_shown(assignment):
     with pytest.raises(UsageError) as error:
         parse_set(assignment)
     assert SECRET not in str(error.value)
@@ -96,7 +96,7 @@ def test_a_mirror_that_does_not_answer_is_named_without_its_password(tmp_path, m
     monkeypatch.setattr(kafka, "_download", fail)
     monkeypatch.setattr(kafka, "local_maven_folder", lambda: tmp_path / "none")
     with pytest.raises(FetchFailed) as error:
-        kafka.fetch([kafka.Jar("g", "a", "1", "0")], tmp_path, HELD.mirror)
+        kafka.fetch([kafka.Jar("g", "a", "1", "0")], tmp_path, WITH_SECRETS.mirror)
     assert SECRET not in str(error.value)
     assert "host/maven" in str(error.value)
 
@@ -112,7 +112,7 @@ def test_a_history_at_a_url_is_named_without_its_password():
     ["spark.authenticate.secret", "spark.ssl.keyPassword", "fs.s3a.access.key", "sasl.jaas.config",
      "fs.azure.account.key.me.dfs.core.windows.net", "spark.kafka.token", "fs.s3a.session.token", "api-key"],
 )  # fmt: skip
-def test_names_of_secrets(name):
+def test_a_setting_with_the_name_of_a_secret_is_redacted(name):
     assert is_secret(name)
     assert redact_setting(name, SECRET) == REDACTED
 
@@ -122,11 +122,11 @@ def test_names_of_secrets(name):
     [("spark.driver.memory", "2g"), ("log.cleaner.enable", "false"), ("use.token", "true"),
      ("fs.s3a.aws.credentials.provider", "org.Some"), ("spark.jars", "https://host/a@b.jar")],
 )  # fmt: skip
-def test_what_is_no_secret_is_kept(name, value):
+def test_a_setting_that_is_no_secret_is_not_redacted(name, value):
     assert redact_setting(name, value) == value
 
 
-def test_secrets_within_a_text():
+def test_secrets_within_a_text_are_redacted():
     assert redact_text("see https://a:b@host/x?token=abc&n=1, or") == (
         f"see https://{REDACTED}@host/x?token={REDACTED}&n=1, or"
     )

@@ -1,4 +1,4 @@
-"""The wheel: every file of the rooms, under one import root."""
+"""The wheel has every file of the packages, under one import root."""
 
 import subprocess
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ import pytest
 from tests.support.built_wheel import ROOMS, ROOT, build_wheel
 
 INSIDE = ("fencepost", *ROOMS)
-APART = {"tests", "benchmarks", "tools", "examples"}
+NOT_IN_WHEEL = {"tests", "benchmarks", "tools", "examples"}
 
 
 @pytest.fixture(scope="module")
@@ -20,9 +20,9 @@ def names(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
         return wheel.namelist()
 
 
-def in_git() -> Iterator[Path]:
-    told = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True, text=True)
-    yield from (Path(name) for name in told.stdout.split("\0") if name and (ROOT / name).exists())
+def files_in_git() -> Iterator[Path]:
+    listing = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True, text=True)
+    yield from (Path(name) for name in listing.stdout.split("\0") if name and (ROOT / name).exists())
 
 
 def test_the_wheel_has_one_import_root(names: list[str]) -> None:
@@ -31,15 +31,17 @@ def test_the_wheel_has_one_import_root(names: list[str]) -> None:
 
 
 def test_every_file_of_the_rooms_is_in_the_wheel(names: list[str]) -> None:
-    wanted = {
+    expected = {
         str(path if path.parts[0] == "fencepost" else Path("fencepost/_rooms", path))
-        for path in in_git()
+        for path in files_in_git()
         if path.parts[0] in INSIDE
     }
-    assert len(wanted) > 300
-    assert sorted(wanted - set(names)) == []
+    assert len(expected) > 300
+    assert sorted(expected - set(names)) == []
 
 
 def test_every_room_is_in_the_wheel() -> None:
-    packages = {path.parts[0] for path in in_git() if path.name == "__init__.py" and len(path.parts) == 2}
-    assert packages - APART == set(INSIDE)
+    packages = {
+        path.parts[0] for path in files_in_git() if path.name == "__init__.py" and len(path.parts) == 2
+    }
+    assert packages - NOT_IN_WHEEL == set(INSIDE)
