@@ -1,6 +1,6 @@
 """cut-txn-coordinator: cut a worker that is about to commit off from the coordinator of its transactional id.
 
-The worker cannot know whether its transaction committed, because its request is lost and no response comes. A correct
+The worker cannot know whether its transaction committed, because its request is lost and gets no response. A correct
 worker retries, or reads the offsets of its group again. A worker that treats the time-out as success loses inputs.
 """
 
@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from harness.common.errors import FaultFailed, WaitTimeout
-from harness.common.waiting import wait_for
 from harness.model.pipeline import StageSpec
 from harness.model.vocabulary import WorkerStep
 from harness.network import Cut
@@ -30,7 +29,8 @@ COORDINATOR_TIMEOUT_S = 10.0
 def cut_txn_coordinator(context: FaultContext, planned: PlannedFault) -> Iterator[InjectedFault]:
     """Cut the link, and let the worker commit.
 
-    The fault acted if the worker was at the step, and its requests were lost while the broker answered others.
+    The fault acted if the worker was at the step, and if its requests were lost while the broker answered
+    others.
     """
     member, transactional_id, first_broker = _choose_worker(context, planned)
     who = f"worker {member.journal}"
@@ -40,7 +40,7 @@ def cut_txn_coordinator(context: FaultContext, planned: PlannedFault) -> Iterato
     effect.details |= {"worker": member.journal, "transactional_id": transactional_id}
     step = WorkerStep(planned.step or WorkerStep.BEFORE_COMMIT)
     try:
-        context.processes.wait_at_step(member, step, STEP_TIMEOUT_S, txn_end="commit")
+        context.processes.wait_at_step(member, step, context.scaled(STEP_TIMEOUT_S), txn_end="commit")
     except WaitTimeout as error:
         effect.unmet_goals["worker-at-step"] = str(error)
         yield effect
@@ -63,7 +63,7 @@ def cut_txn_coordinator(context: FaultContext, planned: PlannedFault) -> Iterato
                     f"and by broker {broker} when {member.journal} waited there"
                 )
             yield effect
-            prove_cut(effect, cut)
+            prove_cut(context, effect, cut)
     finally:
         member.send(Command(go=True))
 
@@ -71,7 +71,7 @@ def cut_txn_coordinator(context: FaultContext, planned: PlannedFault) -> Iterato
 def _coordinator_now(context: FaultContext, transactional_id: str, effect: InjectedFault) -> int | None:
     """Return the broker that coordinates the id now, which may have changed since the fault began.
 
-    None, and a note in the effect, if no broker coordinates it within `COORDINATOR_TIMEOUT_S`.
+    None if no broker coordinates it within `COORDINATOR_TIMEOUT_S`. Then the effect has the reason.
     """
 
     def find_coordinator() -> tuple[int] | None:
@@ -79,7 +79,7 @@ def _coordinator_now(context: FaultContext, transactional_id: str, effect: Injec
         return (broker,) if broker >= 0 else None
 
     try:
-        return wait_for(
+        return context.wait_for(
             find_coordinator, f"a broker to coordinate {transactional_id}", COORDINATOR_TIMEOUT_S, every_s=0.2
         )[0]
     except WaitTimeout as error:
@@ -90,7 +90,8 @@ def _coordinator_now(context: FaultContext, transactional_id: str, effect: Injec
 def _choose_worker(context: FaultContext, planned: PlannedFault) -> tuple[RunProcess, str, int]:
     """Return a worker, its transactional id, and the broker that coordinates the id now.
 
-    Prefer a worker whose group has another coordinator, so that the worker keeps its partitions. Raises `FaultFailed`.
+    Prefer a worker whose group has another coordinator, so that the worker keeps its partitions. Raises `FaultFailed`
+    if there is no such worker or broker.
     """
     cluster, drawn_id = context.cluster, planned.target.name
     candidates: list[tuple[bool, bool, bool, RunProcess, str, int]] = []

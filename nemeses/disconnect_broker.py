@@ -1,7 +1,7 @@
-"""disconnect-broker: disconnect a broker's container from its network, as if somebody pulled the cable.
+"""disconnect-broker: disconnect a broker's container from its network, as if its network cable was pulled.
 
-The broker loses its interface and its address. What it sends fails at once, its peers and clients receive nothing, and
-its name cannot be resolved until it is connected again.
+The broker loses its network interface and its address. When it sends, it gets an error at once. Its peers and clients
+receive nothing. Its name cannot be resolved until it is connected again.
 """
 
 from contextlib import AbstractContextManager

@@ -1,7 +1,8 @@
-"""drop-packets: the kernel drops each packet from and to a broker, as a firewall or a dead switch does.
+"""drop-packets: the kernel drops every packet from and to a broker, as a firewall or a broken switch does.
 
-A proxy cannot drop a connection request, because it accepts every connection at once. Here the SYN is lost, so
-connecting fails only after a time-out. Existing connections are not closed, and both ends wait for their time-outs.
+A proxy cannot drop a connection request, because it accepts every connection at once. With this fault the SYN packet
+is lost, so a new connection fails only after a time-out. Existing connections are not closed, so both ends wait for
+their time-outs.
 """
 
 from contextlib import AbstractContextManager
@@ -21,7 +22,7 @@ def drop_packets(context: FaultContext, planned: PlannedFault) -> AbstractContex
 
 NEMESIS = Nemesis(
     name="drop-packets",
-    summary="drop every packet from and to the leader of a partition, also connection requests",
+    summary="drop every packet from and to the leader of a partition, including connection requests",
     past_tense="was cut off by iptables",
     needs=frozenset({Ability.PACKETS}),
     occupies=all_brokers,

@@ -13,7 +13,7 @@ from nemeses.effects.brokers import inject_on_role, kill, restart
 def kill_group_coordinator(
     context: FaultContext, planned: PlannedFault
 ) -> AbstractContextManager[InjectedFault]:
-    """Kill the coordinator. The fault acted if the signal ended its process, and another coordinates the group."""
+    """Kill the coordinator. The fault acted if the signal ended its process, and another broker took over."""
     return inject_on_role(context, planned, kill, restart)
 
 

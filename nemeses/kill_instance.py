@@ -1,8 +1,8 @@
 """kill-instance: kill an instance of a custom pipeline and its child processes with SIGKILL, and start it again.
 
-It can be aimed at a state of its transaction: ongoing, offsets-added, prepare-commit. In prepare-commit its commit is
-accepted, so its outputs stay, but some markers are not written. They are written when the fault is over. Until then
-the replacement must wait for them.
+It can be aimed at a state of the instance's transaction: ongoing, offsets-added, prepare-commit. In prepare-commit the
+commit is accepted, so the outputs stay, but some markers are not written until the fault is over. The replacement must
+wait for these markers.
 """
 
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from harness.common.errors import FaultFailed
 from harness.runner.nemesis import FaultContext, InjectedFault, Nemesis, PlannedFault
 from nemeses.effects.instances import (
-    MORE_IN,
+    EXTRA_NEEDS,
     STATES,
     any_instance,
     await_followers,
@@ -34,7 +34,7 @@ def kill_instance(context: FaultContext, planned: PlannedFault) -> Iterator[Inje
             member.expected_to_end = True
             ending = member.child.kill()
             if "SIGKILL" not in ending:
-                raise FaultFailed(f"{member.journal} was to be killed, but {ending}")
+                raise FaultFailed(f"{member.journal} was not killed by the fault: {ending}")
             effect.add_proof(ending)
             effect.proof.append(f"{context.processes.replace(member).journal} took its place")
         yield effect  # markers are still held back during the hold
@@ -52,6 +52,6 @@ NEMESIS = Nemesis(
     aimable=True,
     discovers_ids=True,
     states=STATES,
-    extra_needs_in=MORE_IN,
+    extra_needs_in=EXTRA_NEEDS,
     inject=kill_instance,
 )

@@ -1,8 +1,8 @@
 """kill-leader-ahead: kill a partition's leader while it has records that no follower has fetched.
 
-The followers are cut off from the leader. The leader still accepts records, and is then killed with SIGKILL. One of
-the followers, which all are still in sync, becomes the leader without these records. With acks=all none of them was
-acknowledged. With acks=1 they were acknowledged, and are lost.
+The followers are cut off from the leader. The leader still accepts records, and is then killed with SIGKILL. All
+followers still count as in sync, so one of them becomes the leader, without these records. With acks=all none of these
+records was acknowledged. With acks=1 they were acknowledged, and they are lost.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,7 +12,6 @@ from random import Random
 
 from harness.cluster import Ability, Broker
 from harness.common.errors import FaultFailed, WaitTimeout
-from harness.common.waiting import wait_for
 from harness.model.pipeline import TopicPartition
 from harness.network import Cut
 from harness.network.links import peer_link
@@ -30,7 +29,7 @@ from nemeses.aiming.failover import FAILOVER_BROKERS, await_broker_in_role, awai
 from nemeses.aiming.targets import broker_in_role, choose
 
 AHEAD_TIMEOUT_S = 8.0
-"""Much shorter than the time after which a follower that does not fetch is out of sync."""
+"""It is much shorter than the time after which a follower that does not fetch is out of sync."""
 IN_SYNC_TIMEOUT_S = 90.0
 
 
@@ -44,13 +43,14 @@ def draw(rng: Random, targets: FaultTargets) -> DrawnFault:
 def kill_leader_ahead(context: FaultContext, planned: PlannedFault) -> Iterator[InjectedFault]:
     """Cut the followers off, and kill the leader.
 
-    The fault acted if the leader's log was longer than every follower's when it was killed, and another broker leads.
+    The fault acted if the leader's log was longer than every follower's when it was killed, and if another broker
+    leads the partition now.
     """
     cluster = context.cluster
     target = _without_coordinators(context, planned.target)
-    who = broker_in_role(cluster, target)
-    first = await_broker_in_role(who, target)
-    leader, followers = _parted(cluster.brokers, first, target)
+    find_leader = broker_in_role(cluster, target)
+    first = await_broker_in_role(context, find_leader, target)
+    leader, followers = _leader_and_followers(cluster.brokers, first, target)
     topic, _, number = target.name.rpartition("/")
     effect = InjectedFault(target=f"broker {first}, leader of {target.name}", short_target=f"broker {first}")
     links = [peer_link(follower.id, first, "int") for follower in followers]
@@ -58,18 +58,20 @@ def kill_leader_ahead(context: FaultContext, planned: PlannedFault) -> Iterator[
     try:
         with cluster.network.impose(links, Cut()):
             try:
-                ahead = _ahead(leader, followers, (topic, int(number)))
+                ahead_bytes = _await_ahead(context, leader, followers, (topic, int(number)))
             except WaitTimeout as error:  # no record was written to the partition
                 effect.unmet_goals["leader-ahead"] = str(error)
             else:
                 ending = leader.kill()
         if not effect.unmet_goals:
-            moved = await_failover(
-                effect, ending, partial(other_broker, who, first), f"{target} to leave broker {first}"
+            find_successor = partial(other_broker, find_leader, first)
+            successor = await_failover(
+                context, effect, ending, find_successor, f"{target} to leave broker {first}"
             )
-            if moved is not None:
+            if successor is not None:
                 effect.add_proof(
-                    f"its log was {ahead} bytes ahead of every follower's; {ending}; broker {moved} leads now"
+                    f"its log was {ahead_bytes} bytes longer than every follower's; {ending}; "
+                    f"broker {successor} leads now"
                 )
         yield effect
     finally:
@@ -81,7 +83,7 @@ def _without_coordinators(context: FaultContext, target: Target) -> Target:
     """Return the next partition of the topic whose leader does not coordinate a group of the topic's writers.
 
     A coordinator that is cut off from its followers cannot commit offsets. Workers that wait for this commit write
-    nothing, so the leader would not get ahead. If there is no such partition, return the one that was drawn.
+    nothing, so the log of the leader would not grow. If there is no such partition, return the drawn one.
     """
     topic, _, number = target.name.rpartition("/")
     groups = {stage.group for stage in context.stages if topic in stage.writes and stage.group}
@@ -92,39 +94,43 @@ def _without_coordinators(context: FaultContext, target: Target) -> Target:
     return Target(target.role, f"{topic}/{next(suitable, int(number))}")
 
 
-def _parted(brokers: Sequence[Broker], first: int, target: Target) -> tuple[Broker, list[Broker]]:
+def _leader_and_followers(
+    brokers: Sequence[Broker], first: int, target: Target
+) -> tuple[Broker, list[Broker]]:
     leader = next((broker for broker in brokers if broker.id == first), None)
     if leader is None:
         raise FaultFailed(f"{target} is broker {first}, which is not in this cluster")
     return leader, [broker for broker in brokers if broker is not leader]
 
 
-def _ahead(leader: Broker, followers: list[Broker], topic_partition: TopicPartition) -> int:
-    """Wait until the leader's log is longer than every follower's at two successive looks. Return by how many bytes.
+def _await_ahead(
+    context: FaultContext, leader: Broker, followers: list[Broker], topic_partition: TopicPartition
+) -> int:
+    """Wait until the leader's log is longer than every follower's in two successive measurements.
 
-    At the second look, the writers with acks=1 have their acknowledgements.
+    At the second one, the writers with acks=1 have their acknowledgements. Return the smaller difference, in bytes.
+    Raises `WaitTimeout`.
     """
-    seen: list[int] = [0]
+    difference = 0
 
-    def ahead() -> int | None:
-        more = leader.log_bytes(topic_partition) - max(
-            (one.log_bytes(topic_partition) for one in followers), default=0
-        )
-        before, seen[0] = seen[0], more
-        return min(before, more) if before > 0 and more > 0 else None
+    def is_ahead() -> int | None:
+        nonlocal difference
+        longest = max((follower.log_bytes(topic_partition) for follower in followers), default=0)
+        before, difference = difference, leader.log_bytes(topic_partition) - longest
+        return min(before, difference) if before > 0 and difference > 0 else None
 
-    return wait_for(
-        ahead,
+    return context.wait_for(
+        is_ahead,
         f"records in {topic_partition[0]}/{topic_partition[1]} that no follower has",
         AHEAD_TIMEOUT_S,
         every_s=0.2,
-        last_seen=lambda: f"{seen[0]} bytes",
+        last_seen=lambda: f"{difference} bytes",
     )
 
 
 NEMESIS = Nemesis(
     name="kill-leader-ahead",
-    summary="kill -9 a partition's leader while it holds records that no follower has fetched",
+    summary="kill -9 a partition's leader while it has records that no follower has fetched",
     past_tense="was killed ahead of its followers",
     needs=frozenset({Ability.KILL, Ability.PEER_LINKS, Ability.SEGMENTS, Cut}),
     occupies=all_brokers,

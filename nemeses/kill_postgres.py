@@ -1,4 +1,5 @@
-"""kill-postgres: kill all processes of the pipeline's PostgreSQL with SIGKILL, and start it again, so that it recovers.
+"""kill-postgres: kill all processes of the pipeline's PostgreSQL with SIGKILL, and start it again, so that it
+recovers.
 
 Committed changes survive, because PostgreSQL syncs its write-ahead log before it confirms a commit. Changes that were
 not committed are lost, and all row locks are released.
@@ -33,14 +34,14 @@ def draw(rng: Random, targets: FaultTargets) -> DrawnFault:
 
 @contextmanager
 def kill_postgres(context: FaultContext, planned: PlannedFault) -> Iterator[InjectedFault]:
-    """Kill the server. The fault acted if the signal ended its process, and it then answered on its old data."""
+    """Kill the server. The fault acted if the signal ended its process. The heal fails if the server does not start."""
     service = context.services[planned.target.name]
     effect = InjectedFault(target=service.name, short_target="PostgreSQL")
     effect.mark_injected()
     ending = service.kill()
     try:
         if "SIGKILL" not in ending:
-            raise FaultFailed(f"PostgreSQL was to be killed, but {ending}")
+            raise FaultFailed(f"PostgreSQL was not killed by the fault: {ending}")
         effect.add_proof(ending)
         yield effect
     finally:

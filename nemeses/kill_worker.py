@@ -36,7 +36,7 @@ def kill_worker(context: FaultContext, planned: PlannedFault) -> Iterator[Inject
     )
     effect.details |= {"worker": member.journal, "step": step.value}
     try:
-        processes.wait_at_step(member, step, STEP_TIMEOUT_S)
+        processes.wait_at_step(member, step, context.scaled(STEP_TIMEOUT_S))
     except WaitTimeout as error:  # a worker without inputs reaches no step, so the fault is not injected
         effect.unmet_goals["worker-struck"] = str(error)
         yield effect
@@ -45,7 +45,7 @@ def kill_worker(context: FaultContext, planned: PlannedFault) -> Iterator[Inject
     effect.mark_injected()
     ending = member.child.kill()
     if "SIGKILL" not in ending:
-        raise FaultFailed(f"{member.journal} was to be killed, but {ending}")
+        raise FaultFailed(f"{member.journal} was not killed by the fault: {ending}")
     effect.add_proof(f"it waited at {step.value}; {ending}")
     replacement = processes.replace(member)
     processes.await_ready([replacement])

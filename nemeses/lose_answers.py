@@ -1,8 +1,8 @@
 """lose-answers: drop a broker's responses to a worker. Its requests arrive and still take effect.
 
-This is the classic problem of exactly-once: a record is in the log, and its producer cannot know. After a time-out, or
-when the fault is over, the producer sends the record again. If the producer is idempotent, the broker drops the second
-copy (KIP-98). Otherwise the record is in the log twice.
+This is the classic problem of exactly-once: a record is in the log, and its producer cannot know that. After a
+time-out, or when the fault is over, the producer sends the record again. If the producer is idempotent, the broker
+drops the second copy (KIP-98). Otherwise the record is in the log twice.
 """
 
 from collections.abc import Iterator
@@ -21,32 +21,30 @@ from harness.runner.nemesis import (
     Target,
 )
 from harness.runner.occupied import all_brokers
-from nemeses.aiming.targets import broker_in_touch, choose, worker_at
+from nemeses.aiming.targets import broker_in_use, choose, worker_at_endpoint
 from nemeses.effects.cuts import prove_cut
 
 
 def draw(rng: Random, targets: FaultTargets) -> DrawnFault:
     """Draw a worker's link to a broker."""
-    endpoint = choose(rng, targets.endpoints, "a pipeline whose workers run here")
+    endpoint = choose(rng, targets.endpoints, "a pipeline whose workers run on this machine")
     return DrawnFault(Target("client", f"{endpoint}-{rng.choice(targets.brokers)}"))
 
 
 @contextmanager
 def lose_answers(context: FaultContext, planned: PlannedFault) -> Iterator[InjectedFault]:
     """Drop the responses. The fault acted if responses to the worker were lost while the broker answered others."""
-    endpoint, _, named = planned.target.name.rpartition("-")
-    member = worker_at(context.processes, endpoint)
-    broker = broker_in_touch(context.cluster, member.endpoint, int(named))
-    who, other = f"worker {member.journal}", f"broker {broker}"
-    effect = InjectedFault(
-        target=f"answers of {other} to {who}", short_target=f"the answers of {other} to {who}"
-    )
+    endpoint, _, drawn = planned.target.name.rpartition("-")
+    member = worker_at_endpoint(context.processes, endpoint)
+    broker = broker_in_use(context, member.endpoint, int(drawn))
+    responses = f"responses of broker {broker} to worker {member.journal}"
+    effect = InjectedFault(target=responses, short_target=f"the {responses}")
     effect.details |= {"worker": member.journal, "broker": str(broker)}
     effect.mark_injected()
     links = [client_link(member.endpoint, broker)]
     with context.cluster.network.impose(links, DropResponses()) as cut:
         yield effect
-        prove_cut(effect, cut)
+        prove_cut(context, effect, cut)
 
 
 NEMESIS = Nemesis(

@@ -1,7 +1,8 @@
 """partition: cut a broker off from its peers, or a client from a broker. Bytes in flight are lost.
 
-Existing connections carry no more bytes in either direction. New connections are accepted, and carry no bytes. A fault
-that delivers bytes late would be another fault, because late bytes make librdkafka itself wrong (KAFKA-17754).
+Existing connections carry no more bytes in either direction. New connections are accepted, but carry no bytes. Bytes
+are lost, not delayed: a delay would be another fault, because a request that arrives late makes transactions wrong by
+itself (KAFKA-17754).
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,7 +23,7 @@ from harness.runner.nemesis import (
     Target,
 )
 from harness.runner.occupied import all_brokers
-from nemeses.aiming.targets import broker_in_touch, choose, worker_at
+from nemeses.aiming.targets import broker_in_use, choose, worker_at_endpoint
 from nemeses.effects.cuts import prove_cut
 
 IN_SYNC_TIMEOUT_S = 60.0
@@ -31,9 +32,9 @@ IN_SYNC_TIMEOUT_S = 60.0
 def draw(rng: Random, targets: FaultTargets) -> DrawnFault:
     """Draw a cut: a broker from all its peers, two brokers from each other, or a worker from a broker."""
     peers = len(targets.brokers) > 1 and Ability.PEER_LINKS in targets.can
-    several = ("isolate", "pair") if peers else ()
-    kinds = (*several, *(("client",) if targets.endpoints else ()))
-    kind = choose(rng, kinds, "a second broker, or a pipeline whose workers run here")
+    peer_cuts = ("isolate", "pair") if peers else ()
+    kinds = (*peer_cuts, *(("client",) if targets.endpoints else ()))
+    kind = choose(rng, kinds, "a second broker, or a pipeline whose workers run on this machine")
     broker, *peer = rng.sample(targets.brokers, min(2, len(targets.brokers)))
     if kind == "isolate":
         return DrawnFault(Target(kind, str(broker)))
@@ -44,35 +45,35 @@ def draw(rng: Random, targets: FaultTargets) -> DrawnFault:
 
 @contextmanager
 def partition(context: FaultContext, planned: PlannedFault) -> Iterator[InjectedFault]:
-    """Cut the links. The fault acted if bytes sent into a link were lost, while its far end answered others."""
-    links, who, other = _links(context, planned.target)
-    effect = InjectedFault(target=f"{who} from {other}", short_target=who, other=other)
+    """Cut the links. The fault acted if bytes sent into a link were lost, while the receiver answered others."""
+    links, side, other_side = _links(context, planned.target)
+    effect = InjectedFault(target=f"{side} from {other_side}", short_target=side, other=other_side)
     effect.mark_injected()
     with context.cluster.network.impose(links, Cut()) as cut:
         yield effect
-        prove_cut(effect, cut)
+        prove_cut(context, effect, cut)
     context.cluster.await_in_sync(IN_SYNC_TIMEOUT_S, context.topics)
 
 
 def _links(context: FaultContext, target: Target) -> tuple[Sequence[str], str, str]:
     """Return the links to cut, and the two sides in words.
 
-    A link to the controller of a broker that is no controller does not exist, so it is left out.
+    Some links between two brokers do not exist, because only some brokers are controllers. They are left out.
     """
-    there = set(context.cluster.network.links)
-    one, _, other = target.name.rpartition("-")
+    existing = set(context.cluster.network.links)
+    first, _, second = target.name.rpartition("-")
     if target.role == "isolate":
         brokers = [broker.id for broker in context.cluster.brokers]
-        links = [link for link in links_around(int(target.name), brokers) if link in there]
+        links = [link for link in links_around(int(target.name), brokers) if link in existing]
         return links, f"broker {target.name}", "its peers"
     if target.role == "pair":
-        links = [link for link in links_between(int(one), int(other)) if link in there]
-        return links, f"broker {one}", f"broker {other}"
+        links = [link for link in links_between(int(first), int(second)) if link in existing]
+        return links, f"broker {first}", f"broker {second}"
     if target.role == "client":
-        member = worker_at(context.processes, one)
-        broker = broker_in_touch(context.cluster, member.endpoint, int(other))
+        member = worker_at_endpoint(context.processes, first)
+        broker = broker_in_use(context, member.endpoint, int(second))
         return [client_link(member.endpoint, broker)], f"worker {member.journal}", f"broker {broker}"
-    raise FaultFailed(f"no cut is called {target}")
+    raise FaultFailed(f"there is no cut of the kind {target.role} (target {target})")
 
 
 NEMESIS = Nemesis(

@@ -1,6 +1,6 @@
 """pause-broker: pause the leader of a partition with SIGSTOP until its session with the controller has ended.
 
-It keeps its sockets. When it is resumed, it believes that it still leads, so its first answers are stale.
+It keeps its sockets. When it is resumed, it still acts as the leader for a moment, so its first responses are stale.
 """
 
 from contextlib import AbstractContextManager
@@ -14,7 +14,7 @@ from nemeses.effects.brokers import inject_on_role, pause, resume
 
 
 def pause_broker(context: FaultContext, planned: PlannedFault) -> AbstractContextManager[InjectedFault]:
-    """Pause the leader. The fault acted if the kernel confirms that it is stopped, and another broker leads."""
+    """Pause the leader. The fault acted if the kernel confirms that it is stopped, and another leads."""
     return inject_on_role(context, planned, pause, resume)
 
 

@@ -1,10 +1,10 @@
 """pause-instance: pause an instance of a custom pipeline until its group goes on without it, and resume it: a zombie.
 
-When it is resumed, it goes on with inputs that others have processed. What it does must have no effect. The group
+When it is resumed, it continues with inputs that others have processed. Its requests must have no effect. The group
 removes a member after its session time-out, which the program sets (Kafka's default is 45 s).
 
-If the fault is aimed at prepare-commit, the instance is paused when its commit is accepted. Then its transaction is
-committed, and the instance gets the response when it is resumed.
+If the fault is aimed at prepare-commit, the instance is paused when its commit is accepted. So its transaction is
+committed, and it gets the response when it is resumed.
 """
 
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ from harness.runner.nemesis import (
 )
 from nemeses.aiming.observed_ids import find_member_ids
 from nemeses.effects.instances import (
-    MORE_IN,
+    EXTRA_NEEDS,
     STATES,
     any_instance,
     await_followers,
@@ -56,8 +56,8 @@ def draw(rng: Random, targets: FaultTargets) -> DrawnFault:
 def pause_instance(context: FaultContext, planned: PlannedFault) -> Iterator[InjectedFault]:
     """Pause the instance, replace it, and resume it.
 
-    The fault acted if the group removed the instance and went on without it, and if the instance then ended, sent
-    requests or rejoined.
+    The fault acted if the group removed the instance and went on without it, and if the instance ended, sent requests
+    or rejoined after it was resumed.
     """
     member, unready = await_working(context, planned.target)
     effect = new_effect(member)
@@ -67,12 +67,12 @@ def pause_instance(context: FaultContext, planned: PlannedFault) -> Iterator[Inj
         effect.unmet_goals[GOAL] = str(error)
         yield effect
         return
-    own: frozenset[str] = frozenset()
-    gone = ""
+    own_ids: frozenset[str] = frozenset()
+    departure = ""
 
     def identify(target: RunProcess) -> None:
-        nonlocal own
-        own = find_member_ids(context, target)
+        nonlocal own_ids
+        own_ids = find_member_ids(context, target)
 
     try:
         with stop_instance(context, planned, member, effect, identify) as (member, stopped):
@@ -82,27 +82,27 @@ def pause_instance(context: FaultContext, planned: PlannedFault) -> Iterator[Inj
             now = context.cluster.members(member.group or "")
             before = first if now is None else frozenset(now)
             replacement = context.processes.replace(member)
-            gone = await_gone(context, member, own & before, before)
-            if gone:
+            departure = await_gone(context, member, own_ids & before, before)
+            if departure:
                 _await_replacement(context, replacement, effect)
         yield effect
-        asleep = _PausedInstance.of(context, member) if gone else None
+        paused = _PausedInstance.of(context, member) if departure else None
     finally:
         member.child.resume()
     await_followers(context, planned)
     if not stopped:
         return
-    if asleep is None:
-        effect.unmet_goals[GOAL] = f"{member.journal} was paused, and its group did not go on without it"
+    if paused is None:
+        effect.unmet_goals[GOAL] = f"{member.journal} was paused, but its group did not go on without it"
         return
     try:
-        effect.add_proof(f"{gone}; then {asleep.came_back(context)}")
+        effect.add_proof(f"{departure}; then {paused.await_activity(context)}")
     except WaitTimeout as error:
-        effect.unmet_goals[GOAL] = f"{gone}; but then {member.journal} did nothing: {error}"
+        effect.unmet_goals[GOAL] = f"{departure}; but then {member.journal} did nothing: {error}"
 
 
 def _await_replacement(context: FaultContext, replacement: RunProcess, effect: InjectedFault) -> None:
-    """Wait until the replacement is ready. If it ended, it is started again, and the fault goes on."""
+    """Wait until the replacement is ready. If it ends before that, the run starts another one."""
     try:
         context.processes.await_ready([replacement])
     except (StartFailed, WaitTimeout) as error:
@@ -114,8 +114,8 @@ class _PausedInstance:
     """The state of a paused instance right before it is resumed."""
 
     member: RunProcess
-    meter: LinkMeter | None  # of the links of its client; None: its client has no links
-    members: frozenset[str] | None  # the members of its group; None: the group was not stable
+    meter: LinkMeter | None  # counts the bytes on the links of its client; None if its client has no links
+    members: frozenset[str] | None  # the members of its group; None if the group was not stable
 
     @classmethod
     def of(cls, context: FaultContext, member: RunProcess) -> "_PausedInstance":
@@ -129,39 +129,35 @@ class _PausedInstance:
             None if group_members is None else frozenset(group_members),
         )
 
-    def came_back(self, context: FaultContext) -> str:
-        """Return what the instance did after it was resumed, in words. Raises `WaitTimeout` if it did nothing.
+    def await_activity(self, context: FaultContext) -> str:
+        """Return a sentence that says what the instance did after it was resumed.
 
         Watch it for `COME_BACK_TIMEOUT_S`, or until it ends. Within this time its client sends a heartbeat, and learns
-        that the group has gone on.
+        that the group has gone on without it. Raises `WaitTimeout` if the instance did nothing.
         """
-        member = self.member
+        member, timeout_s = self.member, context.scaled(COME_BACK_TIMEOUT_S)
         try:
-            member.child.wait(COME_BACK_TIMEOUT_S)
+            member.child.wait(timeout_s)
         except WaitTimeout:
-            return f"{member.journal} came back, {self._did(context)}, and still runs after {COME_BACK_TIMEOUT_S:g} s"
+            activity = self._activity(context, timeout_s)
+            return f"{member.journal} came back, {activity}, and still runs after {timeout_s:g} s"
         return f"{member.journal} came back and ended: {member.last_output()}"
 
-    def _did(self, context: FaultContext) -> str:
-        carried = self.meter.traffic() if self.meter else None
-        if carried is not None:
-            if sent := sum(one.requests for one in carried.values()):
+    def _activity(self, context: FaultContext, timeout_s: float) -> str:
+        traffic = self.meter.traffic() if self.meter else None
+        if traffic is not None:
+            if sent := sum(on_link.requests for on_link in traffic.values()):
                 return f"sent {sent} bytes of requests"
-            raise self._nothing("it to end or to send a request", "it runs, and has sent no byte")
+            raise WaitTimeout("it to end or to send a request", timeout_s, "it runs, and has sent no byte")
         group = self.member.group or ""
-        if new_ids := find_member_ids(context, self.member):  # all its earlier ids have left the group
+        if new_ids := find_member_ids(context, self.member):  # its earlier ids have all left the group
             return f"rejoined its group {group} ({', '.join(sorted(new_ids))})"
         now = context.cluster.members(group)
         new = frozenset(now or ()) - self.members if self.members is not None else frozenset()
         if new:
             return f"{', '.join(sorted(new))} joined its group {group} (it is not known whether this was the instance)"
-        raise self._nothing(
-            f"it to end or to rejoin {group}", f"it runs, and the members of {group} are: {in_words(now)}"
-        )
-
-    @staticmethod
-    def _nothing(awaited: str, seen: str) -> WaitTimeout:
-        return WaitTimeout(awaited, COME_BACK_TIMEOUT_S, seen)
+        last_seen = f"it runs, and the members of {group} are: {in_words(now)}"
+        raise WaitTimeout(f"it to end or to rejoin {group}", timeout_s, last_seen)
 
 
 NEMESIS = Nemesis(
@@ -176,6 +172,6 @@ NEMESIS = Nemesis(
     aimable=True,
     discovers_ids=True,
     states=STATES,
-    extra_needs_in=MORE_IN,
+    extra_needs_in=EXTRA_NEEDS,
     inject=pause_instance,
 )

@@ -1,6 +1,6 @@
 """pause-worker: pause a worker inside a transaction until others have processed its inputs, and resume it: a zombie.
 
-The worker then goes on as if nothing had happened. What it does next must have no effect.
+The worker then continues its transaction. Its next requests must have no effect.
 """
 
 import time
@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from random import Random
 
 from harness.common.errors import WaitTimeout
-from harness.common.waiting import wait_for
 from harness.model.vocabulary import OffsetTracking, WorkerStep
 from harness.processes.control_line import Claims, Command, Counts
 from harness.record.naming import split_partition
@@ -29,8 +28,9 @@ STEP_TIMEOUT_S = 45.0
 TAKE_OVER_TIMEOUT_S = 60.0
 COME_BACK_TIMEOUT_S = 60.0
 GOAL = "zombie"
+PROCESS_ENDED = "the process ended"
 MORE_TRIES = 3
-"""How many later transactions to try if the group is already past the inputs of the worker."""
+"""How many later transactions of the worker to try if others have already committed its inputs."""
 
 
 def draw(rng: Random, targets: FaultTargets) -> DrawnFault:
@@ -42,7 +42,7 @@ def draw(rng: Random, targets: FaultTargets) -> DrawnFault:
 def pause_worker(context: FaultContext, planned: PlannedFault) -> Iterator[InjectedFault]:
     """Pause the worker, replace it, and resume it.
 
-    The fault acted if others committed its inputs, and if the worker then went on with its transaction.
+    The fault acted if others committed its inputs, and if the worker then continued its transaction.
     """
     processes = context.processes
     member = worker_in_role(processes, planned.target)
@@ -52,16 +52,15 @@ def pause_worker(context: FaultContext, planned: PlannedFault) -> Iterator[Injec
     )
     effect.details |= {"worker": member.journal, "step": step.value}
     try:
-        # The transaction must be one that is to commit. A zombie that would abort anyway proves nothing.
-        claims = processes.wait_at_step(member, step, STEP_TIMEOUT_S, txn_end="commit")
-        held = _held(context, member, claims)
-        for _ in range(
-            MORE_TRIES if not held else 0
-        ):  # others went on without the worker before it was paused
-            claims = processes.wait_at_step(member, step, STEP_TIMEOUT_S, txn_end="commit", resume=True)
-            held = _held(context, member, claims)
-            if held:
+        # Wait for a transaction that is to commit. A zombie that would abort anyway proves nothing.
+        timeout_s = context.scaled(STEP_TIMEOUT_S)
+        claims = processes.wait_at_step(member, step, timeout_s, txn_end="commit")
+        uncommitted = _uncommitted(context, member, claims)
+        for _ in range(MORE_TRIES):
+            if uncommitted:
                 break
+            claims = processes.wait_at_step(member, step, timeout_s, txn_end="commit", resume=True)
+            uncommitted = _uncommitted(context, member, claims)
     except WaitTimeout as error:  # a worker without inputs reaches no step, so the fault is not injected
         effect.unmet_goals[GOAL] = str(error)
         yield effect
@@ -69,38 +68,41 @@ def pause_worker(context: FaultContext, planned: PlannedFault) -> Iterator[Injec
     before = member.status.counts
     begun_s = time.monotonic()
     effect.mark_injected()
-    stopped = member.child.pause()
+    pause_proof = member.child.pause()
     try:
         replacement = processes.replace(member)
         processes.await_ready([replacement])
         if member.group is not None:
-            progress = _await_commit(context, member.group, member, held)
+            progress = _await_commit(context, member.group, member, uncommitted)
         elif any(
             stage.name == member.stage and stage.offset_tracking is OffsetTracking.EACH
             for stage in context.stages
         ):
             progress = _await_processed(context, member, claims)
         else:
-            progress = _await_first_commit(replacement)
+            progress = _await_first_commit(context, replacement)
         waited_s = time.monotonic() - begun_s
         yield effect
     finally:
         member.send(Command(replaced=True, go=True))
         member.child.resume()
-    came_back = _came_back(member, before)
+    came_back = _await_end(context, member, before)
     if not progress:
-        effect.unmet_goals[GOAL] = f"{member.journal} was paused, but no other worker went on in its place"
+        effect.unmet_goals[GOAL] = f"{member.journal} was paused, but no other worker committed its inputs"
     elif not came_back:
         effect.unmet_goals[GOAL] = (
-            f"{member.journal} was paused and replaced, but it did not go on with its transaction"
+            f"{member.journal} was paused and replaced, but it did not continue its transaction"
         )
     else:
-        effect.add_proof(f"it waited at {step.value}; {stopped}; {progress} after {waited_s:.1f} s")
+        effect.add_proof(f"it waited at {step.value}; {pause_proof}; {progress} after {waited_s:.1f} s")
         effect.add_proof(came_back)
 
 
-def _await_first_commit(replacement: RunProcess) -> str:
-    """Wait until the replacement has committed, for a stage without a group. Empty: it did not in time."""
+def _await_first_commit(context: FaultContext, replacement: RunProcess) -> str:
+    """Wait until the replacement has committed. Use it for a stage without a group.
+
+    Return a sentence that says so, or an empty string if it did not commit in time.
+    """
 
     def committed() -> str | None:
         if replacement.status.counts.committed:
@@ -108,13 +110,18 @@ def _await_first_commit(replacement: RunProcess) -> str:
         return None
 
     try:
-        return wait_for(committed, f"{replacement.journal} to commit", TAKE_OVER_TIMEOUT_S, every_s=0.2)
+        return context.wait_for(
+            committed, f"{replacement.journal} to commit", TAKE_OVER_TIMEOUT_S, every_s=0.2
+        )
     except WaitTimeout:
         return ""
 
 
-def _held(context: FaultContext, member: RunProcess, claims: Claims) -> Claims:
-    """Return the claims of the worker that its group has not committed. Only on these is a commit of others visible."""
+def _uncommitted(context: FaultContext, member: RunProcess, claims: Claims) -> Claims:
+    """Return the claims of the worker that its group has not committed.
+
+    Only for these claims can the fault see that another worker commits them.
+    """
     if member.group is None:
         return claims
     committed = context.cluster.committed_offsets(member.group)
@@ -122,7 +129,10 @@ def _held(context: FaultContext, member: RunProcess, claims: Claims) -> Claims:
 
 
 def _await_commit(context: FaultContext, group: str, member: RunProcess, claims: Claims) -> str:
-    """Wait until the group has committed one of the claims of the zombie. Empty: it did not in time."""
+    """Wait until the group has committed one of the claims of the zombie.
+
+    Return a sentence that says so, or an empty string if it did not commit one in time.
+    """
 
     def committed_claim() -> str | None:
         committed = context.cluster.committed_offsets(group)
@@ -132,7 +142,7 @@ def _await_commit(context: FaultContext, group: str, member: RunProcess, claims:
         return None
 
     try:
-        return wait_for(
+        return context.wait_for(
             committed_claim, f"{group} to go on without {member.journal}", TAKE_OVER_TIMEOUT_S, every_s=0.2
         )
     except WaitTimeout:
@@ -140,7 +150,10 @@ def _await_commit(context: FaultContext, group: str, member: RunProcess, claims:
 
 
 def _await_processed(context: FaultContext, member: RunProcess, claims: Claims) -> str:
-    """Wait until others have processed all rows of one claim of the zombie. Empty: they did not in time."""
+    """Wait until others have processed all rows of one claim of the zombie.
+
+    Return a sentence that says so, or an empty string if they did not do it in time.
+    """
 
     def processed() -> str | None:
         for key, (first, following) in claims.items():
@@ -150,15 +163,16 @@ def _await_processed(context: FaultContext, member: RunProcess, claims: Claims) 
 
     try:
         awaited = f"{member.stage} to go on without {member.journal}"
-        return wait_for(processed, awaited, TAKE_OVER_TIMEOUT_S, every_s=0.2)
+        return context.wait_for(processed, awaited, TAKE_OVER_TIMEOUT_S, every_s=0.2)
     except WaitTimeout:
         return ""
 
 
-def _came_back(member: RunProcess, before: Counts) -> str:
-    """Wait until the zombie ends its transaction, and return how. Empty: it did not.
+def _await_end(context: FaultContext, member: RunProcess, before: Counts) -> str:
+    """Wait until the zombie ends its transaction, and return a sentence that says how.
 
-    A worker counts each end of a transaction. A zombie that dies before it sends a request has counted none.
+    The end shows in the counts of the worker: each end of a transaction adds to one of them. Return an empty string if
+    no count grows in time, or if the zombie ends before one grows.
     """
 
     def ended() -> str | None:
@@ -169,11 +183,11 @@ def _came_back(member: RunProcess, before: Counts) -> str:
             getattr(counts, name) > getattr(before, name)
             for name in ("committed", "failed", "aborted", "info")
         ):
-            return f"{member.journal} came back and went on with its transaction without being fenced"
-        return "" if member.alive else "nothing"
+            return f"{member.journal} came back and continued its transaction without being fenced"
+        return None if member.alive else PROCESS_ENDED
 
     try:
-        words = wait_for(
+        ending = context.wait_for(
             ended,
             f"{member.journal} to come back",
             COME_BACK_TIMEOUT_S,
@@ -181,7 +195,7 @@ def _came_back(member: RunProcess, before: Counts) -> str:
         )
     except WaitTimeout:
         return ""
-    return "" if words == "nothing" else words
+    return "" if ending == PROCESS_ENDED else ending
 
 
 NEMESIS = Nemesis(

@@ -11,15 +11,18 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
 from harness.cluster import ALL_ABILITIES, Cluster, Need
 from harness.common.errors import UnreadableInput
+from harness.common.waiting import wait_for
 from harness.databases.backlog import Backlog, no_backlog
 from harness.databases.interface import Service
 from harness.model.pipeline import StageSpec, TopicPartition
 from harness.model.vocabulary import STEPS_WITH_INPUT, Premise
 from harness.runner.processes import Processes
+
+T = TypeVar("T")
 
 
 class Resource(StrEnum):
@@ -222,6 +225,27 @@ class FaultContext:
     stages: Sequence[StageSpec] = ()
     services: Mapping[str, Service] = field(default_factory=dict)  # the database servers, by name
     backlog: Backlog = no_backlog  # counts the unprocessed rows of tables that stages read
+    time_scale: float = (
+        1.0  # multiplies each time-out and poll interval of a fault; tests without Kafka shorten them
+    )
+
+    def scaled(self, seconds: float) -> float:
+        """Return a time-out or a poll interval, multiplied by `time_scale`."""
+        return seconds * self.time_scale
+
+    def wait_for(
+        self,
+        probe: Callable[[], T | None],
+        awaited: str,
+        timeout_s: float,
+        *,
+        every_s: float = 0.05,
+        last_seen: Callable[[], object] | None = None,
+    ) -> T:
+        """Wait as `harness.common.waiting.wait_for` does, with scaled times."""
+        return wait_for(
+            probe, awaited, self.scaled(timeout_s), every_s=self.scaled(every_s), last_seen=last_seen
+        )
 
 
 @dataclass(frozen=True)

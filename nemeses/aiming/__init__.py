@@ -1,4 +1,4 @@
-"""How a fault finds its target and its moment: roles, steps of a worker, states of a transaction.
+"""How a fault finds its target and the moment of its injection: roles, steps of a worker, states of a transaction.
 
-Begin with `targets`, which draws a role before the run and finds its holder when the fault is injected.
+Begin with `targets`. It draws a role before the run, and finds the broker or worker with this role at the injection.
 """

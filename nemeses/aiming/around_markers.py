@@ -1,8 +1,8 @@
 """kill-broker, aimed at the markers: kill the leader of an output partition before or after its marker is written.
 
-Before: the transaction is open, and its records are in the leader's log without a marker. The next leader must write
-the marker. After: the transaction is Complete, so every partition has its marker. The marker must survive the death
-of the leader (KIP-98: markers are written with acks=all).
+`before-markers`: the transaction is open, and its records are in the leader's log without a marker. The next leader
+must write the marker. `after-markers`: the transaction is Complete, so every partition has its marker. The marker must
+survive the death of the leader (KIP-98: markers are written with acks=all).
 """
 
 from collections.abc import Iterator
@@ -11,7 +11,6 @@ from functools import partial
 
 from harness.cluster import TransactionView
 from harness.common.errors import WaitTimeout
-from harness.common.waiting import wait_for
 from harness.model.pipeline import TopicPartition
 from harness.model.vocabulary import WorkerStep
 from harness.processes.control_line import Command
@@ -27,96 +26,109 @@ IN_SYNC_TIMEOUT_S = 90.0
 
 @contextmanager
 def kill_around_markers(context: FaultContext, planned: PlannedFault) -> Iterator[InjectedFault]:
-    """Kill the leader of a partition of a transaction that is in the state `planned.state`.
+    """Kill the leader of a partition that a transaction in the state `planned.state` has written.
 
     The fault acted if the transaction was in this state when the leader was killed.
     """
     effect = InjectedFault(target=f"leader of {planned.target.name}")
-    held = hold_in_transaction(context, planned, "commit", (WorkerStep.BEFORE_COMMIT,), effect)
-    if held is None:
+    held_worker = hold_in_transaction(context, planned, "commit", (WorkerStep.BEFORE_COMMIT,), effect)
+    if held_worker is None:
         yield effect
         return
     with ExitStack() as stack:
-        stack.callback(held.member.send, Command(go=True))
-        topic_partition = _output(held, effect)
-        words = (
-            _state(context, held, planned.state or BEFORE, topic_partition, effect)
+        stack.callback(held_worker.member.send, Command(go=True))
+        topic_partition = _find_output(held_worker, effect)
+        state_proof = (
+            _await_state(context, held_worker, planned.state or BEFORE, topic_partition, effect)
             if topic_partition is not None
             else None
         )
-        if topic_partition is None or words is None:
+        if topic_partition is None or state_proof is None:
             yield effect
             return
-        named = f"{topic_partition[0]}/{topic_partition[1]}"
+        partition_name = f"{topic_partition[0]}/{topic_partition[1]}"
         first = find_leader(context, topic_partition)
-        broker = find_broker(context, first, f"the leader of {named}")
+        broker = find_broker(context, first, f"the leader of {partition_name}")
         effect.short_target = f"broker {first}"
         effect.target = (
-            f"broker {first}, leader of {named}, {(planned.state or BEFORE).replace('-', ' the ')}"
+            f"broker {first}, leader of {partition_name}, {(planned.state or BEFORE).replace('-', ' the ')}"
         )
-        effect.details |= {"broker": str(first), "partition": named, "state": planned.state or BEFORE}
-        effect.details |= held.details
+        effect.details |= {"broker": str(first), "partition": partition_name}
+        effect.details |= {"state": planned.state or BEFORE, **held_worker.details}
         stack.callback(broker.start)
         effect.mark_injected()
         ending = broker.kill()
-        held.member.send(Command(go=True))
-        effect.proof += [words, ending]
-        moved = await_failover(
+        held_worker.member.send(Command(go=True))
+        effect.proof += [state_proof, ending]
+        successor = await_failover(
+            context,
             effect,
             ending,
             partial(other_broker, partial(find_leader, context, topic_partition), first),
-            f"{named} to leave broker {first}",
+            f"{partition_name} to leave broker {first}",
         )
-        if moved is not None:
-            effect.add_proof(f"broker {moved} leads {named} now")
+        if successor is not None:
+            effect.add_proof(f"broker {successor} leads {partition_name} now")
         yield effect
     context.cluster.await_in_sync(IN_SYNC_TIMEOUT_S, context.topics)
 
 
-def _output(held: HeldWorker, effect: InjectedFault) -> TopicPartition | None:
-    """Return an output partition that the transaction has written. None: there is none, and the effect says so."""
+def _find_output(held_worker: HeldWorker, effect: InjectedFault) -> TopicPartition | None:
+    """Return an output partition that the transaction has written. None if there is none; the effect says so."""
     written = [
-        topic_partition for topic_partition in held.view.partitions if topic_partition[0] in held.stage.writes
+        topic_partition
+        for topic_partition in held_worker.view.partitions
+        if topic_partition[0] in held_worker.stage.writes
     ]
     if not written:
-        effect.unmet_goals[GOAL] = f"the transaction of {held.transactional_id} had written no output"
+        effect.unmet_goals[GOAL] = f"the transaction of {held_worker.transactional_id} had written no output"
         return None
     return written[0]
 
 
-def _state(
+def _await_state(
     context: FaultContext,
-    held: HeldWorker,
+    held_worker: HeldWorker,
     state: str,
     topic_partition: TopicPartition,
     effect: InjectedFault,
 ) -> str | None:
-    """Wait until the transaction is in the state, and return the proof. None: it was not; the effect has the reason."""
-    named = f"{topic_partition[0]}/{topic_partition[1]}"
+    """Wait until the transaction is in the state, and return the proof.
+
+    None if it did not come into the state in time. Then the effect has the reason.
+    """
+    partition_name = f"{topic_partition[0]}/{topic_partition[1]}"
     if state == BEFORE:
-        return f"{held.transactional_id} was Ongoing, with records in {named} and no marker yet"
+        return (
+            f"{held_worker.transactional_id} was Ongoing, with records in {partition_name} and no marker yet"
+        )
     try:
         context.processes.wait_at_step(
-            held.member, WorkerStep.AFTER_COMMIT, STEP_TIMEOUT_S, txn_end="commit", resume=True
+            held_worker.member,
+            WorkerStep.AFTER_COMMIT,
+            context.scaled(STEP_TIMEOUT_S),
+            txn_end="commit",
+            resume=True,
         )
     except WaitTimeout as error:
         effect.unmet_goals["worker-at-step"] = str(error)
         return None
-    seen: list[TransactionView | None] = [None]
+    view: TransactionView | None = None
 
     def complete() -> bool:
-        seen[0] = context.cluster.describe_transaction(held.transactional_id)
-        return seen[0] is not None and seen[0].state == "CompleteCommit"
+        nonlocal view
+        view = context.cluster.describe_transaction(held_worker.transactional_id)
+        return view is not None and view.state == "CompleteCommit"
 
     try:
-        wait_for(
+        context.wait_for(
             complete,
-            f"the transaction of {held.transactional_id} to be complete",
+            f"the transaction of {held_worker.transactional_id} to be complete",
             STATE_TIMEOUT_S,
             every_s=0.05,
-            last_seen=lambda: seen[0],
+            last_seen=lambda: view,
         )
     except WaitTimeout as error:
         effect.unmet_goals[GOAL] = str(error)
         return None
-    return f"{held.transactional_id} was CompleteCommit: {named} had its marker"
+    return f"{held_worker.transactional_id} was CompleteCommit: {partition_name} had its marker"

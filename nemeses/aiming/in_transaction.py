@@ -11,10 +11,10 @@ from harness.processes.control_line import Command
 from harness.record.naming import split_partition
 from harness.runner.member import RunProcess
 from harness.runner.nemesis import FaultContext, InjectedFault, PlannedFault
-from nemeses.aiming.targets import workers_behind
+from nemeses.aiming.targets import workers_using_role
 
 STEP_TIMEOUT_S = 60.0
-"""A worker aborts one transaction in fifty on purpose, so it takes a while until one is about to abort."""
+"""It is long because a worker aborts only one transaction in fifty, so a fault may wait long for an abort."""
 GOAL = "transaction-state"
 
 
@@ -42,28 +42,30 @@ def stage_of(context: FaultContext, member: RunProcess) -> StageSpec:
 def hold_in_transaction(
     context: FaultContext,
     planned: PlannedFault,
-    asked: str,
+    txn_end: str,
     steps: tuple[WorkerStep, ...],
     effect: InjectedFault,
-    unfit: Callable[[HeldWorker], str | None] = lambda held: None,
+    unfit: Callable[[HeldWorker], str | None] = lambda held_worker: None,
 ) -> HeldWorker | None:
     """Hold a worker in an open transaction, at the last of `steps` that its loop has.
 
     Args:
-        asked: How the transaction is to end: `commit` or `abort`.
-        unfit: Returns why a transaction is no target, or None. If it is no target, the next worker is held.
+        txn_end: How the worker is to end the transaction: `commit` or `abort`.
+        unfit: Returns the reason why a transaction cannot be used, or None. After a reason, the worker continues, and
+            the next worker is held.
 
     Returns:
-        The worker. None if no worker reaches the step with a fitting transaction; then the effect has the reason.
+        The worker. None if no worker reaches the step with a transaction that can be used. Then the effect has the
+        reason.
     """
     why = None
-    for member in workers_behind(context, planned):
-        held = _hold(context, member, asked, steps, effect)
-        if held is None:
+    for member in workers_using_role(context, planned):
+        held_worker = _hold(context, member, txn_end, steps, effect)
+        if held_worker is None:
             return None
-        why = unfit(held)
+        why = unfit(held_worker)
         if why is None:
-            return held
+            return held_worker
         member.send(Command(go=True))
     effect.unmet_goals[GOAL] = why or f"no worker of {planned.target} is alive"
     return None
@@ -72,19 +74,21 @@ def hold_in_transaction(
 def _hold(
     context: FaultContext,
     member: RunProcess,
-    asked: str,
+    txn_end: str,
     steps: tuple[WorkerStep, ...],
     effect: InjectedFault,
 ) -> HeldWorker | None:
     stage = stage_of(context, member)
-    reached = [step for step in steps if step.value in stage.steps]
-    if not reached:
+    available = [step for step in steps if step.value in stage.steps]
+    if not available:
         effect.unmet_goals["worker-at-step"] = (
             f"the loop of the workers of {stage.name} has none of these steps: {', '.join(steps)}"
         )
         return None
     try:
-        claims = context.processes.wait_at_step(member, reached[-1], STEP_TIMEOUT_S, txn_end=asked)
+        claims = context.processes.wait_at_step(
+            member, available[-1], context.scaled(STEP_TIMEOUT_S), txn_end=txn_end
+        )
     except WaitTimeout as error:  # a worker without inputs reaches no step
         effect.unmet_goals["worker-at-step"] = str(error)
         return None
@@ -93,7 +97,7 @@ def _hold(
     if transactional_id is None or view is None or view.state != "Ongoing":
         member.send(Command(go=True))
         effect.unmet_goals[GOAL] = (
-            f"{member.journal} was held in a transaction of {transactional_id}, and its coordinator says {view}"
+            f"{member.journal} was held in a transaction of {transactional_id}, but the coordinator says: {view}"
         )
         return None
     return HeldWorker(
@@ -102,7 +106,7 @@ def _hold(
 
 
 def find_broker(context: FaultContext, number: int, role: str) -> Broker:
-    """Return the broker with this number. Raises `FaultFailed`."""
+    """Return the broker with this number. Raises `FaultFailed` if there is none; `role` is for the message."""
     broker = next((broker for broker in context.cluster.brokers if broker.id == number), None)
     if broker is None:
         raise FaultFailed(f"{role} is broker {number}, which is not in this cluster")

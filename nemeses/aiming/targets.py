@@ -1,4 +1,4 @@
-"""Targets by role: drawn before a run, and resolved to a broker or worker when a fault is injected."""
+"""Roles as targets: a role is drawn before a run, and resolved to a broker or a worker when the fault is injected."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -7,7 +7,6 @@ from typing import TypeVar
 
 from harness.cluster import Cluster
 from harness.common.errors import FaultFailed, WaitTimeout
-from harness.common.waiting import wait_for
 from harness.model.pipeline import StageSpec
 from harness.network import LinkTraffic
 from harness.network.links import client_links_by_broker
@@ -24,19 +23,19 @@ from harness.runner.nemesis import (
 from harness.runner.processes import Processes
 
 T = TypeVar("T")
-IN_TOUCH_TIMEOUT_S = 20.0
-NAMED_TIMEOUT_S = 3.0
+IN_USE_TIMEOUT_S = 20.0
+DRAWN_TIMEOUT_S = 3.0
 """How long to wait for requests of a worker to the broker that was drawn. A worker fetches at least twice a second."""
 LEAST_GROWTHS = 2
-"""How often the bytes sent to a broker must grow until the worker counts as using the broker. Once is not enough: when
-a broker comes back, a client connects to it, and may send nothing after that.
+"""How often the number of bytes sent to a broker must grow before the worker counts as using the broker. Once is not
+enough: after a broker starts again, a client connects to it, and may then send nothing more.
 """
 
 
-def choose(rng: Random, candidates: Sequence[T], needed: str) -> T:
-    """Draw one of the candidates. Raises `NoTarget` if there is none; `needed` is its message."""
+def choose(rng: Random, candidates: Sequence[T], requirement: str) -> T:
+    """Draw one of the candidates. Raises `NoTarget` if there is none; `requirement` is its message."""
     if not candidates:
-        raise NoTarget(needed)
+        raise NoTarget(requirement)
     return rng.choice(candidates)
 
 
@@ -62,14 +61,14 @@ def any_worker(
     rng: Random,
     targets: FaultTargets,
     steps: Mapping[str, Sequence[str]],
-    needed: str = "a pipeline whose workers report their steps",
+    requirement: str = "a pipeline whose workers report their steps",
 ) -> DrawnFault:
     """Draw a worker, and one of the `steps` of its stage. Raises `NoTarget`."""
     possible = {stage: steps[stage] for stage in targets.stages if targets.workers[stage]}
     stages = [stage for stage, names in possible.items() if names]
     if not any(targets.steps.values()):
-        raise NotForThisPipeline(needed)
-    stage = choose(rng, stages, needed)
+        raise NotForThisPipeline(requirement)
+    stage = choose(rng, stages, requirement)
     worker = rng.choice(targets.workers[stage])
     step = rng.choice(possible[stage])
     return DrawnFault(Target("worker", f"{stage}/{worker}"), {"step": targets.step or step})
@@ -91,7 +90,11 @@ def broker_in_role(cluster: Cluster, target: Target) -> Callable[[], int]:
 
 
 def worker_in_role(processes: Processes, target: Target) -> RunProcess:
-    """Return the worker with this name. If it is dead or has no inputs, return another worker of its stage that has."""
+    """Return the worker with this name.
+
+    If it has ended or has no inputs, return another worker of its stage that has inputs. Raises `FaultFailed` if no
+    worker of the stage is alive.
+    """
     stage, _, worker = target.name.partition("/")
     return _busiest(
         processes.workers(stage), lambda member: member.worker == worker, f"no worker of {stage} is alive"
@@ -109,24 +112,24 @@ def stages_of(context: FaultContext, planned: PlannedFault) -> list[StageSpec]:
     ]
 
 
-def worker_behind(context: FaultContext, planned: PlannedFault) -> RunProcess:
-    """Return the first of `workers_behind`. Raises `FaultFailed`."""
-    return next(workers_behind(context, planned))
+def worker_using_role(context: FaultContext, planned: PlannedFault) -> RunProcess:
+    """Return the first of `workers_using_role`. Raises `FaultFailed`."""
+    return next(workers_using_role(context, planned))
 
 
-def workers_behind(context: FaultContext, planned: PlannedFault) -> Iterator[RunProcess]:
-    """Yield the living workers that use the role of a broker, the best one first.
+def workers_using_role(context: FaultContext, planned: PlannedFault) -> Iterator[RunProcess]:
+    """Yield the living workers that use the role of a broker, the most suitable one first.
 
-    Such a worker has the transactional id that the broker coordinates, is in its group, or writes the partition. Then
-    follow other workers with inputs: of the same stages, and of any stage with transactions. Raises `FaultFailed` if
-    no worker is alive.
+    The target names a transactional id, a group or a partition. The first worker has this transactional id, is in this
+    group, or writes this partition. Then follow the other workers with inputs: first those of the same stages, then
+    those of other stages with transactions. Raises `FaultFailed` if no worker is alive.
     """
     target = planned.target
     topic = target.name.rpartition("/")[0]
-    able = stages_of(context, planned)
+    candidates = stages_of(context, planned)
     stages = [
         stage
-        for stage in able
+        for stage in candidates
         if topic in stage.writes or target.name in (stage.group, *stage.transactional_ids.values())
     ]
     workers = [member for stage in stages for member in context.processes.workers(stage.name)]
@@ -138,70 +141,72 @@ def workers_behind(context: FaultContext, planned: PlannedFault) -> Iterator[Run
     }
     first = _busiest(workers, lambda member: member.worker in owners, f"no worker of {target} is alive")
     yield first
-    others = [stage for stage in able if stage not in stages and stage.transactional_ids]
+    others = [stage for stage in candidates if stage not in stages and stage.transactional_ids]
     workers += [member for stage in others for member in context.processes.workers(stage.name)]
     yield from (
         member for member in workers if member is not first and member.alive and member.status.counts.inputs
     )
 
 
-def worker_at(processes: Processes, endpoint: str) -> RunProcess:
-    """Return the worker at a client endpoint. If it has no inputs, return another worker that has.
+def worker_at_endpoint(processes: Processes, endpoint: str) -> RunProcess:
+    """Return the worker that uses a client endpoint. If it has no inputs, return another worker that has inputs.
 
-    A cut link of a worker without inputs would have no effect. Raises `FaultFailed` if no worker is alive.
+    To cut a link of a worker without inputs would have no effect. Raises `FaultFailed` if no worker is alive.
     """
     no_worker = "no worker is alive whose link could be cut"
     return _busiest(processes.workers(), lambda member: member.endpoint == endpoint, no_worker)
 
 
-def broker_in_touch(cluster: Cluster, endpoint: str, named: int) -> int:
-    """Return the broker `named` if the worker keeps sending it requests, else the broker to which it sends most.
+def broker_in_use(context: FaultContext, endpoint: str, drawn: int) -> int:
+    """Return the broker that was drawn if the worker sends requests to it, else the broker to which it sends most.
 
-    A broker that was down has lost its leaderships, so workers may send it nothing for minutes. An external cluster may
+    A broker that was down leads no partition, so workers may send nothing to it for minutes. An external cluster may
     have other broker numbers. If the worker is still starting, wait for it, but no longer than a fault may be late. If
-    the bytes on links cannot be counted, count connections instead.
+    the bytes on links cannot be counted, count connections instead. Raises `FaultFailed` if the endpoint has no link.
     """
+    cluster = context.cluster
     links = client_links_by_broker(endpoint, cluster.network.links)
     if not links:
         raise FaultFailed(f"there is no link of the client endpoint {endpoint}")
     meter = cluster.network.meter(links.values())
-    used: Mapping[int, int] = {}
-    counts: set[int] = set()
-    needed = LEAST_GROWTHS
+    sent: Mapping[int, int] = {}
+    sent_to_drawn: set[int] = set()
+    least_growths = LEAST_GROWTHS
 
-    def look() -> None:
-        nonlocal used, needed
-        carried = meter.traffic()
-        if carried is None:
-            needed = 1  # a number of connections need not grow
-            carried = {
+    def measure() -> None:
+        nonlocal sent, least_growths
+        traffic = meter.traffic()
+        if traffic is None:
+            least_growths = 1  # a number of connections need not grow
+            traffic = {
                 link: LinkTraffic(count, 0)
                 for link, count in cluster.network.connections(links.values()).items()
             }
-        used = {broker: carried[link].requests for broker, link in links.items()}
+        sent = {broker: traffic[link].requests for broker, link in links.items()}
 
-    def to_named() -> bool:
-        look()
-        counts.add(used.get(named, 0))
-        return len(counts - {0}) >= needed
+    def sends_to_drawn() -> bool:
+        measure()
+        sent_to_drawn.add(sent.get(drawn, 0))
+        return len(sent_to_drawn - {0}) >= least_growths
 
-    def to_any() -> bool:
-        look()
-        return any(used.values())
+    def sends_to_any() -> bool:
+        measure()
+        return any(sent.values())
 
     with suppress(WaitTimeout):  # the proof of the cut will show that it had no effect
-        if named in links:
+        if drawn in links:
             with suppress(WaitTimeout):
-                wait_for(to_named, f"{endpoint} to send to broker {named}", NAMED_TIMEOUT_S, every_s=0.2)
-                return named
-        wait_for(to_any, f"{endpoint} to send to a broker", IN_TOUCH_TIMEOUT_S, every_s=0.2)
-    return max(links, key=lambda broker: used[broker])
+                awaited = f"{endpoint} to send to broker {drawn}"
+                context.wait_for(sends_to_drawn, awaited, DRAWN_TIMEOUT_S, every_s=0.2)
+                return drawn
+        context.wait_for(sends_to_any, f"{endpoint} to send to a broker", IN_USE_TIMEOUT_S, every_s=0.2)
+    return max(links, key=lambda broker: sent[broker])
 
 
 def _busiest(
     living: list[RunProcess], is_preferred: Callable[[RunProcess], bool], no_worker: str
 ) -> RunProcess:
-    """Return a worker with inputs if there is one, and among equal workers a preferred one."""
+    """Return a worker with inputs if there is one. Of several such workers, return the preferred one."""
     if not living:
         raise FaultFailed(no_worker)
     return min(living, key=lambda member: (not member.status.counts.inputs, not is_preferred(member)))

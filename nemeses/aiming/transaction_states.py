@@ -1,8 +1,8 @@
 """kill-txn-coordinator, aimed at a state: kill the coordinator while a transaction is Ongoing or in Prepare.
 
-For Prepare, a worker is held before it ends its transaction, and the markers are held back. So the coordinator writes
-Prepare, and cannot write Complete. Then the coordinator is killed, and the next one must finish the transaction
-(KIP-98).
+For Prepare, a worker is held before it ends its transaction, and the markers are held back. Then the worker continues.
+The coordinator writes Prepare, and cannot write Complete. Then the coordinator is killed, and the next one must finish
+the transaction (KIP-98).
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,7 +12,6 @@ from functools import partial
 
 from harness.cluster import TransactionView
 from harness.common.errors import WaitTimeout
-from harness.common.waiting import wait_for
 from harness.model.vocabulary import WorkerStep
 from harness.processes.control_line import Command
 from harness.runner.nemesis import FaultContext, InjectedFault, PlannedFault
@@ -29,8 +28,8 @@ class TransactionAim:
     """A state of a transaction, and how to bring a transaction into it."""
 
     state: str  # Kafka's name
-    asked: str  # how the transaction is to end: commit or abort
-    steps: tuple[WorkerStep, ...]  # the worker is held at the last of them that its loop has
+    txn_end: str  # how the worker is to end the transaction: commit or abort
+    steps: tuple[WorkerStep, ...]  # the worker is held at the last of these steps that its loop has
 
 
 AIMS: Mapping[str, TransactionAim] = {
@@ -53,78 +52,90 @@ def kill_in_state(context: FaultContext, planned: PlannedFault) -> Iterator[Inje
     cluster, aim = context.cluster, AIMS[planned.state or "ongoing"]
     effect = InjectedFault(target=f"coordinator of {planned.target.name}")
     unfit = partial(_unfit, context, aim)
-    held = hold_in_transaction(context, planned, aim.asked, aim.steps, effect, unfit)
-    if held is None:
+    held_worker = hold_in_transaction(context, planned, aim.txn_end, aim.steps, effect, unfit)
+    if held_worker is None:
         yield effect
         return
-    transactional_id = held.transactional_id
-    broker = find_broker(context, held.coordinator, f"the coordinator of {transactional_id}")
+    transactional_id = held_worker.transactional_id
+    broker = find_broker(context, held_worker.coordinator, f"the coordinator of {transactional_id}")
     effect.short_target = f"broker {broker.id}"
     effect.target = f"broker {broker.id}, transaction coordinator of {transactional_id}, in {aim.state}"
-    effect.details |= {"broker": str(broker.id), "state": aim.state, **held.details}
+    effect.details |= {"broker": str(broker.id), "state": aim.state, **held_worker.details}
     with ExitStack() as stack:
         stack.callback(broker.start)
-        stack.callback(held.member.send, Command(go=True))
+        stack.callback(held_worker.member.send, Command(go=True))
         with ExitStack() as cut:
-            view = held.view if aim.state == "Ongoing" else _prepared(context, held, aim, effect, cut)
+            view = (
+                held_worker.view
+                if aim.state == "Ongoing"
+                else _hold_in_prepare(context, held_worker, aim, effect, cut)
+            )
             if view is None:
                 yield effect
                 return
             effect.mark_injected()
             ending = broker.kill()
-        held.member.send(Command(go=True))
-        effect.proof += [describe_transaction(held.coordinator, transactional_id, view), ending]
-        done = partial(await_failover, effect, ending)
-        coordinates = partial(cluster.txn_coordinator, transactional_id)
-        moved = done(
-            partial(other_broker, coordinates, broker.id), f"another broker to coordinate {transactional_id}"
+        held_worker.member.send(Command(go=True))
+        effect.proof += [describe_transaction(held_worker.coordinator, transactional_id, view), ending]
+        await_recovery = partial(await_failover, context, effect, ending)
+        find_coordinator = partial(cluster.txn_coordinator, transactional_id)
+        successor = await_recovery(
+            partial(other_broker, find_coordinator, broker.id),
+            f"another broker to coordinate {transactional_id}",
         )
-        if moved is not None:
-            settled = done(
+        if successor is not None:
+            next_view = await_recovery(
                 lambda: (
                     now
                     if (now := cluster.describe_transaction(transactional_id)) is not None
                     and now.state != aim.state
                     else None
                 ),
-                f"broker {moved} to take {transactional_id} out of {aim.state}",
+                f"broker {successor} to take {transactional_id} out of {aim.state}",
             )
-            if settled is not None:
+            if next_view is not None:
                 effect.add_proof(
-                    f"broker {moved} took over its role, and {transactional_id} went on to {settled.state}"
+                    f"broker {successor} took over its role, and {transactional_id} went on to {next_view.state}"
                 )
         yield effect
     cluster.await_in_sync(IN_SYNC_TIMEOUT_S, context.topics)
 
 
-def _prepared(
-    context: FaultContext, held: HeldWorker, aim: TransactionAim, effect: InjectedFault, cut: ExitStack
+def _hold_in_prepare(
+    context: FaultContext, held_worker: HeldWorker, aim: TransactionAim, effect: InjectedFault, cut: ExitStack
 ) -> TransactionView | None:
-    """Bring the transaction into Prepare and keep it there. None: it did not work, and the effect has the reason."""
-    cluster, leaders = context.cluster, other_leaders(context, held.coordinator, held.view)
-    cut.enter_context(hold_back_markers(context, held.coordinator, leaders))
-    held.member.send(Command(go=True))
-    seen: list[TransactionView | None] = [None]
+    """Bring the transaction into Prepare and keep it there until `cut` is closed.
+
+    None if it does not come into Prepare. Then the effect has the reason.
+    """
+    cluster, leaders = context.cluster, other_leaders(context, held_worker.coordinator, held_worker.view)
+    cut.enter_context(hold_back_markers(context, held_worker.coordinator, leaders))
+    held_worker.member.send(Command(go=True))
+    view: TransactionView | None = None
 
     def prepared() -> TransactionView | None:
-        seen[0] = cluster.describe_transaction(held.transactional_id)
-        return seen[0] if seen[0] is not None and seen[0].state == aim.state and seen[0].partitions else None
+        nonlocal view
+        view = cluster.describe_transaction(held_worker.transactional_id)
+        return view if view is not None and view.state == aim.state and view.partitions else None
 
     try:
-        return wait_for(
+        return context.wait_for(
             prepared,
-            f"the transaction of {held.transactional_id} to be in {aim.state}",
+            f"the transaction of {held_worker.transactional_id} to be in {aim.state}",
             STATE_TIMEOUT_S,
             every_s=0.05,
-            last_seen=lambda: seen[0],
+            last_seen=lambda: view,
         )
     except WaitTimeout as error:
         effect.unmet_goals[GOAL] = str(error)
         return None
 
 
-def _unfit(context: FaultContext, aim: TransactionAim, held: HeldWorker) -> str | None:
-    """Return why a transaction cannot be kept in the state. None: it can."""
-    if aim.state == "Ongoing" or other_leaders(context, held.coordinator, held.view):
+def _unfit(context: FaultContext, aim: TransactionAim, held_worker: HeldWorker) -> str | None:
+    """Return the reason why a transaction cannot be kept in the state. None if it can."""
+    if aim.state == "Ongoing" or other_leaders(context, held_worker.coordinator, held_worker.view):
         return None
-    return f"broker {held.coordinator} leads all that the transaction of {held.transactional_id} has written"
+    return (
+        f"broker {held_worker.coordinator} leads every partition that the transaction of "
+        f"{held_worker.transactional_id} has written"
+    )

@@ -12,13 +12,13 @@ from harness.processes.control_line import Command
 from harness.runner.member import RunProcess
 from harness.runner.nemesis import FaultContext, InjectedFault, PlannedFault
 from nemeses.aiming.failover import await_broker_in_role, await_failover, other_broker
-from nemeses.aiming.targets import broker_in_role, worker_behind
+from nemeses.aiming.targets import broker_in_role, worker_using_role
 
 STEP_TIMEOUT_S = 45.0
 IN_SYNC_TIMEOUT_S = 90.0
 
 _ROLES = {"leader": "partition", "txn-coordinator": "transactional_id", "group-coordinator": "group"}
-"""By role: the key, in the details of a fault report, of the thing that has the role."""
+"""By role: the key under which a fault report names the partition, transactional id or group of the role."""
 
 
 @contextmanager
@@ -30,23 +30,23 @@ def inject_on_role(
 ) -> Iterator[InjectedFault]:
     """Stop the broker that has a role, wait until another broker has it, and heal the first one at the end.
 
-    `stop` returns its proof, in words.
+    `stop` returns a sentence that proves that the broker stopped.
     """
-    who = broker_in_role(context.cluster, planned.target)
-    first = await_broker_in_role(who, planned.target)
+    find_broker = broker_in_role(context.cluster, planned.target)
+    first = await_broker_in_role(context, find_broker, planned.target)
     broker = next((broker for broker in context.cluster.brokers if broker.id == first), None)
     if broker is None:
         raise FaultFailed(f"{planned.target} is broker {first}, which is not in this cluster")
-    named = f"broker {broker.id}"
+    broker_name = f"broker {broker.id}"
     effect = InjectedFault(
-        target=f"{named}, {planned.target.role} of {planned.target.name}", short_target=named
+        target=f"{broker_name}, {planned.target.role} of {planned.target.name}", short_target=broker_name
     )
     effect.details |= {
         "broker": str(broker.id),
         _ROLES.get(planned.target.role, "role"): planned.target.name,
     }
-    held = _hold(context, planned, effect)
-    if held is None and planned.step:
+    worker = _hold_worker(context, planned, effect)
+    if worker is None and planned.step:
         yield effect
         return
     begun_s = time.monotonic()
@@ -55,14 +55,20 @@ def inject_on_role(
         try:
             proof = stop(broker)
         finally:
-            if held is not None:
-                held.send(Command(go=True))
-        moved = await_failover(
-            effect, proof, partial(other_broker, who, first), f"{planned.target} to leave broker {first}"
+            if worker is not None:
+                worker.send(Command(go=True))
+        successor = await_failover(
+            context,
+            effect,
+            proof,
+            partial(other_broker, find_broker, first),
+            f"{planned.target} to leave broker {first}",
         )
-        if moved is not None:
+        if successor is not None:
             effect.add_proof(proof)
-            effect.add_proof(f"broker {moved} took over its role after {time.monotonic() - begun_s:.1f} s")
+            effect.add_proof(
+                f"broker {successor} took over its role after {time.monotonic() - begun_s:.1f} s"
+            )
         yield effect
     finally:
         heal(broker)
@@ -70,14 +76,16 @@ def inject_on_role(
     effect.proof.append(f"in every ISR again after {time.monotonic() - begun_s:.1f} s")
 
 
-def _hold(context: FaultContext, planned: PlannedFault, effect: InjectedFault) -> RunProcess | None:
+def _hold_worker(context: FaultContext, planned: PlannedFault, effect: InjectedFault) -> RunProcess | None:
     """Hold a worker at the step at which the fault is aimed. None: there is no such step, or no worker reached it."""
     if planned.step is None:
         return None
-    member = worker_behind(context, planned)
-    asked = None if planned.step == WorkerStep.BEFORE_POLL else "commit"
+    member = worker_using_role(context, planned)
+    txn_end = None if planned.step == WorkerStep.BEFORE_POLL else "commit"
     try:
-        context.processes.wait_at_step(member, WorkerStep(planned.step), STEP_TIMEOUT_S, txn_end=asked)
+        context.processes.wait_at_step(
+            member, WorkerStep(planned.step), context.scaled(STEP_TIMEOUT_S), txn_end=txn_end
+        )
     except WaitTimeout as error:  # a worker without inputs reaches no step, so the fault is not injected
         effect.unmet_goals["worker-at-step"] = str(error)
         return None
@@ -97,7 +105,7 @@ def restart(broker: Broker) -> None:
 
 
 def pause(broker: Broker) -> str:
-    """Pause the broker with SIGSTOP. It keeps its sockets and its leases, and answers no request."""
+    """Pause the broker with SIGSTOP. It keeps its sockets and answers no request."""
     return broker.pause()
 
 

@@ -6,7 +6,6 @@ from random import Random
 
 from harness.cluster import Ability, TransactionView
 from harness.common.errors import WaitTimeout
-from harness.common.waiting import wait_for
 from harness.network import Cut
 from harness.runner.member import RunProcess
 from harness.runner.nemesis import (
@@ -28,26 +27,28 @@ from nemeses.aiming.targets import worker_in_role
 from nemeses.effects.stopped import OFFSETS_ADDED, ONGOING, PREPARE_COMMIT, PREPARES_S, stop_in, stop_prepared
 
 STATES = frozenset({ONGOING, OFFSETS_ADDED, PREPARE_COMMIT})
-"""The states of a transaction in which an instance can be stopped: it is open; it is open and has the offsets; or it is
-decided, and some markers are not written yet."""
-MORE_IN = {PREPARE_COMMIT: AtState(PREPARES_S, frozenset({Ability.PEER_LINKS, Cut}), least_brokers=2)}
-"""For prepare-commit, the links between brokers are cut to hold back markers."""
-PREFERS_OPEN = 2 / 3
-"""The share of faults without an aim that wait for an open transaction. Most programs have one for a small part of the
-time only. Other faults do not wait, because a program may fail between two transactions.
+"""The states of a transaction in which an instance can be stopped. The transaction is open; or it is open and the
+instance has added its offsets; or it is decided, and some markers are not written yet.
 """
-SOON_S = 5.0
+EXTRA_NEEDS = {PREPARE_COMMIT: AtState(PREPARES_S, frozenset({Ability.PEER_LINKS, Cut}), least_brokers=2)}
+"""By state: what a fault needs in addition. For prepare-commit, links between brokers are cut to hold back markers."""
+OPEN_SHARE = 2 / 3
+"""The share of faults without a chosen state that wait for an open transaction. Without the wait they would rarely meet
+one, because most programs have an open transaction only for a small part of the time. The other faults do not wait,
+because a program may also fail between two transactions.
+"""
+OPEN_TIMEOUT_S = 5.0
 """How long such a fault waits for an open transaction."""
 IN_SYNC_TIMEOUT_S = 90.0
-AT_WORK_TIMEOUT_S = 20.0
+WORKING_TIMEOUT_S = 20.0
 MOST_SUCCESSORS = 3
-"""How often a fault takes the replacement of its target, because the target ended by itself before the injection."""
+"""How often a fault takes the replacement as its target, if the target ends by itself before the injection."""
 
 
 def occupied_resources(planned: PlannedFault) -> frozenset[Resource]:
-    """Return the resources of a fault on an instance. If markers are held back, the links between brokers are too."""
-    prepared = planned.state == PREPARE_COMMIT
-    return brokers_and_a_worker(planned) if prepared else all_workers(planned)
+    """Return the resources of a fault on an instance. If markers are held back, it also occupies the brokers."""
+    holds_markers_back = planned.state == PREPARE_COMMIT
+    return brokers_and_a_worker(planned) if holds_markers_back else all_workers(planned)
 
 
 def any_instance(rng: Random, targets: FaultTargets) -> DrawnFault:
@@ -62,7 +63,7 @@ def any_instance(rng: Random, targets: FaultTargets) -> DrawnFault:
     stage = rng.choice(stages)
     target = Target("worker", f"{stage}/{rng.choice(targets.workers[stage])}")
     transactional = bool(targets.transactional_ids.get(stage)) or stage in targets.stages_with_unknown_ids
-    prefers = transactional and rng.random() < PREFERS_OPEN
+    prefers = transactional and rng.random() < OPEN_SHARE
     return DrawnFault(target, {"prefers": ONGOING} if prefers else {})
 
 
@@ -88,21 +89,22 @@ def stop_instance(
 ) -> Iterator[tuple[RunProcess, bool]]:
     """Stop the instance. If the fault is aimed at a state of its transaction, stop it in that state.
 
-    If the instance ends by itself before it is stopped, its replacement is the target, at most `MOST_SUCCESSORS` times.
+    If the instance ends by itself before it is stopped, its replacement becomes the target. This happens at most
+    `MOST_SUCCESSORS` times.
 
     Args:
         before: Called with each target before the target is stopped.
 
     Yields:
-        The last target, and whether it is stopped. If it is not, it runs, and the effect says why. Its transaction
-        stays in the state until the end of the `with`.
+        The last target, and whether it is stopped. If it is not stopped, it runs, and the effect says why. If it is
+        stopped in a state, its transaction stays in this state until the end of the `with`.
     """
     with ExitStack() as cut:
-        for left in range(MOST_SUCCESSORS, -1, -1):
+        for successors_left in range(MOST_SUCCESSORS, -1, -1):
             _aim_at(effect, member)
             before(member)
             stopped = _stop_target(context, planned, member, effect, cut)
-            successor = None if stopped or not left else _successor(context, member)
+            successor = None if stopped or not successors_left else _successor(context, member)
             if successor is None:
                 break
             effect.proof.append(
@@ -114,7 +116,10 @@ def stop_instance(
 
 
 def _successor(context: FaultContext, member: RunProcess) -> RunProcess | None:
-    """Wait until the replacement of an instance that ended by itself is ready. None: it did not end, or has none."""
+    """Wait until the replacement of an instance that ended by itself is ready.
+
+    None if the instance did not end, or if no replacement was ready in time.
+    """
     if member.alive or member.stage is None:
         return None
     stage = member.stage
@@ -125,7 +130,7 @@ def _successor(context: FaultContext, member: RunProcess) -> RunProcess | None:
 
     try:
         awaited = f"an instance to replace {member.journal}"
-        return wait_for(find_replacement, awaited, AT_WORK_TIMEOUT_S, every_s=0.1)
+        return context.wait_for(find_replacement, awaited, WORKING_TIMEOUT_S, every_s=0.1)
     except WaitTimeout:
         return None
 
@@ -139,8 +144,8 @@ def _stop_target(
     transactional_id = _id_of(context, member)
     if transactional_id is None:
         effect.unmet_goals[GOAL] = (
-            f"{member.journal} sent no request with a transactional id for {IDENTIFY_TIMEOUT_S:g} s: name the id in "
-            "its [[stage]], or set transactions = false there if it has none"
+            f"{member.journal} sent no request with a transactional id for {context.scaled(IDENTIFY_TIMEOUT_S):g} s: "
+            "name the id in its [[stage]], or set transactions = false there if it has none"
         )
         return False
     try:
@@ -151,12 +156,12 @@ def _stop_target(
     except WaitTimeout as error:
         effect.unmet_goals[GOAL] = str(error)
         return False
-    more = (
+    markers = (
         f": {describe_transaction(context.cluster.txn_coordinator(transactional_id), transactional_id, view)}"
         if state == PREPARE_COMMIT
         else ""
     )
-    _note(effect, member, transactional_id, view, more)
+    _note(effect, member, transactional_id, view, markers)
     effect.details["state"] = state
     return True
 
@@ -164,11 +169,11 @@ def _stop_target(
 def _stop_in_open(
     context: FaultContext, planned: PlannedFault, member: RunProcess, effect: InjectedFault
 ) -> bool:
-    """Stop the instance in an open transaction if the fault prefers that and one opens soon. Return whether it did."""
+    """Stop the instance in an open transaction, if the fault prefers that. Return false if none opens soon."""
     if planned.prefers is None or (transactional_id := _id_of(context, member)) is None:
         return False
     try:
-        view = stop_in(context, member, transactional_id, planned.prefers, SOON_S)
+        view = stop_in(context, member, transactional_id, planned.prefers, OPEN_TIMEOUT_S)
     except WaitTimeout:
         return False
     _note(effect, member, transactional_id, view)
@@ -186,12 +191,12 @@ def _stop_now(member: RunProcess, effect: InjectedFault) -> bool:
 
 
 def _note(
-    effect: InjectedFault, member: RunProcess, transactional_id: str, view: TransactionView, more: str = ""
+    effect: InjectedFault, member: RunProcess, transactional_id: str, view: TransactionView, markers: str = ""
 ) -> None:
     effect.mark_injected()
     topics = sorted({topic for topic, _ in view.partitions})
     effect.proof.append(
-        f"{member.journal} was stopped while {transactional_id} was {view.state} with {', '.join(topics)}{more}"
+        f"{member.journal} was stopped while {transactional_id} was {view.state} with {', '.join(topics)}{markers}"
     )
     effect.details["transactional_id"] = transactional_id
 
@@ -203,46 +208,47 @@ def _id_of(context: FaultContext, member: RunProcess) -> str | None:
 
 
 def await_working(context: FaultContext, target: Target) -> tuple[RunProcess, str]:
-    """Wait until the stage of an instance is ready and writes. A fault on a program that only starts tests little.
+    """Wait until the stage of an instance is ready and writes, because a fault on a starting program tests little.
 
-    The wait is at most as long as a fault may be late, or as long as the stage may write nothing.
+    Wait at most as long as a fault may be late. If the stage may write nothing for a longer time, wait that long.
 
     Returns:
-        The instance, or its replacement if it ended meanwhile; and why it was not seen at work, empty if it was.
+        The instance, or its replacement if it ended in the meantime. And the reason why the stage was not seen to
+        write; it is empty if the stage was seen to write.
     """
     stage = next(stage for stage in context.stages if stage.name == target.name.partition("/")[0])
-    timeout_s = AT_WORK_TIMEOUT_S if stage.group else max(AT_WORK_TIMEOUT_S, stage.idle_s)
-    first: list[int] = []
-    seen = ""
+    timeout_s = WORKING_TIMEOUT_S if stage.group else max(WORKING_TIMEOUT_S, stage.idle_s)
+    counts: list[int] = []
+    last_seen = ""
 
     def works() -> bool:
-        nonlocal seen
+        nonlocal last_seen
         if not context.processes.workers(stage.name):
-            seen = "none of its instances is alive"
+            last_seen = "none of its instances is alive"
             return False
         if context.processes.is_starting(stage.name):
-            seen = "an instance of it is not ready yet"
+            last_seen = "an instance of it is not ready yet"
             return False
         written = sum(high for _, _, high in context.cluster.log_offsets(stage.writes).values())
-        first.append(written)
-        seen = f"its output topics end at {written} records, as at the first look"
-        return written > first[0]
+        counts.append(written)
+        last_seen = f"its output topics end at {written} records, as at the first look"
+        return written > counts[0]
 
     unready = ""
     try:
-        wait_for(works, f"{stage.name} to write", timeout_s, every_s=0.1, last_seen=lambda: seen)
+        context.wait_for(works, f"{stage.name} to write", timeout_s, every_s=0.1, last_seen=lambda: last_seen)
     except WaitTimeout as error:
         unready = str(error)
     return worker_in_role(context.processes, target), unready
 
 
 def note_unready(effect: InjectedFault, unready: str) -> None:
-    """Add to the effect that its target was not seen at work. Does nothing if `unready` is empty."""
+    """Add to the effect that the stage was not seen to write before the fault. Do nothing if `unready` is empty."""
     if unready:
-        effect.proof.append(f"it was not seen at work before: {unready}")
+        effect.proof.append(f"the stage was not seen to write before the fault: {unready}")
         effect.unmet_goals.update(
             {
-                goal: f"{why}; it was not seen at work before: {unready}"
+                goal: f"{why}; the stage was not seen to write before the fault: {unready}"
                 for goal, why in effect.unmet_goals.items()
             }
         )

@@ -18,19 +18,22 @@ def isolate_leader(context: FaultContext, planned: PlannedFault, how: Ability) -
 
     The fault acted if the isolation is proved, and another broker leads the partition.
     """
-    who = broker_in_role(context.cluster, planned.target)
-    broker = await_broker_in_role(who, planned.target)
-    named = f"broker {broker}"
-    effect = InjectedFault(target=f"{named}, leader of {planned.target.name}", short_target=named)
+    find_leader = broker_in_role(context.cluster, planned.target)
+    broker = await_broker_in_role(context, find_leader, planned.target)
+    broker_name = f"broker {broker}"
+    effect = InjectedFault(target=f"{broker_name}, leader of {planned.target.name}", short_target=broker_name)
     effect.details |= {"broker": str(broker), "partition": planned.target.name}
     begun_s = time.monotonic()
     effect.mark_injected()
     with context.cluster.isolate(broker, how) as proof:
-        to_leave = f"{planned.target} to leave broker {broker}"
-        moved = await_failover(effect, f"{named} was isolated", partial(other_broker, who, broker), to_leave)
+        awaited = f"{planned.target} to leave broker {broker}"
+        find_successor = partial(other_broker, find_leader, broker)
+        successor = await_failover(context, effect, f"{broker_name} was isolated", find_successor, awaited)
         yield effect
-        if moved is not None and (evidence := proof()):
+        if successor is not None and (evidence := proof()):
             effect.add_proof(evidence)
-            effect.add_proof(f"broker {moved} took over its role after {time.monotonic() - begun_s:.1f} s")
+            effect.add_proof(
+                f"broker {successor} took over its role after {time.monotonic() - begun_s:.1f} s"
+            )
     context.cluster.await_in_sync(IN_SYNC_TIMEOUT_S, context.topics)
     effect.proof.append(f"in every ISR again after {time.monotonic() - begun_s:.1f} s")

@@ -3,7 +3,6 @@
 from collections.abc import Set
 
 from harness.common.errors import WaitTimeout
-from harness.common.waiting import wait_for
 from harness.runner.member import RunProcess
 from harness.runner.nemesis import FaultContext
 
@@ -14,7 +13,7 @@ TAKE_OVER_TIMEOUT_S = 75.0
 def members(context: FaultContext, member: RunProcess) -> frozenset[str]:
     """Wait until the group of the instance is stable, and return its member ids. Raises `WaitTimeout`."""
     return frozenset(
-        wait_for(
+        context.wait_for(
             lambda: context.cluster.members(member.group or ""),
             f"the group {member.group} to be stable",
             STABLE_TIMEOUT_S,
@@ -23,28 +22,30 @@ def members(context: FaultContext, member: RunProcess) -> frozenset[str]:
     )
 
 
-def await_gone(context: FaultContext, member: RunProcess, own: Set[str], before: Set[str]) -> str:
-    """Wait until the instance has left its group and the group is stable without it. Return the proof in words.
+def await_gone(context: FaultContext, member: RunProcess, own_ids: Set[str], before: Set[str]) -> str:
+    """Wait until the instance has left its group and the group is stable without it. Return the proof
+    as a sentence.
 
-    If the member ids of the instance (`own`) are not known, wait until any of the members in `before` has left. The
-    proof says so. Empty: it did not happen in time.
+    If the member ids of the instance (`own_ids`) are not known, wait until any of the members in `before` has left.
+    Then the proof says that this may have been another instance. Return an empty string if none left in time.
     """
     group = member.group
 
     def gone() -> str | None:
         now = context.cluster.members(group or "")
         left = before - set(now or ())
-        if not now or not left or (own and own & set(now)):
+        if not now or not left or (own_ids and own_ids & set(now)):
             return None
         went_on = f"its group {group} went on without"
-        if own:
-            return f"{went_on} it ({', '.join(sorted(own))}), with {len(now)} members"
+        if own_ids:
+            return f"{went_on} it ({', '.join(sorted(own_ids))}), with {len(now)} members"
         return (
             f"{went_on} {', '.join(sorted(left))}, with {len(now)} members; which of them was {member.journal} "
             "is not known, so another instance may have left instead"
         )
 
     try:
-        return wait_for(gone, f"{group} to go on without {member.journal}", TAKE_OVER_TIMEOUT_S, every_s=0.2)
+        awaited = f"{group} to go on without {member.journal}"
+        return context.wait_for(gone, awaited, TAKE_OVER_TIMEOUT_S, every_s=0.2)
     except WaitTimeout:
         return ""

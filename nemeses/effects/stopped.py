@@ -1,8 +1,8 @@
 """Stop an instance of a custom pipeline inside a transaction.
 
 A custom pipeline keeps no journal, so the state of its transaction is read from the transaction coordinator. First the
-instance is stopped. Then only the coordinator can change the state. If the state is not the wanted one, the instance
-is resumed, and the next attempt follows.
+instance is stopped. Then only the coordinator can change the state. If the transaction is not in the wanted state,
+the instance is resumed, and the fault tries again.
 
 PrepareCommit lasts only milliseconds, because the coordinator ends it by itself. For this state, the instance is
 stopped while its transaction is open, and the markers are held back. Then it is resumed until the coordinator has
@@ -15,7 +15,6 @@ from functools import partial
 
 from harness.cluster import TransactionView
 from harness.common.errors import WaitTimeout
-from harness.common.waiting import wait_for
 from harness.model.pipeline import CONSUMER_OFFSETS
 from harness.runner.member import RunProcess
 from harness.runner.nemesis import FaultContext
@@ -28,11 +27,11 @@ PREPARE_TIMEOUT_S = 25.0
 noticed that the coordinator does not fetch from them.
 """
 PREPARES_S = 12.0
-"""The usual duration of this wait."""
+"""How long the brokers usually need for that."""
 TRIES = 4
 """How many transactions to try. A transaction may abort, or have no partition whose marker can be held back."""
 
-Met = Callable[[TransactionView | None], bool]
+Condition = Callable[[TransactionView | None], bool]
 
 
 def stop_in(
@@ -46,7 +45,7 @@ def stop_in(
 
     Raises `WaitTimeout`; then the instance runs.
     """
-    return wait_for(
+    return context.wait_for(
         partial(
             _stop_if, context, member, transactional_id, _offsets_added if state == OFFSETS_ADDED else _open
         ),
@@ -68,18 +67,18 @@ def stop_prepared(
     for _ in range(TRIES):
         view = stop_in(context, member, transactional_id, ONGOING)
         with ExitStack() as stack:
-            goes_on = stack.enter_context(ExitStack())
-            goes_on.callback(member.child.resume)  # also if a broker does not answer
+            stopped = stack.enter_context(ExitStack())
+            stopped.callback(member.child.resume)  # also if a broker does not answer
             coordinator = context.cluster.txn_coordinator(transactional_id)
             leaders = other_leaders(context, coordinator, view)
             if not leaders:
-                words = f"broker {coordinator} leads all that it has written: {view}"
+                only_leader = f"broker {coordinator} leads every partition that it has written: {view}"
                 last = WaitTimeout(
-                    f"a transaction of {transactional_id} whose markers can be held back", 0, words
+                    f"a transaction of {transactional_id} whose markers can be held back", 0, only_leader
                 )
                 continue
             stack.enter_context(hold_back_markers(context, coordinator, leaders))
-            goes_on.close()
+            stopped.close()  # resumes the instance
             try:
                 prepared = _await_prepared(context, member, transactional_id)
             except WaitTimeout as error:
@@ -94,15 +93,16 @@ def stop_prepared(
 def _await_prepared(context: FaultContext, member: RunProcess, transactional_id: str) -> TransactionView:
     """Wait until the instance is stopped in PrepareCommit. Raises `WaitTimeout`, at once if the transaction aborts."""
     awaited = f"the transaction of {transactional_id} to be in PrepareCommit"
-    seen: list[TransactionView | None] = [None]
+    view: TransactionView | None = None
 
     def prepared() -> TransactionView | None:
-        seen[0] = context.cluster.describe_transaction(transactional_id)
-        if seen[0] is not None and seen[0].state not in ("Ongoing", "PrepareCommit"):
-            raise WaitTimeout(awaited, 0, seen[0])
-        return _stop_if(context, member, transactional_id, _decided) if _decided(seen[0]) else None
+        nonlocal view
+        view = context.cluster.describe_transaction(transactional_id)
+        if view is not None and view.state not in ("Ongoing", "PrepareCommit"):
+            raise WaitTimeout(awaited, 0, view)
+        return _stop_if(context, member, transactional_id, _decided) if _decided(view) else None
 
-    return wait_for(prepared, awaited, PREPARE_TIMEOUT_S, every_s=0.02, last_seen=lambda: seen[0])
+    return context.wait_for(prepared, awaited, PREPARE_TIMEOUT_S, every_s=0.02, last_seen=lambda: view)
 
 
 def _open(view: TransactionView | None) -> bool:
@@ -118,22 +118,22 @@ def _decided(view: TransactionView | None) -> bool:
 
 
 def _stop_if(
-    context: FaultContext, member: RunProcess, transactional_id: str, met: Met
+    context: FaultContext, member: RunProcess, transactional_id: str, is_met: Condition
 ) -> TransactionView | None:
-    """Stop the instance if its transaction meets the condition. None: it does not, and the instance runs.
+    """Stop the instance if its transaction meets the condition. None: the condition is not met; the instance runs.
 
     Raises `WaitTimeout` if the instance has ended.
     """
     if not member.alive:
         raise WaitTimeout(f"{member.journal} to begin a transaction", 0, f"it ended: {member.last_output()}")
-    if not met(context.cluster.describe_transaction(transactional_id)):
+    if not is_met(context.cluster.describe_transaction(transactional_id)):
         return None
     member.child.pause()
-    view, is_met = None, False
+    view, stays_stopped = None, False
     try:
         view = context.cluster.describe_transaction(transactional_id)
-        is_met = met(view)
+        stays_stopped = is_met(view)
     finally:  # also if a broker does not answer
-        if not is_met:
+        if not stays_stopped:
             member.child.resume()
-    return view if is_met else None
+    return view if stays_stopped else None

@@ -209,12 +209,18 @@ class FakeRun:
     folder: Path
     service: FakeService = field(default_factory=FakeService)
     pipeline: PipelineSpec = PIPELINE
+    time_scale: float = 0.01  # of the waits of a fault
 
     @property
     def context(self) -> FaultContext:
         real: Cluster = self.cluster
         return FaultContext(
-            real, self.processes, ("in", "out"), self.pipeline.stages, {"postgres": self.service}
+            real,
+            self.processes,
+            ("in", "out"),
+            self.pipeline.stages,
+            {"postgres": self.service},
+            time_scale=self.time_scale,
         )
 
 
@@ -225,6 +231,7 @@ def fake_run(
     cluster: FakeCluster | None = None,
     service: FakeService | None = None,
     pipeline: PipelineSpec = PIPELINE,
+    time_scale: float = 0.01,
 ) -> Iterator[FakeRun]:
     """Processes of a program, and a cluster of which nothing is real."""
     cluster = cluster or FakeCluster()
@@ -253,4 +260,5 @@ def fake_run(
             folder,
             service or FakeService(),
             pipeline,
+            time_scale,
         )

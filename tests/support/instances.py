@@ -1,6 +1,6 @@
-"""Instances of a program that is a shell script, on a cluster that says what it is told to say."""
+"""Instances of a custom pipeline whose program is a shell script, on a cluster in memory."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -24,23 +24,35 @@ DONE, OPEN = TransactionView("CompleteCommit", 7, 0, ()), TransactionView("Ongoi
 WITH_OFFSETS = TransactionView("Ongoing", 7, 0, (*ONCE, (CONSUMER_OFFSETS, 3)))
 
 
+class WritingCluster(FakeCluster):
+    """A cluster on which the output topic has one more record at each look."""
+
+    looks = 0
+
+    def log_offsets(self, topics: Sequence[str]) -> dict[tuple[str, int], tuple[int, int, int]]:
+        self.looks += 1
+        return {("out", 0): (0, self.looks, self.looks)}
+
+
 @contextmanager
 def running(
-    folder: Path, cluster: FakeCluster, program: Plain = STAYS
+    folder: Path, cluster: FakeCluster, program: Plain = STAYS, *, time_scale: float = 0.003
 ) -> Iterator[tuple[FakeRun, RunProcess]]:
-    with fake_run(folder, program, cluster, pipeline=USERS) as run:
+    """A run with one instance that is ready. `time_scale`: see `FaultContext`."""
+    with fake_run(folder, program, cluster, pipeline=USERS, time_scale=time_scale) as run:
         member = run.processes.start_worker("s", "s-1")
         run.processes.await_ready([member])
         yield run, member
 
 
-def struck(run: FakeRun, fault: str, state: str | None = None, *, prefers: bool = False) -> InjectedFault:
+def inject(run: FakeRun, fault: str, state: str | None = None, *, prefers: bool = False) -> InjectedFault:
+    """Inject a fault into the instance, and heal it. Assert that no other instance ended."""
     parameters = {"prefers": "ongoing"} if prefers else {} if state is None else {"state": state}
-    injection = PlannedFault(fault, Target("worker", "s/s-1"), 0.0, 0.05, parameters)
-    with NEMESES[fault].inject(run.context, injection) as effect:
+    planned = PlannedFault(fault, Target("worker", "s/s-1"), 0.0, 0.05, parameters)
+    with NEMESES[fault].inject(run.context, planned) as effect:
         pass
     run.processes.replace_dead()
-    assert run.processes.unexpected_ends == []  # whoever ended was expected to
+    assert run.processes.unexpected_ends == []
     return effect
 
 

@@ -1,4 +1,4 @@
-"""Which instances of a user's program a fault draws, and what it takes of the run."""
+"""The instances of a custom pipeline that a fault draws, and the resources that it occupies."""
 
 from dataclasses import replace
 from random import Random
@@ -15,88 +15,87 @@ from harness.runner.nemesis import (
 )
 from nemeses.effects import stopped
 from nemeses.registry import NEMESES
-from tests.support.fake_run import USERS
 from tests.support.instances import FAULTS
 
-OURS = FaultTargets(
+WORKLOAD = FaultTargets(
     brokers=(1, 2, 3),
     topic_partitions=(("in", 0), ("out", 0)),
-    workers={"ours": ("ours-1",)},
-    steps={"ours": ("after-send",)},
+    workers={"shop": ("shop-1",)},
+    steps={"shop": ("after-send",)},
     zombie_steps={},
-    groups={"ours": "g"},
-    transactional_ids={"ours": ("ours-1",)},
+    groups={"shop": "g"},
+    transactional_ids={"shop": ("shop-1",)},
     endpoints=("w0",),
 )
 MIXED = replace(
-    OURS,
-    workers={"ours": ("ours-1",), "bill": ("bill-1", "bill-2"), "count": ("count-1",), "log": ("log-1",)},
-    groups={"ours": "g", "bill": "g1", "count": "g2"},
-    transactional_ids={"ours": ("ours-1",), "bill": ("b-1", "b-2"), "count": (), "log": ()},
+    WORKLOAD,
+    workers={"shop": ("shop-1",), "bill": ("bill-1", "bill-2"), "count": ("count-1",), "log": ("log-1",)},
+    groups={"shop": "g", "bill": "g1", "count": "g2"},
+    transactional_ids={"shop": ("shop-1",), "bill": ("b-1", "b-2"), "count": (), "log": ()},
 )
-NAMELESS = replace(USERS, stages=(replace(USERS.stages[0], transactional_ids={}),))
 
 
 def drawn(fault: str, targets: FaultTargets, at: str | None = None) -> set[str]:
-    """All that it would draw."""
+    """The names of the targets that the fault draws with 60 seeds."""
     nemesis = replace(NEMESES[fault], at=at)
     return {nemesis.draw_fault(Random(seed), targets).target.name for seed in range(60)}
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_workers_that_tell_of_their_steps_are_none_of_theirs(fault: str) -> None:
+def test_workers_that_report_their_steps_are_not_drawn(fault: str) -> None:
     with pytest.raises(NotForThisPipeline, match="a custom pipeline"):
-        drawn(fault, OURS)
+        drawn(fault, WORKLOAD)
     grouped = {"bill/bill-1", "bill/bill-2", "count/count-1"}
     assert drawn(fault, MIXED) == grouped | ({"log/log-1"} if fault == "kill-instance" else set())
 
 
-def test_who_has_no_group_is_not_paused() -> None:
+def test_an_instance_without_a_group_is_not_paused() -> None:
     with pytest.raises(NotForThisPipeline, match="with a group"):
         drawn("pause-instance", replace(MIXED, groups={}))
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_in_a_state_of_a_transaction_those_are_struck_that_have_an_id(fault: str) -> None:
+def test_a_state_is_drawn_only_for_instances_with_a_transactional_id(fault: str) -> None:
     assert drawn(fault, MIXED, "ongoing") == {"bill/bill-1", "bill/bill-2"}
-    two = replace(MIXED, transactional_ids={**MIXED.transactional_ids, "count": ("c-1",)})
-    assert drawn(fault, two, "count:offsets-added") == {"count/count-1"}
+    two_stages = replace(MIXED, transactional_ids={**MIXED.transactional_ids, "count": ("c-1",)})
+    assert drawn(fault, two_stages, "count:offsets-added") == {"count/count-1"}
     with pytest.raises(NoTarget, match="a stage log with a transactional id"):
         drawn(fault, MIXED, "log:ongoing")
     with pytest.raises(NotForThisPipeline):
-        drawn(fault, OURS, "ongoing")
+        drawn(fault, WORKLOAD, "ongoing")
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_one_that_is_not_aimed_mostly_waits_for_an_open_transaction_where_there_are_some(fault: str) -> None:
-    found = replace(MIXED, stages_with_unknown_ids=("count",))
-    drawn = [NEMESES[fault].draw_fault(Random(seed), found) for seed in range(60)]
-    told = {(one.target.name.partition("/")[0], one.parameters.get("prefers")) for one in drawn}
-    assert {("bill", "ongoing"), ("bill", None), ("count", "ongoing"), ("count", None)} <= told
-    assert ("log", "ongoing") not in told
+def test_most_faults_without_a_state_wait_for_an_open_transaction(fault: str) -> None:
+    observed = replace(MIXED, stages_with_unknown_ids=("count",))
+    faults = [NEMESES[fault].draw_fault(Random(seed), observed) for seed in range(60)]
+    preferences = {(fault.target.name.partition("/")[0], fault.parameters.get("prefers")) for fault in faults}
+    assert {("bill", "ongoing"), ("bill", None), ("count", "ongoing"), ("count", None)} <= preferences
+    assert ("log", "ongoing") not in preferences
     aimed = replace(NEMESES[fault], at="offsets-added").draw_fault(Random(1), MIXED)
     assert aimed.parameters == {"state": "offsets-added"}
 
 
-def test_what_holds_markers_back_takes_longer() -> None:
+def test_a_fault_that_holds_markers_back_takes_longer() -> None:
     for fault in FAULTS:
-        rooms = [replace(NEMESES[fault], at=at).duration_s for at in (None, "ongoing", "bill:prepare-commit")]
-        assert rooms[0] == rooms[1] == rooms[2] - stopped.PREPARES_S
+        states = (None, "ongoing", "bill:prepare-commit")
+        durations_s = [replace(NEMESES[fault], at=state).duration_s for state in states]
+        assert durations_s[0] == durations_s[1] == durations_s[2] - stopped.PREPARES_S
 
 
-def test_what_holds_markers_back_leaves_the_brokers_to_nobody_else() -> None:
+def test_a_fault_that_holds_markers_back_occupies_the_brokers() -> None:
     for fault in FAULTS:
-        at = [
+        resources = [
             NEMESES[fault].occupies(PlannedFault(fault, Target("worker", "s/s-1"), 0.0, 1.0, parameters))
             for parameters in ({"state": "ongoing"}, {"state": "prepare-commit"})
         ]
-        assert at == [{Resource.WORKERS}, {Resource.WORKERS, Resource.BROKERS}]
+        assert resources == [{Resource.WORKERS}, {Resource.WORKERS, Resource.BROKERS}]
 
 
-def test_a_stage_whose_ids_nobody_named_is_aimed_at_where_they_can_be_found_out() -> None:
+def test_a_state_is_drawn_for_a_stage_whose_ids_can_be_observed() -> None:
     for fault in FAULTS:
         with pytest.raises(NoTarget, match="with a transactional id"):
             drawn(fault, replace(MIXED, transactional_ids={}), "ongoing")
-        stages_with_unknown_ids = replace(MIXED, transactional_ids={}, stages_with_unknown_ids=("count",))
-        assert drawn(fault, stages_with_unknown_ids, "ongoing") == {"count/count-1"}
-        assert drawn(fault, stages_with_unknown_ids, "count:ongoing") == {"count/count-1"}
+        observed = replace(MIXED, transactional_ids={}, stages_with_unknown_ids=("count",))
+        assert drawn(fault, observed, "ongoing") == {"count/count-1"}
+        assert drawn(fault, observed, "count:ongoing") == {"count/count-1"}

@@ -1,4 +1,4 @@
-"""Instances of a user's program become zombies: their group goes on without them."""
+"""Instances of a custom pipeline become zombies: they are paused until their group goes on without them."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,106 +13,119 @@ from harness.runner.nemesis import (
     PlannedFault,
     Target,
 )
-from harness.testing.fake_cluster import FakeCluster
 from harness.witness.request_log import ObservedClientIds
-from nemeses import pause_instance
 from nemeses.pause_worker import GOAL as ZOMBIE
 from nemeses.registry import NEMESES
 from tests.support.fake_run import Plain
-from tests.support.instances import journals, running, struck
-
-pytestmark = pytest.mark.usefixtures("soon")
+from tests.support.instances import WritingCluster, inject, journals, running
 
 
-def group_of(*looks: Sequence[str] | None, own: str | None = None) -> FakeCluster:
-    """What is said of the group at each look; `own`: the id by which the first instance speaks."""
-    told = [None if look is None else tuple(look) for look in looks]
-    return FakeCluster(
-        groups={"g": told},
-        observed_ids={"w0": ObservedClientIds(frozenset({("g", own), ("another", "b")}))} if own else {},
+def cluster_with_group(*looks: Sequence[str] | None, own_id: str | None = None) -> WritingCluster:
+    """A cluster that returns these members at each look. `own_id`: the member id in requests of the first instance."""
+    members = [None if look is None else tuple(look) for look in looks]
+    return WritingCluster(
+        groups={"g": members},
+        observed_ids={"w0": ObservedClientIds(frozenset({("g", own_id), ("another", "b")}))}
+        if own_id
+        else {},
     )
 
 
-def test_one_is_paused_until_its_group_has_gone_on_and_then_comes_back(tmp_path: Path) -> None:
-    cluster = group_of(
-        None, "ab", "ab", "ab", None, "", "ac", "bc", own="a"
-    )  # c joins, and only then a is thrown out
+def test_an_instance_is_paused_until_its_group_goes_on_without_it(tmp_path: Path) -> None:
+    cluster = cluster_with_group(
+        None, "ab", "ab", "ab", None, "", "ac", "bc", own_id="a"
+    )  # c joins, and only then a is removed
     with running(tmp_path, cluster) as (run, member):
-        effect = struck(run, "pause-instance")
+        effect = inject(run, "pause-instance")
         assert effect.acted and effect.unmet_goals == {} and cluster.groups["g"] == [("b", "c")]
         assert effect.proof[-1] == (
             "its group g went on without it (a), with 2 members; then s-1.0 came back, sent 300 bytes of requests, and "
-            "still runs after 0.5 s"
+            "still runs after 0.06 s"
         )
         assert member.child.running and journals(run) == ["s-1.0", "s-1.1"]
         assert cluster.recording == [True, False]
 
 
-def test_one_that_sends_nothing_after_it_went_on_was_no_zombie(tmp_path: Path) -> None:
-    cluster = group_of("ab", "ab", "ab", "bc", own="a")
+def test_an_instance_that_sends_nothing_after_its_pause_was_no_zombie(tmp_path: Path) -> None:
+    cluster = cluster_with_group("ab", "ab", "ab", "bc", own_id="a")
     cluster.network.idle = [client_link("w0", broker) for broker in (1, 2, 3)]
     with running(tmp_path, cluster) as (run, member):
-        effect = struck(run, "pause-instance")
+        effect = inject(run, "pause-instance")
         assert not effect.acted and member.child.running
         assert effect.unmet_goals == {
-            ZOMBIE: "its group g went on without it (a), with 2 members; but then s-1.0 did nothing: waited 0.5 s for "
+            ZOMBIE: "its group g went on without it (a), with 2 members; but then s-1.0 did nothing: waited 0.06 s for "
             "it to end or to send a request; last seen: it runs, and has sent no byte"
         }
 
 
 @pytest.mark.parametrize(
-    ("looks", "own", "did"),
+    ("looks", "own_id", "activity"),
     [
         (["bc", "bc", "bc", "bcd"], "d", "rejoined its group g (d)"),
         (["bc", "bc", "bcd"], "a", "d joined its group g (it is not known whether this was the instance)"),
-        (["bc", None, "bcd"], "a", None),  # the group was not stable when it went on: d may have been there
+        (
+            ["bc", None, "bcd"],
+            "a",
+            None,
+        ),  # the group was not stable when the instance was resumed: d may have been in it
         (["bc"], "a", None),
     ],
 )
-def test_where_bytes_cannot_be_counted_one_that_rejoins_its_group_was_a_zombie(
-    looks: list[str | None], own: str, did: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_without_byte_counts_an_instance_that_rejoins_its_group_was_a_zombie(
+    looks: list[str | None],
+    own_id: str,
+    activity: str | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    cluster = group_of("ab", "ab", "ab", *looks, own="a")
+    cluster = cluster_with_group("ab", "ab", "ab", *looks, own_id="a")
     cluster.network.measured = False
-    paused = Child.resume
+    resume_child = Child.resume
 
     def resume(child: Child) -> str:
-        cluster.observed_ids["w0"] = ObservedClientIds(frozenset({("g", own)}))
-        return paused(child)
+        cluster.observed_ids["w0"] = ObservedClientIds(frozenset({("g", own_id)}))
+        return resume_child(child)
 
     monkeypatch.setattr(Child, "resume", resume)
     with running(tmp_path, cluster) as (run, _):
-        effect = struck(run, "pause-instance")
-    if did is None:
+        effect = inject(run, "pause-instance")
+    if activity is None:
         assert not effect.acted
         assert (
-            "waited 0.5 s for it to end or to rejoin g; last seen: it runs, and the members of g are: b, c"
+            "waited 0.06 s for it to end or to rejoin g; last seen: it runs, and the members of g are: b, c"
             in (effect.unmet_goals[ZOMBIE])
         )
     else:
         assert effect.acted and effect.proof[-1].endswith(
-            f"then s-1.0 came back, {did}, and still runs after 0.5 s"
+            f"then s-1.0 came back, {activity}, and still runs after 0.06 s"
         )
 
 
 def test_a_replacement_that_ends_by_itself_is_no_failure_of_the_fault(tmp_path: Path) -> None:
-    first = tmp_path / "was-there"
-    body = f"if [ -e {first} ]; then echo the folder is locked; exit 1; fi; touch {first}; echo up; exec sleep 600"
-    with running(tmp_path, group_of("ab", "ab", "ab", "bc", own="a"), Plain(body, ProgramRules("up"))) as (
+    lock = tmp_path / "lock"
+    body = (
+        f"if [ -e {lock} ]; then echo the folder is locked; exit 1; fi; touch {lock}; echo up; exec sleep 600"
+    )
+    with running(
+        tmp_path, cluster_with_group("ab", "ab", "ab", "bc", own_id="a"), Plain(body, ProgramRules("up"))
+    ) as (
         run,
         member,
     ):
-        injection = PlannedFault("pause-instance", Target("worker", "s/s-1"), 0.0, 0.05, {})
-        with NEMESES["pause-instance"].inject(run.context, injection) as effect:
+        planned = PlannedFault("pause-instance", Target("worker", "s/s-1"), 0.0, 0.05, {})
+        with NEMESES["pause-instance"].inject(run.context, planned) as effect:
             pass
         assert effect.acted and "went on without it (a)" in effect.proof[-1]
         assert "s-1.1 ended while it started: the folder is locked" in effect.proof[-2]
         assert member.child.running
 
 
-def test_that_another_member_left_is_no_proof(tmp_path: Path) -> None:
-    with running(tmp_path, group_of("ab", "ab", "ab", "ac", own="a")) as (run, member):
-        effect = struck(run, "pause-instance")
+def test_another_member_that_leaves_is_no_proof(tmp_path: Path) -> None:
+    with running(tmp_path, cluster_with_group("ab", "ab", "ab", "ac", own_id="a"), time_scale=0.001) as (
+        run,
+        member,
+    ):
+        effect = inject(run, "pause-instance")
         assert not effect.acted and "did not go on without it" in effect.unmet_goals[ZOMBIE]
         assert member.child.running
 
@@ -120,58 +133,59 @@ def test_that_another_member_left_is_no_proof(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "cluster",
     [
-        group_of("ab", "ab", "bc"),  # nobody heard it
-        group_of("ab", "ab", "bd", "be", own="a"),  # it was in the group by another id when it was stopped
+        cluster_with_group("ab", "ab", "bc"),  # no broker observed its requests
+        cluster_with_group(
+            "ab", "ab", "bd", "be", own_id="a"
+        ),  # it had another member id when it was stopped
     ],
 )
-def test_where_its_member_is_not_known_the_evidence_says_so(cluster: FakeCluster, tmp_path: Path) -> None:
+def test_the_evidence_says_so_if_the_member_id_is_not_known(cluster: WritingCluster, tmp_path: Path) -> None:
     with running(tmp_path, cluster) as (run, _):
-        effect = struck(run, "pause-instance")
+        effect = inject(run, "pause-instance")
         assert effect.acted and "another instance may have left instead" in effect.proof[-1]
 
 
-def test_of_a_group_that_is_not_stable_when_one_is_stopped_the_members_before_count(tmp_path: Path) -> None:
-    with running(tmp_path, group_of("ab", "ab", None, None, "bc", own="a")) as (run, _):
-        effect = struck(run, "pause-instance")
+def test_the_earlier_members_count_if_the_group_is_not_stable_at_the_pause(tmp_path: Path) -> None:
+    with running(tmp_path, cluster_with_group("ab", "ab", None, None, "bc", own_id="a")) as (run, _):
+        effect = inject(run, "pause-instance")
         assert effect.acted and "without it (a), with 2 members" in effect.proof[-1]
 
 
-def test_a_broker_that_records_no_requests_keeps_nobody_from_being_paused(
+def test_an_instance_is_paused_even_if_no_broker_can_record_requests(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cluster = group_of("ab", "ab", "bc", own="a")
+    cluster = cluster_with_group("ab", "ab", "bc", own_id="a")
 
-    def refuse(on: bool, whose: str) -> None:
+    def refuse(on: bool, requester: str) -> None:
         raise WaitTimeout("a broker to answer", 1.0, "nothing")
 
     monkeypatch.setattr(cluster, "record_requests", refuse)
     with running(tmp_path, cluster) as (run, _):
-        effect = struck(run, "pause-instance")
+        effect = inject(run, "pause-instance")
         assert effect.acted and "is not known, so another instance" in effect.proof[-1]
 
 
-def test_a_zombie_that_notices_and_ends_is_told_with_its_last_words(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(pause_instance, "COME_BACK_TIMEOUT_S", 20.0)
-    notices = Plain(
-        "trap 'echo fenced; exit 1' CONT; echo up; while :; do sleep 600 & wait; done", ProgramRules("up")
+def test_a_zombie_that_ends_is_reported_with_its_last_output(tmp_path: Path) -> None:
+    ends_when_resumed = Plain(
+        "trap 'echo fenced; exit 1' CONT; echo up; while :; do sleep 0.02; done", ProgramRules("up")
     )
-    with running(tmp_path, FakeCluster(groups={"g": [("a",), ("a",), ("b",)]}), notices) as (run, _):
-        effect = struck(run, "pause-instance")
+    with running(
+        tmp_path, cluster_with_group("a", "a", "a", "b", own_id="a"), ends_when_resumed, time_scale=0.1
+    ) as (run, _):
+        effect = inject(run, "pause-instance")
         assert effect.acted and effect.proof[-1].endswith("then s-1.0 came back and ended: fenced")
 
 
-def test_one_whose_group_does_not_go_on_without_it_was_no_zombie(tmp_path: Path) -> None:
-    with running(tmp_path, FakeCluster(groups={"g": [("a", "b")]})) as (run, member):
-        effect = struck(run, "pause-instance")
+def test_an_instance_whose_group_does_not_go_on_was_no_zombie(tmp_path: Path) -> None:
+    with running(tmp_path, cluster_with_group("ab"), time_scale=0.001) as (run, member):
+        effect = inject(run, "pause-instance")
         assert not effect.acted
-        assert effect.unmet_goals == {ZOMBIE: "s-1.0 was paused, and its group did not go on without it"}
+        assert effect.unmet_goals == {ZOMBIE: "s-1.0 was paused, but its group did not go on without it"}
         assert member.child.running
 
 
-def test_one_whose_group_never_is_stable_is_not_paused(tmp_path: Path) -> None:
-    with running(tmp_path, FakeCluster(groups={"g": [None]})) as (run, member):
-        effect = struck(run, "pause-instance")
+def test_an_instance_is_not_paused_if_its_group_is_never_stable(tmp_path: Path) -> None:
+    with running(tmp_path, cluster_with_group(None), time_scale=0.001) as (run, member):
+        effect = inject(run, "pause-instance")
         assert not effect.acted and "the group g to be stable" in effect.unmet_goals[ZOMBIE]
         assert effect.injected_ns is None and member.child.running and journals(run) == ["s-1.0"]

@@ -133,7 +133,9 @@ def test_a_worker_that_cannot_read_every_key_to_its_end_tells_how_many_are_left(
     theirs.close()
     told = [Report.parse(line) for line in ours.makefile("rb")]
     ours.close()
-    assert [report.unread for report in told if report.unread is not None] == [len(one.keys.topic_partitions)] * 2
+    assert [report.unread for report in told if report.unread is not None] == [
+        len(one.keys.topic_partitions)
+    ] * 2
 
 
 def test_what_it_reads_was_written_by_its_like(tmp_path: Path):
