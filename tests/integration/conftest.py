@@ -10,17 +10,17 @@ from tests.support.altered_store import a_right_run
 
 
 @pytest.fixture(scope="session")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the runs of the session are kept."""
+def runs_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of all runs of the session."""
     return tmp_path_factory.mktemp("runs")
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _judge(fencepost_spark: None) -> None:
-    """Runs and checks of the session share a Spark, where they can."""
+def _shared_spark(fencepost_spark: None) -> None:
+    """Let the runs and checks of the session share a Spark."""
 
 
 @pytest.fixture(scope="session")
-def stored(place: Path) -> Iterator[Result]:
-    """A run of a correct pipeline under the faults that strike its workers."""
-    yield a_right_run(place / "store")
+def stored(runs_folder: Path) -> Iterator[Result]:
+    """A run of a correct pipeline, with faults in its workers."""
+    yield a_right_run(runs_folder / "store")

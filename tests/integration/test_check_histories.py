@@ -26,53 +26,53 @@ def check(*arguments: object) -> tuple[int, list[dict[str, Any]]]:
 
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int, dict[str, dict[str, Any]]]:
-    """All files in one call."""
-    place = tmp_path_factory.mktemp("histories")
-    circle = random_history(Random(1), 30, {"G1c"})
+    """The folder of the files, the exit status, and the verdicts by file name, of one call for all files."""
+    folder = tmp_path_factory.mktemp("histories")
+    cycle = random_history(Random(1), 30, {"G1c"})
     skipping = random_history(Random(2), 30, {"poll-skip"})
-    right = random_history(Random(3), 30, set())
-    (place / "circle.jsonl").write_text(to_jsonl(circle))
-    (place / "circle.edn").write_text(to_edn(circle))
-    (place / "skipping.jsonl").write_text(to_jsonl(skipping))
-    (place / "right.edn.gz").write_bytes(gzip.compress(to_edn(right).encode()))
-    (place / "cut.jsonl.gz").write_bytes(gzip.compress(to_jsonl(right).encode())[:-40])
-    (place / "wrong.jsonl").write_text(to_jsonl(right) + '{"process": 1, "type": "maybe"}\n')
-    (place / "empty.jsonl").write_text("")
-    files = [*sorted(place.iterdir()), place / "gone.edn"]
+    correct = random_history(Random(3), 30, set())
+    (folder / "cycle.jsonl").write_text(to_jsonl(cycle))
+    (folder / "cycle.edn").write_text(to_edn(cycle))
+    (folder / "skipping.jsonl").write_text(to_jsonl(skipping))
+    (folder / "correct.edn.gz").write_bytes(gzip.compress(to_edn(correct).encode()))
+    (folder / "cut.jsonl.gz").write_bytes(gzip.compress(to_jsonl(correct).encode())[:-40])
+    (folder / "wrong.jsonl").write_text(to_jsonl(correct) + '{"process": 1, "type": "maybe"}\n')
+    (folder / "empty.jsonl").write_text("")
+    files = [*sorted(folder.iterdir()), folder / "gone.edn"]
     status, verdicts = check("--allow", "poll-skip", *files)
     assert [verdict["history"] for verdict in verdicts] == list(map(str, files))
-    return place, status, {Path(verdict["history"]).name: verdict for verdict in verdicts}
+    return folder, status, {Path(verdict["history"]).name: verdict for verdict in verdicts}
 
 
-def test_each_history_has_its_line_and_the_worst_decides(answers: Any) -> None:
-    _, status, told = answers
-    assert {name: verdict["valid"] for name, verdict in told.items()} == {
-        "circle.edn": False,
-        "circle.jsonl": False,
+def test_each_history_has_its_verdict_and_the_worst_status_counts(answers: Any) -> None:
+    _, status, verdicts = answers
+    assert {name: verdict["valid"] for name, verdict in verdicts.items()} == {
+        "cycle.edn": False,
+        "cycle.jsonl": False,
         "cut.jsonl.gz": "unknown",
         "empty.jsonl": "unknown",
         "gone.edn": "unknown",
-        "right.edn.gz": True,
+        "correct.edn.gz": True,
         "skipping.jsonl": True,
         "wrong.jsonl": "unknown",
     }
     assert status == 2
-    assert "cut.jsonl.gz" in told["cut.jsonl.gz"]["error"] or "gzip" in told["cut.jsonl.gz"]["error"]
-    assert "there is no" in told["gone.edn"]["error"]
-    assert told["wrong.jsonl"]["error"].startswith("line ")
-    assert "holds no event" in told["empty.jsonl"]["error"]
+    assert "cut.jsonl.gz" in verdicts["cut.jsonl.gz"]["error"] or "gzip" in verdicts["cut.jsonl.gz"]["error"]
+    assert "there is no" in verdicts["gone.edn"]["error"]
+    assert verdicts["wrong.jsonl"]["error"].startswith("line ")
+    assert "holds no event" in verdicts["empty.jsonl"]["error"]
 
 
-def test_both_forms_say_the_same(answers: Any) -> None:
-    _, _, told = answers
-    as_json, as_edn = told["circle.jsonl"], told["circle.edn"]
+def test_json_lines_and_edn_give_the_same_findings(answers: Any) -> None:
+    _, _, verdicts = answers
+    as_json, as_edn = verdicts["cycle.jsonl"], verdicts["cycle.edn"]
     assert as_json["anomalies"] == as_edn["anomalies"]
     assert as_json["stats"] == as_edn["stats"]
 
 
-def test_a_cycle_is_told_step_by_step(answers: Any) -> None:
-    _, _, told = answers
-    (example,) = told["circle.jsonl"]["anomalies"]["G1c"]["examples"]
+def test_a_cycle_is_described_step_by_step(answers: Any) -> None:
+    _, _, verdicts = answers
+    (example,) = verdicts["cycle.jsonl"]["anomalies"]["G1c"]["examples"]
     assert example["operations"] >= 2
     ends = [(step["from"]["op"], step["to"]["op"]) for step in example["cycle"]]
     assert [after for _, after in ends] == [before for before, _ in ends[1:] + ends[:1]]  # it closes
@@ -80,11 +80,11 @@ def test_a_cycle_is_told_step_by_step(answers: Any) -> None:
     assert all(" read " in words and " wrote" in words for words in example["steps"])
 
 
-def test_what_was_permitted_is_listed_and_says_by_whom(answers: Any) -> None:
-    _, _, told = answers
-    skip = told["skipping.jsonl"]["anomalies"]["poll-skip"]
+def test_an_allowed_anomaly_is_listed_with_the_option_that_allows_it(answers: Any) -> None:
+    _, _, verdicts = answers
+    skip = verdicts["skipping.jsonl"]["anomalies"]["poll-skip"]
     assert skip["allowed"] and skip["allowed_by"] == "--allow"
 
 
-def test_a_name_that_is_no_anomaly_is_wrong_usage(tmp_path: Path) -> None:
+def test_an_unknown_anomaly_in_allow_is_wrong_usage(tmp_path: Path) -> None:
     assert check("--allow", "poll-skipp", tmp_path / "x.jsonl") == (2, [])

@@ -1,4 +1,4 @@
-"""The local cluster on real brokers: its interface, its network, and what is left when it is killed."""
+"""The local cluster on real brokers: its interface, its network, and that a kill leaves nothing behind."""
 
 import os
 import signal
@@ -45,7 +45,7 @@ def ready() -> PreparedEnvironment:
 
 @pytest.fixture(scope="module")
 def make(ready: PreparedEnvironment, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Make]:
-    """Clusters that are not started yet, each in a folder of its own."""
+    """Make clusters that are not started yet, each in a new folder."""
     with Supervisor() as supervisor, PortBlock(ready.cache) as ports:
 
         def local(next_port: Callable[[], int] = ports.take, **spec: object) -> LocalCluster:
@@ -58,12 +58,12 @@ def make(ready: PreparedEnvironment, tmp_path_factory: pytest.TempPathFactory) -
 
 @pytest.fixture(scope="module")
 def shared(make: Make) -> Iterator[LocalCluster]:
-    """One cluster, held to the interface first, for the tests of what lies under it."""
-    with checked(make()) as cluster:
+    """One cluster for all tests of this module. Before them, it passes the conformance suite."""
+    with conforming(make()) as cluster:
         yield cluster
 
 
-def test_a_null_comes_back_as_a_null_and_an_empty_one_as_empty(shared: LocalCluster) -> None:
+def test_a_null_is_read_as_null_and_an_empty_value_as_empty(shared: LocalCluster) -> None:
     contents = [(key, value) for key in (None, b"") for value in (None, b"", b"v")]
     producer = Producer(librdkafka.idempotent_producer(ProducerSettings(shared.bootstrap)))
     for key, value in contents:
@@ -72,14 +72,14 @@ def test_a_null_comes_back_as_a_null_and_an_empty_one_as_empty(shared: LocalClus
     assert producer.flush(SYNC_TIMEOUT_S) == 0
     with closing(Consumer(librdkafka.reader(shared.bootstrap, "nulls", Isolation.READ_COMMITTED))) as reader:
         reader.assign([TopicPartition(TOPIC, 0, 0)])
-        found: list[ClientRecord] = []
+        records: list[ClientRecord] = []
 
         def all_read() -> bool:
-            found.extend(consume(reader, 1_000, 0.2))
-            return len(found) >= len(contents) and found[-1].key() == b"" and found[-1].value() == b"v"
+            records.extend(consume(reader, 1_000, 0.2))
+            return len(records) >= len(contents) and records[-1].key() == b"" and records[-1].value() == b"v"
 
         wait_for(all_read, "all records that were written", SYNC_TIMEOUT_S)
-    last = found[-len(contents) :]
+    last = records[-len(contents) :]
     assert [(record.key(), record.value()) for record in last] == contents
     assert {tuple(record.headers() or ()) for record in last} == {
         (("null", None), ("empty", b""), ("n", b"1"))
@@ -87,7 +87,7 @@ def test_a_null_comes_back_as_a_null_and_an_empty_one_as_empty(shared: LocalClus
 
 
 @contextmanager
-def checked(cluster: LocalCluster) -> Iterator[LocalCluster]:
+def conforming(cluster: LocalCluster) -> Iterator[LocalCluster]:
     @contextmanager
     def started() -> Iterator[LocalCluster]:
         yield cluster
@@ -101,13 +101,13 @@ def cut_off(cluster: LocalCluster, links: Sequence[str]) -> AbstractContextManag
     return cluster.network.impose(links, Cut())
 
 
-def test_it_keeps_to_the_interface(shared: LocalCluster) -> None:
+def test_the_local_cluster_conforms_to_the_interface(shared: LocalCluster) -> None:
     assert shared.out_of_sync() == []
-    with pytest.raises(UsageError, match="no client endpoint nobody"):
-        shared.bootstrap_for("nobody")
+    with pytest.raises(UsageError, match="no client endpoint w9"):
+        shared.bootstrap_for("w9")
 
 
-def test_two_peers_that_are_cut_lose_sight_of_each_other_and_find_no_way_round(shared: LocalCluster) -> None:
+def test_two_peers_that_are_cut_off_leave_the_isr_and_do_not_bypass_the_cut(shared: LocalCluster) -> None:
     def shrunk() -> list[str]:
         return [words for words in shared.out_of_sync() if words.startswith(TOPIC) and "lacks" in words]
 
@@ -120,26 +120,26 @@ def test_two_peers_that_are_cut_lose_sight_of_each_other_and_find_no_way_round(s
             evidence = wait_for(
                 cut.evidence, "a proof of the cut", SYNC_TIMEOUT_S, last_seen=lambda: cut.missing_proof
             )
-            proven = [part.partition(": ")[0] for part in evidence.split("; ")]
-            assert proven and set(proven) <= set(cut.links)
+            proved_links = [part.partition(": ")[0] for part in evidence.split("; ")]
+            assert proved_links and set(proved_links) <= set(cut.links)
             assert evidence.count("stays unanswered, and a connection that bypasses it is answered") == len(
-                proven
+                proved_links
             )
             assert "no connection was on" not in evidence
             wait_for(shrunk, "the ISR to shrink", MOVE_TIMEOUT_S)
-            # The way round the proxies, where there is one, is only found seconds later.
+            # If brokers can bypass the proxies, they do so only some seconds later.
             wait_for(lambda: shared.bypasses() or flowing(), "records to be taken again", MOVE_TIMEOUT_S)
             assert shared.bypasses() == []
         assert cut.evidence() == ""
         shared.await_in_sync(SYNC_TIMEOUT_S)
 
 
-def test_cuts_may_overlap_and_each_ends_its_own(shared: LocalCluster) -> None:
+def test_the_end_of_a_cut_does_not_heal_an_overlapping_cut(shared: LocalCluster) -> None:
     network: ProxiedNetwork = shared.network
     with cut_off(shared, links_around(1, [1, 2, 3])) as outer:
         with cut_off(shared, links_between(1, 2)):
             pass
-        # It fails if the inner cut's end has healed the outer one.
+        # This fails if the end of the inner cut has healed the outer cut.
         wait_for(
             outer.evidence, "a proof of the outer cut", SYNC_TIMEOUT_S, last_seen=lambda: outer.missing_proof
         )
@@ -149,9 +149,9 @@ def test_cuts_may_overlap_and_each_ends_its_own(shared: LocalCluster) -> None:
     shared.await_in_sync(SYNC_TIMEOUT_S)
 
 
-def test_cutting_one_client_blinds_nobody_else(shared: LocalCluster) -> None:
+def test_cutting_off_one_client_affects_no_other_client(shared: LocalCluster) -> None:
     with cut_off(shared, [client_link("w0", 2)]) as unused:
-        assert unused.evidence() == ""  # nobody was on it, so nothing was cut
+        assert unused.evidence() == ""  # no connection was on the link, so nothing was cut
     with connected(shared, "w0") as opened, cut_off(shared, [client_link("w0", 2)]) as cut:
         assert cut.links == ("client:w0->2",)
         assert cut.evidence() == ""
@@ -168,20 +168,20 @@ def test_cutting_one_client_blinds_nobody_else(shared: LocalCluster) -> None:
     assert shared.network.passes("client:w0->2", 5)
 
 
-def test_a_link_that_is_not_there_is_named(shared: LocalCluster) -> None:
+def test_the_message_about_an_unknown_link_names_it(shared: LocalCluster) -> None:
     with pytest.raises(UsageError, match="client:w9->2"), cut_off(shared, [client_link("w9", 2)]):
         pass
 
 
 @contextmanager
 def connected(cluster: LocalCluster, endpoint: str) -> Iterator[list[socket.socket]]:
-    """One open connection on each of the endpoint's links."""
+    """Yield open connections, one on each of the endpoint's links."""
     with ExitStack() as opened:
         connections = []
         for address in cluster.bootstrap_for(endpoint).split(","):
             host, _, port = address.rpartition(":")
-            one = socket.create_connection((host, int(port)), SYNC_TIMEOUT_S)
-            connections.append(opened.enter_context(one))
+            connection = socket.create_connection((host, int(port)), SYNC_TIMEOUT_S)
+            connections.append(opened.enter_context(connection))
         links = [f"client:{endpoint}->{broker.id}" for broker in cluster.brokers]
         wait_for(lambda: all(cluster.network.connections(links).values()), "the proxies to take them", 10)
         yield connections
@@ -207,7 +207,9 @@ with Supervisor() as supervisor, PortBlock(ready.cache) as ports:
 """
 
 
-def test_another_run_beside_it_is_killed_and_leaves_nothing(shared: LocalCluster, tmp_path: Path) -> None:
+def test_a_killed_run_leaves_nothing_behind_and_does_not_affect_another_run(
+    shared: LocalCluster, tmp_path: Path
+) -> None:
     run = subprocess.Popen(
         [sys.executable, "-c", RUN, tmp_path], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
@@ -225,30 +227,30 @@ def test_another_run_beside_it_is_killed_and_leaves_nothing(shared: LocalCluster
     assert shared.out_of_sync() == []
 
 
-def test_a_reader_says_where_a_log_begins_now(shared: LocalCluster) -> None:
-    bootstrap, place = shared.bootstrap_for(ENDPOINT), ("small", 0)
+def test_a_reader_reads_the_current_start_of_a_log(shared: LocalCluster) -> None:
+    bootstrap, partition = shared.bootstrap_for(ENDPOINT), ("small", 0)
     producer = Producer(librdkafka.idempotent_producer(ProducerSettings(bootstrap)))
     for _ in range(3):
-        producer.produce(place[0], b"x", partition=place[1])
+        producer.produce(partition[0], b"x", partition=partition[1])
     assert producer.flush(30) == 0
     consumer = Consumer(librdkafka.reader(bootstrap, "reader", Isolation.READ_COMMITTED))
     with closing(consumer):
-        assert first_offsets(consumer, [place], 30) == {place: 0}
-        admin = AdminClient({"bootstrap.servers": bootstrap})  # it has to live until it has its answer
-        (deleted,) = admin.delete_records([TopicPartition(*place, 2)]).values()
+        assert first_offsets(consumer, [partition], 30) == {partition: 0}
+        admin = AdminClient({"bootstrap.servers": bootstrap})  # it must exist until it gets the response
+        (deleted,) = admin.delete_records([TopicPartition(*partition, 2)]).values()
         assert deleted.result(timeout=60).low_watermark == 2
-        assert first_offsets(consumer, [place, ("nowhere", 0), (place[0], 99)], 30) == {place: 2}
-        nobody = Consumer(librdkafka.reader("127.0.0.1:1", "reader", Isolation.READ_COMMITTED))
-        assert first_offsets(nobody, [place], 0.5) == {}
+        assert first_offsets(consumer, [partition, ("nowhere", 0), (partition[0], 99)], 30) == {partition: 2}
+        unreachable = Consumer(librdkafka.reader("127.0.0.1:1", "reader", Isolation.READ_COMMITTED))
+        assert first_offsets(unreachable, [partition], 0.5) == {}
 
 
-def test_a_port_that_is_taken_meanwhile_costs_a_second_try(make: Make, ready: PreparedEnvironment) -> None:
-    with PortBlock(ready.cache) as ports, socket.socket() as thief:
+def test_the_cluster_tries_again_if_a_port_is_taken_meanwhile(make: Make, ready: PreparedEnvironment) -> None:
+    with PortBlock(ready.cache) as ports, socket.socket() as other_socket:
         first = ports.take()
-        thief.bind(("127.0.0.1", first))
-        thief.listen()
-        handed = iter([first])
-        with make(lambda: next(handed, None) or ports.take()) as cluster:
+        other_socket.bind(("127.0.0.1", first))
+        other_socket.listen()
+        prepared_ports = iter([first])
+        with make(lambda: next(prepared_ports, None) or ports.take()) as cluster:
             assert first not in cluster.layout.listeners.values()
             assert cluster.out_of_sync() == []
 
@@ -260,7 +262,9 @@ def test_a_port_that_is_taken_meanwhile_costs_a_second_try(make: Make, ready: Pr
         ({"heap_mb": 1_000_000_000}, "not enough memory.*heap-mb"),
     ],
 )
-def test_a_broker_that_cannot_start_says_why(make: Make, spec: dict[str, object], words: str) -> None:
+def test_the_message_about_a_broker_that_cannot_start_says_why(
+    make: Make, spec: dict[str, object], words: str
+) -> None:
     before = {process.pid for process, _ in marked_processes()}
     with pytest.raises(StartFailed, match=words) as refusal, make(**spec):
         pass

@@ -1,4 +1,4 @@
-"""A run that is ended from outside: nothing is left of it, and what it had written is judged."""
+"""A run that is ended from outside leaves no processes, and its recorded evidence is checked."""
 
 import json
 import signal
@@ -11,7 +11,7 @@ from tests.support.started_runs import started, working
 OPTIONS = ("--nemesis", "none", "--time-limit", "60", "--seed", "3", "--name", "ended")
 
 
-def judge(store: Path) -> tuple[int, dict[str, object]]:
+def check(store: Path) -> tuple[int, dict[str, object]]:
     done = subprocess.run(
         [sys.executable, "-P", "-m", "fencepost", "check", "--json", str(store)],
         capture_output=True,
@@ -21,14 +21,14 @@ def judge(store: Path) -> tuple[int, dict[str, object]]:
     return done.returncode, json.loads(done.stdout)
 
 
-def test_a_run_killed_by_sigkill_leaves_nothing_and_is_judged_from_its_journals(tmp_path: Path) -> None:
+def test_a_run_killed_by_sigkill_leaves_nothing_behind_and_is_checked(tmp_path: Path) -> None:
     store = tmp_path / "store"
     with started(tmp_path / "log", *OPTIONS, "--store", str(store)) as run:
         run.await_said(working, "transactions to be committed")
         run.signal(signal.SIGKILL)
         run.process.wait()
         run.await_nothing_left()
-    status, verdict = judge(store)
+    status, verdict = check(store)
     assert status == 3
     assert verdict["valid"] == "unknown"
     assert any(reason["code"] == "run-killed" for reason in verdict["unknown_because"])  # type: ignore[attr-defined]
@@ -36,7 +36,7 @@ def test_a_run_killed_by_sigkill_leaves_nothing_and_is_judged_from_its_journals(
     assert not verdict["anomalies"]
 
 
-def test_the_first_ctrl_c_ends_the_run_early_and_it_is_judged(tmp_path: Path) -> None:
+def test_the_first_ctrl_c_ends_the_run_early_and_checks_it(tmp_path: Path) -> None:
     store = tmp_path / "store"
     with started(tmp_path / "log", *OPTIONS, "--store", str(store)) as run:
         run.await_said(working, "transactions to be committed")
@@ -50,11 +50,11 @@ def test_the_first_ctrl_c_ends_the_run_early_and_it_is_judged(tmp_path: Path) ->
     assert next(store.glob("ended/*/report.html")).stat().st_size > 0
 
 
-def test_the_second_ctrl_c_gives_up_and_leaves_nothing(tmp_path: Path) -> None:
+def test_the_second_ctrl_c_stops_the_run_and_leaves_nothing_behind(tmp_path: Path) -> None:
     with started(tmp_path / "log", *OPTIONS, "--store", str(tmp_path / "store")) as run:
         run.await_said(working, "transactions to be committed")
         run.signal(signal.SIGINT)
-        run.await_said(lambda said: "drain" in said, "the run to drain")
+        run.await_said(lambda text: "drain" in text, "the run to drain")
         run.signal(signal.SIGINT)
         assert run.process.wait(60) == 130
         assert "Traceback" not in run.said()

@@ -1,7 +1,4 @@
-"""Kafka, Java and toxiproxy as a run gets them, from the cache that runs share.
-
-What is not in the cache yet is fetched and built, once.
-"""
+"""Kafka, Java and toxiproxy from the cache that runs share. A missing part is fetched and built once."""
 
 import signal
 import subprocess
@@ -31,7 +28,7 @@ controller.listener.names=C
 controller.quorum.voters=1@127.0.0.1:{}
 log.dirs={}
 """
-ALONE = """
+PREPARE = """
 import sys
 from pathlib import Path
 from harness.environment.prepare import prepare
@@ -44,21 +41,23 @@ def prepared(request: pytest.FixtureRequest) -> PreparedEnvironment:
     return prepare(KAFKA, request.param, request.param, cache_folder(), print)
 
 
-def test_what_is_prepared_is_there_the_second_time_without_a_word(prepared: PreparedEnvironment) -> None:
+def test_a_second_preparation_is_quick_and_prints_nothing(prepared: PreparedEnvironment) -> None:
     choice = "bundled" if "bundled" in prepared.java.origin else "auto"
-    said: list[str] = []
+    messages: list[str] = []
     before = time.monotonic()
-    assert prepare(KAFKA, choice, choice, prepared.cache, said.append) == prepared
-    assert said == []
+    assert prepare(KAFKA, choice, choice, prepared.cache, messages.append) == prepared
+    assert messages == []
     assert time.monotonic() - before < 10
 
 
 def test_toxiproxy_runs(prepared: PreparedEnvironment) -> None:
-    told = subprocess.run([prepared.toxiproxy, "-version"], capture_output=True, text=True, check=True).stdout
-    assert "version 2." in told
+    version = subprocess.run(
+        [prepared.toxiproxy, "-version"], capture_output=True, text=True, check=True
+    ).stdout
+    assert "version 2." in version
 
 
-def test_a_broker_starts_from_the_archive_logs_and_ends_cleanly(
+def test_a_broker_starts_from_the_archive_writes_a_log_and_ends_cleanly(
     prepared: PreparedEnvironment, tmp_path: Path
 ) -> None:
     assert prepared.archive_flags
@@ -88,14 +87,14 @@ def test_a_broker_starts_from_the_archive_logs_and_ends_cleanly(
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-def test_a_preparation_that_is_ended_leaves_no_process(
+def test_an_interrupted_preparation_leaves_no_process(
     number: signal.Signals, prepared: PreparedEnvironment, tmp_path: Path
 ) -> None:
     cache = tmp_path / "cache"
     cache.mkdir()
-    (cache / f"kafka-{KAFKA}").symlink_to(prepared.kafka.class_path[0].parent)  # so only the archive lacks
+    (cache / f"kafka-{KAFKA}").symlink_to(prepared.kafka.class_path[0].parent)  # only the archive is missing
     args = [KAFKA, str(prepared.java.home), str(prepared.toxiproxy), str(cache)]
-    with subprocess.Popen([sys.executable, "-c", ALONE, *args], stderr=subprocess.DEVNULL) as process:
+    with subprocess.Popen([sys.executable, "-c", PREPARE, *args], stderr=subprocess.DEVNULL) as process:
         wait_for(lambda: brokers_of(cache), "the archive's broker to be started", 60.0)
         process.send_signal(number)
         process.wait(30)
@@ -105,10 +104,10 @@ def test_a_preparation_that_is_ended_leaves_no_process(
 
 
 def brokers_of(cache: Path) -> list[int]:
-    """The processes that run a broker from the cache."""
-    found = []
+    """Return the pids of brokers that run from the cache."""
+    pids = []
     for process in psutil.process_iter(["cmdline"]):
         words = process.info["cmdline"] or []
         if BROKER in words and any(str(cache) in word for word in words):
-            found.append(process.pid)
-    return found
+            pids.append(process.pid)
+    return pids

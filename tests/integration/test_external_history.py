@@ -1,4 +1,4 @@
-"""Reading histories where the user's own folders bear the names of our rooms."""
+"""A user's folders may have the names of our packages (rooms) when a history is read."""
 
 import subprocess
 import sys
@@ -15,7 +15,7 @@ with session(SparkSettings()) as spark:
 """
 
 
-def test_a_users_folder_named_like_a_room_is_not_taken_for_it(tmp_path: Path) -> None:
+def test_a_users_folder_with_the_name_of_a_room_is_not_imported(tmp_path: Path) -> None:
     for room in ("harness", "checkers"):
         (tmp_path / room).mkdir()
         (tmp_path / room / "__init__.py").write_text("raise SystemExit('the wrong room')")

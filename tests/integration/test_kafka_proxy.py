@@ -1,4 +1,4 @@
-"""The proxies before a cluster that is already there, on real brokers: what they tell, carry and cut."""
+"""The proxies of an external cluster, on real brokers: their responses, the connections through them, and cuts."""
 
 import json
 import re
@@ -51,82 +51,86 @@ def ready() -> PreparedEnvironment:
 def clusters(
     ready: PreparedEnvironment, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[LocalCluster, ExternalCluster]]:
-    """Theirs, and as a run sees it that may strike its links."""
-    place = tmp_path_factory.mktemp("clusters")
+    """A cluster, and the same cluster as an external cluster whose client links can be cut."""
+    folder = tmp_path_factory.mktemp("clusters")
     with Supervisor() as supervisor, PortBlock(ready.cache) as ports:
-        links = ClientLinks(ENDPOINTS, place / "proxies", ready.toxiproxy, supervisor, ports.take)
+        links = ClientLinks(ENDPOINTS, folder / "proxies", ready.toxiproxy, supervisor, ports.take)
         with LocalCluster(
-            ClusterSpec(endpoints=("any",)), place / "theirs", ready, supervisor, ports.take
-        ) as theirs:
-            spec = ClusterSpec(bootstrap=theirs.bootstrap, tag=TAG, permits=("links",))
-            with ExternalCluster(spec, links) as ours:
-                ours.create_topics([TopicSpec(TOPIC, 3)], 60)
-                yield theirs, ours
+            ClusterSpec(endpoints=("any",)), folder / "cluster", ready, supervisor, ports.take
+        ) as cluster:
+            spec = ClusterSpec(bootstrap=cluster.bootstrap, tag=TAG, permits=("links",))
+            with ExternalCluster(spec, links) as proxied:
+                proxied.create_topics([TopicSpec(TOPIC, 3)], 60)
+                yield cluster, proxied
 
 
 @pytest.fixture(scope="module")
 def place(clusters: tuple[LocalCluster, ExternalCluster]) -> Place:
-    theirs, _ = clusters
-    return one_replica(theirs.bootstrap, list(ports_of(theirs.bootstrap)))
+    cluster, _ = clusters
+    return one_replica(cluster.bootstrap, list(ports_of(cluster.bootstrap)))
 
 
 def ports_of(bootstrap: str) -> list[int]:
-    return [int(one.rpartition(":")[2]) for one in bootstrap.split(",")]
+    return [int(address.rpartition(":")[2]) for address in bootstrap.split(",")]
 
 
-def test_every_answer_names_the_proxies_and_is_the_same_otherwise(
+def test_responses_name_the_proxies_and_are_otherwise_unchanged(
     clusters: tuple[LocalCluster, ExternalCluster], place: Place
 ) -> None:
-    theirs, ours = clusters
-    real, told = ports_of(theirs.bootstrap), ports_of(ours.bootstrap_for("w1"))
-    behind = dict(zip(real, told, strict=True))
-    versions = spoken(real[0])
-    seen = set()
+    cluster, proxied = clusters
+    broker_ports, proxy_ports = ports_of(cluster.bootstrap), ports_of(proxied.bootstrap_for("w1"))
+    proxy_port_of = dict(zip(broker_ports, proxy_ports, strict=True))
+    versions = spoken(broker_ports[0])
+    compared = set()
     for port, request in questions(place):
         if not may_be_asked(request, versions):
             continue
-        at = port or real[0]
-        direct, through = raw(at, request), raw(behind[at], request)
+        at = port or broker_ports[0]
+        direct, through = raw(at, request), raw(proxy_port_of[at], request)
         answer = decode_response(request, through, "the proxy")
         text = str(answer)
-        assert not any(f"port={one}," in text or f"port={one})" in text for one in real), text
-        if (request.API_KEY, request.version) in seen or request.API_KEY == 18:
+        assert not any(f"port={number}," in text or f"port={number})" in text for number in broker_ports), (
+            text
+        )
+        if (request.API_KEY, request.version) in compared or request.API_KEY == 18:
             continue
-        seen.add((request.API_KEY, request.version))
-        assert any(f"port={one}" in text for one in told), text
-        wanted = str(decode_response(request, direct, "the broker"))
-        for one, instead in behind.items():
-            wanted = wanted.replace(f"port={one}", f"port={instead}")
+        compared.add((request.API_KEY, request.version))
+        assert any(f"port={number}" in text for number in proxy_ports), text
+        expected = str(decode_response(request, direct, "the broker"))
+        for broker_port, proxy_port in proxy_port_of.items():
+            expected = expected.replace(f"port={broker_port}", f"port={proxy_port}")
         if request.API_KEY not in (1, 3):  # sessions, and the order of a set
-            assert RANDOM.sub("", text) == RANDOM.sub("", wanted)
-    assert {key for key, _ in seen} == {0, 1, 3, 10, 60}
+            assert RANDOM.sub("", text) == RANDOM.sub("", expected)
+    assert {key for key, _ in compared} == {0, 1, 3, 10, 60}
 
 
-def test_what_a_proxy_offers_is_what_it_can_read(clusters: tuple[LocalCluster, ExternalCluster]) -> None:
-    theirs, ours = clusters
-    real = spoken(ports_of(theirs.bootstrap)[0])
-    offered = spoken(ports_of(ours.bootstrap_for("w0"))[0])
-    assert set(real) - set(offered) == {key for key in HIDDEN_APIS if key in real}
-    assert {key for key in offered if offered[key] != real[key]} == {DESCRIBE_QUORUM}
+def test_a_proxy_offers_only_apis_that_it_can_read(clusters: tuple[LocalCluster, ExternalCluster]) -> None:
+    cluster, proxied = clusters
+    by_broker = spoken(ports_of(cluster.bootstrap)[0])
+    by_proxy = spoken(ports_of(proxied.bootstrap_for("w0"))[0])
+    assert set(by_broker) - set(by_proxy) == {key for key in HIDDEN_APIS if key in by_broker}
+    assert {key for key in by_proxy if by_proxy[key] != by_broker[key]} == {DESCRIBE_QUORUM}
 
 
-def test_every_answer_of_this_kafka_that_has_addresses_is_known(ready: PreparedEnvironment) -> None:
-    """By the schemas that Kafka's own classes were made from."""
+def test_every_response_with_addresses_in_this_kafka_is_known(ready: PreparedEnvironment) -> None:
+    """The jar has the schemas from which Kafka's own classes are generated."""
     jar = next(path for path in ready.kafka.class_path if re.match(r"kafka-clients-\d", Path(path).name))
     with zipfile.ZipFile(jar) as archive:
         schemas = [_schema(archive.read(name)) for name in archive.namelist() if name.endswith(".json")]
-    answers = [one for one in schemas if one["type"] == "response" and one["validVersions"] != "none"]
-    assert len(answers) > 80
-    for one in answers:
-        key, last = one["apiKey"], int(one["validVersions"].rpartition("-")[2])
+    responses = [
+        schema for schema in schemas if schema["type"] == "response" and schema["validVersions"] != "none"
+    ]
+    assert len(responses) > 80
+    for schema in responses:
+        key, last = schema["apiKey"], int(schema["validVersions"].rpartition("-")[2])
         if key in HIDDEN_APIS:
             continue
-        assert newest_version(key) == (1 if key == DESCRIBE_QUORUM else last), one["name"]
-        structs = {kind["name"]: kind["fields"] for kind in one.get("commonStructs", [])}
+        assert newest_version(key) == (1 if key == DESCRIBE_QUORUM else last), schema["name"]
+        structs = {kind["name"]: kind["fields"] for kind in schema.get("commonStructs", [])}
         versions = [
-            v for v in range(newest_version(key) + 1) if _has_address(one.get("fields", []), structs, v)
+            v for v in range(newest_version(key) + 1) if _has_address(schema.get("fields", []), structs, v)
         ]
-        assert key in UNCHANGED_APIS or all(contains_addresses(key, v) for v in versions), one["name"]
+        assert key in UNCHANGED_APIS or all(contains_addresses(key, v) for v in versions), schema["name"]
 
 
 def _schema(text: bytes) -> dict[str, Any]:
@@ -135,30 +139,30 @@ def _schema(text: bytes) -> dict[str, Any]:
 
 
 def _has_address(fields: list[Any], structs: Mapping[str, list[Any]], version: int) -> bool:
-    there = [one for one in fields if _in(version, one["versions"])]
-    names = {one["name"] for one in there}
+    present = [field for field in fields if _is_in(version, field["versions"])]
+    names = {field["name"] for field in present}
     return {"Host", "Port"} <= names or any(
-        _has_address(one.get("fields", structs.get(one["type"].removeprefix("[]"), [])), structs, version)
-        for one in there
+        _has_address(field.get("fields", structs.get(field["type"].removeprefix("[]"), [])), structs, version)
+        for field in present
     )
 
 
-def _in(version: int, versions: str) -> bool:
+def _is_in(version: int, versions: str) -> bool:
     low, _, high = versions.rstrip("+").partition("-")
     return int(low) <= version and (versions.endswith("+") or version <= int(high or low))
 
 
-def test_a_client_goes_through_the_proxies_alone_and_a_cut_is_proven(
+def test_a_client_connects_only_to_the_proxies_and_a_cut_is_proved(
     clusters: tuple[LocalCluster, ExternalCluster],
 ) -> None:
-    theirs, ours = clusters
-    assert ours.abilities == {Cut, DropResponses}
-    assert sorted(ours.network.links) == sorted(
+    cluster, proxied = clusters
+    assert proxied.abilities == {Cut, DropResponses}
+    assert sorted(proxied.network.links) == sorted(
         client_link(endpoint, n) for endpoint in ENDPOINTS for n in (1, 2, 3)
     )
-    producer = Producer({"bootstrap.servers": ours.bootstrap_for("w0"), "transactional.id": f"{TAG}-x"})
+    producer = Producer({"bootstrap.servers": proxied.bootstrap_for("w0"), "transactional.id": f"{TAG}-x"})
     consumer = Consumer(
-        librdkafka.group_consumer(ours.bootstrap_for("w0"), f"{TAG}-g", "x", Isolation.READ_COMMITTED)
+        librdkafka.group_consumer(proxied.bootstrap_for("w0"), f"{TAG}-g", "x", Isolation.READ_COMMITTED)
     )
     with closing(consumer):
         consumer.subscribe([TOPIC])
@@ -167,85 +171,87 @@ def test_a_client_goes_through_the_proxies_alone_and_a_cut_is_proven(
         for n in range(30):
             producer.produce(TOPIC, str(n), partition=n % 3)
         producer.commit_transaction(WITHIN_S)
-        found: set[bytes] = set()
+        values: set[bytes] = set()
 
         def all_read() -> bool:
             message = consumer.poll(0.5)
             if message is not None and message.error() is None:
-                found.add(message.value())
-            return len(found) == 30
+                values.add(message.value())
+            return len(values) == 30
 
         wait_for(all_read, "all records", WITHIN_S)
-        dialed = {one.raddr.port for one in psutil.Process().net_connections("tcp") if one.raddr}
-        assert set(ports_of(ours.bootstrap_for("w0"))) <= dialed
-        assert not dialed & {*ports_of(theirs.bootstrap), *ports_of(theirs.bootstrap_for("any"))}
+        dialed = {link.raddr.port for link in psutil.Process().net_connections("tcp") if link.raddr}
+        assert set(ports_of(proxied.bootstrap_for("w0"))) <= dialed
+        assert not dialed & {*ports_of(cluster.bootstrap), *ports_of(cluster.bootstrap_for("any"))}
         for effect in (Cut(), DropResponses()):
-            wait_for(lambda: all(stand(ours).values()), "connections to all brokers", WITHIN_S)
+            wait_for(lambda: all(connections_of(proxied).values()), "connections to all brokers", WITHIN_S)
             links = [client_link("w0", n) for n in (1, 2, 3)]
             with ExitStack() as opened:
-                own = [
+                sockets = [
                     opened.enter_context(socket.create_connection(("127.0.0.1", port), WITHIN_S))
-                    for port in ports_of(ours.bootstrap_for("w0"))
+                    for port in ports_of(proxied.bootstrap_for("w0"))
                 ]
-                cut = opened.enter_context(ours.network.impose(links, effect))
+                cut = opened.enter_context(proxied.network.impose(links, effect))
 
-                def proven(cut: ActiveEffect = cut, own: Sequence[socket.socket] = tuple(own)) -> bool:
-                    for one in own:  # the client itself may wait for an answer, and send nothing
-                        one.sendall(encode_request(MetadataRequest(version=0), 1))
+                def proved(
+                    cut: ActiveEffect = cut, sockets: Sequence[socket.socket] = tuple(sockets)
+                ) -> bool:
+                    for connection in sockets:  # the client itself may wait for a response, and send nothing
+                        connection.sendall(encode_request(MetadataRequest(version=0), 1))
                     return cut.evidence().count("a request through it stays unanswered") == 3
 
                 wait_for(
-                    proven,
+                    proved,
                     "all three links to be used",
                     WITHIN_S,
                     last_seen=lambda cut=cut: cut.missing_proof,
                 )
                 assert send_request(
-                    ports_of(ours.bootstrap_for("w1"))[0], MetadataRequest(version=1), 5
+                    ports_of(proxied.bootstrap_for("w1"))[0], MetadataRequest(version=1), 5
                 ).brokers
-    assert ours.network.alive
+    assert proxied.network.alive
 
 
-def stand(cluster: ExternalCluster) -> Mapping[str, int]:
+def connections_of(cluster: ExternalCluster) -> Mapping[str, int]:
     return cluster.network.connections([client_link("w0", n) for n in (1, 2, 3)])
 
 
-def test_what_is_no_request_of_kafkas_ends_its_connection_alone(
+def test_bytes_that_are_no_kafka_request_end_only_their_connection(
     clusters: tuple[LocalCluster, ExternalCluster],
 ) -> None:
-    _, ours = clusters
-    port = ports_of(ours.bootstrap_for("w0"))[0]
-    for noise in (
+    _, proxied = clusters
+    port = ports_of(proxied.bootstrap_for("w0"))[0]
+    for sent_bytes in (
         b"GET / HTTP/1.0\r\n\r\n",
         encode_request(MetadataRequest(version=0), 1)[:9],
         b"\0\0\0\x04abcd",
     ):
-        assert _sent(port, noise) == b""
+        assert _send(port, sent_bytes) == b""
     assert send_request(port, MetadataRequest(version=1), 5).brokers
 
 
-def _sent(port: int, noise: bytes) -> bytes:
+def _send(port: int, sent_bytes: bytes) -> bytes:
     with socket.create_connection(("127.0.0.1", port), 10) as connection:
-        connection.sendall(noise)
+        connection.sendall(sent_bytes)
         connection.shutdown(socket.SHUT_WR)
         return connection.recv(100)
 
 
-def test_a_endpoint_that_nobody_asked_for_has_no_address(
+def test_an_unknown_endpoint_has_no_address(
     clusters: tuple[LocalCluster, ExternalCluster],
 ) -> None:
     with pytest.raises(UsageError, match="no client endpoint w9"):
         clusters[1].bootstrap_for("w9")
 
 
-def test_proxies_whose_port_is_taken_are_told(
+def test_the_message_about_proxies_with_a_taken_port_says_so(
     clusters: tuple[LocalCluster, ExternalCluster], ready: PreparedEnvironment, tmp_path: Path
 ) -> None:
-    theirs, _ = clusters
-    taken = ports_of(theirs.bootstrap)[0]
+    cluster, _ = clusters
+    taken = ports_of(cluster.bootstrap)[0]
     with Supervisor() as supervisor:
         links = ClientLinks(("w0",), tmp_path, ready.toxiproxy, supervisor, lambda: taken)
-        spec = ClusterSpec(bootstrap=theirs.bootstrap, permits=("links",))
+        spec = ClusterSpec(bootstrap=cluster.bootstrap, permits=("links",))
         with (
             pytest.raises(StartFailed, match="the proxies did not start: a port is taken"),
             ExternalCluster(spec, links),

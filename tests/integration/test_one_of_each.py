@@ -1,4 +1,4 @@
-"""A fault, a workload and an anomaly, each as the docs say: one file and one line, in a copy of the house."""
+"""The fault, the workload and the anomaly of the docs work: each is one file and one line, in a copy of the code."""
 
 import json
 import os
@@ -11,13 +11,13 @@ from xml.etree import ElementTree
 
 import pytest
 
-HOUSE = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[2]
 ROOMS = ("fencepost", "harness", "workloads", "nemeses", "checkers", "reports")
 
 
 def blocks(page: str) -> list[str]:
-    """The Python in one of the docs."""
-    return re.findall(r"```python\n(.*?)```", (HOUSE / "docs" / page).read_text(), re.DOTALL)
+    """Return the Python blocks of a page of the docs."""
+    return re.findall(r"```python\n(.*?)```", (ROOT / "docs" / page).read_text(), re.DOTALL)
 
 
 def add(line: str, before: str, registry: Path) -> None:
@@ -27,34 +27,34 @@ def add(line: str, before: str, registry: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy with one of each."""
-    place = tmp_path_factory.mktemp("house")
+def copied_code(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the code with the fault, the workload and the anomaly of the docs."""
+    folder = tmp_path_factory.mktemp("code")
     for room in ROOMS:
-        shutil.copytree(HOUSE / room, place / room, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / room, folder / room, ignore=shutil.ignore_patterns("__pycache__"))
     fault, _ = blocks("add-a-fault.md")
-    (place / "nemeses" / "pause_first.py").write_text(fault)
-    add("from nemeses import pause_first\n", "\n_FILES = (\n", place / "nemeses" / "registry.py")
-    add("    pause_first,\n", ")\n\nNEMESES", place / "nemeses" / "registry.py")
+    (folder / "nemeses" / "pause_first.py").write_text(fault)
+    add("from nemeses import pause_first\n", "\n_FILES = (\n", folder / "nemeses" / "registry.py")
+    add("    pause_first,\n", ")\n\nNEMESES", folder / "nemeses" / "registry.py")
     (workload,) = blocks("add-a-workload.md")
-    (place / "workloads" / "lengths.py").write_text(workload)
+    (folder / "workloads" / "lengths.py").write_text(workload)
     add(
         "from workloads.lengths import LENGTHS\n",
         "from workloads.model.workload",
-        place / "workloads" / "registry.py",
+        folder / "workloads" / "registry.py",
     )
-    add("    LENGTHS,\n", ")\n\nWORKLOADS", place / "workloads" / "registry.py")
+    add("    LENGTHS,\n", ")\n\nWORKLOADS", folder / "workloads" / "registry.py")
     anomaly, line = blocks("add-an-anomaly.md")
-    (place / "checkers" / "anomalies" / "slow_transaction.py").write_text(anomaly)
-    add(line, '    Checker(\n        "send_order"', place / "checkers/registry.py")
-    return place
+    (folder / "checkers" / "anomalies" / "slow_transaction.py").write_text(anomaly)
+    add(line, '    Checker(\n        "send_order"', folder / "checkers/registry.py")
+    return folder
 
 
-def called(house: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": str(house)}
+def call(copied_code: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(copied_code)}
     return subprocess.run(
         [sys.executable, "-m", *arguments],
-        cwd=house,
+        cwd=copied_code,
         env=environment,
         capture_output=True,
         text=True,
@@ -62,19 +62,19 @@ def called(house: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_each_is_listed_and_has_its_page(house: Path) -> None:
+def test_each_of_them_is_listed_and_has_its_page(copied_code: Path) -> None:
     for kind, name in (
         ("nemeses", "pause-first"),
         ("workloads", "lengths"),
         ("anomalies", "slow-transaction"),
     ):
-        assert called(house, "fencepost", "list", kind, name).stdout.strip(), name
-    assert not called(house, "checkers.pages", "pages").returncode
-    assert "Blind spot" in (house / "pages" / "slow-transaction.md").read_text()
-    assert "slow-transaction" in (house / "pages" / "README.md").read_text()
+        assert call(copied_code, "fencepost", "list", kind, name).stdout.strip(), name
+    assert not call(copied_code, "checkers.pages", "pages").returncode
+    assert "Blind spot" in (copied_code / "pages" / "slow-transaction.md").read_text()
+    assert "slow-transaction" in (copied_code / "pages" / "README.md").read_text()
 
 
-def test_each_is_in_the_verdict_the_report_and_junit_of_a_run(house: Path) -> None:
+def test_each_of_them_is_in_the_verdict_the_report_and_junit_of_a_run(copied_code: Path) -> None:
     command = (
         "run",
         "--workload",
@@ -86,18 +86,18 @@ def test_each_is_in_the_verdict_the_report_and_junit_of_a_run(house: Path) -> No
         "--seed",
         "3",
     )
-    ran = called(house, "fencepost", *command, "--store", "store")
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-    folder = house / "store" / "latest"
+    done = call(copied_code, "fencepost", *command, "--store", "store")
+    assert done.returncode == 0, done.stdout + done.stderr
+    folder = copied_code / "store" / "latest"
     verdict = json.loads((folder / "verdict.json").read_text())
     (fault,) = verdict["faults"]
     assert (fault["fault"], fault["acted"], fault["struck"]) == ("pause-first", True, "broker 1 was paused")
     assert "slow-transaction" in verdict["checked"]
-    found = verdict["anomalies"]["slow-transaction"]
-    assert found["warning"] and re.fullmatch(r"[\d,]+ transactions? (was|were) slow", found["words"])
-    assert re.search(r"took [\d.]+ s", found["sentences"][0])
+    findings = verdict["anomalies"]["slow-transaction"]
+    assert findings["warning"] and re.fullmatch(r"[\d,]+ transactions? (was|were) slow", findings["words"])
+    assert re.search(r"took [\d.]+ s", findings["sentences"][0])
     report = (folder / "report.html").read_text()
-    assert found["sentences"][0] in report and "pause-first" in report and "lengths" in report
+    assert findings["sentences"][0] in report and "pause-first" in report and "lengths" in report
     cases = {
         (case.get("classname"), case.get("name"))
         for case in ElementTree.parse(folder / "junit.xml").getroot().iter("testcase")

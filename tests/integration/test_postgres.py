@@ -1,4 +1,4 @@
-"""A real PostgreSQL, the machine's and the bundled one: as a store, as an outbox, killed, and gone when the run is."""
+"""A real PostgreSQL, the machine's and the bundled one: as a database, as an outbox, and after a kill."""
 
 import os
 import signal
@@ -33,8 +33,8 @@ KIND = PostgresKind()
 
 
 @dataclass
-class Up:
-    """A server, and how to reach it."""
+class RunningServer:
+    """A running server, and its folder, which has its address."""
 
     service: Service
     folder: Path
@@ -44,33 +44,35 @@ class Up:
 
 
 @pytest.fixture(scope="module", params=["auto", "bundled"])
-def up(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+def server(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RunningServer]:
     folder = tmp_path_factory.mktemp("run")
     with (
         Supervisor() as supervisor,
         PortBlock(tmp_path_factory.mktemp("cache")) as ports,
         KIND.provide(DatabaseParts(folder, supervisor, ports.take, find_postgres(request.param))) as service,
     ):
-        yield Up(service, folder)
+        yield RunningServer(service, folder)
 
 
 @pytest.fixture
-def outbox(up: Up) -> Up:
-    with psycopg.connect(Path(KIND.address(up.folder)).read_text(), autocommit=True) as connection:
+def outbox(server: RunningServer) -> RunningServer:
+    with psycopg.connect(Path(KIND.address(server.folder)).read_text(), autocommit=True) as connection:
         connection.execute("TRUNCATE outbox, orders RESTART IDENTITY")
         connection.execute("UPDATE relayed SET beyond = 0")
-    return up
+    return server
 
 
 def row(name: str, content: bytes | None = b"v") -> NewTableRow:
     return NewTableRow(name, b"k", content)
 
 
-def test_it_does_what_every_store_must(up: Up) -> None:
-    check_store(lambda: KIND.connect(KIND.address(up.folder)))
+def test_postgres_conforms_to_the_interface_of_databases(server: RunningServer) -> None:
+    check_store(lambda: KIND.connect(KIND.address(server.folder)))
 
 
-def test_a_row_is_visible_once_it_is_committed_and_may_come_after_higher_numbers(outbox: Up) -> None:
+def test_a_row_is_visible_after_its_commit_even_after_higher_numbers(outbox: RunningServer) -> None:
     late, soon, undone, reader = (outbox.inputs() for _ in range(4))
     assert (late.write([row("l")]), undone.write([row("u")]), soon.write([row("s"), row("t", None)])) == (
         [1],
@@ -79,11 +81,11 @@ def test_a_row_is_visible_once_it_is_committed_and_may_come_after_higher_numbers
     )
     soon.commit()
     undone.roll_back()
-    assert [one.number for one in reader.take(9)] == [3, 4]
+    assert [taken.number for taken in reader.take(9)] == [3, 4]
     reader.roll_back()
     late.commit()
     rows, end = reader.read_all()
-    assert [(one.number, one.value, one.content) for one in rows] == [
+    assert [(visible.number, visible.value, visible.content) for visible in rows] == [
         (1, "l", b"v"),
         (3, "s", b"v"),
         (4, "t", None),
@@ -91,39 +93,39 @@ def test_a_row_is_visible_once_it_is_committed_and_may_come_after_higher_numbers
     assert end == 5
 
 
-def test_rows_that_one_relay_has_taken_are_passed_over_by_the_next(outbox: Up) -> None:
-    one, other, asking = (outbox.inputs() for _ in range(3))
-    one.write([row(name) for name in "abc"])
-    one.commit()
-    assert [taken.number for taken in one.take(2)] == [1, 2]
-    assert [taken.number for taken in other.take(2)] == [3]
-    one.mark([1, 2])
-    assert asking.count_pending() == 3
-    one.commit()
-    other.roll_back()
+def test_a_relay_skips_rows_that_another_relay_has_taken(outbox: RunningServer) -> None:
+    first, second, counter = (outbox.inputs() for _ in range(3))
+    first.write([row(name) for name in "abc"])
+    first.commit()
+    assert [taken.number for taken in first.take(2)] == [1, 2]
+    assert [taken.number for taken in second.take(2)] == [3]
+    first.mark([1, 2])
+    assert counter.count_pending() == 3
+    first.commit()
+    second.roll_back()
     assert (
-        asking.count_pending() == 1
-        and asking.count_pending((1, 3)) == 0
-        and asking.count_pending((3, 4)) == 1
+        counter.count_pending() == 1
+        and counter.count_pending((1, 3)) == 0
+        and counter.count_pending((3, 4)) == 1
     )
-    assert [done.done for done in asking.read_all()[0]] == [True, True, False]
+    assert [written.done for written in counter.read_all()[0]] == [True, True, False]
 
 
-def test_a_place_that_all_have_in_common_leaves_late_rows_behind(outbox: Up) -> None:
-    late, one, other = (outbox.inputs() for _ in range(3))
+def test_a_shared_position_skips_rows_that_commit_late(outbox: RunningServer) -> None:
+    late, first, second = (outbox.inputs() for _ in range(3))
     late.write([row("l")])
-    one.write([row("s")])
-    one.commit()
-    assert [taken.number for taken in one.take_after_position(9)] == [2]
-    assert other.take_after_position(9) == []
-    one.move_position(2)
-    one.commit()
+    first.write([row("s")])
+    first.commit()
+    assert [taken.number for taken in first.take_after_position(9)] == [2]
+    assert second.take_after_position(9) == []
+    first.move_position(2)
+    first.commit()
     late.commit()
-    other.roll_back()
-    assert other.take_after_position(9) == [] and other.count_pending() == 0
+    second.roll_back()
+    assert second.take_after_position(9) == [] and second.count_pending() == 0
 
 
-def test_what_was_committed_survives_a_kill_and_clients_come_back(outbox: Up) -> None:
+def test_committed_rows_survive_a_kill_and_clients_connect_again(outbox: RunningServer) -> None:
     writer, relay = outbox.inputs(), outbox.inputs()
     writer.write([row("kept")])
     writer.commit()
@@ -136,13 +138,13 @@ def test_what_was_committed_survives_a_kill_and_clients_come_back(outbox: Up) ->
     with pytest.raises(DatabaseError):
         relay.mark([1])
     assert "it answered after" in outbox.service.start()
-    assert [one.value for one in relay.take(9)] == ["kept"]
+    assert [taken.value for taken in relay.take(9)] == ["kept"]
     relay.roll_back()
     assert writer.write([row("new")])[0] > 2
     writer.roll_back()
 
 
-def test_a_transaction_whose_client_does_nothing_is_ended_and_holds_no_row(
+def test_the_server_ends_an_idle_transaction_and_releases_its_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(postgres_server._SETTINGS, "idle_in_transaction_session_timeout", "100ms")
@@ -156,17 +158,17 @@ def test_a_transaction_whose_client_does_nothing_is_ended_and_holds_no_row(
         paused.commit()
         assert paused.take(1)
 
-        def taken() -> bool:
+        def is_lock_free() -> bool:
             rows = other.take(1)
             other.roll_back()
             return bool(rows)
 
-        wait_for(taken, "the lock to be given up", 10)
+        wait_for(is_lock_free, "the lock to be given up", 10)
         with pytest.raises(DatabaseError):
             paused.mark([1])
 
 
-def test_a_server_that_cannot_start_says_so_in_a_sentence_and_leaves_nothing(tmp_path: Path) -> None:
+def test_a_server_that_cannot_start_says_so_and_leaves_nothing_behind(tmp_path: Path) -> None:
     programs = tmp_path / "bin"
     programs.mkdir()
     for name in ("initdb", "postgres"):
@@ -188,7 +190,7 @@ def test_a_server_that_cannot_start_says_so_in_a_sentence_and_leaves_nothing(tmp
     assert not scratch.exists()
 
 
-SCRIPT = """
+KILLED_RUN = """
 import os, signal, sys
 from pathlib import Path
 from harness.environment.ports import PortBlock
@@ -206,9 +208,9 @@ with Supervisor() as supervisor, PortBlock(folder / "cache") as ports:
 """
 
 
-def test_a_run_that_is_killed_leaves_no_process_no_folder_and_no_shared_memory(tmp_path: Path) -> None:
+def test_a_killed_run_leaves_no_process_no_folder_and_no_shared_memory(tmp_path: Path) -> None:
     killed = subprocess.run(
-        [sys.executable, "-P", "-c", SCRIPT, str(tmp_path)],
+        [sys.executable, "-P", "-c", KILLED_RUN, str(tmp_path)],
         capture_output=True,
         text=True,
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
@@ -218,15 +220,15 @@ def test_a_run_that_is_killed_leaves_no_process_no_folder_and_no_shared_memory(t
     data, segment, *pids = killed.stdout.split()
 
     def gone() -> bool:
-        there = [pid for pid in map(int, pids) if psutil.pid_exists(pid)]
-        alive = [pid for pid in there if psutil.Process(pid).status() != psutil.STATUS_ZOMBIE]
+        existing = [pid for pid in map(int, pids) if psutil.pid_exists(pid)]
+        alive = [pid for pid in existing if psutil.Process(pid).status() != psutil.STATUS_ZOMBIE]
         segments = Path("/proc/sysvipc/shm")
-        told = segments.read_text().split() if segments.exists() else []
-        return not alive and not Path(data).parent.exists() and segment not in told
+        segment_words = segments.read_text().split() if segments.exists() else []
+        return not alive and not Path(data).parent.exists() and segment not in segment_words
 
     wait_for(gone, "nothing to be left", 20)
 
 
-def test_the_machines_newest_server_is_chosen() -> None:
+def test_the_servers_of_the_machine_have_priority_over_the_bundled_one() -> None:
     own = system_postgres()
     assert find_postgres("auto") == (own or bundled_postgres())

@@ -1,4 +1,4 @@
-"""A whole run: a real cluster, real faults, a verdict, and the same verdict again from what it left."""
+"""A whole run: a real cluster, real faults, a verdict, and the same verdict again from its stored evidence."""
 
 import html
 import json
@@ -39,7 +39,7 @@ def test_a_zombie_was_fenced(stored: Result) -> None:
     assert stored.verdict["coverage"]["fenced"] >= 1
 
 
-def test_a_run_leaves_what_is_needed_to_believe_and_repeat_it(stored: Result) -> None:
+def test_a_run_leaves_its_evidence_its_reports_and_its_options(stored: Result) -> None:
     for name in (
         "run.toml",
         "metadata.json",
@@ -56,18 +56,18 @@ def test_a_run_leaves_what_is_needed_to_believe_and_repeat_it(stored: Result) ->
     assert json.loads((stored.folder / "verdict.json").read_text())["valid"] is True
 
 
-def test_nothing_is_null_that_is_declared_never_to_be(stored: Result) -> None:
-    for room, tables in (("history", HISTORY), ("log", LOG)):
+def test_no_column_that_is_declared_not_null_has_a_null(stored: Result) -> None:
+    for folder, tables in (("history", HISTORY), ("log", LOG)):
         for name, schema in tables.items():
-            rows = pq.read_table(stored.folder / room / f"{name}.parquet")
+            rows = pq.read_table(stored.folder / folder / f"{name}.parquet")
             assert rows.num_rows, name
-            never = [column.name for column in schema if not null(column)]
-            assert [column for column in never if rows[column].null_count] == [], name
+            non_nullable = [column.name for column in schema if not null(column)]
+            assert [column for column in non_nullable if rows[column].null_count] == [], name
 
 
 def test_check_gives_the_same_verdict_without_a_cluster(stored: Result) -> None:
-    (again,) = fencepost.check([stored.folder])
-    assert again.verdict == {**stored.verdict, "history": str(stored.folder)}
+    (checked,) = fencepost.check([stored.folder])
+    assert checked.verdict == {**stored.verdict, "history": str(stored.folder)}
 
 
 def test_the_runs_of_a_session_share_a_spark(stored: Result) -> None:
@@ -82,25 +82,26 @@ def test_the_runs_of_a_session_share_a_spark(stored: Result) -> None:
     assert "checks" in phases
 
 
-def test_a_defect_is_caught_within_its_own_set_and_can_be_followed(
-    place: Path, capsys: pytest.CaptureFixture[str]
+def test_a_defect_shows_only_its_own_anomalies_and_their_traces_work(
+    runs_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     name = "offsets-outside-transaction"  # the others: tests/chaos/test_many_runs.py
-    result = fencepost.run(defect=name, time_limit=20, seed=7, store=str(place / "defects"))
-    found = {
+    result = fencepost.run(defect=name, time_limit=20, seed=7, store=str(runs_folder / "defects"))
+    anomalies = {
         anomaly
         for anomaly, body in result.verdict["anomalies"].items()
         if not body["allowed"] and not body.get("because")
     }
     assert result.valid is False, result.explain()
-    assert found, "nothing was found"
-    assert found <= DEFECTS[name].anomalies, f"found beyond its set: {found - DEFECTS[name].anomalies}"
+    assert anomalies, "no anomaly was found"
+    unexpected = anomalies - DEFECTS[name].anomalies
+    assert not unexpected, f"anomalies that the defect cannot cause: {unexpected}"
 
     report = (result.folder / "report.html").read_text()
     commands = [
-        html.unescape(found) for found in re.findall(r'Step by step: <code dir="ltr">([^<]+)<', report)
+        html.unescape(command) for command in re.findall(r'Step by step: <code dir="ltr">([^<]+)<', report)
     ]
-    assert commands, "the report names no command that tells what happened to an example"
+    assert commands, "the report has no command that traces an example"
     capsys.readouterr()
     for command in commands:
         assert run_command_line(shlex.split(command)[1:]) == 0

@@ -1,4 +1,4 @@
-"""A real driver JVM: nothing of it outlives us, whatever ends us."""
+"""A real JVM of Spark: it always ends with our process, and leaves nothing behind."""
 
 import os
 import signal
@@ -13,7 +13,7 @@ from checkers.spark.session import SparkSettings, start_spark
 from harness.common.errors import EnvironmentFailure
 from harness.common.waiting import wait_for
 
-CHILD = """
+STARTING = """
 import sys
 from checkers.spark.session import SparkSettings, start_spark
 pending = start_spark(SparkSettings())
@@ -24,9 +24,9 @@ sys.stdin.read()
 """
 
 
-WORKING = """
+INTERRUPTED_JOB = """
 import signal
-signal.signal(signal.SIGINT, signal.default_int_handler)  # who starts us may have had it ignored
+signal.signal(signal.SIGINT, signal.default_int_handler)  # our parent process may ignore the signal
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from checkers.spark.interrupts import interruptible
@@ -44,24 +44,24 @@ with closing(pending), interruptible(pending), ThreadPoolExecutor() as pool:
 
 def test_an_interrupt_ends_spark_in_the_middle_of_a_job() -> None:
     child = subprocess.Popen(
-        [sys.executable, "-c", WORKING], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", INTERRUPTED_JOB], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     assert child.stdout
     pid, folder = child.stdout.readline().split()
     jvm = psutil.Process(int(pid))
     os.kill(child.pid, signal.SIGINT)
-    _, said = child.communicate(timeout=20)
-    assert said.rstrip().endswith("KeyboardInterrupt")
-    assert "while sending command" not in said
-    assert "Unable to cleanly shutdown" not in said
+    _, errors = child.communicate(timeout=20)
+    assert errors.rstrip().endswith("KeyboardInterrupt")
+    assert "while sending command" not in errors
+    assert "Unable to cleanly shutdown" not in errors
     wait_for(lambda: not jvm.is_running(), "Spark's JVM to end", 10)
     assert not Path(folder).exists()
 
 
 @pytest.mark.parametrize("moment", ["starting", "ready"])
-def test_a_killed_process_leaves_no_jvm_and_no_folder(moment: str) -> None:
+def test_a_killed_process_leaves_no_spark_process_and_no_folder(moment: str) -> None:
     child = subprocess.Popen(
-        [sys.executable, "-c", CHILD, moment], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", STARTING, moment], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     assert child.stdout
     pid, folder = child.stdout.readline().split()
@@ -69,10 +69,10 @@ def test_a_killed_process_leaves_no_jvm_and_no_folder(moment: str) -> None:
     os.kill(child.pid, signal.SIGKILL)
     child.wait()
     wait_for(lambda: not any(p.is_running() for p in processes), "Spark's JVM to end", 30)
-    wait_for(lambda: not Path(folder).exists(), "Spark's folder to go", 10)
+    wait_for(lambda: not Path(folder).exists(), "Spark's folder to be removed", 10)
 
 
-def test_a_heap_that_is_too_small_is_told_in_a_sentence() -> None:
+def test_the_message_about_a_heap_that_is_too_small_names_spark() -> None:
     pending = start_spark(SparkSettings(conf={"spark.driver.memory": "16m"}))
     try:
         with pytest.raises(EnvironmentFailure, match="Spark"):

@@ -1,8 +1,8 @@
-"""Where a partition begins whose committed offset a transaction still holds, while the group rebalances again.
+"""Where a member begins a partition if its offset is part of an open transaction and the group rebalances again.
 
-The broker answers UNSTABLE_OFFSET_COMMIT until the transaction has ended (KIP-447). A member whose assignment changes
-while it asks must still begin where the group stands. What librdkafka does, left alone, is told in
-tests/chaos/test_left_to_librdkafka.py.
+The broker answers UNSTABLE_OFFSET_COMMIT until the transaction has ended (KIP-447). Even if the assignment of a member
+changes while it waits, the member must begin at the committed offset. tests/chaos/test_left_to_librdkafka.py tests
+where librdkafka begins if the worker does not set the offset.
 """
 
 from collections.abc import Iterator
@@ -30,20 +30,22 @@ def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield servers
 
 
-def test_a_partition_that_is_assigned_again_while_its_offset_is_unstable(bootstrap: str) -> None:
+def test_a_partition_begins_at_its_stable_offset_after_a_second_rebalance(bootstrap: str) -> None:
     group = "asks"
-    places = filled(bootstrap, group)
-    owner = holding(bootstrap, group, places, COMMITTED, HELD)
+    partitions = filled(bootstrap, group)
+    owner = holding(bootstrap, group, partitions, COMMITTED, HELD)
     with member(bootstrap, group, "first", asks=True) as first:
         wait_for(lambda: first.gains > 0, "the first member to be given partitions", WITHIN_S)
         with member(bootstrap, group, "second", asks=True) as second:
-            # In its callback the first waits for the transaction, and the second member waits for it.
+            # In its callback the first member waits for the transaction, and the second member waits for the first.
             wait_for(lambda: members(bootstrap, group) == 2, "the second member to join", WITHIN_S)
             assert not first.read and not second.read
             owner.commit(WITHIN_S)
-            wait_for(all_read(first, second, places), "every partition to be read to its end", WITHIN_S)
-    begun = {place: read[0] for one in (first, second) for place, read in one.read.items()}
-    assert begun == dict.fromkeys(places, HELD)
+            wait_for(all_read(first, second, partitions), "every partition to be read to its end", WITHIN_S)
+    first_offsets = {
+        partition: read[0] for reader in (first, second) for partition, read in reader.read.items()
+    }
+    assert first_offsets == dict.fromkeys(partitions, HELD)
 
 
 @pytest.mark.parametrize(
@@ -54,14 +56,16 @@ def test_a_partition_that_is_assigned_again_while_its_offset_is_unstable(bootstr
         ("consumer", GroupSettings(protocol="consumer")),
     ],
 )
-def test_a_member_of_each_kind_of_group_begins_where_it_is_told(
+def test_a_member_of_each_kind_of_group_begins_at_the_committed_offset(
     bootstrap: str, group: str, kind: GroupSettings
 ) -> None:
-    places = filled(bootstrap, group)
-    holding(bootstrap, group, places, COMMITTED).commit(WITHIN_S)
+    partitions = filled(bootstrap, group)
+    holding(bootstrap, group, partitions, COMMITTED).commit(WITHIN_S)
     with (
         member(bootstrap, group, "first", True, kind) as first,
         member(bootstrap, group, "second", True, kind) as second,
     ):
-        wait_for(all_read(first, second, places), "every partition to be read to its end", WITHIN_S)
-    assert {min(one.read[place]) for one in (first, second) for place in one.read} == {COMMITTED}
+        wait_for(all_read(first, second, partitions), "every partition to be read to its end", WITHIN_S)
+    assert {min(reader.read[partition]) for reader in (first, second) for partition in reader.read} == {
+        COMMITTED
+    }

@@ -1,4 +1,4 @@
-"""A program that knows nothing of Fencepost is run, struck and judged by what stands in the logs."""
+"""A custom pipeline runs under faults and is checked by the broker logs alone."""
 
 import os
 import sys
@@ -11,8 +11,8 @@ import fencepost
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
-def test_offsets_outside_the_transaction_are_caught_without_a_word_from_the_program(
-    place: Path, monkeypatch: pytest.MonkeyPatch
+def test_offsets_outside_the_transaction_are_found_in_the_broker_logs_alone(
+    runs_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     result = fencepost.run(
@@ -21,11 +21,11 @@ def test_offsets_outside_the_transaction_are_caught_without_a_word_from_the_prog
         time_limit=12,
         rate=60,
         seed=1,
-        store=str(place / "store"),
+        store=str(runs_folder / "store"),
     )
-    found = result.anomalies
-    assert "offset-output-mismatch" in found, result.explain()
-    assert found <= {"offset-output-mismatch", "reprocessed-input"}, result.explain()
+    anomalies = result.anomalies
+    assert "offset-output-mismatch" in anomalies, result.explain()
+    assert anomalies <= {"offset-output-mismatch", "reprocessed-input"}, result.explain()
     assert [fault["acted"] for fault in result.verdict["faults"]] == [True]
     assert result.verdict["coverage"]["committed"] > 0
     assert "keeps no journals" in result.verdict["not_checked"]["lost-commit"]
