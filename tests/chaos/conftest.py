@@ -1,4 +1,4 @@
-"""Runs of the long tests share a judge, where they can."""
+"""Runs and checks of the long tests share a Spark."""
 
 from pathlib import Path
 
@@ -6,11 +6,11 @@ import pytest
 
 
 @pytest.fixture(scope="session")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the runs of the session are kept."""
+def runs_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of all runs of the session."""
     return tmp_path_factory.mktemp("runs")
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _judge(fencepost_spark: None) -> None:
+def _shared_spark(fencepost_spark: None) -> None:
     """One Spark for all verdicts."""

@@ -1,4 +1,4 @@
-"""The Docker cluster in what only it has: lost packets, its image, and what a killed run leaves in Docker."""
+"""Parts that only the Docker cluster has: dropped packets, its image, and the clean-up in Docker after a kill."""
 
 import io
 import os
@@ -59,22 +59,22 @@ def cluster(ready: PreparedEnvironment, tmp_path_factory: pytest.TempPathFactory
             yield started
 
 
-def ours() -> set[str]:
-    """The names of everything in Docker that runs have made."""
+def names_in_docker() -> set[str]:
+    """Return the names of all containers and networks that runs have made."""
     client = connect()
-    found = [*client.containers.list(all=True, filters={"label": LABEL}, ignore_removed=True)]
-    return {one.name for one in [*found, *client.networks.list(filters={"label": LABEL})]}
+    containers = client.containers.list(all=True, filters={"label": LABEL}, ignore_removed=True)
+    return {item.name for item in [*containers, *client.networks.list(filters={"label": LABEL})]}
 
 
 @pytest.fixture
-def newer() -> Callable[[], set[str]]:
-    """What has come since the test began, beside the cluster that the others share."""
-    before = ours()
-    return lambda: ours() - before
+def new_names() -> Callable[[], set[str]]:
+    """Return the names that were added to Docker since the test began. The shared cluster existed before."""
+    before = names_in_docker()
+    return lambda: names_in_docker() - before
 
 
 @pytest.mark.parametrize("how", [Ability.PACKETS, Ability.DISCONNECT])
-def test_an_isolated_broker_is_reached_by_the_harness_alone(cluster: DockerCluster, how: Ability) -> None:
+def test_only_the_harness_reaches_an_isolated_broker(cluster: DockerCluster, how: Ability) -> None:
     link = client_link("w0", 2)
     assert cluster.network.passes(link, 5)
     with cluster.isolate(2, how) as proof:
@@ -89,47 +89,52 @@ def test_an_isolated_broker_is_reached_by_the_harness_alone(cluster: DockerClust
     wait_for(lambda: cluster.network.passes(link, 5), "the link to pass again", 20)
 
 
-def test_a_broker_that_is_frozen_takes_no_rules(cluster: DockerCluster) -> None:
+def test_packets_of_a_frozen_broker_cannot_be_dropped(cluster: DockerCluster) -> None:
     cluster.brokers[2].pause()
     try:
-        with pytest.raises(FaultFailed, match="packets of broker 3"), cluster.isolate(3, Ability.PACKETS):
+        with (
+            pytest.raises(FaultFailed, match="packet filter of broker 3"),
+            cluster.isolate(3, Ability.PACKETS),
+        ):
             pass
     finally:
         cluster.brokers[2].resume()
     cluster.await_in_sync(60)
 
 
-def test_ports_are_published_on_this_host_alone(cluster: DockerCluster) -> None:
+def test_ports_are_published_only_on_this_host(cluster: DockerCluster) -> None:
     client = connect()
     bound = [
         binding["HostIp"]
-        for one in client.containers.list(filters={"label": LABEL})
-        for bindings in one.attrs["NetworkSettings"]["Ports"].values()
+        for container in client.containers.list(filters={"label": LABEL})
+        for bindings in container.attrs["NetworkSettings"]["Ports"].values()
         for binding in bindings or ()
     ]
     assert bound and set(bound) == {"127.0.0.1"}
     assert socket.create_connection(("127.0.0.1", cluster.layout.harness_port(1)), 5).close() is None
 
 
-def test_an_image_that_cannot_be_pulled_is_built_where_any_will_do(ready: PreparedEnvironment) -> None:
-    told: list[str] = []
-    nowhere = "127.0.0.1:9/apache/kafka:{version}"
-    image = container_image(connect(), "auto", ready.kafka, ready.cache, told.append, official=nowhere)
+def test_auto_builds_an_image_if_the_official_one_cannot_be_pulled(ready: PreparedEnvironment) -> None:
+    messages: list[str] = []
+    unreachable = "127.0.0.1:9/apache/kafka:{version}"
+    image = container_image(
+        connect(), "auto", ready.kafka, ready.cache, messages.append, official=unreachable
+    )
     assert image.origin == "built here"
-    assert "127.0.0.1:9/apache/kafka:4.3.1 does not exist, and cannot be pulled" in told[1]
+    assert "127.0.0.1:9/apache/kafka:4.3.1 does not exist, and cannot be pulled" in messages[1]
 
 
-def test_toxiproxy_is_built_for_containers_of_another_kind_of_machine(ready: PreparedEnvironment) -> None:
-    here = Platform.of_this_machine()
-    foreign = Platform("linux", "amd64" if here.machine == "arm64" else "arm64")
+def test_toxiproxy_is_built_for_containers_of_another_processor(ready: PreparedEnvironment) -> None:
+    own_platform = Platform.of_this_machine()
+    other_platform = Platform("linux", "amd64" if own_platform.machine == "arm64" else "arm64")
     with Builder() as builder:
-        binary = toxiproxy_for(foreign, "bundled", ready.cache, builder=builder)
+        binary = toxiproxy_for(other_platform, "bundled", ready.cache, builder=builder)
     elf = binary.read_bytes()[:20]
     machines = {"amd64": 62, "arm64": 183}  # e_machine of the ELF header
-    assert (elf[:4], int.from_bytes(elf[18:20], "little")) == (b"\x7fELF", machines[foreign.machine])
+    assert (elf[:4], int.from_bytes(elf[18:20], "little")) == (b"\x7fELF", machines[other_platform.machine])
 
 
-def fail(command: list[str], tmp_path: Path, **env: str) -> subprocess.CompletedProcess[str]:
+def call_fencepost(command: list[str], tmp_path: Path, **env: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-P", "-m", "fencepost", *command, "--store", str(tmp_path)],
         env={**os.environ, **env},
@@ -144,28 +149,28 @@ def fail(command: list[str], tmp_path: Path, **env: str) -> subprocess.Completed
     ("more", "env", "words"),
     [
         ([], {"DOCKER_HOST": "unix:///nowhere/docker.sock"}, "no Docker daemon answers at unix:///nowhere"),
-        (["--set", "image=127.0.0.1:9/none:1"], {}, "the image 127.0.0.1:9/none:1 is not there"),
+        (["--set", "image=127.0.0.1:9/none:1"], {}, "the image 127.0.0.1:9/none:1 does not exist"),
     ],
 )
-def test_what_cannot_be_had_is_one_sentence_and_status_4(
+def test_a_missing_daemon_or_image_ends_with_one_sentence_and_status_4(
     more: list[str], env: dict[str, str], words: str, tmp_path: Path
 ) -> None:
-    done = fail([*RUN, *more], tmp_path, **env)
-    (said,) = [line for line in done.stderr.splitlines() if line.startswith("fencepost: ")]
-    assert (done.returncode, words in said, "Traceback" in done.stderr) == (4, True, False), done.stderr
+    done = call_fencepost([*RUN, *more], tmp_path, **env)
+    (message,) = [line for line in done.stderr.splitlines() if line.startswith("fencepost: ")]
+    assert (done.returncode, words in message, "Traceback" in done.stderr) == (4, True, False), done.stderr
 
 
 def test_an_image_of_another_version_is_refused(
-    ready: PreparedEnvironment, newer: Callable[[], set[str]], tmp_path: Path
+    ready: PreparedEnvironment, new_names: Callable[[], set[str]], tmp_path: Path
 ) -> None:
     assert ready.image is not None
-    done = fail([*RUN, "--set", f"image={ready.image.name}", "--kafka", "4.2.1"], tmp_path)
+    done = call_fencepost([*RUN, "--set", f"image={ready.image.name}", "--kafka", "4.2.1"], tmp_path)
     assert done.returncode == 4
     assert "has Kafka 4.3.1: add --kafka 4.3.1" in done.stderr
-    assert newer() == set()
+    assert new_names() == set()
 
 
-AS_THE_OFFICIAL_ONE = """FROM {parent}
+LIKE_THE_OFFICIAL_IMAGE = """FROM {parent}
 LABEL dev.fencepost.packet-filter=no dev.fencepost.archive=no
 ENV JAVA_VERSION=jdk-{java}.0.7+6
 VOLUME ["/etc/kafka/secrets", "/var/lib/kafka/data", "/mnt/shared/config"]
@@ -173,15 +178,17 @@ USER 1000
 ENTRYPOINT ["/__cacert_entrypoint.sh"]
 CMD ["/etc/kafka/docker/run"]
 """
-"""What is other in the official image than in one of ours, but for the files: its Dockerfile in Kafka's repository."""
+"""The differences between the official image and ours, except for the files. They are from its Dockerfile in Kafka's
+repository.
+"""
 
 
-def test_brokers_run_in_an_image_that_is_made_as_the_official_one_is(
-    ready: PreparedEnvironment, newer: Callable[[], set[str]], tmp_path: Path
+def test_brokers_run_in_an_image_that_is_built_like_the_official_one(
+    ready: PreparedEnvironment, new_names: Callable[[], set[str]], tmp_path: Path
 ) -> None:
     assert ready.image is not None
     client, name = connect(), "fencepost-test-official:latest"
-    text = AS_THE_OFFICIAL_ONE.format(parent=ready.image.name, java=ready.image.java_version)
+    text = LIKE_THE_OFFICIAL_IMAGE.format(parent=ready.image.name, java=ready.image.java_version)
     volumes = {volume.name for volume in client.volumes.list()}
     client.images.build(fileobj=io.BytesIO(text.encode()), tag=name, rm=True)
     try:
@@ -193,30 +200,32 @@ def test_brokers_run_in_an_image_that_is_made_as_the_official_one_is(
             seed=4,
             store=str(tmp_path),
         ).assert_valid()
-        done = fail(
+        done = call_fencepost(
             ["run", "--cluster", "docker", "--set", f"image={name}", "--nemesis", "drop-packets"], tmp_path
         )
-        assert done.returncode == 4 and "does not say that it has iptables" in done.stderr, done.stderr
+        assert done.returncode == 4 and "has no label dev.fencepost.packet-filter=yes" in done.stderr, (
+            done.stderr
+        )
     finally:
         client.images.remove(name, force=True)
-    assert newer() == set() and {volume.name for volume in client.volumes.list()} <= volumes
+    assert new_names() == set() and {volume.name for volume in client.volumes.list()} <= volumes
 
 
 @pytest.mark.parametrize("moment", range(1, 11))
-def test_a_run_that_is_killed_leaves_nothing_in_docker(
-    moment: int, newer: Callable[[], set[str]], tmp_path: Path
+def test_a_killed_run_leaves_nothing_behind_in_docker(
+    moment: int, new_names: Callable[[], set[str]], tmp_path: Path
 ) -> None:
-    """Two networks, the proxies and three brokers: killed as each appears, and later while it runs."""
+    """Moments 1 to 6: when two networks, the proxies and three brokers appear. The others: later, during the run."""
     run = subprocess.Popen(
         [sys.executable, "-P", "-m", "fencepost", *RUN, "--store", str(tmp_path)],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
     count = min(moment, 6)
-    wait_for(lambda: len(newer()) >= count, f"{count} things in Docker", 120, last_seen=newer)
+    wait_for(lambda: len(new_names()) >= count, f"{count} things in Docker", 120, last_seen=new_names)
     if moment > 6:
-        begun = time.monotonic()
-        wait_for(lambda: time.monotonic() - begun > 4 * (moment - 6), "its moment", 60)
+        start_s = time.monotonic()
+        wait_for(lambda: time.monotonic() - start_s > 4 * (moment - 6), "the moment of the kill", 60)
     guardian_too = moment % 2 == 0
     if guardian_too:
         for line in Path("/proc").glob("[0-9]*/cmdline"):
@@ -226,13 +235,13 @@ def test_a_run_that_is_killed_leaves_nothing_in_docker(
     run.kill()
     run.wait()
     if guardian_too:
-        assert newer()
+        assert new_names()
         try_remove_abandoned(cache_folder())
-    wait_for(lambda: not newer(), "nothing to be left", 90, last_seen=newer)
+    wait_for(lambda: not new_names(), "nothing to be left", 90, last_seen=new_names)
 
 
 @pytest.mark.parametrize("workload", ["shop", "orders", "sales"])
-def test_a_right_pipeline_is_valid_on_containers(workload: str, tmp_path: Path) -> None:
+def test_a_correct_pipeline_is_valid_on_containers(workload: str, tmp_path: Path) -> None:
     fencepost.run(
         cluster="docker",
         image="bundled",

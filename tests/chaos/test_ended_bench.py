@@ -1,4 +1,4 @@
-"""A bench that is ended early leaves a page of what it has measured, and nothing else."""
+"""A bench that Ctrl-C ends early leaves a page of its measurements, and nothing else."""
 
 import json
 import signal
@@ -9,10 +9,10 @@ from tests.support.started_runs import started
 TINY = ("--client", "librdkafka", "--txn-size", "10", "--partitions", "3", "--workers", "1", "--seed", "1")
 
 
-def test_ctrl_c_ends_a_bench_and_leaves_a_page_of_what_was_measured(tmp_path: Path) -> None:
+def test_ctrl_c_ends_a_bench_early_and_keeps_its_measurements(tmp_path: Path) -> None:
     store = tmp_path / "store"
     with started(tmp_path / "log", *TINY, "--store", str(store), command="bench") as bench:
-        bench.await_said(lambda said: " 2/24 " in said, "two measurements")
+        bench.await_said(lambda output: " 2/24 " in output, "two measurements")
         bench.signal(signal.SIGINT)
         assert bench.process.wait(60) == 0
         assert "Traceback" not in bench.said()
@@ -26,10 +26,10 @@ def test_ctrl_c_ends_a_bench_and_leaves_a_page_of_what_was_measured(tmp_path: Pa
     assert "Cut short" in (folder / "bench.html").read_text()
 
 
-def test_ctrl_c_before_anything_was_measured_leaves_nothing(tmp_path: Path) -> None:
+def test_ctrl_c_before_the_first_measurement_leaves_no_folder(tmp_path: Path) -> None:
     store = tmp_path / "store"
     with started(tmp_path / "log", *TINY, "--store", str(store), command="bench") as bench:
-        bench.await_said(lambda said: "cluster" in said, "the cluster to be started")
+        bench.await_said(lambda output: "cluster" in output, "the cluster to be started")
         bench.signal(signal.SIGINT)
         assert bench.process.wait(60) == 130
         assert "Traceback" not in bench.said()

@@ -1,4 +1,4 @@
-"""The checker is checked on a real run whose store is altered, in every way that there is a name for."""
+"""Check copies of a real run, each altered in one way, for every alteration that has a name."""
 
 from pathlib import Path
 
@@ -9,20 +9,20 @@ from tests.support.altered_store import ALTERATIONS, EMPTIED, a_right_run, check
 
 
 @pytest.fixture(scope="module")
-def results(place: Path) -> dict[str, Result]:
-    return judged(a_right_run(place / "store"), place / "altered", list(ALTERATIONS), EMPTIED)
+def results(runs_folder: Path) -> dict[str, Result]:
+    return judged(a_right_run(runs_folder / "store"), runs_folder / "altered", list(ALTERATIONS), EMPTIED)
 
 
 @pytest.mark.parametrize("name", sorted(ALTERATIONS))
-def test_exactly_what_was_altered_is_found(name: str, results: dict[str, Result]) -> None:
+def test_exactly_the_altered_part_is_found(name: str, results: dict[str, Result]) -> None:
     check_found(name, results[name])
 
 
 @pytest.mark.parametrize("table", EMPTIED)
-def test_an_emptied_table_is_never_valid_and_accuses_nobody(table: str, results: dict[str, Result]) -> None:
+def test_a_run_with_an_emptied_table_proves_no_anomaly(table: str, results: dict[str, Result]) -> None:
     assert results[f"empty-{table}"].valid is None, results[f"empty-{table}"].explain()
 
 
-def test_every_trace_that_is_named_has_an_answer(results: dict[str, Result]) -> None:
+def test_every_trace_command_in_a_verdict_shows_something(results: dict[str, Result]) -> None:
     named, unanswered = traced(results)
     assert len(named) > len(ALTERATIONS) / 2 and not unanswered

@@ -1,6 +1,6 @@
-"""Every defect with five seeds or more, and its control: the same schedule, right. Asked for by `make chaos`.
+"""Every defect with five seeds or more, and its control: the same schedule without the defect (`make chaos`).
 
-From seed to seed another workload has the defect, and another client, until each workload that can have it had it.
+The workload and the client change from seed to seed, until each workload that can have the defect had it.
 """
 
 from pathlib import Path
@@ -16,20 +16,20 @@ LEAST_SEEDS = 5
 
 
 def cases() -> list[object]:
-    """By defect and seed, the workload and the client."""
-    found: list[object] = []
+    """Return a case for each defect and seed, with its workload and client."""
+    all_cases: list[object] = []
     for defect in DEFECTS.values():
-        able = [workload.name for workload in WORKLOADS.values() if defect.fits(workload)]
+        suitable = [workload.name for workload in WORKLOADS.values() if defect.fits(workload)]
         clients = sorted(defect.clients, reverse=True)
-        for seed in range(1, max(LEAST_SEEDS, len(able)) + 1):
-            workload, client = able[(seed - 1) % len(able)], clients[(seed - 1) % len(clients)]
+        for seed in range(1, max(LEAST_SEEDS, len(suitable)) + 1):
+            workload, client = suitable[(seed - 1) % len(suitable)], clients[(seed - 1) % len(clients)]
             name = f"{defect.name}-{seed}-{workload}-{client}"
-            found.append(pytest.param(defect.name, workload, client, seed, id=name))
-    return found
+            all_cases.append(pytest.param(defect.name, workload, client, seed, id=name))
+    return all_cases
 
 
-def found(result: Result, *, warnings: bool) -> set[str]:
-    """The anomalies that are nobody's consequence, and that neither Kafka nor the workload permits."""
+def independent_findings(result: Result, *, warnings: bool) -> set[str]:
+    """Return the anomalies that no other anomaly causes, and that neither Kafka nor the workload permits."""
     return {
         name
         for name, body in result.verdict["anomalies"].items()
@@ -38,13 +38,13 @@ def found(result: Result, *, warnings: bool) -> set[str]:
 
 
 @pytest.mark.parametrize(("name", "workload", "client", "seed"), cases())
-def test_a_defect_is_caught_by_its_own_set_and_its_control_is_valid(
+def test_a_defect_shows_only_its_anomalies_and_its_control_is_valid(
     name: str, workload: str, client: str, seed: int, tmp_path: Path
 ) -> None:
     result = fencepost.run(
         defect=name, workload=workload, client=client, seed=seed, time_limit=30, store=str(tmp_path)
     )
-    assert found(result, warnings=True) & DEFECTS[name].anomalies, result.explain()
-    assert found(result, warnings=False) <= DEFECTS[name].anomalies, result.explain()
+    assert independent_findings(result, warnings=True) & DEFECTS[name].anomalies, result.explain()
+    assert independent_findings(result, warnings=False) <= DEFECTS[name].anomalies, result.explain()
     control = fencepost.replay(result.folder, without_defect=True)
     assert control.valid is True, control.explain()

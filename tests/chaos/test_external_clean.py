@@ -1,4 +1,4 @@
-"""What a killed run has left on a cluster that others use: listed, and deleted without touching what is theirs."""
+"""`fencepost clean` on a shared cluster: it lists and deletes the topics and groups of killed runs, and no others."""
 
 import json
 import os
@@ -28,11 +28,16 @@ from tests.support.secured_cluster import OWN, PASSWORD, SecuredCluster
 from tests.support.started_runs import COMMAND, started, working
 
 ENDPOINT = "guests"
-LIVE = "fencepost-0a1b2c"
-"""The tag of a run that goes on: its records are old, and its group has a member."""
-BLANK = "fencepost-0d0e0f"
-MINE = ("fencepost-mine", "fencepost-3fa91c7-x", "team.fencepost-3fa91c-x", "fencepost-facade-3fa91c-x")
-"""What is of no run with the prefix, or may be of one with a longer prefix."""
+RUNNING_TAG = "fencepost-0a1b2c"
+"""The tag of a run that is not over: its records are old, and its group has a member."""
+EMPTY_TAG = "fencepost-0d0e0f"
+OTHER_TOPICS = (
+    "fencepost-mine",
+    "fencepost-3fa91c7-x",
+    "team.fencepost-3fa91c-x",
+    "fencepost-facade-3fa91c-x",
+)
+"""Topics that belong to no run with the prefix, or may belong to a run with a longer prefix."""
 WITHIN_S = 60
 LONG_AGO_MS = 1_700_000_000_000
 
@@ -43,7 +48,7 @@ def start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Lo
     with Supervisor() as supervisor, PortBlock(ready.cache) as ports:
         yield lambda kind: kind(
             ClusterSpec(endpoints=(ENDPOINT,)),
-            tmp_path_factory.mktemp("theirs"),
+            tmp_path_factory.mktemp("cluster"),
             ready,
             supervisor,
             ports.take,
@@ -51,24 +56,24 @@ def start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Lo
 
 
 @pytest.fixture(scope="module")
-def theirs(start: Callable[..., LocalCluster]) -> Iterator[LocalCluster]:
+def cluster(start: Callable[..., LocalCluster]) -> Iterator[LocalCluster]:
     with start(LocalCluster) as cluster:
-        kept = {"retention.ms": "-1"}  # as the topics of a run: else a broker deletes what is so old
-        names = (*MINE, f"{LIVE}-in")
-        cluster.create_topics([TopicSpec(name, 1, config=kept) for name in names], WITHIN_S)
+        config = {"retention.ms": "-1"}  # as for topics of a run, or a broker deletes records that are so old
+        names = (*OTHER_TOPICS, f"{RUNNING_TAG}-in")
+        cluster.create_topics([TopicSpec(name, 1, config=config) for name in names], WITHIN_S)
         yield cluster
 
 
 @pytest.fixture
-def live(theirs: LocalCluster) -> Iterator[None]:
-    """A member of the live group, for as long as the test lasts."""
-    producer = Producer({"bootstrap.servers": theirs.bootstrap})
-    producer.produce(f"{LIVE}-in", b"theirs", timestamp=LONG_AGO_MS)
+def running_group(cluster: LocalCluster) -> Iterator[None]:
+    """Keep a member in the group of the run that is not over, during a test."""
+    producer = Producer({"bootstrap.servers": cluster.bootstrap})
+    producer.produce(f"{RUNNING_TAG}-in", b"a record", timestamp=LONG_AGO_MS)
     assert producer.flush(WITHIN_S) == 0
-    told = {"bootstrap.servers": theirs.bootstrap, "group.id": f"{LIVE}-g", "auto.offset.reset": "earliest"}
-    with closing(Consumer(told)) as consumer:
-        consumer.subscribe([f"{LIVE}-in"])
-        wait_for(lambda: consumer.poll(0.1), "the live group to read", WITHIN_S)
+    settings = {"bootstrap.servers": cluster.bootstrap, "group.id": f"{RUNNING_TAG}-g"}
+    with closing(Consumer(settings | {"auto.offset.reset": "earliest"})) as consumer:
+        consumer.subscribe([f"{RUNNING_TAG}-in"])
+        wait_for(lambda: consumer.poll(0.1), "the group to read", WITHIN_S)
         yield
 
 
@@ -90,19 +95,19 @@ def clean(cluster: LocalCluster, *options: str) -> "subprocess.CompletedProcess[
     return done
 
 
-def told(cluster: LocalCluster, *options: str) -> dict[str, dict[str, Any]]:
-    """What `clean --json` says, by tag."""
+def listing(cluster: LocalCluster, *options: str) -> dict[str, dict[str, Any]]:
+    """Return the objects of `clean --json`, by tag."""
     done = clean(cluster, "--json", *options)
     assert done.returncode == 0, done.stderr
-    return {one["tag"]: one for one in json.loads(done.stdout)}
+    return {entry["tag"]: entry for entry in json.loads(done.stdout)}
 
 
-def killed(place: Path, cluster: LocalCluster, *options: str) -> str:
-    """The tag of a run that was killed with its whole process group once it had committed transactions."""
+def kill_a_run(folder: Path, cluster: LocalCluster, *options: str) -> str:
+    """Start a run, kill its process group after it has committed transactions, and return its tag."""
     at = ("--cluster", "external", "--set", f"bootstrap={cluster.bootstrap_for(ENDPOINT)}")
-    brief = ("--nemesis", "none", "--time-limit", "120", "--rate", "50", "--store", str(place / "store"))
+    brief = ("--nemesis", "none", "--time-limit", "120", "--rate", "50", "--store", str(folder / "store"))
     before = topics_of(cluster)
-    with started(place / "log", *at, *brief, *options) as run:
+    with started(folder / "log", *at, *brief, *options) as run:
         run.await_said(working, "transactions to be committed")
         os.killpg(run.process.pid, signal.SIGKILL)
         run.process.wait()
@@ -112,90 +117,90 @@ def killed(place: Path, cluster: LocalCluster, *options: str) -> str:
     return tag
 
 
-@pytest.mark.usefixtures("live")
+@pytest.mark.usefixtures("running_group")
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_what_a_killed_run_has_left_is_deleted_once_it_is_idle_and_nothing_else(
-    theirs: LocalCluster, tmp_path: Path, protocol: str
+def test_clean_deletes_only_topics_and_groups_of_idle_runs(
+    cluster: LocalCluster, tmp_path: Path, protocol: str
 ) -> None:
-    before = topics_of(theirs)
-    groups_before = groups_of(theirs)
-    tag = killed(tmp_path, theirs, "--group-protocol", protocol)
+    before = topics_of(cluster)
+    groups_before = groups_of(cluster)
+    tag = kill_a_run(tmp_path, cluster, "--group-protocol", protocol)
     at = time.time() * 1000
-    its_topics, its_groups = topics_of(theirs) - before, groups_of(theirs) - groups_before
-    assert its_topics and its_groups
+    run_topics, run_groups = topics_of(cluster) - before, groups_of(cluster) - groups_before
+    assert run_topics and run_groups
 
-    left = told(theirs)
-    assert set(left[tag]["topics"]) == its_topics
-    assert {group["name"] for group in left[tag]["groups"]} == its_groups
-    assert at - 120_000 < left[tag]["last_record_ms"] < at + 60_000
-    assert left[LIVE]["groups"] == [{"name": f"{LIVE}-g", "members": 1}]
-    assert left[LIVE]["last_record_ms"] == LONG_AGO_MS
-    assert not left["fencepost-facade"]["idle"], "it may be of a run with that prefix"
-    assert left.keys() == {tag, LIVE, "fencepost-facade"}
+    listed = listing(cluster)
+    assert set(listed[tag]["topics"]) == run_topics
+    assert {group["name"] for group in listed[tag]["groups"]} == run_groups
+    assert at - 120_000 < listed[tag]["last_record_ms"] < at + 60_000
+    assert listed[RUNNING_TAG]["groups"] == [{"name": f"{RUNNING_TAG}-g", "members": 1}]
+    assert listed[RUNNING_TAG]["last_record_ms"] == LONG_AGO_MS
+    assert not listed["fencepost-facade"]["idle"], "it may be of a run with that prefix"
+    assert listed.keys() == {tag, RUNNING_TAG, "fencepost-facade"}
 
-    kept = told(theirs, "--delete")
-    assert not any(one["idle"] for one in kept.values())
-    assert topics_of(theirs) == before | its_topics
+    after_delete = listing(cluster, "--delete")
+    assert not any(entry["idle"] for entry in after_delete.values())
+    assert topics_of(cluster) == before | run_topics
 
     def without_members_and_idle() -> bool:
-        """The members of workers that were killed last until their sessions are over."""
-        return bool(told(theirs, "--idle", "1s", tag)[tag]["idle"])
+        """The members of killed workers stay until their sessions time out."""
+        return bool(listing(cluster, "--idle", "1s", tag)[tag]["idle"])
 
     wait_for(without_members_and_idle, "the killed run to be idle", 120)
-    assert topics_of(theirs) == before | its_topics, "what is only listed stays"
+    assert topics_of(cluster) == before | run_topics, "listing deletes nothing"
 
-    deleted = clean(theirs, "--delete", "--idle", "1s")
+    deleted = clean(cluster, "--delete", "--idle", "1s")
     assert deleted.returncode == 0
-    assert f"{tag}  {len(its_topics)} topics" in deleted.stdout
-    wait_for(lambda: topics_of(theirs) == before, "the topics to be gone", WITHIN_S)
-    wait_for(lambda: groups_of(theirs) == groups_before, "the groups to be gone", WITHIN_S)
-    assert told(theirs).keys() == {LIVE, "fencepost-facade"}
-    assert clean(theirs, "--delete", tag).returncode == 2
+    assert f"{tag}  {len(run_topics)} topics" in deleted.stdout
+    wait_for(lambda: topics_of(cluster) == before, "the topics to be gone", WITHIN_S)
+    wait_for(lambda: groups_of(cluster) == groups_before, "the groups to be gone", WITHIN_S)
+    assert listing(cluster).keys() == {RUNNING_TAG, "fencepost-facade"}
+    assert clean(cluster, "--delete", tag).returncode == 2
 
 
-def test_topics_without_records_are_deleted_only_by_their_tag(theirs: LocalCluster) -> None:
-    theirs.create_topics([TopicSpec(f"{BLANK}-in", 3)], WITHIN_S)
-    left = clean(theirs, "--delete", "--idle", "1s")
+def test_topics_without_records_are_deleted_only_by_their_tag(cluster: LocalCluster) -> None:
+    cluster.create_topics([TopicSpec(f"{EMPTY_TAG}-in", 3)], WITHIN_S)
+    listed = clean(cluster, "--delete", "--idle", "1s")
     assert (
-        f"{BLANK}  1 topic, 0 groups, no records; left alone: a run with this tag may be starting"
-        in left.stdout
+        f"{EMPTY_TAG}  1 topic, 0 groups, no records; left alone: a run with this tag may be starting"
+        in listed.stdout
     )
-    done = clean(theirs, "--delete", "--idle", "1s", BLANK)
-    assert (done.returncode, done.stdout) == (0, f"{BLANK}  1 topic, 0 groups, no records; deleted\n")
+    done = clean(cluster, "--delete", "--idle", "1s", EMPTY_TAG)
+    assert (done.returncode, done.stdout) == (0, f"{EMPTY_TAG}  1 topic, 0 groups, no records; deleted\n")
 
 
-def test_a_broker_that_does_not_answer_is_told_and_4(theirs: LocalCluster) -> None:
-    theirs.brokers[1].pause()
+def test_a_broker_that_does_not_answer_ends_clean_with_status_4(cluster: LocalCluster) -> None:
+    cluster.brokers[1].pause()
     try:
-        done = clean(theirs)
+        done = clean(cluster)
     finally:
-        theirs.brokers[1].resume()
+        cluster.brokers[1].resume()
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (4, "", 1)
     assert "broker 2 advertises" in done.stderr
-    theirs.await_in_sync(WITHIN_S)
+    cluster.await_in_sync(WITHIN_S)
 
 
-def test_what_acls_forbid_is_told_with_the_acl_and_4(
+def test_a_forbidden_deletion_names_the_acl_and_ends_with_status_4(
     start: Callable[..., LocalCluster], tmp_path: Path
 ) -> None:
     with start(SecuredCluster) as cluster:
         assert isinstance(cluster, SecuredCluster)
         cluster.admit(
-            *(one for one in OWN if one[0] is ResourceType.TOPIC and one[3] is not AclOperation.DELETE)
+            *(acl for acl in OWN if acl[0] is ResourceType.TOPIC and acl[3] is not AclOperation.DELETE)
         )
-        cluster.create_topics([TopicSpec(f"{BLANK}-in", 1), TopicSpec("strangers", 1)], WITHIN_S)
+        cluster.create_topics([TopicSpec(f"{EMPTY_TAG}-in", 1), TopicSpec("strangers", 1)], WITHIN_S)
         options = ("--set", f"client-config={cluster.client_config(tmp_path / 'client.properties')}")
-        blind = clean(cluster, *options, "--delete", "--idle", "1s", BLANK)
-        assert (blind.returncode, f"{BLANK}-in" in topics_of(cluster)) == (4, True)
-        assert "left alone" in blind.stdout and "--group fencepost- " in blind.stdout
-        cluster.admit(*(one for one in OWN if one[3] is not AclOperation.DELETE))
-        refused = clean(cluster, *options, "--delete", "--idle", "1s", BLANK)
+        undescribed = clean(cluster, *options, "--delete", "--idle", "1s", EMPTY_TAG)
+        assert (undescribed.returncode, f"{EMPTY_TAG}-in" in topics_of(cluster)) == (4, True)
+        assert "left alone" in undescribed.stdout and "--group fencepost- " in undescribed.stdout
+        cluster.admit(*(acl for acl in OWN if acl[3] is not AclOperation.DELETE))
+        refused = clean(cluster, *options, "--delete", "--idle", "1s", EMPTY_TAG)
         assert refused.returncode == 4
-        assert f"{BLANK}-in is left" in refused.stdout
+        assert f"{EMPTY_TAG}-in was not removed" in refused.stdout
         assert "--operation Delete" in refused.stdout and "--topic fencepost- " in refused.stdout
-        assert f"{BLANK}-in" in topics_of(cluster)
+        assert f"{EMPTY_TAG}-in" in topics_of(cluster)
         cluster.admit(*OWN)
-        done = clean(cluster, *options, "--delete", "--idle", "1s", BLANK)
+        done = clean(cluster, *options, "--delete", "--idle", "1s", EMPTY_TAG)
         assert done.returncode == 0
         wait_for(lambda: topics_of(cluster) == {"strangers"}, "the topic to be gone", WITHIN_S)
         assert PASSWORD not in refused.stdout + refused.stderr + done.stdout + done.stderr

@@ -1,4 +1,4 @@
-"""A cluster that is already there, with what others keep on it: plaintext, and with TLS, SASL and ACLs."""
+"""An external cluster that has topics and groups of others: plaintext, and with TLS, SASL and ACLs."""
 
 import socket
 from collections.abc import Callable, Iterator
@@ -31,10 +31,11 @@ from tests.support.token_server import TokenServer
 
 ENDPOINT = "guests"
 SECRET = "client-secret-0815"
-BRIEF = {"time_limit": 30, "rate": 50}
-"""Of runs whose question is who is let in: brokers and clients in Java take TLS slowly on a machine that has little."""
-STRANGER = "a-strangers-topic"
-STRANGERS_GROUP = "a-strangers-group"
+SHORT = {"time_limit": 30, "rate": 50}
+"""For runs that test authentication only, because TLS in Java is slow on a small machine."""
+OTHER_TOPIC = "another-users-topic"
+OTHER_GROUP = "another-users-group"
+OTHER_ID = "another-user"
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +44,7 @@ def start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Lo
     with Supervisor() as supervisor, PortBlock(ready.cache) as ports:
         yield lambda kind, **settings: kind(
             ClusterSpec(endpoints=(ENDPOINT,), settings=settings),
-            tmp_path_factory.mktemp("theirs"),
+            tmp_path_factory.mktemp("cluster"),
             ready,
             supervisor,
             ports.take,
@@ -53,7 +54,7 @@ def start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Lo
 @pytest.fixture(scope="module")
 def plain(start: Callable[..., LocalCluster]) -> Iterator[LocalCluster]:
     with start(LocalCluster, **{"log.cleaner.enable": "true"}) as cluster:
-        keep_something_there(cluster)
+        write_data_of_others(cluster)
         yield cluster
 
 
@@ -73,21 +74,21 @@ def secured(start: Callable[..., LocalCluster], tokens: TokenServer) -> Iterator
         yield cluster
 
 
-def keep_something_there(cluster: LocalCluster) -> None:
-    """A stranger's topic, group, and a transaction that stays open."""
-    cluster.create_topics([TopicSpec(STRANGER, 1)], 60)
-    told = {"bootstrap.servers": cluster.bootstrap, "transactional.id": "a-stranger"}
-    producer = Producer(told | {"transaction.timeout.ms": 600_000})
+def write_data_of_others(cluster: LocalCluster) -> None:
+    """Write a topic and a group of another user, and leave a transaction of this user open."""
+    cluster.create_topics([TopicSpec(OTHER_TOPIC, 1)], 60)
+    settings = {"bootstrap.servers": cluster.bootstrap, "transactional.id": OTHER_ID}
+    producer = Producer(settings | {"transaction.timeout.ms": 600_000})
     producer.init_transactions(30)
     producer.begin_transaction()
-    producer.produce(STRANGER, b"theirs")
+    producer.produce(OTHER_TOPIC, b"committed")
     producer.commit_transaction(30)
-    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": STRANGERS_GROUP})
-    consumer.commit(offsets=[TopicPartition(STRANGER, 0, 1)], asynchronous=False)
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": OTHER_GROUP})
+    consumer.commit(offsets=[TopicPartition(OTHER_TOPIC, 0, 1)], asynchronous=False)
     producer.begin_transaction()
-    producer.produce(STRANGER, b"left open")
-    place = TopicPartition(STRANGER, 0, 2)
-    producer.send_offsets_to_transaction([place], consumer.consumer_group_metadata(), 30)
+    producer.produce(OTHER_TOPIC, b"left open")
+    offset = TopicPartition(OTHER_TOPIC, 0, 2)
+    producer.send_offsets_to_transaction([offset], consumer.consumer_group_metadata(), 30)
     assert producer.flush(30) == 0
     consumer.close()
 
@@ -97,12 +98,12 @@ def topics_of(cluster: LocalCluster) -> set[str]:
     return {name for name in listed if not name.startswith("__")}
 
 
-def run(place: Path, **options: Any) -> Result:
-    chosen = {"nemesis": "kill-worker,pause-worker", "time_limit": 30, "seed": 3}
-    return fencepost.run(cluster="external", store=str(place), **{**chosen, **options})
+def run(folder: Path, **options: Any) -> Result:
+    defaults = {"nemesis": "kill-worker,pause-worker", "time_limit": 30, "seed": 3}
+    return fencepost.run(cluster="external", store=str(folder), **{**defaults, **options})
 
 
-def test_a_right_pipeline_is_valid_beside_strangers_who_keep_all_that_is_theirs(
+def test_a_correct_pipeline_is_valid_and_changes_no_data_of_others(
     plain: LocalCluster, tmp_path: Path
 ) -> None:
     before = topics_of(plain)
@@ -110,11 +111,15 @@ def test_a_right_pipeline_is_valid_beside_strangers_who_keep_all_that_is_theirs(
     result.assert_valid()
     assert result.verdict["coverage"]["fenced"] >= 1
     assert topics_of(plain) == before
-    assert plain.log_offsets([STRANGER])[STRANGER, 0] == (0, 2, 3)  # theirs is still open
-    assert plain.committed_offsets(STRANGERS_GROUP) == {(STRANGER, 0): 1}
+    assert plain.log_offsets([OTHER_TOPIC])[OTHER_TOPIC, 0] == (
+        0,
+        2,
+        3,
+    )  # the transaction of the other user is still open
+    assert plain.committed_offsets(OTHER_GROUP) == {(OTHER_TOPIC, 0): 1}
     assert "one replica" in result.verdict["not_checked"]["replica-divergence"]
-    left = [name for name in (STRANGER, STRANGERS_GROUP, "a-stranger") if named_in(result.folder, name)]
-    assert left == []
+    named_files = [name for name in (OTHER_TOPIC, OTHER_GROUP, OTHER_ID) if files_with(result.folder, name)]
+    assert named_files == []
 
 
 def test_a_defect_is_caught_on_a_cluster_with_tls_sasl_and_acls(
@@ -130,12 +135,12 @@ def test_a_defect_is_caught_on_a_cluster_with_tls_sasl_and_acls(
     assert "lost-input" in result.verdict["anomalies"] or "reprocessed-input" in result.verdict["anomalies"]
     refused = result.verdict["not_checked"]["transaction-state-violation"]
     assert "--operation Read --operation Describe --topic __transaction_state" in refused
-    assert named_in(result.folder, PASSWORD) == []
+    assert files_with(result.folder, PASSWORD) == []
     assert any(topic.endswith("-purchases") for topic in topics_of(secured)), "--keep topics leaves them"
 
 
 @pytest.mark.parametrize("client", ["librdkafka", "java"])
-def test_a_right_pipeline_is_valid_where_acls_keep_the_internal_topics(
+def test_a_correct_pipeline_is_valid_if_acls_forbid_internal_topics(
     secured: SecuredCluster, tmp_path: Path, client: str
 ) -> None:
     config = secured.client_config(tmp_path / "client.properties", mechanism="SCRAM-SHA-256")
@@ -144,19 +149,19 @@ def test_a_right_pipeline_is_valid_where_acls_keep_the_internal_topics(
         bootstrap=secured.bootstrap_for(ENDPOINT),
         client_config=config,
         client=client,
-        **BRIEF,
+        **SHORT,
     )
     result.assert_valid()
     for name in ("transaction-state-violation", "group-offset-regression"):
-        assert "the cluster's ACLs keep" in result.verdict["not_checked"].get(name, ""), name
-    assert named_in(result.folder, PASSWORD) == []
+        assert "the cluster's ACLs do not allow" in result.verdict["not_checked"].get(name, ""), name
+    assert files_with(result.folder, PASSWORD) == []
 
 
 @pytest.mark.parametrize("client", ["librdkafka", "java"])
-def test_all_that_a_run_makes_begins_with_the_prefix_that_the_cluster_wants(
+def test_all_names_of_a_run_begin_with_the_prefix_that_acls_require(
     start: Callable[..., LocalCluster], tmp_path: Path, client: str
 ) -> None:
-    """Its ACLs allow these names and no others."""
+    """The ACLs allow only names with the prefix."""
     with start(SecuredCluster) as cluster:
         assert isinstance(cluster, SecuredCluster)
         cluster.admit(*own("team-x."))
@@ -167,7 +172,7 @@ def test_all_that_a_run_makes_begins_with_the_prefix_that_the_cluster_wants(
             client=client,
             prefix="team-x.staging",
             keep="topics",
-            **BRIEF,
+            **SHORT,
         )
         result.assert_valid()
         assert {topic.rpartition("-")[0][: len("team-x.staging-")] for topic in topics_of(cluster)} == {
@@ -175,13 +180,13 @@ def test_all_that_a_run_makes_begins_with_the_prefix_that_the_cluster_wants(
         }
 
 
-def named_in(folder: Path, text: str) -> list[Path]:
-    """The files of a run that hold a text."""
+def files_with(folder: Path, text: str) -> list[Path]:
+    """Return the files of a run that contain a text."""
     return [path for path in folder.rglob("*") if path.is_file() and text.encode() in path.read_bytes()]
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
-def test_every_mechanism_lets_the_user_in_and_no_other_password(
+def test_every_mechanism_accepts_only_the_right_password(
     secured: SecuredCluster, tmp_path: Path, mechanism: str
 ) -> None:
     servers = secured.bootstrap_for(ENDPOINT)
@@ -193,18 +198,18 @@ def test_every_mechanism_lets_the_user_in_and_no_other_password(
 
 
 @pytest.mark.parametrize("client", ["librdkafka", "java"])
-def test_clients_with_tokens_are_let_in(
+def test_clients_with_tokens_are_accepted(
     secured: SecuredCluster, tokens: TokenServer, tmp_path: Path, client: str
 ) -> None:
     config = tokens.client_config(tmp_path / "client.properties", secured.authority.certificate)
     servers = secured.bootstrap_for(ENDPOINT)
-    result = run(tmp_path / "store", bootstrap=servers, client_config=config, client=client, **BRIEF)
+    result = run(tmp_path / "store", bootstrap=servers, client_config=config, client=client, **SHORT)
     result.assert_valid()
-    assert named_in(result.folder, SECRET) == []
+    assert files_with(result.folder, SECRET) == []
     assert {"grant_type": "client_credentials", "scope": "kafka"} in tokens.asked
 
 
-def test_a_client_with_a_wrong_secret_is_told_in_one_sentence(
+def test_a_wrong_client_secret_is_reported_in_one_sentence(
     secured: SecuredCluster, tokens: TokenServer, tmp_path: Path
 ) -> None:
     certificate = secured.authority.certificate
@@ -216,23 +221,25 @@ def test_a_client_with_a_wrong_secret_is_told_in_one_sentence(
     assert "wrong-4711" not in str(failed.value)
 
 
-def test_a_token_that_brokers_do_not_take_is_told_in_one_sentence(
+def test_a_token_that_brokers_reject_is_reported_in_one_sentence(
     secured: SecuredCluster, tmp_path: Path
 ) -> None:
-    """Another server's: its signature and its audience are not those that the brokers were told of."""
-    with closing(TokenServer(tmp_path, USER, SECRET, audience="others")) as others:
+    """The brokers know neither the signature nor the audience of a token from another server."""
+    with closing(TokenServer(tmp_path, USER, SECRET, audience="others")) as other_server:
         certificate = secured.authority.certificate
-        config = others.client_config(tmp_path / "client.properties", certificate)
-        gone = others.client_config(tmp_path / "gone", certificate, secret="of another client")
+        config = other_server.client_config(tmp_path / "client.properties", certificate)
+        unanswered = other_server.client_config(tmp_path / "gone", certificate, secret="of another client")
         with pytest.raises(NotTrusted, match=f"does not let the client {USER} in with OAUTHBEARER"):
             inspect_cluster(secured.bootstrap_for(ENDPOINT), str(config))
     with pytest.raises(
         NotTrusted, match=r"does not answer .*: check sasl\.oauthbearer\.token\.endpoint\.url"
     ):
-        inspect_cluster(secured.bootstrap_for(ENDPOINT), str(gone))
+        inspect_cluster(secured.bootstrap_for(ENDPOINT), str(unanswered))
 
 
-def test_a_wrong_way_to_connect_is_told_in_one_sentence(secured: SecuredCluster, tmp_path: Path) -> None:
+def test_a_wrong_connection_setting_is_reported_in_one_sentence(
+    secured: SecuredCluster, tmp_path: Path
+) -> None:
     servers = secured.bootstrap_for(ENDPOINT)
     right = secured.client_config(tmp_path / "client.properties").read_text()
     cases = {
@@ -253,7 +260,7 @@ def test_a_wrong_way_to_connect_is_told_in_one_sentence(secured: SecuredCluster,
         inspect_cluster(secured.bootstrap, str(tmp_path / "client.properties"))
 
 
-def test_a_port_where_nobody_listens_ends_with_status_4(tmp_path: Path) -> None:
+def test_a_port_without_a_listener_ends_with_status_4(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     with pytest.raises(fencepost.FencepostFailed, match="no bootstrap server answers") as failed:
@@ -261,7 +268,7 @@ def test_a_port_where_nobody_listens_ends_with_status_4(tmp_path: Path) -> None:
     assert failed.value.exit_status == 4
 
 
-def test_topics_that_acls_forbid_are_told_with_the_acl_that_helps(
+def test_the_message_about_a_forbidden_topic_has_the_missing_acl(
     secured: SecuredCluster, tmp_path: Path
 ) -> None:
     config = secured.client_config(tmp_path / "client.properties")
@@ -275,10 +282,10 @@ def test_topics_that_acls_forbid_are_told_with_the_acl_that_helps(
     use_client_config(None)
 
 
-def test_a_topic_that_exists_is_not_the_runs_own(plain: LocalCluster) -> None:
+def test_a_run_does_not_use_a_topic_that_exists_already(plain: LocalCluster) -> None:
     with (
-        ExternalCluster(ClusterSpec(bootstrap=plain.bootstrap, tag="a-strangers")) as cluster,
-        pytest.raises(EnvironmentFailure, match=f"the topic {STRANGER} exists already"),
+        ExternalCluster(ClusterSpec(bootstrap=plain.bootstrap, tag="another-users")) as cluster,
+        pytest.raises(EnvironmentFailure, match=f"the topic {OTHER_TOPIC} exists already"),
     ):
-        cluster.create_topics([TopicSpec(STRANGER, 1)], 30)
-    assert STRANGER in topics_of(plain)
+        cluster.create_topics([TopicSpec(OTHER_TOPIC, 1)], 30)
+    assert OTHER_TOPIC in topics_of(plain)

@@ -1,4 +1,4 @@
-"""The witness by Fetch, held against the segment files of the same run, batch by batch."""
+"""The witness that uses Fetch, compared with the segment files of the same run, batch by batch."""
 
 import json
 import shutil
@@ -20,25 +20,25 @@ from harness.settings.run_file import StoredPlan
 
 
 @pytest.fixture(scope="module")
-def fetched(place: Path) -> Result:
-    """A run of a right pipeline whose witness was the leaders' answers, with its segment files kept."""
+def fetched(runs_folder: Path) -> Result:
+    """A run of a correct pipeline that fetched the logs of the leaders, and kept the segment files."""
     return fencepost.run(
         witness="fetch",
         keep="logs",
         nemesis="kill-worker,pause-worker",
         time_limit=30,
         seed=5,
-        store=str(place / "fetch"),
+        store=str(runs_folder / "fetch"),
     )
 
 
 @pytest.fixture(scope="module")
-def by_segments(fetched: Result, place: Path) -> Path:
-    """The same run, as if it had promised the segment files."""
-    folder = place / "segments" / "shop" / fetched.folder.name
+def by_segments(fetched: Result, runs_folder: Path) -> Path:
+    """A copy of the run, as if it had promised the segment files."""
+    folder = runs_folder / "segments" / "shop" / fetched.folder.name
     shutil.copytree(fetched.folder, folder)
-    for room in ("log", "history"):
-        shutil.rmtree(folder / room)
+    for subfolder in ("log", "history"):
+        shutil.rmtree(folder / subfolder)
     plan = StoredPlan.load(folder / "run.toml")
     promises = {**plan.run["promises"], "witness": SEGMENTS, "replicas": True}
     plan = replace(plan, run={**plan.run, "promises": promises})
@@ -46,9 +46,9 @@ def by_segments(fetched: Result, place: Path) -> Path:
     leaders, marks = {}, {}
     names = {tuple(key): tp for tp, *key in partitions(fetched.folder)}
     for row in rows(fetched.folder, "replicas"):
-        (place_of,) = [key for key, tp in names.items() if tp == row["tp"]]
-        leaders[place_of] = row["broker"]
-        marks[place_of] = row["high_watermark"]
+        (topic_partition,) = [key for key, tp in names.items() if tp == row["tp"]]
+        leaders[topic_partition] = row["broker"]
+        marks[topic_partition] = row["high_watermark"]
     tabulate(folder, plan, PartitionEnds(leaders, marks))  # type: ignore[arg-type]
     facts = RunMetadata.load(folder / "metadata.json")
     replace(facts, rows=count_rows(folder)).save(folder / "metadata.json")
@@ -64,58 +64,59 @@ def rows(folder: Path, table: str) -> list[dict[str, Any]]:
     return list(pq.read_table(folder / "log" / f"{table}.parquet").to_pylist())
 
 
-def named(folder: Path, table: str, names: Mapping[int, str]) -> list[str]:
-    """The rows of the leaders, with partitions by name: their numbers may differ."""
-    found = []
+def named_rows(folder: Path, table: str, names: Mapping[int, str]) -> list[str]:
+    """Return the rows of the leaders, with names of partitions, because the numbers may differ."""
+    entries = []
     for row in rows(folder, table):
         if row.get("leader") is False:
             continue
-        told = {key: names[value] if key in ("tp", "log_tp") else value for key, value in row.items()}
-        told["tps"] = sorted(names[tp] for tp in row.get("tps") or ())
-        found.append(json.dumps(told, sort_keys=True, default=str))
-    return sorted(found)
+        entry = {key: names[value] if key in ("tp", "log_tp") else value for key, value in row.items()}
+        entry["tps"] = sorted(names[tp] for tp in row.get("tps") or ())
+        entries.append(json.dumps(entry, sort_keys=True, default=str))
+    return sorted(entries)
 
 
-def test_a_right_run_is_valid_by_what_the_leaders_give(fetched: Result) -> None:
+def test_a_correct_run_is_valid_by_fetched_logs(fetched: Result) -> None:
     fetched.assert_valid()
     assert fetched.verdict["coverage"]["aborted"] > 0
     assert "one replica" in fetched.verdict["not_checked"]["replica-divergence"]
 
 
 @pytest.mark.parametrize("table", sorted(LOG))
-def test_the_leaders_give_what_their_segment_files_hold(
+def test_fetched_logs_equal_the_segment_files_of_the_leaders(
     fetched: Result, by_segments: Path, table: str
 ) -> None:
     names = [
         {tp: f"{topic}/{number}" for tp, topic, number in partitions(folder)}
         for folder in (fetched.folder, by_segments)
     ]
-    given, held = named(fetched.folder, table, names[0]), named(by_segments, table, names[1])
-    assert given == held
-    assert len(given) > 6
+    fetched_rows, segment_rows = (
+        named_rows(fetched.folder, table, names[0]),
+        named_rows(by_segments, table, names[1]),
+    )
+    assert fetched_rows == segment_rows
+    assert len(fetched_rows) > 6
     if table == "batches":
         markers = {row["marker"] for row in rows(fetched.folder, "batches")}
         assert markers == {None, "abort", "commit"}
 
 
-def test_the_verdict_is_the_same_but_for_what_one_replica_cannot_show(
-    fetched: Result, by_segments: Path
-) -> None:
-    (again,) = fencepost.check([by_segments])
-    assert again.valid is fetched.valid
-    assert again.verdict["anomalies"] == fetched.verdict["anomalies"]
-    assert again.verdict["coverage"] == fetched.verdict["coverage"]
-    apart = fetched.verdict["not_checked"].keys() - again.verdict["not_checked"].keys()
-    assert apart == {"replica-divergence"}
+def test_the_verdict_is_the_same_except_for_replica_divergence(fetched: Result, by_segments: Path) -> None:
+    (checked,) = fencepost.check([by_segments])
+    assert checked.valid is fetched.valid
+    assert checked.verdict["anomalies"] == fetched.verdict["anomalies"]
+    assert checked.verdict["coverage"] == fetched.verdict["coverage"]
+    only_fetched = fetched.verdict["not_checked"].keys() - checked.verdict["not_checked"].keys()
+    assert only_fetched == {"replica-divergence"}
 
 
-def test_a_defect_is_caught_by_what_the_leaders_give(place: Path) -> None:
+def test_a_defect_is_caught_by_fetched_logs(runs_folder: Path) -> None:
     result = fencepost.run(
         defect="random-transactional-id",
         witness="fetch",
         time_limit=25,
         seed=5,
-        store=str(place / "fetch-defect"),
+        store=str(runs_folder / "fetch-defect"),
     )
     assert result.valid is False, result.explain()
     assert "reprocessed-input" in result.verdict["anomalies"]

@@ -1,4 +1,4 @@
-"""A program that writes the last value of a key alone: its last records are judged, and none is joined to an input."""
+"""A program that writes only the last value of a key: its last records are checked, and none is joined to an input."""
 
 import sys
 from pathlib import Path
@@ -41,26 +41,27 @@ def run(folder: Path, options: str, nemesis: str) -> Result:
 
 
 @pytest.mark.parametrize(("options", "nemesis"), [('"--restore"', "kill-instance"), ("", "none")])
-def test_last_totals_that_hold_all_inputs_are_valid(options: str, nemesis: str, tmp_path: Path) -> None:
+def test_last_totals_that_include_all_inputs_are_valid(options: str, nemesis: str, tmp_path: Path) -> None:
     result = run(tmp_path, options, nemesis)
     result.assert_valid()
     assert "aggregate-mismatch" in result.verdict["checked"]
 
 
-def test_totals_that_begin_at_nothing_after_a_kill_are_caught_by_the_last_of_each_key(tmp_path: Path) -> None:
+def test_totals_that_restart_at_zero_after_a_kill_are_caught(tmp_path: Path) -> None:
     result = run(tmp_path, "", "kill-instance")
     assert result.valid is False, result.explain()
-    (found,) = result.anomalies
-    assert found == "aggregate-mismatch"
-    first = result.verdict["anomalies"][found]["sentences"][0]
+    (anomaly,) = result.anomalies
+    assert anomaly == "aggregate-mismatch"
+    first = result.verdict["anomalies"][anomaly]["sentences"][0]
     assert "the last one is the record at totals/" in first and "was expected after" in first
 
 
-def test_offsets_outside_the_transaction_are_caught_though_each_last_total_is_right(tmp_path: Path) -> None:
+def test_offsets_outside_the_transaction_are_caught_despite_right_totals(tmp_path: Path) -> None:
     result = run(tmp_path, '"--offsets-after"', "none")
     assert result.valid is False, result.explain()
-    (found,) = result.anomalies
-    assert found == "offset-output-mismatch"
+    (anomaly,) = result.anomalies
+    assert anomaly == "offset-output-mismatch"
     assert (
-        "outside any transaction, past input payments/" in result.verdict["anomalies"][found]["sentences"][0]
+        "outside any transaction and went past input payments/"
+        in result.verdict["anomalies"][anomaly]["sentences"][0]
     )

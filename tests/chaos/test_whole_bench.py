@@ -42,5 +42,5 @@ def test_a_small_bench_measures_every_point_and_answers_every_claim(tmp_path: Pa
     answers = {claim["name"]: claim["answer"] for claim in figures["claims"]}
     assert answers["amortised"] != "not measured"
     assert answers["cost-3-5"] != "not measured"
-    (page,) = tmp_path.glob("benchmarks/*/bench.html")
+    (page,) = tmp_path.glob("bench/*/bench.html")
     assert page.read_text().count("<svg") > 8

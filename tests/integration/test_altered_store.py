@@ -26,7 +26,7 @@ def test_exactly_the_altered_part_is_found(name: str, results: dict[str, Result]
 
 
 @pytest.mark.parametrize("table", EMPTIED)
-def test_a_run_with_an_emptied_table_is_unknown(table: str, results: dict[str, Result]) -> None:
+def test_a_run_with_an_emptied_table_proves_no_anomaly(table: str, results: dict[str, Result]) -> None:
     assert results[f"empty-{table}"].valid is None, results[f"empty-{table}"].explain()
 
 
