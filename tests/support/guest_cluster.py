@@ -1,4 +1,4 @@
-"""A cluster that others use, as its brokers' answers have it: topics, groups, and when each topic was written."""
+"""A shared cluster, as its brokers describe it: topics, groups, and the time of the newest record of each topic."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -18,14 +18,18 @@ NO_SUCH_TOPIC, NON_EMPTY = 3, 68
 class GuestCluster:
     """Two brokers: the first coordinates all groups, and each topic has a partition on each."""
 
-    written: dict[str, int] = field(default_factory=dict)  # in ms, by topic; -1: no record
+    written: dict[str, int] = field(
+        default_factory=dict
+    )  # by topic: the timestamp of its newest record in ms; -1: no record
     members: dict[str, int] = field(default_factory=dict)  # by group
-    forbidden: set[str] = field(default_factory=set)  # what may not be deleted
+    forbidden: set[str] = field(default_factory=set)  # topics and groups that the user may not delete
     leaderless: set[str] = field(default_factory=set)
-    joining: set[str] = field(default_factory=set)  # groups that have a member once they are to be deleted
-    hidden: bool = False  # whether ACLs keep all groups from the user
-    foreign: set[str] = field(default_factory=set)  # groups of a protocol that nobody asks in
-    silent: set[int] = field(default_factory=set)  # brokers that answer nothing about groups
+    joining: set[str] = field(default_factory=set)  # groups that get a member before they are deleted
+    hidden: bool = False  # whether ACLs hide all groups from the user
+    of_unknown_protocol: set[str] = field(
+        default_factory=set
+    )  # groups of a protocol that Fencepost does not know
+    not_listing: set[int] = field(default_factory=set)  # brokers that do not list their groups
     brokers: dict[int, Target] = field(default_factory=lambda: {1: 1, 2: 2})
 
     def install(self, patch: pytest.MonkeyPatch) -> None:
@@ -55,7 +59,7 @@ class GuestCluster:
         self, at: int, places: Collection[tuple[str, int]], timestamp: int, *_: Any
     ) -> dict[tuple[str, int], Any]:
         assert timestamp == admin.MAX_TIMESTAMP
-        assert {number for _, number in places} == {at - 1}, "each leader is asked for what it leads"
+        assert {number for _, number in places} == {at - 1}, "each leader is asked for its own partitions"
         # Only the first partition was written.
         told = {(name, n): self.written[name] if n == 0 else -1 for name, n in places}
         return {place: SimpleNamespace(offset=0, timestamp=written) for place, written in told.items()}
@@ -66,14 +70,14 @@ class GuestCluster:
         return 1
 
     def list_groups(self, at: int, timeout_s: float = 0.0) -> dict[str, str]:
-        if at in self.silent:
+        if at in self.not_listing:
             raise WireError(f"no answer from port {at}")
         states = {group: "Stable" if members else "Empty" for group, members in self.members.items()}
         return states if at == 1 and not self.hidden else {}
 
     def describe_group(self, at: int, group: str, timeout_s: float = 0.0) -> tuple[str, tuple[str, ...]]:
         assert at == 1, "a group is asked for at its coordinator"
-        if group in self.foreign:
+        if group in self.of_unknown_protocol:
             return "Dead", ()
         return "Stable", tuple(f"m{n}" for n in range(self.members[group]))
 

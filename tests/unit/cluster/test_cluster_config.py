@@ -16,7 +16,9 @@ def layout() -> PortLayout:
     return lay_out(3, ("w0", "feed"), count(20000).__next__)
 
 
-def said(layout: PortLayout, broker: int, settings: Mapping[str, str] | None = None) -> dict[str, str]:
+def properties_of(
+    layout: PortLayout, broker: int, settings: Mapping[str, str] | None = None
+) -> dict[str, str]:
     lines = broker_properties(layout, broker, Path("/data"), settings or {}).splitlines()
     return dict(line.split("=", 1) for line in lines)
 
@@ -28,31 +30,31 @@ def addresses(text: str) -> dict[str, int]:
     }
 
 
-def test_no_port_is_given_twice(layout: PortLayout) -> None:
+def test_all_ports_are_different(layout: PortLayout) -> None:
     ports = [*layout.listeners.values(), *(proxy.listen_port for proxy in layout.links.values())]
     assert len({*ports, layout.toxiproxy}) == len(ports) + 1
 
 
-def test_every_ordered_pair_and_every_endpoint_has_links_of_its_own(layout: PortLayout) -> None:
+def test_each_link_has_its_own_upstream_port(layout: PortLayout) -> None:
     assert len(layout.links) == 6 * 2 + 2 * 3
     assert len({proxy.upstream_port for proxy in layout.links.values()}) == len(layout.links)
 
 
 @pytest.mark.parametrize("broker", [1, 2, 3])
 def test_a_broker_advertises_every_listener_at_its_proxy(layout: PortLayout, broker: int) -> None:
-    own = addresses(said(layout, broker)["listeners"])
-    advertised = addresses(said(layout, broker)["advertised.listeners"])
-    assert own.keys() == advertised.keys()
-    unproxied = {name for name in own if own[name] == advertised[name]}
-    assert unproxied == {"HARNESS", f"INT_{broker}", f"CTL_{broker}"}
+    listeners = addresses(properties_of(layout, broker)["listeners"])
+    advertised = addresses(properties_of(layout, broker)["advertised.listeners"])
+    assert listeners.keys() == advertised.keys()
+    without_proxy = {name for name in listeners if listeners[name] == advertised[name]}
+    assert without_proxy == {"HARNESS", f"INT_{broker}", f"CTL_{broker}"}
     for peer in {1, 2, 3} - {broker}:
         proxy = layout.links[peer_link(peer, broker, "ctl")]
         assert advertised[f"CTL_{peer}"] == proxy.listen_port
-        assert own[f"CTL_{peer}"] == proxy.upstream_port
+        assert listeners[f"CTL_{peer}"] == proxy.upstream_port
 
 
-def test_a_broker_dials_its_peers_through_proxies_and_itself_directly(layout: PortLayout) -> None:
-    config = said(layout, 2)
+def test_a_broker_dials_its_peers_through_proxies_but_itself_directly(layout: PortLayout) -> None:
+    config = properties_of(layout, 2)
     assert config["inter.broker.listener.name"] == "INT_2"
     assert config["controller.listener.names"].startswith("CTL_2,")
     voters = dict(voter.split("@127.0.0.1:") for voter in config["controller.quorum.voters"].split(","))
@@ -61,20 +63,22 @@ def test_a_broker_dials_its_peers_through_proxies_and_itself_directly(layout: Po
     assert list(voters) == ["1", "2", "3"]
 
 
-def test_a_endpoint_comes_in_by_its_own_proxies(layout: PortLayout) -> None:
+def test_the_bootstrap_addresses_of_an_endpoint_are_its_proxies(layout: PortLayout) -> None:
     ports = [int(address.rpartition(":")[2]) for address in layout.bootstrap_for("feed").split(",")]
     assert ports == [layout.links[client_link("feed", broker)].listen_port for broker in (1, 2, 3)]
     assert layout.bootstrap_for("w0") != layout.bootstrap_for("feed")
 
 
-def test_a_users_setting_wins_over_ours_but_not_over_the_structure(layout: PortLayout) -> None:
-    config = said(layout, 1, {"min.insync.replicas": "1", "node.id": "9", "log.flush.interval.ms": "5"})
+def test_a_user_overrides_settings_except_the_reserved_ones(layout: PortLayout) -> None:
+    config = properties_of(
+        layout, 1, {"min.insync.replicas": "1", "node.id": "9", "log.flush.interval.ms": "5"}
+    )
     assert config["min.insync.replicas"] == "1"
     assert config["log.flush.interval.ms"] == "5"
     assert config["node.id"] == "1"
 
 
-def test_a_path_that_properties_would_misread_is_escaped(layout: PortLayout) -> None:
+def test_special_characters_of_a_path_are_escaped(layout: PortLayout) -> None:
     text = broker_properties(layout, 1, Path("/tmp/run\\é😀"), {})
     assert "log.dirs=/tmp/run\\\\\\u00e9\\ud83d\\ude00\n" in text
     assert text.isascii()
@@ -86,7 +90,7 @@ def test_an_id_never_begins_with_a_hyphen() -> None:
     assert {len(id_) for id_ in ids} == {22}
 
 
-def test_a_formatted_folder_names_the_cluster_the_node_and_itself(tmp_path: Path) -> None:
+def test_meta_properties_has_the_ids_of_cluster_node_and_folder(tmp_path: Path) -> None:
     for node in (1, 2):
         format_node(tmp_path / str(node), "one-cluster", node, b"features")
     first, second = ((tmp_path / name / "meta.properties").read_text().split() for name in ("1", "2"))
@@ -96,45 +100,49 @@ def test_a_formatted_folder_names_the_cluster_the_node_and_itself(tmp_path: Path
     assert (tmp_path / "1" / "bootstrap.checkpoint").read_bytes() == b"features"
 
 
-def test_what_the_cluster_needs_for_itself_is_refused() -> None:
-    """Else it would be passed over: each broker has its own."""
+def test_a_reserved_setting_is_refused() -> None:
     for name in RESERVED_SETTINGS:
         with pytest.raises(UsageError, match=f"Fencepost sets {name} for each broker itself"):
             check_settings({name: "7"}, RESERVED_SETTINGS)
     assert check_settings({"num.partitions": "2"}, {"num.partitions"}) == []
 
 
-def test_whatever_each_broker_has_of_its_own_is_refused(layout: PortLayout) -> None:
-    plain, asked = said(layout, 1), said(layout, 1, dict.fromkeys(said(layout, 1), "x"))
-    assert {name for name in plain if asked[name] != "x"} <= RESERVED_SETTINGS
+def test_all_settings_that_a_user_cannot_override_are_reserved(layout: PortLayout) -> None:
+    defaults = properties_of(layout, 1)
+    overridden = properties_of(layout, 1, dict.fromkeys(defaults, "x"))
+    assert {name for name in defaults if overridden[name] != "x"} <= RESERVED_SETTINGS
 
 
 @pytest.mark.parametrize(("brokers", "voters"), [(1, 1), (2, 1), (3, 3), (4, 3), (5, 3), (7, 3)])
-def test_some_brokers_are_controllers_and_all_dial_them(brokers: int, voters: int) -> None:
-    some = lay_out(brokers, ("w0",), count(20000).__next__)
-    assert some.voters == tuple(range(1, voters + 1))
-    ports = [*some.listeners.values(), *(proxy.listen_port for proxy in some.links.values()), some.toxiproxy]
+def test_up_to_three_brokers_are_controllers_and_all_dial_them(brokers: int, voters: int) -> None:
+    layout = lay_out(brokers, ("w0",), count(20000).__next__)
+    assert layout.voters == tuple(range(1, voters + 1))
+    ports = [
+        *layout.listeners.values(),
+        *(proxy.listen_port for proxy in layout.links.values()),
+        layout.toxiproxy,
+    ]
     assert len(set(ports)) == len(ports) == count_ports(brokers, 1)
-    for broker in some.brokers:
-        config = said(some, broker)
-        votes = broker in some.voters
-        assert config["process.roles"] == ("broker,controller" if votes else "broker")
-        assert (f"CTL_{broker}" in addresses(config["listeners"])) is votes
+    for broker in layout.brokers:
+        config = properties_of(layout, broker)
+        is_voter = broker in layout.voters
+        assert config["process.roles"] == ("broker,controller" if is_voter else "broker")
+        assert (f"CTL_{broker}" in addresses(config["listeners"])) is is_voter
         assert f"CTL_{broker}:PLAINTEXT" in config["listener.security.protocol.map"]
         assert config["controller.listener.names"].split(",")[0] == f"CTL_{broker}"
         dialed = dict(voter.split("@127.0.0.1:") for voter in config["controller.quorum.voters"].split(","))
-        assert list(dialed) == [str(voter) for voter in some.voters]
-        for voter in set(some.voters) - {broker}:
-            assert int(dialed[str(voter)]) == some.links[peer_link(broker, voter, "ctl")].listen_port
+        assert list(dialed) == [str(voter) for voter in layout.voters]
+        for voter in set(layout.voters) - {broker}:
+            assert int(dialed[str(voter)]) == layout.links[peer_link(broker, voter, "ctl")].listen_port
 
 
 @pytest.mark.parametrize(
-    ("brokers", "replicas", "least"), [(1, "1", "1"), (2, "2", "1"), (3, "3", "2"), (7, "3", "2")]
+    ("brokers", "replicas", "min_isr"), [(1, "1", "1"), (2, "2", "1"), (3, "3", "2"), (7, "3", "2")]
 )
-def test_there_are_as_many_replicas_as_brokers_and_at_most_three(
-    brokers: int, replicas: str, least: str
+def test_the_replication_factor_is_the_number_of_brokers_up_to_three(
+    brokers: int, replicas: str, min_isr: str
 ) -> None:
-    config = said(lay_out(brokers, (), count(20000).__next__), 1)
+    config = properties_of(lay_out(brokers, (), count(20000).__next__), 1)
     for topic in ("default", "offsets.topic", "transaction.state.log"):
         assert config[f"{topic}.replication.factor"] == replicas
-    assert config["min.insync.replicas"] == config["transaction.state.log.min.isr"] == least
+    assert config["min.insync.replicas"] == config["transaction.state.log.min.isr"] == min_isr

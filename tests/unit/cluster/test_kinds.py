@@ -1,4 +1,4 @@
-"""The table of the kinds of cluster: what each takes and refuses, and that nothing else asks for a kind by name."""
+"""The table of cluster kinds: the options that each accepts, and that no other code compares the name of a kind."""
 
 import ast
 from collections.abc import Iterator
@@ -20,13 +20,13 @@ from harness.common.errors import UsageError
 from harness.network import Cut
 from harness.settings.options import Options
 
-HOUSE = Path(__file__).resolve().parents[3]
-ROOMS = ("fencepost", "harness", "workloads", "nemeses", "checkers", "reports")
+ROOT = Path(__file__).resolve().parents[3]
+PACKAGES = ("fencepost", "harness", "workloads", "nemeses", "checkers", "reports")
 EXTERNAL = Options(cluster="external", bootstrap="a:1")
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("options", "message"),
     [
         (Options(cluster="external"), "--cluster external needs --set bootstrap=HOST:PORT,..."),
         (
@@ -55,10 +55,10 @@ EXTERNAL = Options(cluster="external", bootstrap="a:1")
         (Options(cluster="dcoker"), 'there is no cluster "dcoker"; did you mean "docker"?'),
     ],
 )
-def test_options_that_a_kind_does_not_take_are_refused(options: Options, words: str) -> None:
-    with pytest.raises(UsageError) as refused:
+def test_options_that_do_not_fit_a_kind_are_refused(options: Options, message: str) -> None:
+    with pytest.raises(UsageError) as error:
         require_options(options)
-    assert str(refused.value) == words
+    assert str(error.value) == message
 
 
 @pytest.mark.parametrize(
@@ -70,11 +70,11 @@ def test_options_that_a_kind_does_not_take_are_refused(options: Options, words: 
         Options(cluster="docker", image="bundled"),
     ],
 )
-def test_options_that_a_kind_takes_pass(options: Options) -> None:
+def test_options_that_fit_a_kind_are_accepted(options: Options) -> None:
     require_options(options)
 
 
-def test_how_many_brokers_an_external_cluster_has_is_not_to_be_said() -> None:
+def test_the_option_brokers_is_refused_for_an_external_cluster() -> None:
     with pytest.raises(
         UsageError, match="an external cluster has its own number of brokers: leave out --brokers"
     ):
@@ -85,17 +85,17 @@ def test_how_many_brokers_an_external_cluster_has_is_not_to_be_said() -> None:
         check_brokers_option("moon", ())
 
 
-def test_links_that_are_permitted_can_have_effects() -> None:
+def test_permits_links_adds_network_effects_to_the_abilities() -> None:
     assert Cut not in abilities_of(EXTERNAL)
     assert Cut in abilities_of(replace(EXTERNAL, permits=("links",)))
 
 
-def test_a_message_says_which_clusters_can_do_it() -> None:
+def test_clusters_able_to_names_kinds_and_permits() -> None:
     assert clusters_able_to({Cut}) == "--cluster local or docker or external --set permits=links"
     assert clusters_able_to({Ability.PACKETS, Cut}) == "--cluster docker"
 
 
-def test_a_kind_that_is_added_is_one_line_of_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_kind_needs_only_a_line_in_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
     remote = replace(CLUSTERS["external"], name="remote", permits={})
     monkeypatch.setattr(registry, "CLUSTERS", {**CLUSTERS, "remote": remote})
     require_options(Options(cluster="remote", bootstrap="a:1"))
@@ -103,40 +103,44 @@ def test_a_kind_that_is_added_is_one_line_of_the_table(monkeypatch: pytest.Monke
         require_options(Options(bootstrap="a:1"))
 
 
-def names_compared(path: Path) -> Iterator[str]:
-    """The places where code compares something with the name of a kind, or looks something up by it."""
+def comparisons_with_a_kind(path: Path) -> Iterator[str]:
+    """Yield `file:line` of code that compares an expression with the name of a kind, or uses it as a key."""
     for node in ast.walk(ast.parse(path.read_text())):
-        looked_at: list[ast.AST] = []
+        expressions: list[ast.AST] = []
         if isinstance(node, ast.Compare):
-            looked_at = [node.left, *node.comparators]
+            expressions = [node.left, *node.comparators]
         elif isinstance(node, ast.Dict):
-            looked_at = [key for key in node.keys if key is not None]
+            expressions = [key for key in node.keys if key is not None]
         elif isinstance(node, ast.Subscript):
-            looked_at = [node.slice]
+            expressions = [node.slice]
         elif isinstance(node, ast.MatchValue):
-            looked_at = [node.value]
+            expressions = [node.value]
         elements = [
-            inner
-            for one in looked_at
-            for inner in (one.elts if isinstance(one, ast.Tuple | ast.Set | ast.List) else [one])
+            element
+            for expression in expressions
+            for element in (
+                expression.elts if isinstance(expression, ast.Tuple | ast.Set | ast.List) else [expression]
+            )
         ]
-        for one in elements:
-            if isinstance(one, ast.Constant) and one.value in CLUSTERS:
-                yield f"{path.relative_to(HOUSE)}:{node.lineno}"
+        for element in elements:
+            if isinstance(element, ast.Constant) and element.value in CLUSTERS:
+                yield f"{path.relative_to(ROOT)}:{node.lineno}"
 
 
-def test_nothing_outside_the_table_asks_for_a_kind_by_its_name() -> None:
-    table = HOUSE / "harness" / "cluster" / "kinds"
-    paths = (path for room in ROOMS for path in (HOUSE / room).rglob("*.py") if table not in path.parents)
-    assert [place for path in paths for place in names_compared(path)] == []
+def test_no_code_outside_the_table_uses_the_name_of_a_kind() -> None:
+    table = ROOT / "harness" / "cluster" / "kinds"
+    paths = (
+        path for package in PACKAGES for path in (ROOT / package).rglob("*.py") if table not in path.parents
+    )
+    assert [line for path in paths for line in comparisons_with_a_kind(path)] == []
 
 
-def test_a_comparison_with_the_name_of_a_kind_is_seen(
+def test_a_comparison_with_the_name_of_a_kind_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(globals(), "HOUSE", tmp_path)
+    monkeypatch.setitem(globals(), "ROOT", tmp_path)
     code = tmp_path / "code.py"
     code.write_text(
         'x = a == "external"\ny = a in ("docker", "x")\nz = {"local": 1}[b]\nq = {"cluster": "local"}\n'
     )
-    assert list(names_compared(code)) == ["code.py:1", "code.py:2", "code.py:3"]
+    assert list(comparisons_with_a_kind(code)) == ["code.py:1", "code.py:2", "code.py:3"]

@@ -1,4 +1,4 @@
-"""What a broker says of a topic that is to be made: refused for now, or for ever."""
+"""The errors of a broker that does not create a topic: temporary ones, and mistakes of the user."""
 
 from typing import Any
 
@@ -17,41 +17,41 @@ INVALID_CONFIG, TOO_FEW_BROKERS, EXISTS = 40, 38, 36
 
 @pytest.fixture
 def answers(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Have the broker answer with these codes; gives how often it was asked."""
+    """A function that makes the broker answer with an error code. It returns the list of the broker's requests."""
 
-    def to_answer(code: int, words: str | None = None) -> list[Any]:
-        asked: list[Any] = []
+    def answer_with(code: int, message: str | None = None) -> list[Any]:
+        requests: list[Any] = []
         kind: Any = CreateTopicsResponse.CreatableTopicResult
 
         def answer(port: int, request: Any, timeout_s: float) -> Any:
-            asked.append(request)
-            told = kind(name="out", error_code=code, error_message=words)
-            return CreateTopicsResponse(topics=[told], version=7)
+            requests.append(request)
+            result = kind(name="out", error_code=code, error_message=message)
+            return CreateTopicsResponse(topics=[result], version=7)
 
         monkeypatch.setattr(topics, "send_request", answer)
-        return asked
+        return requests
 
-    return to_answer
-
-
-WANTED = [TopicSpec("out", 3, 3, {"retention.ms": "soon"})]
+    return answer_with
 
 
-def test_a_setting_that_no_broker_takes_is_the_users_mistake_and_is_not_tried_again(answers: Any) -> None:
-    asked = answers(INVALID_CONFIG, "Invalid value soon for configuration retention.ms")
+SPECS = [TopicSpec("out", 3, 3, {"retention.ms": "soon"})]
+
+
+def test_an_invalid_topic_setting_is_a_usage_error_without_a_retry(answers: Any) -> None:
+    requests = answers(INVALID_CONFIG, "Invalid value soon for configuration retention.ms")
     with pytest.raises(
         UsageError, match=r"the topic out cannot be created.*Invalid value soon for .* retention.ms"
     ):
-        retry(lambda: create_topics(1, WANTED, 5.0), "the topics", 60.0)
-    assert len(asked) == 1
+        retry(lambda: create_topics(1, SPECS, 5.0), "the topics", 60.0)
+    assert len(requests) == 1
 
 
-def test_what_may_pass_is_refused_for_now(answers: Any) -> None:
+def test_a_temporary_error_is_a_refusal(answers: Any) -> None:
     answers(TOO_FEW_BROKERS, "only 2 brokers are registered")
     with pytest.raises(RequestRefused, match="only 2 brokers"):
-        create_topics(1, WANTED, 5.0)
+        create_topics(1, SPECS, 5.0)
 
 
-def test_a_topic_that_is_there_is_left_as_it_is(answers: Any) -> None:
+def test_a_topic_that_exists_already_is_returned_and_is_no_error(answers: Any) -> None:
     answers(EXISTS)
-    assert create_topics(1, WANTED, 5.0) == ["out"]
+    assert create_topics(1, SPECS, 5.0) == ["out"]
