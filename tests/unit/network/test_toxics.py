@@ -1,4 +1,4 @@
-"""Effects with parameters become toxics: those that are equal are shared, and those that differ stand side by side."""
+"""Network effects become toxics. Equal toxics are shared. Different toxics can be on one stream together."""
 
 from collections import Counter
 from contextlib import ExitStack
@@ -21,17 +21,17 @@ class Latency(LinkEffect):
 
 
 class Api:
-    """The toxics that are on, by proxy, stream and name."""
+    """A fake of toxiproxy's API. `active` has the type, stream and attributes of each toxic, by proxy and name."""
 
     def __init__(self) -> None:
-        self.on: dict[tuple[str, str], tuple[str, str, dict[str, int]]] = {}
+        self.active: dict[tuple[str, str], tuple[str, str, dict[str, int]]] = {}
 
     def add_toxic(self, proxy: str, name: str, kind: str, stream: str, **attributes: int) -> None:
-        assert (proxy, name) not in self.on, "toxiproxy refuses a toxic whose name is taken"
-        self.on[proxy, name] = (kind, stream, attributes)
+        assert (proxy, name) not in self.active, "toxiproxy refuses a toxic whose name is taken"
+        self.active[proxy, name] = (kind, stream, attributes)
 
     def remove_toxic(self, proxy: str, name: str) -> None:
-        del self.on[proxy, name]
+        del self.active[proxy, name]
 
 
 class Server:
@@ -51,35 +51,37 @@ def api() -> Api:
 
 @pytest.fixture
 def network(api: Api, monkeypatch: pytest.MonkeyPatch) -> ProxiedNetwork:
-    """The network with an effect more."""
-    delayed = {
+    """A network that can also make the effect `Latency`."""
+    toxics_of_latency = {
         Latency: lambda effect: (
             Toxic("latency", "downstream", (("latency", round(effect.delay_s * 1000)),)),
         )
     }
-    monkeypatch.setattr("harness.network.toxics.TOXICS", {**TOXICS, **delayed})
+    monkeypatch.setattr("harness.network.toxics.TOXICS", {**TOXICS, **toxics_of_latency})
     return ProxiedNetwork(api, Server(), {"a": Proxy("a", 1, 2)})  # type: ignore[arg-type]
 
 
-def test_parameters_of_an_effect_are_those_of_its_toxic(network: ProxiedNetwork, api: Api) -> None:
+def test_the_parameters_of_an_effect_become_attributes_of_its_toxic(
+    network: ProxiedNetwork, api: Api
+) -> None:
     with network.impose(["a"], Latency(delay_s=0.25)):
-        assert list(api.on.values()) == [("latency", "downstream", {"latency": 250})]
-    assert not api.on
+        assert list(api.active.values()) == [("latency", "downstream", {"latency": 250})]
+    assert not api.active
 
 
-def test_effects_that_differ_in_a_parameter_stand_side_by_side(network: ProxiedNetwork, api: Api) -> None:
+def test_effects_with_different_parameters_can_be_active_together(network: ProxiedNetwork, api: Api) -> None:
     with network.impose(["a"], Latency(0.25)), network.impose(["a"], Latency(0.5)):
-        assert [toxic[2]["latency"] for toxic in api.on.values()] == [250, 500]
-    assert not api.on
+        assert [toxic[2]["latency"] for toxic in api.active.values()] == [250, 500]
+    assert not api.active
 
 
-def test_a_toxic_that_two_effects_share_stays_until_both_are_over(network: ProxiedNetwork, api: Api) -> None:
+def test_a_shared_toxic_stays_until_both_effects_have_ended(network: ProxiedNetwork, api: Api) -> None:
     with ExitStack() as both:
         with network.impose(["a"], Cut()):
             both.enter_context(network.impose(["a"], DropResponses()))
-            assert [toxic[1] for toxic in api.on.values()] == ["upstream", "downstream"]
-        assert [toxic[1] for toxic in api.on.values()] == ["downstream"]
-    assert not api.on
+            assert [toxic[1] for toxic in api.active.values()] == ["upstream", "downstream"]
+        assert [toxic[1] for toxic in api.active.values()] == ["downstream"]
+    assert not api.active
 
 
 def test_an_effect_that_toxiproxy_cannot_make_is_refused() -> None:

@@ -1,4 +1,4 @@
-"""The client of toxiproxy's API, against a server that answers as it is told."""
+"""The client of toxiproxy's API, against a fake server."""
 
 import threading
 from collections.abc import Iterator
@@ -11,11 +11,11 @@ from harness.network.toxiproxy import Proxy, Toxiproxy, ToxiproxyError
 
 class Server(ThreadingHTTPServer):
     status = 200
-    answer = "2.5.0"
+    body = "2.5.0"
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
-        self.asked: list[tuple[str, str, str]] = []
+        self.requests: list[tuple[str, str, str]] = []  # method, path and body
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -23,10 +23,10 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length", 0))).decode()
-        self.server.asked.append((self.command, self.path, body))
+        self.server.requests.append((self.command, self.path, body))
         self.send_response(self.server.status)
         self.end_headers()
-        self.wfile.write(self.server.answer.encode())
+        self.wfile.write(self.server.body.encode())
 
     do_POST = do_DELETE = do_GET  # noqa: N815
 
@@ -48,24 +48,24 @@ def client_of(server: Server) -> Toxiproxy:
     return Toxiproxy(server.server_address[1])
 
 
-def test_what_is_asked(server: Server) -> None:
+def test_each_method_sends_its_request(server: Server) -> None:
     client = client_of(server)
     assert client.version() == "2.5.0"
     client.populate([Proxy("a", 1, 2)])
     client.add_toxic("a", "cut", "timeout", "upstream", timeout=0)
     client.remove_toxic("a", "cut")
     client.reset()
-    assert [(method, path) for method, path, _ in server.asked] == [
+    assert [(method, path) for method, path, _ in server.requests] == [
         ("GET", "/version"),
         ("POST", "/populate"),
         ("POST", "/proxies/a/toxics"),
         ("DELETE", "/proxies/a/toxics/cut"),
         ("POST", "/reset"),
     ]
-    assert '"listen": "127.0.0.1:1"' in server.asked[1][2]
+    assert '"listen": "127.0.0.1:1"' in server.requests[1][2]
 
 
-def test_the_environment_s_proxy_is_not_asked(server: Server, monkeypatch) -> None:
+def test_an_http_proxy_of_the_environment_is_not_used(server: Server, monkeypatch) -> None:
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
     monkeypatch.delenv("no_proxy", raising=False)
@@ -74,13 +74,13 @@ def test_the_environment_s_proxy_is_not_asked(server: Server, monkeypatch) -> No
 
 
 @pytest.mark.parametrize("status", [400, 404, 409, 500])
-def test_a_refusal_has_the_server_s_words(server: Server, status: int) -> None:
-    server.status, server.answer = status, "no such thing"
+def test_a_refusal_includes_the_servers_message(server: Server, status: int) -> None:
+    server.status, server.body = status, "no such thing"
     with pytest.raises(ToxiproxyError, match="no such thing"):
         client_of(server).reset()
 
 
-def test_a_toxic_that_is_gone_is_removed_already(server: Server) -> None:
+def test_removing_a_toxic_that_does_not_exist_is_no_error(server: Server) -> None:
     server.status = 404
     client_of(server).remove_toxic("a", "cut")
     server.status = 500
@@ -88,7 +88,7 @@ def test_a_toxic_that_is_gone_is_removed_already(server: Server) -> None:
         client_of(server).remove_toxic("a", "cut")
 
 
-def test_a_server_that_is_not_there_is_one_sentence(server: Server) -> None:
+def test_a_server_that_does_not_answer_is_an_error(server: Server) -> None:
     client = client_of(server)
     server.server_close()
     with pytest.raises(ToxiproxyError, match="does not answer"):
