@@ -1,4 +1,4 @@
-"""What runs have left is removed if they are certainly over, and Docker is asked only where there is a note."""
+"""Containers of runs that have certainly ended are removed. Docker is asked only if there is a note file."""
 
 from pathlib import Path
 
@@ -9,63 +9,63 @@ from harness.containers import leftovers
 from harness.containers.daemon import LABEL
 from harness.processes.marks import new_mark
 
-DEAD = "4194000.1.{}.00000000"
+ENDED = "4194000.1.{}.00000000"
 
 
-class Thing:
+class Resource:
     """A container, a network or a volume."""
 
-    def __init__(self, name: str, mark: str, gone: list[str]) -> None:
+    def __init__(self, name: str, mark: str, removed: list[str]) -> None:
         self.name = name
         self.attrs = {"Config": {"Labels": {LABEL: mark}}}
-        self._gone = gone
+        self._removed = removed
 
-    def remove(self, **how: bool) -> None:
-        self._gone.append(self.name)
+    def remove(self, **options: bool) -> None:
+        self._removed.append(self.name)
 
 
-class Room:
-    def __init__(self, *things: Thing) -> None:
-        self._things = things
+class Collection:
+    def __init__(self, *resources: Resource) -> None:
+        self._resources = resources
 
-    def list(self, **how: object) -> tuple[Thing, ...]:
-        return self._things
+    def list(self, **options: object) -> tuple[Resource, ...]:
+        return self._resources
 
 
 class Client:
-    """A daemon with a container of each of two runs, and a network."""
+    """A daemon with a container and a network of an ended run, and a container of a running run."""
 
-    def __init__(self, dead: str, living: str) -> None:
-        self.gone: list[str] = []
-        self.containers = Room(Thing("old", dead, self.gone), Thing("new", living, self.gone))
-        self.networks = Room(Thing("net", dead, self.gone))
-        self.volumes = Room()
+    def __init__(self, ended_mark: str, running_mark: str) -> None:
+        self.removed: list[str] = []
+        self.containers = Collection(
+            Resource("old", ended_mark, self.removed), Resource("new", running_mark, self.removed)
+        )
+        self.networks = Collection(Resource("net", ended_mark, self.removed))
+        self.volumes = Collection()
 
 
-def test_a_sweep_removes_what_dead_runs_left_and_nothing_of_living_ones(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    living = new_mark()
-    dead = DEAD.format(living.split(".")[2])
-    client = Client(dead, living)
+def test_only_resources_of_ended_runs_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    running_mark = new_mark()
+    ended_mark = ENDED.format(running_mark.split(".")[2])
+    client = Client(ended_mark, running_mark)
     monkeypatch.setattr(leftovers, "connect", lambda: client)
-    for mark in (dead, living):
+    for mark in (ended_mark, running_mark):
         note_path = leftovers.note_path(tmp_path, mark)
         note_path.parent.mkdir(exist_ok=True)
         note_path.touch()
     assert leftovers.try_remove_abandoned(tmp_path) == ["container old", "network net"]
-    assert client.gone == ["old", "net"]
-    assert [one.name for one in (tmp_path / "docker").iterdir()] == [living]
+    assert client.removed == ["old", "net"]
+    assert [path.name for path in (tmp_path / "docker").iterdir()] == [running_mark]
 
 
-def test_a_docker_that_refuses_keeps_no_run_from_starting_and_is_told_to_who_cleans(
+def test_an_error_of_docker_does_not_stop_a_run_but_is_raised_for_a_clean_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse() -> None:
         raise EnvironmentFailure("Docker does not answer")
 
     monkeypatch.setattr(leftovers, "connect", refuse)
-    note_path = leftovers.note_path(tmp_path, DEAD.format(new_mark().split(".")[2]))
+    note_path = leftovers.note_path(tmp_path, ENDED.format(new_mark().split(".")[2]))
     note_path.parent.mkdir()
     note_path.touch()
     assert leftovers.try_remove_abandoned(tmp_path) == []
@@ -75,5 +75,5 @@ def test_a_docker_that_refuses_keeps_no_run_from_starting_and_is_told_to_who_cle
 
 
 def test_without_a_note_docker_is_not_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(leftovers, "connect", lambda: pytest.fail("it was asked"))
+    monkeypatch.setattr(leftovers, "connect", lambda: pytest.fail("Docker was asked"))
     assert leftovers.try_remove_abandoned(tmp_path) == []

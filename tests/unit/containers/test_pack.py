@@ -47,17 +47,17 @@ def archive() -> bytes:
     return file.getvalue()
 
 
-def test_an_archive_is_uncopy(tmp_path: Path) -> None:
+def test_an_archive_is_unpacked(tmp_path: Path) -> None:
     copy(tmp_path, Engine(archive()))
     assert (tmp_path / "out" / "x-0" / "00.log").read_bytes() == b"r" * 3000
 
 
-def test_a_command_that_cannot_be_run_is_an_error_with_its_message(tmp_path: Path) -> None:
-    words = "OCI runtime exec failed: exec failed: unable to start container process" + " " * 600
+def test_a_command_that_cannot_be_run_is_an_error_with_dockers_message(tmp_path: Path) -> None:
+    message = "OCI runtime exec failed: exec failed: unable to start container process" + " " * 600
     with pytest.raises(
         EnvironmentFailure, match=r"tar in broker-1 did not write an archive.*OCI runtime exec failed"
     ):
-        copy(tmp_path, Engine(words.encode(), status=126))
+        copy(tmp_path, Engine(message.encode(), status=126))
 
 
 def test_an_archive_that_is_cut_off_is_an_error(tmp_path: Path) -> None:
@@ -83,7 +83,7 @@ class BusyContainer:
             raise EnvironmentFailure("tar failed in broker-1 with status 1: file changed as we read it")
 
 
-def test_a_copy_during_which_a_file_changed_is_made_again(tmp_path: Path) -> None:
+def test_a_copy_during_which_a_file_changed_is_repeated(tmp_path: Path) -> None:
     container = BusyContainer(failures=2)
     broker = DockerBroker(1, tmp_path, 9092, lambda: cast("Container", container))
     broker._container = cast("Container", container)

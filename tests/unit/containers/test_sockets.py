@@ -1,5 +1,3 @@
-"""What a container's kernel tells of its connections."""
-
 from harness.containers.sockets import ContainerConnection, read_established
 
 TABLES = """\
@@ -12,12 +10,12 @@ TABLES = """\
 """
 
 
-def test_only_connections_that_stand_are_told_with_their_ports() -> None:
+def test_only_established_connections_are_read() -> None:
     assert list(read_established(TABLES)) == [
         ContainerConnection(20000, 54321),
         ContainerConnection(20002, 20003),
     ]
 
 
-def test_empty_tables_tell_none() -> None:
+def test_empty_tables_have_no_connections() -> None:
     assert list(read_established("")) == []

@@ -1,4 +1,4 @@
-"""What is made of a leader's answers; tests/chaos/test_fetch_witness.py has real ones."""
+"""The folders that are written from a leader's responses. tests/chaos/test_fetch_witness.py has a real leader."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,15 +19,15 @@ STATE, OFFSETS = ("__transaction_state", 0), ("__consumer_offsets", 0)
 
 
 class Leader:
-    """Answers with what stands from an offset on, `most` bytes of it, whole or not."""
+    """Answers with the log from an offset on: `max_bytes` bytes, but at least one whole batch."""
 
     def __init__(
         self,
         logs: Mapping[TopicPartition, bytes],
-        most: int = 10_000,
+        max_bytes: int = 10_000,
         refuse: Mapping[str, int] | None = None,
     ):
-        self.logs, self.most, self.refuse = logs, most, refuse or {}
+        self.logs, self.max_bytes, self.refuse = logs, max_bytes, refuse or {}
 
     def __enter__(self) -> "Leader":
         return self
@@ -37,104 +37,109 @@ class Leader:
     def send_request(self, request: Any, timeout_s: float) -> Any:
         assert request.isolation_level == 0
         (topic,) = request.topics
-        (asked,) = topic.partitions
-        records = self.logs[topic.topic, asked.partition]
-        at = next(
+        (partition,) = topic.partitions
+        records = self.logs[topic.topic, partition.partition]
+        start = next(
             (
-                one.position
-                for one in fetch_witness.batches_in(records)
-                if one.last_offset >= asked.fetch_offset
+                batch.position
+                for batch in fetch_witness.batches_in(records)
+                if batch.last_offset >= partition.fetch_offset
             ),
             len(records),
         )
-        whole = next((one.end for one in fetch_witness.batches_in(records) if one.position == at), at)
-        answer = SimpleNamespace(
-            error_code=self.refuse.get(topic.topic, 0), records=records[at : max(whole, at + self.most)]
+        end_of_first = next(
+            (batch.end for batch in fetch_witness.batches_in(records) if batch.position == start), start
         )
-        return SimpleNamespace(error_code=0, responses=[SimpleNamespace(partitions=[answer])])
+        response = SimpleNamespace(
+            error_code=self.refuse.get(topic.topic, 0),
+            records=records[start : max(end_of_first, start + self.max_bytes)],
+        )
+        return SimpleNamespace(error_code=0, responses=[SimpleNamespace(partitions=[response])])
 
 
-def take(
+def collect(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
     leader: Leader,
     bounds: Mapping[TopicPartition, LogBounds],
-    own: RunBatches,
+    run_batches: RunBatches,
 ) -> FetchWitness:
     monkeypatch.setattr(fetch_witness, "KafkaConnection", lambda *_: leader)
-    witness = FetchWitness({1: 9092}, own)
+    witness = FetchWitness({1: 9092}, run_batches)
     witness.collect(bounds, tmp_path)
     return witness
 
 
-def written(tmp_path: Path, place: TopicPartition) -> bytes:
-    (log,) = (tmp_path / "fetched" / "1" / "data" / f"{place[0]}-{place[1]}").glob("*.log")
+def written_log(tmp_path: Path, partition: TopicPartition) -> bytes:
+    (log,) = (tmp_path / "fetched" / "1" / "data" / f"{partition[0]}-{partition[1]}").glob("*.log")
     return log.read_bytes()
 
 
 ALL = RunBatches(None)
 
 
-@pytest.mark.parametrize("most", [1, 70, 100, 10_000])
-def test_batches_that_come_in_pieces_are_written_as_they_stand(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, most: int
+@pytest.mark.parametrize("max_bytes", [1, 70, 100, 10_000])
+def test_batches_from_responses_of_any_size_are_written_unchanged(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, max_bytes: int
 ) -> None:
     log = b"".join(
         [batch(0), batch(1, [(b"k", b"v")] * 3, pid=7, txn=True), marker(4, COMMIT, pid=7), batch(5)]
     )
     bounds = {("in", 0): LogBounds(1, 0, 6, "7caa25d9-e45c-4eec-b97a-a5d23b41ab8a")}
-    witness = take(monkeypatch, tmp_path, Leader({("in", 0): log}, most), bounds, ALL)
-    assert written(tmp_path, ("in", 0)) == log
+    witness = collect(monkeypatch, tmp_path, Leader({("in", 0): log}, max_bytes), bounds, ALL)
+    assert written_log(tmp_path, ("in", 0)) == log
     assert witness.complete_topics == {"in"}
     (replica,) = find_replicas(ReplicaSource(1, tmp_path / "fetched" / "1" / "data"), ["in"])
-    assert [one.base_offset for one in replica.read()] == [0, 1, 4, 5]
+    assert [batch.base_offset for batch in replica.read()] == [0, 1, 4, 5]
     assert (replica.high_watermark, replica.log_end, replica.topic_id()) == (6, 6, "fKol2eRcTuy5eqXSO0Grig")
 
 
-def test_what_stands_above_the_high_watermark_is_left(
+def test_batches_above_the_high_watermark_are_not_written(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    take(
+    collect(
         monkeypatch, tmp_path, Leader({("in", 0): batch(0) + batch(1)}), {("in", 0): LogBounds(1, 0, 1)}, ALL
     )
-    assert written(tmp_path, ("in", 0)) == batch(0)
+    assert written_log(tmp_path, ("in", 0)) == batch(0)
 
 
-def test_a_gap_is_seen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    logs = {("gap", 0): batch(0) + batch(2), ("whole", 0): batch(4)}
-    bounds = {("gap", 0): LogBounds(1, 0, 3), ("whole", 0): LogBounds(1, 4, 5)}
-    assert take(monkeypatch, tmp_path, Leader(logs), bounds, ALL).complete_topics == {"whole"}
+def test_a_topic_with_a_gap_in_its_offsets_is_not_complete(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    logs = {("gap", 0): batch(0) + batch(2), ("complete", 0): batch(4)}
+    bounds = {("gap", 0): LogBounds(1, 0, 3), ("complete", 0): LogBounds(1, 4, 5)}
+    assert collect(monkeypatch, tmp_path, Leader(logs), bounds, ALL).complete_topics == {"complete"}
 
 
-def test_a_log_that_acls_keep_is_refused_and_leaves_nothing(
+def test_a_log_that_acls_hide_is_unreadable_and_has_no_folder(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     leader = Leader({("in", 0): batch(0), OFFSETS: batch(0)}, refuse={OFFSETS[0]: 29})
     bounds = {("in", 0): LogBounds(1, 0, 1), OFFSETS: LogBounds(1, 0, 1)}
-    witness = take(monkeypatch, tmp_path, leader, bounds, ALL)
+    witness = collect(monkeypatch, tmp_path, leader, bounds, ALL)
     assert list(witness.unreadable) == ["__consumer_offsets"]
-    found = find_replicas(ReplicaSource(1, tmp_path / "fetched" / "1" / "data"), ["in", OFFSETS[0]])
-    assert [replica.topic for replica in found] == ["in"]
+    replicas = find_replicas(ReplicaSource(1, tmp_path / "fetched" / "1" / "data"), ["in", OFFSETS[0]])
+    assert [replica.topic for replica in replicas] == ["in"]
 
 
-def test_any_other_refusal_is_a_failure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_any_other_error_of_the_leader_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     leader = Leader({("in", 0): batch(0)}, refuse={"in": 6})
     with pytest.raises(EnvironmentFailure, match="fetching in/0 from offset 0 was refused with error 6"):
-        take(monkeypatch, tmp_path, leader, {("in", 0): LogBounds(1, 0, 1)}, ALL)
+        collect(monkeypatch, tmp_path, leader, {("in", 0): LogBounds(1, 0, 1)}, ALL)
 
 
-def test_nobody_leads_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_partition_without_a_leader_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with pytest.raises(EnvironmentFailure, match="in/0 has no leader"):
-        take(monkeypatch, tmp_path, Leader({}), {("in", 0): LogBounds(-1, 0, 1)}, ALL)
+        collect(monkeypatch, tmp_path, Leader({}), {("in", 0): LogBounds(-1, 0, 1)}, ALL)
 
 
-def test_of_internal_topics_only_what_is_the_runs_is_written(
+def test_only_the_runs_batches_of_internal_topics_are_written(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    mine, theirs = "fencepost-ab-shop-1", "another"
+    own_id, other_id = "fencepost-ab-shop-1", "another"
     states = [
-        batch(0, [(state_key(mine), state_value(1, 1))]),  # of producer 9
-        batch(1, [(state_key(theirs), state_value(1, 1))]),
+        batch(0, [(state_key(own_id), state_value(1, 1))]),  # of producer 9
+        batch(1, [(state_key(other_id), state_value(1, 1))]),
     ]
     value = commit_value(4, 42, "")
     offsets = [
@@ -147,7 +152,7 @@ def test_of_internal_topics_only_what_is_the_runs_is_written(
     ]
     leader = Leader({STATE: b"".join(states), OFFSETS: b"".join(offsets)})
     bounds = {OFFSETS: LogBounds(1, 0, 6), STATE: LogBounds(1, 0, 2)}
-    witness = take(monkeypatch, tmp_path, leader, bounds, RunBatches("fencepost-ab", ["g"]))
-    assert written(tmp_path, STATE) == states[0]
-    assert written(tmp_path, OFFSETS) == offsets[0] + offsets[2] + offsets[4]
-    assert witness.complete_topics == {STATE[0], OFFSETS[0]}, "what was left out is no gap"
+    witness = collect(monkeypatch, tmp_path, leader, bounds, RunBatches("fencepost-ab", ["g"]))
+    assert written_log(tmp_path, STATE) == states[0]
+    assert written_log(tmp_path, OFFSETS) == offsets[0] + offsets[2] + offsets[4]
+    assert witness.complete_topics == {STATE[0], OFFSETS[0]}, "a batch of another program is no gap"

@@ -8,7 +8,7 @@ from harness.witness.fields import UndecodableField
 from harness.witness.offsets_log import OffsetCommit
 from harness.witness.transaction_log import STATES, TransactionState
 
-NAMED = ["Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort", "Dead"]
+STATE_NAMES = ["Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort", "Dead"]
 
 
 @pytest.mark.parametrize("version", range(5))
@@ -22,12 +22,12 @@ def test_an_offset_commit_without_a_value_is_a_tombstone() -> None:
 
 
 @pytest.mark.parametrize("version", [2, 3, 8, 16])
-def test_what_a_group_keeps_beside_its_offsets_is_skipped(version: int) -> None:
+def test_records_of_a_group_other_than_offset_commits_are_skipped(version: int) -> None:
     assert offsets_log.decode(commit_key("g", "in", 3, version=version), b"anything") is None
 
 
 @pytest.mark.parametrize("version", [0, 1])
-@pytest.mark.parametrize(("status", "name"), list(enumerate(NAMED)))
+@pytest.mark.parametrize(("status", "name"), list(enumerate(STATE_NAMES)))
 def test_a_transaction_is_read_in_every_version_and_state(version: int, status: int, name: str) -> None:
     state = transaction_log.decode(state_key("shop-1"), state_value(version, status))
     partitions = (("out", 0), ("out", 2))
@@ -45,7 +45,7 @@ def test_a_transaction_is_read_in_every_version_and_state(version: int, status: 
 
 
 @pytest.mark.parametrize("version", [0, 1])
-def test_a_transaction_without_partitions_may_say_null(version: int) -> None:
+def test_null_partitions_are_read_as_no_partitions(version: int) -> None:
     state = transaction_log.decode(state_key("shop-1"), state_value(version, 4, topic=None))
     assert state is not None
     assert (state.partitions, state.update_ms) == ((), 20)
@@ -55,15 +55,15 @@ def test_a_transaction_without_a_value_is_a_tombstone() -> None:
     assert transaction_log.decode(state_key("shop-1"), None) == TransactionState("shop-1", "Tombstone")
 
 
-@pytest.mark.parametrize("short", range(1, 30))
-def test_a_value_that_was_cut_is_never_read_as_less(short: int) -> None:
+@pytest.mark.parametrize("missing_bytes", range(1, 30))
+def test_a_truncated_value_is_an_error(missing_bytes: int) -> None:
     with pytest.raises(UndecodableField):
-        offsets_log.decode(commit_key("g", "in", 3), commit_value(4, 42, "shop-1.0:8")[:-short])
+        offsets_log.decode(commit_key("g", "in", 3), commit_value(4, 42, "shop-1.0:8")[:-missing_bytes])
     with pytest.raises(UndecodableField):
-        transaction_log.decode(state_key("shop-1"), state_value(1, 1)[:-short])
+        transaction_log.decode(state_key("shop-1"), state_value(1, 1)[:-missing_bytes])
 
 
-def test_a_version_or_state_that_nobody_knows_is_not_guessed() -> None:
+def test_an_unknown_version_or_state_is_an_error() -> None:
     with pytest.raises(UndecodableField, match="version 5"):
         offsets_log.decode(commit_key("g", "in", 3), commit_value(5, 42, "m"))
     with pytest.raises(UndecodableField, match="version 2"):

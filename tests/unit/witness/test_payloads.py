@@ -1,4 +1,4 @@
-"""What is inside a batch is used only if it is intact, however it was compressed."""
+"""Records are read under every compression, and only from batches whose CRC is correct."""
 
 import struct
 from pathlib import Path
@@ -14,13 +14,13 @@ from harness.witness.segments import ReplicaDamage, read_log
 PLAIN = record(0, b"key", b"value" * 9)
 
 
-def first(tmp_path: Path, packed: bytes) -> list[LogRecord]:
-    path = write_log(tmp_path, "t-0", packed, batch(100))
+def records_of_first(tmp_path: Path, data: bytes) -> list[LogRecord]:
+    path = write_log(tmp_path, "t-0", data, batch(100))
     return next(list(read_records(b)) for b in read_log(path.parent, ReplicaDamage()))
 
 
-def marker_in(tmp_path: Path, packed: bytes) -> LogMarker | None:
-    path = write_log(tmp_path, "t-0", packed)
+def marker_in(tmp_path: Path, data: bytes) -> LogMarker | None:
+    path = write_log(tmp_path, "t-0", data)
     return next(read_marker(b) for b in read_log(path.parent, ReplicaDamage()))
 
 
@@ -48,23 +48,23 @@ def xerial() -> bytes:
         (4, compressed("zstd")),
     ],
 )
-def test_a_record_is_the_same_under_every_compression(tmp_path: Path, codec: int, payload: bytes) -> None:
-    assert first(tmp_path, batch(7, codec=codec, payload=payload)) == [
+def test_a_record_is_read_under_every_compression(tmp_path: Path, codec: int, payload: bytes) -> None:
+    assert records_of_first(tmp_path, batch(7, codec=codec, payload=payload)) == [
         LogRecord(7, 1000, b"key", b"value" * 9)
     ]
 
 
 def test_a_payload_with_a_wrong_crc_is_not_used(tmp_path: Path) -> None:
-    packed = bytearray(batch(7))
-    packed[-3] ^= 1
+    damaged = bytearray(batch(7))
+    damaged[-3] ^= 1
     with pytest.raises(UndecodableField, match="CRC"):
-        first(tmp_path, bytes(packed))
+        records_of_first(tmp_path, bytes(damaged))
 
 
 @pytest.mark.parametrize("codec", [1, 2, 3, 4, 7])
-def test_a_payload_that_does_not_unpack_is_told(tmp_path: Path, codec: int) -> None:
+def test_a_payload_that_cannot_be_decompressed_is_an_error(tmp_path: Path, codec: int) -> None:
     with pytest.raises(UndecodableField):
-        first(tmp_path, batch(7, codec=codec, payload=b"\x82SNAPPY\x00 rubbish"))
+        records_of_first(tmp_path, batch(7, codec=codec, payload=b"\x82SNAPPY\x00 rubbish"))
 
 
 def test_a_marker_has_a_type_and_its_coordinators_epoch(tmp_path: Path) -> None:
@@ -72,10 +72,10 @@ def test_a_marker_has_a_type_and_its_coordinators_epoch(tmp_path: Path) -> None:
     assert marker_in(tmp_path, marker(0, ABORT, pid=9, coordinator_epoch=6)) == LogMarker("abort", 6)
 
 
-def test_a_leaders_change_is_no_marker(tmp_path: Path) -> None:
+def test_a_leader_change_is_no_marker(tmp_path: Path) -> None:
     assert marker_in(tmp_path, marker(0, LEADER_CHANGE, pid=-1)) is None
 
 
-def test_a_control_record_cut_short_is_told(tmp_path: Path) -> None:
+def test_a_truncated_control_record_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UndecodableField):
         marker_in(tmp_path, batch(0, [(b"\x00", b"")], control=True))

@@ -1,11 +1,11 @@
-"""Segments that a Kafka 4.3.1 broker wrote, read as Kafka's own DumpLogSegments reads them.
+"""Segments that a Kafka 4.3.1 broker wrote are read as Kafka's tool DumpLogSegments reads them.
 
-`data/` was made on one node by confluent-kafka: per transactional id (shop-first, shop-c1 to
-shop-c4) a commit, an abort, a commit, a commit of offsets alone, a commit of one output without
-offsets; but for shop-first, then a transaction that is still open. shop-late timed out. Group
-`shop` also committed once outside a transaction, group `gone` was deleted. The broker was restarted
-between the ids, its offsets topic compressed with nothing, gzip, snappy, lz4 and zstd in turn. All
-tables agreed with DumpLogSegments field by field.
+confluent-kafka wrote `data/` on one node. Each of the transactional ids shop-first and shop-c1 to shop-c4 has five
+transactions: a commit, an abort, a commit, a commit of offsets alone, and a commit of one output without offsets. Each
+except shop-first then has an open transaction. The transaction of shop-late timed out. The group `shop` also committed
+once outside a transaction. The group `gone` was deleted. The broker was restarted for each id, with another compression
+of its offsets topic: none, gzip, snappy, lz4 and zstd. Every field of the tables was equal to the output of
+DumpLogSegments.
 """
 
 from collections import Counter
@@ -31,7 +31,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> tuple[Tables, dict[int, st
     return tables, {tp: f"{topic}-{partition}" for tp, topic, partition in names}
 
 
-def test_all_batches_and_markers_are_there(real: tuple[Tables, dict[int, str]]) -> None:
+def test_all_batches_and_markers_are_read(real: tuple[Tables, dict[int, str]]) -> None:
     tables, names = real
     count = Counter((names[b["tp"]], b["marker"]) for b in tables["batches"])
     assert count == {
@@ -62,16 +62,16 @@ def test_the_logs_end_at_their_high_watermarks(real: tuple[Tables, dict[int, str
 
 def test_a_transaction_that_timed_out_ends_with_a_higher_epoch(real: tuple[Tables, dict[int, str]]) -> None:
     tables, names = real
-    steps = [t for t in tables["transactions"] if t["transactional_id"] == "shop-late"]
-    assert [(t["state"], t["epoch"], [names[tp] for tp in t["tps"]]) for t in steps] == [
+    states = [t for t in tables["transactions"] if t["transactional_id"] == "shop-late"]
+    assert [(t["state"], t["epoch"], [names[tp] for tp in t["tps"]]) for t in states] == [
         ("Empty", 0, []),
         ("Ongoing", 0, ["invoices-eu-0"]),
         ("PrepareAbort", 1, ["invoices-eu-0"]),
         ("CompleteAbort", 1, []),
     ]
-    assert {t["timeout_ms"] for t in steps} == {1500}
-    assert steps[0]["start_ms"] is None
-    assert steps[1]["start_ms"] == steps[1]["update_ms"] == 1795262267334
+    assert {t["timeout_ms"] for t in states} == {1500}
+    assert states[0]["start_ms"] is None
+    assert states[1]["start_ms"] == states[1]["update_ms"] == 1795262267334
 
 
 @pytest.mark.parametrize(
@@ -87,8 +87,8 @@ def test_offset_commits_are_read_under_every_compression(
 
 
 def test_a_deleted_group_leaves_a_tombstone(real: tuple[Tables, dict[int, str]]) -> None:
-    gone = [o for o in real[0]["offsets"] if o["group"] == "gone"]
-    assert [(o["committed"], o["metadata"], o["transactional"]) for o in gone] == [
+    offsets = [o for o in real[0]["offsets"] if o["group"] == "gone"]
+    assert [(o["committed"], o["metadata"], o["transactional"]) for o in offsets] == [
         (7, "x", False),
         (None, None, False),
     ]

@@ -1,4 +1,4 @@
-"""The brokers' request log: versions by request, of the listeners that are asked for."""
+"""Client versions and client ids are read from the brokers' request logs, by listener."""
 
 import orjson
 
@@ -11,16 +11,16 @@ from harness.witness.request_log import (
 )
 
 
-def line(key: str, version: int, listener: str, name: str = "lib", kind: str = "2.8") -> bytes:
-    told = {
+def line(key: str, version: int, listener: str, name: str = "lib", software_version: str = "2.8") -> bytes:
+    entry = {
         "requestHeader": {"requestApiKeyName": key, "requestApiVersion": version, "clientId": "c"},
         "listener": listener,
-        "clientInformation": {"softwareName": name, "softwareVersion": kind},
+        "clientInformation": {"softwareName": name, "softwareVersion": software_version},
     }
-    return b"Completed request:" + orjson.dumps(told) + b"\n"
+    return b"Completed request:" + orjson.dumps(entry) + b"\n"
 
 
-def test_versions_are_told_of_the_listeners_that_are_asked_for() -> None:
+def test_only_versions_on_the_named_listeners_are_collected() -> None:
     lines = [
         line("END_TXN", 1, "OUTPUT_NAME_1"),
         line("END_TXN", 5, "OUTPUT_NAME_2"),
@@ -34,22 +34,26 @@ def test_versions_are_told_of_the_listeners_that_are_asked_for() -> None:
     )
 
 
-def test_a_line_that_is_cut_or_strange_says_nothing() -> None:
-    whole = line("END_TXN", 1, "S")
-    strange = [b"Completed request:[1]\n", b"Completed request:{}\n", b'Completed request:{"listener":"S"}\n']
-    assert parse_client_versions([whole[:-9], *strange, b"INFO\n", b""], {"S"}) == ClientVersions()
+def test_incomplete_lines_and_lines_without_the_fields_are_skipped() -> None:
+    complete = line("END_TXN", 1, "S")
+    without_fields = [
+        b"Completed request:[1]\n",
+        b"Completed request:{}\n",
+        b'Completed request:{"listener":"S"}\n',
+    ]
+    assert parse_client_versions([complete[:-9], *without_fields, b"INFO\n", b""], {"S"}) == ClientVersions()
 
 
 def member_line(listener: str, group: str, member: str | None) -> bytes:
-    asked = {"groupId": group} | ({"memberId": member} if member is not None else {})
+    request = {"groupId": group} | ({"memberId": member} if member is not None else {})
     return (
         b"2026-11-25T10:00:00.000Z Completed request:"
-        + orjson.dumps({"listener": listener, "request": asked})
+        + orjson.dumps({"listener": listener, "request": request})
         + b"\n"
     )
 
 
-def test_members_are_known_by_what_they_ask_over_their_listener() -> None:
+def test_member_ids_are_collected_from_requests_on_a_listener() -> None:
     lines = [
         member_line("OUTPUT_NAME_1", "g", ""),  # it joins
         member_line("OUTPUT_NAME_1", "g", "a"),
@@ -65,12 +69,12 @@ def test_members_are_known_by_what_they_ask_over_their_listener() -> None:
     assert parse_client_ids(lines, "OUTPUT_NAME_3") == ObservedClientIds()
 
 
-def transaction_line(listener: str, at: str, **asked: str | None) -> bytes:
-    told = orjson.dumps({"listener": listener, "request": asked})
-    return f"2026-11-25T10:00:{at}Z Completed request:".encode() + told + b"\n"
+def transaction_line(listener: str, second: str, **request: str | None) -> bytes:
+    entry = orjson.dumps({"listener": listener, "request": request})
+    return f"2026-11-25T10:00:{second}Z Completed request:".encode() + entry + b"\n"
 
 
-def test_transactional_ids_are_known_with_when_they_were_last_spoken() -> None:
+def test_transactional_ids_are_collected_with_the_time_of_their_last_request() -> None:
     lines = [
         transaction_line("OUTPUT_NAME_1", "07.250", transactionalId="a"),
         transaction_line("OUTPUT_NAME_1", "07.150", transactionalId="a"),  # another broker's log
@@ -84,7 +88,7 @@ def test_transactional_ids_are_known_with_when_they_were_last_spoken() -> None:
     assert parse_client_ids(lines, "OUTPUT_NAME_1").transactional_ids == times
 
 
-def test_what_a_version_means_stands_first() -> None:
-    told = list(requests.rows({"Fetch": [16, 17], "EndTxn": [1], "Produce": [13]}))
-    assert [row[:2] for row in told] == [("EndTxn", "v1"), ("Produce", "v13"), ("Fetch", "v16, v17")]
-    assert "KAFKA-17754" in told[0][2] and "KAFKA-17754" not in next(requests.rows({"EndTxn": [5]}))[2]
+def test_versions_with_a_known_meaning_come_first() -> None:
+    rows = list(requests.rows({"Fetch": [16, 17], "EndTxn": [1], "Produce": [13]}))
+    assert [row[:2] for row in rows] == [("EndTxn", "v1"), ("Produce", "v13"), ("Fetch", "v16, v17")]
+    assert "KAFKA-17754" in rows[0][2] and "KAFKA-17754" not in next(requests.rows({"EndTxn": [5]}))[2]

@@ -1,4 +1,4 @@
-"""Batches are read as they stand, and a log ends where Kafka would end it."""
+"""Batch headers are read from segment files, and a log ends where Kafka would end it."""
 
 from pathlib import Path
 
@@ -32,18 +32,18 @@ def test_segments_are_read_in_the_order_of_their_offsets(tmp_path: Path) -> None
     assert [p.stem[-4:] for p in segment_files(path.parent)] == ["0009", "1000", "1001"]
 
 
-@pytest.mark.parametrize("cut", [1, 10, 60, 65])
-def test_an_append_that_was_half_done_ends_the_log(tmp_path: Path, cut: int) -> None:
-    path = write_log(tmp_path, "t-0", batch(0), batch(1)[:-cut])
-    found, damage = offsets(path.parent)
-    assert found == [0]
+@pytest.mark.parametrize("missing_bytes", [1, 10, 60, 65])
+def test_an_incomplete_last_batch_ends_the_log(tmp_path: Path, missing_bytes: int) -> None:
+    path = write_log(tmp_path, "t-0", batch(0), batch(1)[:-missing_bytes])
+    base_offsets, damage = offsets(path.parent)
+    assert base_offsets == [0]
     assert f"torn tail from byte {len(batch(0))}" in damage
 
 
 def test_zeros_after_the_last_batch_are_a_torn_tail(tmp_path: Path) -> None:
     path = write_log(tmp_path, "t-0", batch(0), bytes(200))
-    found, damage = offsets(path.parent)
-    assert found == [0]
+    base_offsets, damage = offsets(path.parent)
+    assert base_offsets == [0]
     assert "200 bytes are not read" in damage
 
 
@@ -51,24 +51,24 @@ def test_a_last_batch_with_a_wrong_crc_is_a_torn_tail(tmp_path: Path) -> None:
     torn = bytearray(batch(1))
     torn[-1] ^= 1
     path = write_log(tmp_path, "t-0", batch(0), bytes(torn))
-    found, damage = offsets(path.parent)
-    assert found == [0]
+    base_offsets, damage = offsets(path.parent)
+    assert base_offsets == [0]
     assert "torn tail" in damage
 
 
-def test_damage_in_an_early_segment_does_not_hide_the_later_ones(tmp_path: Path) -> None:
+def test_damage_in_an_early_segment_does_not_hide_later_segments(tmp_path: Path) -> None:
     path = write_log(tmp_path, "t-0", batch(0), b"rubbish" * 20)
     write_log(tmp_path, "t-0", batch(5), base=5)
-    found, damage = offsets(path.parent)
-    assert found == [0, 5]
+    base_offsets, damage = offsets(path.parent)
+    assert base_offsets == [0, 5]
     assert "damaged from byte" in damage
     assert "torn" not in damage
 
 
-def test_a_batch_whose_offsets_go_back_is_left_out(tmp_path: Path) -> None:
+def test_a_batch_whose_offsets_go_back_is_not_read(tmp_path: Path) -> None:
     path = write_log(tmp_path, "t-0", batch(5), batch(3), batch(6))
-    found, damage = offsets(path.parent)
-    assert found == [5, 6]
+    base_offsets, damage = offsets(path.parent)
+    assert base_offsets == [5, 6]
     assert "are out of order" in damage
 
 
@@ -77,7 +77,7 @@ def test_a_gap_in_the_offsets_is_no_damage(tmp_path: Path) -> None:
     assert offsets(path.parent) == ([0, 8], "")
 
 
-def test_much_damage_is_counted_and_told_in_few_words(tmp_path: Path) -> None:
+def test_only_the_first_five_messages_of_damage_are_listed(tmp_path: Path) -> None:
     path = write_log(tmp_path, "t-0", batch(9), *[batch(n) for n in range(8)])
     _, damage = offsets(path.parent)
     assert damage.count("are out of order") == 5

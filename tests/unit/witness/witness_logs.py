@@ -1,4 +1,4 @@
-"""Packs record batches by hand, and writes them where a broker would."""
+"""Encode record batches, and write them as a broker does."""
 
 import struct
 from collections.abc import Sequence
@@ -40,10 +40,12 @@ def batch(
         payload = b"".join(record(n, key, value) for n, (key, value) in enumerate(pairs))
     attributes = codec | (0x10 if txn else 0) | (0x20 if control else 0)
     times = (time_ms, time_ms)
-    checked = (
+    after_crc = (
         struct.pack(">hiqqqhii", attributes, len(pairs) - 1, *times, pid, epoch, seq, len(pairs)) + payload
     )
-    return struct.pack(">qiibI", base, 9 + len(checked), leader_epoch, 2, calc_crc32c(checked)) + checked
+    return (
+        struct.pack(">qiibI", base, 9 + len(after_crc), leader_epoch, 2, calc_crc32c(after_crc)) + after_crc
+    )
 
 
 def marker(base: int, type_: int, *, pid: int, epoch: int = 0, coordinator_epoch: int = 5) -> bytes:
@@ -75,7 +77,7 @@ def commit_key(group: str, topic: str, partition: int, version: int = 1) -> byte
 
 
 def commit_value(version: int, offset: int, metadata: str) -> bytes:
-    """Committed at 77 ms."""
+    """The value of an offset commit with the time 77 ms."""
     head = struct.pack(">hq", version, offset) + (struct.pack(">i", 3) if version >= 3 else b"")
     words = compact(metadata) if version >= 4 else text(metadata)
     tail = {1: struct.pack(">q", 99), 4: b"\x01\x00\x02hi"}.get(version, b"")  # expiry; a tagged field
@@ -89,7 +91,7 @@ def state_key(transactional_id: str) -> bytes:
 def state_value(
     version: int, status: int, topic: str | None = "out", partitions: Sequence[int] = (0, 2)
 ) -> bytes:
-    """Producer 9 in epoch 4, time-out 60 s, started at 10 ms, updated at 20 ms."""
+    """The state of a transaction of producer 9 in epoch 4: time-out 60 s, started at 10 ms, updated at 20 ms."""
     flexible = version >= 1
     numbers = struct.pack(f">{len(partitions)}i", *partitions)
     if topic is None:
