@@ -1,4 +1,4 @@
-"""A store takes effects and position together or not at all, and its reader says what stands in it."""
+"""A database commits effects and position together, and its final reader records all rows."""
 
 import sqlite3
 from pathlib import Path
@@ -28,7 +28,7 @@ from harness.record.tables import Tabulator
 from harness.roles.control import Control
 from tests.support.store_conformance import check_store
 
-PLACE = ("in", 0)
+PARTITION = ("in", 0)
 
 
 def effect(n: int, content: bytes | None = b"v") -> SideEffect:
@@ -36,56 +36,56 @@ def effect(n: int, content: bytes | None = b"v") -> SideEffect:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Database:
+def database(tmp_path: Path) -> Database:
     kind = Sqlite()
     with kind.provide(DatabaseParts(tmp_path, None, lambda: 0)):
         return kind.connect(kind.address(tmp_path))
 
 
-def test_effects_and_position_stand_together(store: Database) -> None:
-    with store.transaction() as work:
-        work.add(effect(0))
-        work.change("users", b"k", b"one")
-        work.advance("g", PLACE, None, 1)
-    assert [one.value for _, one in store.effects("applied")] == ["w:0:0"]
-    assert [(one.key, one.changes) for _, one in store.states("users")] == [(b"k", 1)]
-    assert store.position("g", PLACE) == 1 and store.position("h", PLACE) is None
+def test_effects_and_position_are_committed_together(database: Database) -> None:
+    with database.transaction() as transaction:
+        transaction.add(effect(0))
+        transaction.change("users", b"k", b"one")
+        transaction.advance("g", PARTITION, None, 1)
+    assert [row.value for _, row in database.effects("applied")] == ["w:0:0"]
+    assert [(row.key, row.changes) for _, row in database.states("users")] == [(b"k", 1)]
+    assert database.position("g", PARTITION) == 1 and database.position("h", PARTITION) is None
 
 
-@pytest.mark.parametrize("known", [None, 0, 2])
-def test_who_was_overtaken_does_nothing(store: Database, known: int | None) -> None:
-    with store.transaction() as work:
-        work.advance("g", PLACE, None, 1)
+@pytest.mark.parametrize("old", [None, 0, 2])
+def test_a_position_conflict_rolls_the_transaction_back(database: Database, old: int | None) -> None:
+    with database.transaction() as transaction:
+        transaction.advance("g", PARTITION, None, 1)
     with (
         pytest.raises(PositionConflict, match="another process has moved the position"),
-        store.transaction() as work,
+        database.transaction() as transaction,
     ):
-        work.add(effect(0))
-        work.change("users", b"k", None)
-        work.advance("g", PLACE, known, 2)
-    assert not list(store.effects("applied")) and not list(store.states("users"))
-    assert store.position("g", PLACE) == 1
+        transaction.add(effect(0))
+        transaction.change("users", b"k", None)
+        transaction.advance("g", PARTITION, old, 2)
+    assert not list(database.effects("applied")) and not list(database.states("users"))
+    assert database.position("g", PARTITION) == 1
 
 
-def test_two_processes_see_each_others_transactions(store: Database, tmp_path: Path) -> None:
+def test_two_processes_see_each_others_transactions(database: Database, tmp_path: Path) -> None:
     other = Sqlite().connect(Sqlite().address(tmp_path))
-    with store.transaction() as work:
-        work.change("users", b"k", b"one")
-    with other.transaction() as work:
-        work.change("users", b"k", None)
-    assert [(one.content, one.changes) for _, one in store.states("users")] == [(None, 2)]
+    with database.transaction() as transaction:
+        transaction.change("users", b"k", b"one")
+    with other.transaction() as transaction:
+        transaction.change("users", b"k", None)
+    assert [(row.content, row.changes) for _, row in database.states("users")] == [(None, 2)]
 
 
-def test_a_store_that_nobody_made_is_not_there(tmp_path: Path) -> None:
+def test_connecting_to_a_file_that_does_not_exist_fails(tmp_path: Path) -> None:
     with pytest.raises(DatabaseError):
         Sqlite().connect(str(tmp_path / "none.sqlite"))
 
 
-def test_it_does_what_every_store_must(store: Database, tmp_path: Path) -> None:
+def test_sqlite_passes_the_conformance_suite_of_databases(database: Database, tmp_path: Path) -> None:
     check_store(lambda: Sqlite().connect(Sqlite().address(tmp_path)))
 
 
-class Expect:
+class SumExpectation:
     def due(self, record: InputRecord) -> tuple[()]:
         return ()
 
@@ -96,23 +96,30 @@ class Expect:
         return int(record.value or b"0")
 
 
-def test_the_reader_writes_rows_as_records_and_says_that_it_came_to_the_end(
-    store: Database, tmp_path: Path
+def test_the_final_reader_records_the_rows_and_the_end_of_each_table(
+    database: Database, tmp_path: Path
 ) -> None:
-    with store.transaction() as work:
-        work.add(effect(4))
-        work.add(effect(5, None))
-        work.change("users", b"k", b"one")
-        work.change("users", b"k", b"two")
+    with database.transaction() as transaction:
+        transaction.add(effect(4))
+        transaction.add(effect(5, None))
+        transaction.change("users", b"k", b"one")
+        transaction.change("users", b"k", b"two")
     path = tmp_path / "final-store.jsonl"
     with Journal(path, 0, JournalBegan("final-store", role="final")) as journal:
         parts = PartWriter(journal, parts_folder(path))
-        names = PartitionIds(dict.fromkeys(("in", "applied", "users", "none"), 1))
+        partitions = PartitionIds(dict.fromkeys(("in", "applied", "users", "none"), 1))
         DatabaseReader(
-            store, ["applied", "users", "none"], names, journal, parts, Control(None), Expect(), ["users"]
+            database,
+            ["applied", "users", "none"],
+            partitions,
+            journal,
+            parts,
+            Control(None),
+            SumExpectation(),
+            ["users"],
         ).run()
-    Tabulator(1, (StageSpec("s", ("in",)),), names).write([path], tmp_path / "history")
-    tps = {topic: tp for tp, topic, _ in names}
+    Tabulator(1, (StageSpec("s", ("in",)),), partitions).write([path], tmp_path / "history")
+    tps = {topic: tp for tp, topic, _ in partitions}
     import pyarrow.parquet as pq
 
     rows = pq.read_table(tmp_path / "history" / "records.parquet").to_pylist()
@@ -153,11 +160,11 @@ class FullDisk:
         return getattr(self._connection, name)
 
 
-def test_a_commit_that_failed_is_undone_and_the_store_goes_on(store: SqliteDatabase) -> None:
-    store._connection = FullDisk(store._connection)  # type: ignore[assignment]
-    with pytest.raises(DatabaseError, match="disk is full") as met, store.transaction() as work:
-        work.add(effect(0))
-    assert not isinstance(met.value, CommitUnknown)
-    with store.transaction() as work:
-        work.add(effect(1))
-    assert [one.value for _, one in store.effects("applied")] == ["w:1:0"]
+def test_a_failed_commit_is_rolled_back_and_the_next_one_succeeds(database: SqliteDatabase) -> None:
+    database._connection = FullDisk(database._connection)  # type: ignore[assignment]
+    with pytest.raises(DatabaseError, match="disk is full") as raised, database.transaction() as transaction:
+        transaction.add(effect(0))
+    assert not isinstance(raised.value, CommitUnknown)
+    with database.transaction() as transaction:
+        transaction.add(effect(1))
+    assert [row.value for _, row in database.effects("applied")] == ["w:1:0"]

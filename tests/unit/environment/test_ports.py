@@ -8,7 +8,7 @@ import pytest
 from harness.common.errors import EnvironmentFailure
 from harness.environment.ports import END, FIRST, HOST, SIZE, PortBlock
 
-HOLD = """
+RESERVE_SCRIPT = """
 import sys
 from pathlib import Path
 from harness.environment.ports import PortBlock
@@ -19,41 +19,41 @@ with PortBlock(Path(sys.argv[1])) as block:
 
 
 def test_two_blocks_share_no_port(tmp_path: Path) -> None:
-    with PortBlock(tmp_path) as one, PortBlock(tmp_path) as other:
-        assert {one.take() for _ in range(50)}.isdisjoint(other.take() for _ in range(50))
-        assert abs(one.first - other.first) >= SIZE
-        assert all(FIRST <= block.first <= END - SIZE for block in (one, other))
+    with PortBlock(tmp_path) as block, PortBlock(tmp_path) as other:
+        assert {block.take() for _ in range(50)}.isdisjoint(other.take() for _ in range(50))
+        assert abs(block.first - other.first) >= SIZE
+        assert all(FIRST <= first <= END - SIZE for first in (block.first, other.first))
 
 
-def test_blocks_of_several_processes_are_disjoint_and_return_when_one_is_killed(tmp_path: Path) -> None:
+def test_blocks_of_processes_are_disjoint_and_free_again_after_a_kill(tmp_path: Path) -> None:
     holders = [
         subprocess.Popen(
-            [sys.executable, "-c", HOLD, str(tmp_path)],
+            [sys.executable, "-c", RESERVE_SCRIPT, str(tmp_path)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
         )
         for _ in range(3)
     ]
-    taken = [int(holder.stdout.readline()) for holder in holders if holder.stdout]
+    first_ports = [int(holder.stdout.readline()) for holder in holders if holder.stdout]
     for holder in holders:
         holder.kill()
         holder.communicate()
-    assert len(set(taken)) == 3
-    with PortBlock(tmp_path, first_port=taken[0]) as again:
-        assert again.first == taken[0]
+    assert len(set(first_ports)) == 3
+    with PortBlock(tmp_path, first_port=first_ports[0]) as again:
+        assert again.first == first_ports[0]
 
 
-def test_a_port_that_is_taken_is_passed_over(tmp_path: Path) -> None:
+def test_a_port_in_use_is_skipped(tmp_path: Path) -> None:
     with PortBlock(tmp_path) as block, socket.socket() as server:
         server.bind((HOST, block.first))
         server.listen()
         assert block.take() != block.first
 
 
-def test_a_fixed_port_that_is_taken_is_named(tmp_path: Path) -> None:
-    with PortBlock(tmp_path) as found:
-        first = found.take()
+def test_the_error_for_a_fixed_port_in_use_names_it(tmp_path: Path) -> None:
+    with PortBlock(tmp_path) as block:
+        first = block.take()
     with PortBlock(tmp_path, first_port=first) as block, socket.socket() as server:
         server.bind((HOST, first))
         server.listen()
@@ -61,7 +61,7 @@ def test_a_fixed_port_that_is_taken_is_named(tmp_path: Path) -> None:
             block.take()
 
 
-def test_a_fixed_block_that_lies_across_another_runs_block_is_refused(tmp_path: Path) -> None:
+def test_a_fixed_block_that_overlaps_the_block_of_another_run_is_refused(tmp_path: Path) -> None:
     with PortBlock(tmp_path) as block:
         refused = PortBlock(tmp_path, first_port=block.first + 100)
         with pytest.raises(EnvironmentFailure, match="taken by another run"), refused:
@@ -70,8 +70,8 @@ def test_a_fixed_block_that_lies_across_another_runs_block_is_refused(tmp_path: 
             pass
 
 
-def test_a_block_that_is_used_up_says_so(tmp_path: Path) -> None:
-    no_more = pytest.raises(EnvironmentFailure, match="no port is free any more")
-    with PortBlock(tmp_path) as block, no_more:
+def test_a_block_without_a_free_port_is_an_error(tmp_path: Path) -> None:
+    no_free_port = pytest.raises(EnvironmentFailure, match="no port is free any more")
+    with PortBlock(tmp_path) as block, no_free_port:
         for _ in range(SIZE + 1):
             block.take()

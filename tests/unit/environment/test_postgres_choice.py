@@ -1,4 +1,4 @@
-"""PostgreSQL: which is chosen, and what is said when it cannot be."""
+"""The choice of a PostgreSQL, and the errors for a folder without one."""
 
 from pathlib import Path
 
@@ -8,8 +8,8 @@ from harness.common.errors import UsageError
 from harness.environment.postgres import bundled_postgres, find_postgres, system_postgres
 
 
-def server(folder: Path, version: str, programs: tuple[str, ...] = ("initdb", "postgres")) -> Path:
-    """Programs that only say their version."""
+def write_programs(folder: Path, version: str, programs: tuple[str, ...] = ("initdb", "postgres")) -> Path:
+    """Write programs that only print their version."""
     folder.mkdir(parents=True)
     for name in programs:
         (folder / name).write_text(f"#!/bin/sh\necho '{name} (PostgreSQL) {version}'\n")
@@ -17,38 +17,36 @@ def server(folder: Path, version: str, programs: tuple[str, ...] = ("initdb", "p
     return folder
 
 
-def test_the_bundled_one_is_new_enough() -> None:
+def test_the_bundled_server_is_new_enough() -> None:
     assert int(bundled_postgres().version.split(".")[0]) >= 16
     assert bundled_postgres().bundled
 
 
-def test_the_newest_of_the_machine_is_found_off_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_newest_server_outside_path_is_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/bin")
     assert system_postgres(tmp_path) is None
-    server(tmp_path / "usr/lib/postgresql/9.6/bin", "9.6.24")
+    write_programs(tmp_path / "usr/lib/postgresql/9.6/bin", "9.6.24")
     assert system_postgres(tmp_path) is None
-    server(tmp_path / "usr/lib/postgresql/17/bin", "17beta1")
-    server(tmp_path / "usr/lib/postgresql/15/bin", "15.18 (Debian 15.18-0+deb12u1)")
-    server(tmp_path / "usr/pgsql-18/bin", "18.1", ("postgres",))
-    found = system_postgres(tmp_path)
-    assert found is not None and (found.version, found.folder.parent.name) == ("17beta1", "17")
+    write_programs(tmp_path / "usr/lib/postgresql/17/bin", "17beta1")
+    write_programs(tmp_path / "usr/lib/postgresql/15/bin", "15.18 (Debian 15.18-0+deb12u1)")
+    write_programs(tmp_path / "usr/pgsql-18/bin", "18.1", ("postgres",))
+    postgres = system_postgres(tmp_path)
+    assert postgres is not None and (postgres.version, postgres.folder.parent.name) == ("17beta1", "17")
 
 
-def test_the_one_on_path_is_where_its_link_leads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = server(tmp_path / "real", "16.2")
+def test_the_link_of_a_server_on_path_is_resolved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = write_programs(tmp_path / "real", "16.2")
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "postgres").symlink_to(folder / "postgres")
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/bin")
-    found = system_postgres(tmp_path)
-    assert found is not None and (found.folder, found.origin) == (folder, "PATH")
+    postgres = system_postgres(tmp_path)
+    assert postgres is not None and (postgres.folder, postgres.origin) == (folder, "PATH")
 
 
 @pytest.mark.parametrize(
     ("version", "words"), [("11.9", "is PostgreSQL 11.9, but 12 or newer"), (None, "has no PostgreSQL")]
 )
-def test_a_folder_without_one_that_will_do_is_refused(
-    tmp_path: Path, version: str | None, words: str
-) -> None:
-    folder = server(tmp_path / "bin", version) if version else tmp_path
+def test_a_folder_without_a_usable_server_is_refused(tmp_path: Path, version: str | None, words: str) -> None:
+    folder = write_programs(tmp_path / "bin", version) if version else tmp_path
     with pytest.raises(UsageError, match=words):
         find_postgres(str(folder))

@@ -1,4 +1,4 @@
-"""A root file system of this machine's parts: what its programs need to run is in it."""
+"""A root file system of this machine's parts has all files that its programs need."""
 
 import subprocess
 import tarfile
@@ -23,7 +23,7 @@ def parts(tmp_path: Path) -> tuple[Java, KafkaDistribution]:
     )
 
 
-def test_it_has_java_the_jars_the_programs_and_the_libraries_that_they_name(
+def test_a_root_file_system_has_java_jars_programs_and_libraries(
     parts: tuple[Java, KafkaDistribution], tmp_path: Path
 ) -> None:
     file = tmp_path / "rootfs.tar"
@@ -34,18 +34,18 @@ def test_it_has_java_the_jars_the_programs_and_the_libraries_that_they_name(
     assert {"/opt/java/openjdk/bin/java", "/opt/kafka/libs/kafka-clients-1.jar", "/etc/passwd"} <= names
     assert str(rootfs.ARCHIVE) in names
     assert {f"/bin/{name}" for name in rootfs.PROGRAMS} <= names
-    told = subprocess.run(["ldd", "/bin/cat"], capture_output=True, text=True, check=True).stdout
-    needed = {word for word in told.split() if word.startswith("/")}
+    libraries = subprocess.run(["ldd", "/bin/cat"], capture_output=True, text=True, check=True).stdout
+    needed = {word for word in libraries.split() if word.startswith("/")}
     assert needed and needed <= names
 
 
-def test_another_java_is_another_image(parts: tuple[Java, KafkaDistribution]) -> None:
+def test_another_java_gives_another_digest(parts: tuple[Java, KafkaDistribution]) -> None:
     java, kafka = parts
     newer = Java(java.home, java.executable, 25, "25.0.3", "test")
     assert rootfs.digest_of(java, kafka) == rootfs.digest_of(java, kafka) != rootfs.digest_of(newer, kafka)
 
 
-def test_a_machine_without_a_program_says_so(
+def test_the_error_for_a_missing_program_names_it(
     parts: tuple[Java, KafkaDistribution], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rootfs, "PROGRAMS", ("cat", "no-such-program"))

@@ -1,4 +1,4 @@
-"""Java, toxiproxy, memory and disk: what is chosen, and what is said when it cannot be."""
+"""The choice of Java and toxiproxy, the checks of memory and disk, and the doctor."""
 
 from pathlib import Path
 
@@ -16,17 +16,19 @@ from harness.environment.toxiproxy import find_toxiproxy, system_toxiproxy
 KAFKA = KafkaDistribution("4.3.1", (Path("/jars/one.jar"), Path("/jars/two.jar")))
 
 
-def program(path: Path, prints: str) -> Path:
-    """A program that only prints."""
+def write_program(path: Path, prints: str) -> Path:
+    """Write a program that only prints a text."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(f"#!/bin/sh\ncat <<'END'\n{prints}\nEND\n")
     path.chmod(0o755)
     return path
 
 
-def old_java(home: Path) -> Path:
-    told = f"    java.home = {home}\n    java.runtime.version = 11.0.2\n    java.specification.version = 11"
-    return program(home / "bin" / "java", told)
+def write_old_java(home: Path) -> Path:
+    properties = (
+        f"    java.home = {home}\n    java.runtime.version = 11.0.2\n    java.specification.version = 11"
+    )
+    return write_program(home / "bin" / "java", properties)
 
 
 def some_java(version: int, release: str = "x") -> Java:
@@ -40,32 +42,32 @@ def test_the_bundled_java_is_new_enough() -> None:
 def test_a_machine_with_only_an_old_java_gets_the_bundled_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    old_java(tmp_path / "old")
+    write_old_java(tmp_path / "old")
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "old"))
     monkeypatch.setenv("PATH", f"{tmp_path / 'old' / 'bin'}:/bin")
     assert find_java("auto") == bundled_java()
 
 
-def test_java_home_goes_before_path(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_java_home_is_searched_before_path(monkeypatch: pytest.MonkeyPatch) -> None:
     home = bundled_java().home
     monkeypatch.setenv("JAVA_HOME", str(home))
     assert find_java("auto").home == home
     assert find_java("auto").origin == "JAVA_HOME"
 
 
-def test_an_old_java_that_was_asked_for_is_refused(tmp_path: Path) -> None:
-    old_java(tmp_path)
+def test_an_old_java_that_the_user_names_is_refused(tmp_path: Path) -> None:
+    write_old_java(tmp_path)
     with pytest.raises(UsageError, match="is Java 11, but Kafka needs 17 or newer"):
         find_java(str(tmp_path))
 
 
-def test_a_path_that_is_no_java_is_refused(tmp_path: Path) -> None:
+def test_a_path_without_java_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="name a Java home"):
         find_java(str(tmp_path))
 
 
-def test_an_old_toxiproxy_on_path_does_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    server = program(tmp_path / "toxiproxy-server", "toxiproxy-server version 2.4.0")
+def test_an_old_toxiproxy_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = write_program(tmp_path / "toxiproxy-server", "toxiproxy-server version 2.4.0")
     monkeypatch.setenv("PATH", f"{tmp_path}:/bin")
     assert system_toxiproxy() is None
     with pytest.raises(UsageError, match=r"older than 2\.5"):
@@ -73,17 +75,17 @@ def test_an_old_toxiproxy_on_path_does_not_count(tmp_path: Path, monkeypatch: py
 
 
 def test_a_new_toxiproxy_on_path_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    server = program(tmp_path / "toxiproxy-server", "toxiproxy-server version 2.12.0")
+    server = write_program(tmp_path / "toxiproxy-server", "toxiproxy-server version 2.12.0")
     monkeypatch.setenv("PATH", f"{tmp_path}:/bin")
     assert find_toxiproxy("auto", tmp_path) == server
 
 
-def test_a_path_that_is_no_toxiproxy_is_refused(tmp_path: Path) -> None:
+def test_a_path_without_toxiproxy_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is not a toxiproxy-server"):
         find_toxiproxy(str(tmp_path / "nothing"), tmp_path)
 
 
-def test_a_command_ends_with_its_class_and_arguments_and_names_every_jar(tmp_path: Path) -> None:
+def test_a_broker_command_has_every_jar_and_ends_with_class_and_arguments(tmp_path: Path) -> None:
     command = broker_command(some_java(17), KAFKA, args=["server.properties"], folder=tmp_path, heap_mb=300)
     assert command[-2:] == [BROKER, "server.properties"]
     assert command[command.index("-cp") + 1] == "/jars/one.jar:/jars/two.jar"
@@ -91,11 +93,11 @@ def test_a_command_ends_with_its_class_and_arguments_and_names_every_jar(tmp_pat
 
 
 def test_another_build_of_java_needs_another_archive(tmp_path: Path) -> None:
-    places = {archive_path(some_java(17, release), KAFKA, tmp_path) for release in ("a", "b", "a")}
-    assert len(places) == 2
+    paths = {archive_path(some_java(17, release), KAFKA, tmp_path) for release in ("a", "b", "a")}
+    assert len(paths) == 2
 
 
-def test_too_little_memory_or_disk_is_told_in_a_sentence(tmp_path: Path) -> None:
+def test_too_little_memory_or_disk_is_an_error(tmp_path: Path) -> None:
     require(1, 1, tmp_path / "not" / "there")
     with pytest.raises(EnvironmentFailure, match="MB of memory are needed"):
         require(10**9, 1, tmp_path)
@@ -103,7 +105,7 @@ def test_too_little_memory_or_disk_is_told_in_a_sentence(tmp_path: Path) -> None
         require(1, 10**9, tmp_path)
 
 
-def test_the_doctor_says_what_is_missing_and_fetches_nothing(tmp_path: Path) -> None:
+def test_the_doctor_reports_missing_parts_and_fetches_nothing(tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     parts = {part.name: part for part in examine(cache, kafka_version="4.3.1")}
     assert (parts["Kafka 4.3.1"].ok, parts["Kafka 4.3.1"].later) == (True, True)
@@ -114,7 +116,7 @@ def test_the_doctor_says_what_is_missing_and_fetches_nothing(tmp_path: Path) -> 
     assert not cache.exists()
 
 
-def test_what_is_half_there_is_missing(tmp_path: Path) -> None:
+def test_an_incomplete_kafka_folder_is_reported_as_missing(tmp_path: Path) -> None:
     locate_kafka("4.3.1", tmp_path).class_path[0].parent.mkdir(parents=True)
     part = next(part for part in examine(tmp_path, kafka_version="4.3.1") if part.name == "Kafka 4.3.1")
     assert (part.ok, part.later) == (False, False)
