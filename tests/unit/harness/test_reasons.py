@@ -9,20 +9,20 @@ import pytest
 
 from harness.results.reasons import CODES, Consequence, Reason, ReasonCode, page
 
-HOUSE = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[3]
 PRODUCT = ("fencepost", "harness", "workloads", "pipelines", "nemeses", "checkers", "reports")
 
 
-def product() -> Iterator[ast.AST]:
+def product_nodes() -> Iterator[ast.AST]:
     for room in PRODUCT:
-        for path in (HOUSE / room).rglob("*.py"):
+        for path in (ROOT / room).rglob("*.py"):
             yield from ast.walk(ast.parse(path.read_text(encoding="utf-8")))
 
 
 def test_every_code_is_used_in_the_product() -> None:
     used = {
         node.attr
-        for node in product()
+        for node in product_nodes()
         if isinstance(node, ast.Attribute)
         and isinstance(node.value, ast.Name)
         and node.value.id == "ReasonCode"
@@ -30,15 +30,15 @@ def test_every_code_is_used_in_the_product() -> None:
     assert used == {code.name for code in ReasonCode}
 
 
-def test_no_code_is_written_as_a_text() -> None:
-    called = [
+def test_no_reason_is_made_with_a_code_as_text() -> None:
+    calls = [
         node
-        for node in product()
+        for node in product_nodes()
         if isinstance(node, ast.Call)
         and getattr(node.func, "id", getattr(node.func, "attr", "")) in ("Reason", "problem")
     ]
-    assert len(called) >= len(ReasonCode) / 2
-    assert not [node.lineno for node in called if node.args and isinstance(node.args[0], ast.Constant)]
+    assert len(calls) >= len(ReasonCode) / 2
+    assert not [node.lineno for node in calls if node.args and isinstance(node.args[0], ast.Constant)]
 
 
 def test_a_reason_needs_a_code_of_the_table() -> None:
@@ -48,33 +48,33 @@ def test_a_reason_needs_a_code_of_the_table() -> None:
         Reason.from_json({"code": "cheese", "text": "it is out of cheese"})
 
 
-def test_a_reason_has_the_remedy_of_its_code_or_one_of_its_own() -> None:
-    usual = Reason(ReasonCode.NOT_DRAINED, "it did not finish")
-    assert usual.remedy == ReasonCode.NOT_DRAINED.remedy
-    own = Reason(ReasonCode.NOT_DRAINED, "it did not finish", "s", "wait")
-    assert own.as_json() == {
+def test_a_reason_has_the_remedy_of_its_code_unless_it_has_another() -> None:
+    plain = Reason(ReasonCode.NOT_DRAINED, "it did not finish")
+    assert plain.remedy == ReasonCode.NOT_DRAINED.remedy
+    changed = Reason(ReasonCode.NOT_DRAINED, "it did not finish", "s", "wait")
+    assert changed.as_json() == {
         "code": "not-drained",
         "subject": "s",
         "text": "it did not finish",
         "remedy": "wait",
     }
-    assert Reason.from_json(own.as_json()) == own and Reason.from_json(usual.as_json()) == usual
+    assert Reason.from_json(changed.as_json()) == changed and Reason.from_json(plain.as_json()) == plain
 
 
 @pytest.mark.parametrize("code", ReasonCode)
-def test_every_code_is_explained(code: ReasonCode) -> None:
+def test_every_code_has_meaning_occasion_and_remedy(code: ReasonCode) -> None:
     assert re.fullmatch(r"[a-z]+(-[a-z]+)*", code) and code.name == code.upper().replace("-", "_")
     assert CODES[code.value] is code and code.consequences
     assert code.meaning.endswith(".") and code.when.endswith(".")
     assert not code.remedy.endswith(".") and bool(code.remedy) is code.applicable
 
 
-def test_only_checks_that_do_not_apply_need_nothing() -> None:
+def test_a_code_of_checks_that_do_not_apply_has_no_other_consequence() -> None:
     kinds = {code.consequences for code in ReasonCode if not code.applicable}
     assert kinds == {(Consequence.NOT_APPLICABLE,)}
 
 
 def test_the_page_is_made_from_the_table() -> None:
-    text = (HOUSE / "docs" / "reasons.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "reasons.md").read_text(encoding="utf-8")
     assert text == page(), "run `make docs`"
     assert all(f"\n### `{code}`\n" in text for code in ReasonCode)

@@ -1,4 +1,4 @@
-"""The worst wins, and nothing checked is nothing known."""
+"""A verdict is the worst of its parts. Without parts it is unknown."""
 
 from pathlib import Path
 
@@ -31,15 +31,17 @@ USAGE, FAILURE = ExitStatus.USAGE, ExitStatus.FAILURE
         ([], UNKNOWN),
     ],
 )
-def test_of_several_the_worst_is_returned(statuses: list[ExitStatus], worst: ExitStatus) -> None:
+def test_the_worst_of_several_exit_statuses_is_returned(
+    statuses: list[ExitStatus], worst: ExitStatus
+) -> None:
     assert worst_status(statuses) is worst
 
 
-def test_the_order_is_valid_unknown_invalid() -> None:
+def test_invalid_is_worse_than_unknown_and_unknown_is_worse_than_valid() -> None:
     assert Validity.VALID < Validity.UNKNOWN < Validity.INVALID
 
 
-def test_a_verdict_survives_its_document() -> None:
+def test_a_verdict_survives_the_round_trip_through_json() -> None:
     verdict = Verdict(
         history="h",
         name="n",
@@ -58,35 +60,35 @@ def test_a_verdict_survives_its_document() -> None:
 
 
 @pytest.mark.parametrize(
-    "damage", ["valid", "anomalies", "faults", "not_checked_because", "warnings", "checked", "unsettled"]
+    "key", ["valid", "anomalies", "faults", "not_checked_because", "warnings", "checked", "unsettled"]
 )
-def test_a_document_that_lacks_something_is_no_verdict(damage: str) -> None:
+def test_a_verdict_without_one_of_its_keys_is_refused(key: str) -> None:
     body = Verdict("h", "n", None, Validity.VALID, "s").as_json()
-    del body[damage]
+    del body[key]
     with pytest.raises(UnreadableInput):
         Verdict.from_json(body)
 
 
-def test_a_document_whose_reason_is_a_bare_text_is_no_verdict() -> None:
+def test_a_verdict_with_a_text_as_reason_is_refused() -> None:
     body = Verdict("h", "n", None, Validity.UNKNOWN, "s").as_json()
     with pytest.raises(UnreadableInput):
         Verdict.from_json(body | {"unknown_because": ["why"]})
 
 
-def test_a_check_that_is_for_other_histories_lacks_nothing() -> None:
+def test_a_check_that_does_not_apply_is_not_one_without_evidence() -> None:
     reasons = {"G1c": EXTERNAL_ONLY, "duplicate": Reason(ReasonCode.NO_LOGS, "no logs")}
     assert checks_without_evidence(reasons).keys() == {"duplicate"}
 
 
-def test_a_fault_that_lacks_a_part_is_none() -> None:
+def test_a_fault_report_without_one_of_its_keys_is_refused() -> None:
     body = FaultReport("kill-broker", "broker 2", 1.0, None, True, "proof", "broker 2 was killed").as_json()
     for name in ("target", "struck"):
         with pytest.raises(TypeError):
             FaultReport.from_json({key: value for key, value in body.items() if key != name})
 
 
-@pytest.mark.parametrize("written", ["[" * 100_000, "{", '{"schema_version": 1}'])
-def test_a_verdict_that_is_damaged_is_said(tmp_path: Path, written: str) -> None:
-    (tmp_path / "verdict.json").write_text(written)
+@pytest.mark.parametrize("text", ["[" * 100_000, "{", '{"schema_version": 1}'])
+def test_the_error_for_a_damaged_verdict_names_the_file(tmp_path: Path, text: str) -> None:
+    (tmp_path / "verdict.json").write_text(text)
     with pytest.raises(UnreadableInput, match=r"verdict\.json"):
         Verdict.load(tmp_path / "verdict.json")

@@ -1,4 +1,4 @@
-"""What a wait tells while it lasts."""
+"""The progress messages and time-outs of waits."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ from harness.processes.control_line import Counts, ProcessStatus
 
 
 class Clock:
-    """Time that passes by sleeping alone."""
+    """A clock that only `sleep` advances."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now_s = 0.0
@@ -24,25 +24,25 @@ class Clock:
         self.now_s += seconds
 
 
-@pytest.mark.parametrize(("ready_s", "told"), [(14.0, []), (16.0, [15.0]), (59.0, [15.0])])
-def test_a_long_wait_tells_once_what_it_waits_for(
-    ready_s: float, told: list[float], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("ready_s", "report_times"), [(14.0, []), (16.0, [15.0]), (59.0, [15.0])])
+def test_a_long_wait_reports_once_what_it_waits_for(
+    ready_s: float, report_times: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = Clock(monkeypatch)
-    heard: list[tuple[float, str]] = []
+    reports: list[tuple[float, str]] = []
     wait_for(
         lambda: clock.now_s >= ready_s,
         "the billing to be ready",
         60.0,
         every_s=1.0,
         last_seen=lambda: "0 members",
-        report_wait=lambda words: heard.append((clock.now_s, words)),
+        report_wait=lambda words: reports.append((clock.now_s, words)),
     )
-    assert [at for at, _ in heard] == told
-    assert all(words == "waiting 60 s at most for the billing to be ready: 0 members" for _, words in heard)
+    assert [time_s for time_s, _ in reports] == report_times
+    assert all(words == "waiting 60 s at most for the billing to be ready: 0 members" for _, words in reports)
 
 
-def test_a_wait_ends_when_its_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wait_ends_at_its_time_out(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock(monkeypatch)
     with pytest.raises(WaitTimeout, match="waited 3 s for a sign; last seen: nothing"):
         wait_for(lambda: None, "a sign", 3.0, every_s=1.0)
@@ -50,21 +50,21 @@ def test_a_wait_ends_when_its_time_is_up(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @dataclass
-class Wordless:
-    """An object of ours whose class does not say how a message shows it."""
+class WithoutText:
+    """An object whose class has no `__str__`."""
 
     ready: bool = False
 
 
 def test_a_time_out_shows_no_repr_of_an_object(monkeypatch: pytest.MonkeyPatch) -> None:
     Clock(monkeypatch)
-    told: list[str] = []
-    with pytest.raises(WaitTimeout) as awaited:
-        wait_for(lambda: None, "a sign", 3.0, every_s=1.0, last_seen=Wordless, report_wait=told.append)
-    with pytest.raises(WaitTimeout) as progressing:
-        wait_while_progressing(lambda: None, lambda: 1, "a sign", 3.0, last_seen=lambda: [Wordless()])
-    for words in (str(awaited.value), str(progressing.value), *told):
-        assert "an object without a text form (Wordless)" in words and "ready=" not in words
+    reports: list[str] = []
+    with pytest.raises(WaitTimeout) as waiting_error:
+        wait_for(lambda: None, "a sign", 3.0, every_s=1.0, last_seen=WithoutText, report_wait=reports.append)
+    with pytest.raises(WaitTimeout) as progress_error:
+        wait_while_progressing(lambda: None, lambda: 1, "a sign", 3.0, last_seen=lambda: [WithoutText()])
+    for words in (str(waiting_error.value), str(progress_error.value), *reports):
+        assert "an object without a text form (WithoutText)" in words and "ready=" not in words
 
 
 @pytest.mark.parametrize(
@@ -88,5 +88,5 @@ def test_a_time_out_shows_no_repr_of_an_object(monkeypatch: pytest.MonkeyPatch) 
         ),
     ],
 )
-def test_what_was_last_seen_is_told_in_words(value: object, words: str) -> None:
+def test_the_last_state_is_shown_as_text(value: object, words: str) -> None:
     assert in_words(value) == words

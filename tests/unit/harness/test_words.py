@@ -21,25 +21,25 @@ from harness.results.wording import duration, join_words, milliseconds, number, 
         ("für 日本", "für 日本"),
     ],
 )
-def test_nothing_invisible_is_shown_as_it_is(value: object, shown: str) -> None:
+def test_invisible_characters_are_escaped(value: object, shown: str) -> None:
     assert printable(value) == shown
 
 
-def test_a_key_of_a_megabyte_is_shown_by_its_ends() -> None:
+def test_a_long_text_is_shortened_to_its_two_ends() -> None:
     shown = printable("k" * 1_000_000 + "end", 60)
     assert len(shown) < 100
     assert shown.endswith("end")
     assert "999,953 characters left out" in shown
 
 
-def test_numbers_bear_their_separators_and_units() -> None:
+def test_numbers_have_separators_and_units() -> None:
     assert [number(120034), number(47.25), number(0.5), number(math.inf)] == ["120,034", "47.2", "0.5", "inf"]
     assert [milliseconds(12.345), milliseconds(2500)] == ["12.3 ms", "2.5 s"]
     assert [size(999), size(1500), size(2_000_000)] == ["999 B", "1.5 kB", "2 MB"]
     assert [plural(1, "input"), plural(0, "input")] == ["1 input", "0 inputs"]
 
 
-def test_a_long_list_is_counted_at_its_end() -> None:
+def test_the_end_of_a_long_list_is_only_counted() -> None:
     assert join_words(["a"]) == "a"
     assert join_words(["a", "b", "c"]) == "a, b and c"
     assert join_words(list("abcdef")) == "a, b, c and 3 more"
@@ -47,7 +47,7 @@ def test_a_long_list_is_counted_at_its_end() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "told"),
+    ("seconds", "words"),
     [
         (0.4, "0 s"),
         (89, "89 s"),
@@ -59,5 +59,5 @@ def test_a_long_list_is_counted_at_its_end() -> None:
         (273_600, "3 d 04 h"),
     ],
 )
-def test_lengths_of_time_are_told_in_words(seconds: float, told: str) -> None:
-    assert duration(seconds) == told
+def test_a_duration_is_shown_in_units_that_fit_it(seconds: float, words: str) -> None:
+    assert duration(seconds) == words

@@ -1,4 +1,4 @@
-"""What one process tells another is a dataclass, and it is read strictly."""
+"""Messages between processes are dataclasses, which are decoded strictly."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -63,7 +63,7 @@ class Other:
 
 @dataclass(frozen=True)
 class Outer:
-    one: Inner | Other
+    member: Inner | Other
     by_number: Mapping[int, tuple[str, int]] = field(default_factory=dict)
     many: Sequence[Inner] = ()
     share: float = 0.0
@@ -73,14 +73,14 @@ class Outer:
 
 
 @pytest.mark.parametrize("task", TASKS, ids=lambda task: task.kind)
-def test_a_process_is_told_its_task_whole(task: TaskSpec, tmp_path: Path) -> None:
+def test_the_spec_of_a_process_survives_encoding(task: TaskSpec, tmp_path: Path) -> None:
     spec = process_spec(tmp_path, task, control_fd=3)
     assert decode(ProcessSpec, encode(spec)) == spec
     assert isinstance(spec.role, Role)
 
 
 @pytest.mark.parametrize("pipeline", PIPELINES)
-def test_all_processes_are_told_of_the_run_whole(pipeline: WorkloadSpec | CustomPipelineSpec) -> None:
+def test_the_spec_of_a_run_survives_encoding(pipeline: WorkloadSpec | CustomPipelineSpec) -> None:
     assert decode(RunSpec, encode(run_spec(pipeline))) == run_spec(pipeline)
 
 
@@ -94,27 +94,29 @@ def test_all_processes_are_told_of_the_run_whole(pipeline: WorkloadSpec | Custom
         Report(slow_call_since_ns=0),
     ],
 )
-def test_a_message_of_the_control_line_arrives_whole(message: Command | Report) -> None:
+def test_a_message_of_the_control_line_survives_encoding(message: Command | Report) -> None:
     line = message.line()
     assert line.endswith(b"\n") and line.count(b"\n") == 1
     assert type(message).parse(line) == message
 
 
-def test_every_type_of_a_field_survives() -> None:
+def test_every_type_of_a_field_survives_encoding() -> None:
     outer = Outer(Other(1), {4: ("a", 1)}, (Inner(2),), 0.5, Colour.RED, Path("/x"), True)
     assert decode(Outer, encode(outer)) == outer
-    assert decode(Outer, b'{"one": {"number": 1, "kind": "inner"}, "share": 1}') == Outer(Inner(1), share=1.0)
+    assert decode(Outer, b'{"member": {"number": 1, "kind": "inner"}, "share": 1}') == Outer(
+        Inner(1), share=1.0
+    )
 
 
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"one": None}, "Outer.one"),
-        ({"one": {"kind": "inner"}}, "Outer.one lacks the field number"),
-        ({"one": {"number": 1}}, "Outer.one is of kind None"),
-        ({"one": {"number": 1, "kind": "third"}}, r"Outer.one is of kind 'third', and not one of"),
-        ({"one": {"number": True, "kind": "inner"}}, "Outer.one.number is 'True', and not a int"),
-        ({"one": {"number": 1, "kind": "inner", "more": 1}}, "Outer.one has no field more"),
+        ({"member": None}, "Outer.member"),
+        ({"member": {"kind": "inner"}}, "Outer.member lacks the field number"),
+        ({"member": {"number": 1}}, "Outer.member is of kind None"),
+        ({"member": {"number": 1, "kind": "third"}}, r"Outer.member is of kind 'third', and not one of"),
+        ({"member": {"number": True, "kind": "inner"}}, "Outer.member.number is 'True', and not a int"),
+        ({"member": {"number": 1, "kind": "inner", "more": 1}}, "Outer.member has no field more"),
         ({"by_number": {"x": ["a", 1]}}, "Outer.by_number has the key 'x', and not a number"),
         ({"by_number": {"1": ["a"]}}, "Outer.by_number.1"),
         ({"many": {}}, "Outer.many"),
@@ -126,13 +128,13 @@ def test_every_type_of_a_field_survives() -> None:
         ({"unknown": 1}, "Outer has no field unknown"),
     ],
 )
-def test_what_does_not_fit_is_refused_by_the_name_of_its_field(change: dict[str, Any], words: str) -> None:
+def test_the_error_for_a_wrong_value_names_its_field(change: dict[str, Any], words: str) -> None:
     body = json.loads(encode(Outer(Inner(1))))
     with pytest.raises(DecodeError, match=words):
         decode(Outer, json.dumps({**body, **change}))
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "3", "null"])
-def test_what_is_no_object_of_json_is_refused(text: str) -> None:
+def test_a_text_that_is_no_json_object_is_refused(text: str) -> None:
     with pytest.raises(DecodeError, match="Outer"):
         decode(Outer, text)

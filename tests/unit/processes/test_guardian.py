@@ -1,4 +1,4 @@
-"""Runs that are killed: each is a small Python process with a supervisor of its own."""
+"""Runs that are killed. Each is a small Python process with its own supervisor."""
 
 import os
 import signal
@@ -45,80 +45,82 @@ class Run:
         self.process.kill()
         self.process.wait()
 
-    def left(self) -> list[psutil.Process]:
+    def remaining(self) -> list[psutil.Process]:
         return [process for process, mark in marks.marked_processes() if mark == self.mark]
 
 
 @pytest.mark.parametrize("busy", [False, True])
-def test_kill_9_of_a_run_leaves_nothing(busy: bool) -> None:
+def test_a_killed_run_leaves_no_processes_and_no_folders(busy: bool) -> None:
     run = Run(busy)
-    wait_for(lambda: len(run.left()) >= 3, "the processes of the run to bear its mark", 20)
+    wait_for(lambda: len(run.remaining()) >= 3, "the processes of the run to have its mark", 20)
     assert run.folder.is_dir()
     run.kill()
     wait_for(lambda: start_time(run.guardian) is None, "the end of the guardian", 20)
-    assert not run.left()
+    assert not run.remaining()
     assert not run.folder.exists()
 
 
-def test_what_a_run_and_its_guardian_left_is_swept_by_the_next() -> None:
+def test_a_later_run_cleans_up_after_a_killed_run_and_its_killed_guardian() -> None:
     run, other = Run(), Run()
     os.kill(run.guardian, signal.SIGKILL)
     run.kill()
-    assert run.left()
-    swept = sweep_leftovers()
-    assert not run.left()
+    assert run.remaining()
+    removed = sweep_leftovers()
+    assert not run.remaining()
     assert not run.folder.exists()
-    assert sum("sleep" in words for words in swept) == 3
-    assert other.left(), "a run that lives was swept"
+    assert sum("sleep" in words for words in removed) == 3
+    assert other.remaining(), "the processes of a running run were killed"
     other.kill()
     wait_for(lambda: not other.folder.exists(), "the end of the other run", 20)
 
 
-def test_a_guardian_is_deaf_to_what_ends_a_terminal() -> None:
+def test_a_guardian_ignores_the_signals_that_end_a_terminal() -> None:
     run = Run()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         os.kill(run.guardian, number)
     run.kill()
-    wait_for(lambda: not run.left(), "the end of the run's processes", 20)
+    wait_for(lambda: not run.remaining(), "the end of the run's processes", 20)
 
 
-def test_a_run_that_lives_is_not_abandoned() -> None:
+def test_a_run_that_is_running_is_not_abandoned() -> None:
     assert not is_abandoned(new_mark())
 
 
-def test_another_process_under_the_same_pid_is_not_the_run() -> None:
+def test_a_run_is_abandoned_if_another_process_has_its_pid() -> None:
     pid, start, *rest = new_mark().split(".")
     assert is_abandoned(".".join([pid, str(int(start) - 1), *rest]))
 
 
-def test_nobody_can_say_that_a_run_in_another_pid_namespace_is_gone() -> None:
+def test_a_run_in_another_pid_namespace_is_not_abandoned() -> None:
     _, start, _, word = new_mark().split(".")
     assert not is_abandoned(".".join(["999999999", start, "1", word]))
     assert not is_abandoned("not a mark")
 
 
-def test_folders_of_others_are_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folders_of_running_runs_and_of_other_programs_are_not_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    mine = tmp_path / f"{SCRATCH_PREFIX}{new_mark()}-a"
-    foreign = tmp_path / f"{SCRATCH_PREFIX}notes"
-    mine.mkdir()
-    foreign.mkdir()
+    current = tmp_path / f"{SCRATCH_PREFIX}{new_mark()}-a"
+    other = tmp_path / f"{SCRATCH_PREFIX}notes"
+    current.mkdir()
+    other.mkdir()
     sweep_leftovers()
-    assert mine.exists()
-    assert foreign.exists()
+    assert current.exists()
+    assert other.exists()
 
 
 @pytest.mark.parametrize("prefix", UNMARKED_PREFIXES)
-def test_a_folder_that_a_killed_command_left_is_swept(prefix: str, tmp_path, monkeypatch) -> None:
+def test_an_old_unmarked_folder_that_no_process_uses_is_removed(prefix: str, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    left, used, new = (tmp_path / f"{prefix}{name}" for name in ("left", "used", "new"))
-    for folder in (left, used, new):
+    unused, used, new = (tmp_path / f"{prefix}{name}" for name in ("unused", "used", "new"))
+    for folder in (unused, used, new):
         (folder / "local").mkdir(parents=True)
-    for folder in (left, used):
+    for folder in (unused, used):
         os.utime(folder, (0, 0))
     with subprocess.Popen(["sleep", "600"], env={"GATEWAY": f"{used}/gateway"}) as process:
         try:
-            assert f"folder {left}" in sweep_leftovers()
+            assert f"folder {unused}" in sweep_leftovers()
         finally:
             process.kill()
     assert sorted(tmp_path.iterdir()) == [new, used]
