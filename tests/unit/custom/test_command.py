@@ -1,4 +1,4 @@
-"""A command is started as it is described, and one that cannot be started is refused before anything is."""
+"""The command of a stage: how it is started, and the errors for a command that cannot be started."""
 
 import os
 from dataclasses import replace
@@ -20,7 +20,7 @@ STAGE = CustomStage("bill", ("in",), ("out",), ("./billing",), rules=ProgramRule
 
 
 @pytest.fixture(autouse=True)
-def path_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def search_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     executable(tmp_path / "bin" / "on-the-path")
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
 
@@ -32,12 +32,12 @@ def executable(file: Path, mode: int = 0o755) -> Path:
     return file
 
 
-def test_every_placeholder_has_something_to_stand_for(tmp_path: Path) -> None:
+def test_every_placeholder_has_a_value(tmp_path: Path) -> None:
     stage = replace(STAGE, command=("./billing", *(f"{name}={{{name}}}" for name in NAMES)))
     task = worker_spec("bill-2", "bill", group="run-7-g", transactional_id="run-7-b-2")
-    told = {**placeholder_values(described(tmp_path)), "client_config": "c.properties"}
+    placeholders = {**placeholder_values(described(tmp_path)), "client_config": "c.properties"}
     argv = (
-        ExternalProgram(stage, tmp_path, tmp_path / "run-7", told)
+        ExternalProgram(stage, tmp_path, tmp_path / "run-7", placeholders)
         .command_line(process_spec(tmp_path, task))
         .argv
     )
@@ -46,12 +46,14 @@ def test_every_placeholder_has_something_to_stand_for(tmp_path: Path) -> None:
     assert (values["group"], values["transactional_id"]) == ("run-7-g", "run-7-b-2")
 
 
-def started_as(folder: Path, stage: CustomStage, worker: str = "bill-2", incarnation: int = 0) -> CommandLine:
+def command_line_of(
+    folder: Path, stage: CustomStage, worker: str = "bill-2", incarnation: int = 0
+) -> CommandLine:
     spec = process_spec(folder, worker_spec(worker, "bill"), f"{worker}.{incarnation}")
     return ExternalProgram(stage, folder, folder / "run-7").command_line(spec)
 
 
-def test_its_placeholders_are_filled_in_wherever_they_stand(tmp_path: Path) -> None:
+def test_placeholders_are_replaced_in_command_and_environment(tmp_path: Path) -> None:
     stage = replace(
         STAGE,
         command=(
@@ -64,9 +66,9 @@ def test_its_placeholders_are_filled_in_wherever_they_stand(tmp_path: Path) -> N
         ),
         env={"ID": "billing-{instance}", "PLAIN": "1"},
     )
-    started = started_as(tmp_path, stage)
+    command_line = command_line_of(tmp_path, stage)
     data = tmp_path / "run-7" / "data" / "bill-2"
-    assert list(started.argv) == [
+    assert list(command_line.argv) == [
         str(tmp_path / "billing"),
         "--brokers=127.0.0.1:1",
         "2/run-7",
@@ -74,44 +76,46 @@ def test_its_placeholders_are_filled_in_wherever_they_stand(tmp_path: Path) -> N
         '{"json": {x}}',
         "{other}",
     ]
-    assert started.env == {"ID": "billing-2", "PLAIN": "1", "PYTHONPATH": ""}
-    assert (started.cwd, started.rules, started.pass_fds) == (tmp_path / ".", STAGE.rules, ())
+    assert command_line.env == {"ID": "billing-2", "PLAIN": "1", "PYTHONPATH": ""}
+    assert (command_line.cwd, command_line.rules, command_line.pass_fds) == (tmp_path / ".", STAGE.rules, ())
 
 
-def test_an_instance_keeps_its_folder_when_it_is_started_again(tmp_path: Path) -> None:
+def test_an_instance_has_the_same_data_folder_after_a_restart(tmp_path: Path) -> None:
     stage = replace(STAGE, command=("./billing", "{data}"))
-    first = Path(started_as(tmp_path, stage).argv[1])
-    (first / "state").write_text("kept")
-    again, other = (Path(started_as(tmp_path, stage, worker, 1).argv[1]) for worker in ("bill-2", "bill-3"))
-    assert (again / "state").read_text() == "kept"
+    first = Path(command_line_of(tmp_path, stage).argv[1])
+    (first / "state").write_text("old state")
+    again, other = (
+        Path(command_line_of(tmp_path, stage, worker, 1).argv[1]) for worker in ("bill-2", "bill-3")
+    )
+    assert (again / "state").read_text() == "old state"
     assert other.is_dir() and other != first
 
 
-def test_a_path_is_relative_to_its_working_folder_and_a_name_is_on_the_path(tmp_path: Path) -> None:
-    beside = executable(tmp_path / "src" / "tools" / "billing")
-    for word, wanted in (
-        ("./tools/billing", beside),
-        ("tools/billing", beside),
-        (str(beside), beside),
+def test_a_path_is_relative_to_the_working_folder_and_a_name_is_on_path(tmp_path: Path) -> None:
+    program = executable(tmp_path / "src" / "tools" / "billing")
+    for word, executable_file in (
+        ("./tools/billing", program),
+        ("tools/billing", program),
+        (str(program), program),
         ("on-the-path", tmp_path / "bin" / "on-the-path"),
     ):
         stage = replace(STAGE, command=(word,), cwd="src")
-        started = started_as(tmp_path, stage)
-        assert (Path(started.argv[0]), started.cwd) == (wanted, tmp_path / "src")
+        command_line = command_line_of(tmp_path, stage)
+        assert (Path(command_line.argv[0]), command_line.cwd) == (executable_file, tmp_path / "src")
         require_executable(stage, tmp_path)
 
 
 @pytest.mark.parametrize("word", ["./billing", "billing"])
-def test_a_command_that_is_not_there_is_refused(word: str, tmp_path: Path) -> None:
+def test_a_command_that_does_not_exist_is_refused(word: str, tmp_path: Path) -> None:
     if word == "billing":
-        executable(tmp_path / "billing")  # beside the file, and a name alone does not mean that
+        executable(tmp_path / "billing")  # in the folder of the file, which is not on the PATH
     with pytest.raises(
         UsageError, match=r"the command of stage bill, .*billing, does not exist and is not on the PATH"
     ):
         require_executable(replace(STAGE, command=(word,)), tmp_path)
 
 
-def test_a_command_that_may_not_be_run_is_refused_with_what_helps(tmp_path: Path) -> None:
+def test_the_error_for_a_command_that_is_not_executable_says_chmod(tmp_path: Path) -> None:
     executable(tmp_path / "billing", 0o644)
     with pytest.raises(UsageError, match=r"billing, cannot be run: make it executable \(chmod \+x\)"):
         require_executable(STAGE, tmp_path)
@@ -126,7 +130,7 @@ def test_a_command_that_may_not_be_run_is_refused_with_what_helps(tmp_path: Path
         ("java", "-jar", "bill.jar"),
     ],
 )
-def test_a_script_that_is_not_there_is_refused(
+def test_a_script_that_does_not_exist_is_refused(
     command: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("shutil.which", lambda word: word)
@@ -160,26 +164,26 @@ def test_a_script_that_is_not_there_is_refused(
         ("./python-billing", "x"),
     ],
 )
-def test_what_is_perhaps_no_script_is_left_alone(
+def test_an_argument_that_may_be_no_script_is_accepted(
     command: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("shutil.which", lambda word: word)
     require_executable(replace(STAGE, command=command), tmp_path)
 
 
-def test_a_working_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
+def test_a_working_folder_that_does_not_exist_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"the working folder of stage bill, .*/src, does not exist"):
         require_executable(replace(STAGE, cwd="src"), tmp_path)
 
 
-def test_the_name_of_an_instance_gives_its_number_back() -> None:
+def test_the_number_of_an_instance_is_the_end_of_its_name() -> None:
     assert worker_name("bill-eu", 12) == "bill-eu-12"
     assert instance_of("bill-eu-12") == "12"
 
 
-def test_our_own_folder_is_no_place_for_a_user_to_import_from(
+def test_programs_do_not_get_the_folder_of_fencepost_in_pythonpath(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    house = Path(workloads.__file__).parents[1]
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(house), "/their/own"]))
-    assert started_as(tmp_path, STAGE).env["PYTHONPATH"] == "/their/own"
+    source_folder = Path(workloads.__file__).parents[1]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(source_folder), "/their/own"]))
+    assert command_line_of(tmp_path, STAGE).env["PYTHONPATH"] == "/their/own"

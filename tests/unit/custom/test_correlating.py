@@ -1,4 +1,4 @@
-"""Outputs are joined to their inputs by what the user names, and judged without what the user leaves out."""
+"""Outputs are joined to inputs with the correlation key of the user, and compared without the ignored fields."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ def record(value: bytes | None = None, key: bytes | None = None, **headers: byte
 
 
 @pytest.mark.parametrize(
-    ("pointer", "value", "found"),
+    ("pointer", "value", "key"),
     [
         ("/id", b'{"id": "a"}', "a"),
         ("/id", b'{"id": 7}', "7"),
@@ -35,16 +35,20 @@ def record(value: bytes | None = None, key: bytes | None = None, **headers: byte
         ("/id", None, None),
     ],
 )
-def test_a_pointer_leads_into_the_value(pointer: str, value: bytes | None, found: str | None) -> None:
-    assert Correlation(ExpectedOutputs(correlate=f"json:{pointer}")).of_output(record(value)) == found
+def test_a_json_pointer_selects_a_field_of_the_value(
+    pointer: str, value: bytes | None, key: str | None
+) -> None:
+    assert Correlation(ExpectedOutputs(correlate=f"json:{pointer}")).of_output(record(value)) == key
 
 
-def test_a_number_joins_what_is_written_as_the_same_number() -> None:
-    by = Correlation(ExpectedOutputs(correlate="json:/id"))
-    assert by.of_input(record(b'{"id": 12, "x": 1}')) == by.of_output(record(b'{ "id" : 12 }'))
+def test_an_equal_number_gives_the_same_correlation_key() -> None:
+    correlation = Correlation(ExpectedOutputs(correlate="json:/id"))
+    assert correlation.of_input(record(b'{"id": 12, "x": 1}')) == correlation.of_output(
+        record(b'{ "id" : 12 }')
+    )
 
 
-def test_a_header_or_the_key_joins_them_as_text() -> None:
+def test_a_header_or_the_key_gives_the_correlation_key_as_text() -> None:
     by_header, by_key = (
         Correlation(ExpectedOutputs(correlate="header:id")),
         Correlation(ExpectedOutputs(correlate="key")),
@@ -55,44 +59,52 @@ def test_a_header_or_the_key_joins_them_as_text() -> None:
     assert by_key.of_output(record(key=b"k")) == "k"
     assert by_key.of_output(record(key=b"")) == ""
     assert by_key.of_output(record(key=None)) is None
-    assert by_key.of_output(record(key=b"\xff")) == "\\xff"  # no text, and still the same for the same bytes
+    assert by_key.of_output(record(key=b"\xff")) == "\\xff"  # not UTF-8, but the same key for the same bytes
 
 
-def test_a_function_joins_them_and_may_find_nothing(tmp_path: Path) -> None:
-    by = Correlation(
+def test_a_function_gives_the_correlation_key_or_none(tmp_path: Path) -> None:
+    correlation = Correlation(
         ExpectedOutputs(correlate=UserFunction(written(tmp_path).with_name("expect.py"), "about"))
     )
-    assert by.of_output(record(b'{"id": 7}')) == by.of_input(record(b'{"id": 7}')) == "7"
-    assert by.of_output(record(b"{}")) is None
+    assert correlation.of_output(record(b'{"id": 7}')) == correlation.of_input(record(b'{"id": 7}')) == "7"
+    assert correlation.of_output(record(b"{}")) is None
     with pytest.raises(UserError, match=r"expect\.py:about raised JSONDecodeError"):
-        by.of_input(record(b""))
+        correlation.of_input(record(b""))
 
 
-def test_an_input_in_which_nothing_is_found_is_an_error_that_says_where_it_stands() -> None:
+def test_the_error_for_an_input_without_a_correlation_key_names_its_offset() -> None:
     for correlate in ("json:/id", "header:id", "key"):
-        by = Correlation(ExpectedOutputs(correlate=correlate))
-        assert by.of_output(record(b"{}")) is None
+        correlation = Correlation(ExpectedOutputs(correlate=correlate))
+        assert correlation.of_output(record(b"{}")) is None
         with pytest.raises(UserError, match=r"the input at purchases/2 offset 7 .* `correlate` finds no key"):
-            by.of_input(record(b"{}"))
+            correlation.of_input(record(b"{}"))
 
 
-def test_by_content_an_output_is_about_what_it_holds_and_an_input_about_nothing() -> None:
-    by = Correlation(ExpectedOutputs(correlate=CONTENT))
-    assert by.of_input(record(b"v", b"k")) is None
-    assert by.of_output(record(b"v", b"k")) == by.content(b"k", b"v") != by.content(b"k", b"w")
+def test_with_content_only_outputs_have_a_correlation_key() -> None:
+    correlation = Correlation(ExpectedOutputs(correlate=CONTENT))
+    assert correlation.of_input(record(b"v", b"k")) is None
+    assert (
+        correlation.of_output(record(b"v", b"k"))
+        == correlation.content(b"k", b"v")
+        != correlation.content(b"k", b"w")
+    )
 
 
-def test_null_is_not_empty_and_a_byte_of_the_key_is_none_of_the_value() -> None:
-    by = Correlation(ExpectedOutputs())
+def test_null_differs_from_empty_and_key_bytes_differ_from_value_bytes() -> None:
+    correlation = Correlation(ExpectedOutputs())
     parts = [(b"", b""), (None, b""), (b"", None), (None, None), (b"ab", b"c"), (b"a", b"bc")]
-    assert len({by.content(*one) for one in parts}) == len({by.digest(*one) for one in parts}) == len(parts)
+    assert (
+        len({correlation.content(*part) for part in parts})
+        == len({correlation.digest(*part) for part in parts})
+        == len(parts)
+    )
 
 
 IGNORING = Correlation(ExpectedOutputs(ignore=("/at", "/meta/host", "/lines/0/at", "/pair/1")))
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "same"),
+    ("first", "second", "same"),
     [
         (b'{"a": 1, "at": 5}', b'{"at":6,"a":1}', True),
         (b'{"a": 1, "b": 2}', b'{"b": 2, "a": 1}', True),
@@ -111,15 +123,15 @@ IGNORING = Correlation(ExpectedOutputs(ignore=("/at", "/meta/host", "/lines/0/at
         (None, b"null", False),
     ],
 )
-def test_what_is_ignored_is_left_out_whatever_the_order_of_keys(
-    one: bytes | None, other: bytes | None, same: bool
+def test_ignored_fields_and_the_order_of_keys_do_not_matter(
+    first: bytes | None, second: bytes | None, same: bool
 ) -> None:
-    assert (IGNORING.digest(b"k", one) == IGNORING.digest(b"k", other)) is same
-    assert (IGNORING.content(b"k", one) == IGNORING.content(b"k", other)) is same
+    assert (IGNORING.digest(b"k", first) == IGNORING.digest(b"k", second)) is same
+    assert (IGNORING.content(b"k", first) == IGNORING.content(b"k", second)) is same
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "same"),
+    ("first", "second", "same"),
     [
         (b'{"a": 1, "b": [1, 2]}', b'{"b":[1,2],"a":1}', True),
         (b'{"a": 1}', b'{"a": 2}', False),
@@ -135,14 +147,14 @@ def test_what_is_ignored_is_left_out_whatever_the_order_of_keys(
         (b'{"a": 0.5}', b'{"a": 0.50}', True),
         (b'{"a": 0.5}', b'{"a": "0.5"}', False),
         (b'{"a": 18446744073709551616}', b'{"a": 18446744073709551617}', False),
-        (b"[" * 5000, b"[ " * 5000, False),  # too deep for anybody
+        (b"[" * 5000, b"[ " * 5000, False),  # nested too deeply for a parser
         (b'{"b": [1, 2]}', b'{"b": [2, 1]}', False),
-        (b"1.0", b"1.00", False),  # neither an object nor a list: it may be a text
+        (b"1.0", b"1.00", False),  # neither an object nor a list, so it is not read as JSON
         (b'{"a": 1', b'{"a":1', False),
     ],
 )
-def test_json_is_judged_by_what_it_means_and_anything_else_by_every_byte(
-    one: bytes, other: bytes, same: bool
+def test_json_is_compared_by_meaning_and_other_values_by_bytes(
+    first: bytes, second: bytes, same: bool
 ) -> None:
-    by = Correlation(ExpectedOutputs())
-    assert (by.digest(b"k", one) == by.digest(b"k", other)) is same
+    correlation = Correlation(ExpectedOutputs())
+    assert (correlation.digest(b"k", first) == correlation.digest(b"k", second)) is same

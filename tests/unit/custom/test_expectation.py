@@ -1,4 +1,4 @@
-"""What a user's functions say becomes what is due; what they may not say is told in a sentence that names them."""
+"""The user's functions define the expected outputs. The error for a wrong function names it."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,24 +23,26 @@ command = ["true"]
 """
 
 
-def expectation(folder: Path, text: str = EXPECTING, functions: str = FUNCTIONS) -> CustomExpectation:
-    found = described(folder, text, functions)
-    assert found.expect is not None
-    return CustomExpectation(found, found.expect)
+def load_expectation(folder: Path, text: str = EXPECTING, functions: str = FUNCTIONS) -> CustomExpectation:
+    description = described(folder, text, functions)
+    assert description.expect is not None
+    return CustomExpectation(description, description.expect)
 
 
-def bought(value: bytes = b'{"id": 7}', key: bytes | None = b"k", topic: str = "purchases") -> InputRecord:
+def purchase_record(
+    value: bytes = b'{"id": 7}', key: bytes | None = b"k", topic: str = "purchases"
+) -> InputRecord:
     return InputRecord(topic, key, value)
 
 
-def digests(dues: Sequence[ExpectedOutput]) -> list[int]:
-    """Of an output it is the same wherever its input stands."""
-    for due in dues:
+def digests(expected_outputs: Sequence[ExpectedOutput]) -> list[int]:
+    """Return the digests, which do not depend on the partition and offset of the input."""
+    for due in expected_outputs:
         assert due.digest(0, 0) == due.digest(3, 99)
-    return [due.digest(0, 0) for due in dues]
+    return [due.digest(0, 0) for due in expected_outputs]
 
 
-def test_each_output_is_due_of_the_stage_that_makes_it(tmp_path: Path) -> None:
+def test_an_expected_output_belongs_to_the_stage_that_writes_its_topic(tmp_path: Path) -> None:
     functions = """
 def outputs(topic, key, value, headers):
     if topic == "purchases":
@@ -48,38 +50,40 @@ def outputs(topic, key, value, headers):
     return [("totals", key, "3")]
 """
     text = f'{COUNTING}outputs = "expect.py:outputs"\ncorrelate = "json:/id"'
-    asked = expectation(tmp_path, text, functions + "purchase = None\n")
-    dues = list(asked.due(bought()))
-    assert [(due.stage, due.output_name, due.topic, due.correlation_key) for due in dues] == [
+    expectation = load_expectation(tmp_path, text, functions + "purchase = None\n")
+    expected_outputs = list(expectation.due(purchase_record()))
+    assert [(due.stage, due.output_name, due.topic, due.correlation_key) for due in expected_outputs] == [
         ("bill", "invoices", "invoices", "7"),
         ("bill", "invoices#2", "invoices", "7"),
     ]
-    digest = Correlation(asked.expect).digest
-    assert digests(dues) == [digest(b"k", b'{"id": 7}'), digest(None, b"second")]
-    (due,) = asked.due(bought(topic="invoices"))
+    digest = Correlation(expectation.expect).digest
+    assert digests(expected_outputs) == [digest(b"k", b'{"id": 7}'), digest(None, b"second")]
+    (due,) = expectation.due(purchase_record(topic="invoices"))
     assert (due.stage, due.topic) == ("count", "totals")
 
 
 @pytest.mark.parametrize("value", [None, b"no JSON", b'{"other": 7}'])
-def test_what_a_program_wrote_and_nothing_joins_to_an_input_must_lead_to_nothing(
+def test_an_intermediate_record_without_a_key_has_no_expected_outputs(
     value: bytes | None, tmp_path: Path
 ) -> None:
-    asked = expectation(tmp_path, f'{COUNTING}outputs = "expect.py:outputs"\ncorrelate = "json:/id"')
-    assert list(asked.due(InputRecord("invoices", b"k", value))) == []
+    expectation = load_expectation(
+        tmp_path, f'{COUNTING}outputs = "expect.py:outputs"\ncorrelate = "json:/id"'
+    )
+    assert list(expectation.due(InputRecord("invoices", b"k", value))) == []
     with pytest.raises(UserError, match="cannot be joined to its outputs"):
-        list(asked.due(InputRecord("purchases", b"k", value)))
+        list(expectation.due(InputRecord("purchases", b"k", value)))
 
 
-def test_what_is_due_meets_the_output_that_holds_it(tmp_path: Path) -> None:
+def test_an_expected_output_has_the_correlation_key_and_digest_of_its_output(tmp_path: Path) -> None:
     for text in (EXPECTING, f'{EXPECTING}correlate = "json:/id"', f'{EXPECTING}correlate = "key"'):
-        asked = expectation(tmp_path, text)
-        (due,) = asked.due(bought())
-        correlation_key = asked.correlation_key(bought(topic="invoices"))
+        expectation = load_expectation(tmp_path, text)
+        (due,) = expectation.due(purchase_record())
+        correlation_key = expectation.correlation_key(purchase_record(topic="invoices"))
         assert (due.correlation_key, due.digest(0, 0)) == (correlation_key.key, correlation_key.digest)
-        assert asked.correlation_key(bought(b'{"id": 8}', b"l")) != correlation_key
+        assert expectation.correlation_key(purchase_record(b'{"id": 8}', b"l")) != correlation_key
 
 
-def test_what_is_folded_depends_on_what_came_before_of_its_key(tmp_path: Path) -> None:
+def test_a_fold_depends_on_the_earlier_inputs_of_its_key(tmp_path: Path) -> None:
     text = f'{COUNTING}fold = "expect.py:totals"\n'
     functions = f"""{FUNCTIONS}
 def totals(state, topic, key, value):
@@ -87,42 +91,42 @@ def totals(state, topic, key, value):
         return state, []
     return total(state, topic, key, value)
 """
-    asked = expectation(tmp_path, text, functions)
-    given = [(b"a", b"1"), (b"b", b"10"), (b"a", b"2"), (None, b"5"), (b"b", b"20"), (None, b"5")]
-    sums = [asked.call_function(bought(value, key, "invoices"))[0][2] for key, value in given]
+    expectation = load_expectation(tmp_path, text, functions)
+    inputs = [(b"a", b"1"), (b"b", b"10"), (b"a", b"2"), (None, b"5"), (b"b", b"20"), (None, b"5")]
+    sums = [expectation.call_function(purchase_record(value, key, "invoices"))[0][2] for key, value in inputs]
     assert sums == [b"1", b"10", b"3", b"5", b"30", b"10"]
-    assert list(asked.due(bought())) == []
+    assert list(expectation.due(purchase_record())) == []
 
 
-def test_a_key_of_one_topic_is_not_that_of_another(tmp_path: Path) -> None:
+def test_a_fold_has_one_state_for_each_topic_and_key(tmp_path: Path) -> None:
     functions = FUNCTIONS.replace('"totals"', '"totals" if topic == "invoices" else "invoices"')
-    asked = expectation(tmp_path, f'{COUNTING}fold = "expect.py:total"\n', functions)
+    expectation = load_expectation(tmp_path, f'{COUNTING}fold = "expect.py:total"\n', functions)
     for topic in ("purchases", "invoices"):
-        ((_, _, value),) = asked.call_function(bought(b"4", topic=topic))
+        ((_, _, value),) = expectation.call_function(purchase_record(b"4", topic=topic))
         assert value == b"4"
 
 
 FINAL = f'{COUNTING}final = ["totals"]\nfold = "expect.py:total"\n'
 
 
-def test_where_the_last_record_of_a_key_is_judged_what_is_added_comes_to_the_last_that_is_due(
+def test_expected_amounts_add_up_to_the_state_of_the_last_expected_record(
     tmp_path: Path,
 ) -> None:
-    asked = expectation(tmp_path, FINAL.replace('name = "count"', 'name = "count"\ngroup = "g"'))
-    given = [(b"a", b"1"), (b"b", b"10"), (b"a", b"2")]
+    expectation = load_expectation(tmp_path, FINAL.replace('name = "count"', 'name = "count"\ngroup = "g"'))
+    inputs = [(b"a", b"1"), (b"b", b"10"), (b"a", b"2")]
     sums: dict[bytes, int] = {}
-    for key, value in given:
-        record = bought(value, key, "invoices")
-        assert list(asked.due(record)) == []
-        (add,) = asked.adds(record)
+    for key, value in inputs:
+        record = purchase_record(value, key, "invoices")
+        assert list(expectation.due(record)) == []
+        (add,) = expectation.adds(record)
         assert (add.stage, add.topic, add.key) == ("count", "totals", key)
         sums[key] = sums.get(key, 0) + add.amount
         held = InputRecord("totals", key, add.content.partition(": ")[2].encode() if add.content else None)
-        assert asked.state(held) == sums[key] and asked.correlation_key(held) is None
+        assert expectation.state(held) == sums[key] and expectation.correlation_key(held) is None
     assert add.content == "a: 3"
-    assert asked.state(InputRecord("totals", b"a", None)) == 0, "no value is as no record"
-    other = bought(b"1", b"a", "invoices")
-    assert asked.state(other) is None and asked.correlation_key(other) is not None
+    assert expectation.state(InputRecord("totals", b"a", None)) == 0, "a null value counts like no record"
+    intermediate = purchase_record(b"1", b"a", "invoices")
+    assert expectation.state(intermediate) is None and expectation.correlation_key(intermediate) is not None
 
 
 @pytest.mark.parametrize(
@@ -135,34 +139,36 @@ def test_where_the_last_record_of_a_key_is_judged_what_is_added_comes_to_the_las
         ),
     ],
 )
-def test_a_last_record_of_which_nobody_knows_whose_it_is_is_an_error(
+def test_a_final_output_without_a_key_or_from_several_partitions_is_an_error(
     body: str, words: str, tmp_path: Path
 ) -> None:
     functions = f"{FUNCTIONS}\ndef all(state, topic, key, value):\n    {body}\n"
     text = FINAL.replace('name = "count"', 'name = "count"\ngroup = "g"').replace(":total", ":all")
-    asked = expectation(tmp_path, text, functions)
+    expectation = load_expectation(tmp_path, text, functions)
     with pytest.raises(UserError, match=words):
         for partition, key in enumerate((b"a", b"b")):
-            list(asked.adds(InputRecord("invoices", key, b"1", partition)))
+            list(expectation.adds(InputRecord("invoices", key, b"1", partition)))
 
 
-def test_a_null_value_that_is_due_comes_to_nothing(tmp_path: Path) -> None:
+def test_an_expected_null_value_makes_the_sum_zero(tmp_path: Path) -> None:
     body = "return None, [('totals', key, None if value == b'close' else value)]"
     functions = f"{FUNCTIONS}\ndef closes(state, topic, key, value):\n    {body}\n"
     text = FINAL.replace('name = "count"', 'name = "count"\ngroup = "g"').replace(":total", ":closes")
-    asked = expectation(tmp_path, text, functions)
+    expectation = load_expectation(tmp_path, text, functions)
     amounts = [
-        add.amount for value in (b"open", b"close") for add in asked.adds(bought(value, b"a", "invoices"))
+        add.amount
+        for value in (b"open", b"close")
+        for add in expectation.adds(purchase_record(value, b"a", "invoices"))
     ]
     assert amounts[0] != 0 and sum(amounts) == 0
 
 
-def test_an_output_that_no_stage_makes_of_it_is_an_error(tmp_path: Path) -> None:
-    asked = expectation(tmp_path, functions=FUNCTIONS.replace('"invoices"', '"invoice"'))
+def test_an_expected_output_that_no_stage_writes_is_an_error(tmp_path: Path) -> None:
+    expectation = load_expectation(tmp_path, functions=FUNCTIONS.replace('"invoices"', '"invoice"'))
     with pytest.raises(
         UserError, match=r"expect\.py:outputs expects outputs in invoice from inputs in purchases"
     ):
-        list(asked.due(bought()))
+        list(expectation.due(purchase_record()))
 
 
 @pytest.mark.parametrize(
@@ -181,44 +187,42 @@ def test_an_output_that_no_stage_makes_of_it_is_an_error(tmp_path: Path) -> None
         ("import sys; sys.exit(0)", "raised SystemExit: 0"),
     ],
 )
-def test_a_function_that_gives_or_does_what_it_may_not_is_named(
-    body: str, words: str, tmp_path: Path
-) -> None:
+def test_the_error_of_a_wrong_function_names_it(body: str, words: str, tmp_path: Path) -> None:
     functions = f"def purchase(rng, n): ...\ndef outputs(topic, key, value, headers):\n    {body}\n"
     with pytest.raises(UserError) as refused:
-        list(expectation(tmp_path, functions=functions).due(bought()))
-    told = str(refused.value)
-    assert told.startswith("expect.py:outputs") and words in told and "\n" not in told
+        list(load_expectation(tmp_path, functions=functions).due(purchase_record()))
+    message = str(refused.value)
+    assert message.startswith("expect.py:outputs") and words in message and "\n" not in message
 
 
-@pytest.mark.parametrize("given", ["[]", "(1, [], 2)", "None"])
-def test_what_folds_must_give_its_state_too(given: str, tmp_path: Path) -> None:
-    functions = f"def purchase(rng, n): ...\ndef total(state, topic, key, value):\n    return {given}\n"
-    asked = expectation(tmp_path, f'{COUNTING}fold = "expect.py:total"\n', functions)
+@pytest.mark.parametrize("result", ["[]", "(1, [], 2)", "None"])
+def test_a_fold_must_return_its_state(result: str, tmp_path: Path) -> None:
+    functions = f"def purchase(rng, n): ...\ndef total(state, topic, key, value):\n    return {result}\n"
+    expectation = load_expectation(tmp_path, f'{COUNTING}fold = "expect.py:total"\n', functions)
     with pytest.raises(
         UserError, match=r"expect\.py:total must return \(state, \[\(topic, key, value\), \.\.\.\]\)"
     ):
-        asked.call_function(bought())
+        expectation.call_function(purchase_record())
 
 
-def test_a_function_that_is_not_there_and_a_file_that_cannot_be_loaded_are_told(tmp_path: Path) -> None:
+def test_a_missing_function_and_a_file_that_cannot_be_loaded_are_errors(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"expect\.py has no function outputs"):
-        expectation(tmp_path, functions="outputs = 7\n").call_function(bought())
+        load_expectation(tmp_path, functions="outputs = 7\n").call_function(purchase_record())
     (tmp_path / "other").mkdir()
     with pytest.raises(
         UserError, match=r"expect\.py cannot be loaded: ModuleNotFoundError: No module named 'nope'"
     ):
-        expectation(tmp_path / "other", functions="import nope\n").call_function(bought())
+        load_expectation(tmp_path / "other", functions="import nope\n").call_function(purchase_record())
 
 
-def test_a_function_may_use_a_file_beside_its_own(tmp_path: Path) -> None:
-    (tmp_path / "beside_it_in_a_test.py").write_text("TOPIC = 'invoices'\n")
-    functions = FUNCTIONS.replace("import json", "import json\nfrom beside_it_in_a_test import TOPIC")
-    asked = expectation(tmp_path, functions=functions.replace('[("invoices"', "[(TOPIC"))
-    assert [topic for topic, _, _ in asked.call_function(bought())] == ["invoices"]
+def test_a_function_may_import_a_file_in_its_folder(tmp_path: Path) -> None:
+    (tmp_path / "imported_in_a_test.py").write_text("TOPIC = 'invoices'\n")
+    functions = FUNCTIONS.replace("import json", "import json\nfrom imported_in_a_test import TOPIC")
+    expectation = load_expectation(tmp_path, functions=functions.replace('[("invoices"', "[(TOPIC"))
+    assert [topic for topic, _, _ in expectation.call_function(purchase_record())] == ["invoices"]
 
 
-def test_where_nothing_is_expected_nothing_is_due() -> None:
-    nothing = NothingExpected()
-    assert (nothing.due(bought()), nothing.adds(bought())) == ((), ())
-    assert nothing.state(bought()) is nothing.correlation_key(bought()) is None
+def test_without_expect_no_input_has_expected_outputs() -> None:
+    expectation = NothingExpected()
+    assert (expectation.due(purchase_record()), expectation.adds(purchase_record())) == ((), ())
+    assert expectation.state(purchase_record()) is expectation.correlation_key(purchase_record()) is None

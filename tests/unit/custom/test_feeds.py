@@ -1,4 +1,4 @@
-"""Inputs come from a function of the user's, or from a file of JSON lines."""
+"""Inputs come from a function of the user, or from a file of JSON lines."""
 
 from pathlib import Path
 from random import Random
@@ -11,29 +11,29 @@ from workloads.custom.feeds import feed_of
 from workloads.custom.functions import UserError
 
 
-def made(folder: Path, body: str) -> FeedRecord:
+def record_of_function(folder: Path, body: str) -> FeedRecord:
     (folder / "make.py").write_text(f"def make(rng, n):\n    {body}\n")
     return feed_of("in", InputSource(UserFunction(folder / "make.py", "make"))).make(Random(1), 7)
 
 
-def read(folder: Path, text: str) -> list[FeedRecord]:
+def records_of_file(folder: Path, text: str) -> list[FeedRecord]:
     (folder / "in.jsonl").write_text(text)
     feed = feed_of("in", InputSource(file=folder / "in.jsonl"))
     assert feed.count is not None
     return [feed.make(Random(1), n) for n in range(feed.count)]
 
 
-def test_a_function_makes_as_many_as_are_asked_for(tmp_path: Path) -> None:
+def test_a_function_makes_unlimited_inputs_that_depend_on_the_seed(tmp_path: Path) -> None:
     (tmp_path / "make.py").write_text("def make(rng, n):\n    return str(n), str(rng.random())\n")
     feed = feed_of("in", InputSource(UserFunction(tmp_path / "make.py", "make"), share=2.5))
     assert (feed.topic, feed.share, feed.count) == ("in", 2.5, None)
-    one, same, other = feed.make(Random(1), 0), feed.make(Random(1), 0), feed.make(Random(2), 1)
-    assert one == same and one.value != other.value
-    assert (one.key, other.key) == (b"0", b"1")
+    first, repeated, second = feed.make(Random(1), 0), feed.make(Random(1), 0), feed.make(Random(2), 1)
+    assert first == repeated and first.value != second.value
+    assert (first.key, second.key) == (b"0", b"1")
 
 
 @pytest.mark.parametrize(
-    ("body", "fed"),
+    ("body", "record"),
     [
         ("return 'k', b'v'", FeedRecord(b"k", b"v")),
         ("return None, None", FeedRecord(None, None)),
@@ -48,8 +48,10 @@ def test_a_function_makes_as_many_as_are_asked_for(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_a_function_gives_is_fed_as_bytes(body: str, fed: FeedRecord, tmp_path: Path) -> None:
-    assert made(tmp_path, body) == fed
+def test_the_result_of_a_function_is_converted_to_bytes(
+    body: str, record: FeedRecord, tmp_path: Path
+) -> None:
+    assert record_of_function(tmp_path, body) == record
 
 
 @pytest.mark.parametrize(
@@ -74,26 +76,26 @@ def test_what_a_function_gives_is_fed_as_bytes(body: str, fed: FeedRecord, tmp_p
         ),
     ],
 )
-def test_what_a_function_may_not_give_is_told(body: str, words: str, tmp_path: Path) -> None:
+def test_the_error_for_a_wrong_result_names_the_function(body: str, words: str, tmp_path: Path) -> None:
     with pytest.raises(UserError) as refused:
-        made(tmp_path, body)
+        record_of_function(tmp_path, body)
     assert words in str(refused.value)
 
 
-def test_a_file_gives_each_line_once_and_in_its_order(tmp_path: Path) -> None:
+def test_each_line_of_a_file_is_one_input_in_the_order_of_the_file(tmp_path: Path) -> None:
     text = (
         '{"key": "k", "value": "v", "headers": {"id": "7"}}\n'
         '{"value": {"b": 1, "a": [2]}}\n'
         '{"key": null, "value": null}\r\n'
         '{"key": "\\u2028", "value": ""}'
     )
-    assert read(tmp_path, text) == [
+    assert records_of_file(tmp_path, text) == [
         FeedRecord(b"k", b"v", (("id", b"7"),)),
         FeedRecord(None, b'{"b":1,"a":[2]}'),
         FeedRecord(None, None),
         FeedRecord("\u2028".encode(), b""),
     ]
-    assert read(tmp_path, "") == []
+    assert records_of_file(tmp_path, "") == []
 
 
 @pytest.mark.parametrize(
@@ -108,7 +110,7 @@ def test_a_file_gives_each_line_once_and_in_its_order(tmp_path: Path) -> None:
         ('{"value": "v", "headers": "id"}', "line 2: headers must be a mapping or a list of pairs, not 'id'"),
     ],
 )
-def test_a_line_that_is_none_is_told_by_its_number(line: str, words: str, tmp_path: Path) -> None:
+def test_the_error_for_an_invalid_line_names_its_number(line: str, words: str, tmp_path: Path) -> None:
     with pytest.raises(UserError) as refused:
-        read(tmp_path, f'{{"value": "v"}}\n{line}\n')
+        records_of_file(tmp_path, f'{{"value": "v"}}\n{line}\n')
     assert str(refused.value).startswith(f"{tmp_path}/in.jsonl: ") and words in str(refused.value)

@@ -1,4 +1,4 @@
-"""A user's pipeline is told to the others as facts, which are those of its file and of the run's options."""
+"""The facts of a custom pipeline follow from its file and from the options of the run."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from workloads.custom.expectation import CustomExpectation, NothingExpected
 from workloads.custom.pipeline import CustomPipeline
 
 OPTIONS = Options(partitions=4, brokers=3)
-TWO = """
+TWO_STAGES = """
 name = "billing"
 GUARANTEE
 [[stage]]
@@ -55,34 +55,36 @@ def pipeline(folder: Path, text: str) -> CustomPipeline:
     return CustomPipeline(described(folder, text))
 
 
-def facts(folder: Path, text: str = TWO, guarantee: Guarantee = Guarantee.EXACTLY_ONCE) -> PipelineSpec:
+def facts(
+    folder: Path, text: str = TWO_STAGES, guarantee: Guarantee = Guarantee.EXACTLY_ONCE
+) -> PipelineSpec:
     return pipeline(folder, text.replace("GUARANTEE", f'guarantee = "{guarantee}"')).facts(OPTIONS)
 
 
-def test_it_is_loaded_from_its_file(tmp_path: Path) -> None:
-    file = described(tmp_path, TWO.replace("GUARANTEE", "")).file
+def test_a_custom_pipeline_is_loaded_from_its_file(tmp_path: Path) -> None:
+    file = described(tmp_path, TWO_STAGES.replace("GUARANTEE", "")).file
     loaded = CustomPipeline.load(str(file))
     assert loaded.name == "billing"
     assert loaded.summary == "purchases + refunds -> invoices; invoices -> totals"
     assert (loaded.written, loaded.read) == ({"invoices", "totals"}, {"purchases", "refunds", "invoices"})
 
 
-def test_its_topics_are_those_of_its_inputs_first_with_what_is_their_own(tmp_path: Path) -> None:
+def test_input_topics_come_first_and_topics_have_their_own_settings(tmp_path: Path) -> None:
     topics = facts(tmp_path).topics
-    assert [(one.name, one.partitions, one.identity) for one in topics] == [
+    assert [(topic.name, topic.partitions, topic.identity) for topic in topics] == [
         ("refunds", 4, RecordIdentity.JOURNAL),
         ("purchases", 4, RecordIdentity.JOURNAL),
         ("invoices", 6, RecordIdentity.CONTENT),
         ("totals", 4, RecordIdentity.CONTENT),
     ]
     plain = {**TOPIC_CONFIG, "min.insync.replicas": "2"}
-    assert [one.config for one in topics] == [
+    assert [topic.config for topic in topics] == [
         plain,
         plain,
         {**plain, "cleanup.policy": "compact"},
         plain,
     ]
-    assert {one.replication for one in topics} == {3}
+    assert {topic.replication for topic in topics} == {3}
 
 
 @pytest.mark.parametrize(
@@ -94,26 +96,27 @@ def test_its_topics_are_those_of_its_inputs_first_with_what_is_their_own(tmp_pat
         (f'{EXPECTING}correlate = "expect.py:about"', RecordIdentity.CORRELATION),
     ],
 )
-def test_how_an_output_is_known_follows_from_how_it_is_joined(
+def test_the_identity_of_outputs_follows_from_correlate(
     text: str, identity: RecordIdentity, tmp_path: Path
 ) -> None:
-    assert [one.identity for one in facts(tmp_path, text).topics] == [RecordIdentity.JOURNAL, identity]
+    assert [topic.identity for topic in facts(tmp_path, text).topics] == [RecordIdentity.JOURNAL, identity]
 
 
-def test_where_the_last_record_of_a_key_is_judged_no_other_is_joined_to_an_input(tmp_path: Path) -> None:
+def test_a_topic_in_final_has_the_identity_final(tmp_path: Path) -> None:
     text = (
-        TWO.replace("GUARANTEE", "").replace("transactions = false", 'group = "c"') + 'final = ["totals"]\n'
+        TWO_STAGES.replace("GUARANTEE", "").replace("transactions = false", 'group = "c"')
+        + 'final = ["totals"]\n'
     )
-    told = {topic.name: topic.identity for topic in pipeline(tmp_path, text).facts(OPTIONS).topics}
-    assert (told["invoices"], told["totals"]) == (RecordIdentity.CONTENT, RecordIdentity.FINAL)
+    identities = {topic.name: topic.identity for topic in pipeline(tmp_path, text).facts(OPTIONS).topics}
+    assert (identities["invoices"], identities["totals"]) == (RecordIdentity.CONTENT, RecordIdentity.FINAL)
     tagged = {topic.name: topic.identity for topic in pipeline(tmp_path, text).facts(OPTIONS, "t-1").topics}
     assert tagged["t-1-totals"] is RecordIdentity.FINAL
 
 
-def test_its_stages_keep_no_journal_and_come_to_no_steps(tmp_path: Path) -> None:
-    found = facts(tmp_path)
-    bill, count = found.stages
-    assert not found.journaled and not bill.journaled and not count.journaled
+def test_stages_of_a_custom_pipeline_have_no_journals_and_no_steps(tmp_path: Path) -> None:
+    spec = facts(tmp_path)
+    bill, count = spec.stages
+    assert not spec.journaled and not bill.journaled and not count.journaled
     assert (bill.steps, bill.zombie_steps) == ((), ())
     assert (bill.reads, bill.writes, bill.group, bill.ordered) == (
         ("purchases", "refunds"),
@@ -143,30 +146,30 @@ def test_its_stages_keep_no_journal_and_come_to_no_steps(tmp_path: Path) -> None
         (Guarantee.AT_MOST_ONCE, ("lost-input", "offset-output-mismatch", "group-offset-regression")),
     ],
 )
-def test_what_it_promises_says_what_is_permitted_and_whether_transactions_must_be_seen(
+def test_the_guarantee_decides_the_allowed_anomalies_and_the_goals(
     guarantee: Guarantee, allowed: tuple[str, ...], tmp_path: Path
 ) -> None:
-    found = facts(tmp_path, guarantee=guarantee)
-    exactly = guarantee is Guarantee.EXACTLY_ONCE
-    assert (found.guarantee, found.allowed) == (guarantee, allowed)
-    assert found.goals == ((transactions_goal(), optional_abort_goal()) if exactly else ())
-    assert found.stages[0].txn_timeout_ms == (20_000 if exactly else 0)
+    spec = facts(tmp_path, guarantee=guarantee)
+    exactly_once = guarantee is Guarantee.EXACTLY_ONCE
+    assert (spec.guarantee, spec.allowed) == (guarantee, allowed)
+    assert spec.goals == ((transactions_goal(), optional_abort_goal()) if exactly_once else ())
+    assert spec.stages[0].txn_timeout_ms == (20_000 if exactly_once else 0)
 
 
-def test_a_pipeline_that_needs_no_transactions_need_not_commit_one(tmp_path: Path) -> None:
-    without = TWO.replace("transaction_timeout_s = 20", "transactions = false").replace(
+def test_a_pipeline_without_transactions_has_no_goals(tmp_path: Path) -> None:
+    without = TWO_STAGES.replace("transaction_timeout_s = 20", "transactions = false").replace(
         'transactional_id = "billing-{instance}"', ""
     )
     assert facts(tmp_path, without).goals == ()
 
 
-def test_its_facts_are_the_same_when_they_are_read_from_a_store(tmp_path: Path) -> None:
-    found = facts(tmp_path)
-    assert PipelineSpec.from_table(found.as_table()) == found
+def test_the_facts_survive_the_round_trip_through_tables(tmp_path: Path) -> None:
+    spec = facts(tmp_path)
+    assert PipelineSpec.from_table(spec.as_table()) == spec
 
 
-def test_it_feeds_its_inputs_and_expects_what_it_says(tmp_path: Path) -> None:
-    two = pipeline(tmp_path, TWO.replace("GUARANTEE", ""))
+def test_feeds_and_expectation_follow_from_the_file(tmp_path: Path) -> None:
+    two = pipeline(tmp_path, TWO_STAGES.replace("GUARANTEE", ""))
     assert [(feed.topic, feed.share) for feed in two.feeds()] == [("refunds", 2.0), ("purchases", 1.0)]
     assert isinstance(two.expectation(), CustomExpectation)
     assert isinstance(pipeline(tmp_path, MINIMAL).expectation(), NothingExpected)

@@ -1,4 +1,4 @@
-"""What a user's file may say; and of each mistake in it there is one sentence, which names the file and the place."""
+"""The pipeline.toml of a user: its keys, and for each mistake an error of one line that names the file and the key."""
 
 import re
 from pathlib import Path
@@ -20,7 +20,7 @@ from workloads.custom.description import (
 )
 from workloads.custom.read import read
 
-WHOLE = """
+EVERY_KEY = """
 name = "billing"
 guarantee = "at-least-once"
 
@@ -66,9 +66,9 @@ ignore = ["/created_at"]
 """
 
 
-def test_a_file_that_says_everything_is_read_whole(tmp_path: Path) -> None:
+def test_a_file_with_every_key_is_read(tmp_path: Path) -> None:
     (tmp_path / "refunds.jsonl").write_text("")
-    found = described(tmp_path, WHOLE)
+    description = described(tmp_path, EVERY_KEY)
     functions = tmp_path / "expect.py"
     bill = CustomStage(
         name="bill",
@@ -84,7 +84,7 @@ def test_a_file_that_says_everything_is_read_whole(tmp_path: Path) -> None:
         env={"RUN": "{run}", "LEVEL": "3", "TRACE": "true"},
         rules=ProgramRules("started in [0-9]+ ms", 90.0, "SIGINT", 5.0),
     )
-    assert found == PipelineDescription(
+    assert description == PipelineDescription(
         file=tmp_path / "pipeline.toml",
         name="billing",
         stages=(bill, CustomStage("count", ("invoices",), ("totals",), ("count",), transactions=False)),
@@ -98,27 +98,31 @@ def test_a_file_that_says_everything_is_read_whole(tmp_path: Path) -> None:
         ),
         topics={"invoices": CustomTopic(6, {"cleanup.policy": "compact"})},
     )
-    assert list(map(str, found.functions)) == ["expect.py:purchase", "expect.py:outputs"]
+    assert list(map(str, description.functions)) == ["expect.py:purchase", "expect.py:outputs"]
 
 
-def test_a_file_that_says_little_promises_exactly_once_and_expects_nothing(tmp_path: Path) -> None:
-    found = described(tmp_path, MINIMAL)
-    assert (found.guarantee, found.expect, found.topics) == (Guarantee.EXACTLY_ONCE, None, {})
-    (stage,) = found.stages
+def test_a_minimal_file_promises_exactly_once_and_expects_no_outputs(tmp_path: Path) -> None:
+    description = described(tmp_path, MINIMAL)
+    assert (description.guarantee, description.expect, description.topics) == (
+        Guarantee.EXACTLY_ONCE,
+        None,
+        {},
+    )
+    (stage,) = description.stages
     assert (stage.instances, stage.transactions, stage.group, stage.rules) == (3, True, None, ProgramRules())
 
 
-def test_outputs_are_joined_by_all_that_they_hold_or_by_a_function_that_is_named(tmp_path: Path) -> None:
-    for line, wanted in (
+def test_outputs_are_correlated_by_content_unless_the_file_names_a_key(tmp_path: Path) -> None:
+    for line, correlate in (
         ("", CONTENT),
         ('correlate = "key"', "key"),
         ('correlate = "expect.py:about"', UserFunction(tmp_path / "expect.py", "about")),
     ):
         expect = described(tmp_path, f"{EXPECTING}{line}").expect
-        assert expect is not None and expect.correlate == wanted
+        assert expect is not None and expect.correlate == correlate
 
 
-def test_the_path_of_a_file_may_begin_at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_path_of_a_file_may_begin_with_a_tilde(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     written(tmp_path)
     assert read(Path("~/pipeline.toml")).file == tmp_path / "pipeline.toml"
@@ -126,7 +130,7 @@ def test_the_path_of_a_file_may_begin_at_home(tmp_path: Path, monkeypatch: pytes
 
 SECOND = '\n[[stage]]\nname = "bill"\nreads = ["invoices"]\nwrites = ["paid"]\ncommand = ["true"]\n'
 MISTAKES = {
-    # by what is wrong: what is replaced in the file, by what, and the words that are said
+    # By mistake: the text that is replaced in the file, its replacement, and a part of the error.
     "no name": ('name = "billing"\n', "", 'name is missing; write for example name = "billing"'),
     "a command with a NUL": (
         'command = ["true"]',
@@ -143,29 +147,29 @@ MISTAKES = {
         'command = ["true"]\n' + r'cwd = "a\u0000"',
         "[[stage]] bill cwd must not hold a NUL character",
     ),
-    "a variable of no possible name": (
+    "a variable with an invalid name": (
         'command = ["true"]',
         'command = ["true"]\nenv = { "A=B" = "c" }',
         "[[stage]] bill env must hold names of variables without '=', not 'A=B'",
     ),
-    "a name that is no text": ('name = "billing"', "name = 7", "name must be a string, not 7"),
-    "a key that nobody knows": (
+    "a name that is a number": ('name = "billing"', "name = 7", "name must be a string, not 7"),
+    "an unknown key": (
         'name = "billing"',
         'name = "billing"\nguarante = "x"',
         'it has an unknown key: there is no key "guarante"; did you mean "guarantee"?',
     ),
-    "a key of a stage that nobody knows": (
+    "an unknown key of a stage": (
         'command = ["true"]',
         'command = ["true"]\ninstance = 2',
         '[[stage]] bill has an unknown key: there is no key "instance"; did you mean "instances"?',
     ),
-    "no such guarantee": (
+    "an unknown guarantee": (
         'name = "billing"',
         'name = "billing"\nguarantee = "exactly-twice"',
         "guarantee must be one of exactly-once, at-least-once, at-most-once, not 'exactly-twice'",
     ),
     "no stage": (MINIMAL, 'name = "billing"', "needs at least one [[stage]]"),
-    "two stages of one name": (
+    "two stages with the same name": (
         "[inputs.purchases]",
         f"{SECOND}\n[inputs.purchases]",
         "has two stages named bill",
@@ -173,47 +177,47 @@ MISTAKES = {
     "a stage without a name": ('name = "bill"\n', "", "[[stage]] 1 name is missing"),
     "a name with a slash": ('name = "bill"\n', 'name = "../bill"\n', "[[stage]] ../bill name must be letters"),
     "no command": ('command = ["true"]', "", "[[stage]] bill command is missing"),
-    "a command without a word": ('["true"]', "[]", "[[stage]] bill command must have at least one element"),
-    "a command that is one text": ('["true"]', '"true"', "[[stage]] bill command must be a list of strings"),
-    "no instance": ('["true"]', '["true"]\ninstances = 0', "[[stage]] bill instances must be a whole number"),
+    "an empty command": ('["true"]', "[]", "[[stage]] bill command must have at least one element"),
+    "a command that is a text": ('["true"]', '"true"', "[[stage]] bill command must be a list of strings"),
+    "zero instances": ('["true"]', '["true"]\ninstances = 0', "[[stage]] bill instances must be a whole number"),
     "a misspelt placeholder": (
         '["true"]',
         '["true", "--brokers={bootstrp}"]',
         '[[stage]] bill command has {bootstrp}: there is no placeholder "bootstrp"; did you mean "bootstrap"?',
     ),
-    "one in the environment": (
+    "a misspelt placeholder in the environment": (
         '["true"]',
         '["true"]\nenv = { ID = "{instnce}" }',
         '[[stage]] bill env has {instnce}: there is no placeholder "instnce"; did you mean "instance"?',
     ),
-    "one in the transactional id": (
+    "a misspelt placeholder in the transactional id": (
         '["true"]',
         '["true"]\ntransactional_id = "{instanc}"',
         '[[stage]] bill transactional_id has {instanc}: there is no placeholder "instanc"',
     ),
-    "an environment that holds a list": (
+    "a variable whose value is a list": (
         '["true"]',
         '["true"]\nenv = { A = [1] }',
         "[[stage]] bill env.A must hold strings or numbers, not [1]",
     ),
-    "one that no plan can know": (
+    "the placeholder {run} in the transactional id": (
         '["true"]',
         '["true"]\ntransactional_id = "{run}-{instance}"',
         '[[stage]] bill transactional_id has {run}: there is no placeholder "run"; there is instance',
     ),
-    "a pattern that is none": (
+    "an invalid pattern": (
         '["true"]',
         '["true"]\nready = "line:started ("',
         "[[stage]] bill ready is not a valid regular expression: missing )",
     ),
-    "bad ready": ('["true"]', '["true"]\nready = "up"', '[[stage]] bill ready must be "line:PATTERN"'),
-    "bad signal": ('["true"]', '["true"]\nstop = "TERM"', "[[stage]] bill stop must be the name of a signal"),
-    "no such time": (
+    "ready without line:": ('["true"]', '["true"]\nready = "up"', '[[stage]] bill ready must be "line:PATTERN"'),
+    "an unknown signal": ('["true"]', '["true"]\nstop = "TERM"', "[[stage]] bill stop must be the name of a signal"),
+    "a time that is too short": (
         '["true"]',
         '["true"]\nstop_within_s = 0.1',
         "[[stage]] bill stop_within_s must be a number from 1 to 300, not 0.1",
     ),
-    "no such switch": (
+    "transactions that are a text": (
         '["true"]',
         '["true"]\ntransactions = "no"',
         "[[stage]] bill transactions must be true or false, not 'no'",
@@ -223,52 +227,52 @@ MISTAKES = {
         '["purchases", "refunds"]',
         "reads refunds, which nothing writes: add [inputs.refunds]",
     ),
-    "a topic that is mistyped": (
+    "a misspelt topic": (
         '["purchases"]', '["purchase"]', 'reads purchase, which nothing writes: did you mean "purchases"? Or add ['),
     "inputs that no stage reads": (
         "[inputs.purchases]",
         '[inputs.purchase]\nmake = "expect.py:purchase"\n[inputs.purchases]',
         'has [inputs.purchase], which no stage reads: there is no topic "purchase"; did you mean "purchases"?',
     ),
-    "inputs of what a stage writes": (
+    "inputs of a topic that a stage writes": (
         '["invoices"]',
         '["invoices", "purchases"]',
         "has [inputs.purchases], but a stage also writes this topic",
     ),
-    "a topic that nobody has": (
+    "settings of an unknown topic": (
         "[inputs.purchases]",
         "[topics.invoice]\n[inputs.purchases]",
         'has [topics.invoice]: there is no topic "invoice"; did you mean "invoices"?',
     ),
-    "no function": (
+    "a function without a file": (
         '"expect.py:purchase"',
         '"expect:purchase"',
         '[inputs.purchases] make must name a function such as "expect.py:outputs", not \'expect:purchase\'',
     ),
-    "no such file of functions": ('"expect.py:', '"expct.py:', "expct.py, which does not exist"),
-    "no such file of inputs": (
+    "a missing file of functions": ('"expect.py:', '"expct.py:', "expct.py, which does not exist"),
+    "a missing file of inputs": (
         'make = "expect.py:purchase"',
         'file = "purchases.jsonl"',
         "[inputs.purchases] file names ",
     ),
-    "inputs of both kinds": (
+    "inputs from a function and from a file": (
         'make = "expect.py:purchase"',
         'make = "expect.py:purchase"\nfile = "expect.py"',
         '[inputs.purchases] needs exactly one of make = "expect.py:purchase" and file = ',
     ),
-    "inputs that are no table": (
+    "inputs that are a text": (
         '[inputs.purchases]\nmake = "expect.py:purchase"',
         '[inputs]\npurchases = "expect.py:purchase"',
         "[inputs.purchases] must be a table, not 'expect.py:purchase'",
     ),
-    "expected by both": (
+    "outputs and fold": (
         'outputs = "expect.py:outputs"',
         'outputs = "expect.py:outputs"\nfold = "expect.py:total"',
         "[expect] needs exactly one of outputs = ",
     ),
-    "expected by none": (
+    "neither outputs nor fold": (
         'outputs = "expect.py:outputs"', 'correlate = "key"', "[expect] needs exactly one of outputs = "),
-    "joined by nothing known": (
+    "an invalid correlate": (
         'outputs = "expect.py:outputs"',
         'outputs = "expect.py:outputs"\ncorrelate = "json:id"',
         '[expect] correlate must be "json:/id", "header:NAME", "key", "content" or a function',
@@ -278,9 +282,9 @@ MISTAKES = {
         'outputs = "expect.py:outputs"\nignore = ["created_at"]',
         '[expect] ignore must hold JSON pointers such as "/created_at", not \'created_at\'',
     ),
-    "a last record in a topic that nothing writes": (
+    "final with a topic that no stage writes": (
         "[expect]", '[expect]\nfinal = ["total"]', "has total in `final`, which no stage writes: there is no topic"),
-    "a last record in a topic that is read": (
+    "final with a topic that a stage reads": (
         "[expect]",
         """[[stage]]
 name = "count"
@@ -291,37 +295,38 @@ command = ["true"]
 final = ["invoices"]""",
         "has invoices in `final`, which [[stage]] count reads: ",
     ),
-    "a last record of a stage without a group": (
+    "final with a topic of a stage without a group": (
         "[expect]", '[expect]\nfinal = ["invoices"]', "has invoices in `final`, but [[stage]] bill has no group: "),
-    "no group": (
+    "{group} without a group": (
         '["true"]', '["true", "{group}"]', "[[stage]] bill command has {group}, but the stage has no group: add it",
     ),
-    "no transactional id": (
+    "{transactional_id} without a transactional id": (
         '["true"]', '["true", "{transactional_id}"]', "bill command has {transactional_id}, but the stage has no "),
-    "placeholder in a group": ('command', 'group = "{prefix}g"\ncommand', "bill group has {prefix}: "),
-    "topic in an id": (
+    "a placeholder in a group": ('command', 'group = "{prefix}g"\ncommand', "bill group has {prefix}: "),
+    "{topic:...} in a transactional id": (
         'command', 'transactional_id = "{topic:invoices}-{instance}"\ncommand',
         "transactional_id has {topic:invoices}: ",
     ),
-    "two words on transactions": (
+    "transactions = false and a transactional id": (
         'command', 'transactions = false\ntransactional_id = "b-{instance}"\ncommand',
         "[[stage]] bill has both transactions = false and a transactional_id: remove one of them",
     ),
-    "no name of a stage": ('name = "bill"', 'name = "bé"', "name must be letters, digits, '_' and '-', not 'bé'"),
-    "no TOML": ("[inputs.purchases]", "[inputs.purchases", " is not valid TOML: "),
+    "a stage whose name has an accent": (
+        'name = "bill"', 'name = "bé"', "name must be letters, digits, '_' and '-', not 'bé'"),
+    "invalid TOML": ("[inputs.purchases]", "[inputs.purchases", " is not valid TOML: "),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_mistake_is_told_in_a_sentence_that_names_its_place(mistake: str, tmp_path: Path) -> None:
+def test_the_error_for_a_mistake_names_the_file_and_the_key(mistake: str, tmp_path: Path) -> None:
     old, new, words = MISTAKES[mistake]
     text = EXPECTING.replace(old, new, 1)
     assert text != EXPECTING
     with pytest.raises(UsageError) as refused:
         described(tmp_path, text)
-    told = str(refused.value)
-    assert told.startswith(str(tmp_path / "pipeline.toml")) and words in told
-    assert "\n" not in told
+    message = str(refused.value)
+    assert message.startswith(str(tmp_path / "pipeline.toml")) and words in message
+    assert "\n" not in message
 
 
 @pytest.mark.parametrize(
@@ -331,19 +336,19 @@ def test_a_mistake_is_told_in_a_sentence_that_names_its_place(mistake: str, tmp_
         ("at-least-once", "fold", "has `final` and `fold`, and promises at-least-once"),
     ],
 )
-def test_a_last_record_of_which_nothing_could_be_judged_is_refused(
+def test_final_is_refused_with_a_guarantee_under_which_it_checks_nothing(
     guarantee: str, by: str, words: str, tmp_path: Path
 ) -> None:
     text = EXPECTING.replace('name = "billing"\n', f'name = "billing"\nguarantee = "{guarantee}"\n', 1)
     text = text.replace('["true"]', '["true"]\ngroup = "g"').replace("outputs =", f"{by} =")
-    last = text.replace("[expect]", '[expect]\ncorrelate = "key"\nfinal = ["invoices"]')
+    with_final = text.replace("[expect]", '[expect]\ncorrelate = "key"\nfinal = ["invoices"]')
     with pytest.raises(UsageError, match=words):
-        described(tmp_path, last)
+        described(tmp_path, with_final)
     if by == "fold":
-        described(tmp_path, last.replace("fold =", "outputs ="))
+        described(tmp_path, with_final.replace("fold =", "outputs ="))
 
 
-def test_a_file_that_is_not_there_or_not_text_cannot_be_read(tmp_path: Path) -> None:
+def test_the_error_for_a_missing_or_binary_file_names_it(tmp_path: Path) -> None:
     missing, binary = tmp_path / "pipelin.toml", tmp_path / "binary.toml"
     binary.write_bytes(b"\xff\xfe")
     for file, words in (

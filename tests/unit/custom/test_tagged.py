@@ -1,4 +1,4 @@
-"""A pipeline on a cluster that others use: each name bears the tag, and only the user's functions know of none."""
+"""A pipeline on a shared cluster: every name has the tag, except in the user's functions."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ GROUPED = MINIMAL.replace(
     'command = ["true"]', 'group = "g"\ntransactional_id = "b-{instance}"\ncommand = ["true", "{prefix}"]'
 )
 EXPECT = '\n[expect]\noutputs = "expect.py:outputs"\ncorrelate = "expect.py:about"\n'
-TOLD_TOPICS = """
+UNTAGGED_TOPICS = """
 import json
 
 
@@ -45,26 +45,26 @@ def test_every_name_of_a_run_begins_with_its_tag(tmp_path: Path) -> None:
     assert (untagged.reads, untagged.group) == (("purchases",), "g")
 
 
-def test_settings_of_a_topic_go_with_it(tmp_path: Path) -> None:
+def test_a_tagged_topic_keeps_its_settings(tmp_path: Path) -> None:
     text = f"{NAMED}\n[topics.invoices]\npartitions = 7\n"
     facts = CustomPipeline(described(tmp_path, text)).facts(Options(), "run-7")
     assert {topic.name: topic.partitions for topic in facts.topics}["run-7-invoices"] == 7
 
 
-def test_a_users_functions_know_the_names_in_the_file_alone(tmp_path: Path) -> None:
-    pipeline = CustomPipeline(described(tmp_path, NAMED + EXPECT, TOLD_TOPICS)).tagged("run-7")
-    asked = pipeline.expectation()
+def test_functions_of_the_user_get_topic_names_without_the_tag(tmp_path: Path) -> None:
+    pipeline = CustomPipeline(described(tmp_path, NAMED + EXPECT, UNTAGGED_TOPICS)).tagged("run-7")
+    expectation = pipeline.expectation()
     record = InputRecord("run-7-purchases", b"c", b'{"id": 3}')
-    (due,) = asked.due(record)
+    (due,) = expectation.due(record)
     assert (due.topic, due.stage, due.correlation_key) == ("run-7-invoices", "bill", "3")
-    found = asked.correlation_key(InputRecord("run-7-invoices", b"c", b'{"id": 3}'))
-    assert found is not None and found.key == "3"
+    key = expectation.correlation_key(InputRecord("run-7-invoices", b"c", b'{"id": 3}'))
+    assert key is not None and key.key == "3"
     assert [feed.topic for feed in pipeline.feeds()] == ["run-7-purchases"]
 
 
-def test_a_program_is_told_what_its_topics_are_called(tmp_path: Path) -> None:
-    own = tagged(described(tmp_path, NAMED), "run-7")
-    assert placeholder_values(own) == {
+def test_placeholders_have_the_tagged_names(tmp_path: Path) -> None:
+    tagged_description = tagged(described(tmp_path, NAMED), "run-7")
+    assert placeholder_values(tagged_description) == {
         "topic:purchases": "run-7-purchases",
         "topic:invoices": "run-7-invoices",
         "prefix": "run-7-",
@@ -73,7 +73,7 @@ def test_a_program_is_told_what_its_topics_are_called(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", [NAMED, GROUPED])
-def test_whoever_asks_for_all_names_can_be_a_guest(text: str, tmp_path: Path) -> None:
+def test_a_pipeline_with_a_placeholder_for_each_name_may_share_a_cluster(text: str, tmp_path: Path) -> None:
     require_names_passed(described(tmp_path, text))
 
 
@@ -94,14 +94,14 @@ def test_whoever_asks_for_all_names_can_be_a_guest(text: str, tmp_path: Path) ->
         ),
     ],
 )
-def test_whoever_does_not_would_write_into_the_topics_of_others(
+def test_a_pipeline_without_one_of_the_placeholders_may_not_share_a_cluster(
     text: str, missing: str, tmp_path: Path
 ) -> None:
     with pytest.raises(UsageError, match=f"write {missing} in its command or env"):
         require_names_passed(described(tmp_path, text))
 
 
-def test_a_topic_that_is_not_there_is_refused(tmp_path: Path) -> None:
+def test_a_placeholder_for_an_unknown_topic_is_refused(tmp_path: Path) -> None:
     text = NAMED.replace("{topic:invoices}", "{topic:invoice}")
     with pytest.raises(UsageError, match=r'has {topic:invoice} in .*bill: .*did you mean "invoices"'):
         described(tmp_path, text, FUNCTIONS)

@@ -1,4 +1,4 @@
-"""A user's functions are tried in a process of their own before anything is started."""
+"""A user's functions are tried in their own process before the run starts anything."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from tests.support.user_pipeline import EXPECTING, FUNCTIONS, MINIMAL, described
 from workloads.custom import trial
 from workloads.custom.trial import require_working
 
-TWO = f"""
+TWO_STAGES = f"""
 {MINIMAL}
 [[stage]]
 name = "count"
@@ -22,13 +22,13 @@ outputs = "expect.py:outputs"
 """
 
 
-def outputs(body: str) -> str:
-    """Functions of which that one does so."""
+def functions_with(body: str) -> str:
+    """Return the user's functions. The function `outputs` has this body."""
     return f"import os, sys, time, uuid\n{FUNCTIONS}\ndef outputs(topic, key, value, headers):\n    {body}\n"
 
 
-def tried(folder: Path, functions: str = FUNCTIONS, text: str = EXPECTING) -> str:
-    """What is said of them; empty: all is well."""
+def trial_error(folder: Path, functions: str = FUNCTIONS, text: str = EXPECTING) -> str:
+    """Return the error of the trial; empty if there is none."""
     try:
         require_working(described(folder, text, functions))
     except UsageError as error:
@@ -37,11 +37,11 @@ def tried(folder: Path, functions: str = FUNCTIONS, text: str = EXPECTING) -> st
     return ""
 
 
-def test_functions_that_do_as_they_should_are_let_through(tmp_path: Path) -> None:
-    assert tried(tmp_path) == ""
-    assert tried(tmp_path, f"{FUNCTIONS}\nprint('loaded', end='')") == ""
-    fold = EXPECTING.replace("outputs =", "fold =").replace(":outputs", ":kept")
-    assert tried(tmp_path, f"{FUNCTIONS}\ndef kept(state, *given):\n    return 1, []\n", fold) == ""
+def test_correct_functions_are_accepted(tmp_path: Path) -> None:
+    assert trial_error(tmp_path) == ""
+    assert trial_error(tmp_path, f"{FUNCTIONS}\nprint('loaded', end='')") == ""
+    fold = EXPECTING.replace("outputs =", "fold =").replace(":outputs", ":counted")
+    assert trial_error(tmp_path, f"{FUNCTIONS}\ndef counted(state, *record):\n    return 1, []\n", fold) == ""
 
 
 @pytest.mark.parametrize(
@@ -68,54 +68,58 @@ def test_functions_that_do_as_they_should_are_let_through(tmp_path: Path) -> Non
         ),
     ],
 )
-def test_what_one_does_that_it_may_not_is_told(body: str, words: str, tmp_path: Path) -> None:
-    assert words in tried(tmp_path, outputs(body))
+def test_the_error_of_a_wrong_function_says_what_is_wrong(body: str, words: str, tmp_path: Path) -> None:
+    assert words in trial_error(tmp_path, functions_with(body))
 
 
-def test_what_is_ignored_may_differ_from_call_to_call(tmp_path: Path) -> None:
-    differs = outputs("return [('invoices', key, json.dumps({'at': str(uuid.uuid4())}))]")
-    assert "differ between two calls" in tried(tmp_path, differs)
-    assert tried(tmp_path, differs, f'{EXPECTING}ignore = ["/at"]') == ""
+def test_ignored_fields_may_differ_between_calls(tmp_path: Path) -> None:
+    differs = functions_with("return [('invoices', key, json.dumps({'at': str(uuid.uuid4())}))]")
+    assert "differ between two calls" in trial_error(tmp_path, differs)
+    assert trial_error(tmp_path, differs, f'{EXPECTING}ignore = ["/at"]') == ""
 
 
-def test_what_makes_inputs_may_be_random(tmp_path: Path) -> None:
-    assert tried(tmp_path, FUNCTIONS.replace('{"id": n}', '{"id": str(__import__("uuid").uuid4())}')) == ""
+def test_a_function_that_makes_inputs_may_be_random(tmp_path: Path) -> None:
+    assert (
+        trial_error(tmp_path, FUNCTIONS.replace('{"id": n}', '{"id": str(__import__("uuid").uuid4())}')) == ""
+    )
 
 
-def test_one_that_hangs_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_for_a_function_that_hangs_names_the_candidates(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(trial, "TIMEOUT_S", 2.0)
-    told = tried(tmp_path, outputs("return os.read(os.pipe()[0], 1)"))
-    assert "a function (expect.py:purchase, expect.py:outputs) did not finish 20 inputs" in told
+    error = trial_error(tmp_path, functions_with("return os.read(os.pipe()[0], 1)"))
+    assert "a function (expect.py:purchase, expect.py:outputs) did not finish 20 inputs" in error
 
 
-def test_what_comes_of_a_first_stage_is_tried_on_the_second(tmp_path: Path) -> None:
+def test_expected_outputs_of_a_stage_are_tried_as_inputs_of_the_next(tmp_path: Path) -> None:
     first = "    if topic == 'purchases':\n        return [('invoices', key, value)]\n"
-    well = outputs("pass") + first + "    return [('totals', key, value)]\n"
-    assert tried(tmp_path, well, TWO) == ""
-    wrong = outputs("pass") + first + "    raise ValueError(topic)\n"
-    assert "expect.py:outputs raised ValueError: invoices" in tried(tmp_path, wrong, TWO)
+    correct = functions_with("pass") + first + "    return [('totals', key, value)]\n"
+    assert trial_error(tmp_path, correct, TWO_STAGES) == ""
+    wrong = functions_with("pass") + first + "    raise ValueError(topic)\n"
+    assert "expect.py:outputs raised ValueError: invoices" in trial_error(tmp_path, wrong, TWO_STAGES)
 
 
-def test_an_input_that_nothing_joins_to_its_outputs_is_told(tmp_path: Path) -> None:
-    told = tried(tmp_path, text=f'{EXPECTING}correlate = "json:/purchase_id"')
-    assert "the input at purchases/3 offset 0 cannot be joined to its outputs" in told
+def test_an_input_without_a_correlation_key_is_an_error(tmp_path: Path) -> None:
+    error = trial_error(tmp_path, text=f'{EXPECTING}correlate = "json:/purchase_id"')
+    assert "the input at purchases/3 offset 0 cannot be joined to its outputs" in error
 
 
-def test_where_nothing_is_expected_the_inputs_are_tried_all_the_same(tmp_path: Path) -> None:
-    assert tried(tmp_path, text=MINIMAL) == ""
+def test_inputs_are_tried_even_if_no_outputs_are_expected(tmp_path: Path) -> None:
+    assert trial_error(tmp_path, text=MINIMAL) == ""
     wrong = FUNCTIONS.replace('json.dumps({"id": n})', "7")
-    assert "expect.py:purchase: the value must be bytes, text or None, not int" in tried(
+    assert "expect.py:purchase: the value must be bytes, text or None, not int" in trial_error(
         tmp_path, wrong, MINIMAL
     )
     (tmp_path / "in.jsonl").write_text('{"value": "v"}\nno JSON\n')
-    of_file = MINIMAL.replace('make = "expect.py:purchase"', 'file = "in.jsonl"')
-    assert 'line 2 must look like {"key": "...", "value": "..."}' in tried(tmp_path, text=of_file)
+    from_file = MINIMAL.replace('make = "expect.py:purchase"', 'file = "in.jsonl"')
+    assert 'line 2 must look like {"key": "...", "value": "..."}' in trial_error(tmp_path, text=from_file)
 
 
-def test_what_nothing_would_join_is_told(tmp_path: Path) -> None:
+def test_different_correlation_keys_of_input_and_output_are_an_error(tmp_path: Path) -> None:
     by_key = EXPECTING + 'correlate = "key"\n'
-    assert tried(tmp_path, outputs("return [('invoices', key, value)]"), by_key) == ""
-    words = tried(tmp_path, outputs("return [('invoices', b'another', value)]"), by_key)
+    assert trial_error(tmp_path, functions_with("return [('invoices', key, value)]"), by_key) == ""
+    words = trial_error(tmp_path, functions_with("return [('invoices', b'another', value)]"), by_key)
     assert "and 'another' in its expected output in invoices" in words
     assert "the two must be equal to be joined" in words
 
@@ -128,18 +132,18 @@ def test_what_nothing_would_join_is_told(tmp_path: Path) -> None:
         ("'all'", "[topics.purchases]\npartitions = 1\n", ""),
     ],
 )
-def test_a_last_record_of_several_partitions_of_inputs_is_told_before_a_run(
+def test_a_final_key_with_inputs_in_several_partitions_is_an_error(
     key: str, more: str, words: str, tmp_path: Path
 ) -> None:
     text = EXPECTING.replace('["true"]', '["true"]\ngroup = "g"')
     text = text.replace("[expect]", f'{more}[expect]\nfinal = ["invoices"]')
-    told = tried(tmp_path, outputs(f"return [('invoices', {key}, value)]"), text)
-    assert words in told if words else told == ""
+    error = trial_error(tmp_path, functions_with(f"return [('invoices', {key}, value)]"), text)
+    assert words in error if words else error == ""
 
 
 def test_inputs_without_a_key_cannot_be_folded(tmp_path: Path) -> None:
-    fold = EXPECTING.replace("outputs =", "fold =").replace(":outputs", ":kept")
+    fold = EXPECTING.replace("outputs =", "fold =").replace(":outputs", ":counted")
     functions = FUNCTIONS.replace('return f"customer-{rng.randrange(9)}"', 'return ""')
-    assert "records of the key b'' are in several partitions of purchases" in tried(
-        tmp_path, f"{functions}\ndef kept(state, *given):\n    return 1, []\n", fold
+    assert "records of the key b'' are in several partitions of purchases" in trial_error(
+        tmp_path, f"{functions}\ndef counted(state, *record):\n    return 1, []\n", fold
     )
