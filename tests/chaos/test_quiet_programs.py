@@ -1,4 +1,4 @@
-"""Programs of a user whose mistakes show without any fault: the logs alone tell."""
+"""Custom pipelines whose mistakes show without any fault, by the broker logs alone."""
 
 import os
 import sys
@@ -34,26 +34,31 @@ make = "{programs}/clearing_expect.py:payment"
 """
 
 
-def _run(place: Path, monkeypatch: pytest.MonkeyPatch, mistake: str) -> fencepost.Result:
+def _run(runs_folder: Path, monkeypatch: pytest.MonkeyPatch, mistake: str) -> fencepost.Result:
     """Run the program for some seconds without faults."""
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
-    pipeline = place / f"{mistake}.toml"
+    pipeline = runs_folder / f"{mistake}.toml"
     pipeline.write_text(PIPELINE.format(programs=PROGRAMS, mistake=mistake))
     return fencepost.run(
-        pipeline=str(pipeline), nemesis="none", time_limit=10, rate=60, seed=1, store=str(place / "store")
+        pipeline=str(pipeline),
+        nemesis="none",
+        time_limit=10,
+        rate=60,
+        seed=1,
+        store=str(runs_folder / "store"),
     )
 
 
-def test_a_right_program_is_valid(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    _run(place, monkeypatch, "none").assert_valid()
+def test_a_program_without_a_mistake_is_valid(runs_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _run(runs_folder, monkeypatch, "none").assert_valid()
 
 
 @pytest.mark.parametrize(
     ("mistake", "anomaly"), [("dead-letter-outside", "offset-output-mismatch"), ("lets-through", "phantom")]
 )
 def test_a_mistake_is_found_without_any_fault(
-    place: Path, monkeypatch: pytest.MonkeyPatch, mistake: str, anomaly: str
+    runs_folder: Path, monkeypatch: pytest.MonkeyPatch, mistake: str, anomaly: str
 ) -> None:
-    result = _run(place, monkeypatch, mistake)
-    found = result.anomalies
-    assert found == {anomaly}, result.explain()
+    result = _run(runs_folder, monkeypatch, mistake)
+    anomalies = result.anomalies
+    assert anomalies == {anomaly}, result.explain()
