@@ -62,14 +62,11 @@ class ClusterSpec:
     kafka: str = "4.3.1"
     java: str = "auto"  # auto, bundled, or the path of a Java home
     toxiproxy: str = "auto"  # auto, bundled, or the path of a binary
-    settings: Mapping[str, str] = field(
-        default_factory=dict
-    )  # broker settings; they override Fencepost's own
+    settings: Mapping[str, str] = field(default_factory=dict)  # they override Fencepost's broker settings
     heap_mb: int = 256
     witness: str = SEGMENTS  # how the broker logs are read: segments or fetch
-    transaction_version: int | None = (
-        None  # of the feature transaction.version (KIP-890); None: Kafka's default
-    )
+    # The level of the feature transaction.version (KIP-890). None: Kafka's default.
+    transaction_version: int | None = None
     # Only for an external cluster:
     bootstrap: str | None = None
     client_config: str | None = None  # the path of a file of client properties

@@ -54,13 +54,11 @@ class BrokerView:
     brokers: tuple[int, ...]  # registered and not fenced
     topics: Mapping[str, Mapping[int, PartitionView]]
     epochs: Mapping[tuple[str, int], int]  # leader epochs
-    addresses: Mapping[int, tuple[str, int]] = field(
-        default_factory=dict
-    )  # by broker: advertised host and port
+    # By broker: its advertised host and port.
+    addresses: Mapping[int, tuple[str, int]] = field(default_factory=dict)
     controller: int = NO_BROKER  # the broker that accepts requests for the controller
-    topic_errors: Mapping[str, int] = field(
-        default_factory=dict
-    )  # by topic that the broker does not describe: its error code
+    # The error codes of the topics that the broker does not describe.
+    topic_errors: Mapping[str, int] = field(default_factory=dict)
 
 
 def fetch_view(

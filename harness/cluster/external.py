@@ -56,9 +56,8 @@ class ExternalCluster(ClusterQueries):
         self.network: Network = NoNetwork()
         self.abilities: frozenset[Need] = EFFECTS if links else frozenset()
         self._created_topics: list[str] = []
-        self._internal_starts: dict[
-            TopicPartition, int
-        ] = {}  # the end offsets of the internal topics before the run
+        # The end offsets of the internal topics before the run.
+        self._internal_starts: dict[TopicPartition, int] = {}
         self._unreadable: dict[str, str] = {}
         self._witness: FetchWitness | None = None
         self.bootstrap = spec.bootstrap or ""

@@ -51,9 +51,9 @@ def refuse_remote_daemon(base_url: str) -> str:
     host = urlsplit(base_url).hostname
     if host in (None, "localhost", "localnpipe", THIS_MACHINE):
         return ""
-    where = os.environ.get("DOCKER_HOST", host)
+    daemon_address = os.environ.get("DOCKER_HOST", host)
     return (
-        f"the Docker daemon at {where} is on another machine, and publishes ports on its own {THIS_MACHINE}: "
+        f"the Docker daemon at {daemon_address} is on another machine, and publishes ports on its own {THIS_MACHINE}: "
         "run Fencepost on that machine"
     )
 
@@ -94,15 +94,15 @@ def labels_of(resource: Any) -> dict[str, str]:
 
 def _explain(error: Exception) -> str:
     text = str(error)
-    where = os.environ.get("DOCKER_HOST", "its default socket")
+    daemon_address = os.environ.get("DOCKER_HOST", "its default socket")
     if "Permission denied" in text or "PermissionError" in text:
         return (
-            f"this user may not use the Docker daemon at {where}: add the user to the group docker, "
+            f"this user may not use the Docker daemon at {daemon_address}: add the user to the group docker, "
             "or name a daemon in DOCKER_HOST"
         )
     if any(
         reason in text
         for reason in ("FileNotFoundError", "ConnectionRefused", "Connection refused", "No such file")
     ):
-        return f"no Docker daemon answers at {where}: start Docker, or name another daemon in DOCKER_HOST"
-    return f"the Docker daemon at {where} does not answer: {shorten(text)}"
+        return f"no Docker daemon answers at {daemon_address}: start Docker, or name another daemon in DOCKER_HOST"
+    return f"the Docker daemon at {daemon_address} does not answer: {shorten(text)}"

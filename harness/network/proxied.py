@@ -203,12 +203,10 @@ class LinkCut:
         - A request that bypasses the proxy is answered. A broker that is down would not answer.
         """
         connections, traffic = self._network.connections(self._links), self._meter.traffic()
-        used = {
-            link: words
-            for link in self._links
-            if (words := self._describe_use(link, connections[link], traffic))
+        use_by_link = {
+            link: use for link in self._links if (use := self._describe_use(link, connections[link], traffic))
         }
-        if not used:
+        if not use_by_link:
             self._missing_proof = self._describe_no_use(traffic)
             return ""
         connections_before_probe = self._meter.connections()
@@ -217,26 +215,28 @@ class LinkCut:
             through_proxy = dict(zip(self._links, pool.map(self._network.passes, self._links), strict=True))
         self._meter.ignore_others(connections_before_probe)
         leaks = [link for link in self._links if through_proxy[link]]
-        proven = {link: words for link, words in used.items() if bypassing[link]}
+        proven = {link: use for link, use in use_by_link.items() if bypassing[link]}
         self._missing_proof = ""
         if leaks:
             self._missing_proof = f"a request through {', '.join(leaks)} was answered, so it was not cut"
         elif not proven:
-            self._missing_proof = f"no broker answers behind {', '.join(used)}, with or without the proxy"
+            self._missing_proof = (
+                f"no broker answers behind {', '.join(use_by_link)}, with or without the proxy"
+            )
         return (
             ""
             if self._missing_proof
-            else "; ".join(f"{link}: {words}, {_PROBE_RESULTS}" for link, words in proven.items())
+            else "; ".join(f"{link}: {use}, {_PROBE_RESULTS}" for link, use in proven.items())
         )
 
     def _describe_use(self, link: str, connections: int, traffic: Mapping[str, LinkTraffic] | None) -> str:
         """Describe how a link was used. "" if it was not used."""
         if traffic is None:
-            words = _describe_connections(self._connections_before[link], connections)
-            return words and f"{words} (bytes on it cannot be counted here)"
+            use = _describe_connections(self._connections_before[link], connections)
+            return use and f"{use} (bytes on it cannot be counted here)"
         requests, responses = traffic[link]
-        lost = responses if self._only_responses else requests + responses
-        if not lost:
+        dropped = responses if self._only_responses else requests + responses
+        if not dropped:
             return ""
         return f"{requests} bytes of requests and {responses} bytes of responses were sent into it while it was cut"
 

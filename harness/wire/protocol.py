@@ -51,7 +51,7 @@ class KafkaConnection:
         """Prepare a connection. `timeout_s` limits connecting, TLS and authentication."""
         self._target = target
         self._timeout_s = timeout_s
-        self._where = str(target) if isinstance(target, Address) else f"port {target}"
+        self._broker = str(target) if isinstance(target, Address) else f"port {target}"
         self._socket: socket.socket | None = None
         self._api_versions: Mapping[int, tuple[int, int]] = {}  # lowest and highest version, by API key
         self._request_count = 0
@@ -68,7 +68,7 @@ class KafkaConnection:
                 self._check_versions_and_authenticate(address, deadline)
         except ssl.SSLError as error:
             self._close()
-            raise tls_refusal(error, self._where) from error
+            raise tls_refusal(error, self._broker) from error
         except OSError as error:
             self._close()
             raise self._no_answer(self._timeout_s, error) from error
@@ -90,7 +90,7 @@ class KafkaConnection:
         try:
             return self._exchange(request, deadline or time.monotonic() + timeout_s)
         except ssl.SSLError as error:  # with TLS 1.3 a client's certificate is refused after the handshake
-            raise tls_refusal(error, self._where) from error
+            raise tls_refusal(error, self._broker) from error
         except OSError as error:
             raise self._no_answer(timeout_s, error) from error
 
@@ -99,15 +99,15 @@ class KafkaConnection:
         low, high = self._api_versions.get(request.API_KEY, (request.version, request.version))
         if not low <= request.version <= high:
             raise WireError(
-                f"{self._where} supports {request.name} in versions {low} to {high}, but Fencepost sends version "
+                f"{self._broker} supports {request.name} in versions {low} to {high}, but Fencepost sends version "
                 f"{request.version}: use Kafka 3.0 or newer"
             )
         self._request_count += 1
         self._socket.sendall(encode_request(request, self._request_count))
         size = int.from_bytes(_receive(self._socket, 4, deadline))
         if size > MAX_RESPONSE_BYTES:
-            raise WireError(f"the server at {self._where} is not a Kafka broker{self._security_hint()}")
-        return decode_response(request, _receive(self._socket, size, deadline), self._where)
+            raise WireError(f"the server at {self._broker} is not a Kafka broker{self._security_hint()}")
+        return decode_response(request, _receive(self._socket, size, deadline), self._broker)
 
     def _check_versions_and_authenticate(self, address: Address, deadline: float) -> None:
         """Read the broker's API versions, and authenticate."""
@@ -118,18 +118,18 @@ class KafkaConnection:
                 authenticate(
                     address.security,
                     address.host,
-                    self._where,
+                    self._broker,
                     lambda request: self._exchange(request, deadline),
                 )
             except ConnectionResetError as error:
                 raise NotTrusted(
-                    f"{self._where} closed the connection during the {address.security.mechanism} authentication: "
+                    f"{self._broker} closed the connection during the {address.security.mechanism} authentication: "
                     "check security.protocol and sasl.mechanism in the client-config file"
                 ) from error
 
     def _no_answer(self, timeout_s: float, error: OSError) -> WireError:
         hint = self._security_hint() if isinstance(error, ConnectionResetError) else ""
-        return WireError(f"no answer from {self._where} within {timeout_s:g} s: {error}{hint}")
+        return WireError(f"no answer from {self._broker} within {timeout_s:g} s: {error}{hint}")
 
     def _security_hint(self) -> str:
         is_plain = isinstance(self._target, Address) and self._target.security == PLAINTEXT
@@ -147,13 +147,13 @@ def encode_request(request: Any, number: int) -> bytes:
     return bytes(request.encode(header=True, framed=True))
 
 
-def decode_response(request: Any, answer: bytes, where: str) -> Any:
-    """Decode the response to a request that `encode_request` has encoded. Raises `WireError`, which names `where`."""
+def decode_response(request: Any, answer: bytes, broker: str) -> Any:
+    """Decode the response to a request that `encode_request` has encoded. Raises `WireError`, which names `broker`."""
     try:
         response = ResponseClassRegistry.get_response_class(request.header)
         return response.decode(answer, header=True)
     except (ValueError, IndexError, TypeError, struct.error) as error:
-        raise WireError(f"the answer from {where} cannot be read: {error}") from error
+        raise WireError(f"the response of {broker} cannot be read: {error}") from error
 
 
 def send_request(target: Target, request: Any, timeout_s: float) -> Any:

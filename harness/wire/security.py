@@ -73,19 +73,19 @@ class Security:
 PLAINTEXT = Security()
 
 
-def authenticate(security: Security, host: str, where: str, ask: Callable[[Any], Any]) -> None:
+def authenticate(security: Security, host: str, broker: str, ask: Callable[[Any], Any]) -> None:
     """Authenticate on an open connection. `ask` sends a request on it and returns the response.
 
     Raises `NotTrusted` if the broker refuses.
     """
-    steps = sasl_requests(security, host, where)
+    steps = sasl_requests(security, host, broker)
     with suppress(StopIteration):
         request = next(steps)
         while True:
             request = steps.send(ask(request))
 
 
-def sasl_requests(security: Security, host: str, where: str) -> Generator[Any, Any, None]:
+def sasl_requests(security: Security, host: str, broker: str) -> Generator[Any, Any, None]:
     """Yield the requests of a SASL authentication. The caller sends the response to each into the generator.
 
     Raises `NotTrusted` if the broker refuses.
@@ -95,7 +95,7 @@ def sasl_requests(security: Security, host: str, where: str) -> Generator[Any, A
     if handshake.error_code == UNSUPPORTED_MECHANISM:
         offered = ", ".join(handshake.mechanisms)
         raise NotTrusted(
-            f"{where} does not support sasl.mechanism={mechanism}: set one that it supports ({offered or 'none'}) "
+            f"{broker} does not support sasl.mechanism={mechanism}: set one that it supports ({offered or 'none'}) "
             "in the client-config file"
         )
     user = security.username
@@ -109,7 +109,7 @@ def sasl_requests(security: Security, host: str, where: str) -> Generator[Any, A
         sasl_oauth_token_provider=token_provider(security.credentials),
     )
     role = "the client" if security.credentials else "the user"
-    refusal = f"{where} does not let {role} {security.username} in with {mechanism}"
+    refusal = f"{broker} does not let {role} {security.username} in with {mechanism}"
     while not sasl.is_done():
         try:
             auth_bytes = sasl.auth_bytes()
@@ -117,23 +117,23 @@ def sasl_requests(security: Security, host: str, where: str) -> Generator[Any, A
             raise NotTrusted(str(error)) from error
         answer = yield SaslAuthenticateRequest(auth_bytes=auth_bytes, version=1)
         if answer.error_code != NO_ERROR:
-            words = f" ({answer.error_message})" if answer.error_message else ""
+            message = f" ({answer.error_message})" if answer.error_message else ""
             advice = (
                 "check scope in sasl.jaas.config of the client-config file, and what the brokers expect"
                 if security.credentials
                 else "check username and password in sasl.jaas.config of the client-config file"
             )
-            raise NotTrusted(f"{refusal}{words}: {advice}")
+            raise NotTrusted(f"{refusal}{message}: {advice}")
         try:
             sasl.receive(answer.auth_bytes)
         except (ValueError, KeyError, KafkaError) as error:
             raise NotTrusted(
-                f"{where} does not prove with {mechanism} that it knows {role}'s password: {error}; "
+                f"{broker} does not prove with {mechanism} that it knows {role}'s password: {error}; "
                 "check the bootstrap servers"
             ) from error
 
 
-def tls_refusal(error: ssl.SSLError, where: str) -> NotTrusted:
+def tls_refusal(error: ssl.SSLError, broker: str) -> NotTrusted:
     """Return an error that says why a TLS handshake failed, and what to do."""
     if isinstance(error, ssl.SSLCertVerificationError):
         reason = error.verify_message.rstrip(".")
@@ -144,22 +144,22 @@ def tls_refusal(error: ssl.SSLError, where: str) -> NotTrusted:
             if "match" in reason.lower() or "mismatch" in reason.lower()
             else "set ssl.truststore.location in the client-config file to the authority that signed it"
         )
-        return NotTrusted(f"the certificate of {where} is not accepted: {reason}; {advice}")
-    words = (error.reason or str(error)).lower().replace("_", " ")
-    if "wrong version number" in words or "record layer failure" in words:
-        return NotTrusted(f"{where} does not speak TLS: set security.protocol in the client-config file")
-    if "expired" in words:
+        return NotTrusted(f"the certificate of {broker} is not accepted: {reason}; {advice}")
+    message = (error.reason or str(error)).lower().replace("_", " ")
+    if "wrong version number" in message or "record layer failure" in message:
+        return NotTrusted(f"{broker} does not speak TLS: set security.protocol in the client-config file")
+    if "expired" in message:
         return NotTrusted(
-            f"{where} does not accept this client's certificate, which has expired: have it renewed"
+            f"{broker} does not accept this client's certificate, which has expired: have it renewed"
         )
-    if "certificate" in words or "alert" in words:
+    if "certificate" in message or "alert" in message:
         return NotTrusted(
-            f"{where} does not accept this client's certificate: {words}; "
+            f"{broker} does not accept this client's certificate: {message}; "
             "set ssl.keystore.location in the client-config file to one that it trusts"
         )
-    if "eof" in words:
+    if "eof" in message:
         return NotTrusted(
-            f"{where} ended the TLS handshake: it is a plaintext listener, or does not accept this client's "
+            f"{broker} ended the TLS handshake: it is a plaintext listener, or does not accept this client's "
             "certificate; check security.protocol and ssl.keystore.location in the client-config file"
         )
-    return NotTrusted(f"the TLS connection to {where} failed: {words}")
+    return NotTrusted(f"the TLS connection to {broker} failed: {message}")

@@ -63,7 +63,7 @@ class Tokens(AbstractTokenProvider):  # type: ignore[misc]
 
 def fetch_token(credentials: Credentials) -> tuple[str, float]:
     """Request a new token. Return it with its life in seconds. Raises `TokenUnavailable`."""
-    where = f"the token endpoint {_without_secrets(credentials.url)}"
+    endpoint = f"the token endpoint {_without_secrets(credentials.url)}"
     paths = (
         ssl.get_default_verify_paths()
     )  # the machine's certificate authorities, which Kafka's clients use too
@@ -80,20 +80,20 @@ def fetch_token(credentials: Credentials) -> tuple[str, float]:
         body: Any = answer.json() if "json" in answer.headers.get("content-type", "") else {}
     except (requests.RequestException, OSError, ValueError) as error:
         raise TokenUnavailable(
-            f"{where} does not answer ({type(error).__name__}): "
+            f"{endpoint} does not answer ({type(error).__name__}): "
             "check sasl.oauthbearer.token.endpoint.url in the client-config file"
         ) from error
     fields = body if isinstance(body, Mapping) else {}
     if answer.status_code in _REFUSAL_STATUSES:
-        words = fields.get("error_description") or fields.get("error") or f"status {answer.status_code}"
+        message = fields.get("error_description") or fields.get("error") or f"status {answer.status_code}"
         raise TokenUnavailable(
-            f"{where} gives the client {credentials.client_id} no token ({_redacted(str(words), credentials)}): "
+            f"{endpoint} gives the client {credentials.client_id} no token ({_redacted(str(message), credentials)}): "
             "check clientId, clientSecret and scope in sasl.jaas.config of the client-config file"
         )
     token = fields.get("access_token")
     if answer.status_code != requests.codes.ok or not isinstance(token, str) or not token:
         raise TokenUnavailable(
-            f"{where} answers with status {answer.status_code} and no access_token: "
+            f"{endpoint} answers with status {answer.status_code} and no access_token: "
             "check sasl.oauthbearer.token.endpoint.url in the client-config file"
         )
     life = fields.get("expires_in")
@@ -120,5 +120,5 @@ def _without_secrets(url: str) -> str:
     return f"{parts.scheme}://{parts.hostname}{port}{parts.path}"
 
 
-def _redacted(words: str, credentials: Credentials) -> str:
-    return " ".join(words.replace(credentials.secret, "<redacted>").split())[:200]
+def _redacted(message: str, credentials: Credentials) -> str:
+    return " ".join(message.replace(credentials.secret, "<redacted>").split())[:200]

@@ -19,9 +19,7 @@ _MARK = b"Completed request:"
 class ClientVersions:
     """The request versions and the software of the clients on some listeners."""
 
-    versions: Mapping[str, Sequence[int]] = field(
-        default_factory=dict
-    )  # for each request (`EndTxn`): the distinct versions
+    versions: Mapping[str, Sequence[int]] = field(default_factory=dict)  # by request name (`EndTxn`)
     software: Sequence[str] = ()  # name and version that clients report: `apache-kafka-java 4.3.1`
 
 
@@ -29,9 +27,8 @@ class ClientVersions:
 class ObservedClientIds:
     """The ids that a client used on its listener."""
 
-    members: frozenset[tuple[str, str]] = (
-        frozenset()
-    )  # (group, member id), from heartbeats and offset commits
+    members: frozenset[tuple[str, str]] = frozenset()
+    """(group, member id), from heartbeats and offset commits."""
     transactional_ids: Mapping[str, str] = field(default_factory=dict)
     """For each id: the time of its last request, as the log writes it. Such times can be compared as text."""
 
@@ -53,11 +50,9 @@ def parse_client_versions(lines: Iterable[bytes], listeners: Collection[str]) ->
             software.add(f"{client['softwareName']} {client['softwareVersion']}")
         except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError, ValueError):
             continue
+    software.discard("unknown unknown")  # brokers log this until the client's ApiVersions request
     return ClientVersions(
-        {name: sorted(numbers) for name, numbers in sorted(versions.items())},
-        tuple(
-            sorted(software - {"unknown unknown"})
-        ),  # the broker does not know a client's software before its ApiVersions request
+        {name: sorted(numbers) for name, numbers in sorted(versions.items())}, tuple(sorted(software))
     )
 
 
@@ -82,9 +77,8 @@ def parse_client_ids(lines: Iterable[bytes], listener: str) -> ObservedClientIds
                 )
         except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
             continue
-    return ObservedClientIds(
-        frozenset((group, member) for group, member in members if member), ids
-    )  # a member that joins has no id yet
+    # A member that joins has no id yet.
+    return ObservedClientIds(frozenset((group, member) for group, member in members if member), ids)
 
 
 def _name(key: str) -> str:

@@ -35,9 +35,8 @@ class TransactionState(NamedTuple):
     partitions: tuple[tuple[str, int], ...] = ()  # the partitions in the transaction that have no marker yet
     start_ms: int | None = None  # None: no transaction has begun
     update_ms: int | None = None
-    client_version: int | None = (
-        None  # the transaction version of the client; None: this version of the value has no such field
-    )
+    # The transaction version of the client. None: this version of the value has no such field.
+    client_version: int | None = None
 
 
 def decode(key: bytes | None, value: bytes | None) -> TransactionState | None:

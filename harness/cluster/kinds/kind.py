@@ -37,21 +37,18 @@ class ClusterKind:
     abilities: frozenset[Need]  # including the network effects that its links can have
     one_clock: bool  # brokers and clients use the clock of one machine
     open: Callable[[ClusterParts], AbstractContextManager[Cluster]]
-    shared: bool = (
-        False  # it exists before the run; topics and groups of a run have names that begin with its tag
-    )
+    # A shared cluster exists before the run. The names of a run's topics and groups on it begin with the run's tag.
+    shared: bool = False
     image: bool = False  # its brokers run in containers of an image
-    exclusive_options: Mapping[str, str] = field(
-        default_factory=dict
-    )  # options that only this kind has, and why other kinds refuse them
-    refused_options: Mapping[str, str] = field(default_factory=dict)  # options that it refuses, and why
-    permits: Mapping[str, frozenset[Need]] = field(
-        default_factory=dict
-    )  # for each value of --set permits: the abilities that it adds
+    # Options that only this kind has, and why other kinds refuse them.
+    exclusive_options: Mapping[str, str] = field(default_factory=dict)
+    # Options that this kind refuses, and why.
+    refused_options: Mapping[str, str] = field(default_factory=dict)
+    # For each value of --set permits: the abilities that it adds.
+    permits: Mapping[str, frozenset[Need]] = field(default_factory=dict)
     check: Callable[[Options], None] = lambda options: None  # raises `UsageError`
-    brokers: Callable[[Options], int] | None = (
-        None  # asks the cluster how many brokers it has; None: --brokers decides
-    )
+    # Asks the cluster how many brokers it has. None: --brokers decides.
+    brokers: Callable[[Options], int] | None = None
 
     def __str__(self) -> str:
         """Describe it for a message: "an external cluster"."""

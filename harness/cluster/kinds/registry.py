@@ -28,13 +28,13 @@ A run needs the number only to decide how many replicas a topic has.
 
 
 def kind_of(name: str) -> ClusterKind:
-    """Return the kind of that name. Raises `UsageError`, which names the most similar one."""
+    """Return the kind of that name. If there is none, raises `UsageError` with the most similar name."""
     check_name("cluster", name, CLUSTERS)
     return CLUSTERS[name]
 
 
 def abilities_of(options: Options) -> frozenset[Need]:
-    """Return what these options permit a run to do to its cluster."""
+    """Return the abilities of a cluster of the kind and with the permits in these options."""
     kind = CLUSTERS[options.cluster]
     return kind.abilities.union(*(kind.permits.get(word, frozenset()) for word in options.permits or ()))
 
@@ -45,7 +45,7 @@ def clients_are_proxied(options: Options) -> bool:
 
 
 def kafka_version_of(options: Options) -> str:
-    """Describe the Kafka version of a run's brokers, for a message."""
+    """Describe the Kafka version of a run's brokers, for a message: `4.3.1`."""
     return "the cluster's own" if CLUSTERS[options.cluster].shared else options.kafka
 
 
@@ -58,27 +58,31 @@ def with_broker_count(options: Options) -> Options:
 def clusters_able_to(needs: Collection[Need]) -> str:
     """Name the cluster kinds that have all these abilities: "--cluster local or docker". Empty if none has."""
     required = frozenset(needs)
-    able = [kind.name for kind in CLUSTERS.values() if required <= kind.abilities]
-    able += [
+    names = [kind.name for kind in CLUSTERS.values() if required <= kind.abilities]
+    names += [
         f"{kind.name} --set permits={word}"
         for kind in CLUSTERS.values()
         for word, extra in kind.permits.items()
         if not required <= kind.abilities and required <= kind.abilities | extra
     ]
-    return f"--cluster {' or '.join(able)}" if able else ""
+    return f"--cluster {' or '.join(names)}" if names else ""
 
 
 def require_options(options: Options) -> None:
     """Raise `UsageError` for an unknown kind, and for options that this kind refuses."""
     kind = kind_of(options.cluster)
-    exclusive = {word: why for owner in CLUSTERS.values() for word, why in owner.exclusive_options.items()}
-    for word, why in exclusive.items():
-        if word not in kind.exclusive_options and _is_set(options, word):
-            able = " or ".join(owner.name for owner in CLUSTERS.values() if word in owner.exclusive_options)
-            raise UsageError(f"{_flag(word)} needs --cluster {able}{f': {why}' if why else ''}")
-    for word, why in kind.refused_options.items():
-        if _is_set(options, word):
-            raise UsageError(f"{kind} {why}: leave out {_flag(word)}")
+    exclusive = {
+        option: reason for owner in CLUSTERS.values() for option, reason in owner.exclusive_options.items()
+    }
+    for option, reason in exclusive.items():
+        if option not in kind.exclusive_options and _is_set(options, option):
+            owners = " or ".join(
+                owner.name for owner in CLUSTERS.values() if option in owner.exclusive_options
+            )
+            raise UsageError(f"{_flag(option)} needs --cluster {owners}{f': {reason}' if reason else ''}")
+    for option, reason in kind.refused_options.items():
+        if _is_set(options, option):
+            raise UsageError(f"{kind} {reason}: leave out {_flag(option)}")
     kind.check(options)
     if unknown := [word for word in options.permits or () if word not in kind.permits]:
         valid = " and ".join(kind.permits)
@@ -95,16 +99,16 @@ def check_brokers_option(cluster: str, option_keys: Collection[str]) -> None:
         raise UsageError(f"{kind} has its own number of brokers: leave out --brokers")
 
 
-def _is_set(options: Options, word: str) -> bool:
-    key, _, value = word.partition("=")
+def _is_set(options: Options, option: str) -> bool:
+    key, _, value = option.partition("=")
     name = FIELDS[key].name
     setting = getattr(options, name)
     return bool(setting == value) if value else bool(setting != getattr(Options(), name))
 
 
-def _flag(word: str) -> str:
+def _flag(option: str) -> str:
     """Return the option as a user writes it: "--keep topics", "--set prefix", "--set broker...."."""
-    key, _, value = word.partition("=")
+    key, _, value = option.partition("=")
     if FIELDS[key].metadata["flag"]:
         return f"--{key} {value}".rstrip()
     table = isinstance(getattr(Options(), FIELDS[key].name), Mapping)

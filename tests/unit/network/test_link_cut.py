@@ -57,16 +57,10 @@ def cut(links: Links, connections_before: dict[str, int], effect: LinkEffect = C
         (Links(reachable_links=set()), {"a": 2, "b": 1}, []),
         (Links(passing_links={"b"}, reachable_links={"a", "b"}), {"a": 2, "b": 1}, []),  # it leaks
         (Links(reachable_links={"a", "b"}), {"a": 0, "b": 0}, []),
-        (
-            Links(reachable_links={"a", "b"}, open_connections={"b": 1}),
-            {"a": 0, "b": 0},
-            ["b"],
-        ),  # a client connected after the cut
-        (
-            Links(reachable_links={"a"}, open_connections={"b": 1}),
-            {"a": 0, "b": 0},
-            [],
-        ),  # but the broker of link b is down
+        # A client connected after the cut.
+        (Links(reachable_links={"a", "b"}, open_connections={"b": 1}), {"a": 0, "b": 0}, ["b"]),
+        # A client connected after the cut, but the broker of link b is down.
+        (Links(reachable_links={"a"}, open_connections={"b": 1}), {"a": 0, "b": 0}, []),
     ],
 )
 def test_connections_prove_a_cut_if_bytes_cannot_be_counted(
