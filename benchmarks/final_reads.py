@@ -1,7 +1,7 @@
 """Measure the cost of final reads and tables per record: `python -m benchmarks.final_reads [RECORDS]`.
 
 The records are those of the workload `shop`. A consumer that has them in memory passes them to the final readers;
-then their parts become tables. All results are ratios to a bare loop in the same process, which reads place, key,
+then their parts become tables. All results are ratios to a bare loop in the same process, which reads position, key,
 value and headers of each record.
 """
 
@@ -78,14 +78,14 @@ class Consumer:
     def __init__(self, messages: list[Message]) -> None:
         self._batches = iter([messages[n : n + BATCH] for n in range(0, len(messages), BATCH)])
 
-    def assign(self, places: object) -> None:
+    def assign(self, topic_partitions: object) -> None:
         pass
 
-    def consume(self, most: int, timeout: float) -> list[Message]:
+    def consume(self, max_messages: int, timeout: float) -> list[Message]:
         return next(self._batches)
 
-    def offsets_for_times(self, places: list[TopicPartition], timeout: float) -> list[TopicPartition]:
-        return [TopicPartition(place.topic, place.partition, 0) for place in places]
+    def offsets_for_times(self, times: list[TopicPartition], timeout: float) -> list[TopicPartition]:
+        return [TopicPartition(entry.topic, entry.partition, 0) for entry in times]
 
 
 def logs(records: int) -> list[Message]:
@@ -130,7 +130,7 @@ def bare(messages: list[Message]) -> None:
 
 def read(messages: list[Message], isolation: Isolation, journals: Path) -> None:
     """Read the messages like a final reader."""
-    places = [(topic, partition) for topic in TOPICS for partition in range(PARTITIONS)]
+    topic_partitions = [(topic, partition) for topic in TOPICS for partition in range(PARTITIONS)]
     path = journals / f"final-{isolation.value}.jsonl"
     with (
         mock.patch.object(final_reader, "Consumer", lambda _: Consumer(messages)),
@@ -142,36 +142,46 @@ def read(messages: list[Message], isolation: Isolation, journals: Path) -> None:
         )
         stated = {topic for stage in SHOP.stages for topic in stage.reads}
         FinalReader(
-            "none:1", places, partitions, isolation, journal, parts, Control(None), SHOP.expectation(), stated
+            "none:1",
+            topic_partitions,
+            partitions,
+            isolation,
+            journal,
+            parts,
+            Control(None),
+            SHOP.expectation(),
+            stated,
         ).run()
 
 
 def main() -> None:
     messages = logs(int(sys.argv[1]) if len(sys.argv) > 1 else RECORDS)
-    gc.freeze()  # the messages belong to the library, and a reader's own memory is small
+    gc.freeze()  # so that the garbage collector does not scan the messages, which the library would own
     with tempfile.TemporaryDirectory() as name:
         journals = Path(name) / "journals"
         journals.mkdir()
-        begun = time.process_time()
+        start_s = time.process_time()
         bare(messages)
-        unit = time.process_time() - begun
-        print(f"{len(messages):,} records; a bare loop: {1e6 * unit / len(messages):.2f} µs each")
+        bare_s = time.process_time() - start_s
+        print(f"{len(messages):,} records; a bare loop: {1e6 * bare_s / len(messages):.2f} µs each")
         for isolation in Isolation:
-            begun = time.process_time()
+            start_s = time.process_time()
             read(messages, isolation, journals)
-            _print_cost(f"final reader, {isolation.value}", time.process_time() - begun, unit, len(messages))
+            _print_cost(
+                f"final reader, {isolation.value}", time.process_time() - start_s, bare_s, len(messages)
+            )
         size = sum(path.stat().st_size for path in journals.rglob("*") if path.is_file())
-        print(f"  they left {size / len(messages):.0f} bytes a record")
-        begun = time.process_time()
+        print(f"  files: {size / len(messages):.0f} bytes a record")
+        start_s = time.process_time()
         sizes = mock.Mock(workers=1, partitions=PARTITIONS, brokers=1, abort_share=0.0)
         partitions = PartitionIds(dict.fromkeys(TOPICS, PARTITIONS))
         tables = Tabulator(1, SHOP.facts(sizes).stages, partitions)
         tables.write(sorted(journals.glob("*.jsonl")), Path(name) / "history")
-        _print_cost("their tables", time.process_time() - begun, unit, len(messages))
+        _print_cost("tables", time.process_time() - start_s, bare_s, len(messages))
 
 
-def _print_cost(what: str, cost_s: float, unit_s: float, records: int) -> None:
-    print(f"  {what}: {cost_s / unit_s:.1f} bare loops, {1e6 * cost_s / records:.2f} µs of CPU a record")
+def _print_cost(name: str, cost_s: float, bare_s: float, records: int) -> None:
+    print(f"  {name}: {cost_s / bare_s:.1f} bare loops, {1e6 * cost_s / records:.2f} µs of CPU a record")
 
 
 if __name__ == "__main__":

@@ -15,9 +15,9 @@ PROCESSES, KEYS, SENDS = 16, 64, 4
 
 
 def history(transactions: int, seed: int = 0) -> Iterator[dict[str, Any]]:
-    """The events of so many transactions: two for each, about 8 micro-operations (records) in all.
+    """Yield the events of this many transactions: two events and about 8 micro-operations (records) for each.
 
-    Each process polls four keys of its own, in order and to the end, so that nothing is skipped or unseen.
+    Each process polls four keys of its own, in order and to the end, so that no record is skipped or unseen.
     """
     rng = random.Random(seed)
     offsets = [0] * KEYS
@@ -31,10 +31,10 @@ def history(transactions: int, seed: int = 0) -> Iterator[dict[str, Any]]:
         value += len(sent)
         invoked = [["send", key, v] for key, v in sent]
         yield _event(index, time_ns, "invoke", process, [*invoked, ["poll"]])
-        given: dict[int, list[list[int]]] = {}
+        polled: dict[int, list[list[int]]] = {}
         for _ in range(len(unread[process]) if last else min(len(unread[process]), rng.randrange(9))):
             key, offset, v = unread[process].popleft()
-            given.setdefault(key, []).append([offset, v])
+            polled.setdefault(key, []).append([offset, v])
         done = []
         for key, v in sent:
             done.append(["send", key, [offsets[key], v]])
@@ -42,7 +42,7 @@ def history(transactions: int, seed: int = 0) -> Iterator[dict[str, Any]]:
             offsets[key] += 1
         for key, _ in sent:
             offsets[key] += 1  # the commit marker takes an offset
-        yield _event(index + 1, time_ns + 900_000, "ok", process, [*done, ["poll", given]])
+        yield _event(index + 1, time_ns + 900_000, "ok", process, [*done, ["poll", polled]])
         index += 2
 
 
@@ -80,5 +80,5 @@ def edn(value: Any) -> str:
     if isinstance(value, list):
         return f"[{' '.join(map(edn, value))}]"
     if isinstance(value, dict):
-        return f"{{{', '.join(f'{edn(key)} {edn(held)}' for key, held in value.items())}}}"
+        return f"{{{', '.join(f'{edn(key)} {edn(entry)}' for key, entry in value.items())}}}"
     return "nil" if value is None else _word(value)

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import psutil
 
-from benchmarks.scale import print_findings
+from benchmarks.scale import findings_text
 
 Event = dict[str, object]
 SIZE = 1_000_000
@@ -36,7 +36,7 @@ class Case:
 
 
 def pair(process: int, value: list[object], time_ns: int) -> Iterator[Event]:
-    """Return invocation and ok completion of a transaction. The invocation names what it sends."""
+    """Yield the invocation and the ok completion of a transaction. The invocation names the values that are sent."""
     sent = [[*step[:2], step[2][1]] if step[0] == "send" else ["poll"] for step in value]  # type: ignore[index]
     yield {"process": process, "type": "invoke", "f": "txn", "value": sent, "time": time_ns}
     yield {"process": process, "type": "ok", "f": "txn", "value": value, "time": time_ns + 1}
@@ -116,8 +116,8 @@ def write(case: Case, path: Path, size: int) -> None:
 
 
 def write_many(folder: Path, histories: int) -> dict[Path, bool]:
-    """Write small histories, every tenth damaged. Returns which can be read."""
-    made = {}
+    """Write small histories, every tenth damaged. Returns for each file whether it can be read."""
+    is_readable = {}
     for number in range(histories):
         lines = (json.dumps(event) + "\n" for event in one_key(20 + number % 7))
         data = "".join(lines).encode()
@@ -128,8 +128,8 @@ def write_many(folder: Path, histories: int) -> dict[Path, bool]:
             path = folder / f"h{number:04}.jsonl"
             data = DAMAGES[number // 10 % len(DAMAGES)](data) if damaged else data
         path.write_bytes(data)
-        made[path] = not damaged
-    return made
+        is_readable[path] = not damaged
+    return is_readable
 
 
 @dataclass
@@ -165,10 +165,10 @@ def _sample(process: psutil.Process, cpu_s: dict[tuple[int, float], float]) -> f
     """Return the memory in MB of the process and its descendants, and note the CPU time of each."""
     total = 0
     try:
-        for one in [process, *process.children(recursive=True)]:
-            times = one.cpu_times()
-            cpu_s[one.pid, one.create_time()] = times.user + times.system
-            total += one.memory_info().rss
+        for member in [process, *process.children(recursive=True)]:
+            times = member.cpu_times()
+            cpu_s[member.pid, member.create_time()] = times.user + times.system
+            total += member.memory_info().rss
     except (psutil.NoSuchProcess, psutil.ZombieProcess):
         pass
     return total / 1e6
@@ -178,15 +178,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("case", nargs="*", default=[*CASES, MANY])
     parser.add_argument("--size", type=int, default=SIZE)
-    asked = parser.parse_args()
-    for name in asked.case:
+    arguments = parser.parse_args()
+    for name in arguments.case:
         with tempfile.TemporaryDirectory(prefix="fencepost-hostile-") as scratch:
-            place = Path(scratch)
+            folder = Path(scratch)
             if name == MANY:
-                paths = list(write_many(place, asked.size // 2000))
+                paths = list(write_many(folder, arguments.size // 2000))
             else:
-                paths = [place / f"{name}.jsonl"]
-                write(CASES[name], paths[0], asked.size)
+                paths = [folder / f"{name}.jsonl"]
+                write(CASES[name], paths[0], arguments.size)
             status, verdicts, stderr, cost = check(paths)
             print(
                 f"{name}: status {status}, {cost.wall_s:.1f} s wall, {cost.cpu_s:.1f} s CPU, peak "
@@ -194,9 +194,9 @@ def main() -> None:
                 flush=True,
             )
             if len(paths) == 1 and verdicts:
-                print(f"  {print_findings(verdicts[0])}")
+                print(f"  {findings_text(verdicts[0])}")
             else:
-                errors = sum("error" in one for one in verdicts)
+                errors = sum("error" in verdict for verdict in verdicts)
                 print(f"  {errors} of {len(verdicts)} have an error; {stderr[-300:]}")
 
 

@@ -1,8 +1,8 @@
 """Measure the cost of checking many runs: `python -m benchmarks.many [--runs N] [--one-by-one K] [--master URL]
 RUN...`.
 
-It makes N stored runs from those given, each a copy in its own folder with its own id, and checks all of them by
-one `fencepost check`. K of them are also checked one by one, each by a cold `fencepost check`, to estimate the
+It copies each RUN in turn until there are N stored runs, each with its own id, and checks all of them by one
+`fencepost check`. K of them are also checked one by one, each by a cold `fencepost check`, to estimate the
 time for N. The goal for one call is a tenth of that time. It prints the time to the last verdict, the peak memory
 of all processes, and the progress messages. It asserts nothing.
 """
@@ -39,24 +39,30 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=1000, help="how many are checked together")
     parser.add_argument("--one-by-one", type=int, default=5, help="how many are checked one by one")
     parser.add_argument("--master", help="where Spark runs, if not on this machine")
-    parser.add_argument("--keep", type=Path, help="leave the copies in this folder, and use those there")
-    asked = parser.parse_args()
+    parser.add_argument(
+        "--keep", type=Path, help="keep the copies in this folder, and use the copies that are in it"
+    )
+    arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="fencepost-bench-") as scratch:
-        store = asked.keep or Path(scratch) / "store"
+        store = arguments.keep or Path(scratch) / "store"
         if not store.exists():
-            copies(asked.run, store, asked.runs)
+            copies(arguments.run, store, arguments.runs)
         runs = sorted((store / "night").iterdir())
         size_mb = sum(path.stat().st_size for path in store.rglob("*.parquet")) / 1e6
-        say(f"{len(runs)} runs of {len(asked.run)} kinds, {size_mb:.0f} MB of tables")
-        where = ["--master", asked.master] if asked.master else []
-        alone = [check([one], where) for one in runs[: asked.one_by_one]]
+        say(f"{len(runs)} runs of {len(arguments.run)} kinds, {size_mb:.0f} MB of tables")
+        where = ["--master", arguments.master] if arguments.master else []
+        alone = [check([run], where) for run in runs[: arguments.one_by_one]]
         each_s = statistics.median(cost.took_s for cost in alone)
         say(f"one by one, cold: {each_s:.1f} s each (of {len(alone)}), {each_s * len(runs):.0f} s for all")
         cost = check([store], where)
         say(f"together: {cost}; {cost.took_s / len(runs):.2f} s each")
-        say(f"  answers: {cost.answer.count(chr(10))}; progress: {progress(cost)}")
-        anomalies_by_run = found(cost)
-        same = all(anomalies_by_run[name] == answer for one in alone for name, answer in found(one).items())
+        say(f"  verdicts: {cost.answer.count(chr(10))}; progress: {progress(cost)}")
+        anomalies_by_run = findings_of(cost)
+        same = all(
+            anomalies_by_run[name] == findings
+            for single in alone
+            for name, findings in findings_of(single).items()
+        )
         say("  the same verdicts as one by one" if same else "  DIFFERENT verdicts from those one by one")
         ratio = cost.took_s / (each_s * len(runs))
         say(f"together / one by one: {ratio:.3f}; goal {GOAL:g}: {'met' if ratio <= GOAL else 'missed'}")
@@ -77,7 +83,7 @@ def copy(original: Path, folder: Path, run: int) -> None:
     for name in COPIED:
         if (original / name).exists():
             shutil.copy(original / name, folder / name)
-    shutil.copytree(original / "journals", folder / "journals", copy_function=linked)
+    shutil.copytree(original / "journals", folder / "journals", copy_function=link_or_copy)
     for source in original.glob("*/*.parquet"):
         table = pq.read_table(source)
         at = table.schema.get_field_index("run")
@@ -87,7 +93,7 @@ def copy(original: Path, folder: Path, run: int) -> None:
         pq.write_table(numbered, folder / source.parent.name / source.name, **PARQUET_OPTIONS)
 
 
-def linked(source: str, target: str) -> None:
+def link_or_copy(source: str, target: str) -> None:
     """Copy a file by a hard link if the disk permits, because a thousand runs are large."""
     try:
         os.link(source, target)
@@ -103,20 +109,23 @@ def check(paths: Sequence[Path], where: Sequence[str]) -> ProcessCost:
     return cost
 
 
-def found(cost: ProcessCost) -> dict[str, tuple[object, dict[str, int]]]:
-    """Return by history whether it is valid, and the count of each anomaly."""
-    anomalies_by_run = map(json.loads, cost.answer.splitlines())
+def findings_of(cost: ProcessCost) -> dict[str, tuple[object, dict[str, int]]]:
+    """Return for each history whether it is valid, and the count of each anomaly."""
+    verdicts = map(json.loads, cost.answer.splitlines())
     return {
-        one["history"]: (one["valid"], {name: of["count"] for name, of in one.get("anomalies", {}).items()})
-        for one in anomalies_by_run
+        verdict["history"]: (
+            verdict["valid"],
+            {name: body["count"] for name, body in verdict.get("anomalies", {}).items()},
+        )
+        for verdict in verdicts
     }
 
 
 def progress(cost: ProcessCost) -> str:
     """Return the number of progress messages and the longest pause between them."""
     times = [float(at) for at in re.findall(r"^\[ *([\d.]+) s\]", cost.stderr, re.MULTILINE)]
-    silences = [after - before for before, after in zip(times, [*times[1:], cost.took_s], strict=True)]
-    return f"{len(times)} lines, the longest silence {max(silences, default=0):.0f} s"
+    pauses_s = [after - before for before, after in zip(times, [*times[1:], cost.took_s], strict=True)]
+    return f"{len(times)} lines, the longest pause {max(pauses_s, default=0):.0f} s"
 
 
 def say(text: str) -> None:

@@ -24,14 +24,14 @@ ROUNDS = 3
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("transactions", nargs="?", type=int, default=25_000)
-    parser.add_argument("--spark", action="store_true", help="also the whole reading, on Spark")
-    asked = parser.parse_args()
+    parser.add_argument("--spark", action="store_true", help="also measure `read_histories`, on Spark")
+    arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="fencepost-bench-") as folder:
         jsonl, edn = Path(folder) / "history.jsonl", Path(folder) / "history.edn"
-        write_jsonl(jsonl, asked.transactions)
-        write_edn(edn, asked.transactions)
+        write_jsonl(jsonl, arguments.transactions)
+        write_edn(edn, arguments.transactions)
         count = micro_operations(jsonl)
-        print(f"{asked.transactions} transactions, {count} micro-operations")
+        print(f"{arguments.transactions} transactions, {count} micro-operations")
         took: dict[Path, list[float]] = {jsonl: [], edn: []}
         for _ in range(ROUNDS):
             for path, times in took.items():
@@ -39,12 +39,12 @@ def main() -> None:
         for path, times in took.items():
             print_result("one core", path, statistics.median(times), count)
         print(f"edn : jsonl = {statistics.median(took[edn]) / statistics.median(took[jsonl]):.2f}")
-        if asked.spark:
+        if arguments.spark:
             on_spark([jsonl, edn], count)
 
 
 def parse(path: Path) -> int:
-    """Parse a file, block by block, and return the rows."""
+    """Parse a file, block by block, and return the number of rows."""
     return sum(len(batch) for block in blocks_of(0, path) for batch in read_block(block))
 
 
@@ -53,13 +53,13 @@ def micro_operations(path: Path) -> int:
     count = 0
     for block in blocks_of(0, path):
         for batch in read_block(block):
-            done = batch.filter(pc.not_equal(batch["type"], "invoke"))
-            count += len(done["sends"].flatten()) + len(done["polls"].flatten())
+            completions = batch.filter(pc.not_equal(batch["type"], "invoke"))
+            count += len(completions["sends"].flatten()) + len(completions["polls"].flatten())
     return count
 
 
 def on_spark(paths: list[Path], count: int) -> None:
-    """Read the history into tables and count their rows. Prints wall time; the first time Spark is cold."""
+    """Read the history into tables and count their rows. Print the wall time. Spark is cold at the first of these."""
     from checkers.external.read_files import HistoryFile, read_histories
     from checkers.spark.session import SparkSettings, session
 
@@ -72,14 +72,13 @@ def on_spark(paths: list[Path], count: int) -> None:
 
 
 def seconds(act: Callable[[], object], clock: Callable[[], float]) -> float:
-    """Return the wall time of a call."""
-    begun = clock()
+    """Return the duration of a call in seconds of the clock."""
+    start_s = clock()
     act()
-    return clock() - begun
+    return clock() - start_s
 
 
 def print_result(where: str, path: Path, took_s: float, count: int) -> None:
-    """Print a result."""
     rate = f"{count / took_s / 1e6:.2f} million micro-operations a second"
     print(f"{where}: {path.suffix[1:]:5} {took_s:6.2f} s, {rate}", flush=True)
 

@@ -1,4 +1,4 @@
-"""`make bench`: measure the cost of a run on this machine. It prints, and asserts nothing.
+"""`make bench`: measure the cost of a run on this machine. It prints measurements, and asserts nothing.
 
 - the time until a cluster is ready, compared with the start of a single bare broker;
 - the time of a run beyond its time limit, phase by phase;
@@ -49,7 +49,7 @@ GOAL_READY_S, GOAL_BEYOND_S, GOAL_RECORDING = 6.0, 30.0, 0.05
 
 
 def main() -> None:
-    """Measure the named parts, or all."""
+    """Measure the parts that the command line names, or all parts."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("part", nargs="*", choices=["ready", "run", "recording", "rates", []], default=[])
     parts = parser.parse_args().part or ["ready", "recording", "rates", "run"]
@@ -64,7 +64,7 @@ def main() -> None:
                 if "rates" in parts:
                     rates(bench)
         if "run" in parts:
-            whole_run(Path(folder))
+            run_with_faults(Path(folder))
 
 
 def say(text: str) -> None:
@@ -75,9 +75,9 @@ def say(text: str) -> None:
 class PipelineBench:
     """A cluster, and the loop of the first stage on new inputs."""
 
-    def __init__(self, cluster: LocalCluster, parts: tuple[Supervisor, Path]) -> None:
+    def __init__(self, cluster: LocalCluster, supervisor: Supervisor, folder: Path) -> None:
         self.cluster = cluster
-        self._supervisor, self._folder = parts
+        self._supervisor, self._folder = supervisor, folder
         self._round = 0
 
     def loop(self, inputs: int, txn_size: int, *, record: bool) -> float:
@@ -121,17 +121,17 @@ class PipelineBench:
         first: list[tuple[float, int]] = []
 
         def done() -> float | None:
-            taken = worker.status.counts.inputs
-            if taken and not first:
-                first.append((time.monotonic(), taken))
-            return time.monotonic() if taken >= inputs else None
+            committed = worker.status.counts.inputs
+            if committed and not first:
+                first.append((time.monotonic(), committed))
+            return time.monotonic() if committed >= inputs else None
 
         end_s = wait_for(
             done, f"{inputs} inputs of {tag}", 240, every_s=0.002, last_seen=lambda: worker.status
         )
         processes.stop([worker])
-        begun_s, already = first[0]
-        return (end_s - begun_s) * inputs / max(1, inputs - already)
+        first_commit_s, first_inputs = first[0]
+        return (end_s - first_commit_s) * inputs / max(1, inputs - first_inputs)
 
     def _fresh(self, inputs: int) -> Workload:
         """Create new topics with this many inputs."""
@@ -144,8 +144,8 @@ class PipelineBench:
         feed = workload.tagged(tag).feeds()[0]
         rng = random.Random(self._round)
         for n in range(inputs):
-            fed = feed.make(rng, n)
-            producer.produce(feed.topic, fed.value, fed.key)
+            record = feed.make(rng, n)
+            producer.produce(feed.topic, record.value, record.key)
             producer.poll(0)
         producer.flush(60)
         return workload
@@ -162,11 +162,11 @@ def bench_cluster(folder: Path) -> Iterator[PipelineBench]:
         PortBlock(cache) as ports,
         LocalCluster(ClusterSpec(endpoints=("w0",)), folder, prepared, supervisor, ports.take) as cluster,
     ):
-        yield PipelineBench(cluster, (supervisor, folder))
+        yield PipelineBench(cluster, supervisor, folder)
 
 
 def ready(folder: Path, rounds: int = 3) -> None:
-    """Measure the time until every broker of a new cluster sees all others."""
+    """Measure the time until every broker of a new cluster knows all other brokers."""
     cache = cache_folder()
     prepared = prepare(Options().kafka, "auto", "auto", cache, say)
     test = plan_run(Options(seed=1), SHOP, Schedule(), folder)
@@ -180,7 +180,7 @@ def ready(folder: Path, rounds: int = 3) -> None:
             LocalCluster(spec, folder / f"ready-{n}", prepared, supervisor, ports.take),
         ):
             times.append(time.monotonic() - began_s)
-    verdict(f"ready cluster: {spread(times)} s", statistics.median(times), GOAL_READY_S, "s")
+    print_figure(f"ready cluster: {spread(times)} s", statistics.median(times), GOAL_READY_S, "s")
 
 
 def recording(bench: PipelineBench, rounds: int = 4, inputs: int = 10_000) -> None:
@@ -189,11 +189,11 @@ def recording(bench: PipelineBench, rounds: int = 4, inputs: int = 10_000) -> No
     ratios = []
     for n in range(rounds):
         order = (True, False) if n % 2 else (False, True)
-        taken = {record: bench.loop(inputs, 100, record=record) for record in order}
-        ratios.append(taken[True] / taken[False])
-        say(f"  with {taken[True]:.2f} s, without {taken[False]:.2f} s: ratio {ratios[-1]:.3f}")
+        took_s = {record: bench.loop(inputs, 100, record=record) for record in order}
+        ratios.append(took_s[True] / took_s[False])
+        say(f"  with {took_s[True]:.2f} s, without {took_s[False]:.2f} s: ratio {ratios[-1]:.3f}")
     cost = statistics.median(ratios) - 1
-    verdict(
+    print_figure(
         f"recording, 100 inputs a transaction: ratio {spread(ratios)}", cost, GOAL_RECORDING, "of the time"
     )
 
@@ -211,7 +211,7 @@ def rates(bench: PipelineBench) -> None:
         )
 
 
-def whole_run(folder: Path, time_limit_s: float = 30.0) -> None:
+def run_with_faults(folder: Path, time_limit_s: float = 30.0) -> None:
     """Measure a run beyond its time limit, phase by phase."""
     import fencepost
 
@@ -222,7 +222,7 @@ def whole_run(folder: Path, time_limit_s: float = 30.0) -> None:
     beyond_s = time.monotonic() - began_s - time_limit_s
     for phase in RunMetadata.load(Path(result.folder) / "metadata.json").phases:
         say(f"  {phase.name:12s} {phase.end_s - phase.start_s:6.2f} s")
-    verdict(
+    print_figure(
         f"a run of {time_limit_s:g} s ({result.valid}): {beyond_s:.1f} s beyond its limit",
         beyond_s,
         GOAL_BEYOND_S,
@@ -235,8 +235,8 @@ def spread(values: list[float]) -> str:
     return f"{min(values):.2f} / {statistics.median(values):.2f} / {max(values):.2f}"
 
 
-def verdict(text: str, value: float, goal: float, unit: str) -> None:
-    """Return a figure compared with its goal."""
+def print_figure(text: str, value: float, goal: float, unit: str) -> None:
+    """Print a figure compared with its goal."""
     say(f"{text}; goal {goal:g} {unit}: {'met' if value < goal else f'missed by {value - goal:.2f}'}")
 
 

@@ -30,19 +30,21 @@ from harness.record.parquet_writer import PARQUET_OPTIONS
 PROCESSES, KEYS, SENDS, PLANTED = 16, 64, 4, 10
 GOALS_S = {"1m": 10.0, "10m": 60.0}
 TEXT = "1m"
-"""The size that is also checked in the form that Jepsen writes: its own checker takes 21.6 s for that on two cores,
-parsing included, and does not hold ten times as much.
+"""The size that is also checked in the form that Jepsen writes: Jepsen's checker takes 21.6 s for it on two cores,
+including parsing, and cannot check ten times as much.
 """
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("size", nargs="*", default=["1m", "10m"])
-    parser.add_argument("--keep", type=Path, help="leave the histories in this folder, and use those there")
-    asked = parser.parse_args()
+    parser.add_argument(
+        "--keep", type=Path, help="keep the histories in this folder, and use the histories that are in it"
+    )
+    arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="fencepost-bench-") as scratch:
-        for size in asked.size:
-            folder = (asked.keep or Path(scratch)) / f"history-{size}"
+        for size in arguments.size:
+            folder = (arguments.keep or Path(scratch)) / f"history-{size}"
             if not folder.exists():
                 began_s = time.monotonic()
                 write(folder, transactions_of(size))
@@ -61,7 +63,7 @@ def transactions_of(size: str) -> int:
 
 
 def print_verdict_cost(size: str, path: Path, goal_s: float | None) -> None:
-    """Print the cost of the whole verdict, cold, by phase."""
+    """Print the cost of a verdict by a new process, phase by phase."""
     cost = run_cold(["-P", "-m", "fencepost", "check", "--json", str(path)])
     goal = f"; goal {goal_s:g} s" if goal_s else ""
     print(f"{size}: cold, to the verdict: {cost}{goal}", flush=True)
@@ -69,27 +71,29 @@ def print_verdict_cost(size: str, path: Path, goal_s: float | None) -> None:
     ends = [*(at for at, _ in begins[1:]), cost.took_s]
     print("  " + ", ".join(f"{name} {end - at:.1f} s" for (at, name), end in zip(begins, ends, strict=True)))
     last = cost.stderr.strip().rpartition("\n")[2]
-    print(f"  {print_findings(json.loads(cost.answer)) if cost.answer else f'no answer: {last}'}", flush=True)
+    print(f"  {findings_text(json.loads(cost.answer)) if cost.answer else f'no answer: {last}'}", flush=True)
 
 
 def print_seven_checks(size: str, folder: Path) -> None:
-    """Print the cost of seven checks, cold, on Spark and on DuckDB."""
-    ours, theirs = (
+    """Print the cost of seven checks by a new process, on Spark and on DuckDB."""
+    spark, duckdb = (
         run_cold(["-m", "benchmarks.seven", engine, str(folder)]) for engine in ("spark", "duckdb")
     )
-    for one in (ours, theirs):
-        if not one.answer:
-            sys.exit(f"{size}: seven checks: no answer: {one.stderr.strip().rpartition(chr(10))[2]}")
-    same = "the same counts" if ours.answer == theirs.answer else f"DIFFERENT: {ours.answer} {theirs.answer}"
+    for cost in (spark, duckdb):
+        if not cost.answer:
+            sys.exit(f"{size}: seven checks: no answer: {cost.stderr.strip().rpartition(chr(10))[2]}")
+    same = (
+        "the same counts" if spark.answer == duckdb.answer else f"DIFFERENT: {spark.answer} {duckdb.answer}"
+    )
     print(
-        f"{size}: seven checks, cold: Spark {ours}; DuckDB {theirs}: {same}, "
-        f"ratio {ours.took_s / theirs.took_s:.1f}; goal 6",
+        f"{size}: seven checks, cold: Spark {spark}; DuckDB {duckdb}: {same}, "
+        f"ratio {spark.took_s / duckdb.took_s:.1f}; goal 6",
         flush=True,
     )
 
 
 def write(folder: Path, transactions: int, seed: int = 1) -> None:
-    """Write the tables of a history with this many transactions, and the reads of all of it."""
+    """Write the tables of a history with this many transactions, and with reads of all their records."""
     rng = np.random.default_rng(seed)
     total = transactions + 4 * PROCESSES
     number = np.arange(total, dtype=np.int64)
@@ -100,27 +104,29 @@ def write(folder: Path, transactions: int, seed: int = 1) -> None:
     sender = np.repeat(number[:transactions], SENDS)
     key = rng.integers(0, KEYS, len(sender))
     value = np.arange(len(sender), dtype=np.int64)
-    # Records of overlapping transactions are in the log in another order than these completed.
-    place = np.lexsort((value, sender + rng.integers(0, PROCESSES // 2, transactions)[sender], key))
+    # The records of overlapping transactions are not in the log in the order in which the transactions completed.
+    log_order = np.lexsort((value, sender + rng.integers(0, PROCESSES // 2, transactions)[sender], key))
     offset = np.empty(len(sender), np.int64)
-    first = np.searchsorted(key[place], np.arange(KEYS))
-    offset[place] = 2 * (np.arange(len(sender)) - first[key[place]])  # every second offset is a marker
+    first = np.searchsorted(key[log_order], np.arange(KEYS))
+    offset[log_order] = 2 * (
+        np.arange(len(sender)) - first[key[log_order]]
+    )  # every second offset is a marker
     reader_process = key % PROCESSES
     ready = sender + 2 * PROCESSES
     reader = ready + (reader_process - ready) % PROCESSES
     latest = np.empty(len(sender), np.int64)
-    # A reader gets a record no earlier than the records before it in the log.
-    for one in range(KEYS):
-        here = place[key[place] == one]
-        latest[here] = np.maximum.accumulate(reader[here])
+    # A reader reads a record no earlier than the records before it in the log.
+    for number_of_key in range(KEYS):
+        of_key = log_order[key[log_order] == number_of_key]
+        latest[of_key] = np.maximum.accumulate(reader[of_key])
     reader = latest
-    kept = np.ones(len(sender), bool)
+    is_read = np.ones(len(sender), bool)
     planted = rng.choice(len(sender) // 2, 3 * PLANTED, replace=False)
-    kept[planted[:PLANTED]] = False  # lost: reads passed it, and none got it
-    outcome[sender[planted[PLANTED : 2 * PLANTED]]] = FAIL  # their records are read all the same
+    is_read[planted[:PLANTED]] = False  # lost: reads passed the record, and none returned it
+    outcome[sender[planted[PLANTED : 2 * PLANTED]]] = FAIL  # but their records are read
     sends = _rows(op[sender], key, value, offset, process[sender], outcome[sender], polled=False)
     order = np.lexsort((offset, key, reader))
-    order = order[kept[order]]
+    order = order[is_read[order]]
     polls = _rows(
         op[reader[order]], key[order], value[order], offset[order], process[reader[order]],
         outcome[reader[order]], polled=True,
@@ -171,7 +177,7 @@ class ProcessCost:
     stderr: str
 
     def __str__(self) -> str:
-        spent = f"ended after {self.ended_s:.1f} s, of processors {self.processor_s:.1f} s"
+        spent = f"ended after {self.ended_s:.1f} s, {self.processor_s:.1f} s of CPU"
         return f"{self.took_s:.1f} s ({spent}), peak {self.peak_mb:.0f} MB"
 
 
@@ -183,7 +189,7 @@ def run_cold(arguments: list[str]) -> ProcessCost:
         peak, used_s, answered_s = 0.0, dict[int, float](), 0.0
         watched = psutil.Process(child.pid)
         while child.poll() is None:
-            peak = max(peak, _look(watched, used_s))
+            peak = max(peak, _sample(watched, used_s))
             if not answered_s and os.fstat(answer.fileno()).st_size:
                 answered_s = time.monotonic() - began_s
             try:
@@ -197,27 +203,28 @@ def run_cold(arguments: list[str]) -> ProcessCost:
         return ProcessCost(took_s, ended_s, sum(used_s.values()), peak, answer.read(), stderr.read())
 
 
-def _look(process: psutil.Process, used_s: dict[int, float]) -> float:
-    """MB of the process and all below it; and by id, the processor time of each so far.
+def _sample(process: psutil.Process, used_s: dict[int, float]) -> float:
+    """Return the memory in MB of the process and its descendants, and note the processor time of each.
 
-    The system's own sums do not help: Spark's Python workers have no parent any more when they end.
+    The operating system also adds up the time of child processes, but without that of Spark's Python workers, whose
+    parent ends before them.
     """
     total = 0
     try:
-        for one in [process, *process.children(recursive=True)]:
-            total += one.memory_info().rss
-            used_s[one.pid] = one.cpu_times().user + one.cpu_times().system
+        for member in [process, *process.children(recursive=True)]:
+            total += member.memory_info().rss
+            used_s[member.pid] = member.cpu_times().user + member.cpu_times().system
     except psutil.NoSuchProcess:
         return 0.0
     return total / 1e6
 
 
-def print_findings(verdict: dict[str, object]) -> str:
-    """Print the findings."""
+def findings_text(verdict: dict[str, object]) -> str:
+    """Return the validity and the count of each anomaly as text."""
     if "error" in verdict:
         return f"no verdict: {verdict['error']}"
     anomalies: dict[str, dict[str, object]] = verdict["anomalies"]  # type: ignore[assignment]
-    counts = ", ".join(f"{name} {found['count']}" for name, found in sorted(anomalies.items()))
+    counts = ", ".join(f"{name} {findings['count']}" for name, findings in sorted(anomalies.items()))
     return f"valid {verdict['valid']}: {counts}"
 
 

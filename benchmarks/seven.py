@@ -2,9 +2,9 @@
 
 `benchmarks.scale` runs each of them in its own process. It prints a JSON object with the counts of each check:
 
-duplicates (values at several places), inconsistent (places with several values), lost (committed, passed by reads
+duplicates (values at several positions), inconsistent (positions with several values), lost (committed, passed by reads
 and not read), torn (transactions with a lost record and a read one), jumps (steps of a process through a key that
-are not one by one), fused (aborted, unseen, phantom: what one pass by value also finds), and the wr and ww edges
+skip a version or go back), fused (aborted, unseen, phantom: one pass by value finds all three), and the wr and ww edges
 of the dependency graph.
 """
 
@@ -16,25 +16,25 @@ from pathlib import Path
 import pyarrow as pa
 
 VIEWS = """
-create view micro as select *, case when "offset" >= 0 and (polled or outcome = 0) then "offset" end as place
+create view micro as select *, case when "offset" >= 0 and (polled or outcome = 0) then "offset" end as position
   from read_parquet('{folder}/micro.parquet');
-create table by_value as select key, value, min(place) as low, max(place) as high,
+create table by_value as select key, value, min(position) as low, max(position) as high,
     bool_or(polled and outcome = 0) as ok_read, bool_or(not polled and outcome = 0) as due,
     max(case when not polled then op end) as writer, bool_or(not polled and outcome = 2) as failed
   from micro group by key, value;
-create table by_place as select key, place, min(value) as low, max(value) as high
-  from micro where place is not null group by key, place;
+create table by_position as select key, position, min(value) as low, max(value) as high
+  from micro where position is not null group by key, position;
 create table lost as select * from by_value
   join (select key, max(low) as bound from by_value where ok_read group by key) using (key)
   where due and not ok_read and high <= bound;
 create table versions as select key, value, writer, rank from by_value
-  join (select key, place, low <> high as clash, row_number() over (partition by key order by place) as rank
-        from by_place) as ranked using (key)
-  where by_value.low = by_value.high and ranked.place = by_value.low and not clash;
+  join (select key, position, low <> high as clash, row_number() over (partition by key order by position) as rank
+        from by_position) as ranked using (key)
+  where by_value.low = by_value.high and ranked.position = by_value.low and not clash;
 """
 CHECKS = {
     "duplicates": "select count(*) from by_value where low < high",
-    "inconsistent": "select count(*) from by_place where low <> high",
+    "inconsistent": "select count(*) from by_position where low <> high",
     "lost": "select count(*) from lost",
     "torn": """select count(distinct writer) from by_value
         where ok_read and writer in (select writer from lost)""",
@@ -56,7 +56,7 @@ CHECKS = {
 
 
 def with_duckdb(folder: Path) -> dict[str, object]:
-    """Return by check the count from DuckDB, with two threads."""
+    """Return for each check the count from DuckDB, with two threads."""
     import duckdb
 
     base = duckdb.connect(config={"threads": 2})
@@ -70,7 +70,7 @@ def with_duckdb(folder: Path) -> dict[str, object]:
 
 
 def with_spark(folder: Path) -> dict[str, object]:
-    """Return by check the count from the tables that checkers make their findings of."""
+    """Return for each check the count from the tables from which checkers make their findings."""
     from pyspark.sql import functions as F
 
     from checkers.external.graph.names import WR, WW
@@ -83,17 +83,17 @@ def with_spark(folder: Path) -> dict[str, object]:
     with open_spark("local[*]", {}, large=True) as spark:
         keyed = make_keyed(make_pieces(read_folders(spark, [HistoryFile(0, folder)]).micro, certain=True))
         values = keyed.steps.where("first")
-        of_values = {
+        conditions = {
             "duplicates": F.col("lowest") < F.col("highest"),
             "lost": F.expr(LOST),
             "aborted": (F.col("writer_outcome") == 2) & F.col("ok_read"),
             "unseen": F.col("ok_sent") & ~F.col("ok_read"),
             "phantom": F.col("writer").isNull(),
         }
-        counted = values.select(*(F.count_if(test).alias(name) for name, test in of_values.items())).first()
+        counted = values.select(*(F.count_if(test).alias(name) for name, test in conditions.items())).first()
         assert counted is not None
         edges = keyed.packs.mapInArrow(_counted, "kind bigint, edges bigint").groupBy("kind").sum("edges")
-        of_kind = {row["kind"]: row["sum(edges)"] for row in edges.collect()}
+        edges_by_kind = {row["kind"]: row["sum(edges)"] for row in edges.collect()}
         return {
             "duplicates": counted.duplicates,
             "inconsistent": keyed.steps.where("clash").select("key", "offset").distinct().count(),
@@ -101,8 +101,8 @@ def with_spark(folder: Path) -> dict[str, object]:
             "torn": make_siblings(keyed.steps, keyed.packs).select("op").distinct().count(),
             "jumps": keyed.jumps.where("polled").count(),
             "fused": [counted.aborted, counted.unseen, counted.phantom],
-            "wr": of_kind[WR],
-            "ww": of_kind[WW],
+            "wr": edges_by_kind[WR],
+            "ww": edges_by_kind[WW],
         }
 
 
@@ -112,8 +112,8 @@ def _counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     from checkers.external.graph.edges import edges_of
 
     for _, pack in read_packs(batches):
-        made = {kind: len(edges.src) for kind, edges in edges_of(pack).items()}
-        yield pa.RecordBatch.from_pydict({"kind": list(made), "edges": list(made.values())})
+        counts = {kind: len(edges.src) for kind, edges in edges_of(pack).items()}
+        yield pa.RecordBatch.from_pydict({"kind": list(counts), "edges": list(counts.values())})
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""Measure the cost of a verdict: `python -m benchmarks.verdicts [STORE]`. It prints, and asserts nothing.
+"""Measure the cost of a verdict: `python -m benchmarks.verdicts [STORE]`. It prints measurements, and asserts nothing.
 
-A run of a minute with all seven faults (or the run in STORE) is checked by the run itself, by `fencepost check` in
-its own process, and repeatedly by a shared Spark server. Every result is a ratio to a bare PySpark session with
-one trivial job, measured in between.
+A run of one minute with the default faults, or the run in STORE, is checked by the run itself, by a new process of
+`fencepost check`, and repeatedly by a shared Spark server. Every result is a ratio to a bare PySpark session with one
+trivial job, which is measured between them.
 """
 
 import os
@@ -31,33 +31,33 @@ spark.stop()
 
 
 def main() -> None:
-    if (
-        len(sys.argv) > 1 and not (Path(sys.argv[1]) / "verdict.json").is_file()
-    ):  # its time would mean nothing
-        raise SystemExit(f"{sys.argv[1]} is no stored run with a verdict: name one, or none to make one")
+    if len(sys.argv) > 1 and not (Path(sys.argv[1]) / "verdict.json").is_file():
+        raise SystemExit(
+            f"{sys.argv[1]} is not a stored run with a verdict: name another run, or no run to make a new one"
+        )
     with tempfile.TemporaryDirectory(prefix="fencepost-bench-") as folder:
-        store = Path(sys.argv[1]) if len(sys.argv) > 1 else lone_run(Path(folder))
+        store = Path(sys.argv[1]) if len(sys.argv) > 1 else single_run(Path(folder))
         bare, cold = [], []
         for _ in range(ROUNDS):
             bare.append(taken_s([sys.executable, "-c", BARE]))
             cold.append(taken_s([sys.executable, "-P", "-m", "fencepost", "check", str(store)]))
-        unit_s = statistics.median(bare)
+        bare_s = statistics.median(bare)
         say(f"a bare PySpark session with one trivial job: {spread(bare)} s")
         print_figure(
             f"fencepost check, cold: {spread(cold)} s, in bare sessions",
-            statistics.median(cold) / unit_s,
+            statistics.median(cold) / bare_s,
             GOAL_COLD,
         )
         with fencepost.shared_spark():
             first_s = check_s(store)
             warm = [check_s(store) for _ in range(WARM_ROUNDS)]
         say(
-            f"a shared Spark server that has just started: {first_s:.1f} s, {first_s / unit_s:.1f} bare sessions"
+            f"a shared Spark server that has just started: {first_s:.1f} s, {first_s / bare_s:.1f} bare sessions"
         )
         print_figure(f"a warm Spark server: {spread(warm)} s, seconds", min(warm), GOAL_WARM_S)
 
 
-def lone_run(folder: Path) -> Path:
+def single_run(folder: Path) -> Path:
     """Run for a minute, print the time beyond the limit, and return the run folder."""
     began_s = time.monotonic()
     result = fencepost.run(time_limit=TIME_LIMIT_S, seed=1, store=str(folder / "store"))
@@ -91,7 +91,7 @@ def taken_s(command: list[str]) -> float:
     began_s = time.monotonic()
     environment = {**os.environ, "JAVA_HOME": str(find_java("auto").home)}
     done = subprocess.run(command, check=False, capture_output=True, text=True, env=environment)
-    if done.returncode not in (0, 1, 3):  # no verdict: its time would say nothing
+    if done.returncode not in (0, 1, 3):  # there is no verdict, so the time means nothing
         raise SystemExit(f"{' '.join(command)[:100]} ended with {done.returncode}: {done.stderr[-300:]}")
     return time.monotonic() - began_s
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from harness.runner.nemesis import Nemesis
 
 CRASH_POINTS = "crash-points"
-"""Stands for a kill at every step of the loop, and a pause at every step at which a worker has uncommitted inputs."""
+"""Means a kill at every step of the loop, and a pause at every step at which a worker has uncommitted inputs."""
 
 
 def require_known_fault(text: str, faults: "Mapping[str, Nemesis]") -> None:
@@ -25,8 +25,8 @@ def require_known_fault(text: str, faults: "Mapping[str, Nemesis]") -> None:
     states = sorted(faults[name].states) if name in faults else []
     check_name("step", step.rpartition(":")[2], [*(known.value for known in WorkerStep), *states])
     if name == "none" or not faults[name].aimable:
-        able = ", ".join(known for known, nemesis in faults.items() if nemesis.aimable)
-        raise UsageError(f"{name} cannot be aimed at a step; these can: {able}")
+        aimable = ", ".join(known for known, nemesis in faults.items() if nemesis.aimable)
+        raise UsageError(f"{name} cannot be aimed at a step; these can: {aimable}")
 
 
 def expand_names(names: Sequence[str], pipeline: PipelineSpec) -> list[str]:
@@ -55,7 +55,7 @@ def aim(text: str, faults: "Mapping[str, Nemesis]") -> "Nemesis":
 
 
 def requested_name(planned_fault: Mapping[str, object], requested: Sequence[str]) -> str:
-    """The name in `requested` that a fault of the schedule carries out."""
+    """The name in `requested` from which a planned fault was drawn."""
     fault, step = str(planned_fault.get("fault")), planned_fault.get("step", planned_fault.get("state"))
     stage = planned_fault.get("stage", str(planned_fault.get("target")).partition(":")[2].partition("/")[0])
     candidates = (f"{fault}@{stage}:{step}", f"{fault}@{step}")

@@ -31,7 +31,7 @@ CHECK_TIMEOUT_S = 120.0
 class FencepostFailed(Exception):
     """A command ended without a verdict.
 
-    `exit_status` is 2 (wrong usage), 4 (failure) or 130 (interrupted). The message is that of the command.
+    `exit_status` is 2 (wrong usage), 4 (failure) or 130 (interrupted). The text is the message of the command.
     """
 
     def __init__(self, exit_status: int, message: str) -> None:
@@ -106,10 +106,12 @@ class Result:
         """
         lines = [f"{self.word}: {self.verdict.get('summary') or self.verdict.get('error', '')}"]
         forbidden = [(n, f) for n, f in self.verdict.get("anomalies", {}).items() if not f.get("allowed")]
-        for name, found in sorted(forbidden, key=lambda item: bool(item[1].get("because"))):  # causes first
-            because = f", because of {found['because']}" if found.get("because") else ""
-            lines.append(f"  {name}: {found['count']}{because}")
-            lines += [f"    first: {sentence}" for sentence in found.get("sentences", ())[:1]]
+        for name, findings in sorted(
+            forbidden, key=lambda item: bool(item[1].get("because"))
+        ):  # causes first
+            because = f", because of {findings['because']}" if findings.get("because") else ""
+            lines.append(f"  {name}: {findings['count']}{because}")
+            lines += [f"    first: {sentence}" for sentence in findings.get("sentences", ())[:1]]
         lines += [f"  {reason['text']}" for reason in self.verdict.get("unknown_because", ())]
         links = {"report": self.report, "repeat": self.repeat}
         return "\n".join([*lines, *(f"{key}: {value}" for key, value in links.items() if value)])
@@ -196,9 +198,9 @@ def replay(
 
 
 def command() -> list[str]:
-    """The command to start: that of this installation, or the one in the environment."""
-    other = os.environ.get(COMMAND_VARIABLE)
-    return shlex.split(other) if other else list(DEFAULT_COMMAND)
+    """The command to start: the value of `COMMAND_VARIABLE` if it is set, else this installation."""
+    text = os.environ.get(COMMAND_VARIABLE)
+    return shlex.split(text) if text else list(DEFAULT_COMMAND)
 
 
 def option_words(options: Mapping[str, Any]) -> list[str]:

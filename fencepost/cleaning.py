@@ -32,7 +32,7 @@ class CleanRequest:
 
 
 def clean_machine(say: Say) -> tuple[Entries, ExitStatus]:
-    """Remove what runs left on this machine. Runs that may still go on keep everything.
+    """Remove what runs left on this machine. Remove nothing of a run that may still be running.
 
     Returns the entries of `--json` and the exit status.
     """
@@ -69,14 +69,14 @@ def clean_cluster(options: Options, request: CleanRequest, say: Say) -> tuple[En
         now_ms = time.time() * 1000
         kept = left.reason_to_keep(now_ms, request.idle, named=left.tag in request.tags)
         removed = remove_leftovers(brokers, left) if request.delete and kept is None else None
-        say(f"{left.tag}  {_describe(left, now_ms)}; {kept or _removed(left, removed)}")
+        say(f"{left.tag}  {_describe(left, now_ms)}; {kept or _describe_removal(left, removed)}")
         for failure in removed.failures if removed else ():
             say(f"  {failure}")
         entries.append(_as_json(left, kept, removed))
         idle = idle or kept is None
         failed = failed or (request.delete and left.unknown is not None) or bool(removed and removed.failures)
     if idle and not request.delete:
-        say(f"to delete what is idle: {_delete_command(options, request)}")
+        say(f"to delete the idle tags: {_delete_command(options, request)}")
     return entries, ExitStatus.FAILURE if failed else ExitStatus.VALID
 
 
@@ -99,13 +99,16 @@ def _describe(left: Leftovers, now_ms: float) -> str:
     return ", ".join(parts)
 
 
-def _removed(left: Leftovers, removed: RemovalReport | None) -> str:
+def _describe_removal(left: Leftovers, removed: RemovalReport | None) -> str:
     if removed is None:
         return "idle"
     if not removed.failures:
         return "deleted"
-    went = {"topic": (removed.topics, left.topics), "group": (removed.groups, left.groups)}
-    parts = [f"{len(gone)} of {plural(len(all_), kind)}" for kind, (gone, all_) in went.items() if all_]
+    counts = {
+        "topic": (len(removed.topics), len(left.topics)),
+        "group": (len(removed.groups), len(left.groups)),
+    }
+    parts = [f"{deleted} of {plural(total, kind)}" for kind, (deleted, total) in counts.items() if total]
     return f"deleted {' and '.join(parts)}"
 
 

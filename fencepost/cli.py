@@ -28,14 +28,14 @@ HIDDEN = ("_serve",)
 NAME = "fencepost"
 NO_READER = "the program that reads the output has ended"
 READ_ONLY = ("list", "explain", "trace")
-"""Commands without a verdict. If their reader ends early, as `head` does, that is no failure."""
+"""Commands without a verdict. If their reader ends early, like `head`, that is not a failure."""
 
 
 class CommandGroup(click.Group):
     """Loads each command from its file in `fencepost/commands` when it is first used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """List the commands in the order in which a user meets them."""
+        """List the commands in the order of the help text."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
@@ -85,10 +85,8 @@ def run_command_line(arguments: Sequence[str]) -> int:
         message, status = _describe(error)
         _print_last(redact_text(message))
         return status
-    except (
-        BrokenPipeError,
-        SystemExit,
-    ):  # click turns a broken pipe into SystemExit(1), which would mean "invalid"
+    except (BrokenPipeError, SystemExit):
+        # click turns a broken pipe into SystemExit(1), which would mean "invalid"
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # nothing reads what is still in the buffer
         if arguments[:1] and arguments[0] in READ_ONLY:
             return ExitStatus.VALID
@@ -121,12 +119,12 @@ def _usage_message(error: click.UsageError) -> str:
     """Rewrite a usage error of click in the style of our own messages."""
     command = error.ctx.command_path if error.ctx else NAME
     if isinstance(error, click.NoSuchOption):
-        written = error.option_name
+        flag = error.option_name
         known = [name for p in error.ctx.command.params for name in p.opts] if error.ctx else []
-        key = written.lstrip("-").replace("_", "-")
+        key = flag.lstrip("-").replace("_", "-")
         if key in FIELDS and "--set" in known:
-            return f"{written} is not a flag: set it with --set {key}=VALUE"
-        return f"{unknown('option', written, known)} (all of them: {command} --help)"
+            return f"{flag} is not a flag: set it with --set {key}=VALUE"
+        return f"{unknown('option', flag, known)} (all of them: {command} --help)"
     message = error.format_message().rstrip(".")
     return f"{message[:1].lower()}{message[1:]} (see {command} --help)"
 
@@ -134,7 +132,7 @@ def _usage_message(error: click.UsageError) -> str:
 def report_bug(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     """Report an uncaught exception (`sys.excepthook`): print one sentence, save the traceback, exit with status 4."""
     details = redact_text("".join(traceback.format_exception(kind, error, trace)))
-    what = redact_text(f"{kind.__name__}: {error}".splitlines()[0])
+    summary = redact_text(f"{kind.__name__}: {error}".splitlines()[0])
     try:
         with tempfile.NamedTemporaryFile(
             "w",
@@ -145,9 +143,9 @@ def report_bug(kind: type[BaseException], error: BaseException, trace: Traceback
             errors="backslashreplace",
         ) as file:
             file.write(details)
-        where = f"the traceback is in {file.name}"
-    except OSError as trouble:
-        where = f"the traceback could not be saved ({trouble})"
+        location = f"the traceback is in {file.name}"
+    except OSError as save_error:
+        location = f"the traceback could not be saved ({save_error})"
     cause = "the operating system refused" if isinstance(error, OSError) else "this is a bug in Fencepost"
-    print(f"{NAME}: {cause}: {what}; {where}", file=sys.stderr)
+    print(f"{NAME}: {cause}: {summary}; {location}", file=sys.stderr)
     raise SystemExit(ExitStatus.FAILURE)

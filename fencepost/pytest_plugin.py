@@ -30,7 +30,7 @@ NIGHTLY_FACTOR = 3
 """Factor by which the time limit of each run is longer in a nightly session."""
 TIME_LIMIT_S = 60.0
 """The default of `fencepost run`."""
-SECOND_RUN = 1000
+SEED_DISTANCE = 1000
 """Distance between the seeds of two runs in one test. The seeds of two nights differ by 1."""
 
 HELP = {
@@ -191,7 +191,7 @@ def fencepost(request: pytest.FixtureRequest, fencepost_spark: None, fencepost_n
             settings |= {"time_limit": longer, **_nightly_options(request.node)}
             settings.pop("seeds", None)
         seed = settings.get("seed")
-        seed_of_run = session.seed + SECOND_RUN * runs.started if seed is None else int(seed)
+        seed_of_run = session.seed + SEED_DISTANCE * runs.started if seed is None else int(seed)
         settings["seed"] = seed_of_run + fencepost_night
         runs.started += 1
         result = run(**settings)
@@ -230,13 +230,13 @@ def _repeat(item: pytest.Item) -> str:
 
 
 def _worker_input(config: pytest.Config) -> dict[str, Any]:
-    """What the controller of pytest-xdist sent to this worker. Empty if this process is no worker."""
+    """The values that the controller of pytest-xdist sent to this worker. Empty if this process is no worker."""
     worker_input: dict[str, Any] = getattr(config, "workerinput", {})
     return worker_input
 
 
 def _marker_options(node: pytest.Item) -> dict[str, Any]:
-    """The options of the markers. Those of a test override those of its class, and these those of its module."""
+    """The options of the markers. The test overrides its class, and the class overrides its module."""
     options: dict[str, Any] = {}
     for marker in reversed(list(node.iter_markers("fencepost"))):
         if marker.args:

@@ -47,7 +47,7 @@ def anomalies() -> Mapping[str, str]:
     """For each anomaly: the first sentence of its checker's docstring, which is its specification."""
     from checkers.catalogue import catalogue
 
-    return {one.name: one.sentence for one in catalogue()}
+    return {anomaly.name: anomaly.sentence for anomaly in catalogue()}
 
 
 def kafka_versions() -> tuple[str, ...]:
@@ -64,7 +64,7 @@ def known_names() -> KnownNames:
 
     return KnownNames(
         workloads=workloads(),
-        require_fault=lambda asked: require_known_fault(asked, nemeses()),
+        require_fault=lambda fault: require_known_fault(fault, nemeses()),
         require_cluster=require_options,
         defects=defects(),
         kafka=kafka_versions(),

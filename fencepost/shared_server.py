@@ -53,7 +53,7 @@ CLUSTER_KEYS = (
 )
 """Options that describe a cluster. All others belong to a run."""
 REPEATED_KEYS = ("cluster", "image", "brokers", "broker", "heap-mb", "transaction-version")
-"""The options of these that the command which repeats a run must name, so that it starts an equal cluster."""
+"""Options that the command which repeats a run must name, so that it starts an equal cluster."""
 READY_TIMEOUT_S = 60.0
 
 
@@ -61,24 +61,23 @@ class SparkService:
     """One Spark for all clients with equal settings. It serves one client at a time."""
 
     def __init__(self) -> None:
-        self._state = threading.Lock()
-        self._at_work = threading.Lock()
+        self._state_lock = threading.Lock()
+        self._check_lock = threading.Lock()
         self._parts: SparkParts | None = None
         self._pending: StartingSpark | None = None
 
     def answer(self, request: SparkRequest, send_message: SendMessage) -> None:
         """Carry out a request and send the result."""
-        with self._at_work if request.runs else nullcontext():
+        with self._check_lock if request.runs else nullcontext():
             try:
-                pending = self._started(request.parts)
+                pending = self._ensure_started(request.parts)
                 if pending is None:
                     why = "the shared Spark has another Java or other settings, or belongs to another installation"
                     send_message({"refused": why})
                     return
                 results = self._decide(pending, request, send_message) if request.runs else []
-            except (
-                EnvironmentFailure
-            ) as error:  # this client starts its own Spark; the next one gets a new shared one
+            except EnvironmentFailure as error:
+                # This client starts its own Spark. For the next client, this server starts a new Spark.
                 self._forget()
                 send_message({"refused": f"the shared Spark is gone: {error}"})
             except FencepostError as error:
@@ -88,22 +87,22 @@ class SparkService:
 
     def close(self) -> None:
         """End Spark at once, even in the middle of a job."""
-        with self._state:
+        with self._state_lock:
             pending, self._pending = self._pending, None
         if pending is not None:
             pending.kill()
             pending.close()
 
-    def _started(self, parts: SparkParts) -> "StartingSpark | None":
-        """The shared Spark, which may still be starting. None if it has other settings."""
-        with self._state:
+    def _ensure_started(self, parts: SparkParts) -> "StartingSpark | None":
+        """The shared Spark, which may still be starting. None if it has settings other than `parts`."""
+        with self._state_lock:
             if self._pending is None and parts.installation == SparkParts.installation:
                 self._pending = start_early(find_java(parts.java_home), parts.master, parts.conf, inputs=0)
                 self._parts = parts
             return self._pending if self._parts == parts else None
 
     def _forget(self) -> None:
-        with self._state:
+        with self._state_lock:
             pending, self._pending = self._pending, None
         if pending is not None:
             pending.close()
@@ -143,11 +142,11 @@ class ClusterService:
         with self._lock:
             if self._words is None:
                 self._answer, self._words = self._start(words, send_message), words
-            answer, first = self._answer, self._words
-        if words != first:
+            answer, first_words = self._answer, self._words
+        if words != first_words:
             why = (
                 "the tests of a session share one cluster, so fencepost_cluster_options must not differ; "
-                f"it was {shlex.join(first)} and {shlex.join(words)}"
+                f"it was {shlex.join(first_words)} and {shlex.join(words)}"
             )
             answer = {"refused": why, "status": int(UsageError.exit_status)}
         send_message(answer)
@@ -170,14 +169,14 @@ class ClusterService:
 def cluster_options(words: Sequence[str]) -> Options:
     """Parse the options that a client sends. Raises `UsageError` for an option of a run, or an external cluster."""
     options = Options()
-    given: list[str] = []
+    keys: list[str] = []
     for flag, assignment in zip(words[::2], words[1::2], strict=False):
         if flag != "--set":  # an option of `check`
             raise UsageError(f"a session's cluster takes {', '.join(CLUSTER_KEYS)}; give {flag} to the run")
         values = parse_set(assignment)
         options = options.updated(values)
-        given += values
-    check_brokers_option(options.cluster, given)
+        keys += values
+    check_brokers_option(options.cluster, keys)
     options = options.validated(registry.known_names())
     default = Options()
     for key, field in FIELDS.items():
@@ -195,8 +194,8 @@ def cluster_options(words: Sequence[str]) -> Options:
 def open_cluster(options: Options, say: Callable[[str], None]) -> Iterator[SharedCluster]:
     """Start a cluster, and end it with the `with` block. Raises `FencepostError`."""
     cache = cache_folder()
-    for left in sweep_leftovers():
-        say(f"ended what an earlier run had left: {left}")
+    for leftover in sweep_leftovers():
+        say(f"ended what an earlier run had left: {leftover}")
     prepared = prepare_cluster(options, cache, say, clients=())
     with Supervisor() as supervisor, PortBlock(cache, first_port=options.first_port) as ports:
         folder = supervisor.scratch_folder("session")
@@ -218,8 +217,8 @@ def cluster_words(options: Options) -> list[str]:
     """The options that describe the cluster, except its version, as arguments of a command. Without secrets."""
     default = Options()
     names = (FIELDS[key].name for key in REPEATED_KEYS)
-    kept = replace(default, **{name: getattr(options, name) for name in names})
-    return shlex.split(command_line(kept.redacted()))[2:]
+    cluster_only = replace(default, **{name: getattr(options, name) for name in names})
+    return shlex.split(command_line(cluster_only.redacted()))[2:]
 
 
 class Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
@@ -235,7 +234,7 @@ class Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
         self.socket = listener
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Log an unexpected exception. The server goes on."""
+        """Log an unexpected exception. The server continues."""
         log.exception("a request could not be carried out")
 
 
@@ -251,7 +250,7 @@ class Handler(socketserver.StreamRequestHandler):
             words = [str(word) for word in body.get("cluster", ())]
             request = SparkRequest.from_json(body["spark"]) if "cluster" not in body else None
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            self._send_message({"refused": f"this is no request: {type(error).__name__}: {error}"})
+            self._send_message({"refused": f"this line is not a request: {type(error).__name__}: {error}"})
             return
         if request is None:
             self.server.cluster.answer(words, self._send_message)

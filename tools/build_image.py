@@ -1,9 +1,9 @@
-"""Builds the image that `--cluster docker --set image=bundled` uses, and prints its name.
+"""Build the image that `--cluster docker --set image=bundled` uses, and print its name.
 
     python -P tools/build_image.py [KAFKA-VERSION]
 
-It holds Java, Kafka and a few programs of this machine, and needs no image registry. `docker save NAME` takes it to a
-machine that has none of them.
+The image contains Java, Kafka and a few programs of this machine. No image registry is needed. `docker save NAME`
+writes the image to a file, for a machine without these programs.
 """
 
 import sys
@@ -16,7 +16,6 @@ from harness.environment.kafka import fetch_kafka, versions
 
 
 def main() -> int:
-    """Build it."""
     version = sys.argv[1] if len(sys.argv) > 1 else versions()[0]
     try:
         cache = cache_folder()

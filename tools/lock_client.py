@@ -1,10 +1,10 @@
 """Write the lock file of one version of a client: `python tools/lock_client.py librdkafka:2.16.1` or `java:3.9.1`.
 
-librdkafka: the wheels of confluent-kafka of that version, one for each Python and platform that Fencepost runs on;
-`pip` tells their names and checksums without fetching them. java: Maven's own closure of kafka-clients (needs `mvn`),
-and the binding of slf4j that prints nothing, of the version of slf4j that the closure settled on.
+librdkafka: the wheels of that version of confluent-kafka, one for each Python and platform that Fencepost supports.
+`pip` prints their names and checksums without a download. java: kafka-clients with its dependencies, as Maven resolves
+them (needs `mvn`), and the binding slf4j-nop, which prints nothing, in the version of slf4j among these dependencies.
 
-What else is known of the version stands in harness/environment/client-versions.toml, which is written by hand.
+Other facts about the version are in harness/environment/client-versions.toml, which is edited by hand.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ PLATFORMS = {
 
 
 def wheel(version: str, python: str, platforms: tuple[str, ...]) -> tuple[str, str] | None:
-    """Name and sha256 of the wheel that pip would take there; None where there is none."""
+    """Name and sha256 of the wheel that pip would install on these platforms. None if there is no wheel."""
     command = [
         sys.executable,
         "-m",
@@ -48,8 +48,8 @@ def wheel(version: str, python: str, platforms: tuple[str, ...]) -> tuple[str, s
     ]
     for platform in platforms:
         command += ["--platform", platform]
-    with tempfile.TemporaryDirectory() as nowhere:
-        command += ["--target", nowhere, f"confluent-kafka=={version}"]
+    with tempfile.TemporaryDirectory() as folder:
+        command += ["--target", folder, f"confluent-kafka=={version}"]
         answer = subprocess.run(command, capture_output=True, text=True, check=False)
     if answer.returncode != 0:
         return None
@@ -58,15 +58,15 @@ def wheel(version: str, python: str, platforms: tuple[str, ...]) -> tuple[str, s
 
 
 def librdkafka(version: str) -> list[str]:
-    """By line: a wheel's name, and its sha256."""
-    found = [wheel(version, python, names) for python in PYTHONS for names in PLATFORMS.values()]
-    lines = sorted({" ".join(one) for one in found if one is not None})
+    """A line for each wheel: its name and its sha256."""
+    wheels = [wheel(version, python, names) for python in PYTHONS for names in PLATFORMS.values()]
+    lines = sorted({" ".join(name_and_hash) for name_and_hash in wheels if name_and_hash is not None})
     assert lines, f"pip knows no wheel of confluent-kafka {version}"
     return lines
 
 
 def java(version: str) -> list[str]:
-    """By line: group:artifact:version of a jar, and its sha256."""
+    """A line for each jar: group:artifact:version, and its sha256."""
     jars = closure("org.apache.kafka", "kafka-clients", version)
     slf4j, _ = jars["org.slf4j", "slf4j-api"]
     jars |= closure("org.slf4j", "slf4j-nop", slf4j)
@@ -80,12 +80,12 @@ def java(version: str) -> list[str]:
 def lock(client: str, version: str) -> str:
     """The text of the lock file."""
     kinds = {"librdkafka": ("wheel", librdkafka), "java": ("group:artifact:version", java)}
-    what, lines = kinds[client]
-    head = f"# {client} {version}: written by tools/lock_client.py; {what}, sha256"
+    columns, lines = kinds[client]
+    head = f"# {client} {version}: written by tools/lock_client.py; {columns}, sha256"
     return "\n".join([head, *lines(version)]) + "\n"
 
 
 if __name__ == "__main__":
-    for asked in sys.argv[1:]:
-        name, _, number = asked.partition(":")
+    for argument in sys.argv[1:]:
+        name, _, number = argument.partition(":")
         (FOLDER / f"client-{name}-{number}.lock").write_text(lock(name, number))

@@ -1,8 +1,8 @@
 """Write the lock file of one Kafka version: `python tools/lock_kafka.py 4.3.1` (needs Maven's `mvn`).
 
-The jars are Maven's own closure of what a broker needs at run time, then `kafka-tools` alone (its
-closure would pull in the whole of Kafka Connect), then the library and the binding without which brokers log
-nothing. Never resolve two roots at once: they may settle on kafka-clients of another version than the broker's.
+The jars are the run-time dependencies of a broker, as Maven resolves them, then `kafka-tools` without its dependencies
+(which include all of Kafka Connect), then the library and the binding without which brokers log nothing. Never resolve
+two roots at once: Maven may then choose another version of kafka-clients than that of the broker.
 """
 
 import hashlib
@@ -20,15 +20,15 @@ POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0<
 LINE = re.compile(r"^\s+([\w.-]+):([\w.-]+):jar:([\w.-]+):(?:compile|runtime):(/\S+\.jar)", re.M)
 
 LOG4J_OF_4_0 = "2.25.4"
-"""Kafka 4.0 logs by log4j2 and leaves its version to the distribution; this one is that of the newest lock."""
+"""Kafka 4.0 logs with log4j2, but does not pin its version. This is the version in the newest lock file."""
 RELOAD4J = ("org.slf4j", "slf4j-reload4j")
-"""Kafka 3.9 logs by log4j 1, of which reload4j is what is kept up; only its tools name it."""
+"""Kafka 3.9 logs with reload4j, the maintained fork of log4j 1. Only the dependencies of its tools name it."""
 
 Jars = dict[tuple[str, str], tuple[str, Path]]
 
 
 def closure(group: str, artifact: str, version: str) -> Jars:
-    """By (group, artifact): the version that Maven settles on, and its file."""
+    """For each (group, artifact): the version that Maven chooses, and its file."""
     with tempfile.TemporaryDirectory() as folder:
         pom, answer = Path(folder, "pom.xml"), Path(folder, "answer")
         pom.write_text(POM.format(group, artifact, version))
@@ -53,15 +53,15 @@ def lock(version: str) -> str:
 
 
 def logging(jars: Jars, tools: Jars) -> Jars:
-    """What a broker logs by; the versions that its own closure has come first."""
+    """The jars with which a broker logs. Versions from the broker's dependencies have priority."""
     if RELOAD4J in tools:
         return closure(*RELOAD4J, tools[RELOAD4J][0])
     group = "org.apache.logging.log4j"
     log4j, _ = jars.get((group, "log4j-core"), (LOG4J_OF_4_0, None))
     slf4j, _ = jars["org.slf4j", "slf4j-api"]
     binding = "log4j-slf4j-impl" if slf4j.startswith("1.") else "log4j-slf4j2-impl"
-    bound = closure(group, binding, log4j)
-    return {one: bound[one] for one in ((group, binding), (group, "log4j-core"), (group, "log4j-api"))}
+    available = closure(group, binding, log4j)
+    return {jar: available[jar] for jar in ((group, binding), (group, "log4j-core"), (group, "log4j-api"))}
 
 
 if __name__ == "__main__":

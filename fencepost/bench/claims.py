@@ -95,23 +95,23 @@ class AnsweredClaim:
 def check_claims(measured: Sequence[Ratio]) -> list[AnsweredClaim]:
     """Compare every claim with the measurements, in the order of `CLAIMS`."""
     transactions = [
-        one for one in measured if one.point.delivery is Delivery.TRANSACTIONS and one.point.journal
+        ratio for ratio in measured if ratio.point.delivery is Delivery.TRANSACTIONS and ratio.point.journal
     ]
-    return [*(_checked(claim, transactions) for claim in CLAIMS), _amortised(transactions)]
+    return [*(_compare(claim, transactions) for claim in CLAIMS), _amortised(transactions)]
 
 
-def _checked(claim: Claim, measured: Sequence[Ratio]) -> AnsweredClaim:
+def _compare(claim: Claim, measured: Sequence[Ratio]) -> AnsweredClaim:
     ratios = [ratio for ratio in measured if ratio.figure == claim.figure]
     compared = [(ratio, claim.holds(ratio.spread)) for ratio in ratios]
 
-    def where(answer: bool | None) -> list[Ratio]:
-        return [ratio for ratio, holds in compared if holds is answer]
+    def with_outcome(outcome: bool | None) -> list[Ratio]:
+        return [ratio for ratio, holds in compared if holds is outcome]
 
     holds, fails, unclear = (
-        tuple(_in_words(claim, ratio) for ratio in where(answer)) for answer in (True, False, None)
+        tuple(_in_words(claim, ratio) for ratio in with_outcome(outcome)) for outcome in (True, False, None)
     )
     answer = _answer(len(holds), len(fails), len(unclear))
-    decided_by, depends_on = INTERVALS[claim.name], _depends_on(where(True), where(False))
+    decided_by, depends_on = INTERVALS[claim.name], _depends_on(with_outcome(True), with_outcome(False))
     return AnsweredClaim(claim.name, claim.text, decided_by, answer, holds, fails, unclear, depends_on)
 
 
@@ -144,24 +144,26 @@ _DIMENSIONS: dict[str, Callable[[BenchPoint], object]] = {
 
 def _depends_on(holds: Sequence[Ratio], fails: Sequence[Ratio]) -> tuple[str, ...]:
     """Dimensions that alone distinguish a point where the claim holds from a point where it fails."""
-    found = []
-    for one in holds:
-        for other in fails:
-            differing = [name for name, of in _DIMENSIONS.items() if of(one.point) != of(other.point)]
+    deciding = []
+    for confirmed in holds:
+        for refuted in fails:
+            differing = [
+                name for name, value in _DIMENSIONS.items() if value(confirmed.point) != value(refuted.point)
+            ]
             if len(differing) == 1:
-                found += differing
-    return tuple(name for name in _DIMENSIONS if name in found)
+                deciding += differing
+    return tuple(name for name in _DIMENSIONS if name in deciding)
 
 
 def _amortised(measured: Sequence[Ratio]) -> AnsweredClaim:
     """Compare, for each client, the ratios at the largest and the smallest transaction size, across all rounds."""
-    throughput = [one for one in measured if one.figure == MeasurementKind.THROUGHPUT]
+    throughput = [ratio for ratio in measured if ratio.figure == MeasurementKind.THROUGHPUT]
     series: dict[tuple[str, int, int], list[Ratio]] = {}
-    for one in throughput:
-        series.setdefault((one.point.client, one.point.partitions, one.point.workers), []).append(one)
+    for ratio in throughput:
+        series.setdefault((ratio.point.client, ratio.point.partitions, ratio.point.workers), []).append(ratio)
     texts: dict[bool | None, list[str]] = {True: [], False: [], None: []}
     for ratios in series.values():
-        smallest, *_, largest = sorted(ratios, key=lambda one: one.point.txn_size) * (
+        smallest, *_, largest = sorted(ratios, key=lambda ratio: ratio.point.txn_size) * (
             1 if len(ratios) > 1 else 2
         )
         if smallest.point == largest.point:

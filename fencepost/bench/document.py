@@ -29,22 +29,25 @@ def as_json(
         context: Machine, versions, settings and seed.
     """
     all_ratios = ratios(measured)
-    measured_points = {one.point for one in measured}
+    measured_points = {measurement.point for measurement in measured}
     points = [point for point in request.points() if point in measured_points]
     return {
         "schema": SCHEMA,
         "cut_short": cut_short,
-        "rounds": {"asked": request.rounds, "begun": 1 + max((one.round for one in measured), default=-1)},
+        "rounds": {
+            "asked": request.rounds,
+            "begun": 1 + max((measurement.round for measurement in measured), default=-1),
+        },
         "measurements": {"planned": request.rounds * len(request.points()), "made": len(measured)},
         "baseline": BASELINE.value,
         **context,
         "points": [_point(point, measured, all_ratios) for point in points],
-        "claims": [one.as_table() for one in check_claims(all_ratios)],
+        "claims": [claim.as_table() for claim in check_claims(all_ratios)],
     }
 
 
 def _point(point: BenchPoint, measured: Sequence[Measurement], all_ratios: Sequence[Ratio]) -> dict[str, Any]:
-    own = [one for one in measured if one.point == point]
+    own = [measurement for measurement in measured if measurement.point == point]
     return {
         "measured": point.kind.value,
         "delivery": point.delivery.value,
@@ -55,7 +58,7 @@ def _point(point: BenchPoint, measured: Sequence[Measurement], all_ratios: Seque
         "journal": point.journal,
         "where": describe(point),
         "rounds": len(own),
-        "failed": sum(one.failed for one in own),
+        "failed": sum(measurement.failed for measurement in own),
         "steps_ms": {name: round(value, 3) for name, value in steps_of(measured, point).items()},
         **(_latency(own, measured) if point.kind is MeasurementKind.LATENCY else _throughput(own)),
         "ratios": {
@@ -71,11 +74,11 @@ def _point(point: BenchPoint, measured: Sequence[Measurement], all_ratios: Seque
 
 def _throughput(own: Sequence[Measurement]) -> dict[str, Any]:
     return {
-        "inputs_per_s": round(statistics.median(one.inputs_per_s for one in own), 1),
-        "slowest": round(min(one.inputs_per_s for one in own), 1),
-        "fastest": round(max(one.inputs_per_s for one in own), 1),
-        "transactions_per_s": round(statistics.median(one.txns_per_s for one in own), 2),
-        "mean_txn_size": round(statistics.median(one.mean_size for one in own), 1),
+        "inputs_per_s": round(statistics.median(measurement.inputs_per_s for measurement in own), 1),
+        "slowest": round(min(measurement.inputs_per_s for measurement in own), 1),
+        "fastest": round(max(measurement.inputs_per_s for measurement in own), 1),
+        "transactions_per_s": round(statistics.median(measurement.txns_per_s for measurement in own), 2),
+        "mean_txn_size": round(statistics.median(measurement.mean_size for measurement in own), 1),
     }
 
 
@@ -83,7 +86,7 @@ def _latency(own: Sequence[Measurement], measured: Sequence[Measurement]) -> dic
     values = pooled_latencies(measured, own[0].point)
     quantiles = {name: quantile(values, name) for name in QUANTILES}
     return {
-        "rate": round(statistics.median(one.rate for one in own), 1),
+        "rate": round(statistics.median(measurement.rate for measurement in own), 1),
         "samples": len(values),
         "latency_ms": {name: None if value is None else round(value, 2) for name, value in quantiles.items()},
     }

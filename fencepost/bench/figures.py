@@ -44,7 +44,7 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Spread:
-    """The values of all rounds."""
+    """The values of a figure, one for each round."""
 
     values: tuple[float, ...]
 
@@ -81,7 +81,7 @@ class Ratio:
     figure: str  # throughput, or a quantile
     spread: Spread
     own: float  # median of the figure itself: inputs per second, or milliseconds
-    base: float  # the same for the baseline
+    base: float  # that of the baseline
 
 
 def quantile(values: Sequence[float], name: str) -> float | None:
@@ -95,12 +95,14 @@ def quantile(values: Sequence[float], name: str) -> float | None:
 
 def pooled_latencies(measured: Sequence[Measurement], point: BenchPoint) -> list[float]:
     """The latencies of a point from all rounds, in milliseconds."""
-    return [value for one in measured if one.point == point for value in one.latencies_ms]
+    return [
+        value for measurement in measured if measurement.point == point for value in measurement.latencies_ms
+    ]
 
 
 def ratios(measured: Sequence[Measurement]) -> list[Ratio]:
     """Every ratio whose point and baseline were both measured in the same round."""
-    points = dict.fromkeys(one.point for one in measured)
+    points = dict.fromkeys(measurement.point for measurement in measured)
     return [
         ratio
         for point in points
@@ -117,21 +119,25 @@ def _ratio(measured: Sequence[Measurement], point: BenchPoint, figure: str) -> R
     if not pairs:
         return None
     own, base = (statistics.median(side) for side in zip(*pairs, strict=True))
-    return Ratio(point, figure, Spread(tuple(one / other for one, other in pairs)), own, base)
+    return Ratio(point, figure, Spread(tuple(value / baseline for value, baseline in pairs)), own, base)
 
 
 def _pairs(measured: Sequence[Measurement], point: BenchPoint, figure: str) -> Iterator[tuple[float, float]]:
-    by_round = {(one.point, one.round): one for one in measured}
-    for (found, number), one in by_round.items():
-        other = by_round.get((point.baseline, number))
-        if found == point and other is not None:
-            values = one.figure(figure), other.figure(figure)
+    by_round = {(measurement.point, measurement.round): measurement for measurement in measured}
+    for (measured_point, number), measurement in by_round.items():
+        baseline = by_round.get((point.baseline, number))
+        if measured_point == point and baseline is not None:
+            values = measurement.figure(figure), baseline.figure(figure)
             if values[0] and values[1]:
                 yield values[0], values[1]
 
 
 def steps_of(measured: Sequence[Measurement], point: BenchPoint) -> dict[str, float]:
     """The duration of each step of a batch in milliseconds: the median of the rounds."""
-    found = [one.steps_ms for one in measured if one.point == point and one.steps_ms]
-    names = dict.fromkeys(name for steps in found for name in steps)
-    return {name: statistics.median(steps.get(name, 0.0) for steps in found) for name in names}
+    rounds = [
+        measurement.steps_ms
+        for measurement in measured
+        if measurement.point == point and measurement.steps_ms
+    ]
+    names = dict.fromkeys(name for steps in rounds for name in steps)
+    return {name: statistics.median(steps.get(name, 0.0) for steps in rounds) for name in names}

@@ -1,4 +1,4 @@
-"""Write the inputs of a bench: fill a topic in advance, or feed one at an even rate."""
+"""Write the inputs of a bench: fill a topic in advance, or write into a topic at an even rate."""
 
 import os
 import time
@@ -14,7 +14,7 @@ from harness.model.vocabulary import Isolation
 
 FILL_TIMEOUT_S = 120.0
 FEED_TIMEOUT_S = 30.0
-QUESTION_TIMEOUT_S = 10.0
+REQUEST_TIMEOUT_S = 10.0
 VALUE_BYTES = 100
 PARTITIONS = 12
 
@@ -45,18 +45,21 @@ def fill_topic(bootstrap: str, topic: str, count: int, check: Callable[[], None]
         producer.poll(0)
         if n % 1_000 == 0:
             check()
-    left = producer.flush(FILL_TIMEOUT_S)
-    if left:
-        raise EnvironmentFailure(f"{left:,} inputs could not be written within {FILL_TIMEOUT_S:g} s")
+    unwritten = producer.flush(FILL_TIMEOUT_S)
+    if unwritten:
+        raise EnvironmentFailure(f"{unwritten:,} inputs could not be written within {FILL_TIMEOUT_S:g} s")
 
 
 def commit_end_offsets(bootstrap: str, group: str, topic: str, partitions: int) -> None:
-    """Commit the end offsets of a topic for a group, so that it starts there. Raises `EnvironmentFailure`."""
+    """Commit the end offsets of a topic for a group, so that the group reads only newer records.
+
+    Raises `EnvironmentFailure` if they cannot be committed.
+    """
     consumer = Consumer(librdkafka.group_consumer(bootstrap, group, "bench", Isolation.READ_COMMITTED))
     try:
         ends = []
         for n in range(partitions):
-            _, end = consumer.get_watermark_offsets(TopicPartition(topic, n), timeout=QUESTION_TIMEOUT_S)
+            _, end = consumer.get_watermark_offsets(TopicPartition(topic, n), timeout=REQUEST_TIMEOUT_S)
             ends.append(TopicPartition(topic, n, end))
         consumer.commit(offsets=ends, asynchronous=False)
     except KafkaException as error:
@@ -80,18 +83,18 @@ class EvenFeed:
     def feed(self, count: int, rate: float, measurement: int) -> None:
         """Create `count` inputs at `rate` per second, and wait for the brokers. Raises what `check` raises."""
         value = filler()
-        begun_s = time.monotonic()
+        start_s = time.monotonic()
         sent = 0
         while sent < count:
-            due = min(count, 1 + int((time.monotonic() - begun_s) * rate))
+            due = min(count, 1 + int((time.monotonic() - start_s) * rate))
             for n in range(sent, due):
                 self._producer.produce(
                     self._topic, stamped_value(measurement, value), b"%d" % (self._fed + n)
                 )
             sent = due
-            self._producer.poll(max(0.0, min(0.05, begun_s + sent / rate - time.monotonic())))
+            self._producer.poll(max(0.0, min(0.05, start_s + sent / rate - time.monotonic())))
             self._check()
         self._fed += sent
-        left = self._producer.flush(FEED_TIMEOUT_S)
-        if left:
-            raise EnvironmentFailure(f"{left:,} inputs could not be written within {FEED_TIMEOUT_S:g} s")
+        unwritten = self._producer.flush(FEED_TIMEOUT_S)
+        if unwritten:
+            raise EnvironmentFailure(f"{unwritten:,} inputs could not be written within {FEED_TIMEOUT_S:g} s")

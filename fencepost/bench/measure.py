@@ -32,7 +32,7 @@ LIVE = "bench-live"
 """Input topic for latency. Its inputs are created at a rate during the measurement."""
 SEEN = "bench-seen"
 FILLED_A_WORKER = 40_000
-"""Inputs in the topic for each worker, plus once more. This is more than a measurement needs."""
+"""Inputs in the topic for each worker. One more such share is added, so that no measurement reads all of them."""
 PATIENCE_S = 30.0
 FEWEST_BATCHES = 3
 """A measurement lasts until there are this many batches, but at most `STRETCHED` times its planned duration."""
@@ -43,7 +43,7 @@ MOST_RATE = 100.0
 """Each input is replicated separately. At a higher rate, the inputs themselves would load the machine."""
 LEAST_RATE = 2.0
 FEWEST_INPUTS = 40
-"""Minimum inputs of a measurement of latency. It may last 1.5 times as long to have them."""
+"""Desired number of inputs in a measurement of latency. To have them, it may last 1.5 times as long as planned."""
 LIVE_PARTITIONS = 3
 CONFIG: Mapping[str, str] = {"min.insync.replicas": "2", "unclean.leader.election.enable": "false"}
 SHORT: Mapping[str, str] = {**CONFIG, "retention.bytes": "67108864", "segment.bytes": "33554432"}
@@ -51,7 +51,7 @@ SHORT: Mapping[str, str] = {**CONFIG, "retention.bytes": "67108864", "segment.by
 
 
 Count = tuple[float, int, int]
-"""A time in seconds, and the inputs and batches that were committed until then."""
+"""A time in seconds, and the number of inputs and batches that were committed until then."""
 
 
 class BenchInterrupted(Exception):
@@ -79,9 +79,9 @@ class Bench:
 
     def __init__(self, request: BenchRequest, order: Sequence[BenchPoint], site: BenchSite) -> None:
         self._request, self._order, self._site = request, order, site
-        self._done = 0
+        self._number = 0
         self._rates: dict[BenchPoint, float] = {}
-        self._taken: list[Measurement] = []
+        self._measurements: list[Measurement] = []
         self._members: dict[str, list[RunProcess]] = {}
         for name in ("steps", "journals"):
             (site.folder / name).mkdir()
@@ -106,7 +106,7 @@ class Bench:
         ]
         self._site.cluster.create_topics(topics, 60.0)
         count = FILLED_A_WORKER * (1 + self._request.most_workers)
-        fill_topic(self._site.cluster.bootstrap, FILLED, count, self._check_cut)
+        fill_topic(self._site.cluster.bootstrap, FILLED, count, self._check_interrupt)
         for client in self._request.clients:
             self._members[client] = [
                 self._processes.start_worker(f"{STAGE}-{client}", f"{client}-{n}")
@@ -116,7 +116,7 @@ class Bench:
         self._reader = self._processes.start_other("reader", "reader", ObserverSpec(seen_partitions))
         self._processes.await_ready([member for own in self._members.values() for member in own])
         self._processes.await_ready([self._reader])
-        self._inputs = EvenFeed(self._site.cluster.bootstrap, LIVE, self._check_cut)
+        self._inputs = EvenFeed(self._site.cluster.bootstrap, LIVE, self._check_interrupt)
 
     def measure(self, number_of_round: int | None) -> Measurement:
         """Take the next measurement. Raises `BenchInterrupted`, or `EnvironmentFailure` if a process has ended.
@@ -124,12 +124,12 @@ class Bench:
         Args:
             number_of_round: None for a measurement of the warm-up, which is not used.
         """
-        point = self._order[self._done]
-        self._done += 1
+        point = self._order[self._number]
+        self._number += 1
         workers = self._members[point.client][: point.workers]
         if point.kind is MeasurementKind.LATENCY:
             commit_end_offsets(
-                self._site.cluster.bootstrap, self._shift(self._done, point).group, LIVE, LIVE_PARTITIONS
+                self._site.cluster.bootstrap, self._shift(self._number, point).group, LIVE, LIVE_PARTITIONS
             )
         for member in workers:
             member.status.counts = Counts()
@@ -144,12 +144,12 @@ class Bench:
             for member in workers:
                 member.send(Command(replaced=True))
         self._until(
-            lambda: all(member.status.reached >= self._done for member in workers),
+            lambda: all(member.status.reached >= self._number for member in workers),
             "the workers to finish the measurement",
             workers,
         )
         steps = json.loads(
-            (self._site.folder / "steps" / f"{self._done}-{workers[0].journal}.json").read_text()
+            (self._site.folder / "steps" / f"{self._number}-{workers[0].journal}.json").read_text()
         )
         failed = sum(
             counts.aborted + counts.failed + counts.info
@@ -157,24 +157,24 @@ class Bench:
         )
         measured = Measurement(point, number_of_round or 0, failed=failed, steps_ms=steps, **own)
         if number_of_round is not None:
-            self._taken.append(measured)
+            self._measurements.append(measured)
         return measured
 
     # -- throughput -------------------------------------------------------------------------
 
     def _throughput(self, point: BenchPoint, workers: Sequence[RunProcess]) -> dict[str, Any]:
         """Measure the throughput of all workers together, between two reports of commits."""
-        self._until(lambda: all(_done(m)[1] >= 2 for m in workers), "the first commits", workers)
+        self._until(lambda: all(_committed(m)[1] >= 2 for m in workers), "the first commits", workers)
         first = last = (time.monotonic(), *_sum(workers))
         slice_s = self._request.slice_s
         while not self._enough(first, last, workers):
-            known = last[2]
+            batches = last[2]
 
-            def more(known: int = known) -> bool:
-                return _sum(workers)[1] > known or _over(first[0], STRETCHED * slice_s)
+            def more(batches: int = batches) -> bool:
+                return _sum(workers)[1] > batches or _over(first[0], STRETCHED * slice_s)
 
             self._until(more, "a commit", workers, 0.004)
-            if _sum(workers)[1] > known:
+            if _sum(workers)[1] > batches:
                 last = (time.monotonic(), *_sum(workers))
         lasted_s = last[0] - first[0]
         if lasted_s <= 0:
@@ -188,9 +188,9 @@ class Bench:
 
     def _enough(self, first: Count, last: Count, workers: Sequence[RunProcess]) -> bool:
         """Whether the measurement has lasted long enough and has enough batches."""
-        enough = last[2] - first[2] >= FEWEST_BATCHES * len(workers)
-        stretched_s = self._request.slice_s * (1.0 if enough else STRETCHED)
-        return _over(first[0], stretched_s)
+        has_batches = last[2] - first[2] >= FEWEST_BATCHES * len(workers)
+        duration_s = self._request.slice_s * (1.0 if has_batches else STRETCHED)
+        return _over(first[0], duration_s)
 
     # -- latency ----------------------------------------------------------------------------
 
@@ -200,15 +200,15 @@ class Bench:
         It is the same in every round.
         """
         if point.group not in self._rates:
-            taken = [
-                one.inputs_per_s
-                for one in self._taken
-                if one.point.kind is MeasurementKind.THROUGHPUT
-                and (one.point.client, one.point.txn_size) == (point.client, point.txn_size)
-                and one.point.delivery.transactional
-                and one.point.journal
+            throughputs = [
+                measurement.inputs_per_s
+                for measurement in self._measurements
+                if measurement.point.kind is MeasurementKind.THROUGHPUT
+                and (measurement.point.client, measurement.point.txn_size) == (point.client, point.txn_size)
+                and measurement.point.delivery.transactional
+                and measurement.point.journal
             ]
-            self._rates[point.group] = max(LEAST_RATE, min(MOST_RATE, LATENCY_SHARE * min(taken)))
+            self._rates[point.group] = max(LEAST_RATE, min(MOST_RATE, LATENCY_SHARE * min(throughputs)))
         return self._rates[point.group]
 
     def _latency(self, point: BenchPoint, workers: Sequence[RunProcess]) -> dict[str, Any]:
@@ -217,9 +217,9 @@ class Bench:
         self._feed(max(3, round(rate / 4)), rate, 0, workers)
         usual = rate * self._request.latency_slice_s
         count = max(1, round(max(usual, min(FEWEST_INPUTS, 1.5 * usual))))
-        self._feed(count, rate, self._done, workers)
+        self._feed(count, rate, self._number, workers)
         path = self._site.folder / "journals" / "reader.jsonl"
-        latencies = [(at_ns - from_ns) / 1e6 for from_ns, at_ns in read_latencies(path, self._done)]
+        latencies = [(at_ns - from_ns) / 1e6 for from_ns, at_ns in read_latencies(path, self._number)]
         return {"rate": rate, "latencies_ms": latencies}
 
     def _feed(self, count: int, rate: float, measurement: int, workers: Sequence[RunProcess]) -> None:
@@ -232,7 +232,7 @@ class Bench:
             [*workers, self._reader],
         )
 
-    # -- what they share --------------------------------------------------------------------
+    # -- shared by both ---------------------------------------------------------------------
 
     def _program(self, client: str) -> Program:
         """The program of the workers with this client."""
@@ -264,7 +264,7 @@ class Bench:
         """
 
         def probe() -> bool:
-            self._check_cut()
+            self._check_interrupt()
             for member in members:
                 if not member.alive:
                     words = member.last_output()
@@ -277,25 +277,25 @@ class Bench:
         def member_states() -> list[str]:
             return [f"{member.journal}: {member.status}" for member in members]
 
-        point = describe(self._order[self._done - 1]) if self._done else "at the start"
+        point = describe(self._order[self._number - 1]) if self._number else "at the start"
         wait_while_progressing(
             probe, progress, f"{awaited} ({point})", PATIENCE_S, every_s=every_s, last_seen=member_states
         )
 
-    def _check_cut(self) -> None:
+    def _check_interrupt(self) -> None:
         if self._site.interrupt.requested:
             raise BenchInterrupted
 
 
-def _done(member: RunProcess) -> tuple[int, int]:
+def _committed(member: RunProcess) -> tuple[int, int]:
     """Inputs and batches that a worker has committed in this measurement."""
     return member.status.counts.inputs, member.status.counts.committed
 
 
 def _sum(members: Sequence[RunProcess]) -> tuple[int, int]:
-    inputs, batches = zip(*map(_done, members), strict=True)
+    inputs, batches = zip(*map(_committed, members), strict=True)
     return sum(inputs), sum(batches)
 
 
-def _over(begun_s: float, length_s: float) -> bool:
-    return time.monotonic() - begun_s >= length_s
+def _over(start_s: float, length_s: float) -> bool:
+    return time.monotonic() - start_s >= length_s

@@ -1,4 +1,4 @@
-"""Plan what a bench measures, and in which order. Points take turns, so that the load of the machine affects all.
+"""Plan what a bench measures, and in which order. Points take turns, so that the load of the machine affects all alike.
 
 A *point* is one pipeline with its delivery, client, inputs per transaction and so on. A *round* measures every point
 once. Points that differ only in their delivery are measured one after the other, so that a ratio compares measurements
@@ -20,7 +20,7 @@ USUAL_SIZE = 100
 START_S = 20.0
 """Estimated seconds to start the cluster and the processes, and to write the inputs."""
 TURN_S = {"throughput": 1.3, "latency": 1.6}
-"""Estimated overhead of a measurement: the group forms, and the last batch ends."""
+"""Estimated overhead of a measurement in seconds: the group forms, and the last batch ends."""
 
 
 class MeasurementKind(StrEnum):
@@ -97,10 +97,10 @@ class BenchRequest:
 
     def warm_up(self) -> list[BenchPoint]:
         """Measurements before the first round. They load classes in brokers and workers, and are not reported."""
-        size, at = self.usual_size, self.workers[0]
+        size, workers = self.usual_size, self.workers[0]
         return [
             BenchPoint(
-                MeasurementKind.THROUGHPUT, Delivery.TRANSACTIONS, client, size, self.partitions[0], at
+                MeasurementKind.THROUGHPUT, Delivery.TRANSACTIONS, client, size, self.partitions[0], workers
             )
             for client in self.clients
         ]
@@ -110,13 +110,15 @@ class BenchRequest:
         return list(dict.fromkeys([*self._throughput(), *self._latency()]))
 
     def _throughput(self) -> Iterator[BenchPoint]:
-        first, at = self.partitions[0], self.workers[0]
+        first, usual_workers = self.partitions[0], self.workers[0]
         for client in self.clients:
             for size in self.sizes:
                 yield from _deliveries(
-                    BenchPoint(MeasurementKind.THROUGHPUT, BASELINE, client, size, first, at)
+                    BenchPoint(MeasurementKind.THROUGHPUT, BASELINE, client, size, first, usual_workers)
                 )
-            usual = BenchPoint(MeasurementKind.THROUGHPUT, BASELINE, client, self.usual_size, first, at)
+            usual = BenchPoint(
+                MeasurementKind.THROUGHPUT, BASELINE, client, self.usual_size, first, usual_workers
+            )
             for partitions in self.partitions[1:]:
                 yield from _ends(replace(usual, partitions=partitions))
             for workers in self.workers[1:]:
@@ -158,8 +160,8 @@ def _ends(point: BenchPoint) -> Iterator[BenchPoint]:
 def order_round(points: Sequence[BenchPoint], number: int, seed: int) -> list[BenchPoint]:
     """The points as round `number` (from 0) measures them: kind by kind, group by group.
 
-    In each round, the groups and the points in each group start at another position. So no point always comes first, or
-    always follows a heavy one. The seed chooses the first position.
+    In each round, the groups and the points in each group start at another position. Therefore no point always comes
+    first, or always follows a point with much load. The seed chooses the first position.
     """
     ordered: list[BenchPoint] = []
     for kind in MeasurementKind:

@@ -16,18 +16,20 @@ from harness.roles.control import Control
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run as a worker or as the reader until the bench says stop."""
+    """Run as a worker or as the reader until the bench sends the command to stop."""
     process_text, bench_text = argv or sys.argv[1:]
     process, bench = decode(ProcessSpec, process_text), decode(BenchSpec, bench_text)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # only the bench handles Ctrl-C; it then says stop
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # only the bench handles Ctrl-C; it then sends the command to stop
     control = Control(socket.socket(fileno=process.control_fd))
     path = process.journal.path
     if isinstance(process.task, ObserverSpec):
         OutputReader(process.bootstrap, process.task.partitions, path, control).run()
         return
     assert process.worker is not None, "a bench has workers and an observer"
-    begun = JournalBegan(process.journal.name, role=process.role.value, bootstrap=process.bootstrap)
-    with Journal(path, process.journal.zero_ns, begun) as journal:
+    first_event = JournalBegan(process.journal.name, role=process.role.value, bootstrap=process.bootstrap)
+    with Journal(path, process.journal.zero_ns, first_event) as journal:
         Shifts(process, bench, client_of(bench.client), journal, control).run()
 
 

@@ -84,18 +84,18 @@ def bench(options: Options, request: BenchRequest, progress: Progress, command: 
         return BenchResult(figures, folder)
 
     try:
-        cut = _measure(options, request, prepared, cache, folder, measured, progress)
+        interrupted = _measure(options, request, prepared, cache, folder, measured, progress)
         if not measured:
             raise KeyboardInterrupt
     except BaseException as error:
         if measured:
             write(redact_text(str(error)) or "interrupted")
-            progress.say(f"what was measured until then: {folder / PAGE}")
+            progress.say(f"the measurements until then: {folder / PAGE}")
         else:
             shutil.rmtree(folder, ignore_errors=True)
         raise
     progress.phase("drawing")
-    return write("interrupted" if cut else "")
+    return write("interrupted" if interrupted else "")
 
 
 def _measure(
@@ -114,8 +114,8 @@ def _measure(
     from harness.processes.guardian import sweep_leftovers
 
     require(memory_mb(options.brokers), DISK_MB, folder)
-    for what in sweep_leftovers():
-        progress.say(f"ended what an earlier run had left: {what}")
+    for leftover in sweep_leftovers():
+        progress.say(f"ended what an earlier run had left: {leftover}")
     assert options.seed is not None
     rounds = (order_round(request.points(), n, options.seed) for n in range(request.rounds))
     order = [*request.warm_up(), *chain.from_iterable(rounds)]
@@ -142,23 +142,25 @@ def _rounds(work: Bench, request: BenchRequest, measured: list[Measurement], pro
     for _ in request.warm_up():
         work.measure(None)
     count = len(request.points())
-    begun_s = time.monotonic()
+    start_s = time.monotonic()
     for n in range(request.rounds):
         progress.phase(f"round {n + 1} of {request.rounds}")
         for _ in range(count):
-            one = work.measure(n)
-            measured.append(one)
-            left_s = (time.monotonic() - begun_s) / len(measured) * (request.rounds * count - len(measured))
-            progress.say(f"{len(measured)}/{request.rounds * count}  {_line(one)}  ({left_s:.0f} s left)")
+            measurement = work.measure(n)
+            measured.append(measurement)
+            left_s = (time.monotonic() - start_s) / len(measured) * (request.rounds * count - len(measured))
+            progress.say(
+                f"{len(measured)}/{request.rounds * count}  {_line(measurement)}  ({left_s:.0f} s left)"
+            )
 
 
-def _line(one: Measurement) -> str:
-    point = one.point
+def _line(measurement: Measurement) -> str:
+    point = measurement.point
     name = f"{point.delivery.value}, {describe(point)}" + ("" if point.journal else ", without journal")
     if point.kind is MeasurementKind.THROUGHPUT:
-        return f"{name}: {one.inputs_per_s:,.0f} inputs/s"
-    median = quantile(one.latencies_ms, "p50")
-    return f"{name}: median {median:.1f} ms at {one.rate:.0f}/s" if median else f"{name}: no outputs"
+        return f"{name}: {measurement.inputs_per_s:,.0f} inputs/s"
+    median = quantile(measurement.latencies_ms, "p50")
+    return f"{name}: median {median:.1f} ms at {measurement.rate:.0f}/s" if median else f"{name}: no outputs"
 
 
 def _spec(options: Options) -> ClusterSpec:

@@ -31,7 +31,7 @@ STAGE = "bench"
 
 @dataclass(frozen=True)
 class BenchShift:
-    """What a worker does in one measurement."""
+    """The task of a worker in one measurement."""
 
     number: int  # number of the measurement, from 1
     delivery: Delivery
@@ -82,7 +82,7 @@ class TimedClient:
         self._producers.clear()
 
     def _consumer(self, consumer: GroupConsumer) -> None:
-        """A poll that returns records begins a batch."""
+        """Count batches: a poll that returns records begins a batch."""
         poll = poll_available(consumer.poll) if self.eager else consumer.poll
         vars(consumer)["poll"] = self._batches(poll)
         self._watch.watch(consumer, CONSUMER)
@@ -92,11 +92,11 @@ class TimedClient:
         self._producers.append(producer)
 
     @staticmethod
-    def _then(make: Callable[..., T], watched: Callable[[T], None]) -> Callable[..., T]:
+    def _then(make: Callable[..., T], watch: Callable[[T], None]) -> Callable[..., T]:
         def call(*arguments: Any, **named: Any) -> T:
-            made = make(*arguments, **named)
-            watched(made)
-            return made
+            client = make(*arguments, **named)
+            watch(client)
+            return client
 
         return call
 
@@ -145,7 +145,7 @@ class Shifts:
         self._watch.watch(journal, {"write": "journal"})
 
     def run(self) -> None:
-        """Wait for each shift, and work until the bench ends it. Return when the bench says stop."""
+        """Wait for each shift, and work until the bench ends it. Return when the bench sends the command to stop."""
         self._control.report(Report(ready=True))
         number = int(self._worker.rpartition("-")[2])  # from 0
         for shift in self._bench.shifts:

@@ -19,9 +19,8 @@ from harness.processes.control_line import Report
 from harness.roles.control import Control
 
 BATCH = 2_000
-_SEEN = struct.Struct(
-    "<qqq"
-)  # number of the measurement; times of creation and receipt, in ns of the monotonic clock
+_ENTRY = struct.Struct("<qqq")
+"""Number of the measurement; times of creation and receipt, in ns of the monotonic clock."""
 
 
 def stamped_value(measurement: int, filler: bytes) -> bytes:
@@ -54,14 +53,14 @@ class OutputReader:
         )
 
     def run(self) -> None:
-        """Read until the bench says stop. Report the number of records."""
+        """Read until the bench sends the command to stop. Report the number of records."""
         self._control.report(Report(ready=True))
-        given = 0
+        count = 0
         with self._path.open("wb", buffering=0) as file:
             while not self._control.stopping:
                 self._control.listen()
-                given += self._take(file)
-                self._control.report(Report(records_read=given))
+                count += self._take(file)
+                self._control.report(Report(records_read=count))
         self._consumer.close()
 
     def _take(self, file: BinaryIO) -> int:
@@ -70,13 +69,13 @@ class OutputReader:
             return 0
         batch = first + consume(self._consumer, BATCH, 0.0)
         now_ns = time.monotonic_ns()
-        file.write(b"".join(_SEEN.pack(*read_stamp(record.value()), now_ns) for record in batch))
+        file.write(b"".join(_ENTRY.pack(*read_stamp(record.value()), now_ns) for record in batch))
         return len(batch)
 
 
 def read_latencies(path: Path, measurement: int) -> Iterator[tuple[int, int]]:
     """Yield creation and receipt times in ns of the outputs of a measurement. Skips an incomplete last entry."""
     body = path.read_bytes()
-    for number, created_ns, seen_ns in _SEEN.iter_unpack(body[: len(body) - len(body) % _SEEN.size]):
+    for number, created_ns, received_ns in _ENTRY.iter_unpack(body[: len(body) - len(body) % _ENTRY.size]):
         if number == measurement:
-            yield created_ns, seen_ns
+            yield created_ns, received_ns

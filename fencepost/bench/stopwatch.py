@@ -1,6 +1,6 @@
 """Measure how long the steps of a worker's loop take: its calls of the client, and its writes to the journal.
 
-All other time is the rest: the transform, passing each record to the client, and Python between the calls. The first
+The rest is all other time: the transform, passing each record to the client, and Python between the calls. The first
 batches are not counted, because the group is still forming and connections are being opened.
 """
 
@@ -14,11 +14,11 @@ WARM_UP = 2
 """Batches that are not counted."""
 CONSUMER = {"commit": "offsets"}
 PRODUCER = {"flush": "flush", "send_offsets": "offsets", "commit": "commit"}
-"""For each method of the client: the step that it belongs to."""
+"""`CONSUMER` and `PRODUCER`: for each method of the client, the step that it belongs to."""
 
 
 class Stopwatch:
-    """Adds up the seconds of each step, from the end of the warm-up to the begin of the last batch."""
+    """Adds up the seconds of each step, from the end of the warm-up to the start of the last batch."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

@@ -34,7 +34,7 @@ Results = list[Result]
 
 @dataclass(frozen=True)
 class CheckRequest:
-    """What one call checks, and how."""
+    """The histories of one call of `check`, and its options."""
 
     runs: Sequence[Evidence]
     files: Sequence[Path | Url]
@@ -46,9 +46,9 @@ class CheckRequest:
     @property
     def large(self) -> bool:
         """Whether Spark should get more memory, and a compiler that optimises more but takes longer."""
-        of_runs = sum(evidence.size_bytes for evidence in self.runs)
-        of_files = sum(map(_text_bytes, self.files))
-        return self.many or of_runs > LARGE_BYTES or of_files > LARGE_TEXT_BYTES
+        run_bytes = sum(evidence.size_bytes for evidence in self.runs)
+        file_bytes = sum(map(_text_bytes, self.files))
+        return self.many or run_bytes > LARGE_BYTES or file_bytes > LARGE_TEXT_BYTES
 
 
 def _text_bytes(path: Path | Url) -> int:
@@ -139,7 +139,7 @@ class _Check:
             self._check_chunk(chunk, opened, prefix if self._request.many else "")
             checked += len(chunk)
         if self._request.files:
-            spark = self._started(self._request)
+            spark = self._ensure_started(self._request)
             results = check_history_files(
                 spark, self._request.files, self._request.allow, self._progress.phase
             )
@@ -154,7 +154,7 @@ class _Check:
     def _check_chunk(
         self, numbers: Sequence[int], opened: Sequence[Evidence | FencepostError], prefix: str
     ) -> None:
-        """Check the runs of one chunk in one job. `prefix` goes before the name of each phase."""
+        """Check the runs of one chunk in one job. The name of each phase begins with `prefix`."""
         runs = {n: run for n, run in zip(numbers, opened, strict=True) if isinstance(run, Evidence)}
         for n, run in zip(numbers, opened, strict=True):
             if isinstance(run, FencepostError):
@@ -168,7 +168,7 @@ class _Check:
             results = _check_with_shared_spark(request, *self._settings, self._progress)
         if results is None:
             decided = decide_runs(
-                self._started(request),
+                self._ensure_started(request),
                 request.runs,
                 request.allow,
                 lambda name: self._progress.phase(prefix + name),
@@ -180,7 +180,7 @@ class _Check:
         count = (len(self._folders) if request.many else len(request.runs)) + len(request.files)
         self._progress.phase(f"checking {count:,} {'histories' if count > 1 else 'history'}")
 
-    def _started(self, request: CheckRequest) -> "SparkSession":
+    def _ensure_started(self, request: CheckRequest) -> "SparkSession":
         from fencepost.checks.spark import open_spark
 
         if self._spark is None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 NOT_DRAINED = frozenset({ReasonCode.NOT_DRAINED, ReasonCode.INPUTS_LEFT})
-"""Problems that mean that stages were stopped before they had taken all inputs."""
+"""Problems that mean that stages were stopped before they had read all inputs."""
 
 
 def open_evidence(history: str, folder: Path) -> Evidence:
@@ -37,7 +37,7 @@ def open_evidence(history: str, folder: Path) -> Evidence:
         raise UnreadableInput(f"{folder / PLAN} does not say which run it is: [run] id is missing")
     require_evidence(folder)
     metadata = folder / "metadata.json"
-    facts = RunMetadata.load(metadata) if metadata.exists() else None
+    run_metadata = RunMetadata.load(metadata) if metadata.exists() else None
     if not has_tables(folder) and not (folder / "verdict.json").exists():
         from harness.runner.tabulate import tabulate  # local, because it loads a client library
 
@@ -48,7 +48,7 @@ def open_evidence(history: str, folder: Path) -> Evidence:
             ValueError,
             LookupError,
             OverflowError,
-        ) as error:  # errors of Arrow are of these types
+        ) as error:  # Arrow raises subclasses of these
             raise UnreadableInput(
                 f"the journals of {folder} are not as the run wrote them ({type(error).__name__}: {error})"
             ) from error
@@ -56,11 +56,13 @@ def open_evidence(history: str, folder: Path) -> Evidence:
         if subfolder == "history" or (folder / subfolder).exists():
             for table in tables:
                 require_table(
-                    folder / subfolder / f"{table}.parquet", int(number), facts.rows if facts else {}
+                    folder / subfolder / f"{table}.parquet",
+                    int(number),
+                    run_metadata.rows if run_metadata else {},
                 )
     try:
-        contradicting = tuple(contradictions(folder, plan)) if facts else (KILLED.text,)
-        evidence = Evidence(history, folder, plan, facts, contradicting)
+        differences = tuple(contradictions(folder, plan)) if run_metadata else (KILLED.text,)
+        evidence = Evidence(history, folder, plan, run_metadata, differences)
         _validate(evidence)
     except OSError as error:
         raise UnreadableInput(f"a table of {folder} is damaged: {str(error).splitlines()[0]}") from error
@@ -73,18 +75,18 @@ def open_evidence(history: str, folder: Path) -> Evidence:
 
 def _validate(evidence: Evidence) -> None:
     """Read all values of run.toml and metadata.json that a verdict needs. Raises various errors if they are damaged."""
-    facts = evidence.facts or RunMetadata()
+    run_metadata = evidence.run_metadata or RunMetadata()
     names = evidence.plan.workload.get("allowed", [])
     if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
         raise TypeError(f"`allowed` must be a list of names, not {names!r}")
     numbers = (
-        facts.clock_drift_ms,
+        run_metadata.clock_drift_ms,
         evidence.plan.run.get("wall_ms_at_zero"),
         evidence.plan.run.get("session_timeout_ms"),
     )
     if any(number is not None and type(number) not in (int, float) for number in numbers):
         raise TypeError("a value must be a number, and is not")
-    healed_ns(facts)
+    healed_ns(run_metadata)
     _ = evidence.broken_premises
     decide(evidence, CheckResult({}, {}, {}))
 
@@ -144,47 +146,51 @@ def _with_histories(
     results: Mapping[int, CheckResult | FencepostError],
     phase: Callable[[str], None],
 ) -> Mapping[int, CheckResult | FencepostError]:
-    """Add the findings from the clients' histories, for runs that promised one. This takes one more job."""
+    """Add the findings from the clients' histories, for each run that promised a history. This takes one more job."""
     from checkers.checking.merge_history import merge_history
 
-    with_one = [run for run in runs if run.plan.promises.history]
-    if not with_one:
+    with_history = [run for run in runs if run.plan.promises.history]
+    if not with_history:
         return results
     phase("the clients' history")
     files = {
         n: run.folder / HISTORY_FILE
-        for n, run in enumerate(with_one)
+        for n, run in enumerate(with_history)
         if (run.folder / HISTORY_FILE).is_file()
     }
-    of_files = check_files(spark, files, frozenset(), phase)
+    file_results = check_files(spark, files, frozenset(), phase)
     allowed = {run.run: run.allowed for run in stored}
     merged = dict(results)
-    for n, run in enumerate(with_one):
-        of_tables = results[run.run]
-        if isinstance(of_tables, CheckResult):
-            of_history = _changed_history(run) or _history_result(of_files.get(n))
-            merged[run.run] = merge_history(of_tables, of_history, allowed[run.run])
+    for n, run in enumerate(with_history):
+        table_result = results[run.run]
+        if isinstance(table_result, CheckResult):
+            history_result = _changed_history(run) or _history_result(file_results.get(n))
+            merged[run.run] = merge_history(table_result, history_result, allowed[run.run])
     return merged
 
 
-def _history_result(answer: CheckResult | FencepostError | None) -> CheckResult | Reason:
+def _history_result(result: CheckResult | FencepostError | None) -> CheckResult | Reason:
     """The result of a history, or the reason why it could not be checked."""
     from checkers.checking.merge_history import history_damaged
 
-    if answer is None:
+    if result is None:
         return history_damaged("it is missing")
-    return answer if isinstance(answer, CheckResult) else history_damaged(f"it cannot be checked: {answer}")
+    return result if isinstance(result, CheckResult) else history_damaged(f"it cannot be checked: {result}")
 
 
 def _changed_history(evidence: Evidence) -> Reason | None:
-    """The reason why a history is no evidence, if it has changed since the run. None if it has not.
+    """The reason why a history is not evidence: it has changed since the run. None if it has not changed.
 
     For a run that was killed, the history was made from its journals just now.
     """
     from checkers.checking.merge_history import history_damaged
 
     path = evidence.folder / HISTORY_FILE
-    if evidence.facts is None or not path.is_file() or file_crc(path) == evidence.facts.history_crc:
+    if (
+        evidence.run_metadata is None
+        or not path.is_file()
+        or file_crc(path) == evidence.run_metadata.history_crc
+    ):
         return None
     return history_damaged("the file is not as the run wrote it")
 
@@ -201,7 +207,7 @@ def name_damaged_table(evidence: Evidence, error: FencepostError) -> FencepostEr
 
 
 def _stored_run(evidence: Evidence, allow: frozenset[str]) -> "StoredRun":
-    """What the checkers need to know about a run."""
+    """The facts about a run that the checkers need."""
     from checkers.checking.stored_runs import StoredRun
 
     return StoredRun(
@@ -217,17 +223,17 @@ def _stored_run(evidence: Evidence, allow: frozenset[str]) -> "StoredRun":
         incomplete=evidence.incomplete,
         had_log=evidence.had_log,
         promises=evidence.plan.promises,
-        healed_ns=healed_ns(evidence.facts) if evidence.facts else None,
-        clock_drift_ms=evidence.facts.clock_drift_ms if evidence.facts else None,
+        healed_ns=healed_ns(evidence.run_metadata) if evidence.run_metadata else None,
+        clock_drift_ms=evidence.run_metadata.clock_drift_ms if evidence.run_metadata else None,
         broken_premises=evidence.broken_premises,
-        refused_logs=evidence.facts.refused_logs if evidence.facts else {},
+        refused_logs=evidence.run_metadata.refused_logs if evidence.run_metadata else {},
         session_ms=evidence.plan.run.get("session_timeout_ms"),
         blind=evidence.blind,
         without_journals=not all(stage.journaled for stage in evidence.plan.pipeline.stages),
         correlated=any(topic.identity in JOINED for topic in evidence.plan.pipeline.topics),
         transactional_topics=evidence.plan.pipeline.transactional_topics,
         topics=frozenset(topic.name for topic in evidence.plan.pipeline.topics),
-        drained=evidence.facts is not None  # not known for a run that was killed
-        and not any(problem.code in NOT_DRAINED for problem in evidence.facts.evidence_problems),
-        rested_ms=evidence.facts.rested_ms if evidence.facts else None,
+        drained=evidence.run_metadata is not None  # not known for a run that was killed
+        and not any(problem.code in NOT_DRAINED for problem in evidence.run_metadata.evidence_problems),
+        rested_ms=evidence.run_metadata.rested_ms if evidence.run_metadata else None,
     )

@@ -43,10 +43,10 @@ def require_evidence(folder: Path) -> None:
 class Evidence:
     """The opened evidence of one run."""
 
-    history: str  # the path as it was given
+    history: str  # the path as the user wrote it
     folder: Path
     plan: StoredPlan
-    facts: RunMetadata | None  # None: the run was killed before its end
+    run_metadata: RunMetadata | None  # None: the run was killed before its end
     incomplete: tuple[str, ...]  # what the tables lack, compared with run.toml and metadata.json
     blind: bool = False  # check the run as if the pipeline had kept no journals
 
@@ -58,9 +58,9 @@ class Evidence:
     @property
     def had_log(self) -> bool:
         """Whether the run read the broker logs, according to its plan or its metadata."""
-        if self.facts is None:
+        if self.run_metadata is None:
             return False
-        return self.plan.promises.witness != NO_WITNESS or not self.facts.rows.keys().isdisjoint(LOG)
+        return self.plan.promises.witness != NO_WITNESS or not self.run_metadata.rows.keys().isdisjoint(LOG)
 
     @property
     def broken_premises(self) -> frozenset[Premise]:
@@ -131,37 +131,38 @@ def contradictions(folder: Path, plan: StoredPlan) -> Iterator[str]:
     partitions = read_parquet(history / "partitions.parquet", ["tp", "topic", "partition"]).to_pylist()
     tps = {(row["topic"], row["partition"]): row["tp"] for row in partitions}
     yield from _implausible(history, plan)
-    wanted = set(plan.pipeline.topic_partitions)
-    if gone := sorted(wanted - tps.keys()):
-        yield f"the table partitions lacks {listed(f'{topic}/{number}' for topic, number in gone)}"
+    expected_partitions = set(plan.pipeline.topic_partitions)
+    if missing_partitions := sorted(expected_partitions - tps.keys()):
+        names_of_partitions = (f"{topic}/{number}" for topic, number in missing_partitions)
+        yield f"the table partitions lacks {listed(names_of_partitions)}"
     if plan.promises.replicas and (folder / "log").is_dir():
         logs = Counter(read_parquet(folder / "log" / "replicas.parquet", ["tp"])["tp"].to_pylist())
         for topic in plan.pipeline.topics:
-            named = {number: tps.get((topic.name, number)) for number in range(topic.partitions)}
-            yield from _replicas_lacking(topic.name, named, logs, topic.replication)
+            partition_ids = {number: tps.get((topic.name, number)) for number in range(topic.partitions)}
+            yield from _missing_replicas(topic.name, partition_ids, logs, topic.replication)
         for name in plan.promises.internal_logs:
-            named = {number: tp for (topic, number), tp in tps.items() if topic == name}
-            yield from _replicas_lacking(
-                name, named, logs, max((logs[tp] for tp in named.values()), default=0)
+            partition_ids = {number: tp for (topic, number), tp in tps.items() if topic == name}
+            yield from _missing_replicas(
+                name, partition_ids, logs, max((logs[tp] for tp in partition_ids.values()), default=0)
             )
 
 
 def _implausible(history: Path, plan: StoredPlan) -> Iterator[str]:
-    """Yield what no run can have written into its tables."""
-    marked = read_parquet(history / "partitions.parquet", ["topic", "internal"]).to_pylist()
-    ours = {topic.name for topic in plan.pipeline.topics}
-    if hidden := sorted({row["topic"] for row in marked if row["internal"]} & ours):
+    """Yield each value in the tables that no run can have written."""
+    topics = read_parquet(history / "partitions.parquet", ["topic", "internal"]).to_pylist()
+    pipeline_topics = {topic.name for topic in plan.pipeline.topics}
+    if hidden := sorted({row["topic"] for row in topics if row["internal"]} & pipeline_topics):
         yield f"the table partitions calls topics of the pipeline internal: {listed(hidden)}"
     times = read_parquet(history / "ops.parquet", ["call_ns", "return_ns"])
     if backwards := pc.sum(pc.less(times["return_ns"], times["call_ns"])).as_py():
         yield f"the table ops has {backwards} operations that returned before they were called"
 
 
-def _replicas_lacking(
-    topic: str, named: Mapping[int, int | None], logs: Mapping[int, int], replicas: int
+def _missing_replicas(
+    topic: str, partition_ids: Mapping[int, int | None], logs: Mapping[int, int], replicas: int
 ) -> Iterator[str]:
-    """Yield the first partition with fewer logs than the topic has replicas. `named`: id of each partition."""
-    for number, tp in sorted(named.items()):
+    """Yield the first partition with fewer logs than the topic has replicas. `partition_ids`: by number."""
+    for number, tp in sorted(partition_ids.items()):
         if tp is not None and logs[tp] < replicas:
             had = f"the run had the logs of {replicas} replicas of {topic}/{number}"
             yield f"{had}, and the table replicas has {logs[tp]}"

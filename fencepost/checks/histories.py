@@ -30,9 +30,9 @@ def check_history_files(
     """
     results = check_each_file(spark, dict(enumerate(files)), allow, phase)
     return [
-        decide_external(path, answer) if isinstance(answer, CheckResult) else answer
+        decide_external(path, result) if isinstance(result, CheckResult) else result
         for run, path in enumerate(files)
-        for answer in (results[run],)
+        for result in (results[run],)
     ]
 
 
@@ -46,15 +46,17 @@ def check_each_file(
     from checkers.checking.bisect import check_in_parts
     from checkers.external.read_files import HistoryFile
 
-    asked = [HistoryFile(run, path) for run, path in files.items()]
-    return check_in_parts(asked, partial(_judge_together, spark, allow, phase)) if asked else {}
+    histories = [HistoryFile(run, path) for run, path in files.items()]
+    if not histories:
+        return {}
+    return check_in_parts(histories, partial(_check_together, spark, allow, phase))
 
 
-def _judge_together(
+def _check_together(
     spark: "SparkSession",
     allow: frozenset[str],
     phase: Callable[[str], None],
-    asked: "Sequence[HistoryFile]",
+    histories: "Sequence[HistoryFile]",
 ) -> "BatchResults":
     """Check all histories in one job. Raises only subclasses of `FencepostError`."""
     from checkers.checking.bisect import BatchResults
@@ -65,15 +67,15 @@ def _judge_together(
 
     phase("reading")
     with translate_spark_errors():
-        folders = [history for history in asked if history.is_folder]
-        texts = [history for history in asked if not history.is_folder]
+        folders = [history for history in histories if history.is_folder]
+        texts = [history for history in histories if not history.is_folder]
         readers = ((read_histories, texts), (read_folders, folders))
-        read = reduce(Histories.with_more, [reader(spark, some) for reader, some in readers if some])
-        sound = [history.run for history in asked if history.run not in read.errors]
+        read = reduce(Histories.with_more, [reader(spark, part) for reader, part in readers if part])
+        readable = [history.run for history in histories if history.run not in read.errors]
         checked = {}
-        if sound:
-            checked = check_histories(read.ops, read.micro, read.names, sound, allowed=allow, phase=phase)
+        if readable:
+            checked = check_histories(read.ops, read.micro, read.names, readable, allowed=allow, phase=phase)
     unread = {run: UnreadableInput(str(error)) for run, error in read.errors.items()}
-    results = (answer for answer in checked.values() if isinstance(answer, CheckResult))
+    results = (result for result in checked.values() if isinstance(result, CheckResult))
     crashed = any(set(result.broken) - {ReasonCode.NOTHING_READ} for result in results)
     return BatchResults({**checked, **unread}, crashed)

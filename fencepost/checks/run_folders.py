@@ -32,22 +32,22 @@ def find_histories(path: str) -> list[NamedHistory]:
         return [NamedHistory(redact_text(path), file=Url(path))]
     try:
         return _expand(path)
-    except OSError as trouble:
-        return [NamedHistory(path, error=f"{trouble.filename or path} cannot be read: {trouble.strerror}")]
+    except OSError as error:
+        return [NamedHistory(path, error=f"{error.filename or path} cannot be read: {error.strerror}")]
 
 
 def find_run(path: str) -> Path:
-    """The folder of the run at `path`. Raises `UnreadableInput` if it is no run, or several runs."""
-    found = find_histories(path)
-    if found[0].folder is None:
+    """The folder of the run at `path`. Raises `UnreadableInput` if it is not a run, or several runs."""
+    histories = find_histories(path)
+    if histories[0].folder is None:
         raise UnreadableInput(
-            found[0].error or f"{path} is an external history: this command needs a stored run"
+            histories[0].error or f"{path} is an external history: this command needs a stored run"
         )
-    if Path(path) != found[0].folder:
+    if Path(path) != histories[0].folder:
         raise UnreadableInput(
-            f"{path} contains several runs: name one of them, for instance {found[-1].history}"
+            f"{path} contains several runs: name one of them, for instance {histories[-1].history}"
         )
-    return found[0].folder
+    return histories[0].folder
 
 
 def _expand(path: str) -> list[NamedHistory]:
@@ -57,15 +57,16 @@ def _expand(path: str) -> list[NamedHistory]:
     if (folder / TABLES_MARK).exists():
         return [_tables(path)]
     if folder.is_dir():
-        beneath = folder / "runs" if (folder / SUITE_FILE).is_file() and (folder / "runs").is_dir() else folder
-        runs = sorted(_runs(beneath), key=lambda run: (run.name, str(run)))
+        is_suite = (folder / SUITE_FILE).is_file() and (folder / "runs").is_dir()
+        store = folder / "runs" if is_suite else folder
+        runs = sorted(_runs(store), key=lambda run: (run.name, str(run)))
         if runs:
             return [NamedHistory(str(run), run) for run in runs]
-        none = (
+        message = (
             f"{path} is neither a stored run (there is no {PLAN}) nor a folder of tables (there is no {TABLES_MARK}), "
-            f"and contains no runs: name history files one by one, as {path}/*.jsonl"
+            f"and contains no runs: name history files one by one, for instance {path}/*.jsonl"
         )
-        return [NamedHistory(path, error=none)]
+        return [NamedHistory(path, error=message)]
     if folder.exists():
         return [_file(path)]
     return [NamedHistory(path, error=f"there is no {path}")]
@@ -78,12 +79,14 @@ def _tables(path: str) -> NamedHistory:
     missing = [f"{name}.parquet" for name in TABLES if not (Path(path) / f"{name}.parquet").exists()]
     if missing:
         are = "is" if len(missing) == 1 else "are"
-        return NamedHistory(path, error=f"{path} is no folder of tables: {', '.join(missing)} {are} missing")
+        return NamedHistory(
+            path, error=f"{path} is not a folder of tables: {', '.join(missing)} {are} missing"
+        )
     return NamedHistory(path, file=Path(path))
 
 
 def _file(path: str) -> NamedHistory:
-    """A history file, or an error if its name or first bytes show that it is none. This needs no Spark."""
+    """A history file, or an error if its name or first bytes show that it is not a history. This needs no Spark."""
     from harness.history_files.first_look import require_readable
 
     try:

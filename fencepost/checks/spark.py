@@ -32,7 +32,7 @@ WARM_UP_S = 15.0
 its classes. The verdict then comes 6 s earlier (10.8 s instead of 17.3 s after the run, on two busy cores).
 """
 LARGE_WARM_UP_S = 90.0
-"""The same for a large run. Its pipeline leaves Spark little CPU time until it has drained. If the warm-up overlaps
+"""`WARM_UP_S` for a large run. Its pipeline leaves Spark little CPU time until it has drained. If the warm-up overlaps
 the final reads, they take 1.5 times as long.
 """
 TASK_MODULES = (
@@ -53,24 +53,24 @@ PRELOADED_MODULES = (
 """Modules that take half a second to import. This is done while the JVM starts."""
 
 
-def archive_path(found: Java) -> Path:
+def archive_path(java: Java) -> Path:
     """Path of the archive of Spark's classes for a Java. The file may not exist."""
     jars = ":".join(jar.name for jar in class_path())
-    of = zlib.crc32(f"{found.home}:{jars}".encode())
-    return cache_folder() / f"spark-{version('pyspark')}-java-{found.version}-{of:08x}.jsa"
+    digest = zlib.crc32(f"{java.home}:{jars}".encode())
+    return cache_folder() / f"spark-{version('pyspark')}-java-{java.version}-{digest:08x}.jsa"
 
 
-def prepare_archive(found: Java, say: Callable[[str], None]) -> None:
+def prepare_archive(java: Java, say: Callable[[str], None]) -> None:
     """Make the archive if it does not exist. This takes half a minute once, and saves 8 s in each start of Spark.
 
     The archive is optional, so a failure is only logged.
     """
-    if archive_path(found).exists():
+    if archive_path(java).exists():
         return
-    say(f"making an archive of Spark's classes for Java {found.version} (up to two minutes, once)")
+    say(f"making an archive of Spark's classes for Java {java.version} (up to two minutes, once)")
     try:
-        with locked(cache_folder(), archive_path(found).name):
-            make_archive(SparkSettings(java_home=found.home), archive_path(found), WARM_UP)
+        with locked(cache_folder(), archive_path(java).name):
+            make_archive(SparkSettings(java_home=java.home), archive_path(java), WARM_UP)
     except EnvironmentFailure as error:
         log.warning(
             "no archive of Spark's classes could be made (%s): the verdict takes some seconds longer, and the "
@@ -80,12 +80,12 @@ def prepare_archive(found: Java, say: Callable[[str], None]) -> None:
 
 
 def spark_settings(
-    found: Java, master: str, conf: Mapping[str, str], *, large: bool = False, warm: bool = False
+    java: Java, master: str, conf: Mapping[str, str], *, large: bool = False, warm: bool = False
 ) -> SparkSettings:
     """The settings with which Spark starts. `warm`: check a small store first."""
-    archive = archive_path(found)
+    archive = archive_path(java)
     return SparkSettings(
-        java_home=found.home,
+        java_home=java.home,
         master=master,
         conf=conf,
         size="large" if large else "small",
@@ -105,8 +105,8 @@ def _warm_up(spark: "SparkSession", folder: Path, *, large: bool) -> None:
 @contextmanager
 def open_spark(master: str, conf: Mapping[str, str], *, large: bool = False) -> "Iterator[SparkSession]":
     """Start Spark with the Java of this machine, and end it with the `with` block."""
-    for left in sweep_leftovers():
-        log.info("ended what an earlier run had left: %s", left)
+    for leftover in sweep_leftovers():
+        log.info("ended what an earlier run had left: %s", leftover)
     pending = start_spark(spark_settings(find_java("auto"), master, conf, large=large))
     with closing(pending), interruptible(pending):
         for module in PRELOADED_MODULES:
@@ -114,9 +114,9 @@ def open_spark(master: str, conf: Mapping[str, str], *, large: bool = False) -> 
         yield pending.session()
 
 
-def start_early(found: Java, master: str, conf: Mapping[str, str], inputs: float) -> StartingSpark:
+def start_early(java: Java, master: str, conf: Mapping[str, str], inputs: float) -> StartingSpark:
     """Start Spark before the end of a run, and let it check a small store to warm up.
 
     `inputs` is the number of inputs of the whole run. Each makes about twenty rows.
     """
-    return start_spark(spark_settings(found, master, conf, large=inputs > LARGE_INPUTS, warm=True))
+    return start_spark(spark_settings(java, master, conf, large=inputs > LARGE_INPUTS, warm=True))

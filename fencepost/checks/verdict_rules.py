@@ -27,34 +27,34 @@ from harness.settings.run_file import StoredPlan
 
 @dataclass(frozen=True)
 class CheckedRun:
-    """What the rules look at: the plan and the metadata of a run, and the result of its checks."""
+    """The input of the rules: the plan and the metadata of a run, and the result of its checks."""
 
     plan: StoredPlan
-    facts: RunMetadata | None  # None: the run was killed before its end
+    run_metadata: RunMetadata | None  # None: the run was killed before its end
     result: CheckResult
 
     @property
     def faults(self) -> Iterable[FaultReport]:
         """The faults that the run reports; none if it was killed."""
-        return self.facts.faults if self.facts else ()
+        return self.run_metadata.faults if self.run_metadata else ()
 
 
 def was_interrupted(run: CheckedRun) -> Iterator[Reason]:
     """A run that was interrupted is unknown."""
-    if run.facts is not None and run.facts.interrupted:
+    if run.run_metadata is not None and run.run_metadata.interrupted:
         yield Reason(ReasonCode.INTERRUPTED, "the run was interrupted")
 
 
 def was_killed(run: CheckedRun) -> Iterator[Reason]:
     """A run without metadata.json is unknown, because it does not say what its faults did."""
-    if run.facts is None:
+    if run.run_metadata is None:
         yield KILLED
 
 
 def has_problems(run: CheckedRun) -> Iterator[Reason]:
     """A run that reports a problem is unknown: a stage did not drain, or a reader did not reach the end."""
-    if run.facts is not None:
-        yield from run.facts.evidence_problems
+    if run.run_metadata is not None:
+        yield from run.run_metadata.evidence_problems
 
 
 def has_broken_checks(run: CheckedRun) -> Iterator[Reason]:
@@ -93,7 +93,7 @@ def fault_was_not_healed(run: CheckedRun) -> Iterator[Reason]:
 
 def fault_was_not_planned(run: CheckedRun) -> Iterator[Reason]:
     """A run is unknown if a fault that `--nemesis` names is not in its schedule."""
-    if run.facts is None:
+    if run.run_metadata is None:
         return
     requested = expand_names(run.plan.options.nemesis or (), run.plan.pipeline)
     planned = {requested_name(planned, requested) for planned in run.plan.schedule}
@@ -105,7 +105,7 @@ def fault_was_not_planned(run: CheckedRun) -> Iterator[Reason]:
 
 def faults_were_not_carried_out(run: CheckedRun) -> Iterator[Reason]:
     """A run is unknown if it reports fewer faults than were planned."""
-    if run.facts is None:
+    if run.run_metadata is None:
         return
     planned = Counter(str(planned.get("fault")) for planned in run.plan.schedule)
     missing = (planned - Counter(fault.fault for fault in run.faults)).total()
@@ -137,14 +137,14 @@ RULES: tuple[Callable[[CheckedRun], Iterator[Reason]], ...] = (
 
 
 def decide(evidence: Evidence, result: CheckResult) -> Verdict:
-    """Decide on a stored run by the rules. The verdict lists the reasons."""
+    """Decide the verdict of a stored run by the rules. The verdict lists the reasons."""
     from reports.summary import summary
 
-    run = CheckedRun(evidence.plan, evidence.facts, result)
-    facts = evidence.facts or RunMetadata()
+    run = CheckedRun(evidence.plan, evidence.run_metadata, result)
+    run_metadata = evidence.run_metadata or RunMetadata()
     reasons = reasons_against(run)
     valid = Validity.UNKNOWN if reasons else Validity.VALID
-    if any(not found.allowed for found in result.anomalies.values()):
+    if any(not findings.allowed for findings in result.anomalies.values()):
         valid = Validity.INVALID
     pipeline = evidence.plan.pipeline
     return Verdict(
@@ -155,7 +155,7 @@ def decide(evidence: Evidence, result: CheckResult) -> Verdict:
         summary=summary(
             valid,
             result.anomalies,
-            facts.faults,
+            run_metadata.faults,
             unknown_because=reasons,
             coverage=result.coverage,
             not_checked=result.not_checked,
@@ -164,25 +164,25 @@ def decide(evidence: Evidence, result: CheckResult) -> Verdict:
         anomalies=result.anomalies,
         not_checked=result.not_checked,
         not_exercised={
-            **facts.unscheduled,
+            **run_metadata.unscheduled,
             **waived_goals(run),
             **permitted_and_not_needed(pipeline, result),
             **unmet_goals(run),
         },
         unknown_because=reasons,
-        warnings=list(facts.unexpected_errors),
+        warnings=list(run_metadata.unexpected_errors),
         checked=result.checked,
-        faults=facts.faults,
-        churn=facts.churn,
+        faults=run_metadata.faults,
+        churn=run_metadata.churn,
         coverage=result.coverage,
         stats=result.stats,
         unsettled=result.unsettled,
-        requests=facts.requests,
+        requests=run_metadata.requests,
     )
 
 
 def decide_external(path: Path | Url, result: CheckResult) -> Verdict:
-    """Decide on an external history. The verdict lists the reasons.
+    """Decide the verdict of an external history. The verdict lists the reasons.
 
     If nothing was read in a history, `unseen` alone does not make it invalid: a record that no client tried to read is
     not lost.
@@ -190,7 +190,7 @@ def decide_external(path: Path | Url, result: CheckResult) -> Verdict:
     from reports.summary import summary
 
     reasons = list(result.broken.values())
-    bad = {name for name, found in result.anomalies.items() if not found.allowed}
+    bad = {name for name, findings in result.anomalies.items() if not findings.allowed}
     if ReasonCode.NOTHING_READ in result.broken:
         bad -= {"unseen"}
     valid = Validity.INVALID if bad else Validity.UNKNOWN if reasons else Validity.VALID
@@ -227,17 +227,17 @@ def reasons_against(run: CheckedRun) -> list[Reason]:
 
 
 def unmet_goals(run: CheckedRun) -> dict[str, str]:
-    """Return the goals that the run did not reach, and why: those that it reports, and those whose count is zero."""
+    """Return the goals that the run did not reach, and why: the run reports them as unmet, or their count is zero."""
     counted = {
         goal.name: f"{goal.text}; {goal.remedy}"
         for goal in run.plan.pipeline.goals
         if not goal.waived and not run.result.coverage.get(goal.counted)
     }
-    return {**(run.facts.unmet_goals if run.facts else {}), **counted}
+    return {**(run.run_metadata.unmet_goals if run.run_metadata else {}), **counted}
 
 
 def waived_goals(run: CheckedRun) -> dict[str, str]:
-    """Return the goals that the run did not reach and did not have to reach, and why not."""
+    """Return the goals that the run did not reach, and why it did not have to reach them."""
     return {
         goal.name: goal.waived
         for goal in run.plan.pipeline.goals
@@ -250,25 +250,25 @@ def permitted_and_not_needed(pipeline: PipelineSpec, result: CheckResult) -> dic
 
     The pipeline may then hold a stronger guarantee than it promises. This does not change the verdict.
     """
-    stages = {f" of {one.name}": Guarantee(one.guarantee) for one in pipeline.stages if one.guarantee}
-    missed = {}
-    for whose, guarantee in {"": pipeline.guarantee, **stages}.items():
+    stages = {f" of {stage.name}": Guarantee(stage.guarantee) for stage in pipeline.stages if stage.guarantee}
+    not_needed = {}
+    for of_stage, guarantee in {"": pipeline.guarantee, **stages}.items():
         permitted = guarantee.permits
         if permitted is None or permitted not in result.checked:
             continue
-        found = result.anomalies.get(permitted)
-        if found is None or (whose and not found.allowed and not found.permitted):
-            missed[permitted] = (
-                f"{guarantee.value}{whose} permits it, and it did not occur; kill-worker provokes it"
+        findings = result.anomalies.get(permitted)
+        if findings is None or (of_stage and not findings.allowed and not findings.permitted):
+            not_needed[permitted] = (
+                f"{guarantee.value}{of_stage} permits it, and it did not occur; kill-worker provokes it"
             )
-    return missed
+    return not_needed
 
 
-def healed_ns(facts: RunMetadata) -> int | None:
+def healed_ns(run_metadata: RunMetadata) -> int | None:
     """When the last fault was healed, in nanoseconds of run time; 0: there was no fault; None: not known."""
-    ends = [fault.end_s for fault in facts.faults if fault.acted]
+    ends = [fault.end_s for fault in run_metadata.faults if fault.acted]
     if None in ends:
-        ends = [phase.end_s for phase in facts.phases if phase.name == "heal"]
+        ends = [phase.end_s for phase in run_metadata.phases if phase.name == "heal"]
         if not ends:
             return None
     return round(1e9 * max((end for end in ends if end is not None), default=0.0))

@@ -6,11 +6,11 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from fencepost.commands import options as asking
+from fencepost.commands import options as cli_options
 from fencepost.runs.progress import progress_for
 from harness.common.errors import ExitStatus, UsageError
 from harness.common.names import check_name
@@ -18,6 +18,9 @@ from harness.common.secrets import redact_text
 from harness.environment.client_versions import CLIENTS
 from harness.results.wording import plural
 from harness.settings.options import Options
+
+if TYPE_CHECKING:
+    from fencepost.bench.plan import BenchRequest
 
 MOST_SIZE, MOST_PARTITIONS, MOST_WORKERS, MOST_ROUNDS = 10_000, 64, 16, 50
 
@@ -57,7 +60,7 @@ def _clients(text: str) -> tuple[str, ...]:
     metavar="COUNTS",
     help="workers; the first number is used while other options vary  [default: 1,3]",
 )
-@asking.option_flags("seed", "store")
+@cli_options.option_flags("seed", "store")
 @click.option(
     "--set",
     "sets",
@@ -77,13 +80,13 @@ def command(
     workers: str | None,
     sets: tuple[str, ...],
     as_json: bool,
-    **given: Any,
+    **flags: Any,
 ) -> ExitStatus:
     """Measure what exactly-once costs on one cluster. The results are ratios to at-least-once, with their spread.
 
     At-least-once, idempotent and transactional pipelines take turns. The bench measures the throughput of each when it
     is saturated. At a lower rate, it measures the time from an input to its visible output. Ctrl-C ends the bench early
-    and writes the page of what was measured.
+    and writes a page with the measurements until then.
 
     Exit status: 0 measured, 2 wrong usage, 4 failure.
 
@@ -93,13 +96,7 @@ def command(
       fencepost bench --quick
       fencepost bench --client java --txn-size 1,100 --partitions 6 --workers 1 --json
     """
-    options = asking.settle(asking.options_from(given, sets, None))
-
-    from fencepost.bench.plan import QUICK, BenchRequest
-    from fencepost.bench.run import bench
-    from reports.console import bench_lines
-
-    request = QUICK if quick else BenchRequest()
+    options = cli_options.settle(cli_options.options_from(flags, sets, None))
     texts = {
         "client": client,
         "rounds": rounds,
@@ -107,23 +104,14 @@ def command(
         "partitions": partitions,
         "workers": workers,
     }
-    if client is not None:
-        request = replace(request, clients=_clients(client))
-    if rounds is not None:
-        request = replace(request, rounds=_whole_number(rounds, "rounds", MOST_ROUNDS))
-    if txn_size is not None:
-        request = replace(request, sizes=_whole_numbers(txn_size, "txn-size", MOST_SIZE))
-    if partitions is not None:
-        request = replace(request, partitions=_whole_numbers(partitions, "partitions", MOST_PARTITIONS))
-    if workers is not None:
-        request = replace(request, workers=_whole_numbers(workers, "workers", MOST_WORKERS))
+    request = _request(texts, quick=quick)
     repeat = _command_line(texts, sets, options, quick=quick)
+
+    from fencepost.bench.run import bench
+    from reports.console import bench_lines
+
     with closing(progress_for(sys.stderr)) as progress:
-        count, minutes = request.rounds * len(request.points()), max(1, round(request.planned_s / 60))
-        progress.say(
-            f"{plural(count, 'measurement')} in {plural(request.rounds, 'round')}, about "
-            f"{plural(minutes, 'minute')}; Ctrl-C ends it early and keeps what was measured"
-        )
+        progress.say(_announcement(request))
         result = bench(options, request, progress, repeat)
     for line in bench_lines(result.figures, result.page, repeat):
         print(line, file=sys.stderr if as_json else sys.stdout)
@@ -132,9 +120,36 @@ def command(
     return ExitStatus.VALID
 
 
+def _request(texts: Mapping[str, str | None], *, quick: bool) -> "BenchRequest":
+    """Parse the values of the flags in `texts`. Raises `UsageError`."""
+    from fencepost.bench.plan import QUICK, BenchRequest
+
+    request = QUICK if quick else BenchRequest()
+    if (client := texts["client"]) is not None:
+        request = replace(request, clients=_clients(client))
+    if (rounds := texts["rounds"]) is not None:
+        request = replace(request, rounds=_whole_number(rounds, "rounds", MOST_ROUNDS))
+    if (txn_size := texts["txn-size"]) is not None:
+        request = replace(request, sizes=_whole_numbers(txn_size, "txn-size", MOST_SIZE))
+    if (partitions := texts["partitions"]) is not None:
+        request = replace(request, partitions=_whole_numbers(partitions, "partitions", MOST_PARTITIONS))
+    if (workers := texts["workers"]) is not None:
+        request = replace(request, workers=_whole_numbers(workers, "workers", MOST_WORKERS))
+    return request
+
+
+def _announcement(request: "BenchRequest") -> str:
+    """The first line of progress: the number of measurements and the estimated duration."""
+    count, minutes = request.rounds * len(request.points()), max(1, round(request.planned_s / 60))
+    return (
+        f"{plural(count, 'measurement')} in {plural(request.rounds, 'round')}, about "
+        f"{plural(minutes, 'minute')}; Ctrl-C ends the bench early and keeps its measurements"
+    )
+
+
 def _whole_number(text: str, option: str, maximum: int) -> int:
-    (number, *others) = _whole_numbers(text, option, maximum)
-    if others:
+    (number, *more) = _whole_numbers(text, option, maximum)
+    if more:
         raise UsageError(f"--{option} must be one whole number from 1 to {maximum:,}, not {text!r}")
     return number
 

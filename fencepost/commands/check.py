@@ -8,7 +8,7 @@ import click
 
 from fencepost import registry
 from fencepost.checks.run_folders import find_histories
-from fencepost.commands import options as asking
+from fencepost.commands import options as cli_options
 from fencepost.commands import output
 from fencepost.runs.progress import progress_for
 from harness.common.errors import ExitStatus, UsageError
@@ -21,16 +21,16 @@ from harness.results.verdict import worst_status
 @click.option("--allow", metavar="NAME,...", default="", help="anomalies that do not make a history invalid")
 @click.option("--update", is_flag=True, help="write verdict.json and the report of stored runs again")
 @click.option("--blind", is_flag=True, help="check stored runs without the journals of their workers")
-@asking.option_flags("master", "spark-conf")
-@asking.json_flag
+@cli_options.option_flags("master", "spark-conf")
+@cli_options.json_flag
 def command(
-    histories: tuple[str, ...], allow: str, update: bool, blind: bool, as_json: bool, **given: Any
+    histories: tuple[str, ...], allow: str, update: bool, blind: bool, as_json: bool, **flags: Any
 ) -> ExitStatus:
     """Check stored runs and external histories. One job checks all of them. No cluster is needed.
 
     STORE is the folder of a run, or a folder that contains such folders. Each run has a line in the output, the newest
     run last. HISTORY is a file of JSON Lines (.jsonl) or a history.edn of Jepsen, plain or gzipped (.gz). It can also
-    be a folder of Parquet tables (docs/histories.md), whose place may be a URL (s3a://...).
+    be a folder of Parquet tables (docs/histories.md), or the URL of such a folder (s3a://...).
 
     Exit status: 0 valid, 1 invalid, 2 cannot be read, 3 unknown, 4 failure. For several histories it is the first of
     4, 2, 1, 3, 0 that occurred.
@@ -43,7 +43,7 @@ def command(
       fencepost check store more/*.jsonl.gz --json
       fencepost check s3a://bucket/night --master spark://host:7077
     """
-    options = asking.options_from(given, sets=(), config=None)
+    options = cli_options.options_from(flags, sets=(), config=None)
     allowed = frozenset(name.strip() for name in allow.split(",") if name.strip())
     for name in sorted(allowed):
         check_name("anomaly", name, registry.anomalies())
@@ -52,8 +52,8 @@ def command(
             "--update needs all evidence, and --blind ignores the journals: leave out one of the two"
         )
     named = [history for path in histories for history in find_histories(path)]
-    if update and (others := [history.history for history in named if history.file is not None]):
-        print(f"fencepost: --update is for stored runs, and {others[0]} is not one", file=sys.stderr)
+    if update and (external := [history.history for history in named if history.file is not None]):
+        print(f"fencepost: --update is for stored runs, and {external[0]} is not one", file=sys.stderr)
 
     from fencepost.checks.check import Results, check, status_of
 

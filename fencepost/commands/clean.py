@@ -6,7 +6,7 @@ import sys
 import click
 
 from fencepost import registry
-from fencepost.commands import options as asking
+from fencepost.commands import options as cli_options
 from harness.cluster.kinds.registry import CLUSTERS
 from harness.common.errors import ExitStatus, UsageError
 from harness.common.names import on_one_line
@@ -20,7 +20,7 @@ CLUSTER_KEYS = ("cluster", "bootstrap", "client-config", "prefix")
 
 @click.command("clean")
 @click.argument("tags", metavar="[TAG]...", nargs=-1)
-@asking.option_flags("cluster")
+@cli_options.option_flags("cluster")
 @click.option(
     "--set",
     "sets",
@@ -99,7 +99,7 @@ def _options(cluster: str | None, sets: tuple[str, ...]) -> Options:
             raise UsageError(
                 f"clean has no option {key}: leave out --set {key} (--set takes {', '.join(CLUSTER_KEYS[1:])})"
             )
-    return asking.options_from({"cluster": cluster}, sets, None).validated(registry.known_names())
+    return cli_options.options_from({"cluster": cluster}, sets, None).validated(registry.known_names())
 
 
 def _refuse_cluster_options(tags: tuple[str, ...], delete: bool, idle: str | None) -> None:

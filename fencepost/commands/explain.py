@@ -41,9 +41,9 @@ def command(names: tuple[str, ...]) -> ExitStatus:
 
 def _reason(code: ReasonCode) -> str:
     keys = " or ".join(consequence.key for consequence in code.consequences)
-    lines = [f"{code}, a reason in {keys}", "", *_wrapped("", code.meaning), ""]
+    lines = [f"{code}, a reason in {keys}", "", *_wrap("", code.meaning), ""]
     for label, words in (("when", code.when), ("what to do", remedy_of(code))):
-        lines += _wrapped(f"{label:<12}", words)
+        lines += _wrap(f"{label:<12}", words)
     return "\n".join([*lines, f"{'page':<12}docs/reasons.md#{code}"])
 
 
@@ -51,10 +51,10 @@ def _anomaly(name: str) -> str:
     from checkers.catalogue import catalogue
     from checkers.pages import summarize
 
-    return next(summarize(one) for one in catalogue() if one.name == name)
+    return next(summarize(anomaly) for anomaly in catalogue() if anomaly.name == name)
 
 
-def _wrapped(label: str, words: str) -> list[str]:
+def _wrap(label: str, words: str) -> list[str]:
     """Wrap `words` in a column to the right of the label."""
     indent = " " * len(label)
     return textwrap.wrap(words, WIDTH, initial_indent=label, subsequent_indent=indent, break_on_hyphens=False)
@@ -62,9 +62,11 @@ def _wrapped(label: str, words: str) -> list[str]:
 
 def _unknown(name: str, known: list[str]) -> str:
     """The message for an unknown name. It suggests the most similar names."""
-    close = list(dict.fromkeys(difflib.get_close_matches(name.lower(), known, n=3, cutoff=0.5)))
-    listed = ", ".join(f'"{one}"' for one in close)
+    similar = list(dict.fromkeys(difflib.get_close_matches(name.lower(), known, n=3, cutoff=0.5)))
+    suggestions = ", ".join(f'"{suggestion}"' for suggestion in similar)
     hint = (
-        f"did you mean {listed}?" if close else "see `fencepost list reasons` and `fencepost list anomalies`"
+        f"did you mean {suggestions}?"
+        if similar
+        else "see `fencepost list reasons` and `fencepost list anomalies`"
     )
     return f'there is no reason code or anomaly "{on_one_line(name)}"; {hint}'

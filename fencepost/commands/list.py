@@ -46,17 +46,17 @@ def command(kind: str, names: tuple[str, ...], as_json: bool) -> ExitStatus:
     entries = {entry["name"]: entry for entry in _entries(kind)}
     for name in names:
         check_name(SINGULAR.get(kind, kind.removesuffix("s")), name, entries)
-    shown = [entries[name] for name in names or entries]
+    selected = [entries[name] for name in names or entries]
     if as_json:
-        print(json.dumps(shown, ensure_ascii=False, indent=1))
+        print(json.dumps(selected, ensure_ascii=False, indent=1))
     elif kind == "anomalies" and names:
         from checkers.catalogue import catalogue
         from checkers.pages import page
 
-        pages = {one.name: page(one) for one in catalogue() if one.name in names}
+        pages = {anomaly.name: page(anomaly) for anomaly in catalogue() if anomaly.name in names}
         print("\n".join(pages[name] for name in names), end="")
     else:
-        _table(kind, shown)
+        _table(kind, selected)
     return ExitStatus.VALID
 
 
@@ -128,7 +128,7 @@ def _checkers() -> Mapping[str, str]:
     """For each checker module: its family and its anomalies."""
     from checkers.registry import CHECKERS
 
-    return {one.module: f"{one.family}: finds {', '.join(one.anomalies)}" for one in CHECKERS}
+    return {checker.module: f"{checker.family}: finds {', '.join(checker.anomalies)}" for checker in CHECKERS}
 
 
 def _reasons() -> Mapping[str, str]:
@@ -143,38 +143,38 @@ def _workloads() -> list[dict[str, Any]]:
 
     return [
         {
-            "name": one.name,
-            "summary": one.summary,
-            "guarantee": one.guarantee.value,
-            "delivery": one.delivery.value,
+            "name": workload.name,
+            "summary": workload.summary,
+            "guarantee": workload.guarantee.value,
+            "delivery": workload.delivery.value,
             "stages": [
                 {
                     "name": stage.name,
                     "reads": list(stage.reads),
                     "writes": list(stage.writes),
-                    "delivery": one.delivery_of(stage).value,
+                    "delivery": workload.delivery_of(stage).value,
                 }
-                for stage in one.stages
+                for stage in workload.stages
             ],
-            "topics": list(one.topics),
-            "tables": [{"name": name, "store": kind} for name, kind in one.tables.items()],
+            "topics": list(workload.topics),
+            "tables": [{"name": name, "store": kind} for name, kind in workload.tables.items()],
             "clients": list(CLIENTS),
-            "defects": [name for name, defect in registry.defects().items() if defect.fits(one)],
+            "defects": [name for name, defect in registry.defects().items() if defect.fits(workload)],
         }
-        for one in registry.workloads().values()
+        for workload in registry.workloads().values()
     ]
 
 
 def _defects() -> list[dict[str, Any]]:
     return [
         {
-            "name": one.name,
-            "summary": one.summary,
-            "workloads": [name for name, workload in registry.workloads().items() if one.fits(workload)],
-            "clients": sorted(one.clients),
-            "anomalies": sorted(one.anomalies),
+            "name": defect.name,
+            "summary": defect.summary,
+            "workloads": [name for name, workload in registry.workloads().items() if defect.fits(workload)],
+            "clients": sorted(defect.clients),
+            "anomalies": sorted(defect.anomalies),
         }
-        for one in registry.defects().values()
+        for defect in registry.defects().values()
     ]
 
 
@@ -183,15 +183,15 @@ def _kafka() -> list[dict[str, Any]]:
 
     return [
         {
-            "name": one.version,
-            "summary": one.summary,
-            "line": one.line,
-            "transaction_versions": list(one.transaction_versions),
-            "transaction_default": one.transaction_default,
-            "consumer_protocol": one.consumer_protocol,
-            "java": one.java,
+            "name": kafka.version,
+            "summary": kafka.summary,
+            "line": kafka.line,
+            "transaction_versions": list(kafka.transaction_versions),
+            "transaction_default": kafka.transaction_default,
+            "consumer_protocol": kafka.consumer_protocol,
+            "java": kafka.java,
         }
-        for one in map(kafka_version, registry.kafka_versions())
+        for kafka in map(kafka_version, registry.kafka_versions())
     ]
 
 
@@ -204,13 +204,13 @@ def _clients() -> list[dict[str, Any]]:
     ]
     return unversioned + [
         {
-            "name": one.name,
-            "summary": one.summary,
-            "client": one.client,
-            "package": PACKAGES[one.client],
-            "version": one.version,
-            "librdkafka": one.library,
-            "notes": one.notes,
+            "name": client.name,
+            "summary": client.summary,
+            "client": client.client,
+            "package": PACKAGES[client.client],
+            "version": client.version,
+            "librdkafka": client.library,
+            "notes": client.notes,
         }
-        for one in client_versions()
+        for client in client_versions()
     ]

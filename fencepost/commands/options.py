@@ -23,11 +23,11 @@ def option_flags(*keys: str) -> Callable[[F], F]:
     def decorate(function: F) -> F:
         for key in reversed(keys):
             field = FIELDS[key]
-            many = key == "spark-conf"
+            repeatable = key == "spark-conf"
             function = click.option(
                 f"--{key}",
-                metavar="K=V" if many else _metavar(key),
-                multiple=many,
+                metavar="K=V" if repeatable else _metavar(key),
+                multiple=repeatable,
                 help=field.metadata["help"] + default_of(key),
             )(function)
         return function
@@ -52,20 +52,22 @@ def run_keys() -> list[str]:
     return [key for key, field in FIELDS.items() if field.metadata["flag"]]
 
 
-def options_from(given: Mapping[str, Any], sets: Sequence[str], config: str | None) -> Options:
+def options_from(flags: Mapping[str, Any], sets: Sequence[str], config: str | None) -> Options:
     """Combine the defaults, the file `config`, `--set` and the flags. The later ones win. Raises `UsageError`."""
     plan = StoredPlan.load(Path(config)) if config else StoredPlan(Options())
     options = plan.options
     from_sets = [parse_set(assignment) for assignment in sets]
-    flags = flag_values(given)
-    twice = {key for values in from_sets for key in values} & {key for values in flags for key in values}
-    for key in twice - {"spark-conf"}:
-        raise UsageError(f"{key} is given twice, by --{key} and by --set: remove one of them")
-    for values in [*from_sets, *flags]:
+    from_flags = flag_values(flags)
+    duplicates = {key for values in from_sets for key in values} & {
+        key for values in from_flags for key in values
+    }
+    for key in duplicates - {"spark-conf"}:
+        raise UsageError(f"{key} is set twice, by --{key} and by --set: remove one of them")
+    for values in [*from_sets, *from_flags]:
         options = options.updated(values)
-    written = () if plan.run else _changed(options)  # the user did not write the options of a stored run
+    from_file = () if plan.run else _changed(options)  # the user did not write the options of a stored run
     check_brokers_option(
-        options.cluster, {*written, *(key for values in [*from_sets, *flags] for key in values)}
+        options.cluster, {*from_file, *(key for values in [*from_sets, *from_flags] for key in values)}
     )
     return options
 
@@ -73,7 +75,9 @@ def options_from(given: Mapping[str, Any], sets: Sequence[str], config: str | No
 def _changed(options: Options) -> list[str]:
     """The keys whose values are not the defaults."""
     default = Options()
-    return [key for key, one in FIELDS.items() if getattr(options, one.name) != getattr(default, one.name)]
+    return [
+        key for key, field in FIELDS.items() if getattr(options, field.name) != getattr(default, field.name)
+    ]
 
 
 def settle(options: Options) -> Options:
@@ -96,11 +100,11 @@ def _with_defect_options(options: Options) -> Options:
     )
 
 
-def flag_values(given: Mapping[str, Any]) -> list[dict[str, Any]]:
+def flag_values(flags: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Parse the values that click read. Returns one mapping for each flag that is set."""
     texts = [
         (key, text)
-        for key, value in given.items()
+        for key, value in flags.items()
         for text in (value if isinstance(value, tuple) else [value])
     ]
     return [parse(key, text) for key, text in texts if text is not None]

@@ -20,7 +20,7 @@ def print_run(verdict: Verdict, folder: Path, command: str, *, as_json: bool) ->
         print(verdict.line())
 
 
-def print_history(history: str, answer: Verdict | FencepostError, *, as_json: bool, stored: bool) -> None:
+def print_history(history: str, result: Verdict | FencepostError, *, as_json: bool, stored: bool) -> None:
     """Print the verdict on one history in a line, or why there is none.
 
     Without `as_json`, more lines follow: each anomaly with its first example, what was allowed, and the reasons of an
@@ -32,19 +32,19 @@ def print_history(history: str, answer: Verdict | FencepostError, *, as_json: bo
     from harness.results.wording import printable
 
     name = printable(history, 4000)
-    if isinstance(answer, FencepostError):
+    if isinstance(result, FencepostError):
         line = (
-            error_line(history, str(answer)) if as_json else f"{name}: no verdict: {printable(answer, 4000)}"
+            error_line(history, str(result)) if as_json else f"{name}: no verdict: {printable(result, 4000)}"
         )
         print(line)
     elif as_json:
-        print(answer.line())
+        print(result.line())
     else:
         from reports.console import WORDS, allowed_and_unknown, examples_of_history, first_examples
 
-        print(f"{name}: {WORDS[answer.valid]}: {answer.summary}")
-        examples = first_examples(answer) if stored else examples_of_history(answer)
-        for line in chain(examples, allowed_and_unknown(answer)):
+        print(f"{name}: {WORDS[result.valid]}: {result.summary}")
+        examples = first_examples(result) if stored else examples_of_history(result)
+        for line in chain(examples, allowed_and_unknown(result)):
             print(f"  {line}")
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from fencepost.checks.run_folders import find_run
-from fencepost.commands import options as asking
+from fencepost.commands import options as cli_options
 from fencepost.commands import output
 from fencepost.runs.progress import progress_for
 from harness.common.errors import ExitStatus, UsageError
@@ -26,10 +26,10 @@ SETTABLE = frozenset({"mirror", "broker", "spark-conf"})
 
 @click.command("replay", short_help="Run a stored run again, on a new cluster.")
 @click.argument("store", metavar="STORE")
-@asking.option_flags("master", "spark-conf")
+@cli_options.option_flags("master", "spark-conf")
 @click.option(
     "--store",
-    "into",
+    "new_store",
     metavar="DIR",
     help="keep the new run in this folder  [default: the store of the first run]",
 )
@@ -45,15 +45,20 @@ SETTABLE = frozenset({"mirror", "broker", "spark-conf"})
     is_flag=True,
     help="run the pipeline without its defect, as a control of a run with --defect",
 )
-@asking.json_flag
+@cli_options.json_flag
 def command(
-    store: str, into: str | None, sets: tuple[str, ...], without_defect: bool, as_json: bool, **given: Any
+    store: str,
+    new_store: str | None,
+    sets: tuple[str, ...],
+    without_defect: bool,
+    as_json: bool,
+    **flags: Any,
 ) -> ExitStatus:
     """Repeat a stored run on a new cluster, with the same options and the same schedule of faults.
 
     A run does not store secrets such as passwords: set them again with --set.
 
-    Exit status: the same as of `fencepost run`.
+    Exit status: as for `fencepost run`.
 
     \b
     Example:
@@ -64,13 +69,13 @@ def command(
     folder = find_run(store)
     plan = StoredPlan.load(folder / PLAN)
     options = plan.options
-    for values in [*map(_settable, sets), *asking.flag_values(given)]:
+    for values in [*map(_parse_assignment, sets), *cli_options.flag_values(flags)]:
         options = options.updated(values)
-    if into is not None:
-        options = options.updated({"store": into})
+    if new_store is not None:
+        options = options.updated({"store": new_store})
     if without_defect:
-        options = _without_defect(options, store, scheduled=bool(plan.schedule))
-    options = asking.settle(options)
+        options = _without_defect(options, store, has_faults=bool(plan.schedule))
+    options = cli_options.settle(options)
 
     from fencepost.runs.carry_out import run
     from harness.runner.schedule import Schedule
@@ -80,7 +85,7 @@ def command(
         verdict, new = run(
             options,
             progress,
-            command=_command_line(folder, into, sets, given, without_defect=without_defect),
+            command=_command_line(folder, new_store, sets, flags, without_defect=without_defect),
             schedule=Schedule.from_tables(plan.schedule, plan.run.get("churn", ())),
         )
     output.print_run(verdict, folder, f"fencepost replay {new}", as_json=as_json)
@@ -88,32 +93,37 @@ def command(
 
 
 def _command_line(
-    folder: Path, into: str | None, sets: Sequence[str], given: Mapping[str, Any], *, without_defect: bool
+    folder: Path,
+    new_store: str | None,
+    sets: Sequence[str],
+    flags: Mapping[str, Any],
+    *,
+    without_defect: bool,
 ) -> str:
     """The command that repeats this replay, without secrets. (`fencepost run` would draw new faults.)"""
     path, cwd = folder.resolve(), Path.cwd().resolve()  # resolved, because `latest` will be another run
     path = path.relative_to(cwd) if path.is_relative_to(cwd) else path
     words = ["fencepost", "replay", str(path)]
     words += ["--without-defect"] if without_defect else []
-    words += [] if into is None else ["--store", into]
+    words += [] if new_store is None else ["--store", new_store]
     for flag, texts in {
         "--set": sets,
-        **{f"--{key.replace('_', '-')}": text for key, text in given.items()},
+        **{f"--{key.replace('_', '-')}": text for key, text in flags.items()},
     }.items():
         for text in [texts] if isinstance(texts, str) else texts or ():
             words += [flag, redact_text(text)]
     return shlex.join(words)
 
 
-def _without_defect(options: Options, store: str, *, scheduled: bool) -> Options:
+def _without_defect(options: Options, store: str, *, has_faults: bool) -> Options:
     """The options of the control run. Raises `UsageError` if the run had no defect."""
     if options.defect is None:
         raise UsageError(f"{store} had no defect: leave out --without-defect")
     # Some defects need no fault. Then ask for none, because otherwise a verdict would require the default faults.
-    return replace(options, defect=None, nemesis=options.nemesis if scheduled else ("none",))
+    return replace(options, defect=None, nemesis=options.nemesis if has_faults else ("none",))
 
 
-def _settable(assignment: str) -> dict[str, Any]:
+def _parse_assignment(assignment: str) -> dict[str, Any]:
     """Parse an assignment of `--set`. Raises `UsageError` for an option that would change the run."""
     values = parse_set(assignment)
     for key in values.keys() - SETTABLE:

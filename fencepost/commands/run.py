@@ -7,27 +7,27 @@ from typing import Any
 import click
 
 from fencepost.command_line import command_line
-from fencepost.commands import options as asking
+from fencepost.commands import options as cli_options
 from fencepost.commands import output
 from fencepost.runs.progress import progress_for
 from harness.common.errors import ExitStatus
 from harness.settings.options import FIELDS
 
 OTHER_OPTIONS = "\b\nOptions without a flag; set them with --set KEY=VALUE:\n" + "\n".join(
-    f"  {key:<17} {field.metadata['help']}{asking.default_of(key)}"
+    f"  {key:<17} {field.metadata['help']}{cli_options.default_of(key)}"
     for key, field in FIELDS.items()
     if not field.metadata["flag"]
 )
 
 
 @click.command("run", short_help="Run a pipeline under faults, and check it.", epilog=OTHER_OPTIONS)
-@asking.option_flags(*asking.run_keys())
+@cli_options.option_flags(*cli_options.run_keys())
 @click.option(
     "--set", "sets", multiple=True, metavar="KEY=VALUE", help="any option of run.toml; broker.NAME=VALUE"
 )
 @click.option("--config", metavar="FILE", help="start from this run.toml; the command line overrides it")
-@asking.json_flag
-def command(sets: tuple[str, ...], config: str | None, as_json: bool, **given: Any) -> ExitStatus:
+@cli_options.json_flag
+def command(sets: tuple[str, ...], config: str | None, as_json: bool, **flags: Any) -> ExitStatus:
     """Run a pipeline on a cluster, inject faults, and check whether the result is correct.
 
     Exit status: 0 valid, 1 invalid, 2 wrong usage, 3 unknown, 4 failure.
@@ -38,7 +38,7 @@ def command(sets: tuple[str, ...], config: str | None, as_json: bool, **given: A
       fencepost run --defect offsets-outside-transaction
       fencepost run --set java=bundled --set broker.log.segment.bytes=1048576
     """
-    options = asking.settle(asking.options_from(given, sets, config))
+    options = cli_options.settle(cli_options.options_from(flags, sets, config))
 
     from fencepost.runs.carry_out import run
 

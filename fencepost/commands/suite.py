@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fencepost.commands import options as asking
+from fencepost.commands import options as cli_options
 from harness.common.errors import ExitStatus, UsageError
 from harness.settings.kinds import Duration, OneOf, WholeNumber
 from harness.settings.options import Options, parse_set, to_toml
@@ -40,7 +40,7 @@ SPARK = ("master", "spark-conf")
     metavar="TIME",
     help="start only runs that can end within this time (90m, 2h); start with those that ran longest ago",
 )
-@asking.option_flags("seed", "store", "master", "spark-conf")
+@cli_options.option_flags("seed", "store", "master", "spark-conf")
 @click.option(
     "--set",
     "sets",
@@ -67,7 +67,7 @@ def command(
     keep_evidence: str | None,
     only_plan: bool,
     as_json: bool,
-    **given: Any,
+    **flags: Any,
 ) -> ExitStatus:
     """Run a matrix of runs, check them together, and write one folder with one result page.
 
@@ -86,62 +86,67 @@ def command(
       fencepost suite suites/nightly.toml --set kafka=4.1.2 --name nightly-4-1-2
       fencepost suite --resume store/nightly/20261124T200000Z
     """
-    options = asking.options_from(given, sets=(), config=None)
+    options = cli_options.options_from(flags, sets=(), config=None)
     limit_s = None if limit is None else Duration().parse("limit", limit)
     max_jobs = None if jobs is None else WholeNumber(1, 256).parse("jobs", jobs)
 
     from fencepost.suites import plan as plans
-    from fencepost.suites.record import (
-        ALL,
-        BAD,
-        KEEP,
-        SuiteRecord,
-        create,
-        folder_of,
-        lock,
-        remove_good_evidence,
-    )
-    from harness.results.suite import Suite
+    from fencepost.suites.record import ALL, BAD, KEEP, SuiteRecord, create, lock, remove_good_evidence
 
     keep = OneOf(KEEP).parse("keep-evidence", keep_evidence or ALL)
     judge = None if judge is None else OneOf(plans.CHECK_TIMES).parse("judge", judge)
-    request = plans.SuiteRequest(asking.settle, options.seed, judge, name, [parse_set(one) for one in sets])
+    request = plans.SuiteRequest(
+        cli_options.settle, options.seed, judge, name, [parse_set(assignment) for assignment in sets]
+    )
     suite_file = None if file is None else Path(file)
     with ExitStack() as stack:
-        if resume is not None:
-            _require_resumable(file, request)
-            folder = folder_of(Path(resume))
-            store = folder.parent.parent
-            if not only_plan:  # no other process writes the record while it is read
-                stack.enter_context(lock(folder))
-            plan = plans.resume(Suite.load(folder), suite_file, request)
-        elif suite_file is not None:
-            store = Path(options.store)
-            plan = plans.load(suite_file, request)
-        else:
-            raise UsageError(
-                "no suite is named: name a suite file (`fencepost suite nightly.toml`), or use --resume FOLDER"
-            )
+        folder, plan = _plan(stack, resume, suite_file, request, only_plan=only_plan)
+        store = Path(options.store) if folder is None else folder.parent.parent
         if only_plan:
             return _print_plan(plan, store, max_jobs, limit_s, as_json=as_json)
-        if resume is not None:
+        if folder is not None:
             record = SuiteRecord(folder, plan.suite)
         else:
             record = create(store, plan.suite)
             stack.enter_context(lock(record.folder))
         resume_command = f"fencepost suite --resume {record.folder}"
         resume_command += f" --keep-evidence {BAD}" if keep == BAD else ""
-        suite = _run(record, plan, given, max_jobs, limit_s, resume_command)
+        suite = _run(record, plan, flags, max_jobs, limit_s, resume_command)
         if keep == BAD:
             print(remove_good_evidence(record), file=sys.stderr)
     _print_result(suite, record.folder, resume_command, as_json=as_json)
     return suite.exit_status
 
 
+def _plan(
+    stack: ExitStack, resume: str | None, suite_file: Path | None, request: "SuiteRequest", *, only_plan: bool
+) -> tuple[Path | None, "SuitePlan"]:
+    """Plan a new suite, or the rest of the suite in the folder `resume`. Raises `UsageError`.
+
+    Returns the folder and the plan. The folder is None for a new suite. The stack holds the lock of the folder, so that
+    no other process writes the record after it was read.
+    """
+    from fencepost.suites import plan as plans
+    from fencepost.suites.record import folder_of, lock
+    from harness.results.suite import Suite
+
+    if resume is not None:
+        _require_resumable(suite_file, request)
+        folder = folder_of(Path(resume))
+        if not only_plan:
+            stack.enter_context(lock(folder))
+        return folder, plans.resume(Suite.load(folder), suite_file, request)
+    if suite_file is not None:
+        return None, plans.load(suite_file, request)
+    raise UsageError(
+        "no suite is named: name a suite file (`fencepost suite nightly.toml`), or use --resume FOLDER"
+    )
+
+
 def _run(
     record: "SuiteRecord",
     plan: "SuitePlan",
-    given: Mapping[str, Any],
+    flags: Mapping[str, Any],
     jobs: int | None,
     limit_s: float | None,
     resume_command: str,
@@ -151,7 +156,7 @@ def _run(
     from fencepost.suites.run import SuiteRun, SuiteSettings
 
     max_jobs = jobs or _default_jobs()
-    spark = _spark(record.suite.spark, given)
+    spark = _spark(record.suite.spark, flags)
     with ExitStack() as on_failure:
         on_failure.callback(print, f"fencepost: resume it with `{resume_command}`", file=sys.stderr)
         progress = on_failure.enter_context(closing(progress_for(sys.stderr)))
@@ -167,10 +172,10 @@ def _run(
     return suite
 
 
-def _spark(stored: Mapping[str, Any], given: Mapping[str, Any]) -> Options:
+def _spark(stored: Mapping[str, Any], flags: Mapping[str, Any]) -> Options:
     """Options with `master` and `spark-conf` of the suite. The command line overrides them."""
     options = Options().updated(stored)
-    for values in asking.flag_values({key: given[key.replace("-", "_")] for key in SPARK}):
+    for values in cli_options.flag_values({key: flags[key.replace("-", "_")] for key in SPARK}):
         options = options.updated(values)
     if options.missing_secrets:
         raise UsageError(
@@ -180,7 +185,7 @@ def _spark(stored: Mapping[str, Any], given: Mapping[str, Any]) -> Options:
     return options
 
 
-def _require_resumable(file: str | None, request: "SuiteRequest") -> None:
+def _require_resumable(suite_file: Path | None, request: "SuiteRequest") -> None:
     """Raise `UsageError` for an option that only a new suite accepts."""
     if request.seed is not None:
         raise UsageError(
@@ -190,7 +195,7 @@ def _require_resumable(file: str | None, request: "SuiteRequest") -> None:
         raise UsageError(
             "a resumed suite keeps its name: leave out --name, or begin a new suite without --resume"
         )
-    if request.sets and file is None:
+    if request.sets and suite_file is None:
         raise UsageError("a resumed suite keeps its options: leave out --set, or name the suite file as well")
 
 
@@ -221,25 +226,25 @@ def _default_jobs() -> int:
 
 
 def _print_result(suite: "Suite", folder: Path, resume_command: str, *, as_json: bool) -> None:
-    """Print each run that needs a look, remarks, the counts, and the paths."""
+    """Print each run that needs a look, the remarks, the counts, and the paths."""
     from harness.results.suite import CellState
     from harness.results.wording import printable
     from reports.suites.wording import headline, lead, since, worst_first
 
-    words = sys.stderr if as_json else sys.stdout
+    stream = sys.stderr if as_json else sys.stdout
     for cell in worst_first(suite.cells):
         new = " (new)" if cell.new else ""
-        print(f"  {cell.state}{new}: {printable(cell.name, 200)}: {printable(cell.reason, 300)}", file=words)
+        print(f"  {cell.state}{new}: {printable(cell.name, 200)}: {printable(cell.reason, 300)}", file=stream)
         if lead(cell):
-            print(f"    {lead(cell)}", file=words)
-        print(f"    repeat: {printable(cell.command, 4000)}", file=words)
+            print(f"    {lead(cell)}", file=stream)
+        print(f"    repeat: {printable(cell.command, 4000)}", file=stream)
     for remark in suite.remarks:
-        print(f"  note: {printable(remark, 400)}", file=words)
+        print(f"  note: {printable(remark, 400)}", file=stream)
     new = since(suite)
-    print(f"suite    {suite.name}: {headline(suite)}{f'; {new}' if new else ''}", file=words)
-    print(f"page     {folder / 'index.html'}", file=words)
-    left = sum(cell.state in (CellState.NOT_RUN, CellState.NOT_CHECKED) for cell in suite.cells)
-    if left:
-        print(f"resume   {resume_command}", file=words)
+    print(f"suite    {suite.name}: {headline(suite)}{f'; {new}' if new else ''}", file=stream)
+    print(f"page     {folder / 'index.html'}", file=stream)
+    unfinished = sum(cell.state in (CellState.NOT_RUN, CellState.NOT_CHECKED) for cell in suite.cells)
+    if unfinished:
+        print(f"resume   {resume_command}", file=stream)
     if as_json:
         print(json.dumps(suite.as_json(), ensure_ascii=False))

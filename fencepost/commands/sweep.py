@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from fencepost.commands import options as asking
+from fencepost.commands import options as cli_options
 from harness.common.errors import ExitStatus, UsageError
 from harness.settings.options import FIELDS, parse
 
@@ -23,7 +23,7 @@ OWN = frozenset({"workload", "nemesis", "defect", "time-limit"})
     metavar="SECONDS",
     help="duration of each run  [default: as long as its fault needs, 12 to 20]",
 )
-@asking.option_flags("client", "seed", "store")
+@cli_options.option_flags("client", "seed", "store")
 @click.option(
     "--set",
     "sets",
@@ -33,7 +33,7 @@ OWN = frozenset({"workload", "nemesis", "defect", "time-limit"})
 )
 @click.option("--json", "as_json", is_flag=True, help="print a list of objects, one for each run")
 def command(
-    workload: str | None, time_limit: str | None, sets: tuple[str, ...], as_json: bool, **given: Any
+    workload: str | None, time_limit: str | None, sets: tuple[str, ...], as_json: bool, **flags: Any
 ) -> ExitStatus:
     """Crash a worker at every step of its loop, one run per step, and print which anomalies follow.
 
@@ -58,7 +58,7 @@ def command(
     limit_s = None if time_limit is None else parse("time-limit", time_limit)["time-limit"]
     # Runs are short. With deliberate aborts, a run without one would be unknown.
     quiet = () if any(key == "abort-share" for key, _, _ in assignments) else ("abort-share=0",)
-    options = asking.settle(asking.options_from(given, (*quiet, *sets), None))
+    options = cli_options.settle(cli_options.options_from(flags, (*quiet, *sets), None))
 
     from fencepost.runs.sweep import plan_points, remarks, status_of, sweep, table
     from fencepost.sharing.process import shared_spark

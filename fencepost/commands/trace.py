@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -66,19 +67,8 @@ def command(
             f"{record} is not a record: name it as TOPIC/PARTITION@OFFSET, such as invoices/2@33"
         )
     folder = find_run(store)
-    plan = StoredPlan.load(folder / PLAN)
-    zero_ms = plan.run.get("wall_ms_at_zero")
-    if not isinstance(zero_ms, int | float):
-        raise UnreadableInput(
-            f"{folder / PLAN} does not say when the run began: [run] wall_ms_at_zero is missing"
-        )
-    if not (folder / "history" / "ops.parquet").is_file():
-        from fencepost.checks.evidence import require_evidence
-
-        require_evidence(folder)
-        raise UnreadableInput(
-            f"{folder} has no tables yet: run `fencepost check {folder}` first, which makes them"
-        )
+    zero_ms = _wall_ms_at_zero(folder)
+    _require_tables(folder)
 
     from reports.trace import by_logs, steps
     from reports.trace.faults import of_fault
@@ -87,19 +77,38 @@ def command(
     tables = StoredTables(folder, zero_ms)
     if argument is not None:
         of_record = by_logs.of_record if tables.without_journals else steps.of_record
-        found_steps = of_record(
-            tables, argument["topic"], int(argument["partition"]), int(argument["offset"])
-        )
+        traced = of_record(tables, argument["topic"], int(argument["partition"]), int(argument["offset"]))
     elif op is not None:
-        found_steps = steps.of_operation(tables, op)
+        traced = steps.of_operation(tables, op)
     elif transactional_id is not None:
-        found_steps = (by_logs if tables.without_journals else steps).of_id(tables, transactional_id)
+        traced = (by_logs if tables.without_journals else steps).of_id(tables, transactional_id)
     else:
-        found_steps = (by_logs.of_fault if tables.without_journals else of_fault)(tables, int(fault or 0))
-    if not found_steps:
+        traced = (by_logs.of_fault if tables.without_journals else of_fault)(tables, int(fault or 0))
+    if not traced:
         raise UsageError(f"{folder} has no evidence of it: name another record, operation, id or fault")
-    _print(found_steps, as_json)
+    _print(traced, as_json)
     return ExitStatus.VALID
+
+
+def _wall_ms_at_zero(folder: Path) -> float:
+    """The wall-clock time in ms at which the run began. Raises `UnreadableInput` if the plan does not have it."""
+    zero_ms = StoredPlan.load(folder / PLAN).run.get("wall_ms_at_zero")
+    if not isinstance(zero_ms, int | float):
+        raise UnreadableInput(
+            f"{folder / PLAN} does not say when the run began: [run] wall_ms_at_zero is missing"
+        )
+    return zero_ms
+
+
+def _require_tables(folder: Path) -> None:
+    """Raise `UnreadableInput` if the run has no tables."""
+    if not (folder / "history" / "ops.parquet").is_file():
+        from fencepost.checks.evidence import require_evidence
+
+        require_evidence(folder)
+        raise UnreadableInput(
+            f"{folder} has no tables yet: run `fencepost check {folder}` first, which makes them"
+        )
 
 
 def _print(steps: Sequence["TraceStep"], as_json: bool) -> None:

@@ -76,24 +76,24 @@ def run(
     workload = registry.pipeline_of(options)
     options = with_broker_count(options)
     require_ready(workload)
-    drawn = draw_schedule(options, workload) if schedule is None else schedule
-    _show_plan(options, drawn, progress)
+    schedule = draw_schedule(options, workload) if schedule is None else schedule
+    _show_plan(options, schedule, progress)
     if options.master.startswith("spark://"):  # fail early, because without Spark there is no verdict
         from checkers.spark.remote import reach_master
 
         reach_master(options.master)
     with Interrupt() as interrupt, ExitStack() as stack:
         spark = RunSpark(options, stack)
-        performed = perform_run(options, progress, command, workload, drawn, interrupt, stack, spark)
+        finished = perform_run(options, progress, command, workload, schedule, interrupt, stack, spark)
         try:
-            with performed.run_log.steps() as begin:
-                verdict = spark.decide(performed.folder, begin)
+            with finished.run_log.steps() as begin:
+                verdict = spark.decide(finished.folder, begin)
         except FencepostError:
-            progress.say(f"the run has no verdict yet: `fencepost check {performed.folder}` checks it again")
+            progress.say(f"the run has no verdict yet: `fencepost check {finished.folder}` checks it again")
             raise
-        performed.facts().save(performed.folder / "metadata.json")
-        _save_verdict(performed.folder, verdict, performed.run_log)
-        return verdict, performed.folder
+        finished.run_metadata().save(finished.folder / "metadata.json")
+        _save_verdict(finished.folder, verdict, finished.run_log)
+        return verdict, finished.folder
 
 
 def run_without_verdict(options: Options, progress: Progress, *, command: str) -> Path:
@@ -104,23 +104,23 @@ def run_without_verdict(options: Options, progress: Progress, *, command: str) -
     workload = registry.pipeline_of(options)
     options = with_broker_count(options)
     require_ready(workload)
-    drawn = draw_schedule(options, workload)
-    _show_plan(options, drawn, progress)
+    schedule = draw_schedule(options, workload)
+    _show_plan(options, schedule, progress)
     with Interrupt() as interrupt, ExitStack() as stack:
-        performed = perform_run(options, progress, command, workload, drawn, interrupt, stack, None)
+        finished = perform_run(options, progress, command, workload, schedule, interrupt, stack, None)
         if interrupt.requested:
             raise KeyboardInterrupt
-        return performed.folder
+        return finished.folder
 
 
-def _show_plan(options: Options, drawn: Schedule, progress: Progress) -> None:
+def _show_plan(options: Options, schedule: Schedule, progress: Progress) -> None:
     progress.say(
-        "planned, in seconds after the first input:" if drawn.planned_faults else _no_faults(options)
+        "planned, in seconds after the first input:" if schedule.planned_faults else _no_faults(options)
     )
-    for planned in drawn.planned_faults:
+    for planned in schedule.planned_faults:
         progress.say(f"  {planned}")
-    for turn in drawn.churn:
-        progress.say(f"  {turn}")
+    for change in schedule.churn:
+        progress.say(f"  {change}")
 
 
 def _no_faults(options: Options) -> str:
@@ -136,7 +136,7 @@ class FinishedRun:
     folder: Path
     plan: StoredPlan
     run_log: RunLog
-    facts: Callable[[], RunMetadata]
+    run_metadata: Callable[[], RunMetadata]
 
 
 def perform_run(
@@ -144,7 +144,7 @@ def perform_run(
     progress: Progress,
     command: str,
     workload: "AnyPipeline",
-    drawn: Schedule,
+    schedule: Schedule,
     interrupt: Interrupt,
     stack: ExitStack,
     spark: RunSpark | None,
@@ -168,65 +168,66 @@ def perform_run(
     end_leftovers(cache, progress.say)
     digest = digest_of(workload)
     tag = tag_for(options)
-    test = plan_run(options, workload, drawn, folder, prepared, tag)
+    test = plan_run(options, workload, schedule, folder, prepared, tag)
     clock = RunClock(time.monotonic_ns(), time.time() * 1000)
-    plan = stored_plan(options, test, drawn, command, started, clock)
+    plan = stored_plan(options, test, schedule, command, started, clock)
     plan.save(folder / store.PLAN)
     stack.enter_context(store.lock_run(folder))
     run_log = RunLog(progress, clock)
-    if options.nemesis is None and not drawn.planned_faults and not options.defect:
+    if options.nemesis is None and not schedule.planned_faults and not options.defect:
         nemeses = registry.nemeses().values()
         run_log.unmet_goals["faults"] = schedules.too_short(nemeses, options.time_limit_s)
     supervisor = stack.enter_context(Supervisor())
     ports = stack.enter_context(PortBlock(cache, first_port=options.first_port))
 
-    def facts() -> RunMetadata:
-        return run_log.to_metadata(interrupt.requested, drawn.unscheduled, _versions(options, prepared))
+    def run_metadata() -> RunMetadata:
+        return run_log.to_metadata(interrupt.requested, schedule.unscheduled, _versions(options, prepared))
 
-    with ExitStack() as up:
+    with ExitStack() as services_stack:
         with run_log.phase("stores"):
-            made = DatabaseParts(folder, supervisor, ports.take, prepared.postgres)
-            services, backlog = _start_databases(test, made, up)
+            database_parts = DatabaseParts(folder, supervisor, ports.take, prepared.postgres)
+            services, backlog = _start_databases(test, database_parts, services_stack)
         with run_log.phase("cluster"):
             parts = ClusterParts(_cluster_of(options, test, tag), folder, prepared, supervisor, ports.take)
-            cluster = up.enter_context(CLUSTERS[options.cluster].open(parts))
+            cluster = services_stack.enter_context(CLUSTERS[options.cluster].open(parts))
             run_log.features = cluster.finalized_features()
-        store.update_latest_link(
-            root, folder
-        )  # not earlier, because a run that ends before this has no evidence
+        # Not earlier, because a run that ends before this has no evidence.
+        store.update_latest_link(root, folder)
         try:
             ends = (
                 SentinelEndMarkers(cluster, backlog) if test.pipeline.journaled else OffsetEndMarkers(cluster)
             )
             running = RunResources(cluster, supervisor, interrupt, ends, services, backlog)
-            ahead = Preparation(
+            preparation = Preparation(
                 (lambda: spark.start(prepared.java)) if spark else lambda: None,
                 spark.lead_s() if spark else 0.0,
             )
-            final_state = perform(test, running, run_log, ahead)
+            final_state = perform(test, running, run_log, preparation)
             report_edit(workload, digest, run_log)
         except FencepostError as error:
             run_log.add_problem(ReasonCode.RUN_FAILED, f"the run failed: {redact_text(str(error))}")
-            facts().save(folder / "metadata.json")
+            run_metadata().save(folder / "metadata.json")
             raise
     interrupt.phase = InterruptPhase.CHECKING
     _tabulate(folder, plan, run_log, final_state)
-    facts().save(folder / "metadata.json")
-    return FinishedRun(folder, plan, run_log, facts)
+    run_metadata().save(folder / "metadata.json")
+    return FinishedRun(folder, plan, run_log, run_metadata)
 
 
 def _start_databases(
-    test: RunPlan, parts: DatabaseParts, up: ExitStack
+    test: RunPlan, parts: DatabaseParts, stack: ExitStack
 ) -> tuple[dict[str, Service], DatabaseBacklog]:
     """Start the database servers of the pipeline. Returns them by kind, and the backlog of its input tables."""
-    ups = {kind: up.enter_context(DATABASES[kind].provide(parts)) for kind in test.pipeline.database_kinds}
+    servers = {
+        kind: stack.enter_context(DATABASES[kind].provide(parts)) for kind in test.pipeline.database_kinds
+    }
     inputs = {
         table.name: DATABASES[table.store].inputs(DATABASES[table.store].address(parts.folder))
         for table in test.pipeline.input_tables
     }
     backlog = DatabaseBacklog(inputs)
-    up.callback(backlog.close)
-    return {kind: service for kind, service in ups.items() if service is not None}, backlog
+    stack.callback(backlog.close)
+    return {kind: service for kind, service in servers.items() if service is not None}, backlog
 
 
 def _cluster_of(options: Options, test: RunPlan, tag: str) -> ClusterSpec:
@@ -251,7 +252,7 @@ def _cluster_of(options: Options, test: RunPlan, tag: str) -> ClusterSpec:
 def _prepare(
     options: Options, workload: "AnyPipeline", cache: Path, say: Callable[[str], None]
 ) -> "PreparedEnvironment":
-    """Find or download what the run needs."""
+    """Find or download the programs that the run needs."""
     from fencepost.checks.spark import prepare_archive
 
     stores = pipeline_spec(options, workload).database_kinds

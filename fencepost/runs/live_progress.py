@@ -48,9 +48,9 @@ class LiveProgress:
         self._live.stop()
 
     def _finish(self) -> None:
-        done, self._phase, self._tick = self._phase, None, None
-        if done is not None:
-            name, began = done
+        phase, self._phase, self._tick = self._phase, None, None
+        if phase is not None:
+            name, began = phase
             self.say(f"{self._clock() - began:6.1f} s  {name}")
 
     def _draw(self) -> Group:
@@ -67,15 +67,15 @@ def _state(tick: Tick) -> Table:
     table.add_column()
     table.add_row("left", _time(tick))
     table.add_row("inputs", f"{tick.inputs:,}")
-    ended = Text(f"{tick.rate_tps:,.0f} a second: {tick.committed:,} ok, {tick.aborted:,} aborted, ")
-    ended.append(
+    transactions = Text(f"{tick.rate_tps:,.0f} a second: {tick.committed:,} ok, {tick.aborted:,} aborted, ")
+    transactions.append(
         f"{tick.info:,} info, {tick.fenced:,} fenced", style="yellow" if tick.info or tick.fenced else ""
     )
     if tick.counts_known:
-        table.add_row("transactions", ended)
+        table.add_row("transactions", transactions)
         table.add_row("lag", "not known" if tick.lag is None else f"{tick.lag:,} inputs")
-    on = Text("\n".join(tick.faults), style="bold red") if tick.faults else Text("none", style="green")
-    table.add_row("faults on", on)
+    faults = Text("\n".join(tick.faults), style="bold red") if tick.faults else Text("none", style="green")
+    table.add_row("faults on", faults)
     return table
 
 

@@ -106,39 +106,39 @@ def draw_schedule(options: Options, workload: AnyPipeline) -> Schedule:
     nemeses = registry.nemeses()
     defect = defect_of(options)
     named = options.nemesis is not None
-    facts = pipeline_spec(options, workload)
+    spec = pipeline_spec(options, workload)
     if options.nemesis is not None:
-        names = expand_names(options.nemesis, facts)
+        names = expand_names(options.nemesis, spec)
     elif defect is not None:
         names = list(defect.nemesis)
     else:
         names = [name for name, nemesis in nemeses.items() if nemesis.by_default]
-    workers = workers_of(facts)
+    workers = workers_of(spec)
     targets = FaultTargets(
         brokers=tuple(range(1, options.brokers + 1)),
-        topic_partitions=tuple(facts.topic_partitions),
+        topic_partitions=tuple(spec.topic_partitions),
         workers=workers,
-        steps={stage.name: stage.steps for stage in facts.stages},
-        zombie_steps={stage.name: stage.zombie_steps for stage in facts.stages},
-        groups={stage.name: stage.group for stage in facts.stages if stage.group is not None},
-        transactional_ids={stage.name: tuple(stage.transactional_ids.values()) for stage in facts.stages},
-        writes={stage.name: stage.writes for stage in facts.stages},
+        steps={stage.name: stage.steps for stage in spec.stages},
+        zombie_steps={stage.name: stage.zombie_steps for stage in spec.stages},
+        groups={stage.name: stage.group for stage in spec.stages if stage.group is not None},
+        transactional_ids={stage.name: tuple(stage.transactional_ids.values()) for stage in spec.stages},
+        writes={stage.name: stage.writes for stage in spec.stages},
         endpoints=tuple(f"w{n}" for n in range(sum(map(len, workers.values())))),
         can=abilities_of(options),
         stages_with_unknown_ids=tuple(
             stage.name
-            for stage in facts.stages
+            for stage in spec.stages
             if stage.has_unknown_ids and Ability.REQUESTS in abilities_of(options)
         ),
         stage=defect.stage_of(workload) if defect and isinstance(workload, Workload) and not named else None,
         step=defect.step.value if defect and defect.step and not named else None,
-        services=tuple(kind for kind in facts.database_kinds if DATABASES[kind].has_server),
+        services=tuple(kind for kind in spec.database_kinds if DATABASES[kind].has_server),
     )
     witness_of(options)  # raises if the cluster kind cannot provide it
     rng = Random(f"{options.seed}/schedule")
     chosen: list[Nemesis] = [aim(name, nemeses) for name in names]
-    drawn = schedules.draw(chosen, targets, options.time_limit_s, rng, named=named or defect is not None)
-    return replace(drawn, churn=draw_churn(options, facts, drawn.planned_faults))
+    schedule = schedules.draw(chosen, targets, options.time_limit_s, rng, named=named or defect is not None)
+    return replace(schedule, churn=draw_churn(options, spec, schedule.planned_faults))
 
 
 def tag_for(options: Options) -> str:
@@ -150,15 +150,15 @@ def tag_for(options: Options) -> str:
     )
 
 
-def workers_of(facts: PipelineSpec) -> dict[str, tuple[str, ...]]:
+def workers_of(spec: PipelineSpec) -> dict[str, tuple[str, ...]]:
     """For each stage, the names of its workers."""
-    return {stage.name: stage.workers for stage in facts.stages}
+    return {stage.name: stage.workers for stage in spec.stages}
 
 
 def plan_run(
     options: Options,
     workload: AnyPipeline,
-    drawn: Schedule,
+    schedule: Schedule,
     folder: Path,
     prepared: "PreparedEnvironment | None" = None,
     tag: str = "",
@@ -169,27 +169,27 @@ def plan_run(
         prepared: Needed for the Java client.
         tag: The tag of the run on a shared cluster.
     """
-    facts = pipeline_spec(options, workload, tag)
-    workers = workers_of(facts)
-    facts = facts.with_workers(joining_workers(drawn.churn), shared=policy_of(options.defect).shared_id)
+    spec = pipeline_spec(options, workload, tag)
+    workers = workers_of(spec)
+    spec = spec.with_workers(joining_workers(schedule.churn), shared=policy_of(options.defect).shared_id)
     nemeses = registry.nemeses()
-    kept_endpoints = sum(nemeses[planned.fault].keeps_endpoint for planned in drawn.planned_faults)
+    kept_endpoints = sum(nemeses[planned.fault].keeps_endpoint for planned in schedule.planned_faults)
     endpoints = (
-        sum(map(len, workers.values())) + kept_endpoints + extra_endpoints(drawn.churn) + SPARE_ENDPOINTS
+        sum(map(len, workers.values())) + kept_endpoints + extra_endpoints(schedule.churn) + SPARE_ENDPOINTS
     )
     require_ports(options, endpoints + 1)
-    programs, own = programs_of(options, workload, facts, folder, prepared, tag)
+    programs, harness_program = programs_of(options, workload, spec, folder, prepared, tag)
     return RunPlan(
         options=options,
         folder=folder,
-        pipeline=facts,
+        pipeline=spec,
         workers=workers,
         worker_endpoints=tuple(f"w{n}" for n in range(endpoints)),
-        faults=drawn.planned_faults,
-        churn=drawn.churn,
+        faults=schedule.planned_faults,
+        churn=schedule.churn,
         nemeses=nemeses,
         programs=programs,
-        harness_program=own,
+        harness_program=harness_program,
     )
 
 
@@ -212,7 +212,7 @@ def session_timeout_ms(options: Options) -> int:
 
 
 def stored_plan(
-    options: Options, test: RunPlan, drawn: Schedule, command: str, started: datetime, clock: RunClock
+    options: Options, test: RunPlan, schedule: Schedule, command: str, started: datetime, clock: RunClock
 ) -> StoredPlan:
     """The content of `run.toml`: what is needed to repeat the run, and the wall-clock time at run time zero."""
     return StoredPlan(
@@ -225,9 +225,9 @@ def stored_plan(
             "wall_ms_at_zero": clock.wall_ms_at_zero,
             "session_timeout_ms": session_timeout_ms(options),
             "promises": asdict(promises_of(options, test)),
-            **({"churn": [turn.as_table() for turn in drawn.churn]} if drawn.churn else {}),
+            **({"churn": [change.as_table() for change in schedule.churn]} if schedule.churn else {}),
         },
-        [planned.as_table() for planned in drawn.planned_faults],
+        [planned.as_table() for planned in schedule.planned_faults],
         test.pipeline.as_table(),
     )
 
@@ -248,7 +248,7 @@ def promises_of(options: Options, test: RunPlan) -> Promises:
     topics = [topic.name for topic in test.pipeline.topics]
     tables = tuple(table.name for table in test.pipeline.tables)
     witness = witness_of(options)
-    broken = {premise for one in test.faults for premise in test.nemeses[one.fault].breaks}
+    broken = {premise for planned in test.faults for premise in test.nemeses[planned.fault].breaks}
     return Promises(
         journaled=tuple(stage.name for stage in test.pipeline.stages if stage.journaled),
         witness=witness,

@@ -1,4 +1,4 @@
-"""Prepare what a cluster needs: find or download its parts, and validate the broker settings."""
+"""Prepare the parts of a cluster: find or download its parts, and validate the broker settings."""
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
@@ -24,7 +24,7 @@ def prepare_cluster(
     clients: Sequence[str],
     stores: Collection[str] = (),
 ) -> "PreparedEnvironment":
-    """Find or download what a cluster needs, and validate the broker settings. Raises `FencepostError`.
+    """Find or download the parts of a cluster, and validate the broker settings. Raises `FencepostError`.
 
     Args:
         clients: Names of the clients that the workers use.
@@ -76,7 +76,7 @@ def image_choice(options: Options, say: Callable[[str], None]) -> str:
     """The image to use. `drop-packets` needs iptables, which the official image does not have."""
     if options.image == "auto" and _drops_packets(options):
         say(
-            "drop-packets needs iptables, which the official image does not have: an image with it is built here"
+            "drop-packets needs iptables, which the official image does not have: Fencepost builds an image with it"
         )
         return "bundled"
     return options.image
@@ -87,8 +87,8 @@ def end_leftovers(cache: Path, say: Callable[[str], None]) -> None:
     from harness.containers.leftovers import try_remove_abandoned
     from harness.processes.guardian import sweep_leftovers
 
-    for left in [*sweep_leftovers(), *try_remove_abandoned(cache)]:
-        say(f"ended what an earlier run had left: {left}")
+    for leftover in [*sweep_leftovers(), *try_remove_abandoned(cache)]:
+        say(f"ended what an earlier run had left: {leftover}")
 
 
 BYTES_AN_INPUT = 6_000

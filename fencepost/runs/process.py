@@ -69,17 +69,17 @@ def client_of(spec: ClientSpec) -> Client:
 
 
 def running_client(role: Role, spec: ClientSpec | None) -> RunningClient:
-    """The client that this process uses. Workers use that of the pipeline, all other processes librdkafka."""
+    """The client that this process uses. Workers use the client of the pipeline. All other processes use librdkafka."""
     if role is not Role.WORKER or spec is None or spec.name != "java":
         return running_librdkafka()
     client_of(spec)
     return running_java()
 
 
-def require_client(spec: ClientSpec | None, running: RunningClient) -> None:
+def require_client(spec: ClientSpec | None, client: RunningClient) -> None:
     """End the process if its client has another version than the spec."""
-    if spec is not None and running.name == spec.name:
-        running.require(spec.version)
+    if spec is not None and client.name == spec.name:
+        client.require(spec.version)
 
 
 def group_settings(spec: MembershipSpec, worker: str) -> GroupSettings:
@@ -99,18 +99,20 @@ def input_table(spec: WorkloadSpec, workload: Workload, table: str) -> InputTabl
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Do the task of the specs until the run says stop."""
+    """Do the task of the specs until the run sends the command to stop."""
     process_text, run_text = argv or sys.argv[1:]
     process, run = decode(ProcessSpec, process_text), decode(RunSpec, run_text)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # only the run handles Ctrl-C; it then says stop
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # only the run handles Ctrl-C; it then sends the command to stop
     behind_proxies = run.connection.proxied and process.role is not Role.FINAL  # proxies speak plaintext
     use_client_config(None if behind_proxies else run.connection.client_config)
     control = Control(None if process.control_fd is None else socket.socket(fileno=process.control_fd))
     if process.role is Role.FINAL:
         remove_parts(process.journal.path)
-    running = running_client(process.role, run.client)
-    require_client(run.client, running)
-    journal = journal_of(process, running) if run.journaled else NoJournal(process.journal.name)
+    client = running_client(process.role, run.client)
+    require_client(run.client, client)
+    journal = journal_of(process, client) if run.journaled else NoJournal(process.journal.name)
     with journal, CallWatch(control, journal).watching():
         try:
             if isinstance(run.pipeline, WorkloadSpec):
@@ -122,21 +124,21 @@ def main(argv: Sequence[str] | None = None) -> None:
             sys.exit(ExitStatus.USAGE)
 
 
-def journal_of(process: ProcessSpec, running: RunningClient) -> Journal:
+def journal_of(process: ProcessSpec, client: RunningClient) -> Journal:
     """Begin the journal of this process."""
     worker = process.worker
-    begun = JournalBegan(
+    first_event = JournalBegan(
         process.journal.name,
         role=process.role.value,
         stage=worker.stage if worker else None,
         worker=worker.worker if worker else None,
         process=worker.process if worker else 0,
         bootstrap=process.bootstrap,
-        client=running.name,
-        client_version=running.version,
-        library_version=running.library,
+        client=client.name,
+        client_version=client.version,
+        library_version=client.library,
     )
-    return Journal(process.journal.path, process.journal.zero_ns, begun)
+    return Journal(process.journal.path, process.journal.zero_ns, first_event)
 
 
 def end_at_once() -> NoReturn:
@@ -171,14 +173,16 @@ def build_task(
             store = open_database(pipeline)
             assert store is not None, "the spec names a database if tables are read"
             parts = PartWriter(journal, parts_folder(process.journal.path))
-            inputs_by = {
+            input_tables = {
                 table: input_table(pipeline, workload, table)
                 for table in tables
                 if table in workload.read_tables
             }
             expect, stated = workload.expectation(), stated_topics(workload)
             numbers = PartitionIds(run.partition_counts)
-            return DatabaseReader(store, tables, numbers, journal, parts, control, expect, stated, inputs_by)
+            return DatabaseReader(
+                store, tables, numbers, journal, parts, control, expect, stated, input_tables
+            )
         case FinalReaderSpec() as task:
             return final_reader_of(
                 process, task, run, journal, control, workload.expectation(), stated_topics(workload)

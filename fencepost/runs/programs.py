@@ -37,7 +37,7 @@ PROCESS = "fencepost.runs.process"
 def programs_of(
     options: Options,
     pipeline: Workload | CustomPipeline,
-    facts: PipelineSpec,
+    spec: PipelineSpec,
     folder: Path,
     prepared: "PreparedEnvironment | None",
     tag: str,
@@ -45,22 +45,22 @@ def programs_of(
     """The program of each stage, and the program of the feeder, the observer and the final readers."""
     if isinstance(pipeline, CustomPipeline):
         described = pipeline.tagged(tag).described
-        own = PythonProgram(PROCESS, _run_spec(options, facts, CustomPipelineSpec(described.file, tag)))
+        own = PythonProgram(PROCESS, _run_spec(options, spec, CustomPipelineSpec(described.file, tag)))
         placeholders = {**placeholder_values(described), "client_config": _client_config(options)}
         commands = {
             stage.name: ExternalProgram(stage, described.folder, folder, placeholders)
             for stage in described.stages
         }
         return commands, own
-    ours = PythonProgram(
+    program = PythonProgram(
         PROCESS,
-        _run_spec(options, facts, _workload_spec(options, pipeline, facts, folder, prepared, tag)),
+        _run_spec(options, spec, _workload_spec(options, pipeline, spec, folder, prepared, tag)),
         prepared.client.environment() if prepared and prepared.client else {},
     )
-    return {stage.name: ours for stage in facts.stages}, ours
+    return {stage.name: program for stage in spec.stages}, program
 
 
-def _run_spec(options: Options, facts: PipelineSpec, pipeline: WorkloadSpec | CustomPipelineSpec) -> RunSpec:
+def _run_spec(options: Options, spec: PipelineSpec, pipeline: WorkloadSpec | CustomPipelineSpec) -> RunSpec:
     """The spec that every Python process of the run gets."""
     assert options.seed is not None, "a run is planned with a seed"
     return RunSpec(
@@ -69,7 +69,7 @@ def _run_spec(options: Options, facts: PipelineSpec, pipeline: WorkloadSpec | Cu
         record_bytes=options.record_bytes,
         journaled=True,
         connection=_connection(options),
-        partition_counts=facts.partition_counts,
+        partition_counts=spec.partition_counts,
         pipeline=pipeline,
     )
 
@@ -88,7 +88,7 @@ def _client_config(options: Options) -> str:
 def _workload_spec(
     options: Options,
     workload: Workload,
-    facts: PipelineSpec,
+    spec: PipelineSpec,
     folder: Path,
     prepared: "PreparedEnvironment | None",
     tag: str,
@@ -99,7 +99,7 @@ def _workload_spec(
         tag=tag,
         defect=options.defect,
         partitions_per_topic=workload.partitions(options),
-        database_addresses={kind: DATABASES[kind].address(folder) for kind in facts.database_kinds},
+        database_addresses={kind: DATABASES[kind].address(folder) for kind in spec.database_kinds},
         client=ClientSpec(client.name, client.version, jvm_spec(client.name, folder, prepared)),
         membership=MembershipSpec(options.group_protocol, options.assignor, options.static_membership),
         transactions=TransactionsSpec(
@@ -113,7 +113,7 @@ def _workload_spec(
 
 
 def jvm_spec(client: str, folder: Path, prepared: "PreparedEnvironment | None") -> JvmSpec | None:
-    """What a worker needs to start a JVM. None if it does not use the Java client."""
+    """The settings with which a worker starts a JVM. None if it does not use the Java client."""
     if client != "java" or prepared is None:
         return None
     from harness.environment.java import jvm_library

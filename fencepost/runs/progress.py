@@ -1,4 +1,4 @@
-"""Show the progress of a run to a user. The run calls it; it does not query the cluster."""
+"""Show the progress of a run to a user. The run reports its state here. Nothing here queries the cluster."""
 
 import sys
 import time
@@ -36,16 +36,15 @@ class LineProgress:
         self._last_tick: float | None = None
 
     def phase(self, name: str) -> None:
-        """Print the phase. Print the next state without delay."""
+        """Print the phase. The next state is then printed without delay."""
         self._last_tick = None
         self.say(name)
 
     def say(self, text: str) -> None:
         """Print a line, with the seconds since the command began."""
         stream = self._stream or sys.stderr
-        stream.write(
-            f"[{self._clock() - self._began:6.1f} s] {text}\n"
-        )  # one write, because several threads print
+        # One write, because several threads print.
+        stream.write(f"[{self._clock() - self._began:6.1f} s] {text}\n")
         stream.flush()
 
     def tick(self, tick: Tick) -> None:

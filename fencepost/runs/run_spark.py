@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LEAST_S = 12.0
-"""Spark starts this long before the time limit at the latest."""
+"""Minimum seconds from the start of Spark to the time limit."""
 WAIT = "wait for Spark"
 
 
@@ -51,7 +51,7 @@ class RunSpark:
             except ServerRefused as error:
                 log.info("this run starts its own Spark: %s", error)
                 self._shared = None
-        self._own = self._started(java)
+        self._own = self._start_own(java)
 
     def decide(self, folder: Path, phase: Callable[[str], None]) -> Verdict:
         """Check the run folder. `phase` is called with the name of each step. Raises `FencepostError`."""
@@ -67,11 +67,11 @@ class RunSpark:
                 if isinstance(result, FencepostError):
                     raise result
                 return replace(result, history=str(folder))
-        own = self._own or self._started(self._java)
+        own = self._own or self._start_own(self._java)
         with interruptible(own):
             return decide_run(own.session(), open_evidence(str(folder), folder), phase)
 
-    def _started(self, java: Java) -> "StartingSpark":
+    def _start_own(self, java: Java) -> "StartingSpark":
         options = self._options
         pending = start_early(java, options.master, options.spark_conf, _inputs(options))
         self._stack.callback(pending.close)

@@ -31,7 +31,7 @@ def empty_share(options: Options, workload: "Workload") -> float:
 
 
 def draw_churn(
-    options: Options, facts: PipelineSpec, planned_faults: Sequence[PlannedFault]
+    options: Options, spec: PipelineSpec, planned_faults: Sequence[PlannedFault]
 ) -> tuple[PlannedChange, ...]:
     """Draw which workers join and leave, and when, from the seed. Targets of faults do not leave.
 
@@ -39,10 +39,10 @@ def draw_churn(
     """
     if not options.churn_s:
         return ()
-    workers = {stage.name: stage.workers for stage in facts.stages if stage.group is not None}
+    workers = {stage.name: stage.workers for stage in spec.stages if stage.group is not None}
     if not workers:
         raise UsageError(
-            f"churn needs a workload with a consumer group, and {facts.name} has none: choose another --workload"
+            f"churn needs a workload with a consumer group, and {spec.name} has none: choose another --workload"
         )
     targets = {
         fault.target.name.rpartition("/")[2] for fault in planned_faults if fault.target.role == "worker"
@@ -51,30 +51,30 @@ def draw_churn(
     return churn.draw(rng, options.churn_s, options.time_limit_s, workers, targets)
 
 
-def apply_options(facts: PipelineSpec, options: Options, workload: "Workload") -> PipelineSpec:
+def apply_options(spec: PipelineSpec, options: Options, workload: "Workload") -> PipelineSpec:
     """Add what the options require to the spec of a workload. Raises `UsageError` if the workload cannot do it."""
     from workloads.model.padding import largest_bytes
 
-    if options.record_bytes and not any(one.transforms for one in workload.deliveries):
+    if options.record_bytes and not any(delivery.transforms for delivery in workload.deliveries):
         raise UsageError(
-            f"record-bytes needs a workload that makes outputs of inputs, and {workload.name} does not: "
+            f"record-bytes needs a workload that makes outputs from inputs, and {workload.name} does not: "
             "choose another --workload"
         )
     limit = largest_bytes(options.record_bytes)
     if limit is not None:
-        facts = facts.with_topics({"max.message.bytes": str(limit)})
-    delivers = any(one.transactional and one.transforms for one in workload.deliveries)
+        spec = spec.with_topics({"max.message.bytes": str(limit)})
+    has_transactions = any(delivery.transactional and delivery.transforms for delivery in workload.deliveries)
     for key, share in (("empty-share", options.empty_share), ("overrun-share", options.overrun_share)):
-        if share and not delivers:
+        if share and not has_transactions:
             raise UsageError(
                 f"{key} needs a workload that delivers its outputs in transactions, and {workload.name} does not: "
                 "choose another --workload"
             )
-    return replace(facts, goals=(*facts.goals, *_goals(options, workload)))
+    return replace(spec, goals=(*spec.goals, *_goals(options, workload)))
 
 
 def _goals(options: Options, workload: "Workload") -> list[Goal]:
-    """Goals that the unusual transactions in the options did occur."""
+    """The goals that each kind of unusual transaction in the options occurs."""
     exercises: list[tuple[Exercise, str]] = []
     if empty_share(options, workload) > 0:
         exercises += [
@@ -85,4 +85,4 @@ def _goals(options: Options, workload: "Workload") -> list[Goal]:
             exercises.append((Exercise.OUTPUTS_ONLY, "no transaction was committed with outputs alone"))
     if options.overrun_share > 0:
         exercises.append((Exercise.TIMED_OUT, "no transaction outlived its time-out"))
-    return [Goal(shape.value, shape.value, text, LONGER) for shape, text in exercises]
+    return [Goal(exercise.value, exercise.value, text, LONGER) for exercise, text in exercises]

@@ -1,4 +1,4 @@
-"""A sweep: one run for each crash point of each workload. So each finding belongs to one crash point."""
+"""A sweep: one run for each crash point of each workload. Each finding therefore belongs to one crash point."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -136,7 +136,7 @@ def table(outcomes: Sequence[SweepOutcome]) -> Iterator[str]:
     columns = list(dict.fromkeys((outcome.workload, outcome.guarantee) for outcome in outcomes))
     faults = sorted({outcome.fault for outcome in outcomes}, key=_by_nemesis_and_step)
     cells = {(outcome.workload, outcome.fault): outcome.cell for outcome in outcomes}
-    heads = [name if name == promised else f"{promised} ({name})" for name, promised in columns]
+    heads = [name if name == guarantee else f"{guarantee} ({name})" for name, guarantee in columns]
     rows = [["crash point", *heads]]
     rows += [[f"`{fault}`", *(cells.get((name, fault), NOWHERE) for name, _ in columns)] for fault in faults]
     widths = [max(len(row[n]) for row in rows) for n in range(len(rows[0]))]

@@ -37,7 +37,7 @@ def send_request(
     `timeout_s` limits the wait for each line. None: no limit.
     """
     try:
-        with _connected(path, timeout_s) as channel:
+        with _connect(path, timeout_s) as channel:
             channel.sendall(json.dumps(request).encode() + b"\n")
             with channel.makefile("r", encoding="utf-8") as lines:
                 for line in lines:
@@ -48,14 +48,14 @@ def send_request(
                         return body
                     progress(body["progress"])
     except (OSError, ValueError) as error:  # ValueError: the server ended in the middle of a line
-        raise ServerRefused(_last_words(path) or f"the shared server does not answer: {error}") from error
-    raise ServerRefused(_last_words(path) or "the shared server ended without an answer")
+        raise ServerRefused(_end_message(path) or f"the shared server does not answer: {error}") from error
+    raise ServerRefused(_end_message(path) or "the shared server ended without an answer")
 
 
 def can_connect(path: Path) -> bool:
     """Whether a connection succeeds. If the server starts with its first client, this starts it."""
     try:
-        with _connected(path, None):
+        with _connect(path, None):
             return True
     except OSError:
         return False
@@ -79,7 +79,7 @@ def short_name(path: Path) -> Iterator[str]:
 
 
 @contextmanager
-def _connected(path: Path, timeout_s: float | None) -> Iterator[socket.socket]:
+def _connect(path: Path, timeout_s: float | None) -> Iterator[socket.socket]:
     """Connect. Raises `OSError`, also if another user could have made the socket."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as channel, short_name(path) as name:
         folder = path.parent.stat()
@@ -90,7 +90,7 @@ def _connected(path: Path, timeout_s: float | None) -> Iterator[socket.socket]:
         yield channel
 
 
-def _last_words(path: Path) -> str:
+def _end_message(path: Path) -> str:
     try:
         return path.with_name(MESSAGE_FILE).read_text(encoding="utf-8")
     except OSError:

@@ -75,10 +75,9 @@ class SharedServer:
 
     def _start(self) -> None:
         """Start the server. If that fails, write the reason to a file for the clients."""
-        last_words = self.path.with_name(MESSAGE_FILE)
-        with (
-            self._listener as listener
-        ):  # closed here, so that clients do not wait after the server has ended
+        message_file = self.path.with_name(MESSAGE_FILE)
+        # The socket is closed after the start, so that clients do not wait after the server has ended.
+        with self._listener as listener:
             words = [*command(), "_serve", str(self.path), str(listener.fileno())]
             try:  # in a new session, so that Ctrl-C reaches only this process
                 self._process = subprocess.Popen(
@@ -86,11 +85,11 @@ class SharedServer:
                     stdin=subprocess.PIPE,
                     stdout=subprocess.DEVNULL,
                     pass_fds=(listener.fileno(),),
-                    env={**os.environ, MESSAGE_FILE_VARIABLE: str(last_words)},
+                    env={**os.environ, MESSAGE_FILE_VARIABLE: str(message_file)},
                     start_new_session=True,
                 )
             except OSError as error:
-                last_words.write_text(
+                message_file.write_text(
                     f"`{shlex.join(command())}` cannot be started: {error}", encoding="utf-8"
                 )
 

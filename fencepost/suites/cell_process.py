@@ -17,7 +17,7 @@ from harness.settings.options import Options
 
 @dataclass(frozen=True)
 class CellRequest:
-    """What the process does."""
+    """The task of the process."""
 
     options: Options  # with secrets
     command: str  # repeats the run
@@ -27,7 +27,7 @@ class CellRequest:
 
 @dataclass(frozen=True)
 class CellResult:
-    """How the process ended."""
+    """The result of the process."""
 
     status: int
     error: str = ""  # why the run has no evidence, or no verdict

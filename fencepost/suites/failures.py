@@ -93,10 +93,10 @@ def _table(where: str, table: Mapping[str, Any], keys: Sequence[str]) -> ListedF
         except UsageError as error:
             raise UsageError(f"{where}: {error}") from None
     if not names:
-        raise UsageError(f"{where}: anomaly lists nothing: name at least one")
+        raise UsageError(f"{where}: anomaly is an empty list: name at least one")
     why = table["why"]
     if not isinstance(why, str) or not why.strip():
-        raise UsageError(f"{where}: why must say in a sentence what causes it, not {why!r}")
+        raise UsageError(f"{where}: why must be a sentence that names the cause, not {why!r}")
     options = {key: value for key, value in table.items() if key not in keys}
     matches(where, options, {})  # raises for an unknown option
     until = _day(where, table["until"]) if "until" in keys else None
@@ -116,12 +116,12 @@ def _day(where: str, value: object) -> date:
 
 def require_consistent(failures: ListedFailures, cells: Sequence[Cell]) -> None:
     """Raise `UsageError` for a table that matches no cell, and for a cell in both lists."""
-    for one in (*failures.known, *failures.expected):
-        if not any(one.applies_to(cell) for cell in cells):
-            raise UsageError(f"{one.where} is about no cell of this suite: correct it, or remove it")
+    for listed in (*failures.known, *failures.expected):
+        if not any(listed.applies_to(cell) for cell in cells):
+            raise UsageError(f"{listed.where} matches no cell of this suite: correct it, or remove it")
     for cell in cells:
-        known = next((one for one in failures.known if one.applies_to(cell)), None)
-        expected = next((one for one in failures.expected if one.applies_to(cell)), None)
+        known = next((failure for failure in failures.known if failure.applies_to(cell)), None)
+        expected = next((failure for failure in failures.expected if failure.applies_to(cell)), None)
         if known and expected:
             raise UsageError(
                 f'cell "{cell.name}" is in {known.where} and in {expected.where}: a failure is either known or '
@@ -131,17 +131,19 @@ def require_consistent(failures: ListedFailures, cells: Sequence[Cell]) -> None:
 
 def forbidden(verdict: Verdict) -> dict[str, int]:
     """The anomalies that make a run invalid, each with its count."""
-    return {name: found.count for name, found in verdict.anomalies.items() if not found.allowed}
+    return {name: findings.count for name, findings in verdict.anomalies.items() if not findings.allowed}
 
 
 def unlisted(verdict: Verdict, listed: Sequence[ListedFailure]) -> list[str]:
-    """The forbidden anomalies that no table names and that follow from no anomaly that a table names.
+    """The forbidden anomalies that no table names, except those that a named anomaly causes.
 
-    A cause counts only if it is proven for each operation. An anomaly that only occurs beside its cause, as beside a
-    hanging transaction, may have another cause.
+    A cause counts only if it is proven for each operation. An anomaly that only occurs together with its cause, for
+    instance with a hanging transaction, may have another cause.
     """
-    names = {name for one in listed for name in one.anomalies}
-    unproven = {because.cause for one in CHECKERS for because in one.because if not because.by_operation}
+    names = {name for failure in listed for name in failure.anomalies}
+    unproven = {
+        because.cause for checker in CHECKERS for because in checker.because if not because.by_operation
+    }
 
     def covered(name: str) -> bool:
         seen: set[str] = set()
@@ -157,16 +159,16 @@ def unlisted(verdict: Verdict, listed: Sequence[ListedFailure]) -> list[str]:
 
 
 def remarks(known: Sequence[ListedFailure], cells: Sequence[Cell], today: date) -> Iterator[str]:
-    """One sentence for each known failure that has expired, or that no run shows any more."""
-    for one in known:
-        listed = [cell for cell in cells if one.applies_to(cell)]
+    """One sentence for each known failure that has expired, or that no longer occurs in any run."""
+    for failure in known:
+        listed = [cell for cell in cells if failure.applies_to(cell)]
         checked = [
             cell for cell in listed if cell.state in (CellState.VALID, CellState.KNOWN, CellState.INVALID)
         ]
-        failing = [cell for cell in checked if set(one.anomalies) & set(cell.anomalies)]
-        what = f"{one.where} ({', '.join(one.anomalies)}: {one.why})"
-        if failing and one.expired(today):
+        failing = [cell for cell in checked if set(failure.anomalies) & set(cell.anomalies)]
+        subject = f"{failure.where} ({', '.join(failure.anomalies)}: {failure.why})"
+        if failing and failure.expired(today):
             names = ", ".join(cell.name for cell in failing[:3])
-            yield f"{what} expired on {one.until}, and counts as a failure: {names}"
+            yield f"{subject} expired on {failure.until}, and counts as a failure: {names}"
         elif checked and not failing and len(checked) == len(listed):
-            yield f"{what} no longer fails in any of its {len(listed)} cells: remove it from the suite file"
+            yield f"{subject} no longer fails in any of its {len(listed)} cells: remove it from the suite file"

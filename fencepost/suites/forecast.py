@@ -17,7 +17,7 @@ NO_TIME = "the suite's --limit left no time for it"
 
 @dataclass(frozen=True)
 class Estimate:
-    """What becomes of runs that have not begun."""
+    """The runs that have not begun, divided by whether the time limit permits them."""
 
     begun: Sequence[Cell]
     left_out: Sequence[Cell]  # because of the time limit
@@ -33,7 +33,7 @@ class Forecast:
     def __init__(
         self, options: Mapping[str, Options], previous: Sequence[Suite], cells: Sequence[Cell] = ()
     ) -> None:
-        """`options`: by name of the cell; `previous`: suites of this name, newest first; `cells`: of this suite."""
+        """`options`: by name of the cell. `previous`: newest first. `cells`: the cells of this suite."""
         self._options = options
         self._previous_s = overheads_s(previous)
         self._measured_s: list[float] = []
@@ -41,7 +41,7 @@ class Forecast:
             self.learn(cell)
 
     def learn(self, cell: Cell) -> None:
-        """Use the duration of a run that has ended, unless it failed: then its duration means nothing."""
+        """Use the duration of a run that has ended, unless it failed, because then it ended early."""
         if cell.duration_s is not None and cell.state not in (CellState.FAILED, CellState.NOT_RUN):
             self._measured_s.append(cell.duration_s - self._options[cell.name].time_limit_s)
 
@@ -52,13 +52,15 @@ class Forecast:
         return self._options[cell.name].time_limit_s + self._previous_s.get(cell.name, overhead_s)
 
     def estimate(
-        self, waiting: Sequence[Cell], jobs: int, limit_s: float | None, rest_s: Sequence[float] = ()
+        self, waiting: Sequence[Cell], jobs: int, limit_s: float | None, active_s: Sequence[float] = ()
     ) -> Estimate:
-        """Assign the waiting runs, in this order, to `jobs` places. Leave out what would end after the limit.
+        """Distribute the waiting runs, in this order, over `jobs` processes.
 
-        `rest_s`: for each run that goes on now, how long it still takes.
+        Leave out runs that would end after the limit.
+
+        `active_s`: for each run that is active now, the seconds until its end.
         """
-        free_s = [*rest_s, *[0.0] * (jobs - len(rest_s))]  # when each place is free
+        free_s = [*active_s, *[0.0] * (jobs - len(active_s))]  # when each process can start its next run
         heapq.heapify(free_s)
         begun, left_out, end_s = [], [], max(free_s)
         for cell in waiting:
@@ -74,14 +76,14 @@ class Forecast:
 
 @dataclass(frozen=True)
 class Preview:
-    """The rest of a suite before it begins."""
+    """The estimated course of a suite, before its remaining runs start."""
 
-    suite: Suite  # a run that the limit leaves out has its reason
+    suite: Suite  # its cells have the reason `NO_TIME` if the limit leaves out their run
     estimate: Estimate
     jobs: int
-    cramped: bool  # memory permits fewer runs side by side than the user wants
-    limited: bool
-    check_s: float | None  # of all runs together; None: not known
+    memory_limited: bool  # memory permits fewer runs side by side than the user wants
+    time_limited: bool  # by --limit
+    check_s: float | None  # to check all runs together; None: not known
 
     def lines(self) -> Iterator[str]:
         """The duration, then each run with the command that repeats it alone."""
@@ -96,13 +98,13 @@ class Preview:
     def _time(self) -> str:
         begun, left_out = len(self.estimate.begun), len(self.estimate.left_out)
         if not begun and not left_out:
-            return f"all runs are over{self._describe_check()}"
-        side = f"with {self.jobs} side by side" if self.jobs > 1 else "one at a time"
-        side += ", as many as memory permits" if self.cramped else ""
+            return f"all runs have ended{self._describe_check()}"
+        parallel = f"with {self.jobs} side by side" if self.jobs > 1 else "one at a time"
+        parallel += ", as many as memory permits" if self.memory_limited else ""
         runs = plural(begun, "run")
-        if self.limited:
+        if self.time_limited:
             runs = f"the limit leaves time for {begun} of {plural(begun + left_out, 'run')}"
-        time = f": about {duration(self.estimate.seconds)} {side}" if begun else ""
+        time = f": about {duration(self.estimate.seconds)} {parallel}" if begun else ""
         return f"{runs}{time}{self._describe_check()}"
 
     def _describe_check(self) -> str:
@@ -110,23 +112,23 @@ class Preview:
         if not waits and (not self.estimate.begun or self.suite.judge == EACH):
             return ""
         about = "" if self.check_s is None else f": about {duration(self.check_s)}"
-        return f"; judging comes after them{about}"
+        return f"; then they are checked{about}"
 
 
 def preview(
-    plan: SuitePlan, previous: Sequence[Suite], jobs: int, room: int, limit_s: float | None
+    plan: SuitePlan, previous: Sequence[Suite], jobs: int, memory_jobs: int, limit_s: float | None
 ) -> Preview:
-    """Estimate the rest of a suite.
+    """Estimate the duration of the remaining runs of a suite.
 
     Args:
         previous: Suites of this name, newest first.
         jobs: Runs side by side, at most.
-        room: The number of runs for which there is memory.
+        memory_jobs: The number of runs for which there is memory.
     """
     waiting = [cell for cell in plan.suite.cells if cell.state is CellState.NOT_RUN]
     if limit_s is not None:
         waiting = oldest_run_first(waiting, previous)
-    at_once = max(1, min(jobs, room, len(waiting)))
+    at_once = max(1, min(jobs, memory_jobs, len(waiting)))
     estimate = Forecast(plan.options, previous, plan.suite.cells).estimate(waiting, at_once, limit_s)
     left_out = {cell.name for cell in estimate.left_out}
     cells = [
@@ -141,7 +143,7 @@ def preview(
         suite=replace(plan.suite, cells=cells),
         estimate=estimate,
         jobs=at_once,
-        cramped=room < min(jobs, len(waiting)),
-        limited=limit_s is not None,
+        memory_limited=memory_jobs < min(jobs, len(waiting)),
+        time_limited=limit_s is not None,
         check_s=None if each_s is None else each_s * to_check,
     )

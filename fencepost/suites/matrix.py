@@ -14,11 +14,11 @@ DRAWN = "drawn"
 """The value of `nemesis` where the seed draws the faults, because TOML has no null."""
 SEEDS = "seeds"
 MOST_CELLS = 10_000
-NOT_OF_A_CELL = {
-    "store": "say it on the command line, with --store",
-    "name": "each run is named for its cell",
-    "master": "all cells have one judge: say it on the command line, with --master",
-    "spark-conf": "all cells have one judge: say it on the command line, with --spark-conf",
+NOT_CELL_OPTIONS = {
+    "store": "set it on the command line, with --store",
+    "name": "the name of a run is that of its cell",
+    "master": "one Spark checks all cells: set it on the command line, with --master",
+    "spark-conf": "one Spark checks all cells: set it on the command line, with --spark-conf",
     "first-port": "runs side by side choose free ports",
 }
 """Options that a suite file cannot set, and why."""
@@ -28,7 +28,7 @@ NOT_OF_A_CELL = {
 class MatrixRow:
     """The options of one cell by key, before they are validated."""
 
-    values: Mapping[str, Any]  # those of `[defaults]` included
+    values: Mapping[str, Any]  # including those of `[defaults]`
     own: Mapping[str, Any] = field(default_factory=dict)  # without those of `[defaults]`
     repeat: int | None = None  # counted from 1; None: no other row has the same options
 
@@ -48,9 +48,11 @@ def rows(
         UsageError: A table has an unknown option, an empty list, or too many cells.
     """
     common = _by_key("defaults", defaults)
-    replacements = [_by_key("--set", one) for one in sets]
-    if any("seed" in one for one in replacements):
-        raise UsageError("a suite draws each run's seed from its own: use --seed, not --set seed")
+    replacements = [_by_key("--set", assignment) for assignment in sets]
+    if any("seed" in values for values in replacements):
+        raise UsageError(
+            "a suite draws the seed of each run from the seed of the suite: use --seed, not --set seed"
+        )
     for values in replacements:
         common.update({key: _merge(common.get(key), nemesis_text(key, v)) for key, v in values.items()})
     set_keys = {key for values in replacements for key in values}
@@ -69,19 +71,19 @@ def set_options(sets: Sequence[Mapping[str, Any]]) -> Options:
 
 def sets_as_toml(sets: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The options of all `--set` as `suite.json` stores them, without secrets."""
-    keys = {key_of(written) for values in sets for written in values}
+    keys = {key_of(name) for values in sets for name in values}
     return {key: value for key, value in to_toml(set_options(sets)).items() if key in keys}
 
 
-def _merge(before: object, value: Any) -> Any:
-    """The new value; the entries of a table, as `broker`, are added to those that are set."""
-    return {**before, **value} if isinstance(before, Mapping) and isinstance(value, Mapping) else value
+def _merge(old: object, new: Any) -> Any:
+    """The new value. The entries of a table, for instance of `broker`, are added to the old entries."""
+    return {**old, **new} if isinstance(old, Mapping) and isinstance(new, Mapping) else new
 
 
 def _expand(
     where: str, common: Mapping[str, Any], table: Mapping[str, Any], set_keys: Collection[str]
 ) -> list[MatrixRow]:
-    """Combine the values of all lists; a value that is no list is the same in each row."""
+    """Make a row for each combination of the values in lists. A value that is not in a list is part of every row."""
     repeats = table.get(SEEDS, 1)
     if isinstance(repeats, bool) or not isinstance(repeats, int) or not 1 <= repeats <= 1000:
         raise UsageError(
@@ -91,39 +93,43 @@ def _expand(
     axes = {key: _as_list(value) for key, value in options.items()}
     for key, axis in axes.items():
         if not axis:
-            raise UsageError(f"{where}: {key} lists nothing: name at least one value")
+            raise UsageError(f"{where}: {key} is an empty list: name at least one value")
         if key in set_keys:
             raise UsageError(
-                f"{key} is set twice, by --set and by {where}: leave --set {key} out, or change the file"
+                f"{key} is set twice, by --set and by {where}: leave out --set {key}, or change the file"
             )
     if repeats > 1 and "seed" in axes:
-        raise UsageError(f"{where}: seed lists the seeds, and seeds says how many to draw: say one of them")
+        raise UsageError(
+            f"{where}: seed lists the seeds, and seeds says how many to draw: remove one of them"
+        )
     count = repeats * prod(map(len, axes.values()))
     if count > MOST_CELLS:
         raise UsageError(f"{where} has {count:,} cells: a suite has {MOST_CELLS:,} at most")
     return [
         MatrixRow(
-            {**common, **(own := dict(zip(axes, chosen, strict=True)))}, own, repeat if repeats > 1 else None
+            {**common, **(own := dict(zip(axes, combination, strict=True)))},
+            own,
+            repeat if repeats > 1 else None,
         )
-        for chosen in product(*axes.values())
+        for combination in product(*axes.values())
         for repeat in range(1, repeats + 1)
     ]
 
 
 def _by_key(where: str, table: Mapping[str, Any]) -> dict[str, Any]:
-    """The values by the key of their option. Raises `UsageError` for what is no option of a cell."""
-    found = {}
-    for written, value in table.items():
+    """The values by the key of their option. Raises `UsageError` for a key that is not an option of a cell."""
+    values: dict[str, Any] = {}
+    for name, value in table.items():
         try:
-            key = key_of(written)
+            key = key_of(name)
         except UsageError as error:
             raise UsageError(f"{where}: {error}") from None
-        if key in NOT_OF_A_CELL:
-            raise UsageError(f"{where}: a cell has no {key} of its own: {NOT_OF_A_CELL[key]}")
-        if key in found:
-            raise UsageError(f"{where}: {key} is there twice")
-        found[key] = value
-    return found
+        if key in NOT_CELL_OPTIONS:
+            raise UsageError(f"{where}: {key} cannot be set for a cell: {NOT_CELL_OPTIONS[key]}")
+        if key in values:
+            raise UsageError(f"{where}: {key} is set twice: remove one of them")
+        values[key] = value
+    return values
 
 
 def _as_list(value: Any) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Plan a suite: read its file, or the record of a suite that is resumed, and settle the options of each cell.
+"""Plan a suite: read its file, or the record of a suite that is resumed, and complete the options of each cell.
 
 Every cell is validated and its faults are drawn before anything starts, so that a suite cannot fail on its last cell
 because of a wrong option.
@@ -40,7 +40,7 @@ OWN_CLIENT = "its own client"
 """The client of a user's pipeline."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _IN_EVERY_NAME = ("workload", "pipeline", "client", "nemesis")
-"""Options that are part of every cell's name, so that names stay when a suite file gets another list."""
+"""Options that are part of every cell's name, so that names do not change when the suite file gets another list."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class SuitePlan:
 class SuiteRequest:
     """The options of `fencepost suite` that concern the plan."""
 
-    settle: Callable[[Options], Options]  # what `fencepost run` does with its options; raises `UsageError`
+    settle: Callable[[Options], Options]  # completes options as `fencepost run` does; raises `UsageError`
     seed: int | None = None
     judge: str | None = None
     name: str | None = None
@@ -83,7 +83,9 @@ def _plan(file: str, document: Mapping[str, Any], request: SuiteRequest) -> Suit
             raise UsageError(unknown("table", name, TABLES))
         if name not in LISTS and not isinstance(table, dict):
             raise UsageError(f"{name} must be a table, [...]")
-        if name in LISTS and not (isinstance(table, list) and all(isinstance(one, dict) for one in table)):
+        if name in LISTS and not (
+            isinstance(table, list) and all(isinstance(entry, dict) for entry in table)
+        ):
             raise UsageError(f"{name} must be a list of tables, [[...]]")
     name, seed, judge = _settings(file, document.get("suite", {}), request)
     cells = _cells(seed, document, request)
@@ -98,15 +100,15 @@ def _plan(file: str, document: Mapping[str, Any], request: SuiteRequest) -> Suit
         judge=judge,
         started=datetime.now(UTC).isoformat(timespec="seconds"),
         cells=[cell for cell, _ in cells],
-        known=[one.as_json() for one in listed.known],
-        expected=[one.as_json() for one in listed.expected],
+        known=[failure.as_json() for failure in listed.known],
+        expected=[failure.as_json() for failure in listed.expected],
         sets=sets_as_toml(request.sets),
     )
     return SuitePlan(suite, {cell.name: options for cell, options in cells}, listed)
 
 
 def _settings(file: str, table: Mapping[str, Any], request: SuiteRequest) -> tuple[str, int, str]:
-    """Name, seed and judge."""
+    """The name, the seed, and the value of `judge`."""
     for key in table:
         if key not in SETTINGS:
             raise UsageError(f"suite: {unknown('key', key, SETTINGS)}")
@@ -127,28 +129,28 @@ def _settings(file: str, table: Mapping[str, Any], request: SuiteRequest) -> tup
 
 def _cells(seed: int, document: Mapping[str, Any], request: SuiteRequest) -> list[tuple[Cell, Options]]:
     """The cells that no `[[exclude]]` matches, each with its options."""
-    found: dict[str, tuple[Cell, Options]] = {}
-    exclude = [_exclude(f"exclude {n}", table) for n, table in enumerate(document.get("exclude", []), 1)]
-    unused = [one for one in exclude if not one.optional]
+    cells: dict[str, tuple[Cell, Options]] = {}
+    exclude = [_exclude(f"exclude {n}", body) for n, body in enumerate(document.get("exclude", []), 1)]
+    unused = [table for table in exclude if not table.optional]
     tables = (document.get("defaults", {}), document.get("matrix", {}), document.get("include", []))
     for n, row in enumerate(rows(*tables, request.sets), 1):
         values = dict(row.values)
         if values.get("nemesis") == DRAWN:
             values.pop("nemesis")
-        written = Options().updated(values)
-        check_brokers_option(written.cluster, values)
-        name = _name(row, written)
-        actual = {**to_toml(written), "nemesis": nemesis_text("nemesis", written.nemesis)}
-        matching = [one for one in exclude if matches(one.where, one.options, actual)]
-        unused = [one for one in unused if one not in matching]
+        options = Options().updated(values)
+        check_brokers_option(options.cluster, values)
+        name = _name(row, options)
+        actual = {**to_toml(options), "nemesis": nemesis_text("nemesis", options.nemesis)}
+        matching = [table for table in exclude if matches(table.where, table.options, actual)]
+        unused = [table for table in unused if table not in matching]
         if matching:
             continue
-        if name in found:
-            raise UsageError(f'two cells are called "{name}": let them differ in an option')
-        found[name] = _cell(n, seed, name, row, written, request)
-    for one in unused:
-        raise UsageError(f"{one.where} is about no cell of this suite: correct it, or remove it")
-    return list(found.values())
+        if name in cells:
+            raise UsageError(f'two cells have the name "{name}": give them different options')
+        cells[name] = _cell(n, seed, name, row, options, request)
+    for table in unused:
+        raise UsageError(f"{table.where} matches no cell of this suite: correct it, or remove it")
+    return list(cells.values())
 
 
 @dataclass(frozen=True)
@@ -161,7 +163,7 @@ class _Exclude:
 
 
 def _exclude(where: str, table: Mapping[str, Any]) -> _Exclude:
-    """Raises `UsageError` for a name that does not exist, because the table would silently match no cell."""
+    """Raises `UsageError` for a name that does not exist, because the table would match no cell."""
     optional = table.get(OPTIONAL, False)
     if not isinstance(optional, bool):
         raise UsageError(f"{where}: {OPTIONAL} must be true or false, not {optional!r}")
@@ -176,7 +178,10 @@ def _exclude(where: str, table: Mapping[str, Any]) -> _Exclude:
 
 
 def _name(row: MatrixRow, options: Options) -> str:
-    """The name of a cell, in this suite and the next: what it runs, then what sets it apart from other cells."""
+    """The name of a cell: its workload, client and nemesis, then the options that distinguish it from other cells.
+
+    The next suite gives an equal cell the same name.
+    """
     client = [options.client] if options.pipeline is None else []
     words = [_workload(options), *client, nemesis_text("nemesis", options.nemesis)]
     words += [f"{key}={value}" for key, value in _more(row, options).items()]
@@ -190,7 +195,7 @@ def _workload(options: Options) -> str:
 
 
 def _more(row: MatrixRow, options: Options) -> dict[str, str]:
-    """The other options that set a cell apart. Secrets are redacted, because names are stored and shown."""
+    """The other options that distinguish a cell. Secrets are redacted, because names are stored and shown."""
     stored = {key: _text(value) for key, value in to_toml(options).items()}
     own = {key: _text(row.own[key]) for key in FIELDS if key in row.own and key not in _IN_EVERY_NAME}
     return {key: stored[key] if REDACTED in stored.get(key, "") else text for key, text in own.items()}
@@ -203,13 +208,13 @@ def _text(value: object) -> str:
 
 
 def _cell(
-    n: int, seed: int, name: str, row: MatrixRow, written: Options, request: SuiteRequest
+    n: int, seed: int, name: str, row: MatrixRow, requested: Options, request: SuiteRequest
 ) -> tuple[Cell, Options]:
     """Validate a cell and draw its faults once. Raises `UsageError`, which names the cell, if it cannot run."""
-    if written.seed is None:
-        written = replace(written, seed=Random(f"{seed}/{name}").randrange(2**SEED_BITS))
+    if requested.seed is None:
+        requested = replace(requested, seed=Random(f"{seed}/{name}").randrange(2**SEED_BITS))
     try:
-        options = request.settle(written)
+        options = request.settle(requested)
         draw_schedule(options, registry.pipeline_of(options))
         if options.client_config is not None:
             ClientProperties.load(Path(options.client_config).expanduser())
@@ -233,7 +238,7 @@ def _cell(
 
 
 def resume(stored: Suite, file: Path | None, request: SuiteRequest) -> SuitePlan:
-    """Plan the rest of a suite that began before.
+    """Plan the remaining runs of a suite.
 
     Args:
         stored: The record of the suite.
@@ -249,7 +254,7 @@ def resume(stored: Suite, file: Path | None, request: SuiteRequest) -> SuitePlan
     sets = [*([stored.sets] if stored.sets else []), *request.sets]
     if missing := set_options(sets).missing_secrets:
         raise UsageError(
-            f"this suite began with a secret in --set {missing[0]}, which is not stored: give it again"
+            f"this suite began with a secret in --set {missing[0]}, which is not stored: set it again"
         )
     plan = load(file, replace(request, seed=stored.seed, name=stored.name, judge=judge, sets=sets))
     if changed := next(_changes(stored.cells, plan.suite.cells), ""):
@@ -257,7 +262,7 @@ def resume(stored: Suite, file: Path | None, request: SuiteRequest) -> SuitePlan
         old = (
             ""
             if secret
-            else ", or go on with the old cells: `fencepost suite --resume FOLDER` without the file"
+            else ", or continue with the old cells: `fencepost suite --resume FOLDER` without the file"
         )
         raise UsageError(
             f"{file} or --set has changed since the suite began: {changed}; begin a new suite{old}"

@@ -11,7 +11,7 @@ from harness.common.errors import UnreadableInput
 from harness.results.suite import SUITE_FILE, Cell, CellState, Flake, Suite
 
 MOST_SUITES = 30
-"""Suites in which the runs of a cell are counted, the current one included."""
+"""Maximum number of suites in which the runs of a cell are counted, including the current suite."""
 NOT_COMPARED = frozenset(
     {"seed", "store", "name", "keep", "java", "toxiproxy", "postgres", "mirror", "master", "spark-conf"}
 )
@@ -36,24 +36,24 @@ def previous_suites(store: Path, name: str, before: str) -> list[Suite]:
 
 def fingerprint(options: Mapping[str, Any], versions: Mapping[str, str]) -> str:
     """Identify what a run tests. Runs with the same fingerprint can be compared."""
-    text = json.dumps([_compared(options), dict(versions)], sort_keys=True, default=str)
+    text = json.dumps([_compared_options(options), dict(versions)], sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _compared(options: Mapping[str, Any]) -> dict[str, Any]:
+def _compared_options(options: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in options.items() if key not in NOT_COMPARED}
 
 
-def _comparable(one: Cell, other: Cell) -> bool:
+def _comparable(cell: Cell, other: Cell) -> bool:
     """Compare options alone if a run failed before it knew its versions."""
-    if one.versions and other.versions:
-        return one.fingerprint == other.fingerprint
-    return _compared(one.options) == _compared(other.options)
+    if cell.versions and other.versions:
+        return cell.fingerprint == other.fingerprint
+    return _compared_options(cell.options) == _compared_options(other.options)
 
 
 def compare(suite: Suite, previous: Sequence[Suite]) -> Suite:
     """Set `before`, `new` and `flake` of each cell. `previous`: newest first."""
-    by_name = [{cell.name: cell for cell in one.cells} for one in previous]
+    by_name = [{cell.name: cell for cell in older.cells} for older in previous]
     cells = [
         _compare(cell, [cells[cell.name] for cells in by_name if cell.name in cells]) for cell in suite.cells
     ]
@@ -61,16 +61,19 @@ def compare(suite: Suite, previous: Sequence[Suite]) -> Suite:
 
 
 def _compare(cell: Cell, previous: Sequence[Cell]) -> Cell:
-    ran = [one for one in previous if one.state.good or one.state.bad]
-    last = ran[0] if ran else None
-    comparable = [one for one in [cell, *ran[: MOST_SUITES - 1]] if _comparable(one, cell)]
-    counted = [one for one in comparable if one.state.good or one.state.bad]
-    flake = Flake(len(counted), sum(one.state.bad for one in counted))
+    with_outcome = [older for older in previous if older.state.good or older.state.bad]
+    last = with_outcome[0] if with_outcome else None
+    comparable = [run for run in [cell, *with_outcome[: MOST_SUITES - 1]] if _comparable(run, cell)]
+    counted = [run for run in comparable if run.state.good or run.state.bad]
+    flake = Flake(len(counted), sum(run.state.bad for run in counted))
     return replace(cell, before=last.state if last else None, new=_is_new(cell, last), flake=flake)
 
 
 def _is_new(cell: Cell, last: Cell | None) -> bool:
-    """Whether the cell is bad and was not when it ran last. Wrong after unknown is new too; the reverse is not."""
+    """Whether the cell is bad for the first time: its last run was good, or there was none.
+
+    An invalid or missed cell is also new after a run that was unknown or failed, and if it has a new anomaly.
+    """
     if not cell.state.bad or last is None or last.state.good:
         return cell.state.bad
     if cell.state in WRONG:
@@ -89,17 +92,17 @@ def oldest_run_first(cells: Sequence[Cell], previous: Sequence[Suite]) -> list[C
 
 
 def overheads_s(previous: Sequence[Suite]) -> dict[str, float]:
-    """For each cell: how much longer than its time limit its latest run took that did not fail.
+    """For each cell: the seconds by which its latest run that did not fail took longer than its time limit.
 
     `previous`: newest first.
     """
-    found: dict[str, float] = {}
+    overheads: dict[str, float] = {}
     for suite in previous:
         for cell in suite.cells:
             limit_s = cell.options.get("time-limit")
             if cell.duration_s is not None and limit_s is not None and cell.state is not CellState.FAILED:
-                found.setdefault(cell.name, max(0.0, cell.duration_s - float(limit_s)))
-    return found
+                overheads.setdefault(cell.name, max(0.0, cell.duration_s - float(limit_s)))
+    return overheads
 
 
 def check_s(previous: Sequence[Suite]) -> float | None:

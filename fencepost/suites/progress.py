@@ -18,7 +18,7 @@ from harness.runner.progress import Progress, Tick
 
 STATUS_EVERY_S = 20.0
 MOST_RUNNING = 8
-"""Runs that have a line in the block on a terminal; the others are counted."""
+"""Maximum number of runs with a line in the block on a terminal. The others are only counted."""
 COLOURS = {
     CellState.VALID: "green",
     CellState.CAUGHT: "green",
@@ -32,7 +32,7 @@ COLOURS = {
 
 @dataclass(frozen=True)
 class RunningCell:
-    """A cell whose run goes on, and for how many seconds it has."""
+    """A cell whose run is active, and the seconds since its start."""
 
     cell: Cell
     seconds: float
@@ -54,10 +54,10 @@ class SuiteStatus:
     def line(self) -> str:
         """The status in one line."""
         bad = sum(cell.state.bad for cell in self.suite.cells)
-        names = [printable(one.cell.name, 80) for one in self.running]
+        names = [printable(active.cell.name, 80) for active in self.running]
         running = f"{len(names)} running ({join_words(names)})" if names else "none running"
         return (
-            f"{self.done} of {len(self.suite.cells)} runs are over, {bad} bad so far, {running}, about "
+            f"{self.done} of {len(self.suite.cells)} runs have ended, {bad} bad so far, {running}, about "
             f"{duration(self.left_s)} left"
         )
 
@@ -85,7 +85,7 @@ def progress_for(stream: TextIO) -> SuiteProgress:
 
 def _outcome(cell: Cell) -> str:
     reason = f": {printable(cell.reason, 300)}" if cell.reason else ""
-    word = "over" if cell.state is CellState.NOT_CHECKED else str(cell.state)
+    word = "ended" if cell.state is CellState.NOT_CHECKED else str(cell.state)
     return f"{word} after {duration(cell.duration_s or 0.0)}: {printable(cell.name, 200)}{reason}"
 
 
@@ -115,7 +115,7 @@ class SuiteLines(LineProgress):
 
 
 class TerminalProgress:
-    """A block with the running cells, redrawn four times a second; lines above it for runs that are bad."""
+    """A block with the running cells, which is redrawn four times a second. Above it, a line for each bad run."""
 
     def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -133,7 +133,7 @@ class TerminalProgress:
         self._live.start()
 
     def phase(self, name: str) -> None:
-        """Show a phase of the check; no run goes on then."""
+        """Show a phase of the check. No run is active then."""
         self._phase = name
 
     def say(self, text: str) -> None:
@@ -141,10 +141,10 @@ class TerminalProgress:
         self._live.console.print(Text(text))
 
     def tick(self, tick: Tick) -> None:
-        """Ignore the state of a single run: each has a process of its own."""
+        """Ignore the state of a single run, because the runs are other processes."""
 
     def started(self, cell: Cell) -> None:
-        """Ignore it: the block shows the cell."""
+        """Print nothing, because the block shows the cell."""
 
     def ended(self, cell: Cell) -> None:
         """Print a line if the cell is bad."""
@@ -170,8 +170,8 @@ class TerminalProgress:
         table.add_column(justify="right", style="dim")
         table.add_column(no_wrap=True, overflow="ellipsis")
         since_s = self._clock() - self._status_at
-        for one in status.running[:MOST_RUNNING]:
-            table.add_row(duration(one.seconds + since_s), printable(one.cell.name, 200))
+        for active in status.running[:MOST_RUNNING]:
+            table.add_row(duration(active.seconds + since_s), printable(active.cell.name, 200))
         if (more := len(status.running) - MOST_RUNNING) > 0:
             table.add_row("", f"and {more} more")
         return table

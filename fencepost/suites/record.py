@@ -21,16 +21,16 @@ from harness.results.wording import plural
 RUNS, LOGS = "runs", "logs"
 LOCK = "suite.lock"
 DRAW_EVERY_S = 2.0
-"""Drawing the page of a thousand runs takes a quarter of a second."""
+"""The interval is this long because drawing the page of a thousand runs takes a quarter of a second."""
 ALL, BAD = "all", "bad"
 KEEP = (ALL, BAD)
 KEPT_FILES = frozenset({"report.html", "verdict.json", "run.toml", "metadata.json", "junit.xml"})
 """Files of a run whose evidence is removed. A suite that is resumed reads the verdict."""
 BANNER = """<main> <p><strong>The evidence of this run was removed</strong> (<code>--keep-evidence bad</code>): of the
-files that this page names only verdict.json, run.toml, metadata.json and junit.xml are left. <code>fencepost
-replay</code> of its folder runs it again.</p>
+files that this page names, only verdict.json, run.toml, metadata.json and junit.xml are left. To run it again, use
+<code>fencepost replay</code> with its folder.</p>
 """
-"""First paragraph of the report of such a run."""
+"""First paragraph of the report of a run whose evidence is removed."""
 
 
 class SuiteRecord:
@@ -67,13 +67,15 @@ class SuiteRecord:
         return self.folder / LOGS / f"{cell.slug}.log"
 
     def result_of(self, cell: Cell) -> Path:
-        """The file in which the cell's process leaves its result."""
+        """The file into which the cell's process writes its result."""
         return self.folder / LOGS / f"{cell.slug}.json"
 
     def run_of(self, cell: Cell) -> Path | None:
         """The folder of the cell's run; None if the run left none."""
-        found = sorted(one for one in self.runs_of(cell).glob("*") if one.is_dir() and not one.is_symlink())
-        return found[-1] if found else None
+        folders = sorted(
+            path for path in self.runs_of(cell).glob("*") if path.is_dir() and not path.is_symlink()
+        )
+        return folders[-1] if folders else None
 
     def verdict_of(self, cell: Cell) -> Verdict | None:
         """The verdict in the folder of the cell's run; None if there is none that can be read."""
@@ -140,9 +142,9 @@ def folder_of(path: Path) -> Path:
     """The absolute path of a suite's folder. Raises `UsageError` if it is none."""
     if not (path / SUITE_FILE).is_file():
         raise UsageError(
-            f"{path} is no suite (there is no {SUITE_FILE}): name the folder that it left, as store/NAME/TIME"
+            f"{path} is not a suite (there is no {SUITE_FILE}): name the folder of a suite, such as store/NAME/TIME"
         )
-    return path.resolve()  # `latest` is a link; previous suites lie beside the real folder
+    return path.resolve()  # `latest` is a link; previous suites are beside the real folder
 
 
 @contextmanager
@@ -152,25 +154,28 @@ def lock(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise UsageError(f"{folder}: this suite is still going on: wait for its end") from None
+            raise UsageError(f"{folder}: this suite is still running: wait for its end") from None
         yield
 
 
 def remove_good_evidence(record: SuiteRecord) -> str:
     """Remove the evidence of valid and caught runs (`--keep-evidence bad`). Returns one sentence for the user.
 
-    A known failure keeps its evidence, because somebody has to look at it before its last day. So does a run without
-    a verdict in its folder.
+    A known failure keeps its evidence, because somebody has to look at it before its last day. A run without a verdict
+    in its folder keeps its evidence too.
     """
     runs = [run for cell in record.suite.cells if (run := _good_run(record, cell)) is not None]
     failed = [run for run in runs if not _remove_evidence(run)]
     if failed:
         return f"the evidence of {plural(len(failed), 'run')} could not be removed, for instance {failed[0]}"
-    return f"removed the evidence of {plural(len(runs), 'run')} that nobody has to look at"
+    return f"removed the evidence of {plural(len(runs), 'good run')}"
 
 
 def _good_run(record: SuiteRecord, cell: Cell) -> Path | None:
-    """The folder of a good run. None also if the folder is not the cell's own: then nothing is removed."""
+    """The folder of a run whose evidence can be removed.
+
+    None if the cell is not good, or if its folder does not belong to it.
+    """
     good = cell.state in (CellState.VALID, CellState.CAUGHT)
     if not good or cell.run is None or record.verdict_of(cell) is None:
         return None
@@ -188,14 +193,14 @@ def _remove_evidence(run: Path) -> bool:
         if BANNER not in text:
             report.write_text(text.replace("<main>\n", BANNER, 1), encoding="utf-8")
     removed = True
-    for one in run.iterdir():
-        if one.name in KEPT_FILES:
+    for path in run.iterdir():
+        if path.name in KEPT_FILES:
             continue
         try:
-            if one.is_dir() and not one.is_symlink():
-                shutil.rmtree(one)
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
             else:
-                one.unlink()
+                path.unlink()
         except OSError:
             removed = False
     return removed

@@ -47,7 +47,7 @@ class SuiteSettings:
     master: str
     spark_conf: Mapping[str, str]
     program: Sequence[str] = PROGRAM  # runs one cell
-    most_overhead_s: float = 1_200.0  # a run that takes so much longer than its time limit is killed
+    most_overhead_s: float = 1_200.0  # a run is killed if it takes this much longer than its time limit
 
 
 @dataclass
@@ -62,7 +62,7 @@ class _ActiveRun:
 
 
 class SuiteRun:
-    """One command that begins or resumes a suite. Each cell runs in a process of its own."""
+    """One command that begins or resumes a suite. Each cell runs in its own process."""
 
     def __init__(
         self, record: SuiteRecord, plan: SuitePlan, settings: SuiteSettings, progress: SuiteProgress
@@ -111,10 +111,10 @@ class SuiteRun:
         return record.suite
 
     def _decide(self, cell: Cell) -> Cell:
-        """Decide the state of a cell from its stored verdict, the suite file, and the day of now."""
+        """Decide the state of a cell from its stored verdict, the suite file, and today's date."""
         verdict = self._record.verdict_of(cell)
         if verdict is None:
-            return outcome.failed(cell, "its verdict is gone, or cannot be read")
+            return outcome.failed(cell, "its verdict is missing, or cannot be read")
         return outcome.with_verdict(cell, verdict, self._plan.failures, self._today)
 
     def _check_together(self) -> None:
@@ -123,11 +123,11 @@ class SuiteRun:
         cells = [cell for cell in record.suite.cells if cell.state is CellState.NOT_CHECKED and cell.run]
         if not cells:
             return
-        self._progress.say(f"judging {plural(len(cells), 'run')} together")
+        self._progress.say(f"checking {plural(len(cells), 'run')} together")
         began = time.monotonic()
 
-        def enter(n: int, answer: Verdict | FencepostError) -> None:
-            record.update(outcome.with_verdict(cells[n], answer, self._plan.failures, self._today))
+        def store_result(n: int, result: Verdict | FencepostError) -> None:
+            record.update(outcome.with_verdict(cells[n], result, self._plan.failures, self._today))
             record.refresh_page()
 
         folders = [record.folder / str(cell.run) for cell in cells]
@@ -138,7 +138,7 @@ class SuiteRun:
             spark_conf=self._settings.spark_conf,
             progress=self._progress,
             on_end=lambda results: None,
-            on_result=enter,
+            on_result=store_result,
         )
         record.change(check_s=round(record.suite.check_s + time.monotonic() - began, 1))
 
@@ -173,13 +173,13 @@ class SuiteRun:
 
     def _left_s(self) -> float:
         limit_s = self._settings.limit_s
-        rest_s = [max(0.0, self._forecast.duration_s(run.cell) - run.seconds()) for run in self._active]
+        active_s = [max(0.0, self._forecast.duration_s(run.cell) - run.seconds()) for run in self._active]
         left_s = None if limit_s is None else limit_s - (time.monotonic() - self._began)
-        jobs = max(self._settings.jobs, len(rest_s))
-        return self._forecast.estimate(self._waiting, jobs, left_s, rest_s).seconds
+        jobs = max(self._settings.jobs, len(active_s))
+        return self._forecast.estimate(self._waiting, jobs, left_s, active_s).seconds
 
     def _has_room(self) -> bool:
-        """Whether there is memory for one more run. The first run always starts: it reports itself what is missing."""
+        """Whether there is memory for one more run. The first run always starts, and reports missing memory itself."""
         if not self._active:
             return True
         starting = sum(run.seconds() < STARTING_S for run in self._active)
@@ -258,5 +258,5 @@ class SuiteRun:
             return outcome.failed(cell, result.error or "the run left no folder")
         if not self._check_each:
             return cell
-        answer = self._record.verdict_of(cell) or FencepostError("its verdict cannot be read")
-        return outcome.with_verdict(cell, answer, self._plan.failures, self._today)
+        verdict = self._record.verdict_of(cell) or FencepostError("its verdict cannot be read")
+        return outcome.with_verdict(cell, verdict, self._plan.failures, self._today)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from fencepost.bench.shifts import BenchShift, BenchSpec, poll_available
-from fencepost.bench.sight import _SEEN, read_latencies, read_stamp, stamped_value
+from fencepost.bench.sight import _ENTRY, read_latencies, read_stamp, stamped_value
 from fencepost.bench.stopwatch import WARM_UP, Stopwatch
 from harness.processes.encoding import decode, encode
 from harness.processes.specs import ClientSpec, JvmSpec
@@ -78,7 +78,7 @@ def test_what_bears_no_stamp_is_of_no_measurement(value):
 
 def test_what_was_seen_is_told_by_measurement_and_a_torn_end_is_left_out(tmp_path: Path):
     path = tmp_path / "seen"
-    path.write_bytes(_SEEN.pack(1, 10, 15) + _SEEN.pack(2, 20, 27) + _SEEN.pack(1, 30, 38)[:-3])
+    path.write_bytes(_ENTRY.pack(1, 10, 15) + _ENTRY.pack(2, 20, 27) + _ENTRY.pack(1, 30, 38)[:-3])
     assert list(read_latencies(path, 1)) == [(10, 15)]
     assert list(read_latencies(path, 2)) == [(20, 27)]
 

@@ -50,7 +50,7 @@ def test_what_is_there_is_listed_and_nothing_is_deleted(cluster: GuestCluster, f
     assert told.splitlines() == [
         f"{USED}  1 topic, 1 group, written 0 s ago; still in use: the group {USED}-shop has 3 members",
         f"{TAG}  2 topics, 1 group without members, written 3 h 12 min ago; idle",
-        "to delete what is idle: fencepost clean --cluster external --set bootstrap=a:1 --delete",
+        "to delete the idle tags: fencepost clean --cluster external --set bootstrap=a:1 --delete",
     ]
     assert len(cluster.written) == 3
 
@@ -91,7 +91,7 @@ def test_json_is_a_list_of_objects_and_words_go_to_standard_error(
     cluster: GuestCluster, fencepost: Fencepost
 ) -> None:
     _, listed, words = fencepost(*THERE, "--json")
-    assert "to delete what is idle" in words
+    assert "to delete the idle tags" in words
     used, idle = json.loads(listed)
     assert (used["idle"], used["groups"]) == (False, [{"name": f"{USED}-shop", "members": 3}])
     assert (idle["tag"], idle["idle"], idle["because"]) == (TAG, True, None)

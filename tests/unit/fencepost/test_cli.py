@@ -104,7 +104,7 @@ def test_the_doctor_says_what_is_here():
         (["run", "--java", "bundled"], "--java is not a flag: set it with --set java=VALUE"),
         (["run", "--workers", "many"], "workers must be a whole number from 1 to 16"),
         (["run", "--set", "workrs=3"], 'did you mean "workers"?'),
-        (["run", "--rate", "3", "--set", "rate=4"], "rate is given twice"),
+        (["run", "--rate", "3", "--set", "rate=4"], "rate is set twice"),
         (["run", "--config", "absent.toml"], "absent.toml cannot be read"),
         (["run", "stray"], "unexpected extra argument (stray)"),
         (["list", "defect"], 'did you mean "defects"?'),

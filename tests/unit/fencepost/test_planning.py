@@ -67,7 +67,7 @@ def test_a_run_whose_stages_send_and_read_as_they_like_promises_its_clients_hist
 @pytest.mark.parametrize(
     ("asked", "workload", "wanted"),
     [
-        ({"record_bytes": 1000}, "txn", "record-bytes needs a workload that makes outputs of inputs"),
+        ({"record_bytes": 1000}, "txn", "record-bytes needs a workload that makes outputs from inputs"),
         ({"empty_share": 0.1}, "idempotent", "empty-share needs a workload that delivers its outputs"),
         ({"overrun_share": 0.1}, "txn", "overrun-share needs a workload that delivers its outputs"),
     ],

@@ -314,7 +314,7 @@ def test_it_ends_with_the_process_that_started_it_whatever_ends_that() -> None:
     )
     assert starter.stdout is not None
     named = Path(starter.stdout.readline().strip())
-    with pytest.raises(ServerRefused, match="no request"):  # it answers
+    with pytest.raises(ServerRefused, match="not a request"):  # it answers
         send_request(named, {}, silent)
     starter.kill()
     starter.communicate()

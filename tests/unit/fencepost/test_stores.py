@@ -66,7 +66,7 @@ def test_a_folder_that_lacks_a_table_has_an_error(store):
     (store / "stray" / "micro.parquet").touch()
     (given,) = find_histories("store/stray")
     assert given.file is None
-    assert given.error == "store/stray is no folder of tables: ops.parquet, names.parquet are missing"
+    assert given.error == "store/stray is not a folder of tables: ops.parquet, names.parquet are missing"
 
 
 @pytest.mark.parametrize("path", ["store/history.edn", "store/stray", "s3a://bucket/night"])

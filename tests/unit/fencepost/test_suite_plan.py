@@ -125,16 +125,16 @@ REFUSED = {
         '[matrix]\nworkloads = ["shop"]\n',
         'there is no option "workloads"; did you mean "workload"',
     ),
-    "an option of none": ('[defaults]\nstore = "x"\n', "a cell has no store of its own"),
+    "an option of none": ('[defaults]\nstore = "x"\n', "store cannot be set for a cell"),
     "an option of a known failure": (
         f'[matrix]\nworkload="shop"\n{KNOWN}clients="java"\n',
         'did you mean "client"',
     ),
-    "an empty list": ("[matrix]\nworkload = []\n", "workload lists nothing"),
+    "an empty list": ("[matrix]\nworkload = []\n", "workload is an empty list"),
     "a workload": ('[matrix]\nworkload = ["shp"]\n', 'did you mean "shop"'),
     "a value": ('[matrix]\nworkers = [3, "many"]\n', "workers must be a whole number from 1 to 16"),
     "how many seeds": ("[matrix]\nseeds = 0\n", "seeds must be a whole number from 1 to 1000"),
-    "seeds twice": ("[matrix]\nseeds = 2\nseed = [1]\n", "say one of them"),
+    "seeds twice": ("[matrix]\nseeds = 2\nseed = [1]\n", "remove one of them"),
     "too many": ("[matrix]\nseeds = 1000\nworkers = [1,2,3,4,5,6,7,8,9,10,11]\n", "10,000 at most"),
     "a defect of another workload": (
         '[matrix]\nworkload = ["shop", "echo"]\ndefect = "mark-before-send"\n',
@@ -155,21 +155,21 @@ REFUSED = {
     "a Kafka": ('[matrix]\nkafka = ["4.3.1", "9.9.9"]\n', 'there is no Kafka version "9.9.9"'),
     "two of one name": (
         '[[include]]\nworkload = "shop"\n[[include]]\nworkload = "shop"\n',
-        "two cells are called",
+        "two cells have the name",
     ),
     "an exclusion of nothing": (
         '[matrix]\nworkload = "shop"\n[[exclude]]\nworkload = "echo"\n',
-        "exclude 1 is about no cell",
+        "exclude 1 matches no cell",
     ),
-    "a known failure of no cell": (f'[matrix]\nworkload = "echo"\n{KNOWN}', "known 1 is about no cell"),
+    "a known failure of no cell": (f'[matrix]\nworkload = "echo"\n{KNOWN}', "known 1 matches no cell"),
     "a planted defect of no cell": (
         '[matrix]\nworkload = "shop"\n[[expected]]\nworkload = "echo"\nanomaly = "G0"\nwhy = "x"\n',
-        "expected 1 is about no cell",
+        "expected 1 matches no cell",
     ),
     "a planted defect until a day": (f"{PLANTED}until = 2027-01-31\n", "expected 1 has an until"),
     "a planted defect without an anomaly": (
         PLANTED.replace('["lost-input", "poll-skip"]', "[]"),
-        "expected 1: anomaly lists nothing",
+        "expected 1: anomaly is an empty list",
     ),
     "a planted defect that names no anomaly": (
         PLANTED.replace("anomaly", "seeds"),
@@ -186,7 +186,7 @@ REFUSED = {
     ),
     "no reason": (
         '[matrix]\nworkload="shop"\n' + KNOWN.replace('why = "a bug"', 'why = " "'),
-        "why must say",
+        "why must be a sentence",
     ),
     "no end": (
         '[matrix]\nworkload="shop"\n' + KNOWN.replace("until = 2027-01-31", ""),
@@ -229,7 +229,7 @@ def test_what_makes_no_sense_is_told_in_one_sentence_before_anything_runs(
     [
         ([], "name a suite file"),
         (["none.toml"], "cannot be read"),
-        (["--resume", "nowhere"], "is no suite"),
+        (["--resume", "nowhere"], "is not a suite"),
         (["none.toml", "--limit", "soon"], "limit must be a duration, such as"),
         (["none.toml", "--jobs", "0"], "jobs must be a whole number"),
         (["none.toml", "--judge", "never"], "there is no judge"),
@@ -275,7 +275,7 @@ def test_an_exclude_that_is_about_nothing_is_refused_unless_it_may_be(tmp_path: 
     text = '[matrix]\nworkload = ["shop"]\n[[exclude]]\nkafka = "3.9.2"\n'
     file = tmp_path / "night.toml"
     for more, said in (
-        ("", "exclude 1 is about no cell"),
+        ("", "exclude 1 matches no cell"),
         ("optional = 1\n", "optional must be true or false"),
     ):
         file.write_text(text + more)

@@ -56,13 +56,13 @@ def said(
 
 
 def test_without_a_past_a_run_takes_its_time_limit_and_what_a_cluster_needs(planned: SuitePlan) -> None:
-    assert "3 runs: about 5 min one at a time; judging comes after them\n" in said(planned)
+    assert "3 runs: about 5 min one at a time; then they are checked\n" in said(planned)
     assert "3 runs: about 4 min with 2 side by side" in said(planned, jobs=2)
 
 
 def test_a_run_takes_what_it_took_beside_its_time_limit_before(planned: SuitePlan) -> None:
     before = last_night(planned, 70.0, check_s=12.0)
-    assert "3 runs: about 4 min one at a time; judging comes after them: about 18 s" in said(
+    assert "3 runs: about 4 min one at a time; then they are checked: about 18 s" in said(
         planned, past=(before,)
     )
 
@@ -84,7 +84,7 @@ def test_of_a_suite_that_goes_on_only_what_is_left_takes_time(planned: SuitePlan
     done = replace(
         going_on, suite=replace(planned.suite, cells=[replace(c, state=CellState.VALID) for c in over])
     )
-    assert "all runs are over" in said(done)
+    assert "all runs have ended" in said(done)
 
 
 def test_the_past_is_that_of_the_store(
@@ -99,7 +99,7 @@ def test_the_past_is_that_of_the_store(
     assert "3 runs: about 24 min one at a time" in capfd.readouterr().out
     resumed = ["suite", "--resume", str(store / "night" / "latest"), "--plan"]
     assert run_command_line(resumed) == ExitStatus.VALID
-    assert "all runs are over" in capfd.readouterr().out
+    assert "all runs have ended" in capfd.readouterr().out
 
 
 def test_no_more_run_side_by_side_than_memory_permits_or_there_are(planned: SuitePlan) -> None:
@@ -127,7 +127,7 @@ def test_a_suite_that_goes_on_has_learned_from_its_own_runs(planned: SuitePlan) 
 def test_what_is_over_and_not_judged_is_still_to_be_judged(planned: SuitePlan) -> None:
     over = [replace(cell, state=CellState.NOT_CHECKED) for cell in planned.suite.cells]
     told = said(replace(planned, suite=replace(planned.suite, cells=over)))
-    assert "all runs are over; judging comes after them\n" in told
+    assert "all runs have ended; then they are checked\n" in told
 
 
 @pytest.mark.parametrize(

@@ -66,8 +66,8 @@ def test_elsewhere_a_line_for_each_run_and_every_twenty_seconds_one_for_the_whol
     progress.status(status)
     said = stream.getvalue()
     assert "started: shop librdkafka kill-broker, seed 7" in said
-    assert "over after 2 min: shop librdkafka kill-broker" in said
-    assert said.count("18 of 20 runs are over, 8 bad so far, 1 running") == 3
+    assert "ended after 2 min: shop librdkafka kill-broker" in said
+    assert said.count("18 of 20 runs have ended, 8 bad so far, 1 running") == 3
 
 
 def test_the_last_lines_say_where_to_begin_and_what_is_new(capfd: pytest.CaptureFixture[str]) -> None:

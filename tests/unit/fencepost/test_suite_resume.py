@@ -84,9 +84,9 @@ def test_the_record_of_a_suite_that_goes_on_is_read_once_nobody_else_writes_it(
     (tmp_path / "suite.json").write_text("written by whoever has the lock")
     with lock(tmp_path):
         assert run_command_line(["suite", "--resume", str(tmp_path)]) == ExitStatus.USAGE
-    assert "this suite is still going on" in capfd.readouterr().err
+    assert "this suite is still running" in capfd.readouterr().err
     assert run_command_line(["suite", "--resume", str(tmp_path)]) != ExitStatus.VALID
-    assert "still going on" not in capfd.readouterr().err
+    assert "still running" not in capfd.readouterr().err
 
 
 def test_what_fails_while_a_suite_is_held_is_not_taken_for_another_who_holds_it(tmp_path: Path) -> None:

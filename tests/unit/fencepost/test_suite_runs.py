@@ -235,7 +235,7 @@ def test_two_do_not_carry_out_one_suite(tmp_path: Path) -> None:
     record, _ = record_of(tmp_path, "echo")
     with (
         records.lock(record.folder),
-        pytest.raises(UsageError, match="still going on"),
+        pytest.raises(UsageError, match="still running"),
         records.lock(record.folder),
     ):
         pass

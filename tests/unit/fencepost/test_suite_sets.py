@@ -56,7 +56,7 @@ def test_a_name_replaces_the_files(tmp_path: Path) -> None:
         ("", "workload=shop", "workload is set twice, by --set and by matrix"),
         ("[[include]]\nworkers = 2\n", "workers=3", "workers is set twice, by --set and by include 1"),
         ("[[include]]\ngroup_protocol = 'classic'\n", "group-protocol=consumer", "by --set and by include 1"),
-        ("", "store=x", "a cell has no store of its own"),
+        ("", "store=x", "store cannot be set for a cell"),
         ("", "spark.x=1", "with --spark-conf"),
         ("", "kafka=9.9.9", 'no Kafka version "9.9.9"'),
     ],
