@@ -175,7 +175,7 @@ def main() -> None:
         start_s = time.process_time()
         sizes = mock.Mock(workers=1, partitions=PARTITIONS, brokers=1, abort_share=0.0)
         partitions = PartitionIds(dict.fromkeys(TOPICS, PARTITIONS))
-        tables = Tabulator(1, SHOP.facts(sizes).stages, partitions)
+        tables = Tabulator(1, SHOP.spec(sizes).stages, partitions)
         tables.write(sorted(journals.glob("*.jsonl")), Path(name) / "history")
         _print_cost("tables", time.process_time() - start_s, bare_s, len(messages))
 

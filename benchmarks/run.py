@@ -87,7 +87,7 @@ class PipelineBench:
         folder = self._folder / f"round-{self._round}"
         folder.mkdir()
         tag = f"bench-{self._round}"
-        facts = workload.facts(Options(workers=1), tag)
+        facts = workload.spec(Options(workers=1), tag)
         spec = RunSpec(
             seed=self._round,
             compression="none",
@@ -136,7 +136,7 @@ class PipelineBench:
     def _fresh(self, inputs: int) -> Workload:
         """Create new topics with this many inputs."""
         workload, tag = SHOP, f"bench-{self._round}"
-        facts = workload.facts(Options(), tag)
+        facts = workload.spec(Options(), tag)
         self.cluster.create_topics(facts.topics, 60)
         producer = Producer(
             {"bootstrap.servers": self.cluster.bootstrap, "enable.idempotence": True, "linger.ms": 20}

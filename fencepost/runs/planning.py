@@ -72,7 +72,7 @@ def custom_pipeline_spec(options: Options, pipeline: CustomPipeline, tag: str) -
         raise UsageError(f"{key} applies only to workloads of Fencepost: {instead}")
     if CLUSTERS[options.cluster].shared:
         require_names_passed(pipeline.described)
-    return pipeline.facts(options, tag)
+    return pipeline.spec(options, tag)
 
 
 def require_ready(pipeline: AnyPipeline) -> None:
@@ -97,7 +97,7 @@ def pipeline_spec(options: Options, workload: AnyPipeline, tag: str = "") -> Pip
         registry.defects()[options.defect].require(workload, client, registry.workloads().values())
     policy, timeout_ms = policy_of(options.defect), txn_timeout_ms(options)
     return apply_options(
-        workload.facts(options, tag, policy=policy, txn_timeout_ms=timeout_ms), options, workload
+        workload.spec(options, tag, policy=policy, txn_timeout_ms=timeout_ms), options, workload
     )
 
 

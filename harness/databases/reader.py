@@ -26,7 +26,7 @@ class DatabaseReader:
         partitions: The numbers of the run's partitions.
         parts: Writes the columns.
         expect: The expected outputs.
-        state_tables: The tables whose rows have a state for `expect.state`.
+        sum_tables: The tables whose rows have a sum for `expect.held_sum`.
         inputs: By name, the tables whose rows are inputs.
     """
 
@@ -39,7 +39,7 @@ class DatabaseReader:
         parts: PartWriter,
         control: Control,
         expect: Expectation,
-        state_tables: Collection[str],
+        sum_tables: Collection[str],
         inputs: Mapping[str, InputTable] | None = None,
     ) -> None:
         self._database = database
@@ -50,7 +50,7 @@ class DatabaseReader:
         self._parts = parts
         self._control = control
         self._expect = expect
-        self._state_tables = frozenset(state_tables)
+        self._sum_tables = frozenset(sum_tables)
 
     def run(self) -> None:
         """Read every table, and record how many rows each has."""
@@ -95,7 +95,9 @@ class DatabaseReader:
         if not row.done:
             return 0
         record = InputRecord(table, row.key, row.content, 0, row.number)
-        expected = [expected_output_row(due, tp, 0, row.number) for due in self._expect.due(record)]
+        expected = [
+            expected_output_row(due, tp, 0, row.number) for due in self._expect.expected_outputs(record)
+        ]
         if expected:
             self._parts.extend("expected", len(expected), *map(list, zip(*expected, strict=True)))
         return len(expected)
@@ -116,8 +118,8 @@ class DatabaseReader:
     def _state(self, table: str, number: int, state: KeyState) -> tuple[object, ...]:
         crc = digest(state.key, state.content, ())
         held_sum = None
-        if table in self._state_tables:
-            held_sum = self._expect.state(InputRecord(table, state.key, b"%d" % state.changes, 0, number))
+        if table in self._sum_tables:
+            held_sum = self._expect.held_sum(InputRecord(table, state.key, b"%d" % state.changes, 0, number))
         return (None, None, (), crc, None, False, key_name(state.key), held_sum, None, None)
 
 

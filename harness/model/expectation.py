@@ -78,15 +78,15 @@ class CorrelationKey(NamedTuple):
 class Expectation(Protocol):
     """The expected outputs of a pipeline's inputs. Only the final readers call it."""
 
-    def due(self, record: InputRecord) -> Iterable[ExpectedOutput]:
+    def expected_outputs(self, record: InputRecord) -> Iterable[ExpectedOutput]:
         """Return the expected outputs of an input, each once."""
         ...
 
-    def adds(self, record: InputRecord) -> Iterable[ExpectedSum]:
+    def expected_sums(self, record: InputRecord) -> Iterable[ExpectedSum]:
         """Return the amounts that an input adds to sums."""
         ...
 
-    def state(self, record: InputRecord) -> int | None:
+    def held_sum(self, record: InputRecord) -> int | None:
         """Return the sum that an output holds for its key. None: the record holds no sum."""
         ...
 

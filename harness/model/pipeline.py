@@ -1,6 +1,6 @@
 """The description of a pipeline, for the runner, the faults and the checkers.
 
-`PipelineUnderTest` is the interface of every workload and of custom pipelines. Its method `facts` returns a
+`PipelineUnderTest` is the interface of every workload and of custom pipelines. Its method `spec` returns a
 `PipelineSpec`, which is data. The run stores it in `run.toml` as `[workload]`, and the checkers read it from there.
 So no checker has a special case for a certain pipeline.
 """
@@ -294,7 +294,7 @@ class PipelineUnderTest(Protocol):
         """One line: the topics that each stage reads and writes."""
         ...
 
-    def facts(self, options: RunSizes, tag: str = "") -> PipelineSpec:
+    def spec(self, options: RunSizes, tag: str = "") -> PipelineSpec:
         """Return the description of the pipeline in a run with these options.
 
         `tag` makes the names of its topics, groups and transactional ids unique on a shared cluster.

@@ -221,7 +221,7 @@ class FinalReader:
             correlation = None
             if topic in self._custom.topics:
                 output = as_input(message)
-                state, correlation = self._expect.state(output), self._expect.correlation_key(output)
+                state, correlation = self._expect.held_sum(output), self._expect.correlation_key(output)
                 if state is not None or correlation is not None:
                     content = excerpt(key, message.value())
             if correlation is not None:
@@ -264,11 +264,12 @@ class FinalReader:
         """Add the expected outputs of a record to `rows`. Return the total that the record states, or None."""
         record, before = as_input(message), len(rows)
         rows += [
-            expected_output_row(due, tp, message.partition(), offset) for due in self._expect.due(record)
+            expected_output_row(due, tp, message.partition(), offset)
+            for due in self._expect.expected_outputs(record)
         ]
-        rows += [expected_sum_row(add, tp, offset) for add in self._expect.adds(record)]
+        rows += [expected_sum_row(add, tp, offset) for add in self._expect.expected_sums(record)]
         self._expected_rows[tp] += len(rows) - before
-        return self._expect.state(record)
+        return self._expect.held_sum(record)
 
 
 def is_sentinel(value: str | None) -> bool:

@@ -31,7 +31,7 @@ class CustomExpectation:
         self._states: dict[tuple[str, bytes | None], Any] = {}
         self._partitions: dict[tuple[str, bytes | None], int] = {}
 
-    def due(self, record: InputRecord) -> Iterator[ExpectedOutput]:
+    def expected_outputs(self, record: InputRecord) -> Iterator[ExpectedOutput]:
         """Yield the expected outputs of an input. Raises `UserError`."""
         expected_records = [one for one in self.expected_of(record) if one[0] not in self.final]
         correlation_key, numbers = (
@@ -94,7 +94,7 @@ class CustomExpectation:
         expected_records = (_as_expected_record(name, one) for one in result)
         return [(name_in_run(self._described, topic), key, value) for topic, key, value in expected_records]
 
-    def adds(self, record: InputRecord) -> Iterator[ExpectedSum]:
+    def expected_sums(self, record: InputRecord) -> Iterator[ExpectedSum]:
         """Yield what an input adds to sums. Raises `UserError`.
 
         In a `final` topic only the last record of a key is checked. Its digest is treated as a sum: each input
@@ -119,7 +119,7 @@ class CustomExpectation:
                 self._stage_of(record.topic, topic), topic, key, digest - before, excerpt(key, value)
             )
 
-    def state(self, record: InputRecord) -> int | None:
+    def held_sum(self, record: InputRecord) -> int | None:
         """Return the digest of a record in a `final` topic; None for other topics."""
         return self._final_digest(record.key, record.value) if record.topic in self.final else None
 
@@ -148,13 +148,13 @@ class CustomExpectation:
 class NothingExpected:
     """The `Expectation` of a pipeline without [expect]."""
 
-    def due(self, record: InputRecord) -> tuple[ExpectedOutput, ...]:
+    def expected_outputs(self, record: InputRecord) -> tuple[ExpectedOutput, ...]:
         return ()
 
-    def adds(self, record: InputRecord) -> tuple[ExpectedSum, ...]:
+    def expected_sums(self, record: InputRecord) -> tuple[ExpectedSum, ...]:
         return ()
 
-    def state(self, record: InputRecord) -> None:
+    def held_sum(self, record: InputRecord) -> None:
         pass
 
     def correlation_key(self, record: InputRecord) -> None:

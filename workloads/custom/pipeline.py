@@ -56,10 +56,10 @@ class CustomPipeline:
         """The topics that its programs read."""
         return frozenset(topic for stage in self.described.stages for topic in stage.reads)
 
-    def facts(self, options: RunSizes, tag: str = "") -> PipelineSpec:
+    def spec(self, options: RunSizes, tag: str = "") -> PipelineSpec:
         """Return the pipeline spec for a run with these options."""
         if tag:
-            return self.tagged(tag).facts(options)
+            return self.tagged(tag).spec(options)
         described = self.described
         names = dict.fromkeys(
             [*described.inputs, *(one for s in described.stages for one in (*s.reads, *s.writes))]

@@ -102,7 +102,7 @@ def _through_stages(
     pipeline: CustomPipeline, expectation: CustomExpectation, record: InputRecord, depth: int = 0
 ) -> Iterator[tuple[str, Sequence[ExpectedRecord]]]:
     expected_records = expectation.expected_of(record)
-    for method in (expectation.due, expectation.adds):
+    for method in (expectation.expected_outputs, expectation.expected_sums):
         list(method(record))  # each has a stage, and a key where it needs one
     yield record.topic, expected_records
     correlation = Correlation(expectation.expect)

@@ -30,7 +30,7 @@ class TransformExpectation:
     def _sums(self) -> Mapping[str, Aggregate]:
         return {stage.aggregate.topic: stage.aggregate for stage in self.stages if stage.aggregate}
 
-    def due(self, record: InputRecord) -> Iterator[ExpectedOutput]:
+    def expected_outputs(self, record: InputRecord) -> Iterator[ExpectedOutput]:
         """Yield the expected outputs of an input."""
         for stage in self._readers.get(record.topic, ()):
             if stage.names_origins:
@@ -54,14 +54,14 @@ class TransformExpectation:
                     intermediate_topic=out.topic,
                 )
 
-    def adds(self, record: InputRecord) -> Iterator[ExpectedSum]:
+    def expected_sums(self, record: InputRecord) -> Iterator[ExpectedSum]:
         """Yield the amounts that an input adds to sums."""
         for stage in self._readers.get(record.topic, ()):
             if stage.aggregate:
                 for key, amount in stage.aggregate.adds(record):
                     yield ExpectedSum(stage.name, stage.aggregate.topic, key, amount)
 
-    def state(self, record: InputRecord) -> int | None:
+    def held_sum(self, record: InputRecord) -> int | None:
         """Return the sum in a record, or None if it holds none."""
         aggregate = self._sums.get(record.topic)
         return aggregate.state(record) if aggregate else None

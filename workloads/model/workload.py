@@ -125,7 +125,7 @@ class Workload:
         """Return the position of a stage, from 0."""
         return [one.name for one in self.stages].index(stage)
 
-    def facts(
+    def spec(
         self, options: RunSizes, tag: str = "", *, policy: Policy = RIGHT, txn_timeout_ms: int = 0
     ) -> PipelineSpec:
         """Return the pipeline spec for a run with these options."""

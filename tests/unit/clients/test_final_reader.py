@@ -112,17 +112,17 @@ class Cluster:
 class Stated:
     """Each record of x leads to one output, adds 2 to a sum, and states 5; nobody asks of others."""
 
-    def due(self, record: InputRecord) -> list[ExpectedOutput]:
+    def expected_outputs(self, record: InputRecord) -> list[ExpectedOutput]:
         assert record.topic == "x"
         return [ExpectedOutput("s", "output_name", "out", lambda partition, offset: 100 + offset)]
 
-    def adds(self, record: InputRecord) -> list[ExpectedSum]:
+    def expected_sums(self, record: InputRecord) -> list[ExpectedSum]:
         return [ExpectedSum("s", "sums", b"sum", 2)]
 
     def correlation_key(self, record: InputRecord) -> None:
         pass
 
-    def state(self, record: InputRecord) -> int:
+    def held_sum(self, record: InputRecord) -> int:
         return 5
 
 
@@ -242,12 +242,12 @@ def test_the_read_uncommitted_one_says_what_records_hold_and_lead_to(
 class Joined(Stated):
     """Expected outputs are joined by the value of their input; so are records in z that have an output name."""
 
-    def due(self, record: InputRecord) -> list[ExpectedOutput]:
+    def expected_outputs(self, record: InputRecord) -> list[ExpectedOutput]:
         return [
             ExpectedOutput("s", "z", "z", lambda partition, offset: 77, correlation_key=str(record.value))
         ]
 
-    def adds(self, record: InputRecord) -> list[ExpectedSum]:
+    def expected_sums(self, record: InputRecord) -> list[ExpectedSum]:
         return []
 
     def correlation_key(self, record: InputRecord) -> CorrelationKey | None:

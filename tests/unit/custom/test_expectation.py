@@ -51,14 +51,14 @@ def outputs(topic, key, value, headers):
 """
     text = f'{COUNTING}outputs = "expect.py:outputs"\ncorrelate = "json:/id"'
     expectation = load_expectation(tmp_path, text, functions + "purchase = None\n")
-    expected_outputs = list(expectation.due(purchase_record()))
+    expected_outputs = list(expectation.expected_outputs(purchase_record()))
     assert [(due.stage, due.output_name, due.topic, due.correlation_key) for due in expected_outputs] == [
         ("bill", "invoices", "invoices", "7"),
         ("bill", "invoices#2", "invoices", "7"),
     ]
     digest = Correlation(expectation.expect).digest
     assert digests(expected_outputs) == [digest(b"k", b'{"id": 7}'), digest(None, b"second")]
-    (due,) = expectation.due(purchase_record(topic="invoices"))
+    (due,) = expectation.expected_outputs(purchase_record(topic="invoices"))
     assert (due.stage, due.topic) == ("count", "totals")
 
 
@@ -69,15 +69,15 @@ def test_an_intermediate_record_without_a_key_has_no_expected_outputs(
     expectation = load_expectation(
         tmp_path, f'{COUNTING}outputs = "expect.py:outputs"\ncorrelate = "json:/id"'
     )
-    assert list(expectation.due(InputRecord("invoices", b"k", value))) == []
+    assert list(expectation.expected_outputs(InputRecord("invoices", b"k", value))) == []
     with pytest.raises(UserError, match="cannot be joined to its outputs"):
-        list(expectation.due(InputRecord("purchases", b"k", value)))
+        list(expectation.expected_outputs(InputRecord("purchases", b"k", value)))
 
 
 def test_an_expected_output_has_the_correlation_key_and_digest_of_its_output(tmp_path: Path) -> None:
     for text in (EXPECTING, f'{EXPECTING}correlate = "json:/id"', f'{EXPECTING}correlate = "key"'):
         expectation = load_expectation(tmp_path, text)
-        (due,) = expectation.due(purchase_record())
+        (due,) = expectation.expected_outputs(purchase_record())
         correlation_key = expectation.correlation_key(purchase_record(topic="invoices"))
         assert (due.correlation_key, due.digest(0, 0)) == (correlation_key.key, correlation_key.digest)
         assert expectation.correlation_key(purchase_record(b'{"id": 8}', b"l")) != correlation_key
@@ -95,7 +95,7 @@ def totals(state, topic, key, value):
     inputs = [(b"a", b"1"), (b"b", b"10"), (b"a", b"2"), (None, b"5"), (b"b", b"20"), (None, b"5")]
     sums = [expectation.call_function(purchase_record(value, key, "invoices"))[0][2] for key, value in inputs]
     assert sums == [b"1", b"10", b"3", b"5", b"30", b"10"]
-    assert list(expectation.due(purchase_record())) == []
+    assert list(expectation.expected_outputs(purchase_record())) == []
 
 
 def test_a_fold_has_one_state_for_each_topic_and_key(tmp_path: Path) -> None:
@@ -117,16 +117,18 @@ def test_expected_amounts_add_up_to_the_state_of_the_last_expected_record(
     sums: dict[bytes, int] = {}
     for key, value in inputs:
         record = purchase_record(value, key, "invoices")
-        assert list(expectation.due(record)) == []
-        (add,) = expectation.adds(record)
+        assert list(expectation.expected_outputs(record)) == []
+        (add,) = expectation.expected_sums(record)
         assert (add.stage, add.topic, add.key) == ("count", "totals", key)
         sums[key] = sums.get(key, 0) + add.amount
         held = InputRecord("totals", key, add.content.partition(": ")[2].encode() if add.content else None)
-        assert expectation.state(held) == sums[key] and expectation.correlation_key(held) is None
+        assert expectation.held_sum(held) == sums[key] and expectation.correlation_key(held) is None
     assert add.content == "a: 3"
-    assert expectation.state(InputRecord("totals", b"a", None)) == 0, "a null value counts like no record"
+    assert expectation.held_sum(InputRecord("totals", b"a", None)) == 0, "a null value counts like no record"
     intermediate = purchase_record(b"1", b"a", "invoices")
-    assert expectation.state(intermediate) is None and expectation.correlation_key(intermediate) is not None
+    assert (
+        expectation.held_sum(intermediate) is None and expectation.correlation_key(intermediate) is not None
+    )
 
 
 @pytest.mark.parametrize(
@@ -147,7 +149,7 @@ def test_a_final_output_without_a_key_or_from_several_partitions_is_an_error(
     expectation = load_expectation(tmp_path, text, functions)
     with pytest.raises(UserError, match=words):
         for partition, key in enumerate((b"a", b"b")):
-            list(expectation.adds(InputRecord("invoices", key, b"1", partition)))
+            list(expectation.expected_sums(InputRecord("invoices", key, b"1", partition)))
 
 
 def test_an_expected_null_value_makes_the_sum_zero(tmp_path: Path) -> None:
@@ -158,7 +160,7 @@ def test_an_expected_null_value_makes_the_sum_zero(tmp_path: Path) -> None:
     amounts = [
         add.amount
         for value in (b"open", b"close")
-        for add in expectation.adds(purchase_record(value, b"a", "invoices"))
+        for add in expectation.expected_sums(purchase_record(value, b"a", "invoices"))
     ]
     assert amounts[0] != 0 and sum(amounts) == 0
 
@@ -168,7 +170,7 @@ def test_an_expected_output_that_no_stage_writes_is_an_error(tmp_path: Path) -> 
     with pytest.raises(
         UserError, match=r"expect\.py:outputs expects outputs in invoice from inputs in purchases"
     ):
-        list(expectation.due(purchase_record()))
+        list(expectation.expected_outputs(purchase_record()))
 
 
 @pytest.mark.parametrize(
@@ -190,7 +192,7 @@ def test_an_expected_output_that_no_stage_writes_is_an_error(tmp_path: Path) -> 
 def test_the_error_of_a_wrong_function_names_it(body: str, words: str, tmp_path: Path) -> None:
     functions = f"def purchase(rng, n): ...\ndef outputs(topic, key, value, headers):\n    {body}\n"
     with pytest.raises(UserError) as refused:
-        list(load_expectation(tmp_path, functions=functions).due(purchase_record()))
+        list(load_expectation(tmp_path, functions=functions).expected_outputs(purchase_record()))
     message = str(refused.value)
     assert message.startswith("expect.py:outputs") and words in message and "\n" not in message
 
@@ -224,5 +226,8 @@ def test_a_function_may_import_a_file_in_its_folder(tmp_path: Path) -> None:
 
 def test_without_expect_no_input_has_expected_outputs() -> None:
     expectation = NothingExpected()
-    assert (expectation.due(purchase_record()), expectation.adds(purchase_record())) == ((), ())
-    assert expectation.state(purchase_record()) is expectation.correlation_key(purchase_record()) is None
+    assert (
+        expectation.expected_outputs(purchase_record()),
+        expectation.expected_sums(purchase_record()),
+    ) == ((), ())
+    assert expectation.held_sum(purchase_record()) is expectation.correlation_key(purchase_record()) is None

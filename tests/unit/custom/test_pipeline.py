@@ -1,4 +1,4 @@
-"""The facts of a custom pipeline follow from its file and from the options of the run."""
+"""The spec of a custom pipeline follows from its file and from the options of the run."""
 
 from pathlib import Path
 
@@ -55,10 +55,10 @@ def pipeline(folder: Path, text: str) -> CustomPipeline:
     return CustomPipeline(described(folder, text))
 
 
-def facts(
+def spec_of(
     folder: Path, text: str = TWO_STAGES, guarantee: Guarantee = Guarantee.EXACTLY_ONCE
 ) -> PipelineSpec:
-    return pipeline(folder, text.replace("GUARANTEE", f'guarantee = "{guarantee}"')).facts(OPTIONS)
+    return pipeline(folder, text.replace("GUARANTEE", f'guarantee = "{guarantee}"')).spec(OPTIONS)
 
 
 def test_a_custom_pipeline_is_loaded_from_its_file(tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_a_custom_pipeline_is_loaded_from_its_file(tmp_path: Path) -> None:
 
 
 def test_input_topics_come_first_and_topics_have_their_own_settings(tmp_path: Path) -> None:
-    topics = facts(tmp_path).topics
+    topics = spec_of(tmp_path).topics
     assert [(topic.name, topic.partitions, topic.identity) for topic in topics] == [
         ("refunds", 4, RecordIdentity.JOURNAL),
         ("purchases", 4, RecordIdentity.JOURNAL),
@@ -99,7 +99,7 @@ def test_input_topics_come_first_and_topics_have_their_own_settings(tmp_path: Pa
 def test_the_identity_of_outputs_follows_from_correlate(
     text: str, identity: RecordIdentity, tmp_path: Path
 ) -> None:
-    assert [topic.identity for topic in facts(tmp_path, text).topics] == [RecordIdentity.JOURNAL, identity]
+    assert [topic.identity for topic in spec_of(tmp_path, text).topics] == [RecordIdentity.JOURNAL, identity]
 
 
 def test_a_topic_in_final_has_the_identity_final(tmp_path: Path) -> None:
@@ -107,14 +107,14 @@ def test_a_topic_in_final_has_the_identity_final(tmp_path: Path) -> None:
         TWO_STAGES.replace("GUARANTEE", "").replace("transactions = false", 'group = "c"')
         + 'final = ["totals"]\n'
     )
-    identities = {topic.name: topic.identity for topic in pipeline(tmp_path, text).facts(OPTIONS).topics}
+    identities = {topic.name: topic.identity for topic in pipeline(tmp_path, text).spec(OPTIONS).topics}
     assert (identities["invoices"], identities["totals"]) == (RecordIdentity.CONTENT, RecordIdentity.FINAL)
-    tagged = {topic.name: topic.identity for topic in pipeline(tmp_path, text).facts(OPTIONS, "t-1").topics}
+    tagged = {topic.name: topic.identity for topic in pipeline(tmp_path, text).spec(OPTIONS, "t-1").topics}
     assert tagged["t-1-totals"] is RecordIdentity.FINAL
 
 
 def test_stages_of_a_custom_pipeline_have_no_journals_and_no_steps(tmp_path: Path) -> None:
-    spec = facts(tmp_path)
+    spec = spec_of(tmp_path)
     bill, count = spec.stages
     assert not spec.journaled and not bill.journaled and not count.journaled
     assert (bill.steps, bill.zombie_steps) == ((), ())
@@ -149,7 +149,7 @@ def test_stages_of_a_custom_pipeline_have_no_journals_and_no_steps(tmp_path: Pat
 def test_the_guarantee_decides_the_allowed_anomalies_and_the_goals(
     guarantee: Guarantee, allowed: tuple[str, ...], tmp_path: Path
 ) -> None:
-    spec = facts(tmp_path, guarantee=guarantee)
+    spec = spec_of(tmp_path, guarantee=guarantee)
     exactly_once = guarantee is Guarantee.EXACTLY_ONCE
     assert (spec.guarantee, spec.allowed) == (guarantee, allowed)
     assert spec.goals == ((transactions_goal(), optional_abort_goal()) if exactly_once else ())
@@ -160,11 +160,11 @@ def test_a_pipeline_without_transactions_has_no_goals(tmp_path: Path) -> None:
     without = TWO_STAGES.replace("transaction_timeout_s = 20", "transactions = false").replace(
         'transactional_id = "billing-{instance}"', ""
     )
-    assert facts(tmp_path, without).goals == ()
+    assert spec_of(tmp_path, without).goals == ()
 
 
-def test_the_facts_survive_the_round_trip_through_tables(tmp_path: Path) -> None:
-    spec = facts(tmp_path)
+def test_the_spec_survives_the_round_trip_through_tables(tmp_path: Path) -> None:
+    spec = spec_of(tmp_path)
     assert PipelineSpec.from_table(spec.as_table()) == spec
 
 

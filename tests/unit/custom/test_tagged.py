@@ -36,26 +36,26 @@ def about(topic, key, value, headers):
 
 
 def test_every_name_of_a_run_begins_with_its_tag(tmp_path: Path) -> None:
-    facts = CustomPipeline(described(tmp_path, GROUPED)).facts(Options(), "run-7")
-    (stage,) = facts.stages
-    assert [topic.name for topic in facts.topics] == ["run-7-purchases", "run-7-invoices"]
+    spec = CustomPipeline(described(tmp_path, GROUPED)).spec(Options(), "run-7")
+    (stage,) = spec.stages
+    assert [topic.name for topic in spec.topics] == ["run-7-purchases", "run-7-invoices"]
     assert (stage.reads, stage.writes, stage.group) == (("run-7-purchases",), ("run-7-invoices",), "run-7-g")
     assert set(stage.transactional_ids.values()) == {"run-7-b-1", "run-7-b-2", "run-7-b-3"}
-    (untagged,) = CustomPipeline(described(tmp_path, GROUPED)).facts(Options()).stages
+    (untagged,) = CustomPipeline(described(tmp_path, GROUPED)).spec(Options()).stages
     assert (untagged.reads, untagged.group) == (("purchases",), "g")
 
 
 def test_a_tagged_topic_keeps_its_settings(tmp_path: Path) -> None:
     text = f"{NAMED}\n[topics.invoices]\npartitions = 7\n"
-    facts = CustomPipeline(described(tmp_path, text)).facts(Options(), "run-7")
-    assert {topic.name: topic.partitions for topic in facts.topics}["run-7-invoices"] == 7
+    spec = CustomPipeline(described(tmp_path, text)).spec(Options(), "run-7")
+    assert {topic.name: topic.partitions for topic in spec.topics}["run-7-invoices"] == 7
 
 
 def test_functions_of_the_user_get_topic_names_without_the_tag(tmp_path: Path) -> None:
     pipeline = CustomPipeline(described(tmp_path, NAMED + EXPECT, UNTAGGED_TOPICS)).tagged("run-7")
     expectation = pipeline.expectation()
     record = InputRecord("run-7-purchases", b"c", b'{"id": 3}')
-    (due,) = expectation.due(record)
+    (due,) = expectation.expected_outputs(record)
     assert (due.topic, due.stage, due.correlation_key) == ("run-7-invoices", "bill", "3")
     key = expectation.correlation_key(InputRecord("run-7-invoices", b"c", b'{"id": 3}'))
     assert key is not None and key.key == "3"

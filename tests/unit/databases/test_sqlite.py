@@ -86,13 +86,13 @@ def test_sqlite_passes_the_conformance_suite_of_databases(database: Database, tm
 
 
 class SumExpectation:
-    def due(self, record: InputRecord) -> tuple[()]:
+    def expected_outputs(self, record: InputRecord) -> tuple[()]:
         return ()
 
-    def adds(self, record: InputRecord) -> tuple[()]:
+    def expected_sums(self, record: InputRecord) -> tuple[()]:
         return ()
 
-    def state(self, record: InputRecord) -> int | None:
+    def held_sum(self, record: InputRecord) -> int | None:
         return int(record.value or b"0")
 
 

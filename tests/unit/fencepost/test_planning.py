@@ -76,7 +76,7 @@ def test_a_shape_that_a_workload_cannot_have_is_refused(
     asked: dict[str, Any], workload: str, wanted: str
 ) -> None:
     options = replace(Options(workload=workload), **asked)
-    facts = WORKLOADS[workload].facts(options)
+    facts = WORKLOADS[workload].spec(options)
     with pytest.raises(UsageError, match=wanted):
         apply_options(facts, options, WORKLOADS[workload])
 

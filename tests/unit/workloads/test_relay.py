@@ -150,17 +150,17 @@ def test_what_a_row_must_lead_to_is_stated_of_the_row_alone() -> None:
     expectation = OUTBOX_WORKLOAD.expectation()
     fed = order(Random(1), 0)
     row = InputRecord(OUTBOX, fed.key, fed.value, 0, 7)
-    event, applied = expectation.due(row)
+    event, applied = expectation.expected_outputs(row)
     assert (event.stage, event.topic, event.intermediate_topic) == ("relay", EVENTS, None)
     assert (applied.stage, applied.topic, applied.intermediate_topic) == ("consumer", APPLIED, EVENTS)
     (out,) = OUTBOX_WORKLOAD.stages[0].transform(row)
     held = digest(out.key, out.value, output_headers("", "applied", [(OUTBOX, 0, 7)]))
     assert applied.digest(0, 7) == held
-    assert not list(expectation.due(row._replace(topic=EVENTS, value=out.value)))
+    assert not list(expectation.expected_outputs(row._replace(topic=EVENTS, value=out.value)))
 
 
 def test_the_relay_promises_less_than_the_pipeline_and_leaves_no_row() -> None:
-    facts = OUTBOX_WORKLOAD.facts(Options())
+    facts = OUTBOX_WORKLOAD.spec(Options())
     relays, consumer = facts.stages
     assert facts.guarantee is Guarantee.EXACTLY_ONCE and relays.guarantee == Guarantee.AT_LEAST_ONCE.value
     assert (

@@ -154,8 +154,8 @@ def test_of_several_topics_a_run_must_show_a_transaction_over_both() -> None:
     class Sizes:
         workers, partitions, brokers, abort_share = 2, 3, 3, 0.02
 
-    assert "several-topics" in {goal.name for goal in MERGE.facts(Sizes()).goals}
-    assert "several-topics" not in {goal.name for goal in ENVELOPE.facts(Sizes()).goals}
+    assert "several-topics" in {goal.name for goal in MERGE.spec(Sizes()).goals}
+    assert "several-topics" not in {goal.name for goal in ENVELOPE.spec(Sizes()).goals}
 
 
 @pytest.mark.parametrize("seed", range(4))
