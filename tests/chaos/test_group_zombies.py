@@ -1,5 +1,7 @@
-"""A zombie whose transactional id nobody has taken is fenced by its group alone (KIP-447): in each protocol, under each
-assignor, static or not, on both clients, at once when it wakes and after its client has learnt what it missed.
+"""A zombie whose transactional id no other producer uses is fenced only by its group (KIP-447).
+
+The tests cover each protocol, each assignor, static membership and both clients. The zombie continues immediately after
+it wakes up, or after its client has learnt of the rebalance.
 """
 
 import json
@@ -33,7 +35,7 @@ from harness.processes.specs import ClientSpec, JvmSpec, MembershipSpec
 from tests.support.member import MemberSpec
 
 GROUPS = (("classic", "eager"), ("classic", "cooperative"), ("consumer", None))
-FENCED = {"abortable", "fenced", "fatal"}
+FENCED_ERRORS = {"abortable", "fenced", "fatal"}
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +45,7 @@ def ready() -> PreparedEnvironment:
 
 @pytest.fixture(scope="module")
 def cluster(ready: PreparedEnvironment, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    """A cluster with a topic of one partition, which a hundred records fill."""
+    """A cluster with a topic of one partition and a hundred records."""
     with Supervisor() as supervisor, PortBlock(ready.cache) as ports:
         spec, folder = ClusterSpec(endpoints=("w0",)), tmp_path_factory.mktemp("cluster")
         with LocalCluster(spec, folder, ready, supervisor, ports.take) as started:
@@ -64,15 +66,15 @@ class Member:
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2]
         )
 
-    def does(self, command: str) -> dict[str, Any]:
-        """Tell it, and wait for its answer."""
+    def send_command(self, command: str) -> dict[str, Any]:
+        """Send a command, and return the reply."""
         assert self.process.stdin is not None and self.process.stdout is not None
         self.process.stdin.write(command + "\n")
         self.process.stdin.flush()
-        # A JVM logs to the same place.
+        # A JVM writes its log to standard output too.
         line = next(line for line in self.process.stdout if line.startswith("{"))
-        answer: dict[str, Any] = json.loads(line)
-        return answer
+        reply: dict[str, Any] = json.loads(line)
+        return reply
 
 
 @contextmanager
@@ -90,7 +92,7 @@ def member(spec: MemberSpec) -> Iterator[Member]:
 @pytest.mark.parametrize("static", [False, True])
 @pytest.mark.parametrize(("protocol", "assignor"), GROUPS)
 @pytest.mark.parametrize("client", CLIENTS)
-def test_a_zombie_is_fenced_by_its_group(
+def test_the_group_fences_a_zombie_whose_transactional_id_is_unused(
     client: str,
     protocol: str,
     assignor: str | None,
@@ -114,16 +116,16 @@ def test_a_zombie_is_fenced_by_its_group(
         thinks_s=thinks_s,
     )
     with member(spec) as zombie:
-        held = zombie.does("poll")["claims"]
-        assert held == {"in/0": [0, 5]}
+        claims = zombie.send_command("poll")["claims"]
+        assert claims == {"in/0": [0, 5]}
         zombie.process.send_signal(signal.SIGSTOP)
         try:
             with member(replace(spec, name="w-1.1", thinks_s=0.0)) as other:
-                assert other.does("poll")["claims"] == held
-                assert other.does("send") == {"failure": None}
+                assert other.send_command("poll")["claims"] == claims
+                assert other.send_command("send") == {"failure": None}
         finally:
             zombie.process.send_signal(signal.SIGCONT)
-        met = zombie.does("send")
-        print(group, met)  # noqa: T201 - which fence it was
-        assert met["failure"] in FENCED, met
+        reply = zombie.send_command("send")
+        print(group, reply)  # noqa: T201 - shows which error fenced it
+        assert reply["failure"] in FENCED_ERRORS, reply
         assert cluster.committed_offsets(group)["in", 0] == 5

@@ -1,4 +1,4 @@
-"""A right pipeline stays right in every kind of consumer group, while its workers are killed and paused."""
+"""A correct pipeline is valid in every kind of consumer group, while its workers are killed and paused."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ FAULTS = (["kill-worker", "pause-worker"], None)
 @pytest.mark.parametrize("static", [False, True], ids=["dynamic", "static"])
 @pytest.mark.parametrize("group", GROUPS, ids=lambda group: next(iter(group.values())))
 @pytest.mark.parametrize("client", CLIENTS)
-def test_a_right_pipeline_is_valid_in_every_group(
+def test_a_correct_pipeline_is_valid_in_every_kind_of_group(
     client: str, group: dict[str, str], static: bool, nemesis: list[str] | None, tmp_path: Path
 ) -> None:
     result = fencepost.run(

@@ -1,4 +1,4 @@
-"""Long: many seeds, every defect, and runs that are killed. Asked for by `make chaos`."""
+"""Many seeds, every defect under every fault, and runs that are killed (`make chaos`)."""
 
 import random
 import signal
@@ -18,25 +18,27 @@ from workloads.defects.registry import DEFECTS
 
 
 @pytest.mark.parametrize("seed", range(1, 21))
-def test_a_correct_pipeline_is_never_invalid(seed: int, tmp_path: Path) -> None:
+def test_a_correct_pipeline_is_valid_with_every_seed(seed: int, tmp_path: Path) -> None:
     result = fencepost.run(seed=seed, store=str(tmp_path))
     assert result.valid is True, result.explain()
 
 
 @pytest.mark.parametrize("fault", sorted(NEMESES))
 @pytest.mark.parametrize("name", sorted(DEFECTS))
-def test_a_defect_under_a_fault_is_told_as_itself_or_not_at_all(
+def test_a_defect_under_a_fault_shows_only_its_anomalies_or_none(
     name: str, fault: str, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
-    """Not every fault brings out every defect, so a run may be valid. None may end without a verdict."""
+    """Not every fault reveals every defect, so a run may be valid. But each run must have a verdict."""
     result = fencepost.run(defect=name, nemesis=[fault], seed=1, time_limit=30, store=str(tmp_path))
     assert result.exit_status in (0, 1, 3)
-    assert _found(result) <= DEFECTS[name].anomalies, result.explain()
-    record_property("exit_status", result.exit_status)  # for the JUnit file: which fault brings out which
+    assert _independent_findings(result) <= DEFECTS[name].anomalies, result.explain()
+    record_property(
+        "exit_status", result.exit_status
+    )  # the JUnit file then shows which fault reveals which defect
 
 
 @pytest.mark.parametrize("moment", range(10))
-def test_a_run_killed_at_any_moment_leaves_nothing(moment: int, tmp_path: Path) -> None:
+def test_a_run_killed_at_any_moment_leaves_nothing_behind(moment: int, tmp_path: Path) -> None:
     at_s = random.Random(moment).uniform(0.2, 60)
     options = (
         "--time-limit",
@@ -48,7 +50,7 @@ def test_a_run_killed_at_any_moment_leaves_nothing(moment: int, tmp_path: Path) 
     )
     with started(tmp_path / "log", *options) as run:
         try:
-            wait_for(lambda: run.process.poll() is not None, "the moment to strike", at_s, every_s=0.01)
+            wait_for(lambda: run.process.poll() is not None, "the moment of the kill", at_s, every_s=0.01)
         except WaitTimeout:
             assert run.process.poll() is None  # the moment has come
         run.signal(signal.SIGKILL)
@@ -56,13 +58,13 @@ def test_a_run_killed_at_any_moment_leaves_nothing(moment: int, tmp_path: Path) 
         run.await_nothing_left()
 
 
-def test_fifty_workers_killed_lose_nothing(tmp_path: Path) -> None:
+def test_fifty_killed_workers_lose_nothing(tmp_path: Path) -> None:
     result = fencepost.run(nemesis=["kill-worker"], time_limit=360, seed=1, store=str(tmp_path))
     assert sum(fault["acted"] for fault in result.verdict["faults"]) >= 40
     assert result.valid is True, result.explain()
 
 
-def test_two_runs_at_once_are_both_valid(tmp_path: Path) -> None:
+def test_two_concurrent_runs_are_both_valid(tmp_path: Path) -> None:
     def run(seed: int) -> Result:
         return fencepost.run(seed=seed, nemesis=["kill-broker"], time_limit=40, rate=60, store=str(tmp_path))
 
@@ -71,7 +73,7 @@ def test_two_runs_at_once_are_both_valid(tmp_path: Path) -> None:
             assert result.valid is True, result.explain()
 
 
-def _found(result: Result) -> set[str]:
-    """The anomalies that are nobody's consequence and that nobody allowed."""
-    told = result.verdict["anomalies"].items()
-    return {anomaly for anomaly, body in told if not body["allowed"] and not body.get("because")}
+def _independent_findings(result: Result) -> set[str]:
+    """Return the anomalies that no other anomaly causes, and that are not allowed."""
+    anomalies = result.verdict["anomalies"].items()
+    return {anomaly for anomaly, body in anomalies if not body["allowed"] and not body.get("because")}

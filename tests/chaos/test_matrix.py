@@ -1,6 +1,6 @@
-"""Every workload on every client under faults that are drawn: never invalid. Asked for by `make chaos`.
+"""Every workload on every client under drawn faults is valid (`make chaos`).
 
-Its last words are the table of docs/workloads.md: what came of each workload on each client.
+At the end, the module prints the table of docs/workloads.md: the results of each workload on each client.
 """
 
 from collections import defaultdict
@@ -19,19 +19,19 @@ Cells = dict[tuple[str, str], list[str]]
 
 @pytest.fixture(scope="module")
 def cells() -> Iterator[Cells]:
-    """By workload and client, how each run ended; told as a table at the end."""
-    told: Cells = defaultdict(list)
-    yield told
+    """Collect the results by workload and client, and print them as a table at the end."""
+    results: Cells = defaultdict(list)
+    yield results
     print("\n| workload | " + " | ".join(CLIENTS) + " |\n|---|" + "---|" * len(CLIENTS))  # noqa: T201
     for name in WORKLOADS:
-        row = [", ".join(told[name, client]) or "not run" for client in CLIENTS]
+        row = [", ".join(results[name, client]) or "not run" for client in CLIENTS]
         print(f"| `{name}` | " + " | ".join(row) + " |")  # noqa: T201
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize("workload", sorted(WORKLOADS))
-def test_a_right_pipeline_is_never_invalid(
+def test_every_workload_is_valid_on_every_client(
     workload: str, client: str, seed: int, tmp_path: Path, cells: Cells
 ) -> None:
     result = fencepost.run(workload=workload, client=client, seed=seed, time_limit=30, store=str(tmp_path))

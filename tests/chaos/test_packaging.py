@@ -1,5 +1,6 @@
-"""The wheel, installed as a team installs it: with the lowest and with the newest versions of all that it needs,
-outside the repository; and as a plugin without its dependencies that calls another environment's command.
+"""The wheel as a team installs it: with the lowest and with the newest dependencies, outside the repository.
+
+Also the plugin without its dependencies, which calls the command of another environment.
 """
 
 import sys
@@ -11,7 +12,7 @@ from tests.support.built_wheel import ROOT, build_wheel, call, done, users_folde
 
 pytestmark = [pytest.mark.spark]
 
-TESTS = ("pytest-timeout", "pytest-xdist", "hypothesis", "duckdb", "setuptools>=84")
+TEST_PACKAGES = ("pytest-timeout", "pytest-xdist", "hypothesis", "duckdb", "setuptools>=84")
 LOWEST_PYTEST = "pytest==8.4.2"
 CONSTRAINTS = {
     "lowest": ("-c", str(ROOT / "requirements-lowest.txt"), LOWEST_PYTEST),
@@ -19,11 +20,11 @@ CONSTRAINTS = {
 }
 
 
-def environment(place: Path, *packages: object) -> Path:
-    """The `bin` of a new virtual environment with these packages."""
-    done(call(sys.executable, "-m", "venv", place, cwd=place.parent))
-    done(call(place / "bin" / "pip", "install", "--quiet", *packages, cwd=place.parent))
-    return place / "bin"
+def environment(folder: Path, *packages: object) -> Path:
+    """Make a virtual environment with these packages, and return its `bin`."""
+    done(call(sys.executable, "-m", "venv", folder, cwd=folder.parent))
+    done(call(folder / "bin" / "pip", "install", "--quiet", *packages, cwd=folder.parent))
+    return folder / "bin"
 
 
 @pytest.fixture(scope="module")
@@ -33,23 +34,23 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module", params=CONSTRAINTS)
 def installed(request: pytest.FixtureRequest, wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The `bin` of an environment at one end of the ranges."""
-    place = tmp_path_factory.mktemp(request.param) / "environment"
-    return environment(place, f"{wheel}[all]", *TESTS, *CONSTRAINTS[request.param])
+    """The `bin` of an environment with the lowest or the newest versions."""
+    folder = tmp_path_factory.mktemp(request.param) / "environment"
+    return environment(folder, f"{wheel}[all]", *TEST_PACKAGES, *CONSTRAINTS[request.param])
 
 
-def test_the_wheel_holds_all_that_the_commands_need(installed: Path, tmp_path: Path) -> None:
+def test_the_wheel_has_all_files_that_the_commands_need(installed: Path, tmp_path: Path) -> None:
     assert "shop" in done(call(installed / "fencepost", "list", "workloads", cwd=tmp_path))
     assert "Kafka" in call(installed / "fencepost", "doctor", cwd=tmp_path).stdout
-    # The oldest Kafka needs the most files; the newest is run by the test of the plugin.
+    # The oldest Kafka needs the most files. The test of the plugin runs the newest Kafka.
     words = ("run", "--kafka", "3.9.2", "--time-limit", "15", "--seed", "1")
-    said = done(call(installed / "fencepost", *words, cwd=tmp_path))
-    assert "verdict  valid" in said
+    output = done(call(installed / "fencepost", *words, cwd=tmp_path))
+    assert "verdict  valid" in output
     (report,) = tmp_path.glob("store/shop/2*/report.html")
     assert "</html>" in report.read_text()
 
 
-def test_the_unit_tests_pass_at_both_ends(installed: Path, tmp_path: Path) -> None:
+def test_the_unit_tests_pass_with_lowest_and_newest_dependencies(installed: Path, tmp_path: Path) -> None:
     words = (
         "-P",
         "-m",
@@ -62,10 +63,12 @@ def test_the_unit_tests_pass_at_both_ends(installed: Path, tmp_path: Path) -> No
         f"--rootdir={ROOT}",
         "tests/unit",
     )
-    done(call(installed / "python", *words, cwd=ROOT, path=ROOT))  # what a test starts is the same code
+    done(
+        call(installed / "python", *words, cwd=ROOT, path=ROOT)
+    )  # processes that a test starts use the same code
 
 
-def test_a_plugin_without_its_dependencies_calls_another_environments_command(
+def test_a_plugin_without_dependencies_calls_the_command_elsewhere(
     installed: Path, wheel: Path, tmp_path: Path
 ) -> None:
     team = environment(tmp_path / "environment", "pytest>=8.4.2")
@@ -77,19 +80,17 @@ def test_a_plugin_without_its_dependencies_calls_another_environments_command(
 
 @pytest.fixture(scope="module")
 def plain(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The `bin` of an environment without extras but pytest."""
+    """The `bin` of an environment without extras except pytest."""
     return environment(tmp_path_factory.mktemp("plain") / "environment", f"{wheel}[pytest]")
 
 
-def test_a_plain_installation_runs_checks_and_tests_in_a_folder_with_packages_named_as_ours(
-    plain: Path, tmp_path: Path
-) -> None:
+def test_a_plain_installation_works_beside_packages_named_like_ours(plain: Path, tmp_path: Path) -> None:
     folder = users_folder(tmp_path / "team")
     done(call(plain / "fencepost", "doctor", cwd=folder))
-    # Not a fault that kills a group coordinator: the newest librdkafka may then wait for ever (#5511).
+    # No fault kills a group coordinator, because the newest librdkafka may then wait for ever (#5511).
     words = ("run", "--time-limit", "20", "--seed", "1", "--nemesis", "kill-worker,pause-worker")
-    said = done(call(plain / "fencepost", *words, cwd=folder))
-    assert "verdict  valid" in said
+    output = done(call(plain / "fencepost", *words, cwd=folder))
+    assert "verdict  valid" in output
     assert "valid" in done(call(plain / "fencepost", "check", "store/latest", cwd=folder))
     assert "1 passed" in done(call(plain / "pytest", "test_team.py", cwd=folder))
 

@@ -1,4 +1,4 @@
-"""A user's programs on a cluster that others use, and on containers."""
+"""Custom pipelines on a shared cluster, and on containers."""
 
 import os
 import sys
@@ -23,26 +23,26 @@ from tests.support.needs import lacking
 
 BILLING = Path(__file__).resolve().parents[2] / "examples" / "billing"
 ENDPOINT = "guests"
-THEIRS = "purchases"
-"""A topic of the same name as in the pipeline's file, which is none of the run's business."""
+OTHER_TOPIC = "purchases"
+"""A topic of another user with the same name as in pipeline.toml. A run must not touch it."""
 
 
 @pytest.fixture(autouse=True)
 def _python(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The examples' `python3` is the one that runs the tests."""
+    """Let `python3` in the examples be the Python that runs the tests."""
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
 
 
 @pytest.fixture(scope="module")
-def theirs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     ready = prepare("4.3.1", "auto", "auto", cache_folder(), print)
-    folder = tmp_path_factory.mktemp("theirs")
+    folder = tmp_path_factory.mktemp("cluster")
     with (
         Supervisor() as supervisor,
         PortBlock(ready.cache) as ports,
         LocalCluster(ClusterSpec(endpoints=(ENDPOINT,)), folder, ready, supervisor, ports.take) as cluster,
     ):
-        cluster.create_topics([TopicSpec(THEIRS, 1)], 60)
+        cluster.create_topics([TopicSpec(OTHER_TOPIC, 1)], 60)
         yield cluster
 
 
@@ -51,43 +51,43 @@ def topics_of(cluster: LocalCluster) -> set[str]:
     return {name for name in listed if not name.startswith("__")}
 
 
-def run(file: str, place: Path, **options: Any) -> Result:
-    chosen = {"nemesis": "kill-instance,pause-instance@offsets-added", "time_limit": 50, "seed": 3}
-    return fencepost.run(pipeline=str(BILLING / file), store=str(place), **{**chosen, **options})
+def run(file: str, folder: Path, **options: Any) -> Result:
+    defaults = {"nemesis": "kill-instance,pause-instance@offsets-added", "time_limit": 50, "seed": 3}
+    return fencepost.run(pipeline=str(BILLING / file), store=str(folder), **{**defaults, **options})
 
 
 @pytest.mark.parametrize("permits", [("workers",), ("workers", "links")], ids=["workers", "links"])
-def test_a_right_program_is_valid_beside_a_topic_of_the_same_name(
-    permits: tuple[str, ...], theirs: LocalCluster, tmp_path: Path
+def test_a_correct_program_is_valid_beside_a_topic_of_the_same_name(
+    permits: tuple[str, ...], cluster: LocalCluster, tmp_path: Path
 ) -> None:
-    before = topics_of(theirs)
+    before = topics_of(cluster)
     more = {"nemesis": "kill-instance,pause-instance@offsets-added,partition"} if "links" in permits else {}
     result = run(
         "pipeline.toml",
         tmp_path,
         cluster="external",
-        bootstrap=theirs.bootstrap_for(ENDPOINT),
+        bootstrap=cluster.bootstrap_for(ENDPOINT),
         permits=permits,
         **more,
     )
     result.assert_valid()
     assert result.verdict["coverage"]["committed"] > 0
-    assert topics_of(theirs) == before
-    assert theirs.log_offsets([THEIRS])[THEIRS, 0] == (0, 0, 0)
+    assert topics_of(cluster) == before
+    assert cluster.log_offsets([OTHER_TOPIC])[OTHER_TOPIC, 0] == (0, 0, 0)
 
 
-def test_a_wrong_program_is_caught_on_a_cluster_that_others_use(theirs: LocalCluster, tmp_path: Path) -> None:
+def test_a_wrong_program_is_caught_on_a_shared_cluster(cluster: LocalCluster, tmp_path: Path) -> None:
     result = run(
         "offsets-after.toml",
         tmp_path,
         cluster="external",
-        bootstrap=theirs.bootstrap_for(ENDPOINT),
+        bootstrap=cluster.bootstrap_for(ENDPOINT),
         nemesis="kill-instance",
     )
     assert result.valid is False, result.explain()
-    found = result.anomalies
-    assert "offset-output-mismatch" in found, result.explain()
-    assert found <= {"offset-output-mismatch", "reprocessed-input"}, result.explain()
+    anomalies = result.anomalies
+    assert "offset-output-mismatch" in anomalies, result.explain()
+    assert anomalies <= {"offset-output-mismatch", "reprocessed-input"}, result.explain()
 
 
 @pytest.fixture
@@ -97,7 +97,7 @@ def docker() -> None:
 
 
 @pytest.mark.usefixtures("docker")
-def test_a_right_program_is_valid_on_containers(tmp_path: Path) -> None:
+def test_a_correct_program_is_valid_on_containers(tmp_path: Path) -> None:
     run("pipeline.toml", tmp_path, cluster="docker", image="bundled").assert_valid()
 
 

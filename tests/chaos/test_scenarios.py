@@ -1,7 +1,7 @@
-"""The failure scenarios of docs/scenarios.md, each aimed and each with its proof. Asked for by `make chaos`.
+"""The failure scenarios of docs/scenarios.md (`make chaos`).
 
-A scenario is one command. Its fault must have acted, and the logs must show the state that it names: what a test
-asserts of them is read from the tables of the run.
+A scenario is one command with an aimed fault. The fault must have acted, and the logs must show the state at which it
+was aimed. A test reads this proof from the tables of the run.
 """
 
 from pathlib import Path
@@ -27,7 +27,7 @@ SEED = 3
 
 
 def run(folder: Path, **options: Any) -> Result:
-    """One run, of which every fault that was asked for has acted."""
+    """Start a run, and assert that every fault acted."""
     result = fencepost.run(seed=SEED, store=str(folder), **options)
     faults = result.verdict["faults"]
     assert faults and all(fault["acted"] for fault in faults), result.explain()
@@ -40,22 +40,22 @@ def run(folder: Path, **options: Any) -> Result:
 def test_a_retry_of_an_idempotent_producer_writes_no_second_record(tmp_path: Path) -> None:
     result = run(tmp_path, workload="idempotent", nemesis=["lose-answers"], time_limit=25)
     assert result.valid is True and "duplicate" not in found(result), result.explain()
-    lost = unanswered(result)
-    assert lost and set(copies(result, lost).values()) == {1}
+    lost_responses = unanswered(result)
+    assert lost_responses and set(copies(result, lost_responses).values()) == {1}
 
 
-def test_a_retry_of_any_other_producer_writes_a_second_record(tmp_path: Path) -> None:
+def test_a_retry_of_a_producer_without_idempotence_writes_a_second_record(tmp_path: Path) -> None:
     result = run(tmp_path, workload="at-least-once", nemesis=["lose-answers"], time_limit=25)
     assert result.valid is True and found(result).get("duplicate") is True, result.explain()
-    lost = unanswered(result)
-    assert lost and max(copies(result, lost).values()) > 1
+    lost_responses = unanswered(result)
+    assert lost_responses and max(copies(result, lost_responses).values()) > 1
 
 
 # 2: the producer crashes before, during and after the commit
 
 
 @pytest.mark.parametrize("step", ["before-commit", "while-committing", "after-commit"])
-def test_a_producer_that_crashes_around_its_commit_loses_and_repeats_nothing(
+def test_a_crash_of_the_producer_around_its_commit_loses_and_repeats_nothing(
     step: str, tmp_path: Path
 ) -> None:
     result = run(tmp_path, nemesis=[f"kill-worker@{step}"], time_limit=25)
@@ -66,11 +66,11 @@ def test_a_producer_that_crashes_around_its_commit_loses_and_repeats_nothing(
             assert before(result, fault)["outcome"] == "ok"
             continue
         op = transaction(result, fault)
-        assert op["return_ns"] is None  # nobody was told how it ended
+        assert op["return_ns"] is None  # its client got no response
         assert (op["commit_ns"] is None) is (step == "before-commit")
 
 
-# 3: the producer hangs, is replaced, and comes back as a zombie
+# 3: the producer hangs, is replaced, and continues as a zombie
 
 
 def test_a_zombie_is_fenced(tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_a_zombie_is_fenced(tmp_path: Path) -> None:
         assert successors(result, op)
 
 
-def test_a_zombie_that_nothing_fences_repeats_what_others_did(tmp_path: Path) -> None:
+def test_a_zombie_that_is_not_fenced_repeats_inputs(tmp_path: Path) -> None:
     result = run(tmp_path, defect="random-transactional-id", time_limit=25)
     assert result.valid is False and "reprocessed-input" in found(result), result.explain()
     ops = [transaction(result, fault) for fault in result.verdict["faults"]]
@@ -93,7 +93,7 @@ def test_a_zombie_that_nothing_fences_repeats_what_others_did(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(("defect", "valid"), [(None, True), ("position-apart", False)])
-def test_an_effect_is_repeated_unless_the_store_keeps_the_position(
+def test_an_effect_is_repeated_unless_the_database_keeps_the_position(
     defect: str | None, valid: bool, tmp_path: Path
 ) -> None:
     result = run(
@@ -118,7 +118,7 @@ def test_an_effect_is_repeated_unless_the_store_keeps_the_position(
         ("prepare-abort", "PrepareAbort", "CompleteAbort"),
     ],
 )
-def test_the_next_coordinator_finishes_what_it_finds(
+def test_the_next_coordinator_completes_a_prepared_transaction(
     aim: str, state: str, end: str | None, tmp_path: Path
 ) -> None:
     result = run(tmp_path, nemesis=[f"kill-txn-coordinator@{aim}"], time_limit=60)
@@ -127,37 +127,35 @@ def test_the_next_coordinator_finishes_what_it_finds(
     for fault in result.verdict["faults"]:
         assert fault["details"]["state"] == state
         at_ms = struck_ms(result, fault)
-        own = [row for row in log if row["transactional_id"] == fault["details"]["transactional_id"]]
-        own.sort(key=lambda row: (row["log_tp"], row["log_offset"]))
-        n = max(n for n, row in enumerate(own) if row["update_ms"] <= at_ms)
-        assert own[n]["state"] == state  # the last word of the coordinator that died
-        if end is not None:  # and the first of the next one
-            assert own[n + 1]["state"] == end
+        states = [row for row in log if row["transactional_id"] == fault["details"]["transactional_id"]]
+        states.sort(key=lambda row: (row["log_tp"], row["log_offset"]))
+        n = max(n for n, row in enumerate(states) if row["update_ms"] <= at_ms)
+        assert states[n]["state"] == state  # the last state that the dead coordinator wrote
+        if end is not None:  # and the first state that the next coordinator wrote
+            assert states[n + 1]["state"] == end
 
 
 # 6: the leader of an output partition dies before and after the markers
 
 
-@pytest.mark.parametrize(("aim", "before_it"), [("before-markers", True), ("after-markers", False)])
-def test_a_marker_is_written_by_the_next_leader_or_outlives_the_last(
-    aim: str, before_it: bool, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize(("aim", "is_before"), [("before-markers", True), ("after-markers", False)])
+def test_the_next_leader_writes_or_has_the_marker(aim: str, is_before: bool, tmp_path: Path) -> None:
     result = run(tmp_path, nemesis=[f"kill-broker@{aim}"], time_limit=35)
     assert result.valid is True and not found(result), result.explain()
     for fault in result.verdict["faults"]:
-        at_ms, named = struck_ms(result, fault), fault["details"]["partition"]
-        op = transaction(result, fault) if before_it else before(result, fault)
-        own, marker = marked(result, op, named)
-        if before_it:  # by the next leader
-            assert marker["max_timestamp_ms"] >= at_ms and marker["leader_epoch"] > own["leader_epoch"]
-        else:  # by the one that died, and the next one has it
-            assert marker["max_timestamp_ms"] <= at_ms and marker["leader_epoch"] == own["leader_epoch"]
+        at_ms, topic_partition = struck_ms(result, fault), fault["details"]["partition"]
+        op = transaction(result, fault) if is_before else before(result, fault)
+        record, marker = marked(result, op, topic_partition)
+        if is_before:  # the next leader wrote the marker
+            assert marker["max_timestamp_ms"] >= at_ms and marker["leader_epoch"] > record["leader_epoch"]
+        else:  # the dead leader wrote the marker, and the next leader has it
+            assert marker["max_timestamp_ms"] <= at_ms and marker["leader_epoch"] == record["leader_epoch"]
 
 
 # 7: the group coordinator dies between send_offsets and commit
 
 
-def test_offsets_survive_their_coordinator_within_a_transaction(tmp_path: Path) -> None:
+def test_offsets_in_a_transaction_survive_their_coordinator(tmp_path: Path) -> None:
     result = run(tmp_path, nemesis=["kill-group-coordinator@after-offsets"], time_limit=35)
     assert result.valid is True and not found(result), result.explain()
     for fault in result.verdict["faults"]:
@@ -171,7 +169,7 @@ def test_offsets_survive_their_coordinator_within_a_transaction(tmp_path: Path) 
 # The idempotent producer alone
 
 
-def test_a_restart_of_an_idempotent_producer_repeats_what_it_had_sent(tmp_path: Path) -> None:
+def test_a_restart_of_an_idempotent_producer_repeats_its_last_batch(tmp_path: Path) -> None:
     result = run(tmp_path, workload="idempotent", nemesis=["kill-worker@after-send"], time_limit=25)
     assert result.valid is True and found(result) == {"reprocessed-input": True}, result.explain()
 

@@ -1,4 +1,4 @@
-"""The fixture `fencepost_cluster` on a real cluster: a session of its own, and one that is killed."""
+"""The fixture `fencepost_cluster` on a real cluster: in a whole session, and in a session that is killed."""
 
 import os
 import re
@@ -14,21 +14,21 @@ import pytest
 from harness.common.waiting import wait_for
 from harness.processes.marks import marked_processes
 
-TESTS = """
+TWO_TESTS = """
 import pathlib, pytest
 
 pytestmark = pytest.mark.fencepost(workload="echo", time_limit=12, rate=100, abort_share=0.1)
 
-def test_right(fencepost, fencepost_cluster):
+def test_correct(fencepost, fencepost_cluster):
     result = fencepost(nemesis="kill-worker")
-    pathlib.Path("right").write_text(fencepost_cluster.bootstrap)
+    pathlib.Path("correct").write_text(fencepost_cluster.bootstrap)
     result.assert_valid()
 
 def test_wrong(fencepost, fencepost_cluster):
     pathlib.Path("wrong").write_text(fencepost_cluster.bootstrap)
     fencepost(defect="offsets-outside-transaction").assert_valid()
 """
-HANGS = """
+HANGING_TEST = """
 import pathlib, threading
 
 def test_hangs(fencepost_cluster):
@@ -39,7 +39,7 @@ def test_hangs(fencepost_cluster):
 
 @contextmanager
 def session(folder: Path, tests: str) -> Iterator["subprocess.Popen[str]"]:
-    """A team's own pytest, in a folder of its own."""
+    """Start pytest in another process and folder, as a team does."""
     (folder / "test_shop.py").write_text(tests)
     words = [sys.executable, "-P", "-m", "pytest", "-p", "no:cacheprovider", "--fencepost-seed", "7"]
     with subprocess.Popen(words, cwd=folder, stdout=subprocess.PIPE, text=True) as process:
@@ -47,36 +47,36 @@ def session(folder: Path, tests: str) -> Iterator["subprocess.Popen[str]"]:
 
 
 def brokers() -> set[int]:
-    """Nodes of any cluster of this machine."""
+    """Return the pids of all brokers of runs on this machine."""
     return {process.pid for process, _ in marked_processes() if "java" in process.name()}
 
 
 @pytest.mark.timeout(600)
-def test_a_right_and_a_wrong_pipeline_share_a_cluster(tmp_path: Path) -> None:
+def test_a_correct_and_a_wrong_pipeline_share_a_cluster(tmp_path: Path) -> None:
     before = brokers()
-    with session(tmp_path, TESTS) as process:
-        said, _ = process.communicate()
-    assert "1 failed, 1 passed" in said, said
-    assert (tmp_path / "right").read_text() == (tmp_path / "wrong").read_text()
+    with session(tmp_path, TWO_TESTS) as process:
+        output, _ = process.communicate()
+    assert "1 failed, 1 passed" in output, output
+    assert (tmp_path / "correct").read_text() == (tmp_path / "wrong").read_text()
     counts = r"^E +(lost-input|reprocessed-input|offset-output-mismatch): \d+"
-    found = re.search(r"^E +AssertionError: invalid: ", said, re.M) and re.search(counts, said, re.M)
-    assert found, said
+    reported = re.search(r"^E +AssertionError: invalid: ", output, re.M) and re.search(counts, output, re.M)
+    assert reported, output
     for line in (
         r"^E +first: .+",
         r"^E +report: .+report\.html$",
         r"^repeat the test: pytest .+--fencepost-seed 7",
     ):
-        assert re.search(line, said, re.M), said
-    (repeat,) = re.findall(r"^E +repeat: (.+)$", said, re.M)
+        assert re.search(line, output, re.M), output
+    (repeat,) = re.findall(r"^E +repeat: (.+)$", output, re.M)
     assert "--cluster" not in repeat and "bootstrap" not in repeat and "--kafka 4.3.1" in repeat
-    assert "Traceback" not in said and "api.py" not in said and "pytest_plugin.py" not in said
+    assert "Traceback" not in output and "api.py" not in output and "pytest_plugin.py" not in output
     wait_for(lambda: brokers() <= before, "the session's cluster to be gone", 30.0)
 
 
 @pytest.mark.timeout(300)
-def test_a_session_that_is_killed_leaves_no_cluster(tmp_path: Path) -> None:
+def test_a_killed_session_leaves_no_cluster(tmp_path: Path) -> None:
     before = brokers()
-    with session(tmp_path, HANGS) as process:
+    with session(tmp_path, HANGING_TEST) as process:
         wait_for((tmp_path / "up").exists, "the cluster", 120.0, last_seen=process.poll)
         assert len(brokers() - before) == 3
         os.kill(process.pid, signal.SIGKILL)

@@ -27,23 +27,23 @@ DEPLOY = "org.apache.spark.deploy"
 START_TIMEOUT_S = 120.0
 
 
-def announced(child: Child, words: str) -> str:
-    """What a process said of itself, once it has said it."""
+def wait_for_output(child: Child, words: str) -> str:
+    """Wait until the output of a process matches `words`, and return the first group of the match."""
 
-    def told() -> str | None:
-        found = re.search(words, log.read_text())
-        assert found or child.poll() is None, log.read_text()[-2000:]
-        return found[1] if found else None
+    def first_match() -> str | None:
+        match = re.search(words, log.read_text())
+        assert match or child.poll() is None, log.read_text()[-2000:]
+        return match[1] if match else None
 
     log = child.log_file
     assert log is not None
-    return wait_for(told, f"{child.name} to say {words}", START_TIMEOUT_S)
+    return wait_for(first_match, f"{child.name} to say {words}", START_TIMEOUT_S)
 
 
 @pytest.fixture(scope="module")
 def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The URL of a cluster that ends with the tests, or with the process that runs them."""
-    place = tmp_path_factory.mktemp("spark")
+    """The URL of a cluster. It ends with the tests, even if their process is killed."""
+    folder = tmp_path_factory.mktemp("spark")
     home = find_java("auto").home
     try:
         require_full_jdk(home / "bin" / "java")
@@ -59,19 +59,21 @@ def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     def start(name: str, main: str, *arguments: str) -> Child:
         anywhere = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
         command = [SPARK_HOME / "bin" / "spark-class", f"{DEPLOY}.{main}", *anywhere, *arguments]
-        (place / name).mkdir()
-        return supervisor.spawn(command, name=name, log_file=place / f"{name}.log", env=env, cwd=place / name)
+        (folder / name).mkdir()
+        return supervisor.spawn(
+            command, name=name, log_file=folder / f"{name}.log", env=env, cwd=folder / name
+        )
 
     with Supervisor() as supervisor:
-        url = announced(start("master", "master.Master"), r"Starting Spark master at (spark://\S+)")
+        url = wait_for_output(start("master", "master.Master"), r"Starting Spark master at (spark://\S+)")
         workers = [
             start(
-                name, "worker.Worker", "--cores", "1", "--memory", "1g", "--work-dir", str(place / name), url
+                name, "worker.Worker", "--cores", "1", "--memory", "1g", "--work-dir", str(folder / name), url
             )
             for name in ("worker-1", "worker-2")
         ]
         for worker in workers:
-            announced(worker, r"Successfully registered with master (\S+)")
+            wait_for_output(worker, r"Successfully registered with master (\S+)")
         yield url
 
 
@@ -82,29 +84,29 @@ def check(*arguments: object) -> tuple[int, list[dict[str, Any]], str]:
     return done.returncode, [json.loads(line) for line in done.stdout.splitlines()], done.stderr
 
 
-def right(folder: Path) -> Path:
-    """A history without anomalies."""
+def write_correct_history(folder: Path) -> Path:
+    """Write a history without anomalies."""
     path = folder / "right.edn"
     path.write_text(to_edn(random_history(Random(3), 60, set())))
     return path
 
 
-def test_a_cluster_gives_the_verdict_that_this_process_gives(master: str, tmp_path: Path) -> None:
+def test_a_spark_cluster_gives_the_same_verdict_as_this_machine(master: str, tmp_path: Path) -> None:
     write(tmp_path / "tables", 500)
     (tmp_path / "h.edn").write_text(to_edn(random_history(Random(1), 60, {"G1c"})))
-    right(tmp_path)
+    write_correct_history(tmp_path)
     (tmp_path / "wrong.edn").write_text("{:process 0\n")
-    asked = (tmp_path / "tables", *sorted(tmp_path.glob("*.edn")))
-    here, there = check(*asked), check("--master", master, *asked)
-    assert there[:2] == here[:2], there[2]
-    assert there[0] == 2
-    assert [verdict["valid"] for verdict in there[1]] == [False, False, True, "unknown"]
+    histories = (tmp_path / "tables", *sorted(tmp_path.glob("*.edn")))
+    local, on_cluster = check(*histories), check("--master", master, *histories)
+    assert on_cluster[:2] == local[:2], on_cluster[2]
+    assert on_cluster[0] == 2
+    assert [verdict["valid"] for verdict in on_cluster[1]] == [False, False, True, "unknown"]
     assert {"torn-transaction", "duplicate", "G1c"} <= {
-        name for one in there[1] for name in one.get("anomalies", ())
+        name for verdict in on_cluster[1] for name in verdict.get("anomalies", ())
     }
 
 
-WHERE_FROM = """
+LOCATE_CODE = """
 import sys
 from checkers.spark.session import SparkSettings, session
 from harness.environment.java import find_java
@@ -115,30 +117,30 @@ with session(SparkSettings(java_home=find_java("auto").home, master=sys.argv[1])
 """
 
 
-def test_the_workers_run_the_code_that_was_sent_to_them(master: str) -> None:
-    # A process of its own: one has one Spark, and this one's may be local.
+def test_the_workers_run_the_code_that_the_check_sends(master: str) -> None:
+    # In another process, because a process has only one Spark, and ours may be local.
     done = subprocess.run(
-        [sys.executable, "-P", "-c", WHERE_FROM, master], capture_output=True, text=True, check=False
+        [sys.executable, "-P", "-c", LOCATE_CODE, master], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
     # In the executor's own folder.
     assert done.stdout.split() == ["./fencepost-rooms.zip/harness/__init__.py"] * 8
 
 
-def test_a_python_that_workers_lack_is_one_sentence_and_4(master: str, tmp_path: Path) -> None:
-    history = right(tmp_path)
+def test_a_python_that_workers_lack_ends_with_one_sentence_and_status_4(master: str, tmp_path: Path) -> None:
+    history = write_correct_history(tmp_path)
     python = f"spark.pyspark.python={tmp_path}/no-python"
-    status, verdicts, said = check("--master", master, "--spark-conf", python, history)
+    status, verdicts, errors = check("--master", master, "--spark-conf", python, history)
     assert (status, verdicts) == (4, [])
-    last = said.splitlines()[-1]
+    last = errors.splitlines()[-1]
     assert last.startswith(f"fencepost: the workers of {master} cannot run Fencepost's tasks (")
     assert "No such file or directory" in last and "spark.pyspark.python=PATH" in last
 
 
-def test_no_master_is_one_sentence_and_4_at_once(tmp_path: Path) -> None:
-    status, verdicts, said = check("--master", "spark://127.0.0.1:1", right(tmp_path))
+def test_a_missing_master_ends_at_once_with_one_sentence_and_status_4(tmp_path: Path) -> None:
+    status, verdicts, errors = check("--master", "spark://127.0.0.1:1", write_correct_history(tmp_path))
     assert (status, verdicts) == (4, [])
-    assert said.splitlines()[-1].startswith("fencepost: no Spark master answers at spark://127.0.0.1:1 (")
+    assert errors.splitlines()[-1].startswith("fencepost: no Spark master answers at spark://127.0.0.1:1 (")
 
 
 def test_a_master_without_a_port_is_wrong_usage() -> None:

@@ -1,4 +1,4 @@
-"""A suite on real clusters, killed half-way: what is over is kept, what was cut off begins anew, all are judged."""
+"""A suite on real clusters is killed. Finished runs are kept, the current run starts again, and all are checked."""
 
 import json
 import os
@@ -46,11 +46,11 @@ def states(folder: Path) -> dict[str, str]:
 
 
 @pytest.mark.timeout(900)
-def test_a_suite_that_was_killed_goes_on_where_it_was(tmp_path: Path) -> None:
+def test_a_killed_suite_continues_where_it_stopped(tmp_path: Path) -> None:
     (file := tmp_path / "night.toml").write_text(SUITE)
     store = tmp_path / "store"
-    told = [*DEFAULT_COMMAND, "suite", "--jobs", "1"]
-    with subprocess.Popen([*told, str(file), "--store", str(store)]) as suite:
+    command = [*DEFAULT_COMMAND, "suite", "--jobs", "1"]
+    with subprocess.Popen([*command, str(file), "--store", str(store)]) as suite:
         latest = store / "night" / "latest"
         wait_for(
             lambda: (latest / "suite.json").exists() and "not checked" in states(latest).values(),
@@ -70,14 +70,14 @@ def test_a_suite_that_was_killed_goes_on_where_it_was(tmp_path: Path) -> None:
     (first,) = latest.glob("runs/001-*/2*")
     before = (first / "metadata.json").stat().st_mtime_ns
 
-    done = subprocess.run([*told, "--json", "--resume", str(latest)], stdout=subprocess.PIPE, check=False)
-    made: dict[str, Any] = json.loads(done.stdout)
+    done = subprocess.run([*command, "--json", "--resume", str(latest)], stdout=subprocess.PIPE, check=False)
+    document: dict[str, Any] = json.loads(done.stdout)
     assert states(latest) == {
         "echo librdkafka kill-worker": "valid",
         "echo librdkafka none": "valid",
         "echo librdkafka drawn defect=offsets-outside-transaction": "caught",
     }
-    assert done.returncode == ExitStatus.VALID == made["exit_status"]
+    assert done.returncode == ExitStatus.VALID == document["exit_status"]
     assert (first / "metadata.json").stat().st_mtime_ns == before
     assert len(list(latest.glob("runs/0*/2*"))) == 3
     assert len(list(latest.glob("runs/0*/2*/report.html"))) == 3

@@ -1,4 +1,4 @@
-"""Programs of a user's under faults: the right ones are never invalid, the wrong ones are caught."""
+"""Custom pipelines under faults: correct programs are never invalid, and wrong programs are caught."""
 
 import os
 import sys
@@ -10,7 +10,7 @@ import fencepost
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 SEEDS = range(1, 6)
-WRONG = {
+ANOMALIES_OF_WRONG_PROGRAMS = {
     "billing/offsets-after.toml": {"offset-output-mismatch", "reprocessed-input", "group-offset-regression"},
     "billing/auto-commit.toml": {"lost-input", "reprocessed-input"},
 }
@@ -18,7 +18,7 @@ WRONG = {
 
 @pytest.fixture(autouse=True)
 def _python(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The examples' `python3` is the one that runs the tests."""
+    """Let `python3` in the examples be the Python that runs the tests."""
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
 
 
@@ -26,7 +26,7 @@ def _python(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     "nemesis", [None, ["kill-instance", "pause-instance@offsets-added"]], ids=["drawn", "instances"]
 )
-def test_a_right_program_is_never_invalid(nemesis: list[str] | None, seed: int, tmp_path: Path) -> None:
+def test_a_correct_program_is_never_invalid(nemesis: list[str] | None, seed: int, tmp_path: Path) -> None:
     result = fencepost.run(
         pipeline=str(EXAMPLES / "billing" / "pipeline.toml"),
         nemesis=nemesis,
@@ -40,7 +40,7 @@ def test_a_right_program_is_never_invalid(nemesis: list[str] | None, seed: int, 
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("example", WRONG)
+@pytest.mark.parametrize("example", ANOMALIES_OF_WRONG_PROGRAMS)
 def test_a_wrong_program_is_caught(example: str, seed: int, tmp_path: Path) -> None:
     result = fencepost.run(
         pipeline=str(EXAMPLES / example),
@@ -50,5 +50,5 @@ def test_a_wrong_program_is_caught(example: str, seed: int, tmp_path: Path) -> N
         store=str(tmp_path),
     )
     assert result.valid is False, result.explain()
-    found = result.anomalies
-    assert found <= WRONG[example], result.explain()
+    anomalies = result.anomalies
+    assert anomalies <= ANOMALIES_OF_WRONG_PROGRAMS[example], result.explain()

@@ -1,4 +1,4 @@
-"""A bench from its first measurement to its page, on both clients."""
+"""A whole bench, from its first measurement to its page, on both clients."""
 
 import json
 import subprocess
@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 
-def test_a_small_bench_measures_every_point_and_answers_every_claim(tmp_path: Path) -> None:
+def test_a_small_bench_measures_every_point_and_compares_every_claim(tmp_path: Path) -> None:
     options = [
         "--rounds",
         "2",
@@ -37,8 +37,8 @@ def test_a_small_bench_measures_every_point_and_answers_every_claim(tmp_path: Pa
         else:
             assert point["samples"] >= 10
             assert point["latency_ms"]["p50"] > 0
-        ours = point["delivery"] == "at-least-once" and point["journal"]
-        assert ours or all(len(ratio["rounds"]) == 2 for ratio in point["ratios"].values())
+        is_baseline = point["delivery"] == "at-least-once" and point["journal"]
+        assert is_baseline or all(len(ratio["rounds"]) == 2 for ratio in point["ratios"].values())
     answers = {claim["name"]: claim["answer"] for claim in figures["claims"]}
     assert answers["amortised"] != "not measured"
     assert answers["cost-3-5"] != "not measured"

@@ -35,7 +35,7 @@ def test_a_partition_begins_at_its_stable_offset_after_a_second_rebalance(bootst
     partitions = filled(bootstrap, group)
     owner = holding(bootstrap, group, partitions, COMMITTED, HELD)
     with member(bootstrap, group, "first", asks=True) as first:
-        wait_for(lambda: first.gains > 0, "the first member to be given partitions", WITHIN_S)
+        wait_for(lambda: first.gains > 0, "the first member to get partitions", WITHIN_S)
         with member(bootstrap, group, "second", asks=True) as second:
             # In its callback the first member waits for the transaction, and the second member waits for the first.
             wait_for(lambda: members(bootstrap, group) == 2, "the second member to join", WITHIN_S)

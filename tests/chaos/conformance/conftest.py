@@ -1,4 +1,4 @@
-"""The checks say what they saw where one fails, as tests do."""
+"""Let the assertions of the conformance checks show their values when they fail, as those of tests do."""
 
 import pytest
 

@@ -1,6 +1,6 @@
-"""What a cluster promises, held against a real one of every kind and version, by what each says that it can.
+"""The rules of the cluster interface, checked on a real cluster of every kind and version, according to its abilities.
 
-One of them: `pytest tests/chaos/conformance -k local-4.3.1`. A new kind joins by its line in
+To select one: `pytest tests/chaos/conformance -k local-4.3.1`. The suite includes every kind in
 `harness.cluster.kinds.registry`.
 """
 
@@ -41,28 +41,28 @@ def test_coordinators_are_those_that_the_brokers_name(subject: Subject) -> None:
     told.check_coordinators_are_those_that_the_brokers_name(subject.cluster, subject.footing)
 
 
-def test_offsets_and_transactions_are_told(subject: Subject) -> None:
+def test_offsets_and_transactions_are_reported(subject: Subject) -> None:
     told.check_offsets_are_told(subject.cluster, subject.footing)
 
 
-def test_features_and_settings_are_told(subject: Subject) -> None:
+def test_features_and_settings_are_reported(subject: Subject) -> None:
     told.check_features_and_settings_are_told(subject.cluster, subject.footing)
 
 
-def test_requests_are_recorded_and_then_no_more(subject: Subject) -> None:
+def test_requests_are_recorded_until_the_recording_ends(subject: Subject) -> None:
     told.check_requests_are_recorded_and_then_no_more(subject.cluster, subject.footing)
 
 
-def test_who_speaks_over_a_endpoint_is_heard(subject: Subject) -> None:
+def test_the_clients_of_an_endpoint_are_found_by_their_requests(subject: Subject) -> None:
     requests.check_who_speaks_over_a_endpoint_is_heard(subject.cluster, subject.footing)
 
 
-def test_clients_are_sent_to_the_listeners_of_their_endpoint_alone(subject: Subject) -> None:
+def test_clients_connect_only_to_the_listeners_of_their_endpoint(subject: Subject) -> None:
     told.check_clients_find_no_way_round(subject.cluster, subject.footing)
 
 
 @pytest.mark.parametrize("check", brokers.OF_BROKERS, ids=lambda check: check.name)
-def test_brokers_are_struck_and_come_back(subject: Subject, check: brokers.OfBrokers) -> None:
+def test_brokers_are_stopped_and_start_again(subject: Subject, check: brokers.OfBrokers) -> None:
     cluster = subject.cluster
     if check.needs not in cluster.abilities:
         brokers.check_brokers_are_not_to_be_struck(cluster, check.needs)
@@ -83,14 +83,14 @@ def test_a_clients_link_is_cut_and_healed(subject: Subject) -> None:
 
 def test_a_broker_is_cut_off_from_its_peers_and_healed(subject: Subject) -> None:
     if Cut not in subject.cluster.abilities or not links.peer_links(subject.cluster):
-        return  # the test before this one says whether that is right
+        return  # the test before this one checks that this is correct
     links.check_a_broker_that_is_cut_off(subject.cluster, subject.footing)
 
 
-def test_the_witness_has_what_a_consumer_reads_batch_by_batch(subject: Subject) -> None:
+def test_the_witness_has_every_batch_that_a_consumer_reads(subject: Subject) -> None:
     witness.check_the_witness(subject.cluster, subject.footing, subject.folder)
 
 
-def test_once_it_is_left_nothing_is_left(subject: Subject) -> None:
+def test_a_closed_cluster_leaves_nothing_behind(subject: Subject) -> None:
     subject.close()
     assert subject.left() == []

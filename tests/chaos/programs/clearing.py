@@ -1,7 +1,7 @@
-"""Clears payments: a receipt for each, a dead letter for those that are too large, and nothing for those of one piece.
+"""Clear payments: write a dead letter for a large payment, nothing for a payment of one piece, and a receipt otherwise.
 
-`--mistake dead-letter-outside`: dead letters are sent by a second producer, without a transaction.
-`--mistake lets-through`: some payments of one piece are cleared all the same.
+`--mistake dead-letter-outside`: a second producer sends dead letters without a transaction.
+`--mistake lets-through`: some payments of one piece get a receipt.
 """
 
 import argparse
@@ -11,11 +11,11 @@ from threading import Event
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-options = argparse.ArgumentParser()
-options.add_argument("--brokers", required=True)
-options.add_argument("--transactional-id", required=True)
-options.add_argument("--mistake", default="none", choices=("none", "dead-letter-outside", "lets-through"))
-options = options.parse_args()
+parser = argparse.ArgumentParser()
+parser.add_argument("--brokers", required=True)
+parser.add_argument("--transactional-id", required=True)
+parser.add_argument("--mistake", default="none", choices=("none", "dead-letter-outside", "lets-through"))
+options = parser.parse_args()
 
 stopped = Event()
 for number in (signal.SIGTERM, signal.SIGINT):
@@ -58,7 +58,7 @@ while not stopped.is_set():
     positions = {}
     for message in batch:
         positions[message.topic(), message.partition()] = message.offset() + 1
-    offsets = [TopicPartition(*place, offset) for place, offset in positions.items()]
+    offsets = [TopicPartition(*partition, offset) for partition, offset in positions.items()]
     producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata())
     producer.commit_transaction()
 

@@ -1,6 +1,6 @@
-"""Keeps a total by account in memory, and writes the last one of each account in a transaction with the offsets.
+"""Keep a total for each account in memory, and write the last totals in a transaction with the offsets.
 
-With `--restore` it reads its totals back at its start; without it, it begins at nothing, which is the bug.
+With `--restore` it reads its totals from the topic at its start. Without it, it begins at zero, which is a bug.
 """
 
 import argparse
@@ -10,13 +10,13 @@ from threading import Event
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 
-options = argparse.ArgumentParser()
-options.add_argument("--brokers", required=True)
-options.add_argument("--restore", action="store_true")
-options.add_argument(
-    "--offsets-after", action="store_true", help="commit them outside the transaction: a bug, too"
+parser = argparse.ArgumentParser()
+parser.add_argument("--brokers", required=True)
+parser.add_argument("--restore", action="store_true")
+parser.add_argument(
+    "--offsets-after", action="store_true", help="commit offsets outside the transaction, which is a bug"
 )
-options = options.parse_args()
+options = parser.parse_args()
 READ = {
     "bootstrap.servers": options.brokers,
     "group.id": "totals",
@@ -25,23 +25,23 @@ READ = {
     "isolation.level": "read_committed",
     "session.timeout.ms": 6000,
 }
-over = Event()
-signal.signal(signal.SIGTERM, lambda *_: over.set())
+stopping = Event()
+signal.signal(signal.SIGTERM, lambda *_: stopping.set())
 
 
-def restored():
-    """The last total of each account that is committed."""
+def read_totals():
+    """Return the last committed total of each account."""
     reader, totals = Consumer(READ | {"enable.partition.eof": True, "group.id": "restores"}), {}
-    places = [
+    partitions = [
         TopicPartition("totals", n, OFFSET_BEGINNING)
         for n in reader.list_topics("totals").topics["totals"].partitions
     ]
-    reader.assign(places)
-    left = len(places)
-    while left:
+    reader.assign(partitions)
+    unread = len(partitions)
+    while unread:
         message = reader.poll(1.0)
         if message is not None and message.error():
-            left -= 1
+            unread -= 1
         elif message is not None:
             totals[message.key()] = json.loads(message.value())["total"]
     reader.close()
@@ -50,10 +50,10 @@ def restored():
 
 producer = Producer({"bootstrap.servers": options.brokers, "transactional.id": "totals-1"})
 producer.init_transactions()
-totals = restored() if options.restore else {}
+totals = read_totals() if options.restore else {}
 consumer = Consumer(READ)
 consumer.subscribe(["payments"])
-while not over.is_set():
+while not stopping.is_set():
     batch = [message for message in consumer.consume(50, timeout=0.5) if not message.error()]
     if not batch:
         continue
@@ -68,7 +68,7 @@ while not over.is_set():
         consumer.commit(asynchronous=False)
         continue
     producer.send_offsets_to_transaction(
-        [TopicPartition(*place, offset) for place, offset in offsets.items()],
+        [TopicPartition(*partition, offset) for partition, offset in offsets.items()],
         consumer.consumer_group_metadata(),
     )
     producer.commit_transaction()
