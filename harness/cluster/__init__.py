@@ -171,7 +171,7 @@ class Cluster(Protocol):
         ...
 
     def bootstrap_for(self, endpoint: str) -> str:
-        """Return the bootstrap addresses of a client endpoint. They lead through the endpoint's own proxies."""
+        """Return the bootstrap addresses of a client endpoint: the addresses of its proxies."""
         ...
 
     def create_topics(self, topics: Sequence[TopicSpec], timeout_s: float) -> None:

@@ -1,8 +1,8 @@
 """The ports and the configuration of brokers. Every link to a broker has its own proxy.
 
-For each peer k, broker j has an internal listener `INT_k` and a controller listener `CTL_k`. Broker j advertises the
-addresses of the proxies of the links k -> j for them. So broker i dials its peers at their listeners `INT_i` and
-`CTL_i`. Each client endpoint has a listener on every broker. The broker advertises the address of its proxy. The
+For each peer k, broker j has an internal listener `INT_k` and a controller listener `CTL_k`. As their addresses, it
+advertises the proxies of the links k -> j. So broker i dials each peer at the peer's listeners `INT_i` and `CTL_i`,
+through proxies. Each client endpoint has a listener on every broker, and its advertised address is a proxy too. The
 listener `HARNESS` has no proxy, so no fault can cut off the harness.
 
 The controller listeners are in `advertised.listeners` too. Otherwise followers learn the leader's real address from its

@@ -61,7 +61,7 @@ class DockerBroker(StartedNode):
         return True
 
     def log_bytes(self, partition: TopicPartition) -> int:
-        """Return the size of its log of a partition. 0 if it has no replica of it."""
+        """Return the size of the broker's log of a partition. 0 if the broker has no replica of it."""
         folder = DATA / f"{partition[0]}-{partition[1]}"
         return int(self.container.run("sh", "-c", f"cat {folder}/*.log 2>/dev/null | wc -c"))
 
@@ -78,7 +78,7 @@ class DockerBroker(StartedNode):
         return self.container.pause()
 
     def resume(self) -> str:
-        """Resume it. Return the proof. A broker that runs is left alone."""
+        """Resume it, if it is paused. Return the proof."""
         return self.container.resume()
 
     def copy_data(self) -> None:

@@ -1,8 +1,8 @@
 """Find and remove the topics and groups that killed runs have left on an external cluster.
 
-Their names begin with a tag, but the names of a run that still goes on do too. So only the topics and groups of an idle
-tag are removed. A tag is idle if its groups have no members and its topics have no recent records. A name that may
-belong to a run with another prefix is not removed.
+Their names begin with a tag. The names of a run that has not ended begin with a tag too, so only the topics and groups
+of an idle tag are removed. A tag is idle if its groups have no members and its topics have no recent records. A name
+that may belong to a run with another prefix is not removed.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence

@@ -112,7 +112,7 @@ class ClusterQueries:
         wait_for(in_sync, "every ISR to be full", timeout_s, last_seen=lambda: "; ".join(problems[:5]))
 
     def log_offsets(self, topics: Sequence[str]) -> Mapping[tuple[str, int], tuple[int, int, int]]:
-        """Ask the leaders for each (topic, partition): log start, last stable offset, high watermark."""
+        """Return for each (topic, partition) what its leader reports: log start, last stable offset, high watermark."""
 
         def offsets() -> dict[tuple[str, int], tuple[int, int, int]]:
             view = self._current()

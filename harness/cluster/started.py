@@ -41,7 +41,7 @@ class StartingNode(Broker, Protocol):
         ...
 
     def started(self) -> bool:
-        """Return whether it has printed that it is up. By then all listeners are bound."""
+        """Return whether it has printed that it is up. Then all its listeners are bound."""
         ...
 
 

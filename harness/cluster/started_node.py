@@ -102,7 +102,7 @@ class StartedNode(ABC):
         raise kind(f"broker {self.id} did not start: {self._diagnosis()}; its log is {self.log_file}")
 
     def started(self) -> bool:
-        """Return whether it has printed that it is up. By then all listeners are bound."""
+        """Return whether it has printed that it is up. Then all its listeners are bound."""
         return _STARTED_MESSAGE in self._output()
 
     def _output(self) -> str:

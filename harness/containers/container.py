@@ -1,4 +1,4 @@
-"""One container of a run. Its faults return a proof, or raise an error that says why they failed."""
+"""One container of a run. A method that injects a fault returns the proof, or raises an error with the reason."""
 
 import io
 import logging

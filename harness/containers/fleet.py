@@ -124,7 +124,7 @@ class ContainerFactory:
                         raise
 
     def close(self) -> None:
-        """Remove the networks. The containers must be removed before. Raises `EnvironmentFailure`."""
+        """Remove the networks, after all containers have been removed. Raises `EnvironmentFailure`."""
         for kind, network in list(self._networks.items()):
             with translate_errors(f"the network {network.name} could not be removed"):
                 network.remove()

@@ -89,7 +89,7 @@ def removal_command(mark: str) -> list[str]:
 
 
 def main() -> None:
-    """Remove everything of the run whose mark is the first argument, even if this run may still go on."""
+    """Remove everything of the run whose mark is the first argument, even if this run may still be running."""
     remove_marked(connect(), lambda mark: mark == sys.argv[1])
 
 

@@ -39,12 +39,12 @@ _FIRST_CHANGED_VERSION = {
 
 
 class UnreadableResponse(Exception):
-    """A response does not have the format of its version. It may have an address, so it must not be passed on."""
+    """A response does not have the format of its version. It may have an address, so a client must not get it."""
 
 
 @dataclass
 class AddressMap:
-    """The address that replaces the address of each broker."""
+    """The addresses that replace the brokers' addresses."""
 
     by_broker: Mapping[int, tuple[str, int]]
     unknown_brokers: set[int] = field(default_factory=set)  # brokers without a proxy that were in responses

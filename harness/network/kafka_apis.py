@@ -1,7 +1,7 @@
 """The versions of Kafka's APIs that clients may use through the address proxy.
 
-They are those of Kafka 4.3.1 (the schemas in `org/apache/kafka/common/message`). The responses of a newer version or
-API may have addresses at unknown places, so the proxy does not offer it to clients.
+They are the versions of Kafka 4.3.1 (the schemas in `org/apache/kafka/common/message`). The responses of a newer
+version or API may have addresses at unknown places, so the proxy does not offer it to clients.
 """
 
 from collections.abc import Mapping

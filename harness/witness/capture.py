@@ -107,7 +107,7 @@ class _TableWriter:
     topics: frozenset[str]  # of the pipeline
 
     def write(self, replica: Replica, *, leads: bool) -> None:
-        """Write a replica and all its batches. Of the leader's replica of an internal topic, write the records too."""
+        """Write a replica and all its batches. If it is the leader's of an internal topic, write its records too."""
         tp = self.names.id(replica.topic, replica.partition)
         internal = replica.topic in INTERNAL_TOPICS
         for batch in replica.read():

@@ -1,8 +1,8 @@
 """Fetch whole batches, including markers, from the leaders at read_uncommitted.
 
-It reads one replica of each partition, and works with any cluster that the user may read. The batches are written
-unchanged into a folder like a broker's data folder. At most one response is in memory. On a shared cluster, only the
-run's batches of internal topics are written.
+Only the leader's replica of each partition is read. This works with any cluster that the user may read. The batches are
+written unchanged into a folder like a broker's data folder. At most one response is in memory. On a shared cluster,
+only the run's batches of internal topics are written.
 """
 
 import base64

@@ -82,7 +82,7 @@ def find_replicas(source: ReplicaSource, topics: Collection[str]) -> Iterator[Re
 
 
 def _read_checkpoint(path: Path) -> Mapping[tuple[str, int], int]:
-    """Read offsets by partition. Empty if the file does not exist. Kafka creates it empty, so that is allowed too.
+    """Read offsets by partition. Empty if the file does not exist, or is empty as Kafka creates it.
 
     Raises `EnvironmentFailure`.
     """

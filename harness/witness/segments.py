@@ -80,7 +80,7 @@ class LogBatch(NamedTuple):
 
 
 class ReplicaDamage:
-    """The parts of a replica that could not be read: a count, and messages for the first few."""
+    """The parts of a replica that could not be read: a count, and messages for the first five."""
 
     def __init__(self) -> None:
         self._messages: list[str] = []
