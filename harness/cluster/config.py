@@ -33,7 +33,7 @@ BROKER_SETTINGS: Mapping[str, str] = {
     "broker.heartbeat.interval.ms": "1000",
     "replica.lag.time.max.ms": "5000",
     "replica.socket.timeout.ms": "3000",
-    # The thread that writes a completed transaction does not wake the followers. They read it in their next fetch.
+    # A completed transaction does not wake a follower's fetch that waits for records, so no fetch may wait for long.
     "replica.fetch.wait.max.ms": "20",
     "replica.fetch.backoff.ms": "200",
     "controller.socket.timeout.ms": "3000",

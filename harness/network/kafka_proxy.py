@@ -104,9 +104,8 @@ class ProxyPort:
             return None
 
         number, response = 0, None
-        while (
-            request := await asyncio.to_thread(next_request, response)
-        ) is not None:  # it may request a token, which blocks
+        # `next_request` may request a token, which blocks, so it runs in a thread.
+        while (request := await asyncio.to_thread(next_request, response)) is not None:
             number += 1
             writer.write(encode_request(request, number))
             response = decode_response(request, (await _read_message(reader))[4:], str(self._broker))

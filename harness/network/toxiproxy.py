@@ -91,12 +91,8 @@ class Toxiproxy:
     def _send(self, send: Callable[..., requests.Response], path: str, **body: Any) -> requests.Response:
         try:
             response = send(path, **body, **_LIMITS)
-        except (
-            ProxyExists,
-            NotFound,
-            InvalidToxic,
-        ) as error:  # the argument is the body of the response, as bytes
-            (body_of_error,) = error.args
+        except (ProxyExists, NotFound, InvalidToxic) as error:
+            (body_of_error,) = error.args  # the body of the response, as bytes
             text = f"toxiproxy refused {path}: {body_of_error.decode(errors='replace').strip()}"
             raise ToxiproxyError(text, missing=isinstance(error, NotFound)) from error
         except (requests.RequestException, ValueError) as error:

@@ -19,10 +19,8 @@ _DUMP = 0x301  # NLM_F_REQUEST | NLM_F_DUMP
 _DONE, _ERROR = 3, 2  # the types of messages that end a response
 _INFO = 2  # the attribute INET_DIAG_INFO, which holds a `struct tcp_info`
 _RECEIVED_AT = 128  # the position of `tcpi_bytes_received` in `struct tcp_info`
-_SOURCE_AT, _LOOPBACK = (
-    8,
-    127,
-)  # the position of the source address in `struct inet_diag_msg`, and its first byte
+_SOURCE_AT = 8  # the position of the source address in `struct inet_diag_msg`
+_LOOPBACK = 127  # the first byte of a loopback address
 _MESSAGE_BYTES = 72  # the size of `struct inet_diag_msg`; the attributes follow it
 _OPEN = (1, 4, 5)  # ESTABLISHED, FIN_WAIT1, FIN_WAIT2: the other end may still send
 _CLOSED = (8, 9, 11)  # CLOSE_WAIT, LAST_ACK, CLOSING: a FIN was received, which the kernel counts as a byte

@@ -64,9 +64,8 @@ class Tokens(AbstractTokenProvider):  # type: ignore[misc]
 def fetch_token(credentials: Credentials) -> tuple[str, float]:
     """Request a new token. Return it with its life in seconds. Raises `TokenUnavailable`."""
     endpoint = f"the token endpoint {_without_secrets(credentials.url)}"
-    paths = (
-        ssl.get_default_verify_paths()
-    )  # the machine's certificate authorities, which Kafka's clients use too
+    # Kafka's clients use the machine's certificate authorities too.
+    paths = ssl.get_default_verify_paths()
     form = {"grant_type": "client_credentials"} | ({"scope": credentials.scope} if credentials.scope else {})
     try:
         answer = requests.post(

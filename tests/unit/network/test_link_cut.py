@@ -12,10 +12,8 @@ from harness.network.traffic import LocalConnection, ProxyPorts, ReceivedBytes, 
 
 CUT, DROP_RESPONSES = Cut(), DropResponses()
 PORTS = {"a": ProxyPorts(1001, 2001), "b": ProxyPorts(1002, 2002)}
-CLIENT, BROKER = (
-    LocalConnection(1001, 5001),
-    LocalConnection(6001, 2001),
-)  # the two connections of the proxy of link a
+# The two connections of the proxy of link a.
+CLIENT, BROKER = LocalConnection(1001, 5001), LocalConnection(6001, 2001)
 
 
 @dataclass
@@ -24,9 +22,8 @@ class Links:
     reachable_links: set[str] = field(default_factory=set)
     open_connections: dict[str, int] = field(default_factory=dict)
     sockets: dict[LocalConnection, int] | None = None  # None: bytes cannot be counted
-    probes: dict[LocalConnection, int] = field(
-        default_factory=dict
-    )  # the connections of the harness's own requests
+    # The connections of the harness's own requests.
+    probes: dict[LocalConnection, int] = field(default_factory=dict)
 
     def passes(self, link: str) -> bool:
         if self.sockets is not None:
