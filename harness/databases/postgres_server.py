@@ -106,19 +106,19 @@ class PostgresServer:
         pid = self._child.pid
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGSTOP)  # otherwise the postmaster would restart processes that end
-        others = self._others()
-        for other in others:
+        descendants = self._descendants()
+        for process in descendants:
             with suppress(psutil.NoSuchProcess):
-                other.kill()
+                process.kill()
         ending = self._child.kill()
         wait_for(
-            lambda: not any(map(_is_alive, others)),
+            lambda: not any(map(_is_alive, descendants)),
             "the end of PostgreSQL's processes",
             END_TIMEOUT_S,
             every_s=0.005,
-            last_seen=lambda: [other.pid for other in others if _is_alive(other)],
+            last_seen=lambda: [process.pid for process in descendants if _is_alive(process)],
         )
-        return f"{ending}, and so did {len(others)} processes that it had started"
+        return f"{ending}, and so did {len(descendants)} processes that it had started"
 
     def stop(self) -> None:
         """Shut the server down cleanly. If it does not end, kill it."""
@@ -130,7 +130,7 @@ class PostgresServer:
         except WaitTimeout:
             self.kill()
 
-    def _others(self) -> list[psutil.Process]:
+    def _descendants(self) -> list[psutil.Process]:
         assert self._child is not None
         try:
             return psutil.Process(self._child.pid).children(recursive=True)

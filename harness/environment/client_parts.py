@@ -109,13 +109,13 @@ def matching_wheels(version: ClientVersion) -> list[str]:
     wheels = _wheels(version)
     fit = [sha for name, sha in wheels.items() if fits(name, python, sys.platform, platform.machine())]
     if not fit or sys.implementation.name != "cpython":
-        others = [
-            other.version
-            for other in client_versions()
-            if other.client == version.client
-            and any(fits(name, python, sys.platform, platform.machine()) for name in _wheels(other))
+        fitting_versions = [
+            pinned.version
+            for pinned in client_versions()
+            if pinned.client == version.client
+            and any(fits(name, python, sys.platform, platform.machine()) for name in _wheels(pinned))
         ]
-        alternatives = f"; there are wheels of {', '.join(others)}" if others else ""
+        alternatives = f"; there are wheels of {', '.join(fitting_versions)}" if fitting_versions else ""
         raise EnvironmentFailure(
             f"there is no pinned wheel of confluent-kafka {version.version} for {sys.implementation.name} "
             f"{sys.version_info.major}.{sys.version_info.minor} on {sys.platform} {platform.machine()}{alternatives}: "

@@ -16,7 +16,7 @@ CLIENTS = ("librdkafka", "java")
 PACKAGES: Mapping[str, str] = {"librdkafka": "confluent-kafka", "java": "kafka-clients"}
 """The package to which the version belongs, by client."""
 UNVERSIONED: Mapping[str, str] = {
-    "librdkafka": "which is the confluent-kafka that is installed beside Fencepost",
+    "librdkafka": "which is the confluent-kafka that is installed with Fencepost",
     "java": "which is the kafka-clients of the cluster's version",
 }
 """The client that `--client` without a version means."""

@@ -1,6 +1,6 @@
 """The differences between the pinned versions of Kafka, read from `kafka-versions.toml`.
 
-Other code asks for a property and never compares version numbers.
+Other code reads a property of a version, and never compares version numbers.
 """
 
 import tomllib
@@ -42,7 +42,7 @@ class KafkaVersion:
             only or f"transaction versions {levels} (default {self.transaction_default})",
             "group protocols classic and consumer (KIP-848)"
             if self.consumer_protocol
-            else "group protocol classic alone",
+            else "only the group protocol classic",
             f"Java {self.java} or newer",
             *([self.notes] if self.notes else []),
         )

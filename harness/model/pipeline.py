@@ -117,7 +117,7 @@ class StageSpec:
 
     @property
     def has_unknown_ids(self) -> bool:
-        """Whether the stage has transactions, but its transactional ids are not known before its first request."""
+        """Return whether the stage has transactions whose transactional ids are not known before its first request."""
         return not self.journaled and self.txn_timeout_ms > 0 and not self.transactional_ids
 
     def with_workers(self, more: Sequence[str], shared: bool) -> "StageSpec":
@@ -174,7 +174,7 @@ class PipelineSpec:
 
     @property
     def transactional(self) -> bool:
-        """Whether any stage writes in transactions."""
+        """Return whether any stage writes in transactions."""
         return any(stage.transactional_ids or stage.txn_timeout_ms for stage in self.stages)
 
     @property
@@ -186,7 +186,7 @@ class PipelineSpec:
 
     @property
     def journaled(self) -> bool:
-        """Whether all stages keep journals. Then the topics may hold records of Fencepost, such as sentinels."""
+        """Return whether all stages keep journals. Then the topics may hold records of Fencepost, such as sentinels."""
         return all(stage.journaled for stage in self.stages)
 
     @property

@@ -34,7 +34,7 @@ class Isolation(StrEnum):
 
 
 class Guarantee(StrEnum):
-    """How often a pipeline promises to process each input."""
+    """The guarantee of a pipeline: how often it processes each input."""
 
     EXACTLY_ONCE = "exactly-once"
     AT_LEAST_ONCE = "at-least-once"

@@ -60,12 +60,12 @@ class Child:
 
     @property
     def paused(self) -> bool:
-        """Whether a signal has stopped the process, according to the kernel."""
+        """Return whether a signal has stopped the process, according to the kernel."""
         return self.poll() is None and (self._state() == psutil.STATUS_STOPPED or self._waits_for_stopped())
 
     @property
     def running(self) -> bool:
-        """Whether the process exists and is not stopped by a signal."""
+        """Return whether the process exists and is not stopped by a signal."""
         return self.poll() is None and self._state() != psutil.STATUS_STOPPED
 
     def kill(self) -> str:
@@ -73,15 +73,15 @@ class Child:
 
         Return how the process ended. `process 4711 ended by SIGKILL` proves that the signal ended it.
         """
-        others = self._others()
+        descendants = self._descendants()
         self.signal(signal.SIGKILL)
         self.wait(KILL_TIMEOUT_S)
         wait_for(
-            lambda: not any(map(_alive, others)),
+            lambda: not any(map(_alive, descendants)),
             f"the end of the processes that {self.name} has started",
             KILL_TIMEOUT_S,
             every_s=0.002,
-            last_seen=lambda: [other.pid for other in others if _alive(other)],
+            last_seen=lambda: [process.pid for process in descendants if _alive(process)],
         )
         return self.ending()
 
@@ -106,13 +106,13 @@ class Child:
             return self._all_stopped()
 
         wait_for(stopped, description, PAUSE_TIMEOUT_S, every_s=0.002, last_seen=self._state)
-        others = self._others()
+        descendants = self._descendants()
         wait_for(
-            lambda: all(_state_of(other) in NOT_RUNNING for other in others),
+            lambda: all(_state_of(process) in NOT_RUNNING for process in descendants),
             f"the processes that {self.name} has started to be stopped by SIGSTOP",
             PAUSE_TIMEOUT_S,
             every_s=0.002,
-            last_seen=lambda: {other.pid: _state_of(other) for other in others},
+            last_seen=lambda: {process.pid: _state_of(process) for process in descendants},
         )
         return f"process {self.pid} stopped by SIGSTOP"
 
@@ -146,20 +146,20 @@ class Child:
             return psutil.STATUS_DEAD
 
     def _waits_for_stopped(self) -> bool:
-        """Return whether the process was stopped in `vfork`: it cannot run before the child that it started runs."""
+        """Return whether the process waits in `vfork` for a child that a signal has stopped."""
         return self._state() == psutil.STATUS_DISK_SLEEP and any(
-            _state_of(other) == psutil.STATUS_STOPPED for other in self._others()
+            _state_of(process) == psutil.STATUS_STOPPED for process in self._descendants()
         )
 
-    def _others(self) -> list[psutil.Process]:
-        """Return the other processes of the group."""
-        others = []
+    def _descendants(self) -> list[psutil.Process]:
+        """Return the descendants of the process that are in its group."""
+        descendants = []
         with suppress(psutil.NoSuchProcess):
             for process in psutil.Process(self.pid).children(recursive=True):
                 with suppress(ProcessLookupError):
                     if os.getpgid(process.pid) == self.pid:
-                        others.append(process)
-        return others
+                        descendants.append(process)
+        return descendants
 
     def _all_stopped(self) -> bool:
         if not hasattr(os, "waitid") or self._waits_for_stopped():

@@ -119,7 +119,7 @@ class Guardian:
 
     @property
     def alive(self) -> bool:
-        """Whether the guardian process is running."""
+        """Return whether the guardian process is running."""
         return self._process.poll() is None
 
     def register_folder(self, folder: Path) -> None:

@@ -59,7 +59,7 @@ class Supervisor:
 
     @property
     def alive(self) -> bool:
-        """Whether the guardian is running."""
+        """Return whether the guardian is running."""
         return self._guardian is not None and self._guardian.alive
 
     @property

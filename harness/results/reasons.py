@@ -22,14 +22,14 @@ class Consequence(Enum):
     NOT_CHECKED = (
         "A check was left out",
         "not_checked_because",
-        "The evidence for a check was missing. This alone changes no verdict, but nothing is claimed of the anomaly.",
+        "The evidence for a check was missing. This does not change the verdict, which says nothing about the anomaly.",
     )
     NOT_APPLICABLE = (
         "A check does not apply",
         "not_checked_because",
         "Nothing is missing: the check is not for this kind of run.",
     )
-    WARNING = "A warning", "warnings", "These change no verdict, but you should look at them."
+    WARNING = "A warning", "warnings", "A warning does not change the verdict, but you should look at it."
 
     def __init__(self, heading: str, key: str, meaning: str) -> None:
         self.heading = heading
@@ -80,7 +80,7 @@ class ReasonCode(StrEnum):
 
     @property
     def applicable(self) -> bool:
-        """Whether the check applies to this kind of run, so that evidence is missing."""
+        """Return whether the check applies to this kind of run. If it does, its evidence is missing."""
         return Consequence.NOT_APPLICABLE not in self.consequences
 
     # The course of the run.
@@ -130,7 +130,7 @@ class ReasonCode(StrEnum):
             "So the expected outputs are not known any more."
         ),
         "The files differ between the start of the run and its final readers.",
-        "leave the files alone until the run is over",
+        "do not change the files until the run has ended",
     )
     OTHER_CLIENT = (
         "other-client",
@@ -182,7 +182,7 @@ class ReasonCode(StrEnum):
     FAULTS_LATE = (
         "faults-late",
         _UNKNOWN,
-        "A fault was not over long after the time limit, so the run stopped waiting for it.",
+        "A fault had not ended long after the time limit, so the run stopped waiting for it.",
         "A fault waited too long for its target, or took too long to heal.",
         _OTHER_SEED,
     )
@@ -239,7 +239,7 @@ class ReasonCode(StrEnum):
     DID_NOT_END = (
         "did-not-end",
         _UNKNOWN,
-        "A process of the run did not end when it was asked to, and was killed. It did not finish its work.",
+        "A process of the run did not end after the request to end, and was killed. It did not finish its work.",
         "A worker, an observer or the feeder was alive too long after the request to end.",
         _WORKER_LOGS,
     )
@@ -470,7 +470,7 @@ class ReasonCode(StrEnum):
         "external-history",
         _NOT_CHECKED,
         "The check needs markers, inputs or final readers, and an external history has none of them.",
-        "An external history is checked, and the check is one of stored runs.",
+        "An external history is checked, but the check needs a stored run.",
         "run the pipeline under Fencepost (`fencepost run --pipeline FILE`) to have it checked",
     )
     GRAPH_TOO_LARGE = (

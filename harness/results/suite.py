@@ -37,7 +37,7 @@ class CellState(StrEnum):
 
     @property
     def exit_status(self) -> ExitStatus:
-        """The exit status of a suite of this cell alone."""
+        """Return the exit status of a suite that has only this cell."""
         return {
             CellState.VALID: ExitStatus.VALID,
             CellState.CAUGHT: ExitStatus.VALID,
@@ -49,17 +49,17 @@ class CellState(StrEnum):
 
     @property
     def good(self) -> bool:
-        """Whether the cell needs no attention."""
+        """Return whether the cell needs no attention."""
         return self in (CellState.VALID, CellState.CAUGHT, CellState.KNOWN)
 
     @property
     def is_checked(self) -> bool:
-        """Whether there is a verdict."""
+        """Return whether the cell has a verdict."""
         return self.good or (self.bad and self is not CellState.FAILED)
 
     @property
     def bad(self) -> bool:
-        """Whether the cell needs attention."""
+        """Return whether the cell needs attention."""
         return self in (CellState.INVALID, CellState.MISSED, CellState.UNKNOWN, CellState.FAILED)
 
 

@@ -19,7 +19,7 @@ SCHEMA_VERSION = 1
 
 
 class Validity(IntEnum):
-    """Whether a run is valid. The greater value wins."""
+    """The value of `valid` in a verdict. The greatest value of its parts wins."""
 
     VALID = 0
     UNKNOWN = 1
@@ -66,7 +66,7 @@ class AnomalyFindings:
     allowed_by: str | None = None  # who permits it: Kafka, subscribe, --allow, the workload, the stage
     sentences: Sequence[str] = ()  # for each example, a sentence that describes it
     words: str = ""  # the count in words: "3 inputs took effect more than once"
-    meaning: str = ""  # what the anomaly is
+    meaning: str = ""  # the definition of the anomaly
     permitted: int = 0  # further findings, which the guarantee of their stage permits
 
     @property
@@ -76,7 +76,7 @@ class AnomalyFindings:
 
     @property
     def allowed_by_caller(self) -> bool:
-        """Whether it is allowed only because of `--allow`."""
+        """Return whether it is allowed only because of `--allow`."""
         return self.allowed_by == CALLER
 
     def as_json(self) -> dict[str, Any]:
@@ -101,7 +101,7 @@ class AnomalyFindings:
 
 @dataclass(frozen=True)
 class FaultReport:
-    """What one planned fault did. Times are seconds since the run began.
+    """The effect of one planned fault. Times are seconds since the run began.
 
     The fault starts when it is injected, not when it begins to wait for its target.
     """
