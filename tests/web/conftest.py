@@ -26,8 +26,11 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def open_file(browser: Browser) -> Iterator[Callable[..., Page]]:
-    """Opens a page from the disk; at the end nothing else was asked for and nobody complained."""
-    complaints: list[str] = []
+    """Return a function that opens a page from the disk.
+
+    At the end, the page must have requested no other file, and the console must have no messages.
+    """
+    messages: list[str] = []
     requests: list[str] = []
     contexts = []
     files = set()
@@ -38,9 +41,9 @@ def open_file(browser: Browser) -> Iterator[Callable[..., Page]]:
         contexts.append(context)
         page = context.new_page()
         page.on("request", lambda request: requests.append(request.url))
-        page.on("console", lambda message: complaints.append(message.text))
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("dialog", lambda dialog: complaints.append(dialog.message))
+        page.on("console", lambda message: messages.append(message.text))
+        page.on("pageerror", lambda error: messages.append(str(error)))
+        page.on("dialog", lambda dialog: messages.append(dialog.message))
         page.goto(path.as_uri())
         files.add(path.as_uri())
         return page
@@ -48,5 +51,5 @@ def open_file(browser: Browser) -> Iterator[Callable[..., Page]]:
     yield open_page
     for context in contexts:
         context.close()
-    assert complaints == []
+    assert messages == []
     assert {url.partition("#")[0] for url in requests} - {"data:,"} == files

@@ -19,11 +19,11 @@ Opener = Callable[..., Page]
 
 @pytest.fixture
 def opened(open_file: Opener, tmp_path: Path) -> Opener:
-    """Opens the report of a verdict."""
+    """Return a function that opens the report of a verdict."""
 
-    def open_report(judged: Any, width: int = 1280, **options: Any) -> Page:
-        folder = write_store(tmp_path / "run", judged)
-        (folder / "report.html").write_text(draw(folder, judged), encoding="utf-8")
+    def open_report(checked_verdict: Any, width: int = 1280, **options: Any) -> Page:
+        folder = write_store(tmp_path / "run", checked_verdict)
+        (folder / "report.html").write_text(draw(folder, checked_verdict), encoding="utf-8")
         return open_file(folder / "report.html", width, **options)
 
     return open_report
@@ -31,7 +31,7 @@ def opened(open_file: Opener, tmp_path: Path) -> Opener:
 
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("valid", Validity)
-def test_the_verdict_and_its_reason_are_seen_first(opened: Opener, valid: Validity, width: int) -> None:
+def test_the_verdict_and_its_reason_are_visible_first(opened: Opener, valid: Validity, width: int) -> None:
     page = opened(verdict(valid), width)
     expect(page.get_by_role("heading", level=1)).to_have_text(f"{'✓?✕'[valid]} {valid.name.capitalize()}")
     expect(page.get_by_role("heading", level=1)).to_be_in_viewport()
@@ -42,23 +42,25 @@ def test_the_verdict_and_its_reason_are_seen_first(opened: Opener, valid: Validi
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("valid", Validity)
-def test_nothing_is_wider_than_a_phone(opened: Opener, valid: Validity, scheme: str) -> None:
+def test_no_part_of_the_page_is_wider_than_a_phone(opened: Opener, valid: Validity, scheme: str) -> None:
     page = opened(verdict(valid), 390, color_scheme=scheme)
     page.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
     assert page.evaluate("document.documentElement.scrollWidth") == 390
 
 
 @pytest.mark.parametrize("width", [390, 800, 1300])
-def test_many_checks_that_were_not_made_widen_no_page(opened: Opener, width: int) -> None:
-    judged = verdict(Validity.VALID)
-    page = opened(replace(judged, not_checked=dict.fromkeys(registry.anomalies(), EXTERNAL_ONLY)), width)
+def test_a_long_list_of_checks_not_made_does_not_widen_the_page(opened: Opener, width: int) -> None:
+    checked_verdict = verdict(Validity.VALID)
+    page = opened(
+        replace(checked_verdict, not_checked=dict.fromkeys(registry.anomalies(), EXTERNAL_ONLY)), width
+    )
     assert page.evaluate("document.documentElement.scrollWidth") == width
 
 
-def test_hostile_values_neither_run_nor_widen_the_page(opened: Opener) -> None:
-    found = AnomalyFindings(1, [{"record": record(1, topic=HOSTILE, value=HOSTILE), HOSTILE: HOSTILE}])
-    judged = verdict(Validity.INVALID, name=HOSTILE, summary=HOSTILE, anomalies={HOSTILE: found})
-    page = opened(judged, 390)
+def test_hostile_values_run_no_script_and_do_not_widen_the_page(opened: Opener) -> None:
+    findings = AnomalyFindings(1, [{"record": record(1, topic=HOSTILE, value=HOSTILE), HOSTILE: HOSTILE}])
+    checked_verdict = verdict(Validity.INVALID, name=HOSTILE, summary=HOSTILE, anomalies={HOSTILE: findings})
+    page = opened(checked_verdict, 390)
     page.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
     assert page.locator("main b").count() == 0
     assert page.evaluate("document.documentElement.scrollWidth") == 390
@@ -82,7 +84,7 @@ def test_the_journal_file_opens_from_its_excerpt(opened: Opener, tmp_path: Path)
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_no_word_of_a_drawing_is_cut_off(opened: Opener, width: int) -> None:
+def test_no_text_of_a_drawing_is_cut_off(opened: Opener, width: int) -> None:
     page = opened(verdict(Validity.INVALID), width)
     outside = page.evaluate(
         """() => [...document.querySelectorAll('svg')].filter(svg => svg.checkVisibility()).flatMap(svg => {
@@ -97,7 +99,7 @@ def test_no_word_of_a_drawing_is_cut_off(opened: Opener, width: int) -> None:
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_of_each_drawing_one_size_is_seen_and_it_has_a_name(opened: Opener, width: int) -> None:
+def test_one_size_of_each_drawing_is_visible_and_has_a_name(opened: Opener, width: int) -> None:
     page = opened(verdict(Validity.INVALID), width)
     assert page.get_by_role("img", name="The run over time").count() == 1
     box = page.get_by_role("img", name="The run over time").bounding_box()
@@ -120,7 +122,7 @@ def test_the_command_that_repeats_the_run_is_copied(opened: Opener) -> None:
     assert copied == "fencepost run --workload shop --time-limit 60 --seed 42"
 
 
-def test_everything_can_be_read_without_scripts(opened: Opener) -> None:
+def test_the_page_can_be_read_without_scripts(opened: Opener) -> None:
     page = opened(verdict(Validity.INVALID), java_script_enabled=False)
     expect(page.locator("#command")).to_be_visible()
     expect(page.get_by_role("button")).to_have_count(0)
@@ -136,8 +138,8 @@ def test_the_keyboard_reaches_links_and_details(opened: Opener) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_text_stands_out_from_its_ground(opened: Opener, scheme: str) -> None:
-    """WCAG AA: 4.5 to 1, for each pair of colours that text is set in."""
+def test_text_has_enough_contrast(opened: Opener, scheme: str) -> None:
+    """WCAG AA: the contrast is 4.5 to 1, for each pair of colours of a text and its background."""
     page = opened(verdict(Validity.INVALID), color_scheme=scheme)
     style = "getComputedStyle(document.documentElement)"
 
@@ -147,9 +149,11 @@ def test_text_stands_out_from_its_ground(opened: Opener, scheme: str) -> None:
         linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
         return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
-    pairs = [(ink, ground) for ink in ("ink", "soft", "link") for ground in ("paper", "raised", "target")]
+    pairs = [
+        (ink, background) for ink in ("ink", "soft", "link") for background in ("paper", "raised", "target")
+    ]
     pairs += [("verdict-ink", word) for word in ("valid", "invalid", "unknown")]
     pairs += [(ink, "paper") for ink in ("band", "info", "ok")]
-    for ink, ground in pairs:
-        low, high = sorted((luminance(ink), luminance(ground)))
-        assert (high + 0.05) / (low + 0.05) >= 4.5, (ink, ground)
+    for ink, background in pairs:
+        low, high = sorted((luminance(ink), luminance(background)))
+        assert (high + 0.05) / (low + 0.05) >= 4.5, (ink, background)

@@ -16,17 +16,17 @@ Opener = Callable[..., Page]
 
 @pytest.fixture
 def opened(open_file: Opener, tmp_path: Path) -> Opener:
-    """Opens the page of a suite."""
+    """Return a function that opens the page of a suite."""
 
-    def open_page(made: Suite, width: int = 1280, **options: Any) -> Page:
-        (tmp_path / "index.html").write_text(draw(made), encoding="utf-8")
+    def open_page(suite_record: Suite, width: int = 1280, **options: Any) -> Page:
+        (tmp_path / "index.html").write_text(draw(suite_record), encoding="utf-8")
         return open_file(tmp_path / "index.html", width, **options)
 
     return open_page
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_how_many_runs_need_a_look_is_seen_first(opened: Opener, width: int) -> None:
+def test_the_number_of_bad_runs_is_visible_first(opened: Opener, width: int) -> None:
     page = opened(suite(), width)
     expect(page.get_by_role("heading", level=1)).to_have_text("✕ 8 of 20 runs need a look")
     expect(page.get_by_role("heading", level=1)).to_be_in_viewport()
@@ -37,7 +37,7 @@ def test_how_many_runs_need_a_look_is_seen_first(opened: Opener, width: int) -> 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", WIDTHS)
-def test_nothing_is_wider_than_the_page(opened: Opener, width: int, scheme: str) -> None:
+def test_no_part_is_wider_than_the_page(opened: Opener, width: int, scheme: str) -> None:
     faults = [
         "kill-broker",
         "kill-group-coordinator,pause-worker,partition,kill-worker",
@@ -48,7 +48,7 @@ def test_nothing_is_wider_than_the_page(opened: Opener, width: int, scheme: str)
     assert page.evaluate("document.documentElement.scrollWidth") == width
 
 
-def test_hostile_values_neither_run_nor_widen_the_page(opened: Opener) -> None:
+def test_hostile_values_run_no_script_and_do_not_widen_the_page(opened: Opener) -> None:
     hostile = cell(
         HOSTILE,
         HOSTILE,
@@ -78,7 +78,7 @@ def test_a_cell_of_the_grid_leads_to_its_run(opened: Opener, width: int) -> None
     expect(run.get_by_role("link", name="report")).to_be_visible()
 
 
-def test_the_faults_that_acted_and_where_to_begin_are_seen(opened: Opener) -> None:
+def test_the_faults_that_acted_and_the_first_example_are_visible(opened: Opener) -> None:
     bad = cell(
         state=CellState.INVALID,
         first="input purchases/1 offset 812 took effect twice",
@@ -90,7 +90,7 @@ def test_the_faults_that_acted_and_where_to_begin_are_seen(opened: Opener) -> No
     expect(page.locator("#new li")).to_contain_text("4 inputs took effect")
 
 
-def test_the_filter_leaves_what_is_asked_for(opened: Opener) -> None:
+def test_the_filter_shows_only_matching_runs(opened: Opener) -> None:
     page = opened(suite())
     runs = page.locator("li.run-of-suite:visible")
     expect(runs).to_have_count(20)
@@ -113,7 +113,7 @@ def test_the_command_that_repeats_a_run_is_copied(opened: Opener) -> None:
     assert page.evaluate("navigator.clipboard.readText()") == suite(cell()).cells[0].command
 
 
-def test_everything_can_be_read_without_scripts(opened: Opener) -> None:
+def test_the_page_can_be_read_without_scripts(opened: Opener) -> None:
     page = opened(suite(), java_script_enabled=False)
     expect(page.locator("li.run-of-suite").first).to_be_visible()
     expect(page.locator("#filter")).to_be_hidden()
@@ -121,8 +121,8 @@ def test_everything_can_be_read_without_scripts(opened: Opener) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_text_stands_out_from_its_ground(opened: Opener, scheme: str) -> None:
-    """WCAG AA: 4.5 to 1, for each colour of a chip."""
+def test_text_has_enough_contrast(opened: Opener, scheme: str) -> None:
+    """WCAG AA: the contrast is 4.5 to 1, for each colour of a chip."""
     page = opened(suite(), color_scheme=scheme)
     colours = page.evaluate(
         """() => [...document.querySelectorAll('.grid-of-cells .chip')].map(chip => {
@@ -136,7 +136,7 @@ def test_text_stands_out_from_its_ground(opened: Opener, scheme: str) -> None:
         linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
         return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
-    assert len({ground for _, ground in colours}) == len(CellState)
+    assert len({background for _, background in colours}) == len(CellState)
     for pair in colours:
         low, high = sorted(map(luminance, pair))
         assert (high + 0.05) / (low + 0.05) >= 4.5, pair
