@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 
 from harness.cluster import Ability
 from harness.network import Cut
-from harness.runner.nemesis import AtState, FaultContext, InjectedFault, Nemesis, PlannedFault
+from harness.runner.nemesis import ExtraNeeds, FaultContext, InjectedFault, Nemesis, PlannedFault
 from harness.runner.occupied import all_brokers
 from nemeses.aiming.failover import FAILOVER_BROKERS
 from nemeses.aiming.targets import any_txn_coordinator
@@ -35,7 +35,9 @@ NEMESIS = Nemesis(
     draw=any_txn_coordinator,
     aimable=True,
     states=frozenset(AIMS),
-    extra_needs_in=dict.fromkeys(STATES_WITHOUT_MARKERS, AtState(needs=frozenset({Ability.PEER_LINKS, Cut}))),
+    extra_needs_in=dict.fromkeys(
+        STATES_WITHOUT_MARKERS, ExtraNeeds(needs=frozenset({Ability.PEER_LINKS, Cut}))
+    ),
     least_brokers=FAILOVER_BROKERS,
     inject=kill_txn_coordinator,
 )

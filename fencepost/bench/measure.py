@@ -113,7 +113,9 @@ class Bench:
                 for n in range(self._request.most_workers)
             ]
         seen_partitions = tuple((SEEN, n) for n in range(self._request.partitions[0]))
-        self._reader = self._processes.start_other("reader", "reader", ObserverSpec(seen_partitions))
+        self._reader = self._processes.start_harness_process(
+            "reader", "reader", ObserverSpec(seen_partitions)
+        )
         self._processes.await_ready([member for own in self._members.values() for member in own])
         self._processes.await_ready([self._reader])
         self._inputs = EvenFeed(self._site.cluster.bootstrap, LIVE, self._check_interrupt)

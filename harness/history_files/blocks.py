@@ -1,7 +1,7 @@
 """Read history files in blocks, so that several tasks of Spark can share a file.
 
-A block is a part of a plain file, or a whole gzipped file. A file is gzipped if its first bytes say so, whatever its
-name is.
+A block is a part of a plain file, or a whole gzipped file. The first bytes of a file show that it is gzipped; its name
+does not matter.
 
 A line belongs to the block in which it begins. The number of a block's first line is not known until all blocks are
 read. So each block counts its lines from 0, and its last row has the number of its lines.
@@ -38,13 +38,16 @@ BLOCK_ROWS = pa.schema(
         ("waiting", pa.int64()),  # the number of invocations that still have their sends
     ]
 )
-"""The rows of EVENTS without errors. If the completion of an invocation in the same block repeats its sends, the sends
-of the invocation are null. The last row of a block has its first error, with the line."""
+"""The rows of EVENTS without errors, and a last row for each block.
+
+If the completion of an invocation in the same block repeats its sends, the sends of the invocation are null. The last
+row of a block has the block's first error, with its line.
+"""
 
 
 @dataclass(frozen=True)
 class Block:
-    """A part of a file that is read at once."""
+    """A part of a file. One task of Spark reads it."""
 
     run: int
     block: int  # counted from 0 within the file
@@ -72,7 +75,7 @@ def require_suffix(path: Path) -> str:
 
 
 def is_gzipped(path: Path) -> bool:
-    """Return whether the file begins as gzip data does, whatever its name is. Raises OSError."""
+    """Return whether the first bytes of the file are those of gzip data. Its name does not matter. Raises OSError."""
     with path.open("rb") as file:
         return file.read(len(GZIP)) == GZIP
 
@@ -91,7 +94,7 @@ def blocks_of(run: int, path: Path, block_bytes: int = BLOCK_BYTES) -> list[Bloc
     named = path.suffix == ".gz"
     if named and not GZIP.startswith(first_bytes):
         raise UnreadableInput(
-            f"{path} is no gzip file, though its name ends in .gz: if it is not compressed, remove .gz from its name"
+            f"{path} is not a gzip file, but its name ends in .gz: if it is not compressed, remove .gz from its name"
         )
     gzipped = named or first_bytes == GZIP
     step = size if gzipped else block_bytes
@@ -103,7 +106,7 @@ def blocks_of(run: int, path: Path, block_bytes: int = BLOCK_BYTES) -> list[Bloc
 
 
 def read_block(block: Block) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a block as BLOCK_ROWS. The last row has the first error."""
+    """Yield the rows of a block as BLOCK_ROWS. The last row has the block's first error."""
     lines = named = waiting = 0
     error: tuple[int | None, str] | None = None
     try:
@@ -128,7 +131,7 @@ def read_block(block: Block) -> Iterator[pa.RecordBatch]:
                 wrong.append((other, OTHER_SENDS))
             if wrong:
                 error = error or min(wrong)
-            yield _placed(events, block)
+            yield _as_block_rows(events, block)
     except _TooLong:
         error = error or (lines, f"the line is longer than {LINE_LIMIT_BYTES >> 20} MiB")
     except (EOFError, zlib.error, gzip.BadGzipFile) as damage:
@@ -150,10 +153,10 @@ def read_block(block: Block) -> Iterator[pa.RecordBatch]:
 
 
 class _TooLong(ValueError):
-    """The line after the last one that was yielded is longer than the limit."""
+    """The next line is longer than the limit."""
 
 
-def _placed(events: pa.RecordBatch, block: Block) -> pa.RecordBatch:
+def _as_block_rows(events: pa.RecordBatch, block: Block) -> pa.RecordBatch:
     size = len(events)
     return pa.RecordBatch.from_arrays(
         [
@@ -214,7 +217,7 @@ def _all_lines(file: gzip.GzipFile) -> Iterator[Sequence[bytes]]:
 
 
 def _as_far_as_possible(file: gzip.GzipFile) -> Iterator[bytes]:
-    """Yield a stream in pieces of at most BLOCK_BYTES. If it is damaged, yield what comes before, then raise."""
+    """Yield a stream in pieces of at most BLOCK_BYTES. If it is damaged, yield the data before that, then raise."""
     failure: Exception | None = None
     while failure is None:
         parts: list[bytes] = []

@@ -46,7 +46,7 @@ class EventRows:
     ) -> None:
         """Append an event, with the sends and polls that were appended since the last row.
 
-        `without_sends`: the event does not say what was sent, so its sends are null.
+        `without_sends`: the event does not contain the sends, so the column is null.
         """
         sends, polls = len(self.send_keys), len(self.poll_keys)
         self._without_sends.append(without_sends or error is not None)
@@ -82,7 +82,7 @@ class EventRows:
         return pa.RecordBatch.from_arrays(arrays, schema=EVENTS)
 
     def _records(self, name: str, ends: tuple[object, ...], null: Sequence[bool]) -> pa.Array:
-        """Return the column `sends` or `polls`. `ends` has, for each row, the end of its part."""
+        """Return the column `sends` or `polls`. For each row, `ends` has the index after its last record."""
         parts = (
             (self.send_keys, self.send_values, self.send_offsets)
             if name == "sends"

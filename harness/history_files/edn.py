@@ -5,10 +5,11 @@
   tuple.
 - A tagged value loses its tag.
 - A namespaced map gets its keys in full: `#:a{:b 1}` becomes `{:a/b 1}`.
-- Integers keep every digit. A ratio keeps its text, and so does a decimal (`M`) that no float equals.
+- Integers keep every digit. A ratio becomes its text. A decimal (`M`) becomes its text if no float is equal to it.
 
-Every error is an `EdnError`. The time is linear in the text, also if somebody wrote the text to be slow: no value is
-visited again at each level around it, and the number of map keys whose hashes can be chosen to collide is limited.
+Every error is an `EdnError`. The time is linear in the length of the text, even if the text was written to be slow. For
+this, no value is visited again at each level around it. And a map can have only a limited number of keys whose hashes
+an author can choose to collide.
 
 Reference: https://github.com/edn-format/edn, and what Clojure's printer adds (`0x`, `##NaN`, `\\o`, `#:a{}`).
 """
@@ -22,7 +23,7 @@ from harness.history_files.edn_tokens import CLOSES, SYMBOL, TAG, EdnError, toke
 from harness.history_files.names import shown
 
 DEPTH_LIMIT = 1024
-ODD_KEYS_LIMIT = 1000  # keys of a map that are not strings or integers below 2^60: their hashes can be chosen
+ODD_KEYS_LIMIT = 1000  # odd keys are not strings or integers below 2^60; an author can choose their hashes
 OPERATION_TAG = "#jepsen.history.Op{"
 
 CHARACTERS = {
@@ -43,7 +44,7 @@ SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class MapKey(dict[Any, Any]):
-    """A map that is the key of another map, or is inside a key. Its values are frozen too."""
+    """A map that is the key of another map, or is inside a key. Its values can be hashed."""
 
     def __init__(self, items: dict[Any, Any]) -> None:
         super().__init__(items)
@@ -137,10 +138,10 @@ def _paired(items: Sequence[Any]) -> dict[Any, Any]:
     try:
         result = dict(zip(items[::2], items[1::2], strict=True))
     except TypeError:  # a key that is a list or a map
-        result = dict(zip(map(_frozen, items[::2]), items[1::2], strict=True))
+        result = dict(zip(map(_hashable, items[::2]), items[1::2], strict=True))
     if 2 * len(result) != len(items):
         seen: set[Any] = set()
-        twice = next(key for key in map(_frozen, items[::2]) if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        twice = next(key for key in map(_hashable, items[::2]) if key in seen or seen.add(key))  # type: ignore[func-returns-value]
         raise EdnError(f"a map that has the key {shown(twice)} twice")
     return result
 
@@ -149,12 +150,12 @@ def _is_odd(key: Any) -> bool:
     return type(key) is not str and not (type(key) is int and -(1 << 60) < key < 1 << 60)
 
 
-def _frozen(value: Any) -> Any:
+def _hashable(value: Any) -> Any:
     """Return the value as the key of a dict."""
     if isinstance(value, list):
-        return tuple(map(_frozen, value))
+        return tuple(map(_hashable, value))
     if isinstance(value, dict) and not isinstance(value, MapKey):
-        return MapKey({key: _frozen(item) for key, item in value.items()})
+        return MapKey({key: _hashable(item) for key, item in value.items()})
     return value
 
 
@@ -164,7 +165,7 @@ def _without_marks(items: list[Any]) -> list[Any]:
     for item in reversed(items):
         if item is _TAG or item is _DISCARD:
             if not values:
-                raise EdnError("a # with nothing after it")
+                raise EdnError("a # without a value after it")
             if item is _DISCARD:
                 values.pop()
         else:
@@ -174,7 +175,7 @@ def _without_marks(items: list[Any]) -> list[Any]:
 
 
 def _atom(token: str) -> Any:
-    """Return the value of a token that is no bracket, plain number, keyword or comment."""
+    """Return the value of a token that is not a bracket, plain number, keyword or comment."""
     if token in CONSTANTS:
         return CONSTANTS[token]
     first = token[0]
@@ -209,7 +210,7 @@ def _number(token: str) -> int | float | str:
         return int(match[1] + match[2], 16)
     if RATIO.fullmatch(token):
         return token
-    raise EdnError(f"{shown(token)} is no number")
+    raise EdnError(f"{shown(token)} is not a number")
 
 
 def _integer(digits: str) -> int:
@@ -245,7 +246,7 @@ def _character(name: str) -> str:
         return CHARACTERS[name]
     if re.fullmatch(r"u[0-9a-fA-F]{4}|o[0-7]{1,3}", name):
         return _unicode(chr(int(name[1:], 16 if name[0] == "u" else 8)))
-    raise EdnError(f"{shown(name)} is no character")
+    raise EdnError(f"{shown(name)} is not a character")
 
 
 def _unicode(text: str) -> str:
@@ -255,4 +256,4 @@ def _unicode(text: str) -> str:
     try:
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
     except UnicodeDecodeError:
-        raise EdnError("half of a surrogate pair, which is no character") from None
+        raise EdnError("half of a surrogate pair, which is not a character") from None

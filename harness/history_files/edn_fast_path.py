@@ -1,11 +1,11 @@
-"""Read EDN lines in the form that Jepsen prints as JSON: several times faster than the full parser.
+"""Convert the usual EDN lines of Jepsen to JSON, and decode that: several times faster than the full parser.
 
-Such a line has only keywords, numbers, nil, vectors and maps, with a space or a comma and a space between two of
-them. Replacing text makes JSON of it. A map becomes `{"":[key,value,...]}`, so that its keys keep their type. Other
-lines are left to `edn.read`.
+A usual line has only keywords, numbers, nil, vectors and maps. Between two of them is a space, or a comma and a space.
+A few replacements of text make JSON of it. A map becomes `{"":[key,value,...]}`, so that its keys keep their type. The
+full parser (`edn.read_all`) reads all other lines.
 
 The results are the same, except for integers below -2^63 or from 2^64 on, which become floats here. Such a float can be
-neither a name nor an offset, so the caller reads a line with one again with the full parser.
+neither a name nor an offset, so the caller reads its line again with the full parser.
 """
 
 import re
@@ -34,7 +34,7 @@ def decode(lines: Sequence[str]) -> Iterator[dict[Any, Any] | None]:
 
 
 def _as_json(text: str) -> str:
-    """Return lines of the usual form as JSON."""
+    """Convert lines of the usual form to JSON."""
     text = text.replace(", ", " ").replace(" ", ",")
     text = '"'.join(KEYWORD.split(text))
     text = text.replace("{", '{"":[').replace("}", "]}")
@@ -42,7 +42,7 @@ def _as_json(text: str) -> str:
 
 
 def _map(json: str, maps: int) -> dict[Any, Any] | None:
-    """Return the event, or None if it has maps other than the results of its polls."""
+    """Return the event. Return None if it has other maps than the results of its polls."""
     try:
         event = _paired(orjson.loads(json))
         value = event.get("value") if event else None
@@ -57,7 +57,10 @@ def _map(json: str, maps: int) -> dict[Any, Any] | None:
 
 
 def _paired(encoded: dict[str, list[Any]]) -> dict[Any, Any] | None:
-    """Return the map with these keys and values. None: too many keys, a key without a value, or a key twice."""
+    """Return the map with these keys and values.
+
+    Return None if there are too many keys, a key without a value, or a key twice.
+    """
     items = encoded[""]
     if len(items) > 2 * ODD_KEYS_LIMIT:
         return None

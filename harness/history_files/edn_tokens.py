@@ -18,11 +18,11 @@ TAG = re.compile(r"#[^\W\d_].*", re.DOTALL)
 NAMESPACE = re.compile(r"#:(?![:\d])[\w.*+!\-?$%&=<>|'#]+")
 STARTS_NUMBER = re.compile(r"[+-]?\d")
 LITERALS = {"nil", "true", "false"}
-"""Tokens that have the form of a symbol, but are other values."""
+"""Tokens that look like symbols, but are constants."""
 
 
 class EdnError(ValueError):
-    """The text is not EDN. The message continues a sentence after the number of the line."""
+    """The text is not EDN. The message is the end of a sentence, such as "a # without a value after it"."""
 
 
 def tokens_of(text: str) -> Iterable[str]:
@@ -33,7 +33,7 @@ def tokens_of(text: str) -> Iterable[str]:
 
 @dataclass
 class _Level:
-    """An open bracket: the namespace of its keys or None, and the number of values and discards in it until now."""
+    """An open bracket: the namespace of its keys or None, and the number of its values and discards so far."""
 
     namespace: str | None = None
     values: int = 0
@@ -49,11 +49,11 @@ class _Level:
 def with_full_keys(tokens: Iterable[str]) -> Iterator[str]:
     """Yield the tokens with each namespaced map written in full: `#:a{:b 1}` as `{:a/b 1}`.
 
-    Only keywords and symbols among the keys get the namespace. One that has its own keeps it, and `:_/b` is
-    `:b`. Comments are left out.
+    Only keys that are keywords or symbols get the namespace. A key with a namespace keeps it, and `:_/b` becomes `:b`.
+    Comments are left out.
 
     Raises:
-        EdnError: no map follows the namespace, or it is an alias (`#::a`).
+        EdnError: No map follows the namespace, or the namespace is an alias (`#::a`).
     """
     levels = [_Level()]
     prefix = ""
@@ -82,7 +82,7 @@ def with_full_keys(tokens: Iterable[str]) -> Iterator[str]:
             continue
         yield token
     if prefix:
-        raise EdnError(f"{shown(prefix)[1:-1]} is followed by no map")
+        raise EdnError(f"{shown(prefix)[1:-1]} without a map after it")
 
 
 def _namespace(token: str) -> str:

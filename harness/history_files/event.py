@@ -1,11 +1,11 @@
 """Validate a decoded event, and convert it to a row of EVENTS.
 
-- A value that is a list always means `[offset, value]`. A value that is itself a list is written `[null, [...]]`.
-- If a completion `fail` or `info` names no send, or has the value null, the sends of its invocation count.
-- If such a completion of `assign` or `subscribe` has the value null, it names no key, and all positions are reset.
-- A negative offset is not known, as null is.
-- `poll` steps of a `send`, and `send` steps of a `poll`, are validated but not checked, as in Jepsen.
-- The micro-operations of an event without a numbered process are not read.
+- A list in the place of a value always means `[offset, value]`. A value that is a list is written `[null, [...]]`.
+- If a completion `fail` or `info` has no send, or has the value null, the sends of its invocation count.
+- If such a completion of `assign` or `subscribe` has the value null, it has no key, and all positions are reset.
+- A negative offset means that the offset is not known, as null does.
+- `poll` steps of a `send`, and `send` steps of a `poll`, must be valid, but no checker reads them, as in Jepsen.
+- The micro-operations of an event are not read if its process is not a number.
 
 **Keys.** In JSON the keys of an object are strings, so `["poll", {"0": ...}]` may mean the key 0 or the key "0". So in
 JSON a string that is the usual text of an integer means that integer, in sends, polls and lists of keys. A key must be
@@ -29,28 +29,32 @@ INTEGER_TEXT = re.compile(r"0|-?[1-9][0-9]{0,4299}")
 KEYED = frozenset({"assign", "subscribe"})
 STEPS = frozenset(EFFECTIVE)
 ONE_EVENT = "one event a line is expected"
-HOW_TO_SPLIT_JSON = "`jq -c '.[]' FILE > EVENTS.jsonl` writes the events of a list so"
-HOW_TO_SPLIT_EDN = "in Clojure, `(run! prn events)` writes them so"
+HOW_TO_SPLIT_JSON = "`jq -c '.[]' FILE > EVENTS.jsonl` writes each event of a list on its own line"
+HOW_TO_SPLIT_EDN = "in Clojure, `(run! prn events)` writes each event on its own line"
 UNSURE = frozenset({EventType.FAIL.value, EventType.INFO.value})
-"""Completions that may leave out the sends, which are in their invocation."""
+"""The types of completions that may leave out the sends. Their invocation has the sends."""
 
 
 class EventError(ValueError):
-    """An event is not valid. The message is a sentence without the number of the line."""
+    """An event is not valid. The message does not contain the number of the line."""
 
 
 class Events:
-    """Converts events to rows, one after the other. `json_keys`: the keys are from JSON, see the module's docstring."""
+    """Converts events to rows, one after the other.
+
+    Args:
+        json_keys: the file is JSON, so a key that is the text of an integer means that integer.
+    """
 
     def __init__(self, *, json_keys: bool) -> None:
         self.columns = EventRows()
         self._json_keys = json_keys
         self._keys: dict[str, int] = {}
         self._texts: dict[str, int] = {}
-        self._fresh: list[tuple[int, str]] = []
+        self._new_names: list[tuple[int, str]] = []
 
     def add(self, line: int, event: Decoded) -> None:
-        """Append the row of an event. Raises `EventError`; then nothing is appended."""
+        """Append the row of an event. If it raises `EventError`, it appends nothing."""
         if not isinstance(event, dict):
             how = HOW_TO_SPLIT_JSON if self._json_keys else HOW_TO_SPLIT_EDN
             hint = f": {ONE_EVENT}; {how}" if isinstance(event, list) else ""
@@ -92,7 +96,7 @@ class Events:
             isolation = isolation.replace("-", "_") if type(isolation) is str else isolation
             if type(isolation) is not str or isolation not in ISOLATIONS:
                 raise EventError(f"`isolation` is {' or '.join(Isolation)}, not {shown(isolation)}")
-        names, self._fresh = self._fresh or None, []
+        names, self._new_names = self._new_names or None, []
         index, time_ns = _integer(event, "index"), _integer(event, "time")
         row = line, index, time_ns, process, kind, f, keys, rebalanced, isolation, names
         self.columns.row(*row, without_sends=without_sends)
@@ -162,29 +166,29 @@ class Events:
     def _key(self, key: Decoded) -> int:
         """Return the number of a key."""
         if type(key) is str:
-            known = self._keys.get(key)
-            if known is not None:
-                return known
-            whole = int(key) if self._json_keys and INTEGER_TEXT.fullmatch(key) else key
-            known = self._keys[key] = self._value(whole)
-            return known
+            number_of_text = self._keys.get(key)
+            if number_of_text is not None:
+                return number_of_text
+            key_value = int(key) if self._json_keys and INTEGER_TEXT.fullmatch(key) else key
+            number_of_text = self._keys[key] = self._value(key_value)
+            return number_of_text
         if key is None or (self._json_keys and type(key) is not int):
             raise EventError(f"a key is a string or an integer, not {shown(key)}")
         return self._value(key)
 
     def _value(self, value: Decoded) -> int:
-        """Return the number of a value, or of a key whose type is not changed."""
+        """Return the number of a value, or of a key that keeps its type."""
         if type(value) is int and is_own_name(value):
             return value
         if type(value) is str:
-            known = self._texts.get(value)
-            if known is None:
-                known, text = name_of(value)
-                self._texts[value] = known
-                self._fresh.append((known, text))
-            return known
+            number_of_text = self._texts.get(value)
+            if number_of_text is None:
+                number_of_text, text = name_of(value)
+                self._texts[value] = number_of_text
+                self._new_names.append((number_of_text, text))
+            return number_of_text
         number, text = name_of(value)
-        self._fresh.append((number, text))
+        self._new_names.append((number, text))
         return number
 
     def _key_list(self, keys: Decoded, what: str) -> list[int]:
@@ -193,7 +197,7 @@ class Events:
         return [self._key(key) for key in keys]
 
     def _rebalanced(self, log: Decoded) -> list[int]:
-        """Return the keys of all entries. An entry is a map with `keys` or `partitions`, a list of keys, or a key."""
+        """Return the keys of all entries. An entry is a key, a list of keys, or a map with `keys` or `partitions`."""
         if type(log) is not list:
             raise EventError(f"`rebalance-log` is a list, not {shown(log)}")
         keys: list[int] = []
@@ -231,7 +235,7 @@ def _integer(event: dict[Any, Any], name: str) -> int | None:
 
 
 def _offset(offset: Decoded) -> int | None:
-    """Return an offset. None if it is not known, which is null or a negative number."""
+    """Return an offset. A null or a negative number means that it is not known; then return None."""
     if offset is None:
         return None
     if type(offset) is not int:

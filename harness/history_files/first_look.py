@@ -16,12 +16,12 @@ WIDE_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 def require_readable(path: Path) -> None:
-    """Refuse a file that cannot be a history, because of its name or its first LOOK_BYTES.
+    """Raise an error if the name or the first LOOK_BYTES show that the file is not a history.
 
     The first event must be readable. `blocks.read_block` reports errors of later lines.
 
     Raises:
-        UnreadableInput: The file is refused. The message has the number of the line if a line is the reason.
+        UnreadableInput: The file is not a history. If a line is the reason, the message has its number.
     """
     block = blocks_of(0, path)[0]
     try:
@@ -30,7 +30,7 @@ def require_readable(path: Path) -> None:
         raise UnreadableInput(f"{path} cannot be read: {error.strerror}") from error
     if text.startswith(WIDE_MARKS):
         raise UnreadableInput(
-            f"{path} is UTF-16, and UTF-8 is expected: `iconv -f UTF-16 -t UTF-8 FILE > EVENTS{path.suffix}` "
+            f"{path} is UTF-16, but UTF-8 is expected: `iconv -f UTF-16 -t UTF-8 FILE > EVENTS{path.suffix}` "
             "converts it"
         )
     text = text.removeprefix(BYTE_ORDER_MARK)
@@ -44,11 +44,11 @@ def require_readable(path: Path) -> None:
                 raise UnreadableInput(f"line {number}: {error_text}")
             return
     if is_whole:
-        raise UnreadableInput(f"{path} holds no event: {ONE_EVENT}")
+        raise UnreadableInput(f"{path} has no event: {ONE_EVENT}")
 
 
 def _beginning(block: Block) -> tuple[bytes, bool]:
-    """Return the first LOOK_BYTES of text, and whether they are the whole file."""
+    """Return the first LOOK_BYTES of text, and whether the file ends there."""
     parts: list[bytes] = []
     room = LOOK_BYTES
     with gzip.open(block.path) if block.gzipped else Path(block.path).open("rb") as file:

@@ -22,17 +22,20 @@ TOO_DEEP = {  # the messages of several versions of the decoder
     "failed to allocate memory",
     "array and object recursion depth exceeded",
 }
-LIST_IN_LINES = f"{ONE_EVENT}, and here a list goes over several lines"
-EVENT_IN_LINES = f"{ONE_EVENT}, and here an event goes over several lines or is cut off"
-HOW_TO_JOIN = "`jq -c . FILE > EVENTS.jsonl` writes each event so"
+LIST_IN_LINES = f"{ONE_EVENT}, but this is part of a list over several lines"
+EVENT_IN_LINES = f"{ONE_EVENT}, but this is part of an event over several lines, or an event that is cut off"
+HOW_TO_JOIN = "`jq -c . FILE > EVENTS.jsonl` writes each event on its own line"
 AMBIGUOUS = {"unexpected end of data", "unexpected content after document"}
 """Errors of the decoder that may mean that an event is not alone on its line."""
 
 
 def parse(lines: Sequence[bytes], *, edn: bool, first_line: int = 0) -> pa.RecordBatch:
-    """Return a row of EVENTS for each line that is not blank. Its `line` is counted from `first_line`.
+    """Return a row of EVENTS for each line that is not blank.
 
-    The lines have no line ends. In EDN, a line with only a comment is blank too.
+    Args:
+        lines: The lines, without their line ends. In EDN, a line with only a comment is blank as well.
+        edn: The lines are EDN; otherwise they are JSON.
+        first_line: The number of the first line, for the column `line`.
     """
     events = Events(json_keys=not edn)
     decoded = edn_fast_path.decode([_text(line) for line in lines]) if edn else _json(lines)
@@ -66,7 +69,10 @@ def _json(lines: Sequence[bytes]) -> Iterator[Decoded]:
 
 
 def _each_once(line: bytes, event: Decoded) -> bool:
-    """Return whether no map has a key twice, of which the decoder would keep one. Unusual events return False."""
+    """Return True if no map has a key twice. The decoder would drop one of them.
+
+    The check is fast and only for usual events. For other events it returns False.
+    """
     if type(event) is not dict:
         return True
     steps = event.get("value")
@@ -78,7 +84,7 @@ def _each_once(line: bytes, event: Decoded) -> bool:
 
 
 def _json_exactly(raw: bytes) -> list[Decoded]:
-    """Return the value on the line, with all digits of its integers. The list is empty if the line is blank."""
+    """Return a list with the value on the line. Integers keep all digits. The list is empty if the line is blank."""
     line = raw.strip(b" \t\r\n")
     if not line:
         return []
@@ -96,7 +102,7 @@ def _json_exactly(raw: bytes) -> list[Decoded]:
 
 
 def _not_json(line: bytes, error: orjson.JSONDecodeError) -> str:
-    """Return what is wrong with a line, and what to do if it has only a part of an event or of a list."""
+    """Return the message for a line that is not JSON. If it has only a part of an event or a list, say what to do."""
     is_part = error.pos >= len(line) or not line.startswith((b"{", b"["))
     if is_part and (line in {b"]", b"}"} or line.endswith((b"{", b"[", b"}", b","))):
         if line.startswith((b"[", b"]")):
@@ -117,11 +123,11 @@ def _once(pairs: Sequence[tuple[str, Decoded]]) -> dict[str, Decoded]:
 
 
 def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no number")
+    raise ValueError(f"{name} is not a number")
 
 
 def _edn_exactly(raw: bytes) -> list[Decoded]:
-    """Return the value on the line. The list is empty if there is none."""
+    """Return a list with the value on the line. The list is empty if there is no value."""
     text = _text(raw)
     if "\N{REPLACEMENT CHARACTER}" in text:
         try:
@@ -137,8 +143,8 @@ def _edn_exactly(raw: bytes) -> list[Decoded]:
         raise EventError(f"this is not EDN: {error}{hint}") from None
     if len(values) > 1:
         if values[1] == "]" or not isinstance(values[1], dict):
-            raise EventError(f"{ONE_EVENT}, and after it comes {shown(values[1])}")
-        raise EventError(f"{ONE_EVENT}, and here are several: {HOW_TO_SPLIT_EDN}")
+            raise EventError(f"{ONE_EVENT}, but after it comes {shown(values[1])}")
+        raise EventError(f"{ONE_EVENT}, but this line has several: {HOW_TO_SPLIT_EDN}")
     return values
 
 

@@ -19,14 +19,17 @@ class UnnameableValue(ValueError):
 
 
 def name_of(value: Decoded) -> tuple[int, str]:
-    """Return a number from 2^62 upwards, and the canonical text of which it is a hash. Raises `UnnameableValue`."""
+    """Return the canonical text of a value, and before it a hash of this text. Raises `UnnameableValue`.
+
+    The hash is a number from 2^62 upwards.
+    """
     text = canonical(value)
     digest = int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big")
     return NAMES_FROM | digest >> 2, text
 
 
 def is_own_name(number: int) -> bool:
-    """Return whether an integer is its own number."""
+    """Return whether an integer is small enough to be its own number."""
     return -OWN_NAME_LIMIT <= number <= OWN_NAME_LIMIT
 
 
@@ -39,11 +42,11 @@ def canonical(value: Decoded) -> str:
     except RecursionError:
         raise UnnameableValue("is nested too deeply") from None
     except (orjson.JSONEncodeError, UnicodeEncodeError):
-        raise UnnameableValue("is text that is no Unicode") from None
+        raise UnnameableValue("is text that is not Unicode") from None
 
 
 def _plain(value: Decoded) -> Decoded:
-    """Return the value in a form that JSON does not change. A map with keys that are no strings becomes pairs."""
+    """Return the value in a form that JSON does not change. If a map has a key that is not a string, return pairs."""
     if isinstance(value, float) and not (math.isfinite(value) and abs(value) < EXACT_FLOAT_LIMIT):
         raise UnnameableValue("is a number that is not exact")
     if isinstance(value, str):
@@ -58,7 +61,7 @@ def _plain(value: Decoded) -> Decoded:
 
 
 def shown(value: Decoded) -> str:
-    """Return the value for a message: as JSON, cut after a few words."""
+    """Return the value for a message: as JSON, cut after SHOWN_CHARACTERS."""
     try:
         text = json.dumps(_bounded(value, 4), ensure_ascii=False, default=str)
     except (TypeError, ValueError):
@@ -73,7 +76,7 @@ def _bounded(value: Decoded, depth: int) -> Decoded:
     if isinstance(value, str):
         return value[:SHOWN_CHARACTERS]
     if isinstance(value, int) and value.bit_length() > 8 * SHOWN_CHARACTERS:
-        return "a number of very many digits"
+        return "a number with very many digits"
     if isinstance(value, list | tuple):
         return [_bounded(item, depth - 1) for item in value[:SHOWN_CHARACTERS]] if depth else "..."
     if isinstance(value, dict):

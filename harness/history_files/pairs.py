@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from harness.history_files.schema import EVENTS
 from harness.model.vocabulary import EventType
 
-OTHER_SENDS = "this completion has other sends than its invocation: the keys and values must be the same"
+OTHER_SENDS = "this completion has other sends than its invocation: keys and values must be equal"
 
 
 def invocations_with_sends(events: pa.RecordBatch) -> int:
@@ -22,11 +22,11 @@ def invocations_with_sends(events: pa.RecordBatch) -> int:
 def without_repeated_sends(events: pa.RecordBatch) -> tuple[pa.RecordBatch, int | None]:
     """Remove the sends of each invocation whose completion is in the same batch and repeats them.
 
-    The sends of a completion without sends are null already. A completion of another kind (`f`) than its invocation is
-    not changed, and the caller reports it.
+    A completion without sends does not repeat them. If the kind (`f`) of a completion differs from the kind of its
+    invocation, the pair is not changed, and the caller reports it.
 
     Returns:
-        The events, and the line of the first completion whose sends differ from its invocation's, or None.
+        The events, and the line of the first completion with other sends than its invocation, or None.
     """
     types, processes, kinds = (events[name].to_pylist() for name in ("type", "process", "f"))
     sends = events["sends"]
@@ -40,12 +40,12 @@ def without_repeated_sends(events: pa.RecordBatch) -> tuple[pa.RecordBatch, int 
             invoked = open_rows.pop(process)
             if has_sends[row] and kinds[row] == kinds[invoked]:
                 pairs.append((invoked, row))
-    gone = np.zeros(len(events), bool)
-    gone[[invoked for invoked, _ in pairs]] = True
+    repeated = np.zeros(len(events), bool)
+    repeated[[invoked for invoked, _ in pairs]] = True
     wrong = _first_that_differs(sends, pairs)
     line = None if wrong is None else events["line"][wrong].as_py()
-    null = pc.or_(pa.array(gone), sends.is_null())
-    records = sends.flatten().filter(pc.invert(pa.array(gone).take(pc.list_parent_indices(sends))))
+    null = pc.or_(pa.array(repeated), sends.is_null())
+    records = sends.flatten().filter(pc.invert(pa.array(repeated).take(pc.list_parent_indices(sends))))
     lengths = pc.if_else(null, 0, pc.fill_null(pc.list_value_length(sends), 0)).to_numpy(zero_copy_only=False)
     starts = np.concatenate(([0], np.cumsum(lengths)))
     kept = pa.ListArray.from_arrays(pa.array(starts, pa.int32()), records, mask=null)
@@ -53,9 +53,9 @@ def without_repeated_sends(events: pa.RecordBatch) -> tuple[pa.RecordBatch, int 
 
 
 def _first_that_differs(sends: pa.ListArray, pairs: Sequence[tuple[int, int]]) -> int | None:
-    """Return the row of the first completion whose keys and values differ from its invocation's, or None.
+    """Return the row of the first completion with other keys or values than its invocation, or None.
 
-    An invocation without sends does not differ.
+    An invocation without sends is not compared.
     """
     if not pairs:
         return None

@@ -1,12 +1,13 @@
 """The tables of an external history, which the checkers of external histories read.
 
-Keys and values are numbers in these tables. An integer of up to 2^61 in magnitude is its own number. Any other value
-gets a number from 2^62 upwards, which is a hash of its canonical text. `NAMES` has the text of each such number.
+Keys and values are numbers in these tables. An integer from -2^61 to 2^61 is its own number. Any other value gets a
+number from 2^62 upwards, which is a hash of its canonical text. `NAMES` has the text of each such number.
 
     1  {"index":0,"process":0,"type":"invoke","f":"txn","value":[["send","x",1],["poll"]]}
     2  {"index":1,"process":0,"type":"ok","f":"txn","value":[["send","x",[0,1]],["poll",{"y":[[7,9]]}]]}
 
-becomes one row of OPS (op 2, invoked at line 1), two of MICRO (one sent, one polled), and two of NAMES.
+These two lines become one row of OPS (op 2, invoked at line 1), two rows of MICRO (one sent, one polled), and two rows
+of NAMES.
 """
 
 import pyarrow as pa
@@ -21,7 +22,7 @@ RECORD = pa.struct([("key", _i64), ("value", _i64), ("offset", _i64)])
 
 EVENTS = pa.schema(
     [
-        ("line", _i64),  # counted from 0 within the block of lines that was read together
+        ("line", _i64),  # counted from 0 within the block
         ("index", _i64),  # from the event; null: it has none
         ("time", _i64),  # nanoseconds; null: the event has none
         ("process", _i64),  # null: not a numbered process (the nemesis), which is not checked
@@ -41,7 +42,7 @@ EVENTS = pa.schema(
 SENDING, POLLING = ("txn", "send"), ("txn", "poll")
 EFFECTIVE = ("txn", "send", "poll")
 KNOWN = (*EFFECTIVE, "assign", "subscribe", "crash", "debug-topic-partitions")
-"""The kinds of operations (`f`). EFFECTIVE kinds have records. Kinds that are not KNOWN are passed over."""
+"""The kinds of operations (`f`). EFFECTIVE kinds have records. Kinds that are not KNOWN are ignored."""
 OUTCOMES = ("ok", "info", "fail", "open")
 OK, INFO, FAIL, OPEN = range(4)
 
@@ -69,15 +70,17 @@ MICRO = pa.schema(
         ("value", _i64),
         ("offset", _i64),  # null: not known
         ("op", _i64),
-        ("n", _i32),  # numbered from 0 among the sends of the operation, and from 0 among its polled records
+        ("n", _i32),  # index among the sends of the operation, or among its polled records
         ("process", _i64),  # of the operation, as in OPS, so that no check has to join the tables
-        ("polled", pa.bool_()),  # else sent
+        ("polled", pa.bool_()),  # true: the record was polled; false: it was sent
         ("outcome", pa.int8()),  # of the operation: an index into OUTCOMES
     ]
 )
-"""One row for each micro-operation, which is a record that was sent or polled. The rows come from the completions of
-`send`, `poll` and `txn`. If an operation never completed, or its completion has no sends, they come from its
-invocation."""
+"""One row for each micro-operation, which is a record that was sent or polled.
+
+The rows come from the completions of `send`, `poll` and `txn`. If an operation never completed, or its completion has
+no sends, the sends come from its invocation.
+"""
 
 NAMES = pa.schema([("run", _i64), ("id", _i64), ("text", _str)])
 """The canonical text (JSON, keys sorted) of each key and value that is not its own number."""

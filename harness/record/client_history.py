@@ -1,10 +1,11 @@
 """Makes `history.jsonl` from the journals: the history in the format of external histories (docs/histories.md).
 
-It has what checkers of external histories need and the tables lack: the order of the micro-operations in each
-transaction. The lines of a journal are ordered by time, so the journals are merged while they are read.
+Checkers of external histories need the order of the micro-operations in each transaction, which the tables do not have.
+The lines of a journal are ordered by time, so the journals are merged while they are read.
 
-An operation without a completion is `info`, with what is known of it. A process without an end event has crashed. An
-observer has a process number too, and its polls are outside transactions. Faults belong to the process `nemesis`.
+An operation without a completion is `info`, with its known acknowledgements and polls. A process without an end event
+has crashed. An observer has a process number too, and its polls are outside transactions. Faults belong to the process
+`nemesis`.
 """
 
 import heapq
@@ -34,7 +35,7 @@ from harness.record.journal_lines import JournalContents, read_events
 from harness.record.naming import value_name
 
 OBSERVER_PROCESS = 999
-"""The process number of the observer. Workers never have so many incarnations."""
+"""The process number of the observer. It is above the number of every worker, because workers restart less often."""
 NEMESIS = "nemesis"
 HistoryLine = tuple[int, dict[str, Any]]
 """The time in nanoseconds, and the other fields of the line."""
@@ -67,9 +68,7 @@ class OpenHistoryTransaction:
 
     invoked: Invoked
     acks: Sequence[Ack | None] = ()
-    polls: dict[int, Any] = field(
-        default_factory=dict
-    )  # by the index of the micro-operation: the records polled
+    polls: dict[int, Any] = field(default_factory=dict)  # the polled records, by index of the micro-operation
 
 
 class HistoryWriter:
@@ -86,7 +85,7 @@ class HistoryWriter:
         self._ended = False
 
     def convert(self, time_ns: int, event: Event) -> Iterator[HistoryLine]:
-        """Yield the lines that an event leads to."""
+        """Yield the lines of the history for an event. Most events have none, one or two."""
         match event:
             case JournalBegan():
                 self._head = event
@@ -150,7 +149,7 @@ class HistoryWriter:
             self._open = None
 
     def _micro(self, *, known: bool) -> list[list[Any]]:
-        """Return the micro-operations of the open transaction. `known` includes their results."""
+        """Return the micro-operations of the open transaction. With `known`, include their results."""
         assert self._open is not None
         operations: list[list[Any]] = []
         n = 0
@@ -184,9 +183,8 @@ def _events(path: Path, promised: Mapping[str, str]) -> Iterator[HistoryLine]:
     time_ns = 0
     for line in read_events(path, JournalContents(path.stem, 0)):
         for line_ns, body in writer.convert(line.time_ns, line.event):
-            time_ns = max(
-                time_ns, line_ns
-            )  # an event that is out of order gets the time of its place in the journal
+            # An event that is out of order gets the time of the event before it.
+            time_ns = max(time_ns, line_ns)
             yield time_ns, body
         time_ns = max(time_ns, line.time_ns)
     yield from writer.close(time_ns)

@@ -11,7 +11,7 @@ _TEXT_OR_NONE = (str, type(None))
 
 
 def is_number(value: object, least: int = 0) -> bool:
-    """Return whether the value is an integer from `least` on and below `MOST`."""
+    """Return whether the value is an integer that is at least `least` and below `MOST`."""
     return type(value) is int and least <= value < MOST
 
 
@@ -34,7 +34,7 @@ def _each(fits: Callable[[Any], bool]) -> Callable[[object], bool]:
     return lambda value: isinstance(value, list) and all(map(fits, value))
 
 
-def _by_place(fits: Callable[[Any], bool]) -> Callable[[object], bool]:
+def _by_partition(fits: Callable[[Any], bool]) -> Callable[[object], bool]:
     return lambda value: (
         isinstance(value, dict) and all(map(is_partition_name, value)) and all(map(fits, value.values()))
     )
@@ -76,8 +76,8 @@ def _acks(value: object) -> bool:
     return True
 
 
-def _delivered(value: object) -> bool:
-    """For each record: its offset, and the name of its value, which may be null."""
+def _records(value: object) -> bool:
+    """For each record: its offset, and the name of its attempt, which may be null."""
     if type(value) is not list:
         return False
     for record in value:
@@ -109,8 +109,8 @@ FIELD_CHECKS: Mapping[str, Callable[[Any], bool]] = {
     **dict.fromkeys(("parameters", "ends"), lambda value: isinstance(value, dict)),
     "sends": _sends,
     "acks": _acks,
-    "claims": _by_place(_range),
-    "records": _by_place(_delivered),
+    "claims": _by_partition(_range),
+    "records": _by_partition(_records),
     "partitions": _each(is_partition_name),
     "micro": _each(lambda value: value is None or is_partition_name(value)),
     "starts": _each(lambda value: value is None or is_number(value)),

@@ -12,11 +12,14 @@ from harness.model.vocabulary import Outcome
 from harness.record.event_forms import FIELD_CHECKS, MOST, is_number, is_partition_name
 
 Ack = tuple[int, int | None]
-"""The partition and offset of an acknowledged record. The offset is None if an earlier
-request had already written the record, its response was lost, and the broker no longer knows the offset."""
+"""The partition and offset of an acknowledged record.
+
+The offset is None if the response to an earlier request was lost, and the broker no longer knows the offset that this
+request got.
+"""
 
 REFUSED: Ack = (-1, None)
-"""Replaces an acknowledgement if the client refused the record, so that it was never sent."""
+"""The entry for a record that the client refused, so that it was never sent."""
 
 Rows = Mapping[str, Sequence[Sequence[Any]]]
 """By partition: its rows."""
@@ -75,14 +78,12 @@ class Invoked(Event):
     op: int
     asked: str | None = None  # of a transaction: how the process means to end it, commit or abort
     transactional_id: str | None = None
-    sends: Sequence[
-        Sequence[Any]
-    ] = ()  # topic, output name, digest; then a partition and an offset for each input
-    claims: Mapping[str, tuple[int, int]] | None = (
-        None  # by partition: the offset of the first input, and the offset to commit
-    )
+    # For each send: topic, output name, digest; then a partition and an offset for each input.
+    sends: Sequence[Sequence[Any]] = ()
+    # By partition: the offset of the first input, and the offset to commit.
+    claims: Mapping[str, tuple[int, int]] | None = None
     txn: int | None = None  # of a commit outside a transaction: the operation whose inputs it commits
-    # Of a transaction that also polls. For each micro-operation: the target partition of a send, or null for a poll.
+    # Only of a transaction that polls. For each micro-operation: the target partition of a send, or null for a poll.
     micro: Sequence[str | None] = ()
     target: str | None = None  # of a fault
     parameters: Mapping[str, str | float] | None = None  # of a fault or of a change of the churn
@@ -105,7 +106,7 @@ class Completed(Event):
     f: str
     process: int
     op: int
-    acks: Sequence[Ack | None] | None = None  # None: as in `EndInvoked`
+    acks: Sequence[Ack | None] | None = None  # None: `EndInvoked` has them
     error: str | None = None
     fenced: bool = False
     surprise: bool = False  # the error is of an unexpected type
@@ -122,7 +123,7 @@ class Polled(Event):
     process: int
     op: int
     call: int
-    records: Rows | None = None  # of each record: its offset and the name of its value
+    records: Rows | None = None  # for each record: its offset and the name of its attempt
     txn: int | None = None  # the transaction of the poll; None: outside a transaction
     at: int | None = None  # the index of the poll among the micro-operations of the transaction
 
@@ -135,14 +136,13 @@ class Assigned(Event):
     process: int
     gained: bool
     partitions: Sequence[str]
-    starts: Sequence[int | None] | None = (
-        None  # for each assigned partition: the position that it is read from
-    )
+    # For each assigned partition: the offset at which the consumer starts to read.
+    starts: Sequence[int | None] | None = None
 
 
 @dataclass
 class ReadEnd:
-    """How far a reader has read a partition. The fields are columns of the table `ends`."""
+    """The end of a reader's read of a partition. The fields are columns of the table `ends`."""
 
     first: int = 0
     next: int = 0
@@ -153,7 +153,7 @@ class ReadEnd:
 
 @dataclass(frozen=True)
 class EndsRead(Event):
-    """How far a reader has read each of its partitions."""
+    """A reader has ended: how far it has read each of its partitions."""
 
     fixed: ClassVar = {"type": "ends"}
     isolation: str
@@ -180,7 +180,7 @@ class ErrorNoted(Event):
     op: int | None = None
     error: str | None = None
     retried: str | None = None  # the error after which the process retried
-    errors: int | None = None  # how many so far
+    errors: int | None = None  # the number of errors so far
     waits: str | None = None  # the client call that takes too long
     since: int | None = None  # when that call began, in nanoseconds
 

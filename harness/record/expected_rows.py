@@ -5,7 +5,7 @@ from harness.record.naming import key_name
 
 
 def expected_output_row(due: ExpectedOutput, tp: int, partition: int, offset: int) -> tuple[object, ...]:
-    """Return the row of an output that an input must lead to. `tp` numbers its partition."""
+    """Return the row of an expected output of an input. `tp` and `offset` name the input."""
     crc = due.digest(partition, offset)
     return (
         due.stage,
@@ -23,7 +23,7 @@ def expected_output_row(due: ExpectedOutput, tp: int, partition: int, offset: in
 
 
 def expected_sum_row(add: ExpectedSum, tp: int, offset: int) -> tuple[object, ...]:
-    """Return the row of an amount that an input adds to a sum."""
+    """Return the row of an amount that an input adds to a sum. `tp` and `offset` name the input."""
     return (
         add.stage,
         tp,

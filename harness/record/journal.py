@@ -1,8 +1,7 @@
-"""Journals: each process writes one, and its events survive even if the process is killed.
+"""Journals: each process writes one journal, and its events survive if the process is killed.
 
-A journal is a file of JSON lines. Each event is one `write(2)` of one complete line. So a killed process leaves at most
-one torn line, the last one, and loses no earlier event. Lines are numbered (`index`), so that a line that is removed
-later is noticed.
+A journal is a file of JSON lines. Each event is one `write(2)` of one complete line. If the process is killed, at most
+the last line is torn, and no earlier event is lost. Lines are numbered (`index`), so that a missing line is noticed.
 
 The invocation of an operation that may take effect is written before the operation, and the completion after it. A poll
 has no effect, so only its completion is written, with the time of the call.
@@ -14,9 +13,9 @@ has no effect, so only its completion is written, with the time of the call.
     {"index":3,"time":12,"type":"commit","op":1,"acks":[[2,41]]}
     {"index":4,"time":15,"type":"ok","f":"txn","process":1,"op":1}
 
-A send in `sends` has a topic, an output name and a digest; then a partition and an offset for each input. The value of
-the n-th send of operation 1 is named `shop-1.0:1:n`. The n-th entry of `acks` is its partition and offset, or null. The
-offset is null if the broker no longer knew it. `harness.record.events` defines all kinds of lines.
+A send in `sends` has a topic, an output name and a digest; then a partition and an offset for each input. The attempt
+name of the n-th send of operation 1 is `shop-1.0:1:n`. The n-th entry of `acks` is its partition and offset, or null.
+The offset is null if the broker no longer knew it. `harness.record.events` defines all kinds of lines.
 """
 
 import os
@@ -34,7 +33,7 @@ from harness.record.events import Event, JournalBegan, JournalEnded
 
 
 class Journal:
-    """The journal of one process; `zero_ns` is the monotonic clock at the start of the run."""
+    """The journal of one process. `zero_ns` is the time of the monotonic clock at the start of the run."""
 
     def __init__(self, path: Path, zero_ns: int, head: JournalBegan) -> None:
         self.name = head.journal
@@ -87,9 +86,8 @@ class Journal:
             self._shut()
 
     def _shut(self) -> None:
-        with (
-            self._lock
-        ):  # a thread that is still running must not write to a later file with the same descriptor
+        # The lock is needed, because another thread must not write to a later file with the same descriptor.
+        with self._lock:
             if self._fd is not None:
                 os.close(self._fd)
             self._fd = None

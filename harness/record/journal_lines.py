@@ -32,7 +32,7 @@ class JournalLine:
 
 @dataclass
 class JournalContents:
-    """The state of reading one journal."""
+    """The state of a journal that is being read."""
 
     name: str
     first_op: int  # the number, within the run, of its first operation
@@ -40,9 +40,9 @@ class JournalContents:
     lines: int = 0
     torn: int = 0
     missing: int = 0
-    rows: int = 0  # of the table `ops`
-    sends: int = 0  # of the table `sends`
-    claims: int = 0  # of the table `claims`
+    rows: int = 0  # number of rows in the table `ops`
+    sends: int = 0  # number of rows in the table `sends`
+    claims: int = 0  # number of rows in the table `claims`
     highest: int = -1  # the highest operation number so far
     ended: bool = False
     transactional_id: str | None = None
@@ -59,14 +59,14 @@ class JournalContents:
         return self.head.stage if self.head else None
 
 
-def read_events(path: Path, read: JournalContents) -> Iterator[JournalLine]:
-    """Yield the events of a journal. Count in `read` the lines that are torn, missing or out of order."""
+def read_events(path: Path, contents: JournalContents) -> Iterator[JournalLine]:
+    """Yield the events of a journal. Count in `contents` the lines that are torn, missing or out of order."""
     index = 0
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
-            read.lines = number
+            contents.lines = number
             if not line.endswith(b"\n"):
-                read.torn += 1
+                contents.torn += 1
                 return
             try:
                 body = orjson.loads(line)
@@ -75,12 +75,12 @@ def read_events(path: Path, read: JournalContents) -> Iterator[JournalLine]:
                     raise NotAnEvent("the time is out of range")
                 event = parse(body)
             except (orjson.JSONDecodeError, NotAnEvent, KeyError, TypeError, ValueError):
-                read.missing += 1
+                contents.missing += 1
                 index += 1
                 continue
-            if line_index < index:  # a repeated line, or one out of order: it must not count twice
-                read.missing += 1
+            if line_index < index:  # the line is repeated or out of order, and must not count twice
+                contents.missing += 1
                 continue
-            read.missing += line_index - index
+            contents.missing += line_index - index
             index = line_index + 1
             yield JournalLine(number, time_ns, event)

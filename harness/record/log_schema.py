@@ -99,7 +99,7 @@ OFFSETS = table(
     column("tp", _i32, "the partition of the committed offset"),
     column("committed", _i64, "the committed offset", null="the record is a tombstone"),
     column("metadata", _str, "the metadata of the commit", null="the record is a tombstone"),
-    column("op", _i64, "the operation that the metadata names", null="the metadata names no operation"),
+    column("op", _i64, "the operation in the metadata", null="the metadata has no operation"),
     column("producer_id", _i64, "the producer id; -1: committed outside a transaction"),
     column("epoch", _i32, "the producer epoch; -1: committed outside a transaction"),
     column("transactional", _bool, "whether the commit is part of a transaction"),

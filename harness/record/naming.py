@@ -13,13 +13,13 @@ RecordPosition = tuple[str, int, int]
 EXCERPT_LENGTH = 240
 """The number of characters of an excerpt of a record."""
 KEY_LENGTH = 64
-"""A longer key is named by its length and its CRC-32."""
+"""The name of a longer key is its length and its CRC-32."""
 _MOST_DIGITS = 18  # of an offset: a longer number is not an offset, and does not fit into 64 bits
 _PARTITION_DIGITS = 9
 
 
 def value_name(journal: str, op: int, n: int) -> str:
-    """Return the name of the n-th send of an operation, which is unique in the run."""
+    """Return the name of the n-th attempt of an operation, which is unique in the run."""
     return f"{journal}:{op}:{n}"
 
 
@@ -33,7 +33,10 @@ def input_headers(
 ) -> Headers:
     """Return the headers of an input.
 
-    `timestamp_ms`: its own time stamp, if it has one; `more`: the headers of the feed.
+    Args:
+        value: the name of the attempt.
+        timestamp_ms: the time stamp that the feeder sets; None: the feeder sets none.
+        more: the headers of the feed.
     """
     time_header = [] if timestamp_ms is None else [(TIME_HEADER, b"%d" % timestamp_ms)]
     return [(VALUE_HEADER, value.encode()), *time_header, *more]
@@ -72,11 +75,11 @@ def excerpt(key: bytes | None, value: bytes | None) -> str:
 def digest(
     key: bytes | None, value: bytes | None, headers: Headers | tuple[()], timestamp_ms: int | None = None
 ) -> int:
-    """Return the CRC-32 of a record's key, value and headers, without the name of the value.
+    """Return the CRC-32 of a record's key, value and headers, without the name of the attempt.
 
-    The name of the value differs between attempts; the rest is the same when an attempt is repeated. If a header says
-    that the producer set the time stamp, it is included. Lengths are included, so that bytes cannot move unnoticed from
-    one part to the next, and a null differs from an empty value. One corruption in four billion is not detected.
+    Only that name differs when a record is sent again. If a header says that the producer set the time stamp, the time
+    stamp is included. Lengths are included, so that a byte that moves from one part to the next changes the digest, and
+    a null differs from an empty value. One corruption in four billion is not detected.
     """
     # It is called for millions of records, so it avoids calls.
     lengths = f"{-1 if key is None else len(key)} {-1 if value is None else len(value)} "
@@ -128,7 +131,7 @@ def header(headers: Headers | None, name: str) -> str | None:
 
 
 def fencepost_headers(headers: Headers) -> tuple[str | None, str | None, str | None]:
-    """Return Fencepost's headers of a record: the name of its value, its output name and its inputs, each or None."""
+    """Return Fencepost's headers of a record: attempt name, output name and inputs. A missing header is None."""
     value = output_name = source = None
     for name, content in headers:
         if content is None:
@@ -155,7 +158,7 @@ def _bytes(content: str | bytes | None) -> bytes:
 
 
 def parse_sources(text: str | None) -> list[RecordPosition]:
-    """Return the inputs that a record names, without those that cannot be parsed."""
+    """Return the inputs in the header of a record. Inputs that cannot be parsed are left out."""
     positions: list[RecordPosition] = []
     for part in (text or "").split(","):
         topic, _, offset = part.rpartition("/")
@@ -166,9 +169,9 @@ def parse_sources(text: str | None) -> list[RecordPosition]:
 
 
 def parse_single_source(text: str) -> tuple[str, int] | None:
-    """Return partition name and offset if a record names exactly one input, else None.
+    """Return partition name and offset if the header has exactly one input, else None.
 
-    It takes half the time of `parse_sources`. It does not check that the partition name is valid.
+    This function takes half the time of `parse_sources`. It does not check that the partition name is valid.
     """
     partition, _, offset = text.rpartition("/")
     return (partition, int(offset)) if _is_count(offset, _MOST_DIGITS) and "," not in partition else None

@@ -1,6 +1,7 @@
 """Reads tables of a stored run without Spark.
 
-It does not use `pyarrow.parquet.read_table`, because that loads pandas, which takes longer than reading a small table.
+It does not use `pyarrow.parquet.read_table`, because that loads pandas, which takes longer than the read of a small
+table.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,7 +22,7 @@ def read_parquet(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
     """
     with pq.ParquetFile(path, page_checksum_verification=True) as file:
         for column in columns or ():
-            if column not in file.schema_arrow.names:  # PyArrow would silently leave the column out
+            if column not in file.schema_arrow.names:  # PyArrow would leave the column out without an error
                 raise pa.ArrowKeyError(f"{path} has no column {column}")
         return file.read(columns=None if columns is None else list(columns))
 

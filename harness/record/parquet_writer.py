@@ -15,27 +15,26 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 PARQUET_OPTIONS: dict[str, Any] = {"compression": "zstd", "write_page_checksum": True}
-"""With checksums, because a flipped bit would otherwise be read as another value."""
-CHUNK_ROWS = 65_536  # collected in memory: about 30 MB of Python objects
+"""With checksums: without them, a reader would not notice a flipped bit."""
+CHUNK_ROWS = 65_536  # rows in memory: about 30 MB of Python objects
 
 
 class RowBuffer:
     """Collects rows, one by one or as columns, and returns them as one record batch.
 
-    A cell that is the same for all rows of one `extend` is stored once. Most cells of the rows of a journal line are
-    the same for all its records.
+    One call of `extend` adds one piece. A cell that all rows of a piece share is stored once. This saves memory: one
+    journal line has many records, and most cells of their rows are equal.
     """
 
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema
-        self._rows: list[Sequence[object]] = []  # added one by one, after the rows in the columns
+        self._rows: list[Sequence[object]] = []  # rows from `append`, which follow the rows in `_cells`
         self._begin()
 
     def _begin(self) -> None:
         self._cells: list[list[Any]] = [[] for _ in self._schema]
-        self._same = [
-            True for _ in self._schema
-        ]  # whether the column has one cell for each piece, and not for each row
+        # True: the column has one cell for each piece, and not one for each row.
+        self._is_shared = [True for _ in self._schema]
         self._counts: list[int] = []  # the number of rows of each piece
         self._count = 0
 
@@ -53,14 +52,14 @@ class RowBuffer:
 
     def _extend(self, count: int, columns: Sequence[object]) -> None:
         if len(columns) != len(self._cells):
-            raise ValueError(f"the table has {len(self._cells)} columns, and not {len(columns)}")
+            raise ValueError(f"the table has {len(self._cells)} columns, but the rows have {len(columns)}")
         for n, cells in enumerate(columns):
             if isinstance(cells, list):
                 if len(cells) != count:
-                    raise ValueError(f"a column has {len(cells)} cells, and not one for each of {count} rows")
+                    raise ValueError(f"a column has {len(cells)} cells, but there are {count} rows")
                 self._spread(n)
                 self._cells[n] += cells
-            elif self._same[n]:
+            elif self._is_shared[n]:
                 self._cells[n].append(cells)
             else:
                 self._cells[n] += repeat(cells, count)
@@ -68,10 +67,10 @@ class RowBuffer:
         self._count += count
 
     def _spread(self, n: int) -> None:
-        """Change a column from one cell for each piece to one for each row."""
-        if self._same[n]:
+        """Change a column from one cell for each piece to one cell for each row."""
+        if self._is_shared[n]:
             self._cells[n] = list(chain.from_iterable(map(repeat, self._cells[n], self._counts)))
-            self._same[n] = False
+            self._is_shared[n] = False
 
     def take(self) -> pa.RecordBatch:
         """Return all collected rows, and clear the buffer."""
@@ -79,9 +78,9 @@ class RowBuffer:
         pieces = enumerate(self._counts)
         of_row = pa.array(chain.from_iterable(repeat(piece, count) for piece, count in pieces), pa.int32())
         arrays = []
-        for cells, same, field in zip(self._cells, self._same, self._schema, strict=True):
+        for cells, is_shared, field in zip(self._cells, self._is_shared, self._schema, strict=True):
             array = _array(cells, field.type)
-            arrays.append(array.take(of_row) if same else array)
+            arrays.append(array.take(of_row) if is_shared else array)
         self._begin()
         return pa.record_batch(arrays, schema=self._schema)
 
@@ -132,7 +131,7 @@ class ParquetWriter:
 
 @contextmanager
 def open_parquet(path: Path, schema: pa.Schema) -> Iterator[ParquetWriter]:
-    """Write to a temporary file. On success it is renamed to `path`, on an error it is deleted."""
+    """Open a writer of a temporary file. At the end, rename the file to `path`; after an error, delete it."""
     part = path.with_name(path.name + ".part")
     try:
         with pq.ParquetWriter(part, schema, **PARQUET_OPTIONS) as writer, ThreadPoolExecutor(1) as encoder:

@@ -1,8 +1,8 @@
 """Numbers the partitions of a run from 0. Tables call this number `tp`.
 
-The run plan numbers the partitions that it names before any process starts. Each process that writes `tp` gets the same
+The partitions in the run plan have their numbers before any process starts. Each process that writes `tp` gets the same
 plan, so tables need no renumbering. Internal topics, and topics that a custom pipeline has created, are discovered
-after the run. The process that writes the tables numbers them after those of the plan.
+after the run. The process that writes the tables gives their partitions the next numbers.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -16,19 +16,20 @@ _HASHES = 2**30
 
 
 def unplanned(topic: str, partition: int) -> int:
-    """Return a negative `tp` for a partition that the plan does not name.
+    """Return a negative `tp` for a partition that is not in the plan.
 
-    Processes that must not number partitions agree on it, because it is a hash. Two partitions have two numbers, so
-    inputs of different partitions are not taken for one. The table `partitions` has no row for it.
+    It is a hash, so all processes compute the same number without agreeing on it. Different partitions have different
+    numbers, so that inputs of two partitions are not taken for the same input. The table `partitions` has no row for
+    it.
     """
     return -2 - crc32(f"{topic}/{partition}".encode()) % _HASHES
 
 
 class PartitionIds:
-    """Numbers partitions from 0: first those of the plan, then others when `id` is first called for them.
+    """Numbers partitions from 0: first the partitions of the plan, then each other partition at its first `id` call.
 
     Args:
-        planned: By topic or table, in the order of the plan: the number of its partitions.
+        planned: The number of partitions of each topic or table, in the order of the plan.
     """
 
     def __init__(self, planned: Mapping[str, int] | None = None) -> None:
@@ -42,7 +43,7 @@ class PartitionIds:
         return self._ids.setdefault((topic, partition), len(self._ids))
 
     def planned(self, topic: str, partition: int) -> int:
-        """Return the number of a partition. If it has none, return a negative one, see `unplanned`."""
+        """Return the number of a partition. If it has none, return the negative number of `unplanned`."""
         known = self._ids.get((topic, partition))
         return unplanned(topic, partition) if known is None else known
 
@@ -61,11 +62,11 @@ def write_partitions(
     """Write the table `partitions`.
 
     Args:
-        names: The partitions of the plan, and all others in any table of `history/` or `log/`.
+        names: The partitions of the plan, and all other partitions in tables of `history/` or `log/`.
         run: The number of the run.
         folder: The folder `history` of the run.
-        compacted: By topic, whether it is compacted.
-        known: The topics and tables of the pipeline. All others are internal.
+        compacted: For each topic, whether it is compacted.
+        known: The topics and tables of the pipeline. All other topics are internal.
     """
     with open_parquet(folder / "partitions.parquet", HISTORY["partitions"]) as table:
         for tp, topic, partition in names:

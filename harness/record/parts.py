@@ -1,12 +1,12 @@
-"""Part files: a final reader writes its results as columns, in files that the journal names.
+"""Part files: a final reader writes its results as columns, in files that its journal lists.
 
 A part file is an Arrow file with rows of one table. It is written under a temporary name, and renamed after it is
-complete. Then an event `part` in the journal contains its number of rows and its CRC-32:
+complete. Then an event `part` in the journal lists it, with its number of rows and its CRC-32:
 
     {"index":9,"time":5,"type":"part","table":"polls","file":"0-polls.arrow","rows":65536,"crc":7}
 
-A file that no event names was not finished, and is ignored. If a file that an event names is missing or damaged,
-evidence is lost; it counts as a missing line of the journal.
+A file without such an event is not complete, and is ignored. If a file with such an event is missing or damaged, it
+counts as a missing line of the journal, because evidence is lost.
 """
 
 import shutil
@@ -32,7 +32,7 @@ SCHEMAS: Mapping[str, pa.Schema] = {
     table: pa.schema([column for column in HISTORY[table] if column.name not in added])
     for table, added in _ADDED.items()
 }
-"""By table: the columns of its part files. `op` is the number of the operation in the journal, and not in the run."""
+"""The columns of the part files of each table. `op` is the number of the operation in the journal, not in the run."""
 
 
 class DamagedPart(Exception):
@@ -99,17 +99,17 @@ def read_part(
     folder: Path,
     event: PartWritten,
     first_op: int,
-    same: Mapping[str, object],
+    shared_cells: Mapping[str, object],
     group_of: Callable[[str], str | None],
 ) -> tuple[str, pa.RecordBatch]:
     """Read a part file and add the missing columns.
 
     Args:
         folder: The folder with the part files of the journal.
-        event: The event of the journal that names the part file.
+        event: The event of the journal that lists the part file.
         first_op: The number, within the run, of the reader's first operation.
         same: The cells of `run`, `role` and `promised`, which all rows share.
-        group_of: Returns the group of a stage, given the name of the stage.
+        group_of: Takes the name of a stage and returns its group.
 
     Returns:
         The name of the table, and the rows with all its columns.
@@ -127,12 +127,12 @@ def read_part(
         columns["group"] = pa.array(groups, pa.string()).take(stages.indices)
     for field in HISTORY[table]:
         if field.name not in columns:
-            columns[field.name] = pa.repeat(pa.scalar(same[field.name], field.type), batch.num_rows)
+            columns[field.name] = pa.repeat(pa.scalar(shared_cells[field.name], field.type), batch.num_rows)
     return table, pa.record_batch([columns[field.name] for field in HISTORY[table]], schema=HISTORY[table])
 
 
 def _stored(folder: Path, event: PartWritten) -> tuple[str, pa.RecordBatch]:
-    """Return the name of the table and the rows of a part file, after checking that it has not changed."""
+    """Return the name of the table and the rows of a part file. Raises `DamagedPart`."""
     path = folder / Path(event.file).name
     try:
         content = path.read_bytes()
@@ -143,5 +143,5 @@ def _stored(folder: Path, event: PartWritten) -> tuple[str, pa.RecordBatch]:
     except (OSError, pa.ArrowException) as error:
         raise DamagedPart(f"{path} cannot be read: {error!r}") from error
     if batch.num_rows != event.rows or batch.schema != SCHEMAS.get(event.table):
-        raise DamagedPart(f"{path} does not have the rows or the columns that it was written with")
+        raise DamagedPart(f"{path} has other rows or other columns than it had when it was written")
     return event.table, batch

@@ -51,7 +51,7 @@ def create_folder(store: Path, name: str, started: datetime, within: Iterable[st
 
 @contextmanager
 def lock_run(folder: Path) -> Iterator[None]:
-    """Mark the run as running inside a `with`, so that other processes do not check it."""
+    """Mark the run as running inside a `with` block, so that other processes do not check it."""
     with (folder / PLAN).open("rb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

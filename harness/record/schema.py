@@ -18,7 +18,7 @@ _i32, _i64, _str, _bool = pa.int32(), pa.int64(), pa.string(), pa.bool_()
 _inputs = pa.list_(pa.struct([("tp", _i32), ("offset", _i64)]))
 
 PARTITIONS = table(
-    "One row for each partition that any table names.",
+    "One row for each partition that occurs in a table.",
     RUN,
     column("tp", _i32, "its number within the run"),
     column("topic", _str, "its topic"),
@@ -78,9 +78,9 @@ OPS = table(
     "One row for each operation of a process, with its outcome.",
     RUN,
     column("op", _i64, "its number within the run"),
-    column("name", _str, "its journal and its number in the journal, as in offset metadata and value names"),
+    column("name", _str, "its journal and its number in the journal, as in the metadata of offset commits"),
     column("journal", _str, "the journal that contains it"),
-    column("process", _i64, "the logical process; after every info it is a new one, as in Jepsen"),
+    column("process", _i64, "the logical process; after every info it has a new number, as in Jepsen"),
     column("stage", _str, "the stage of its worker", null="its process is not a worker"),
     column(
         "group",
@@ -124,13 +124,13 @@ SENDS = table(
         "offset", _i64, "the offset in the acknowledgement", null="it has no acknowledgement with an offset"
     ),
     column("acked", _bool, "whether it was acknowledged"),
-    column("output_name", _str, "which of the expected outputs of its inputs it is", null="it has no inputs"),
+    column("output_name", _str, "its output name: which expected output it is", null="it has no inputs"),
     column("inputs", _inputs, "the inputs that it was made from; empty for the feeder"),
     column("digest", _i64, "a hash of key, value and headers, without the name of the attempt"),
 )
 
 CLAIMS = table(
-    "One row for each range of inputs that an operation processed or committed the offsets of.",
+    "One row for each range of inputs that an operation processed, or whose offsets it committed.",
     RUN,
     column("op", _i64, "the operation"),
     column(
@@ -141,7 +141,7 @@ CLAIMS = table(
     ),
     column("tp", _i32, "the partition of the inputs"),
     column("first", _i64, "the offset of the first input"),
-    column("next", _i64, "the offset to commit: that of the last input plus 1"),
+    column("next", _i64, "the offset to commit: the offset of the last input plus 1"),
 )
 
 POLLS = table(
@@ -163,13 +163,11 @@ RECORDS = table(
     column("tp", _i32, "its partition"),
     column("offset", _i64, "its offset"),
     column("value", _str, "the name of the attempt to send it", null="the record contains no name"),
-    column(
-        "output_name", _str, "which of the expected outputs of its inputs it is", null="it is not an output"
-    ),
+    column("output_name", _str, "its output name: which expected output it is", null="it is not an output"),
     column(
         "inputs",
         _inputs,
-        "the inputs that it names; `tp` is negative if the plan does not name the partition; empty: it names none",
+        "the inputs in its header; `tp` is negative if the plan does not have the partition; empty: it has none",
     ),
     column("digest", _i64, "a hash of key, value and headers, without the name of the attempt"),
     column("timestamp_ms", _i64, "its time stamp", null="it has none"),
@@ -182,14 +180,14 @@ RECORDS = table(
         "correlation_key",
         _str,
         "the correlation key that joins it to its input",
-        null="it names its inputs, or has no correlation key",
+        null="its header has its inputs, or it has no correlation key",
     ),
     column("content", _str, "its key and value as text, truncated", null="a process of Fencepost wrote it"),
 )
 
 ENDS = table(
-    "One row for each partition of an observer or a final reader: how far it has read. With sentinels, a final reader "
-    "has read to the end if it has read the sentinel.",
+    "One row for each partition that an observer or a final reader has read, with the end of its read. In a run with "
+    "sentinels, a final reader has read to the end if it has read the sentinel.",
     RUN,
     column("journal", _str, "the journal of the reader"),
     column("isolation", _str, "read_committed or read_uncommitted"),
@@ -199,8 +197,8 @@ ENDS = table(
         _i64,
         "of a final reader: the start of the log after the read; of an observer: the first offset that it received",
     ),
-    column("next", _i64, "the offset of the last record read plus 1; 0 if it read none"),
-    column("read", _i64, "the number of records read"),
+    column("next", _i64, "the offset of the last record that it read plus 1; 0 if it read none"),
+    column("read", _i64, "the number of records that it read"),
     column("sentinel_offset", _i64, "the offset of the sentinel", null="it was not written or not read"),
     column("role", _str, "observer or final"),
     column(
@@ -223,8 +221,8 @@ ASSIGNMENTS = table(
     column(
         "offset",
         _i64,
-        "the position that it is read from",
-        null="it was revoked or lost, or the position is not known",
+        "the offset at which the consumer starts to read",
+        null="it was revoked or lost, or the offset is not known",
     ),
 )
 
@@ -236,7 +234,7 @@ EXPECTED = table(
     column("group", _str, "the group of the stage"),
     column("tp", _i32, "the partition of the input"),
     column("offset", _i64, "the offset of the input"),
-    column("output_name", _str, "which of the outputs of the input it is", null="the row is about a sum"),
+    column("output_name", _str, "the output name", null="the row is about a sum"),
     column("topic", _str, "the topic of the output"),
     column("digest", _i64, "the digest of the output", null="it is not known, or the row is about a sum"),
     column("key", _str, "of a sum: its key", null="the row is about an output"),
@@ -244,14 +242,14 @@ EXPECTED = table(
     column(
         "intermediate_topic",
         _str,
-        "the topic between two stages: the output is made from its record, which is made from the input",
+        "the topic between two stages: a stage makes its record from the input, and the next makes the output from it",
         null="the output is made from the input itself",
     ),
     column(
         "correlation_key",
         _str,
         "the correlation key that joins the output to the input",
-        null="the output names its inputs",
+        null="the header of the output has its inputs",
     ),
     column(
         "content", _str, "the expected content as text, truncated", null="the stage belongs to a workload"
@@ -274,7 +272,7 @@ HISTORY: dict[str, pa.Schema] = {
 
 
 def find_mismatch(table: str, actual: pa.Schema) -> str | None:
-    """Return the first column whose name or type is wrong; None: the schema is that of the table."""
+    """Return the first column that is missing, has another type or is not in the table; None: there is none."""
     expected = (HISTORY | LOG)[table]
     for field in expected:
         if field.name not in actual.names or actual.field(field.name).type != field.type:

@@ -1,11 +1,11 @@
 """Makes the tables of `history/` from the journals.
 
-It reads one journal after the other, line by line. In memory are only the open operations and a chunk of each table. It
+It reads one journal after the other, line by line. Only the open operations and a chunk of each table are in memory. It
 also works for a run that was killed: a torn last line is dropped and counted, and an operation without a completion is
-`info`. Gaps in the numbering of lines are counted, because there evidence is lost.
+`info`. Missing line numbers are counted, because they show that evidence is lost.
 
-Most rows come from few lines: the sends of a transaction, and the records of a poll. They are added as columns, one
-line at a time. Final readers have already written columns (`harness.record.parts`).
+One line with the sends of a transaction, or with the records of a poll, leads to many rows. They are added as columns,
+one line at a time. Final readers have already written columns (`harness.record.parts`).
 """
 
 from collections.abc import Iterable, Sequence
@@ -39,7 +39,7 @@ from harness.record.schema import HISTORY
 
 
 class Tabulator:
-    """Writes the tables of `history/`. Afterwards, `op_of` finds operations by name."""
+    """Writes the tables of `history/`. After that, `op_of` returns the number of an operation."""
 
     def __init__(self, run: int, stages: Sequence[StageSpec], names: PartitionIds) -> None:
         self.run = run
@@ -51,9 +51,9 @@ class Tabulator:
         self._tps: dict[str, int] = {}  # by partition name: a cache of `tp`
 
     def op_of(self, name: str) -> int | None:
-        """Return the number of the operation that the metadata of an offset names.
+        """Return the number of an operation. The metadata of an offset commit contains its name.
 
-        Return None if it names no operation, or one that is missing in its journal.
+        Return None if no journal has an operation of this name.
         """
         journal, _, number = name.rpartition(":")
         ops = self._ops.get(journal, range(0))
@@ -89,35 +89,35 @@ class Tabulator:
         return tp
 
     def _journal(self, path: Path) -> None:
-        read = JournalContents(path.stem, self._next_op)
-        for line in read_events(path, read):
+        contents = JournalContents(path.stem, self._next_op)
+        for line in read_events(path, contents):
             if isinstance(line.event, PartWritten):
-                self._part(read, path, line.event)
+                self._part(contents, path, line.event)
             else:
                 try:
-                    self._event(read, line)
+                    self._event(contents, line)
                 except (NotAnEvent, TypeError, ValueError, LookupError):  # no process writes such a line
-                    read.missing += 1
-        for op in sorted(read.open):
-            self._complete(read, op, None, None)
-        self._next_op = read.first_op + read.highest + 1
-        self._ops[read.name] = range(read.first_op, self._next_op)
+                    contents.missing += 1
+        for op in sorted(contents.open):
+            self._complete(contents, op, None, None)
+        self._next_op = contents.first_op + contents.highest + 1
+        self._ops[contents.name] = range(contents.first_op, self._next_op)
         self._row(
             "journals",
-            read.name,
-            read.role,
-            read.stage,
-            read.head.pid if read.head else None,
-            read.lines,
-            read.torn,
-            read.missing,
-            read.rows,
-            read.ended,
-            read.sends,
-            read.claims,
+            contents.name,
+            contents.role,
+            contents.stage,
+            contents.head.pid if contents.head else None,
+            contents.lines,
+            contents.torn,
+            contents.missing,
+            contents.rows,
+            contents.ended,
+            contents.sends,
+            contents.claims,
         )
 
-    def _event(self, read: JournalContents, line: JournalLine) -> None:
+    def _event(self, contents: JournalContents, line: JournalLine) -> None:
         event = line.event
         match event:
             case JournalBegan():
@@ -125,53 +125,53 @@ class Tabulator:
                     event.stage is not None and event.stage not in self._stages
                 ):
                     raise NotAnEvent(f"a {event.role} of stage {event.stage} has no journal")
-                read.head = event
+                contents.head = event
             case JournalEnded():
-                read.ended = True
-                read.missing += max(0, event.ops - read.highest - 1)
+                contents.ended = True
+                contents.missing += max(0, event.ops - contents.highest - 1)
             case Assigned():
-                self._assigned(read, line.time_ns, event)
+                self._assigned(contents, line.time_ns, event)
             case EndsRead():
-                self._ends(read, event)
+                self._ends(contents, event)
             case Polled():
-                self._poll(read, line, event)
+                self._poll(contents, line, event)
             case Invoked():
                 if event.f not in KINDS:
                     raise NotAnEvent(f"no process makes an operation {event.f}")
-                read.open[event.op] = OpenOperation(event, line.time_ns, line.number)
-                read.highest = max(read.highest, event.op)
+                contents.open[event.op] = OpenOperation(event, line.time_ns, line.number)
+                contents.highest = max(contents.highest, event.op)
             case EndInvoked():
-                operation = read.open.get(event.op)
+                operation = contents.open.get(event.op)
                 if operation is not None:
                     operation.acks = event.acks
                     if event.type == "commit":
                         operation.commit_ns = line.time_ns
             case Completed():
-                self._complete(read, event.op, event, line)
+                self._complete(contents, event.op, event, line)
 
     def _complete(
-        self, read: JournalContents, op: int, done: Completed | None, line: JournalLine | None
+        self, contents: JournalContents, op: int, done: Completed | None, line: JournalLine | None
     ) -> None:
         """Add the rows of an operation, of its sends and of its claims."""
-        operation = read.open.pop(op, None)
+        operation = contents.open.pop(op, None)
         if operation is None:
-            return  # its invocation is among the missing lines
+            return  # its invocation is missing, and counts as a missing line
         invoked = operation.invoked
-        group = self._group_of(read)
+        group = self._group_of(contents)
         if invoked.f == "init":
-            read.transactional_id = invoked.transactional_id
+            contents.transactional_id = invoked.transactional_id
         transactional = invoked.f in ("txn", "init")
-        number = read.first_op + op
-        read.rows += 1
+        number = contents.first_op + op
+        contents.rows += 1
         self._row(
             "ops",
             number,
-            operation_name(read.name, op),
-            read.name,
+            operation_name(contents.name, op),
+            contents.name,
             invoked.process,
-            self._stage_of(read),
+            self._stage_of(contents),
             group if invoked.claims else None,
-            (invoked.transactional_id or read.transactional_id) if transactional else None,
+            (invoked.transactional_id or contents.transactional_id) if transactional else None,
             invoked.f,
             (done.type if done else Outcome.INFO).value,
             invoked.asked,
@@ -188,35 +188,35 @@ class Tabulator:
         all_acked = len(acks) == len(invoked.sends) and None not in acks
         committed = done is not None and done.type is Outcome.OK and invoked.asked != "abort"
         if len(acks) > len(invoked.sends) or (committed and not all_acked):
-            read.missing += 1  # a transaction is ok only after all its records are acknowledged
-        self._sends(read, op, invoked.sends, acks)
+            contents.missing += 1  # a transaction is ok only after all its records are acknowledged
+        self._sends(contents, op, invoked.sends, acks)
         for key, (first, following) in (invoked.claims or {}).items():
             self._row("claims", number, group, self._tp(key), first, following)
-            read.claims += 1
+            contents.claims += 1
 
-    def _stage_of(self, read: JournalContents) -> str | None:
+    def _stage_of(self, contents: JournalContents) -> str | None:
         """Return the stage of a worker's journal; None: it is not a worker, or run.toml does not list its stage."""
-        return read.stage if read.stage in self._stages else None
+        return contents.stage if contents.stage in self._stages else None
 
-    def _group_of(self, read: JournalContents) -> str | None:
-        stage = self._stages.get(read.stage or "")
+    def _group_of(self, contents: JournalContents) -> str | None:
+        stage = self._stages.get(contents.stage or "")
         return stage.group if stage else None
 
     def _sends(
-        self, read: JournalContents, op: int, sends: Sequence[Sequence[Any]], acks: Sequence[Ack | None]
+        self, contents: JournalContents, op: int, sends: Sequence[Sequence[Any]], acks: Sequence[Ack | None]
     ) -> None:
         count = len(sends)
-        read.sends += count
+        contents.sends += count
         received = [*acks[:count], *[None] * (count - len(acks))]
         # A negative partition means that the client refused the record and never sent it.
         received = [None if ack is None or ack[0] < 0 else ack for ack in received]
-        name = operation_name(read.name, op)
+        name = operation_name(contents.name, op)
         self._rows(
             "sends",
             count,
-            read.first_op + op,
+            contents.first_op + op,
             list(range(count)),
-            [f"{name}:{n}" for n in range(count)],  # the same as `value_name`
+            [f"{name}:{n}" for n in range(count)],  # as in `value_name`
             [send[0] for send in sends],
             [
                 self._names.id(send[0], ack[0]) if ack else None
@@ -230,23 +230,23 @@ class Tabulator:
         )
 
     def _inputs(self, row: Sequence[Any]) -> list[tuple[int, int]]:
-        """Return the inputs of a send: from its fourth cell on, a partition and an offset for each input."""
+        """Return the inputs of a send. The cells from the fourth on are a partition and an offset for each input."""
         if len(row) == 5:  # nearly all sends have one input
             return [(self._tp(row[3]), row[4])]
         return [(self._tp(key), offset) for key, offset in zip(row[3::2], row[4::2], strict=True)]
 
-    def _poll(self, read: JournalContents, line: JournalLine, event: Polled) -> None:
+    def _poll(self, contents: JournalContents, line: JournalLine, event: Polled) -> None:
         op = event.op
-        read.highest = max(read.highest, op)
-        read.rows += 1
-        number = read.first_op + op
-        name = operation_name(read.name, op)
+        contents.highest = max(contents.highest, op)
+        contents.rows += 1
+        number = contents.first_op + op
+        name = operation_name(contents.name, op)
         self._row(
-            "ops", number, name, read.name, event.process, self._stage_of(read), None, None,
+            "ops", number, name, contents.name, event.process, self._stage_of(contents), None, None,
             "poll", Outcome.OK.value, None, event.call, None, line.time_ns, None, False, line.number, line.number,
-            None if event.txn is None else read.first_op + event.txn,
+            None if event.txn is None else contents.first_op + event.txn,
         )  # fmt: skip
-        stage = self._stages.get(read.stage or "")
+        stage = self._stages.get(contents.stage or "")
         promised = stage.promised if stage else Isolation.READ_COMMITTED.value
         n = 0
         for key, records in (event.records or {}).items():
@@ -254,39 +254,46 @@ class Tabulator:
             self._rows(
                 "polls", count, number, list(range(n, n + count)), self._tp(key),
                 [record[0] for record in records], [record[1] for record in records],
-                read.role, promised, line.time_ns,
+                contents.role, promised, line.time_ns,
             )  # fmt: skip
             n += count
 
     def _group(self, stage: str) -> str | None:
-        """Return the group of a stage that a final reader names. Raises `UnreadableInput`."""
+        """Return the group of a stage in a part file. Raises `UnreadableInput` if the run has no such stage."""
         if stage not in self._stages:
-            raise UnreadableInput(f"a final reader names stage {stage}, which run.toml does not list")
+            raise UnreadableInput(f"a part file of a final reader has stage {stage}, but run.toml does not")
         return self._stages[stage].group
 
-    def _part(self, read: JournalContents, path: Path, event: PartWritten) -> None:
-        """Add the rows of a part file. A missing or damaged one counts as a missing line."""
-        same = {"run": self.run, "role": read.role, "promised": Isolation.READ_COMMITTED.value}
+    def _part(self, contents: JournalContents, path: Path, event: PartWritten) -> None:
+        """Add the rows of a part file. A missing or damaged file counts as a missing line."""
+        shared_cells = {"run": self.run, "role": contents.role, "promised": Isolation.READ_COMMITTED.value}
         try:
-            table, batch = read_part(parts_folder(path), event, read.first_op, same, self._group)
+            table, batch = read_part(parts_folder(path), event, contents.first_op, shared_cells, self._group)
         except (DamagedPart, TypeError, ValueError, LookupError):
-            read.missing += 1
+            contents.missing += 1
         else:
             self._tables[table].write(batch)
 
-    def _assigned(self, read: JournalContents, time_ns: int, event: Assigned) -> None:
-        group = self._group_of(read)
+    def _assigned(self, contents: JournalContents, time_ns: int, event: Assigned) -> None:
+        group = self._group_of(contents)
         if event.gained and event.starts is None:
-            raise NotAnEvent("an assignment does not have the positions that the partitions are read from")
+            raise NotAnEvent("an assignment does not have the start offsets of its partitions")
         starts = event.starts or [None] * len(event.partitions)
         for key, start in zip(event.partitions, starts, strict=True):
             self._row(
-                "assignments", read.name, event.process, group, time_ns, event.gained, self._tp(key), start
+                "assignments",
+                contents.name,
+                event.process,
+                group,
+                time_ns,
+                event.gained,
+                self._tp(key),
+                start,
             )
 
-    def _ends(self, read: JournalContents, event: EndsRead) -> None:
+    def _ends(self, contents: JournalContents, event: EndsRead) -> None:
         for key, end in event.ends.items():
             self._row(
-                "ends", read.name, event.isolation, self._tp(key),
-                end.first, end.next, end.read, end.sentinel, read.role, end.expected,
+                "ends", contents.name, event.isolation, self._tp(key),
+                end.first, end.next, end.read, end.sentinel, contents.role, end.expected,
             )  # fmt: skip

@@ -59,7 +59,7 @@ class PlannedChange:
 
     @property
     def description(self) -> str:
-        """For example `shop-4 joins, shop-2 leaves`."""
+        """The change in words, for example `shop-4 joins, shop-2 leaves`."""
         changes = ((self.joins, "joins"), (self.leaves, "leaves"))
         return ", ".join(f"{worker} {verb}" for worker, verb in changes if worker)
 
@@ -74,7 +74,7 @@ def draw(
     workers: Mapping[str, Sequence[str]],
     reserved: Collection[str],
 ) -> tuple[PlannedChange, ...]:
-    """Draw the planned changes: in each, a worker joins, a worker leaves, or both.
+    """Draw the planned changes. In each change a worker joins, a worker leaves, or both.
 
     A worker that joins has a new name.
 
@@ -82,8 +82,8 @@ def draw(
         rng: The source of randomness.
         every_s: The mean time between two changes, in seconds. The actual time differs by up to a quarter.
         time_limit_s: The time limit of the run, in seconds.
-        workers: By stage, the names of its first workers.
-        reserved: The workers that a planned fault targets. They never leave.
+        workers: By stage, the names of its workers at the start.
+        reserved: The workers that are targets of planned faults. They never leave.
     """
     present_by_stage = {stage: list(names) for stage, names in workers.items()}
     names_used = {stage: len(names) for stage, names in workers.items()}
@@ -123,7 +123,7 @@ def joining_workers(changes: Sequence[PlannedChange]) -> dict[str, tuple[str, ..
 
 
 def extra_endpoints(changes: Sequence[PlannedChange]) -> int:
-    """Return how many client endpoints the changes need in addition to those of the first workers.
+    """Return how many client endpoints the changes need, in addition to the endpoints of the workers at the start.
 
     In a swap, the joining worker gets its endpoint before the leaving worker releases its own.
     """
@@ -136,14 +136,14 @@ def extra_endpoints(changes: Sequence[PlannedChange]) -> int:
 
 @dataclass
 class ChangeReport:
-    """What happened in a planned change. Times are seconds since the start of the run."""
+    """The result of a planned change. Times are seconds since the start of the run."""
 
     change: PlannedChange
     start_s: float
     end_s: float
     joined: str | None = None  # the journal of the worker that joined
     left: str | None = None  # the journal of the worker that left
-    why: str = ""  # why the change was not completed; empty: it was
+    why: str = ""  # why the change was not completed; empty: it was completed
 
 
 @dataclass
@@ -168,11 +168,11 @@ class Churn:
 
     @property
     def over(self) -> bool:
-        """Whether the thread has ended."""
+        """True if the thread has ended."""
         return not self._thread.is_alive()
 
     def stop(self) -> None:
-        """Start no more changes, and wait until the current one is complete."""
+        """Start no more changes, and wait until the current change is complete."""
         self._stop.set()
         self._thread.join()
 
@@ -216,10 +216,10 @@ class Churn:
     def _leave(self, report: ChangeReport, stage: str, worker: str) -> None:
         """Wait until no fault reserves the worker. Then let it close its consumer and end."""
 
-        def dismissed() -> RunProcess | None:
-            return self.processes.dismiss(stage, worker)
+        def leaving_worker() -> RunProcess | None:
+            return self.processes.ask_to_leave(stage, worker)
 
-        member = wait_for(dismissed, f"{worker} to be free to leave", FREE_TIMEOUT_S, every_s=0.1)
+        member = wait_for(leaving_worker, f"{worker} to be free to leave", FREE_TIMEOUT_S, every_s=0.1)
         report.left = member.journal
         status = member.child.wait(STOP_TIMEOUT_S)
         if status:

@@ -16,8 +16,8 @@ from harness.settings.client_choice import ClientChoice
 def record_clients(folder: Path, choice: ClientChoice, run_log: RunLog) -> None:
     """Store the clients of the workers in the run log.
 
-    If the user chose a client version and a worker used another one, or did not record its client, add an evidence
-    problem: the run says nothing about the chosen client.
+    If the user chose a client version, each worker must have recorded exactly this client. Otherwise add an evidence
+    problem, because the run says nothing about the client that the user chose.
     """
     clients = dict(read_worker_clients(folder))
     run_log.clients = tuple(sorted({str(client) for client in clients.values() if client is not None}))

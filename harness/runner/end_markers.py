@@ -12,9 +12,9 @@ from harness.model.vocabulary import OffsetTracking
 from harness.roles.end_offsets import count_unread, write_sentinels
 
 COUNTED_BELOW = 5_000
-"""Above this number, the inputs left are estimated by offsets, which include transaction markers.
+"""Below this number, the inputs that a stage has left are counted exactly.
 
-Below, they are counted.
+Above it, their number is estimated from offsets, which include transaction markers.
 """
 MARK_TIMEOUT_S = 30.0
 
@@ -23,7 +23,7 @@ class EndMarkers(Protocol):
     """The inputs that a stage has left, and the ends of the partitions."""
 
     def inputs_left(self, stage: StageSpec, starting: bool = False) -> int | None:
-        """Return how many visible inputs are not committed yet; None: not known now.
+        """Return how many visible inputs the stage has not committed yet; None: not known now.
 
         `starting` says that a worker of the stage is not ready yet.
         """
@@ -64,7 +64,7 @@ class SentinelEndMarkers:
         self._backlog = backlog
 
     def inputs_left(self, stage: StageSpec, starting: bool = False) -> int | None:
-        """Count what the group has not committed, exactly if it is little; or the rows that its database has left."""
+        """Count the inputs that the group has not committed, or the unprocessed rows of the tables that it reads."""
         if stage.offset_tracking is OffsetTracking.EACH:
             counts = [self._backlog(table, None) for table in stage.reads]
             return None if None in counts else sum(count or 0 for count in counts)
@@ -117,9 +117,8 @@ class OffsetEndMarkers(SentinelEndMarkers):
     def __init__(self, cluster: Cluster) -> None:
         super().__init__(cluster)
         self.end_offsets: Mapping[TopicPartition, int] = {}
-        self._last_written: dict[
-            str, tuple[Mapping[TopicPartition, int], float]
-        ] = {}  # by stage: the high watermarks of its outputs, and since when they are unchanged
+        # By stage: the high watermarks of its outputs, and the time since which they are unchanged.
+        self._last_written: dict[str, tuple[Mapping[TopicPartition, int], float]] = {}
 
     def inputs_left(self, stage: StageSpec, starting: bool = False) -> int | None:
         """For a stage without a group: 0 after it has written nothing for `idle_s`, and None before that.
@@ -165,7 +164,7 @@ class OffsetEndMarkers(SentinelEndMarkers):
 def _behind(
     committed: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, tuple[int, int, int]]
 ) -> dict[TopicPartition, int]:
-    """Return, by partition with inputs left, the position of the first one."""
+    """Return the offset of the first input that is left, for each partition that has inputs left."""
     positions = {
         topic_partition: max(committed.get(topic_partition, -1), start)
         for topic_partition, (start, _, _) in ends.items()

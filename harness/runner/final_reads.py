@@ -1,8 +1,9 @@
 """The final reads: starts the final readers, waits for them, and restarts those that fail.
 
-For a short run, one reader for each isolation level is enough. The read-uncommitted reader works most, because it
-computes the expected outputs of each input. In a long run, several of them share the partitions. The results of a
-reader count only after it has read to the end, so a reader that was killed or failed is restarted from the beginning.
+For a short run, one reader for each isolation level is enough. The read-uncommitted reader has the most work, because
+it computes the expected outputs of each input. In a long run, several read-uncommitted readers share the partitions.
+The results of a reader count only after it has read to the end, so a reader that was killed or failed is restarted from
+the beginning.
 """
 
 import os
@@ -38,17 +39,17 @@ def read_all(
 
     Args:
         processes: Starts the readers.
-        places: The partitions.
-        records: About how many records all partitions hold.
+        topic_partitions: The partitions.
+        records: The approximate number of records in all partitions.
         stall_timeout_s: How long to wait while no reader reads anything, in seconds.
         tables: The tables of the database.
         every_s: The time between two checks of the readers, in seconds.
-        end_offsets: By partition, its end; None or empty: sentinels mark the ends.
-        on_started: Called after all readers are started. They take about a second to begin to read.
+        end_offsets: The end offset of each partition; None or empty: sentinels mark the ends.
+        on_started: Called after all readers are started. They begin to read about a second later.
 
     Raises:
         WaitTimeout: The readers made no progress for `stall_timeout_s`.
-        EnvironmentFailure: A reader failed repeatedly. The others have read as far as they could.
+        EnvironmentFailure: A reader failed repeatedly. The other readers have ended.
     """
     readers: list[_Reader] = []
     try:
@@ -58,9 +59,8 @@ def read_all(
             readers.append(_Reader(processes, journal, task))
         on_started()
         wait_while_progressing(
-            lambda: (
-                not [reader for reader in readers if not reader.done()]
-            ),  # no generator: each reader must be checked, to be restarted
+            # This is a list and not a generator, so that `done` is called on each reader and restarts it.
+            lambda: not [reader for reader in readers if not reader.done()],
             lambda: [(reader.starts, reader.member.status.records_read) for reader in readers],
             "the final readers to read every partition to its end",
             stall_timeout_s,
@@ -68,7 +68,7 @@ def read_all(
             last_seen=lambda: ", ".join(str(reader) for reader in readers),
         )
     except FencepostError:
-        # When it is stopped, each reader writes how far it read. The checkers use that.
+        # A reader that is stopped writes the end of its read. The checkers use that.
         processes.stop([reader.member for reader in readers])
         raise
     for reader in readers:
@@ -108,7 +108,7 @@ class _Reader:
 
     def __init__(self, processes: Processes, journal: str, task: ReaderSpec) -> None:
         self._processes = processes
-        self._start = partial(processes.start_other, journal, "harness", task)
+        self._start = partial(processes.start_harness_process, journal, "harness", task)
         self.starts = 1
         self.member: RunProcess = self._start()
 
@@ -126,7 +126,7 @@ class _Reader:
 
     @property
     def failed(self) -> bool:
-        """Whether the last permitted start has failed."""
+        """True if the last permitted start has failed."""
         return self.starts == MOST_STARTS and self.member.child.poll() not in (0, None)
 
     def describe_end(self) -> str:

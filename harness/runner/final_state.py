@@ -1,8 +1,8 @@
-"""Bring a run to rest after its faults, then read all_topics.
+"""Quiesce a run after its faults: wait until nothing changes any more, then read the final state.
 
-The steps are: heal the network; wait until the stages have processed their inputs; stop all workers, zombies too; wait
-until no transaction is open, at most for the longest transaction time-out; start the final readers and mark the ends of
-the partitions. A step that fails is an evidence problem, so the verdict is at best unknown.
+The steps are: heal the network; wait until the stages have processed their inputs; stop all workers, including zombies;
+wait until no transaction is open, at most for the longest transaction time-out; start the final readers and mark the
+ends of the partitions. A step that fails is an evidence problem, so the verdict is at best unknown.
 """
 
 import time
@@ -31,16 +31,15 @@ class DrainTimeouts:
 
     in_sync_s: float = 90.0
     drain_s: float = 60.0  # without a commit
-    clean_up_s: float = (
-        6.0  # added to the longest transaction time-out: the coordinator's check interval and a margin
-    )
+    # Added to the longest transaction time-out: the coordinator's check interval and a margin.
+    clean_up_s: float = 6.0
     reads_s: float = 60.0  # without a record
     every_s: float = 0.2
 
 
 @dataclass(frozen=True)
 class FinalState:
-    """The state of the cluster after the run has come to rest."""
+    """The state of the cluster at the end of a run. All fields are empty if it could not be read."""
 
     leaders: Mapping[TopicPartition, int] = field(default_factory=dict)
     high_watermarks: Mapping[TopicPartition, int] = field(default_factory=dict)
@@ -56,9 +55,9 @@ def quiesce(
     run_log: RunLog,
     timeouts: DrainTimeouts,
 ) -> FinalState:
-    """Bring the run to rest and read the final state.
+    """Quiesce the run and read the final state.
 
-    A step that fails is an evidence problem; the others still run.
+    A step that fails is an evidence problem. The other steps are still made.
     """
     cluster, processes = context.cluster, context.processes
     topics = [topic.name for topic in pipeline.topics]
@@ -136,7 +135,7 @@ def _stop(run_log: RunLog, context: FaultContext, *roles: Role) -> None:
     for killed in processes.stop(list(processes.alive_in_roles(*roles)), update):
         if killed.rules is None:
             run_log.evidence_problems.append(explain_kill(killed, context, run_log))
-        else:  # a custom pipeline had committed all_topics before, so no evidence is lost
+        else:  # a custom pipeline had committed all its inputs before, so no evidence is lost
             signal, within_s = killed.rules.stop_signal, killed.rules.stop_within_s
             message = f"{killed.journal} did not end within {within_s:g} s after {signal}, and was killed"
             run_log.unexpected_errors.append(Reason(ReasonCode.DID_NOT_STOP, message, killed.journal))
@@ -145,7 +144,7 @@ def _stop(run_log: RunLog, context: FaultContext, *roles: Role) -> None:
 def _drain(
     context: FaultContext, run_log: RunLog, ends: EndMarkers, stage: StageSpec, timeouts: DrainTimeouts
 ) -> None:
-    """Wait until the stage has committed all its visible inputs, as long as it makes progress.
+    """Wait until the stage has committed all its visible inputs. Give up when it makes no progress.
 
     Workers that only abort and retry do not make progress.
     """
@@ -206,7 +205,7 @@ def _await_no_transaction(ends: EndMarkers, pipeline: PipelineSpec, timeouts: Dr
 def _read_to_the_ends(
     pipeline: PipelineSpec, context: FaultContext, ends: EndMarkers, run_log: RunLog, timeouts: DrainTimeouts
 ) -> None:
-    """Run the final readers to the ends of their partitions. The ends are marked while the readers start."""
+    """Run the final readers until they have read to the ends, which are marked while the readers start."""
     attempt, topic_partitions = partial(_attempt, run_log), pipeline.topic_partitions
     not_marked = ReasonCode.NO_SENTINELS, "the ends of the partitions were not marked"
 

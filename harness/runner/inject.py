@@ -26,7 +26,7 @@ class InjectionState:
     errors: list[FencepostError] = field(default_factory=list)
     active: dict[int, str] = field(
         default_factory=dict
-    )  # by index in the schedule: the names of active faults
+    )  # the names of active faults, by index in the schedule
 
 
 class FaultInjector:
@@ -60,7 +60,7 @@ class FaultInjector:
 
     @property
     def done(self) -> bool:
-        """Whether all threads have ended."""
+        """True if all threads have ended."""
         return not any(thread.is_alive() for thread in self._threads)
 
     def stop(self) -> None:
@@ -80,7 +80,7 @@ class FaultInjector:
                 error = None
             except FencepostError as expected:
                 error = expected
-            finally:  # if a bug ends this thread, the run must know that the remaining faults were not injected
+            finally:  # if a bug ends this thread, the run must notice that the remaining faults were not injected
                 self.state.active.pop(self._numbers[id(fault)], None)
                 if error is not None:
                     self.state.errors.append(error)
@@ -113,8 +113,8 @@ class FaultInjector:
             end_ns = self._journal.now_ns()
         finally:
             proof = "; ".join(effect.proof)
-            lacking = next(iter(effect.unmet_goals.values()), "no sign of it was seen")
-            evidence = proof if effect.acted else lacking
+            missing_proof = next(iter(effect.unmet_goals.values()), "no sign of it was seen")
+            evidence = proof if effect.acted else missing_proof
             outcome = Outcome.OK if end_ns is not None else Outcome.INFO
             with self.journal_lock:
                 self._journal.write(

@@ -1,4 +1,4 @@
-"""Handles Ctrl-C: under faults, the first one ends the run early and its evidence is checked; the next one aborts."""
+"""Handles Ctrl-C. The first one ends the run early, and its evidence is checked. The next one stops at once."""
 
 import os
 import signal
@@ -27,8 +27,8 @@ class InterruptPhase(StrEnum):
 class Interrupt:
     """A context manager that turns a signal into a flag, or into a KeyboardInterrupt.
 
-    If a KeyboardInterrupt occurs in a call into C, Python raises a SystemError from it. On leaving, this is converted
-    back.
+    If a KeyboardInterrupt occurs in a call into C, Python raises a SystemError from it. `__exit__` raises the
+    KeyboardInterrupt again.
     """
 
     def __init__(self) -> None:
@@ -39,11 +39,11 @@ class Interrupt:
 
     @property
     def requested(self) -> bool:
-        """Whether a signal asked the command to end early."""
+        """True if a signal has asked the command to end early."""
         return self._end_early.is_set()
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait at most `timeout_s` for a request to end early. Return whether it was made."""
+        """Wait up to `timeout_s` until a signal asks the command to end early. Return whether one did."""
         return self._end_early.wait(timeout_s)
 
     def __enter__(self) -> Self:

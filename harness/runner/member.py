@@ -38,7 +38,7 @@ class RunProcess:
     status: ProcessStatus = field(default_factory=ProcessStatus)
     listener: threading.Thread | None = None
     expected_to_end: bool = False
-    reserved: bool = False  # a fault has armed a step of it, or has stopped it there
+    reserved: bool = False  # a fault has armed a step of this worker, or has stopped the worker at a step
     rules: ProgramRules | None = None  # of an instance of a custom pipeline
 
     @property
@@ -74,17 +74,17 @@ class RunProcess:
 
     @property
     def alive(self) -> bool:
-        """Whether the process exists, stopped or not, or has sent reports that are not read yet."""
+        """True if the process exists, stopped or not, or if some of its reports are not read yet."""
         return self.child.poll() is None or (self.listener is not None and self.listener.is_alive())
 
     def await_listener(self) -> None:
-        """After the process has ended: wait until all its reports are read."""
+        """Wait until all reports of the process are read. Call it after the process has ended."""
         if self.listener is not None:
             self.listener.join(LAST_REPORT_TIMEOUT_S)
 
     @property
     def stop_within_s(self) -> float:
-        """How long the process may take to end after `ask_to_stop`."""
+        """The time in seconds that the process has to end after `ask_to_stop`."""
         return STOP_TIMEOUT_S if self.rules is None else self.rules.stop_within_s
 
     @property
@@ -111,7 +111,7 @@ class RunProcess:
 
 
 def describe_not_ready(member: RunProcess, members_of: Callable[[str], Collection[str] | None]) -> str:
-    """Return a message that says which sign of readiness a process lacks."""
+    """Return a message that says why a process is not ready."""
     if member.rules is None:
         return f"{member.journal} has not reported that it is ready"
     if member.rules.ready is not None:
@@ -124,7 +124,10 @@ def describe_not_ready(member: RunProcess, members_of: Callable[[str], Collectio
 def is_ready(
     member: RunProcess, members_of: Callable[[str], Collection[str] | None], workers: Sequence[RunProcess]
 ) -> bool:
-    """Return whether an instance of a custom pipeline is ready: by its output, or by the size of its group."""
+    """Return whether an instance of a custom pipeline is ready.
+
+    It is ready if it has printed the line that `pipeline.toml` names, or if its group has all its members.
+    """
     if member.rules is None:
         return False
     if member.rules.ready is not None:

@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class Resource(StrEnum):
-    """What a fault uses exclusively: two faults that use the same resource never overlap."""
+    """Something that a fault uses exclusively. Two faults that use the same resource never overlap."""
 
     BROKERS = "brokers"  # one broker or its links at a time, so that no partition lacks a leader
     WORKERS = "workers"
@@ -78,7 +78,7 @@ class PlannedFault:
 
     @property
     def prefers(self) -> str | None:
-        """The transaction state that the fault waits for a short time. After that, it is injected in any state."""
+        """The transaction state for which the fault waits a short time. After that time it is injected in any state."""
         state = self.parameters.get("prefers")
         return None if state is None else str(state)
 
@@ -89,7 +89,7 @@ class PlannedFault:
         return None if stage is None else str(stage)
 
     def as_table(self) -> dict[str, Any]:
-        """Return the entry of `run.toml`: one flat table, with the parameters beside the other fields."""
+        """Return the entry of `run.toml`: one flat table with the parameters and all other fields."""
         times = {"start_s": self.start_s, "hold_s": self.hold_s}
         return {"fault": self.fault, "target": str(self.target), **times, **self.parameters}
 
@@ -116,7 +116,7 @@ class PlannedFault:
 
 @dataclass(frozen=True)
 class FaultTargets:
-    """Everything that faults can be drawn for, as it is known before the run starts."""
+    """All possible targets of faults, as far as they are known before the run starts."""
 
     brokers: tuple[int, ...]
     topic_partitions: tuple[TopicPartition, ...]  # the partitions of the pipeline's topics
@@ -153,7 +153,7 @@ class FaultTargets:
         topics = {topic for written in self.writes.values() for topic in written}
         return [topic_partition for topic_partition in self.topic_partitions if topic_partition[0] in topics]
 
-    def only(self, stages: Collection[str]) -> "FaultTargets":
+    def of_stages(self, stages: Collection[str]) -> "FaultTargets":
         """Return only the targets that belong to these stages, and the partitions that these stages write."""
         restricted = replace(
             self,
@@ -172,7 +172,10 @@ class NoTarget(Exception):
 
 
 class NotForThisPipeline(NoTarget):
-    """The fault needs a target that few pipelines have. It is left out silently, unless the user named the nemesis."""
+    """The fault needs a target that few pipelines have.
+
+    The schedule leaves it out without a message, unless the user named the nemesis.
+    """
 
 
 @dataclass(frozen=True)
@@ -185,16 +188,18 @@ class DrawnFault:
 
 @dataclass
 class InjectedFault:
-    """What a fault did. The nemesis fills it in while the fault is active."""
+    """The effects of a fault. The nemesis fills it in while the fault is active."""
 
     target: str  # "broker 2, leader of invoices/3"
     short_target: str = ""  # "broker 2"; empty: the same as `target`
-    other: str = ""  # of a network fault: the other end of the cut link
+    other: str = ""  # of a network fault: the other end of the link that was cut
     proof: list[str] = field(default_factory=list)
     acted: bool = False
     details: dict[str, str] = field(default_factory=dict)  # see `harness.results.verdict.FaultReport`
-    unmet_goals: dict[str, str] = field(default_factory=dict)  # by goal that the fault did not reach: why
-    injected_ns: int | None = None  # on the monotonic clock; None: as soon as `inject` was called
+    unmet_goals: dict[str, str] = field(
+        default_factory=dict
+    )  # goals that the fault missed, each with the reason
+    injected_ns: int | None = None  # on the monotonic clock; None: the time of the call of `inject`
 
     def mark_injected(self) -> None:
         """Set `injected_ns` to now.
@@ -205,8 +210,8 @@ class InjectedFault:
 
     def describe(self, past_tense: str) -> str:
         """Return a sentence such as "broker 2 was cut off from broker 3"."""
-        words = f"{self.short_target or self.target} {past_tense}"
-        return f"{words} from {self.other}" if self.other else words
+        sentence = f"{self.short_target or self.target} {past_tense}"
+        return f"{sentence} from {self.other}" if self.other else sentence
 
     def add_proof(self, evidence: str) -> None:
         """Add evidence that the fault acted. An empty string is ignored."""
@@ -221,7 +226,7 @@ class FaultContext:
 
     cluster: Cluster
     processes: Processes
-    topics: tuple[str, ...] = ()  # of this run: a heal waits only for these, and not for topics of others
+    topics: tuple[str, ...] = ()  # the topics of this run: a heal waits for these and for no other topics
     stages: Sequence[StageSpec] = ()
     services: Mapping[str, Service] = field(default_factory=dict)  # the database servers, by name
     backlog: Backlog = no_backlog  # counts the unprocessed rows of tables that stages read
@@ -249,10 +254,10 @@ class FaultContext:
 
 
 @dataclass(frozen=True)
-class AtState:
-    """What a fault needs in addition if it is injected in a certain state of a transaction."""
+class ExtraNeeds:
+    """The additional needs of a fault that is injected in a certain state of a transaction."""
 
-    slower_s: float = 0.0  # the additional time that it takes
+    extra_s: float = 0.0  # additional time
     needs: frozenset[Need] = frozenset()
     least_brokers: int = 1
 
@@ -269,7 +274,7 @@ class Nemesis:
     name: str
     summary: str
     past_tense: str  # completes a sentence: "was killed", for "broker 2 was killed"
-    hold_s: float  # how long the fault is active; a shorter time would only delay clients
+    hold_s: float  # how long the fault is active; if it were shorter, clients would only wait
     recovery_s: float  # from the heal until the cluster has recovered
     draw: Callable[[Random, FaultTargets], DrawnFault]
     inject: Callable[[FaultContext, PlannedFault], AbstractContextManager[InjectedFault]]
@@ -279,18 +284,17 @@ class Nemesis:
     by_default: bool = True  # drawn if the user named no nemesis
     aimable: bool = False  # the user can choose the step of a worker's loop (`kill-worker@after-send`)
     states: frozenset[str] = frozenset()  # the transaction states that the user can choose
-    extra_needs_in: Mapping[str, AtState] = field(default_factory=dict)  # by transaction state
+    extra_needs_in: Mapping[str, ExtraNeeds] = field(default_factory=dict)  # by transaction state
     at: str | None = None  # the chosen step or state; with a stage: `STAGE:STEP` or `STAGE:STATE`
     least_brokers: int = 1  # with fewer, no broker can take over the role
     discovers_ids: bool = False  # it can observe transactional ids that the pipeline does not declare
-    keeps_endpoint: bool = (
-        False  # its target stays alive beside its replacement, so the run needs one more endpoint
-    )
+    # The target remains alive together with its replacement, so the run needs one more client endpoint.
+    keeps_endpoint: bool = False
 
     @property
-    def extra_needs(self) -> AtState:
-        """What the fault needs in addition because of `at`."""
-        return self.extra_needs_in.get((self.at or "").rpartition(":")[2], AtState())
+    def extra_needs(self) -> ExtraNeeds:
+        """The additional needs of the fault because of `at`."""
+        return self.extra_needs_in.get((self.at or "").rpartition(":")[2], ExtraNeeds())
 
     @property
     def option(self) -> str:
@@ -310,7 +314,7 @@ class Nemesis:
             stages = {name for name in (*declared, *observed) if stage in ("", name)}
             if not stages:
                 raise NoTarget(f"{owner} with a transactional id")
-            drawn = self.draw(rng, targets.only(stages))
+            drawn = self.draw(rng, targets.of_stages(stages))
             parameters = {name: value for name, value in drawn.parameters.items() if name != "prefers"}
             return replace(drawn, parameters={**parameters, "state": at, **stage_parameter})
         reached = {
@@ -325,11 +329,11 @@ class Nemesis:
             for name, steps in reached.items()
         }
         drawn = self.draw(
-            rng, replace(targets.only(stages), steps=reached, zombie_steps=zombie_steps, step=None)
+            rng, replace(targets.of_stages(stages), steps=reached, zombie_steps=zombie_steps, step=None)
         )
         return replace(drawn, parameters={**drawn.parameters, "step": at, **stage_parameter})
 
     @property
     def duration_s(self) -> float:
         """The time that the fault takes of the time limit: until it is healed and the cluster has recovered."""
-        return self.hold_s + self.recovery_s + self.extra_needs.slower_s
+        return self.hold_s + self.recovery_s + self.extra_needs.extra_s

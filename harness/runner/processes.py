@@ -36,7 +36,8 @@ START_TIMEOUT_S = 60.0
 MOST_UNEXPECTED_ENDS = 20
 """If more workers end unexpectedly, the run fails."""
 MOST_EXITS = 8
-"""How often one instance of a custom pipeline may end by itself. It may do so, for example because it was fenced."""
+"""If one instance of a custom pipeline ends by itself this many times, the run ends. A few ends are legal: for example,
+a program may exit because it was fenced."""
 OBSERVER_ENDPOINT = "aside"
 
 
@@ -91,7 +92,7 @@ class Processes:
 
         Raises `StartFailed` if no endpoint is free.
         """
-        with self._lock:  # until the process is a member, so that nobody else takes its endpoint
+        with self._lock:  # until the process is a member, so that no other worker gets the same endpoint
             incarnation = self._incarnations.get(worker, 0)
             self._incarnations[worker] = incarnation + 1
             used = {member.endpoint for member in self.members if member.alive}
@@ -108,7 +109,7 @@ class Processes:
             )
             return self._start(self._programs[stage], f"{worker}.{incarnation}", endpoint, task)
 
-    def start_other(
+    def start_harness_process(
         self, journal: str, endpoint: str, task: FeederSpec | ObserverSpec | ReaderSpec
     ) -> RunProcess:
         """Start a feeder, an observer or a final reader."""
@@ -159,8 +160,8 @@ class Processes:
     ) -> None:
         """Wait until each process is ready.
 
-        If that takes long, `report_wait` is called once with a message that says what is missing.
-        Raises `StartFailed` if a process ended, and `WaitTimeout`.
+        If the wait takes long, `report_wait` is called once with a message that says what is missing.
+        Raises `StartFailed` if a process has ended, and `WaitTimeout`.
         """
 
         def ready() -> bool:
@@ -185,7 +186,7 @@ class Processes:
     # -- state ------------------------------------------------------------------------------
 
     def workers(self, stage: str | None = None) -> list[RunProcess]:
-        """Return the live workers that are not replaced or asked to end."""
+        """Return the live workers, except those that were replaced or asked to end."""
         return [
             member
             for member in self.members
@@ -204,7 +205,7 @@ class Processes:
         return sum((member.status.counts for member in list(self.members)), Counts())
 
     def unread(self) -> list[tuple[str, int]]:
-        """Return the journals of workers that had partitions left to read to the end, and how many."""
+        """Return the journal of each worker that did not read all its partitions to the end, and how many are left."""
         return [(member.journal, member.status.unread) for member in self.members if member.status.unread]
 
     # -- faults -----------------------------------------------------------------------------
@@ -218,20 +219,20 @@ class Processes:
         *,
         resume: bool = False,
     ) -> Claims:
-        """Let a worker run until it comes to a step, and stop it there.
+        """Let a worker run until it reaches a step, and stop it there.
 
         Args:
             member: The worker.
             step: The step.
             timeout_s: How long to wait for the worker, in seconds.
-            txn_end: Stop only in a transaction that the worker means to end so: `commit` or `abort`; None: in any.
-            resume: The worker is stopped at another step now, and must first go on from there.
+            txn_end: Stop only in a transaction with this intended end: `commit` or `abort`; None: in any transaction.
+            resume: The worker is stopped at another step now, and must first continue from there.
 
         Returns:
             By partition, the inputs that the worker is processing.
 
         Raises:
-            WaitTimeout: The worker did not come to the step, because it has nothing to do or has ended.
+            WaitTimeout: The worker did not reach the step, because it has nothing to do or has ended.
         """
         with self._lock:
             member.reserved = True
@@ -251,8 +252,8 @@ class Processes:
             raise
         return dict(member.status.claims)
 
-    def dismiss(self, stage: str, worker: str) -> RunProcess | None:
-        """Ask a worker to end cleanly, and return it. Return None if it has ended or a fault reserves it."""
+    def ask_to_leave(self, stage: str, worker: str) -> RunProcess | None:
+        """Ask a worker to end cleanly, and return it. Return None if it has ended or if a fault reserves it."""
         with self._lock:
             free = (m for m in self.workers(stage) if m.worker == worker and not m.reserved)
             member = next(free, None)
@@ -322,5 +323,5 @@ class Processes:
         return unresponsive
 
     def alive_in_roles(self, *roles: Role) -> Iterator[RunProcess]:
-        """Return the live processes of these roles, zombies too."""
+        """Return the live processes of these roles, including zombies."""
         return (member for member in list(self.members) if member.role in roles and member.alive)

@@ -1,7 +1,8 @@
 """Records which request versions the workers use: for some seconds, the brokers log the requests that they receive.
 
-The recording starts before the workers, so that it includes how they join their group. It ends after the first commits.
-The report shows the versions, but they never decide a verdict. If a broker cannot record, the run goes on without.
+The recording starts before the workers, so that it includes the requests with which they join their group. It ends
+after the first commits. The report shows the versions, but they never decide a verdict. If a broker cannot record, the
+run continues without the versions.
 """
 
 from collections.abc import Sequence
@@ -13,7 +14,7 @@ from harness.runner.run_log import RunLog
 
 LEAST_S = 1.0
 MOST_S = 25.0
-"""The recording lasts at least LEAST_S after the feeder started, and at most MOST_S if nothing commits."""
+"""The recording ends at the first commit, but at least LEAST_S and at most MOST_S after the feeder has started."""
 
 
 class RequestRecording:
@@ -38,8 +39,8 @@ class RequestRecording:
     def end(self, *, last: bool = False) -> None:
         """Stop the recording and read it.
 
-        If a broker does not stop, the next tick tries again. With `last`, nothing tries again; the failure then becomes
-        a warning, because the broker goes on logging.
+        If a broker does not stop, the next tick tries again. With `last` there is no next tick. The failure is then a
+        warning, because the broker continues to log requests.
         """
         if not self._on:
             return

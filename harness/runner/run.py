@@ -149,8 +149,8 @@ def _start_all(plan: RunPlan, processes: Processes, run_log: RunLog) -> RunProce
         for topic_partition in plan.pipeline.topic_partitions
         if topic_partition[0] in written_topics
     )
-    observer = processes.start_other("observer-1", OBSERVER_ENDPOINT, ObserverSpec(observed))
-    feeder = processes.start_other("feeder", OBSERVER_ENDPOINT, FeederSpec(plan.options.rate))
+    observer = processes.start_harness_process("observer-1", OBSERVER_ENDPOINT, ObserverSpec(observed))
+    feeder = processes.start_harness_process("feeder", OBSERVER_ENDPOINT, FeederSpec(plan.options.rate))
     workers: list[RunProcess] = []
     try:
         for stage, names in plan.workers.items():

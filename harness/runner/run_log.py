@@ -1,4 +1,4 @@
-"""Collects the run metadata while a run is performed."""
+"""Collects the run metadata during a run."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -56,14 +56,14 @@ class RunLog:
     refused_logs: Mapping[str, str] = field(default_factory=dict)
     history_crc: int | None = None
     clock_drift_ms: float | None = None
-    requests: ClientVersions = field(
-        default_factory=ClientVersions
-    )  # the request versions that the workers used
+    # The request versions that the workers used.
+    requests: ClientVersions = field(default_factory=ClientVersions)
     clients: Sequence[str] = ()  # the clients of the workers, from their journals
-    features: Mapping[str, int] = field(
-        default_factory=dict
-    )  # of the cluster: the finalized level of each feature
-    rested_ms: float | None = None  # the wall clock when the run had come to rest, if no sentinel marks it
+    # The finalized level of each feature of the cluster.
+    features: Mapping[str, int] = field(default_factory=dict)
+    rested_ms: float | None = (
+        None  # wall-clock time when the end offsets were read; None: the run has sentinels
+    )
 
     def now_s(self) -> float:
         """Return the seconds since the start of the run; negative before it."""
@@ -128,7 +128,10 @@ class RunLog:
         )
 
     def _features(self) -> dict[str, str]:
-        """The feature levels to show. Kafka leaves out a feature at level 0, so `transaction.version` defaults to 0."""
+        """Return the feature levels to show.
+
+        Kafka leaves out a feature at level 0, so `transaction.version` defaults to 0.
+        """
         if not self.features:
             return {}
         levels = {"transaction.version": 0, **self.features}
@@ -137,7 +140,7 @@ class RunLog:
         }
 
     def _client(self) -> dict[str, str]:
-        """The client of the workers: as their journals name it, and as it names itself in requests."""
+        """Return two names of the workers' client: the name in their journals, and the name in their requests."""
         clients = {"workers' client": ", ".join(self.clients)} if self.clients else {}
         software = {"client": ", ".join(self.requests.software)} if self.requests.software else {}
         return {**clients, **software}

@@ -30,10 +30,10 @@ MOST_SLACK_S = 2.0
 
 @dataclass(frozen=True)
 class Schedule:
-    """The planned faults of a run by start time, and its churn. `unscheduled`: by nemesis, why it was left out."""
+    """The planned faults of a run by start time, and its churn."""
 
     planned_faults: tuple[PlannedFault, ...] = ()
-    unscheduled: Mapping[str, str] = field(default_factory=dict)
+    unscheduled: Mapping[str, str] = field(default_factory=dict)  # by nemesis: why it was left out
     churn: tuple[PlannedChange, ...] = ()
 
     @classmethod
@@ -52,8 +52,9 @@ def draw(
 ) -> Schedule:
     """Draw as many faults as fit into the time limit.
 
-    The nemeses are taken in a random order, repeatedly, while there is room. With `named`, the user chose them by name:
-    then each must be possible and fit at least once. Otherwise `unscheduled` says, by nemesis, why it was left out.
+    Go through the nemeses in a random order, again and again, until no further fault fits. With `named`, the user chose
+    the nemeses by name: then each must be possible and fit at least once. Otherwise `unscheduled` says why a nemesis
+    was left out.
 
     Raises:
         UsageError: A nemesis that the user chose is not possible or does not fit.
@@ -64,9 +65,9 @@ def draw(
     if named and impossible:
         raise UsageError(next(f"{name} {why}: choose another fault" for name, why in impossible.items()))
     possible = [nemesis for nemesis in nemeses if nemesis.option not in impossible]
-    placed = _place_faults(possible, targets, time_limit_s, rng)
-    planned_faults = [planned for _, planned in placed]
-    scheduled = {option for option, _ in placed}
+    timed_faults = _place_faults(possible, targets, time_limit_s, rng)
+    planned_faults = [planned for _, planned in timed_faults]
+    scheduled = {option for option, _ in timed_faults}
     missed = [nemesis.option for nemesis in possible if nemesis.option not in scheduled]
     if missed:
         needed_s = _one_round_s(possible, targets)
@@ -121,7 +122,7 @@ def _lack(nemesis: Nemesis, targets: FaultTargets) -> str | None:
         return f"needs {error}"
     least_brokers = max(nemesis.least_brokers, nemesis.extra_needs.least_brokers)
     if len(targets.brokers) < least_brokers:
-        return f"needs {least_brokers} brokers or more, so that another can take over from the one it strikes"
+        return f"needs {least_brokers} brokers or more, so that another broker can take over from its target"
     return None
 
 
@@ -130,11 +131,11 @@ def _place_faults(
 ) -> list[tuple[str, PlannedFault]]:
     """Return planned faults in the order of drawing, each with the option of its nemesis."""
     free_s: dict[Resource, float] = defaultdict(lambda: LEAD_S)
-    placed: list[tuple[str, PlannedFault]] = []
+    timed_faults: list[tuple[str, PlannedFault]] = []
     while True:
         order = list(nemeses)
         rng.shuffle(order)
-        before = len(placed)
+        before = len(timed_faults)
         for nemesis in order:
             drawn = nemesis.draw_fault(rng, targets)
             planned = PlannedFault(nemesis.name, drawn.target, 0.0, nemesis.hold_s, drawn.parameters)
@@ -144,12 +145,12 @@ def _place_faults(
             if slack_s < 0:
                 continue
             # The first fault of each nemesis starts as early as possible, so that more nemeses fit.
-            is_first = nemesis.option not in {option for option, _ in placed}
+            is_first = nemesis.option not in {option for option, _ in timed_faults}
             start_s = earliest_s if is_first else earliest_s + rng.uniform(0, slack_s)
-            placed.append((nemesis.option, replace(planned, start_s=round(start_s, 2))))
+            timed_faults.append((nemesis.option, replace(planned, start_s=round(start_s, 2))))
             free_s |= dict.fromkeys(resources, start_s + nemesis.duration_s)
-        if len(placed) == before:
-            return placed
+        if len(timed_faults) == before:
+            return timed_faults
 
 
 def _one_round_s(nemeses: Sequence[Nemesis], targets: FaultTargets) -> int:

@@ -1,7 +1,8 @@
-"""Tracks client calls of workers that take longer than they should.
+"""Tracks client calls of workers that last too long.
 
-A separate thread of the worker reports such a call (`harness.roles.call_watch`). If the call returns, it is a warning.
-If the worker has to be killed in the call, the verdict is unknown, because its operation was not completed.
+A separate thread of the worker reports such a call (`harness.roles.call_watch`). If the call returns, it leads to a
+warning. If the run has to kill the worker during the call, the verdict is unknown, because the operation has no
+completion.
 """
 
 from harness.common.errors import FencepostError
@@ -36,7 +37,7 @@ def update_stalls(context: FaultContext, run_log: RunLog) -> None:
 
 
 def explain_kill(member: RunProcess, context: FaultContext, run_log: RunLog) -> Reason:
-    """Return the reason why a process was killed at the end: the call that it waited in, if there is one."""
+    """Return the reason that reports a process killed at the end. It names the call in which the process waited."""
     stalls = [stall for stall in run_log.stalls if stall.journal == member.journal and stall.until_s is None]
     if not stalls:
         message = f"{member.journal} did not end within {STOP_TIMEOUT_S:g} s and was killed"
@@ -48,7 +49,7 @@ def explain_kill(member: RunProcess, context: FaultContext, run_log: RunLog) -> 
 
 
 def _responder(member: RunProcess, context: FaultContext) -> str:
-    """Return who should answer the current call of a worker, as the end of a sentence."""
+    """Return the end of a sentence that names the broker that should answer the worker's current call."""
     stage = next((stage for stage in context.stages if stage.name == member.stage), None)
     return _coordinator(member, stage, context) if stage else ""
 

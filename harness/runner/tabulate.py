@@ -1,7 +1,7 @@
 """Makes the tables that checkers read from the evidence in a run folder.
 
-It works for a run that ended, and for a run that was killed. Of the latter, only the journals and the brokers' data
-folders exist, so the leaders of partitions are not known.
+It also works for a run that was killed. Such a run leaves only the journals and the brokers' data folders, so the
+leaders of its partitions are not known.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ from harness.witness.capture import ReplicaSource, capture
 
 @dataclass(frozen=True)
 class PartitionEnds:
-    """Leaders and high watermarks of the partitions after the run has come to rest; empty if they are not known."""
+    """Leaders and high watermarks of the partitions at the end of the run; empty if they are not known."""
 
     leaders: Mapping[TopicPartition, int]
     high_watermarks: Mapping[TopicPartition, int]
@@ -59,7 +59,7 @@ def tabulate(folder: Path, plan: StoredPlan, ends: PartitionEnds | None = None) 
 
 
 def unexpected_errors(folder: Path) -> list[Reason]:
-    """Return the errors of unexpected types that workers have caught, by operation."""
+    """Return one reason for each operation of a worker that failed with an error of an unexpected type."""
     errors = []
     for path in sorted((folder / "journals").glob("*.jsonl")):
         with path.open("rb") as lines:

@@ -8,7 +8,7 @@ from harness.runner.progress import Tick
 from harness.settings.options import Options
 
 BEHIND_S = 20.0
-"""If the lag exceeds the inputs of so many seconds without a fault, the rate is too high for the pipeline."""
+"""The rate is too high if, without an active fault, the lag exceeds the number of inputs of this many seconds."""
 
 
 class Watch:
@@ -19,7 +19,7 @@ class Watch:
     ) -> None:
         self._processes = processes
         written_topics = set(pipeline.output_topics)
-        # The lag is that of the stages that read the fed inputs. Later stages do not count.
+        # Only stages that read the feeder's inputs count for the lag. Later stages do not count.
         self._first = {stage.name for stage in pipeline.stages if not set(stage.reads) & written_topics}
         self._readers = max(1, len(self._first))
         self._counts_known = pipeline.journaled
@@ -31,7 +31,7 @@ class Watch:
         self._advised = False
 
     def tick(self, faults: tuple[str, ...]) -> Tick:
-        """Return the current state. Call it regularly: the rate is that since an earlier call."""
+        """Return the current state. Call it regularly, because it computes the rate since an earlier call."""
         counts = self._processes.counts()
         committed = counts.committed
         now_s = time.monotonic()
@@ -59,7 +59,7 @@ class Watch:
         return self._tick
 
     def advice(self) -> str:
-        """Return once a warning that the rate is too high for the pipeline. Otherwise return an empty string."""
+        """Return a warning if the rate is too high for the pipeline, at most once. Otherwise return an empty string."""
         tick = self._tick
         if self._advised or tick is None or tick.lag is None or tick.faults:
             return ""

@@ -2,7 +2,7 @@
 
 `fake_cluster.FakeCluster` implements `harness.cluster.Cluster`, and its field `network` is a
 `fake_network.FakeNetwork`, which implements `harness.network.Network`. `fake_cluster.fault_context` returns the
-context that a fault gets. A complete test of the fault that docs/add-a-fault.md adds:
+context that a fault gets. This is a complete test of the fault that docs/add-a-fault.md adds:
 
     import pytest
 
@@ -27,7 +27,7 @@ context that a fault gets. A complete test of the fault that docs/add-a-fault.md
         with pytest.raises(FaultFailed), NEMESIS.inject(fault_context(cluster), PLANNED):
             pass
 
-A fault without proof must not count as acted. `FakeCluster(moves=False)` keeps the roles of a broker where they are,
-and `FakeCluster(network=FakeNetwork(proof=""))` has cuts that cannot be proved. A fault whose targets are workers
-needs real processes as well: see tests/unit/nemeses/test_faults.py.
+A fault without proof must not count as acted. With `FakeCluster(moves=False)`, a broker that stops keeps its roles.
+With `FakeCluster(network=FakeNetwork(proof=""))`, a cut cannot be proved. A fault whose targets are workers needs real
+processes as well: see tests/unit/nemeses/test_faults.py.
 """

@@ -33,11 +33,11 @@ class FakeBroker:
 
     @property
     def running(self) -> bool:
-        """Whether it is up."""
+        """True if the broker is up."""
         return self.state == "up"
 
     def log_bytes(self, topic_partition: TopicPartition) -> int:
-        """Return 150 if the cluster is `busy` and this broker leads the partition, else 100."""
+        """Return the size of a log: 150 if the cluster is `busy` and this broker leads the partition, else 100."""
         return 100 + 50 * (
             self.cluster.busy
             and self.cluster.leader_of(f"{topic_partition[0]}/{topic_partition[1]}") == self.id
@@ -102,7 +102,7 @@ class FakeCluster:
     transactions: dict[str, list[TransactionView]] = field(default_factory=dict)
     # By group: its committed offsets.
     offsets: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
-    # By group: the offsets that replace `offsets` after the next call of `committed_offsets`.
+    # By group: the new value of `offsets` after the next call of `committed_offsets`.
     next_offsets: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
     # By group: its members for each call of `members`. The last one repeats.
     groups: dict[str, list[tuple[str, ...] | None]] = field(default_factory=dict)
@@ -131,7 +131,7 @@ class FakeCluster:
         self.created += topics
 
     def describe(self, topic: str) -> Mapping[int, PartitionView]:
-        """Return a view of each partition of a topic in `created`."""
+        """Return the `PartitionView` of each partition of a topic in `created`."""
         ids = tuple(broker.id for broker in self.brokers)
         up = tuple(broker.id for broker in self.brokers if broker.running)
         return {
@@ -196,7 +196,7 @@ class FakeCluster:
         return dict.fromkeys(topics, False)
 
     def committed_offsets(self, group: str) -> Mapping[TopicPartition, int]:
-        """Return the value in `offsets`, and replace it by the one in `next_offsets`."""
+        """Return the value in `offsets`. Then replace it by the value in `next_offsets`, if there is one."""
         offsets = self.offsets.get(group, {})
         self.offsets[group] = self.next_offsets.pop(group, offsets)
         return offsets
@@ -230,11 +230,11 @@ class FakeCluster:
 
     @contextmanager
     def isolate(self, broker: int, how: Ability) -> Iterator[Callable[[], str]]:
-        """Pause the broker until the end of the `with`. The proof is that of the network."""
-        isolated = self.brokers[broker - 1]
-        isolated.pause()
+        """Pause the broker until the end of the `with` block. The proof is the proof of the network."""
+        target = self.brokers[broker - 1]
+        target.pause()
         yield lambda: self.network.proof
-        isolated.resume()
+        target.resume()
 
     def client_versions(self, endpoints: Sequence[str]) -> ClientVersions:
         """Return the version of one request if requests were recorded."""

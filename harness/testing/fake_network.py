@@ -10,13 +10,13 @@ from harness.network import LinkEffect, LinkTraffic
 
 @dataclass
 class FakeActiveEffect:
-    """An effect on some links. `evidence` returns `proof`."""
+    """An effect on some links."""
 
     links: Sequence[str]
     proof: str
 
     def evidence(self) -> str:
-        """Return the proof. It is empty if the test needs an effect that cannot be proved."""
+        """Return the proof. It is empty if the effect cannot be proved."""
         return self.proof
 
     @property
@@ -42,7 +42,7 @@ class FakeMeter:
 
 @dataclass
 class FakeNetwork:
-    """A `Network` that records the effects that were imposed. Set `proof` to "" for effects that cannot be proved."""
+    """A `Network` that records its effects. If `proof` is "", effects cannot be proved."""
 
     links: Sequence[str] = ()
     proof: str = "nothing passes"

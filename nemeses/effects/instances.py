@@ -9,8 +9,8 @@ from harness.common.errors import WaitTimeout
 from harness.network import Cut
 from harness.runner.member import RunProcess
 from harness.runner.nemesis import (
-    AtState,
     DrawnFault,
+    ExtraNeeds,
     FaultContext,
     FaultTargets,
     InjectedFault,
@@ -30,7 +30,7 @@ STATES = frozenset({ONGOING, OFFSETS_ADDED, PREPARE_COMMIT})
 """The states of a transaction in which an instance can be stopped. The transaction is open; or it is open and the
 instance has added its offsets; or it is decided, and some markers are not written yet.
 """
-EXTRA_NEEDS = {PREPARE_COMMIT: AtState(PREPARES_S, frozenset({Ability.PEER_LINKS, Cut}), least_brokers=2)}
+EXTRA_NEEDS = {PREPARE_COMMIT: ExtraNeeds(PREPARES_S, frozenset({Ability.PEER_LINKS, Cut}), least_brokers=2)}
 """By state: what a fault needs in addition. For prepare-commit, links between brokers are cut to hold back markers."""
 OPEN_SHARE = 2 / 3
 """The share of faults without a chosen state that wait for an open transaction. Without the wait they would rarely meet

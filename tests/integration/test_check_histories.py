@@ -60,7 +60,7 @@ def test_each_history_has_its_verdict_and_the_worst_status_counts(answers: Any) 
     assert "cut.jsonl.gz" in verdicts["cut.jsonl.gz"]["error"] or "gzip" in verdicts["cut.jsonl.gz"]["error"]
     assert "there is no" in verdicts["gone.edn"]["error"]
     assert verdicts["wrong.jsonl"]["error"].startswith("line ")
-    assert "holds no event" in verdicts["empty.jsonl"]["error"]
+    assert "has no event" in verdicts["empty.jsonl"]["error"]
 
 
 def test_json_lines_and_edn_give_the_same_findings(answers: Any) -> None:

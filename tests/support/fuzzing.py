@@ -111,7 +111,7 @@ def holds_of_a_file(name: str, body: bytes) -> None:
         path = Path(folder) / name
         path.write_bytes(body)
         if name.endswith(".gz") and not GZIP.startswith(body[: len(GZIP)]):
-            with pytest.raises(UnreadableInput, match="is no gzip file"):
+            with pytest.raises(UnreadableInput, match="is not a gzip file"):
                 blocks_of(7, path)
             return
         packed = body.startswith(GZIP) or name.endswith(".gz")

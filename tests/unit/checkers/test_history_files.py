@@ -82,7 +82,7 @@ BAD: dict[str, tuple[bytes, int | None, str]] = {
     ),
     "f-of-nobody.jsonl": (jsonl([e(5, "invoke", f="read"), e(5, "ok", f="write")]), 2, "completes a `write`"),
     "cut.jsonl.gz": (gzip.compress(jsonl(GOOD))[:-9], None, "damaged or cut off"),
-    "none.jsonl.gz": (jsonl(GOOD), None, "none.jsonl.gz is no gzip file, though its name ends in .gz"),
+    "none.jsonl.gz": (jsonl(GOOD), None, "none.jsonl.gz is not a gzip file, but its name ends in .gz"),
     "table.csv": (b"", None, "is not a history"),
 }
 

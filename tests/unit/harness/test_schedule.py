@@ -182,7 +182,7 @@ def test_a_fault_that_needs_a_failover_is_refused_with_fewer_than_3_brokers(
     }
     assert not left_out & {planned.fault for planned in schedule.planned_faults}
     with pytest.raises(
-        UsageError, match="kill-broker needs 3 brokers or more, so that another can take over"
+        UsageError, match="kill-broker needs 3 brokers or more, so that another broker can take over"
     ):
         draw([NEMESES["kill-broker"]], restricted_targets, 300, Random(1), named=True)
 

@@ -1,4 +1,4 @@
-"""The first bytes of a history: what cannot be read is refused before Spark is started for it."""
+"""The first bytes of a history: a file that cannot be read is refused before Spark is started."""
 
 import gzip
 import os
@@ -31,22 +31,25 @@ UNREADABLE = {
     "missing.jsonl": (None, "missing.jsonl cannot be read: No such file"),
     "folder.jsonl": (None, "is not a regular file: write the history to a file first"),
     "table.csv": (EVENT, "is not a history: a history's name ends in .jsonl, .json, .edn"),
-    "empty.jsonl": (b"", "empty.jsonl holds no event: one event a line is expected"),
-    "blank.jsonl": (b"\n \r\n", "holds no event"),
-    "comments.edn": (b"; nothing\n", "holds no event"),
-    "empty.edn.gz": (b"", "holds no event"),
-    "nothing.jsonl.gz": (gzip.compress(b""), "holds no event"),
+    "empty.jsonl": (b"", "empty.jsonl has no event: one event a line is expected"),
+    "blank.jsonl": (b"\n \r\n", "has no event"),
+    "comments.edn": (b"; nothing\n", "has no event"),
+    "empty.edn.gz": (b"", "has no event"),
+    "nothing.jsonl.gz": (gzip.compress(b""), "has no event"),
     "plain.jsonl.gz": (
         EVENT,
-        "is no gzip file, though its name ends in .gz: if it is not compressed, remove .gz",
+        "is not a gzip file, but its name ends in .gz: if it is not compressed, remove .gz",
     ),
     "damaged.jsonl": (gzip.compress(EVENT)[:11], "the gzip data is damaged or cut off after line 0: "),
     "latin.jsonl": (EVENT + b'{"process":"\xe9"}\n', "line 2: this is not UTF-8, at byte 13"),
     "wide.edn": (
         "{:process 0}".encode("utf-16"),
-        "is UTF-16, and UTF-8 is expected: `iconv -f UTF-16 -t UTF-8",
+        "is UTF-16, but UTF-8 is expected: `iconv -f UTF-16 -t UTF-8",
     ),
-    "pretty.json": (b'{\n  "process": 0,\n', "line 1: one event a line is expected, and here an event goes"),
+    "pretty.json": (
+        b'{\n  "process": 0,\n',
+        "line 1: one event a line is expected, but this is part of an event over several lines",
+    ),
     "pretty.json.gz": (gzip.compress(b'\n{\n  "process": 0,\n'), "line 2: one event a line is expected"),
     "list.json": (b"[" + EVENT.strip() + b"]", "line 1: an event is a map"),
     "append.edn": (
@@ -57,30 +60,30 @@ UNREADABLE = {
 
 
 @pytest.mark.parametrize("name", READABLE)
-def test_a_file_whose_beginning_can_be_read_is_left_to_spark(tmp_path: Path, name: str) -> None:
+def test_a_file_with_a_readable_beginning_is_accepted(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(READABLE[name])
-    (given,) = find_histories(str(tmp_path / name))
-    assert (given.file, given.error) == (tmp_path / name, None)
+    (history_file,) = find_histories(str(tmp_path / name))
+    assert (history_file.file, history_file.error) == (tmp_path / name, None)
 
 
 @pytest.mark.parametrize("name", UNREADABLE)
-def test_a_file_that_cannot_be_read_is_refused_by_its_beginning(tmp_path: Path, name: str) -> None:
-    data, words = UNREADABLE[name]
+def test_a_file_with_an_unreadable_beginning_is_refused(tmp_path: Path, name: str) -> None:
+    data, message = UNREADABLE[name]
     if data is not None:
         (tmp_path / name).write_bytes(data)
     elif name.startswith("folder"):
         (tmp_path / name).mkdir()
     with pytest.raises(UnreadableInput) as refused:
         require_readable(tmp_path / name)
-    assert words in str(refused.value)
-    (given,) = find_histories(str(tmp_path / name))
-    assert given.file is None and given.error is not None
+    assert message in str(refused.value)
+    (history_file,) = find_histories(str(tmp_path / name))
+    assert history_file.file is None and history_file.error is not None
 
 
-def test_a_large_file_is_looked_at_in_its_first_bytes_alone(tmp_path: Path) -> None:
+def test_only_the_first_bytes_of_a_large_file_are_read(tmp_path: Path) -> None:
     path = tmp_path / "large.jsonl"
     with path.open("wb") as file:
         file.write(EVENT)
         file.truncate(1 << 40)  # sparse
-    (given,) = find_histories(str(path))
-    assert given.error is None
+    (history_file,) = find_histories(str(path))
+    assert history_file.error is None

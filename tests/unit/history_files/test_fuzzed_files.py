@@ -1,4 +1,4 @@
-"""Files that nobody meant are rows, or an error that names its line: never an exception, never a hang."""
+"""Random files: each file is read as rows, or as an error with its line. No other exception is raised."""
 
 from typing import Any
 
@@ -10,16 +10,16 @@ from tests.support.fuzzing import any_events, files, histories, holds_of_a_file,
 
 FEW = settings(max_examples=250, derandomize=True, deadline=None, database=None)
 
-FOUND = {
+REGRESSIONS = {
     "a byte order mark that is cut, and nothing else": ("h.edn", BYTE_ORDER_MARK),
     "a byte order mark that is cut": ("h.jsonl", BYTE_ORDER_MARK + b"{}"),
 }
-"""What has been found: by what it was, the file."""
+"""Files that were once read wrongly."""
 
 
-@pytest.mark.parametrize("case", FOUND)
-def test_what_was_found_stays_right(case: str) -> None:
-    holds_of_a_file(*FOUND[case])
+@pytest.mark.parametrize("case", REGRESSIONS)
+def test_a_file_that_once_failed_is_read_correctly(case: str) -> None:
+    holds_of_a_file(*REGRESSIONS[case])
 
 
 @FEW

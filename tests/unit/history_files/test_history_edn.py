@@ -1,4 +1,4 @@
-"""EDN: what Clojure prints is read as it was meant, by both parsers, and anything else is an EdnError."""
+"""EDN: both parsers read the values that Clojure prints. Any other text is an `EdnError`."""
 
 import json
 import math
@@ -45,10 +45,10 @@ from harness.history_files.names import UnnameableValue, canonical
         ('[1[2]{}(3)"x":y]', [1, [2], {}, [3], "x", "y"]),
     ],
 )
-def test_what_clojure_prints_is_read_as_it_was_meant(text: str, value: object):
-    got = read(text)
-    assert got == value
-    assert canonical_or_none(got) == canonical_or_none(value)
+def test_a_value_that_clojure_prints_is_read(text: str, value: object):
+    actual = read(text)
+    assert actual == value
+    assert canonical_or_none(actual) == canonical_or_none(value)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_what_clojure_prints_is_read_as_it_was_meant(text: str, value: object):
         ("#:a{:b 1}", {"a/b": 1}),
         ("#:a {:b :b, c -b}", {"a/b": "b", "a/c": "-b"}),
         ("#:a.b{b 1 -c 2}", {"a.b/b": 1, "a.b/-c": 2}),
-        ('#:a{:c/b 1 "b" 2 3 4 nil 5 true 6 -7 8 ##Inf 9}', "as it is"),
+        ('#:a{:c/b 1 "b" 2 3 4 nil 5 true 6 -7 8 ##Inf 9}', "mixed keys"),
         ("#:a{:_/b 1 _/c 2}", {"b": 1, "c": 2}),
         (
             "#:a{:b {:c [:d {:e 1}]} :f #:g{:h 1}, :i 1}",
@@ -69,12 +69,12 @@ def test_what_clojure_prints_is_read_as_it_was_meant(text: str, value: object):
         ("[#_ #:a{:b 1} #:a{}]", [{}]),
     ],
 )
-def test_a_namespaced_map_has_the_keys_that_its_namespace_gives_it(text: str, value: object):
-    whole = {"c/b": 1, "b": 2, 3: 4, None: 5, True: 6, -7: 8, math.inf: 9}
-    assert read(text) == (whole if value == "as it is" else value)
+def test_a_namespaced_map_gets_its_keys_in_full(text: str, value: object):
+    mixed_keys = {"c/b": 1, "b": 2, 3: 4, None: 5, True: 6, -7: 8, math.inf: 9}
+    assert read(text) == (mixed_keys if value == "mixed keys" else value)
 
 
-def test_a_map_may_be_the_key_of_a_map():
+def test_a_map_can_be_the_key_of_a_map():
     assert list(read("{{:topic [1]} 2, {:topic [3]} 4}").items()) == [
         ({"topic": (1,)}, 2),
         ({"topic": (3,)}, 4),
@@ -82,7 +82,7 @@ def test_a_map_may_be_the_key_of_a_map():
 
 
 @pytest.mark.parametrize("opening", ["#{1 ", "{[1 ", "{{:a ", "{:a #_ "])
-def test_what_is_nested_costs_no_more_than_its_length(opening: str):
+def test_nested_collections_are_read_in_linear_time(opening: str):
     closing = {"#{1 ": "}", "{[1 ": "] 1}", "{{:a ": "} 1}", "{:a #_ ": " 1}"}[opening]
     inner = "[" + "7 " * 20_000 + "]"
     try:
@@ -92,7 +92,7 @@ def test_what_is_nested_costs_no_more_than_its_length(opening: str):
 
 
 def canonical_or_none(value: object) -> str | None:
-    """Tells 1 from True and 1.0, as == does not."""
+    """Return a text that differs between 1, True and 1.0, which are equal in Python."""
     try:
         return canonical(value)
     except UnnameableValue:
@@ -100,7 +100,7 @@ def canonical_or_none(value: object) -> str | None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("", "no value"),
         ("; nothing", "no value"),
@@ -116,23 +116,23 @@ def canonical_or_none(value: object) -> str | None:
         (r'"\8"', "means nothing in a string"),
         (r'"\ud83d"', "surrogate"),
         (r"\ud83d", "surrogate"),
-        (r"\nope", "no character"),
+        (r"\nope", "not a character"),
         ("{:a}", '"a" has no value'),
         ("{:a 1 :a 2}", '"a" twice'),
         ("{[1] 1 (1) 2}", "twice"),
-        ("[#foo]", "nothing after it"),
-        ("[#:a]", "#:a is followed by no map"),
-        ("#:a 1", "#:a is followed by no map"),
-        ("#:a #_ 1 {:b 1}", "#:a is followed by no map"),
-        ("{:b #:a", "#:a is followed by no map"),
+        ("[#foo]", "a # without a value after it"),
+        ("[#:a]", "#:a without a map after it"),
+        ("#:a 1", "#:a without a map after it"),
+        ("#:a #_ 1 {:b 1}", "#:a without a map after it"),
+        ("{:b #:a", "#:a without a map after it"),
         ("#:a{:b 1 :a/b 2}", '"a/b" twice'),
         ("#::a{:b 1}", "#::a has a meaning only in the program that wrote it"),
         ("#:{:b 1}", "means nothing"),
         ("#:a/b{:c 1}", "means nothing"),
-        ("[#_]", "nothing after it"),
-        ("007", "no number"),
-        ("12ab", "no number"),
-        ("-1x", "no number"),
+        ("[#_]", "a # without a value after it"),
+        ("007", "not a number"),
+        ("12ab", "not a number"),
+        ("-1x", "not a number"),
         (":", "means nothing"),
         ("^{:a 1} b", "means nothing"),
         ("#", "means nothing"),
@@ -146,8 +146,8 @@ def canonical_or_none(value: object) -> str | None:
         ("9" * 5000, "5000 digits"),
     ],
 )
-def test_what_is_no_edn_is_told(text: str, said: str):
-    with pytest.raises(EdnError, match=said):
+def test_text_that_is_not_edn_has_a_message(text: str, message: str):
+    with pytest.raises(EdnError, match=message):
         read(text)
 
 
@@ -161,11 +161,11 @@ values = st.recursive(
 
 
 def as_edn(value: object, draw: st.DataObject) -> str:
-    """The value in any of its notations."""
+    """Return a random EDN notation of the value."""
     pick = draw.draw
     gap = pick(st.sampled_from([" ", ",", "  ", ", ", " ;x]\n", " #_ [a {}] "]))
     if isinstance(value, list):
-        inner = gap.join(as_edn(one, draw) for one in value)
+        inner = gap.join(as_edn(item, draw) for item in value)
         return f"({inner})" if pick(st.booleans()) else f"[{inner}]"
     if isinstance(value, dict):
         inner = gap.join(f"{as_edn(k, draw)}{gap}{as_edn(v, draw)}" for k, v in value.items())
@@ -195,7 +195,7 @@ small = st.recursive(
 
 
 def printed(value: object) -> str:
-    """As Clojure prints it."""
+    """Return the value as Clojure prints it."""
     if isinstance(value, list):
         return f"[{' '.join(map(printed, value))}]"
     if isinstance(value, dict):
@@ -203,7 +203,7 @@ def printed(value: object) -> str:
     return f":{value}" if isinstance(value, str) else "nil" if value is None else json.dumps(value)
 
 
-exact = st.integers(-(1 << 63), (1 << 64) - 1)  # beyond, the fast way has floats, as it says of itself
+exact = st.integers(-(1 << 63), (1 << 64) - 1)  # beyond this range the fast path returns floats
 events = st.fixed_dictionaries(
     {"value": st.lists(small | st.tuples(st.just("poll"), st.dictionaries(exact, small)).map(list))},
     optional={"f": words, "other": small, "index": st.integers(-(1 << 63), 1 << 63)},
@@ -214,7 +214,7 @@ events = st.fixed_dictionaries(
 @given(
     events.map(printed) | st.lists(tokens).map("".join) | st.lists(tokens).map(lambda t: f"{{{' '.join(t)}}}")
 )
-def test_the_fast_way_and_the_full_parser_never_differ(line: str):
+def test_the_fast_path_and_the_full_parser_never_differ(line: str):
     (fast,) = usual.decode([line])
     if fast is not None:
         full = read(line)
@@ -222,7 +222,7 @@ def test_the_fast_way_and_the_full_parser_never_differ(line: str):
         assert repr(full) == repr(fast)
 
 
-def test_what_jepsen_prints_goes_the_fast_way():
+def test_the_fast_path_reads_the_lines_of_jepsen():
     line = (
         "{:process 0, :type :ok, :f :txn, :value [[:send 5 [3 1]] [:poll {1 [[0 1] [nil -2]], 2 []}]"
         " [:poll]], :index 1, :time 25}"
@@ -234,8 +234,8 @@ def test_what_jepsen_prints_goes_the_fast_way():
 @given(st.text())
 @example("\\8")
 def test_any_text_is_read_or_is_an_edn_error(text: str):
-    for one in (text, f"[{text}]", f'{{:a "{text}" :b {text}}}'):
+    for document in (text, f"[{text}]", f'{{:a "{text}" :b {text}}}'):
         try:
-            read_all(one)
+            read_all(document)
         except EdnError as error:
             assert str(error)

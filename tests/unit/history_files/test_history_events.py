@@ -1,4 +1,4 @@
-"""Events: what a line says becomes columns, and what it cannot mean is told in a sentence."""
+"""Events: a line becomes a row. An invalid line becomes a row with an error."""
 
 import json
 
@@ -25,7 +25,7 @@ def event(value: object = (), f: str = "txn", process: object = 0, type: str = "
     return orjson.dumps({"process": process, "type": type, "f": f, "value": value, **more}).decode()
 
 
-def one(value: object = (), edn: bool = False, **more: object) -> dict:
+def row_of(value: object = (), edn: bool = False, **more: object) -> dict:
     (row,) = parsed(event(value, **more), edn=edn)
     assert row["error"] is None, row["error"]
     return row
@@ -35,8 +35,8 @@ def records(rows: list[dict]) -> list[tuple[int, int, int | None]]:
     return [(row["key"], row["value"], row["offset"]) for row in rows]
 
 
-def test_sends_and_polls_stand_in_their_order():
-    row = one(
+def test_sends_and_polls_keep_their_order():
+    row = row_of(
         [
             ["send", 1, 7],
             ["poll", {"2": [[0, 5], [3, 6]], "1": [[9, 8]]}],
@@ -48,41 +48,41 @@ def test_sends_and_polls_stand_in_their_order():
     assert records(row["polls"]) == [(2, 5, 0), (2, 6, 3), (1, 8, 9), (2, 9, 4)]
 
 
-def test_a_poll_may_say_nothing():
-    assert one([["poll"], ["poll", None], ["poll", {}], ["poll", {"1": []}]])["polls"] == []
+def test_a_poll_may_have_no_records():
+    assert row_of([["poll"], ["poll", None], ["poll", {}], ["poll", {"1": []}]])["polls"] == []
 
 
-def test_a_null_offset_is_unknown():
-    row = one([["send", 1, [None, 7]], ["poll", {"1": [[None, 10]]}]])
+def test_a_null_offset_is_not_known():
+    row = row_of([["send", 1, [None, 7]], ["poll", {"1": [[None, 10]]}]])
     assert [r["offset"] for r in row["sends"] + row["polls"]] == [None] * 2
 
 
-def test_what_failed_or_is_unknown_may_leave_out_what_was_sent():
+def test_a_fail_or_info_completion_may_leave_out_its_sends():
     for kind in ("info", "fail"):
-        assert one(None, type=kind)["sends"] is None
-        assert one([["poll"]], type=kind)["sends"] is None
-    assert one([])["sends"] == []
+        assert row_of(None, type=kind)["sends"] is None
+        assert row_of([["poll"]], type=kind)["sends"] is None
+    assert row_of([])["sends"] == []
 
 
-def test_in_json_integer_keys_and_polled_texts_of_them_are_one_key():
-    row = one([["send", 12, 1], ["send", "12", 2], ["poll", {"12": [[0, 1]], "012": [[0, 1]]}]])
+def test_in_json_an_integer_and_its_text_are_the_same_key():
+    row = row_of([["send", 12, 1], ["send", "12", 2], ["poll", {"12": [[0, 1]], "012": [[0, 1]]}]])
     assert [r["key"] for r in row["sends"]] == [12, 12]
     assert row["polls"][0]["key"] == 12
     assert all(r["key"] >= NAMES_FROM for r in row["polls"][1:])
-    assert one(["3", 4], f="assign")["keys"] == [3, 4]
+    assert row_of(["3", 4], f="assign")["keys"] == [3, 4]
 
 
-def test_in_json_minus_zero_is_a_text_and_no_integer():
-    """No program writes the integer 0 so; the text "-0" may be the name of a key."""
-    row = one([["send", "-0", 1], ["poll", {"-0": [[0, 1]], "0": [[0, 1]], "-1": [[0, 1]]}]])
+def test_in_json_minus_zero_is_a_text_and_not_an_integer():
+    """No program writes the integer 0 as "-0", but "-0" may be the name of a key."""
+    row = row_of([["send", "-0", 1], ["poll", {"-0": [[0, 1]], "0": [[0, 1]], "-1": [[0, 1]]}]])
     text = name_of("-0")[0]
     assert row["sends"][0]["key"] == text
     assert [r["key"] for r in row["polls"]] == [text, 0, -1]
 
 
-def test_a_negative_offset_is_unknown():
+def test_a_negative_offset_is_not_known():
     for steps in ([["send", 1, [-1, 7]]], [["poll", {"1": [[-1001, 7]]}]]):
-        row = one(steps)
+        row = row_of(steps)
         assert records(row["sends"] + row["polls"]) == [(1, 7, None)]
     for offset in ("-1", str(-(1 << 70))):
         line = f"{{:process 0, :type :ok, :f :txn, :value [[:poll {{1 [[{offset} 7]]}}]]}}"
@@ -94,8 +94,8 @@ def test_a_negative_offset_is_unknown():
 
 @pytest.mark.parametrize("f", ["assign", "subscribe"])
 @pytest.mark.parametrize("kind", ["info", "fail"])
-def test_an_assign_that_did_not_return_may_name_no_keys(f: str, kind: str):
-    assert one(None, f=f, type=kind)["keys"] == []
+def test_an_assign_that_did_not_return_may_have_no_keys(f: str, kind: str):
+    assert row_of(None, f=f, type=kind)["keys"] == []
 
 
 def test_in_edn_a_key_keeps_its_type():
@@ -109,9 +109,9 @@ def test_in_edn_a_key_keeps_its_type():
     assert [r["key"] for r in row["polls"]] == [number, text]
 
 
-def test_names_give_back_the_text():
+def test_names_have_the_text_of_keys_and_values():
     big = (1 << 61) + 1
-    row = one(
+    row = row_of(
         [
             ["send", "x", "v"],
             ["send", "x", [0, {"b": 1, "a": [True]}]],
@@ -123,15 +123,15 @@ def test_names_give_back_the_text():
     assert [names[r["value"]] for r in row["sends"]] == ['"v"', '{"a":[true],"b":1}', str(big), "1.5"]
     assert [names[r["key"]] for r in row["sends"]] == ['"x"', '"x"', '"y"', '"y"']
     assert all(NAMES_FROM <= number < 1 << 63 for number in names)
-    assert one([["send", 1, 1 << 61]])["sends"][0]["value"] == 1 << 61
+    assert row_of([["send", 1, 1 << 61]])["sends"][0]["value"] == 1 << 61
 
 
-def test_values_of_another_type_are_other_values():
-    row = one([["send", 1, value] for value in (1, True, 1.0, "1", None, [None, [1]])])
+def test_values_of_different_types_are_different_values():
+    row = row_of([["send", 1, value] for value in (1, True, 1.0, "1", None, [None, [1]])])
     assert len({r["value"] for r in row["sends"]}) == 6
 
 
-def test_integers_beyond_64_bits_are_told_apart():
+def test_integers_beyond_64_bits_keep_all_digits():
     a, b = 10**30, 10**30 + 1
     in_json = event([["send", 1, "A"], ["send", 1, "B"]]).replace('"A"', str(a)).replace('"B"', str(b))
     in_edn = f"{{:process 0, :type :ok, :f :send, :value [[:send 1 {a}] [:send 1 {b}]]}}"
@@ -141,44 +141,44 @@ def test_integers_beyond_64_bits_are_told_apart():
 
 def test_only_sends_and_transactions_write_and_only_polls_and_transactions_read():
     steps = [["send", 1, 7], ["poll", {"1": [[0, 7]]}]]
-    assert [len(one(steps, f="send")[of]) for of in ("sends", "polls")] == [1, 0]
-    assert [len(one(steps, f="poll")[of]) for of in ("sends", "polls")] == [0, 1]
-    assert [len(one(steps, f="debug")[of]) for of in ("sends", "polls")] == [0, 0]
+    assert [len(row_of(steps, f="send")[column]) for column in ("sends", "polls")] == [1, 0]
+    assert [len(row_of(steps, f="poll")[column]) for column in ("sends", "polls")] == [0, 1]
+    assert [len(row_of(steps, f="debug")[column]) for column in ("sends", "polls")] == [0, 0]
 
 
-def test_what_is_not_a_numbered_process_may_say_anything():
-    row = one("anything", process="nemesis", type="info", f="kill")
+def test_a_process_without_a_number_may_have_any_value():
+    row = row_of("anything", process="nemesis", type="info", f="kill")
     assert (row["process"], row["f"], row["sends"]) == (None, "kill", [])
 
 
-def test_rebalances_name_their_keys():
+def test_a_rebalance_log_has_its_keys():
     log = [{"keys": [1, "2"]}, {"partitions": [3]}, {"other": 1}, [4, 5], 6, "7"]
-    assert one([], **{"rebalance-log": log})["rebalanced"] == [1, 2, 3, 4, 5, 6, 7]
-    assert one([])["rebalanced"] is None
+    assert row_of([], **{"rebalance-log": log})["rebalanced"] == [1, 2, 3, 4, 5, 6, 7]
+    assert row_of([])["rebalanced"] is None
 
 
-def test_isolation_and_the_other_fields_are_taken():
-    row = one([], isolation="read_uncommitted", index=3, time=4, unknown={"a": 1})
+def test_isolation_and_the_other_fields_are_read():
+    row = row_of([], isolation="read_uncommitted", index=3, time=4, unknown={"a": 1})
     assert (row["isolation"], row["index"], row["time"]) == ("read_uncommitted", 3, 4)
-    assert one([])["isolation"] is None
+    assert row_of([])["isolation"] is None
 
 
-def test_an_integer_of_any_length_and_its_text_are_one_key():
+def test_in_json_a_long_integer_and_its_text_are_the_same_key():
     key = 10**41
-    given = one([["poll", {str(key): [[0, 1]]}]], f="poll")
+    polled = row_of([["poll", {str(key): [[0, 1]]}]], f="poll")
     (sent,) = parsed(event([["send", "K", 1]], f="send").replace('"K"', str(key)))
-    assert sent["sends"][0]["key"] == given["polls"][0]["key"]
+    assert sent["sends"][0]["key"] == polled["polls"][0]["key"]
 
 
-def test_maps_in_unusual_places_are_read_all_the_same():
-    row = one([], error={"a": {"b": [{"c": 1}]}}, process=3)
+def test_maps_in_unusual_positions_are_read():
+    row = row_of([], error={"a": {"b": [{"c": 1}]}}, process=3)
     assert row["process"] == 3
     (row,) = parsed(event([["poll", {"x": [[0, '":']]}]]))
     assert row["polls"][0]["value"] is not None
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
         ('{"process":0,"process":1,"type":"ok","f":"txn","value":[]}', '"process" twice'),
         (
@@ -188,7 +188,10 @@ def test_maps_in_unusual_places_are_read_all_the_same():
         ('{"process":0,"process"  :1,"type":"ok","f":"txn","value":[]}', '"process" twice'),
         ('{"process":0,"process"\r:1,"type":"ok","f":"txn","value":[]}', '"process" twice'),
         ("[]", "an event is a map, not []: one event a line is expected"),
-        (f"[{event()},{event()}]", "`jq -c '.[]' FILE > EVENTS.jsonl` writes the events of a list so"),
+        (
+            f"[{event()},{event()}]",
+            "`jq -c '.[]' FILE > EVENTS.jsonl` writes each event of a list on its own line",
+        ),
         ("null", "an event is a map, not null"),
         ("{}", "`type` is invoke, ok, fail or info, not null"),
         (event(type="done"), 'not "done"'),
@@ -232,18 +235,24 @@ def test_maps_in_unusual_places_are_read_all_the_same():
         ("[" * 5000, "nested too deeply"),
         ('{"a":' + "9" * 5000 + "}", "this is not JSON"),
         ('{"a":1000000000000000000000,"b":' + "[" * 1000 + "]" * 1000 + "}", "nested too deeply"),
-        ("[", "`jq -c '.[]' FILE > EVENTS.jsonl` writes the events of a list so"),
+        ("[", "`jq -c '.[]' FILE > EVENTS.jsonl` writes each event of a list on its own line"),
         ('[{"process":0},', "one event a line is expected"),
         ("]", "one event a line is expected"),
-        ("  [  ", "one event a line is expected, and here a list goes over several lines"),
-        ("{", "`jq -c . FILE > EVENTS.jsonl` writes each event so"),
+        ("  [  ", "one event a line is expected, but this is part of a list over several lines"),
+        ("{", "`jq -c . FILE > EVENTS.jsonl` writes each event on its own line"),
         (
             '{ "process": 0,',
-            "one event a line is expected, and here an event goes over several lines or is cut off",
+            (
+                "one event a line is expected, but this is part of an event over several lines, "
+                "or an event that is cut off"
+            ),
         ),
         (
             '  "process": 0,',
-            "one event a line is expected, and here an event goes over several lines or is cut off",
+            (
+                "one event a line is expected, but this is part of an event over several lines, "
+                "or an event that is cut off"
+            ),
         ),
         ('  "value": [', "one event a line is expected"),
         ("}", "one event a line is expected"),
@@ -252,22 +261,22 @@ def test_maps_in_unusual_places_are_read_all_the_same():
         (b'{"a":"\xff"}', "this is not JSON"),
     ],
 )
-def test_what_a_line_cannot_mean_is_told(line: str | bytes, said: str):
+def test_an_invalid_line_has_a_message(line: str | bytes, message: str):
     (row,) = parsed(line)
-    assert said in row["error"]
+    assert message in row["error"]
     assert all(row[name] is None for name in EVENTS.names if name not in {"line", "error"})
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
-        ("[", "in Clojure, `(run! prn events)` writes them so"),
-        ("[{:process 0}", "one event a line is expected, and here a list goes over several lines"),
+        ("[", "in Clojure, `(run! prn events)` writes each event on its own line"),
+        ("[{:process 0}", "one event a line is expected, but this is part of a list over several lines"),
         ("]", "one event a line is expected"),
         ("[{:process 0} {:process 1}]", "one event a line is expected; in Clojure, `(run! prn events)`"),
         ("{:process 0,", "goes on after it; one event a line is expected"),
         ("{:process 0}]", "this is not EDN: a ] where none is open"),
-        ("{:process 0} {:process 1}", "here are several"),
+        ("{:process 0} {:process 1}", "this line has several"),
         ("{:process 0} 7", "after it comes 7"),
         (
             "{:process 0, :type :ok, :f :txn, :value [[:send 1 ##NaN]]}",
@@ -281,18 +290,18 @@ def test_what_a_line_cannot_mean_is_told(line: str | bytes, said: str):
         (b'{:a "\xff"}', "not UTF-8, at byte 6"),
     ],
 )
-def test_what_an_edn_line_cannot_mean_is_told(line: str | bytes, said: str):
+def test_an_invalid_edn_line_has_a_message(line: str | bytes, message: str):
     (row,) = parsed(line, edn=True)
-    assert said in row["error"]
+    assert message in row["error"]
 
 
-def test_a_replacement_character_is_a_character():
+def test_a_replacement_character_in_the_text_is_valid():
     line = '{"process":0,"type":"ok","f":"x","value":"\N{REPLACEMENT CHARACTER}"}'
     assert parsed(line)[0]["error"] is None
     assert parsed(line.replace('":', '" '), edn=True)[0]["error"] is None
 
 
-def test_a_bad_line_takes_nothing_from_its_neighbours():
+def test_an_invalid_line_does_not_change_the_rows_of_other_lines():
     good, bad = event([["send", 1, 2]]), event([["send", "z", 5], ["send", 1]])
     rows = parsed(good, bad, good)
     assert [row["sends"] and len(row["sends"]) for row in rows] == [1, None, 1]
@@ -300,7 +309,7 @@ def test_a_bad_line_takes_nothing_from_its_neighbours():
     assert [name["text"] for name in named["names"]] == ['"z"']
 
 
-def test_blank_lines_count_and_give_no_row():
+def test_blank_lines_are_counted_but_have_no_row():
     assert [row["line"] for row in parsed("", event(), " \r", event() + "\r", first_line=5)] == [6, 8]
     lines = ["; a comment", "{:process 0 :type :ok :f :x}", " ,", "#_ {}", "{:process 0, :type :ok, :f :x}\r"]
     assert [row["line"] for row in parsed(*lines, edn=True)] == [1, 4]
@@ -308,7 +317,7 @@ def test_blank_lines_count_and_give_no_row():
 
 @settings(deadline=None)
 @given(st.binary() | st.text().map(str.encode), st.booleans())
-def test_any_bytes_are_a_row_or_blank(line: bytes, edn: bool):
+def test_any_bytes_are_at_most_one_row(line: bytes, edn: bool):
     assert len(parse([line], edn=edn)) <= 1
 
 

@@ -1,4 +1,4 @@
-"""What a process writes is what is read back; a line that is no event is evidence that is missing."""
+"""Events are read as they were written. A line that is not an event counts as a missing line."""
 
 import json
 from dataclasses import MISSING, fields
@@ -47,13 +47,13 @@ EVENTS: tuple[Event, ...] = (
 )
 
 
-def test_every_field_of_an_event_has_its_form() -> None:
-    """A type is chosen by what it is, not by a form."""
-    named = {one.name for kind in {*map(type, EVENTS), JournalBegan} for one in fields(kind)}
+def test_every_field_of_an_event_has_a_check() -> None:
+    """Only `type` has no check, because it selects the kind of event."""
+    named = {field.name for kind in {*map(type, EVENTS), JournalBegan} for field in fields(kind)}
     assert named - FIELD_CHECKS.keys() == {"type"}
 
 
-def test_only_a_poll_that_was_answered_is_a_delivery() -> None:
+def test_only_a_poll_of_the_type_ok_has_returned_records() -> None:
     line = {"type": "fail", "f": "poll", "process": 1, "op": 2, "call": 5, "records": {"in/0": [[7, None]]}}
     assert isinstance(parse(line | {"type": "ok"}), Polled)
     assert not isinstance(parse(line), Polled)
@@ -64,26 +64,26 @@ def test_every_kind_of_event_is_read_as_it_was_written(tmp_path: Path) -> None:
     with Journal(path, 5, JournalBegan("shop-1.0", role="worker", stage="shop")) as journal:
         for event in EVENTS:
             journal.write(event)
-    read = JournalContents("shop-1.0", 0)
-    begun, *found, ended = [line.event for line in read_events(path, read)]
-    assert found == list(EVENTS)
-    assert isinstance(begun, JournalBegan)
-    assert (begun.role, begun.stage, begun.pid is not None) == ("worker", "shop", True)
+    contents = JournalContents("shop-1.0", 0)
+    began, *events, ended = [line.event for line in read_events(path, contents)]
+    assert events == list(EVENTS)
+    assert isinstance(began, JournalBegan)
+    assert (began.role, began.stage, began.pid is not None) == ("worker", "shop", True)
     assert ended == JournalEnded(0)
-    assert (read.torn, read.missing) == (0, 0)
+    assert (contents.torn, contents.missing) == (0, 0)
     assert {type(event) for event in EVENTS} | {JournalBegan} == set(Event.__subclasses__())
 
 
-def test_a_line_says_nothing_that_is_not_the_case() -> None:
+def test_a_line_leaves_out_fields_with_their_default() -> None:
     assert Completed(Outcome.OK, "txn", 1, 4).body() == {"type": "ok", "f": "txn", "process": 1, "op": 4}
     assert Polled(1, 2, 5).body() == {"type": "ok", "f": "poll", "process": 1, "op": 2, "call": 5}
 
 
 @pytest.mark.parametrize("event", EVENTS, ids=lambda event: type(event).__name__)
-def test_a_line_without_a_field_that_it_needs_is_no_event(event: Event) -> None:
+def test_a_line_without_a_required_field_is_no_event(event: Event) -> None:
     line = json.loads(json.dumps(event.body(), default=vars))
     assert parse(line | {"later": 1}) == event
-    needed = [one.name for one in fields(event) if one.default is MISSING]
+    needed = [field.name for field in fields(event) if field.default is MISSING]
     for name in needed:
         without = {key: value for key, value in line.items() if key != name}
         with pytest.raises(NotAnEvent):
@@ -93,21 +93,19 @@ def test_a_line_without_a_field_that_it_needs_is_no_event(event: Event) -> None:
 @pytest.mark.parametrize(
     "line", [{}, {"type": "maybe"}, {"type": None}, {"type": "ends", "isolation": "x", "ends": {"in/0": 3}}]
 )
-def test_what_is_no_event_is_evidence_that_is_missing(line: dict[str, Any], tmp_path: Path) -> None:
+def test_a_line_that_is_no_event_counts_as_missing(line: dict[str, Any], tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text("".join(json.dumps({"index": n, "time": 0, **line}) + "\n" for n in range(2)))
-    read = JournalContents("a", 0)
-    assert list(read_events(path, read)) == []
-    assert read.missing == 2
+    contents = JournalContents("a", 0)
+    assert list(read_events(path, contents)) == []
+    assert contents.missing == 2
 
 
 @pytest.mark.parametrize("sends", [[["out"]], [["out", "s", 1, "in/0"]], 3])
-def test_an_event_that_says_less_than_it_must_is_evidence_that_is_missing(
-    sends: object, tmp_path: Path
-) -> None:
-    bare = {"index": 1, "time": 1, "type": "invoke", "f": "txn", "process": 1, "op": 0, "sends": sends}
+def test_an_event_with_incomplete_sends_counts_as_missing(sends: object, tmp_path: Path) -> None:
+    invoke = {"index": 1, "time": 1, "type": "invoke", "f": "txn", "process": 1, "op": 0, "sends": sends}
     done = {"index": 2, "time": 2, "type": "ok", "f": "txn", "process": 1, "op": 0}
-    assert missing(tmp_path, BEGIN, bare, done) == 1
+    assert count_missing(tmp_path, BEGIN, invoke, done) == 1
 
 
 BEGIN = {"index": 0, "time": 0, "type": "begin", "journal": "w", "role": "worker", "stage": "s"}
@@ -116,8 +114,8 @@ SENDS = [["out", "s", 1, "in/0", 7]]
 OK = {"index": 2, "time": 2, "type": "ok", "f": "txn", "process": 1, "op": 0, "acks": [[0, 3]]}
 
 
-def missing(folder: Path, *written: dict[str, object]) -> int:
-    """How much of a journal of these lines is missing."""
+def count_missing(folder: Path, *written: dict[str, object]) -> int:
+    """Return how many lines of a journal with these lines count as missing."""
     path = folder / "w.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in written))
     Tabulator(7, (StageSpec("s", ("in",), "g"),), PartitionIds()).write([path], folder / "history")
@@ -143,12 +141,12 @@ def missing(folder: Path, *written: dict[str, object]) -> int:
         ({}, {"sends": None}, {}, 1),
         ({}, {}, {"acks": [[2**40, 1]]}, 1),
         ({}, {"sends": []}, {}, 1),  # more acknowledgements than sends
-        ({}, {}, {"acks": [None]}, 1),  # told ok, and one was never acknowledged
+        ({}, {}, {"acks": [None]}, 1),  # the outcome is ok, but a send has no acknowledgement
         ({}, {}, {"acks": "zz"}, 1),
         ({}, {"asked": "abort"}, {"type": "fail", "acks": [None]}, 0),
     ],
 )
-def test_a_line_that_no_process_writes_is_evidence_that_is_missing(
+def test_a_line_that_no_process_writes_counts_as_missing(
     begin: dict[str, object], invoke: dict[str, object], ok: dict[str, object], count: int, tmp_path: Path
 ) -> None:
-    assert missing(tmp_path, BEGIN | begin, {**INVOKE, "sends": SENDS} | invoke, OK | ok) == count
+    assert count_missing(tmp_path, BEGIN | begin, {**INVOKE, "sends": SENDS} | invoke, OK | ok) == count

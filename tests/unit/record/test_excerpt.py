@@ -1,4 +1,4 @@
-"""What is kept of a record for people to read."""
+"""Excerpts of records for human readers."""
 
 import pytest
 
@@ -16,11 +16,11 @@ from harness.record.naming import EXCERPT_LENGTH, excerpt
         (b"\xff", b"\x00\xfe", "\\xff: \x00\\xfe"),
     ],
 )
-def test_key_and_value_stand_side_by_side(key: bytes | None, value: bytes | None, text: str) -> None:
+def test_an_excerpt_has_key_and_value(key: bytes | None, value: bytes | None, text: str) -> None:
     assert excerpt(key, value) == text
 
 
-def test_what_is_long_is_cut_short() -> None:
+def test_a_long_record_is_truncated() -> None:
     assert excerpt(b"k", b"v" * 10_000_000) == "k: " + "v" * (EXCERPT_LENGTH - 3) + "..."
-    whole = "é" * (EXCERPT_LENGTH - 1)
-    assert excerpt(None, whole.encode()) == whole
+    short = "é" * (EXCERPT_LENGTH - 1)
+    assert excerpt(None, short.encode()) == short

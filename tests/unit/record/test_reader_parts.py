@@ -1,4 +1,4 @@
-"""Parts become tables as lines would: whole or missed, and nobody's if they were not finished."""
+"""Part files become tables. A damaged part counts as a missing line, and a part without an event is ignored."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -21,7 +21,7 @@ RECORD = ("a", "s", ((1, 3),), 9, 1, False, "k", None, None, None)
 
 
 def reader(folder: Path, name: str = "final-read_uncommitted") -> tuple[Journal, PartWriter]:
-    """The journal and the parts of a final reader."""
+    """Return the journal and the part writer of a final reader."""
     path = folder / f"{name}.jsonl"
     journal = Journal(path, 0, JournalBegan(name, role="final"))
     return journal, PartWriter(journal, parts_folder(path))
@@ -40,9 +40,9 @@ def poll(journal: Journal) -> int:
     return op
 
 
-def test_what_a_reader_wrote_has_the_numbers_of_the_plan(tmp_path: Path) -> None:
-    with Journal(tmp_path / "a.jsonl", 0, JournalBegan("a", role="observer")) as other:
-        other.write(Polled(0, other.number(), 0, {"x/9": []}))
+def test_rows_of_part_files_have_the_partition_numbers_of_the_plan(tmp_path: Path) -> None:
+    with Journal(tmp_path / "a.jsonl", 0, JournalBegan("a", role="observer")) as second_ids:
+        second_ids.write(Polled(0, second_ids.number(), 0, {"x/9": []}))
     journal, parts = reader(tmp_path, "final-read_committed")
     with journal:
         assert poll(journal) == 0
@@ -50,21 +50,21 @@ def test_what_a_reader_wrote_has_the_numbers_of_the_plan(tmp_path: Path) -> None
         parts.extend("records", 1, 0, 5, *RECORD)
         parts.extend("expected", 1, "shop", 0, 5, "invoice", "out", 77, None, None, None, None, None)
         parts.finish()
-    found = tables(tmp_path)
-    names = {row["tp"]: (row["topic"], row["partition"]) for row in found["partitions"]}
+    stored = tables(tmp_path)
+    names = {row["tp"]: (row["topic"], row["partition"]) for row in stored["partitions"]}
     assert names == {0: ("in", 0), 1: ("raw", 0), 2: ("x", 9)}
-    for row in found["polls"]:
+    for row in stored["polls"]:
         assert (row["run"], row["op"], names[row["tp"]], row["role"]) == (7, 1, ("raw", 0), "final")
         assert row["promised"] == "read_committed"
-    assert [(row["n"], row["offset"], row["value"]) for row in found["polls"]] == [(0, 5, "a"), (1, 6, None)]
-    (record,) = found["records"]
+    assert [(row["n"], row["offset"], row["value"]) for row in stored["polls"]] == [(0, 5, "a"), (1, 6, None)]
+    (record,) = stored["records"]
     assert (names[record["tp"]], record["key"], record["sentinel"]) == (("in", 0), "k", False)
-    assert [(names[place["tp"]], place["offset"]) for place in record["inputs"]] == [(("raw", 0), 3)]
-    (expected,) = found["expected"]
+    assert [(names[pair["tp"]], pair["offset"]) for pair in record["inputs"]] == [(("raw", 0), 3)]
+    (expected,) = stored["expected"]
     assert (expected["group"], names[expected["tp"]], expected["digest"]) == ("g", ("in", 0), 77)
 
 
-def two_parts(folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+def write_two_parts(folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     monkeypatch.setattr(parts_module, "CHUNK_ROWS", 2)
     journal, parts = reader(folder)
     with journal:
@@ -74,15 +74,15 @@ def two_parts(folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     return sorted(folder.glob("final-*/*.arrow"))
 
 
-def missing(found: dict[str, list[dict[str, Any]]]) -> list[int]:
-    return [row["missing_lines"] for row in found["journals"]]
+def missing_lines(stored: dict[str, list[dict[str, Any]]]) -> list[int]:
+    return [row["missing_lines"] for row in stored["journals"]]
 
 
-def test_of_many_rows_there_are_several_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert len(two_parts(tmp_path, monkeypatch)) == 2
-    found = tables(tmp_path)
-    assert [row["offset"] for row in found["records"]] == [0, 1, 2, 3]
-    assert missing(found) == [0]
+def test_many_rows_are_written_as_several_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert len(write_two_parts(tmp_path, monkeypatch)) == 2
+    stored = tables(tmp_path)
+    assert [row["offset"] for row in stored["records"]] == [0, 1, 2, 3]
+    assert missing_lines(stored) == [0]
 
 
 def flip(path: Path) -> None:
@@ -92,62 +92,66 @@ def flip(path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [Path.unlink, flip, lambda path: path.write_bytes(path.read_bytes()[:-9])])
-def test_a_part_that_is_gone_or_damaged_is_missed(
+def test_a_deleted_or_damaged_part_counts_as_a_missing_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: Callable[[Path], None]
 ) -> None:
-    damage(two_parts(tmp_path, monkeypatch)[0])
-    found = tables(tmp_path)
-    assert [row["offset"] for row in found["records"]] == [2, 3]
-    assert missing(found) == [1]
+    damage(write_two_parts(tmp_path, monkeypatch)[0])
+    stored = tables(tmp_path)
+    assert [row["offset"] for row in stored["records"]] == [2, 3]
+    assert missing_lines(stored) == [1]
 
 
-def test_a_part_of_another_reader_in_its_place_is_missed(
+def test_a_part_with_the_content_of_another_part_counts_as_a_missing_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first, second = two_parts(tmp_path, monkeypatch)
+    first, second = write_two_parts(tmp_path, monkeypatch)
     first.write_bytes(second.read_bytes())
-    assert missing(tables(tmp_path)) == [1]
+    assert missing_lines(tables(tmp_path)) == [1]
 
 
-def test_of_a_killed_reader_the_whole_parts_are_there(
+def test_the_complete_parts_of_a_killed_reader_are_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    two_parts(tmp_path, monkeypatch)
+    write_two_parts(tmp_path, monkeypatch)
     folder = tmp_path / "final-read_uncommitted"
     (folder / "2-records.unfinished").write_bytes(b"half")
-    (folder / "2-records.arrow").write_bytes(b"nobody says that it is whole")
+    (folder / "2-records.arrow").write_bytes(b"the journal does not list it")
     path = tmp_path / "final-read_uncommitted.jsonl"
     path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))  # without its end
-    found = tables(tmp_path)
-    assert len(found["records"]) == 4
-    assert [(row["missing_lines"], row["ended"]) for row in found["journals"]] == [(0, False)]
+    stored = tables(tmp_path)
+    assert len(stored["records"]) == 4
+    assert [(row["missing_lines"], row["ended"]) for row in stored["journals"]] == [(0, False)]
 
 
-def test_a_reader_that_is_started_again_starts_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    two_parts(tmp_path, monkeypatch)
+def test_a_reader_that_is_started_again_starts_from_the_beginning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_two_parts(tmp_path, monkeypatch)
     remove_parts(tmp_path / "final-read_uncommitted.jsonl")
     remove_parts(tmp_path / "never-there.jsonl")
     assert list(tmp_path.iterdir()) == []
-    two_parts(tmp_path, monkeypatch)
+    write_two_parts(tmp_path, monkeypatch)
     assert len(tables(tmp_path)["records"]) == 4
 
 
 EXPECTED = ("shop", 0, 5, "invoice", "out", 77, None, None, None, None, None)
 
 
-def left_by(folder: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[pa.Schema], pa.Schema]) -> None:
-    """A record, and an output that is expected, of a reader whose tables had other columns."""
+def write_other_columns(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[pa.Schema], pa.Schema]
+) -> None:
+    """Write the part files of a reader whose tables have other columns."""
     rows = {
         table: dict(zip(parts_module.SCHEMAS[table].names, row, strict=True))
         for table, row in (("records", (0, 5, *RECORD)), ("expected", EXPECTED))
     }
-    other = {table: change(schema) for table, schema in parts_module.SCHEMAS.items()}
-    with monkeypatch.context() as theirs:
-        theirs.setattr(parts_module, "SCHEMAS", other)
+    second_ids = {table: change(schema) for table, schema in parts_module.SCHEMAS.items()}
+    with monkeypatch.context() as patch:
+        patch.setattr(parts_module, "SCHEMAS", second_ids)
         journal, parts = reader(folder)
         with journal:
             for table, row in rows.items():
-                parts.extend(table, 1, *(row.get(name) for name in other[table].names))
+                parts.extend(table, 1, *(row.get(name) for name in second_ids[table].names))
             parts.finish()
 
 
@@ -165,18 +169,22 @@ def without(*names: str) -> Callable[[pa.Schema], pa.Schema]:
         lambda schema: without("correlation_key")(schema).append(pa.field("correlation_key", pa.int64())),
     ],
 )
-def test_a_part_that_has_other_columns_is_missed(
+def test_a_part_with_other_columns_counts_as_a_missing_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[pa.Schema], pa.Schema]
 ) -> None:
-    left_by(tmp_path, monkeypatch, change)
-    found = tables(tmp_path)
-    assert (found["records"], found["expected"], missing(found)) == ([], [], [2])
+    write_other_columns(tmp_path, monkeypatch, change)
+    stored = tables(tmp_path)
+    assert (stored["records"], stored["expected"], missing_lines(stored)) == ([], [], [2])
 
 
-def test_partitions_outside_the_plan_have_numbers_of_their_own_in_every_process() -> None:
-    one, other = PartitionIds({"in": 1}), PartitionIds({"in": 2})
-    places = [("a", 0), ("a", 1), ("b", 0)]
-    numbers = [one.planned(*place) for place in places]
-    assert numbers == [other.planned(*place) for place in places] == [unplanned(*place) for place in places]
+def test_a_partition_outside_the_plan_has_the_same_number_in_every_process() -> None:
+    first_ids, second_ids = PartitionIds({"in": 1}), PartitionIds({"in": 2})
+    topic_partitions = [("a", 0), ("a", 1), ("b", 0)]
+    numbers = [first_ids.planned(*pair) for pair in topic_partitions]
+    assert (
+        numbers
+        == [second_ids.planned(*pair) for pair in topic_partitions]
+        == [unplanned(*pair) for pair in topic_partitions]
+    )
     assert len(set(numbers)) == 3 and all(-(2**31) <= number < -1 for number in numbers)
-    assert (one.planned("in", 0), len(one)) == (0, 1)
+    assert (first_ids.planned("in", 0), len(first_ids)) == (0, 1)

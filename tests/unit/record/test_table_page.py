@@ -1,4 +1,4 @@
-"""Every column says what it means, and docs/tables.md says it too."""
+"""Every table and every column has a meaning, and docs/tables.md shows it."""
 
 from pathlib import Path
 

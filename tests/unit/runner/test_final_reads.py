@@ -81,14 +81,14 @@ WAITS = READS + "\nfor command in commands:\n    break"
 
 def full_after(processes: Processes, starts: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """No more readers than so many can be started."""
-    start, left = processes.start_other, iter(range(starts))
+    start, left = processes.start_harness_process, iter(range(starts))
 
     def start_few(*args: Any, **more: Any) -> RunProcess:
         if next(left, None) is None:
             raise StartFailed("the machine is full")
         return start(*args, **more)
 
-    monkeypatch.setattr(processes, "start_other", start_few)
+    monkeypatch.setattr(processes, "start_harness_process", start_few)
 
 
 @pytest.mark.parametrize("starts", [1, 2])  # the second reader cannot be started, or the first one again

@@ -63,7 +63,7 @@ def test_a_worker_that_ends_by_itself_is_replaced_and_noted(tmp_path: Path) -> N
 
 def test_an_observer_that_ends_by_itself_ends_the_run(tmp_path: Path) -> None:
     with fake_run(tmp_path, Script(others={Role.OBSERVER: DIES_LATER})) as run:
-        observer = run.processes.start_other("observer-1", "aside", ObserverSpec(()))
+        observer = run.processes.start_harness_process("observer-1", "aside", ObserverSpec(()))
         wait_for(lambda: not observer.alive, "its end", 10)
         with pytest.raises(StartFailed, match="observer-1 ended unexpectedly"):
             run.processes.replace_dead()

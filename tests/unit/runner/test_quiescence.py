@@ -63,7 +63,7 @@ def test_only_final_readers_write_when_it_is_at_rest_and_they_read_when_the_ends
     reads = READS + "\nfor command in commands:\n    break"
     with fake_run(tmp_path, Script(others={Role.FINAL: reads})) as run:
         run.processes.await_ready([run.processes.start_worker("s", "s-1")])
-        run.processes.start_other("observer-1", "aside", ObserverSpec(()))
+        run.processes.start_harness_process("observer-1", "aside", ObserverSpec(()))
         quiesce(PIPELINE, run.context, Looks(), run.run_log, SOON)
     assert alive == {"settled": set(), "marked": {Role.FINAL}}
 

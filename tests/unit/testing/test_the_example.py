@@ -1,4 +1,4 @@
-"""The example of docs/add-a-fault.md, which is that of `harness.testing` too, does what the page says."""
+"""The example of docs/add-a-fault.md works. The docstring of `harness.testing` has the same example."""
 
 import re
 import sys
@@ -11,13 +11,13 @@ import pytest
 
 import harness.testing
 
-HOUSE = Path(__file__).resolve().parents[3]
-FAULT, TEST = re.findall(r"```python\n(.*?)```", (HOUSE / "docs/add-a-fault.md").read_text(), re.DOTALL)
+ROOT = Path(__file__).resolve().parents[3]
+FAULT, TEST = re.findall(r"```python\n(.*?)```", (ROOT / "docs/add-a-fault.md").read_text(), re.DOTALL)
 
 
 @pytest.fixture
 def example(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, object]]:
-    """The names of the test on the page, once the page's fault can be imported."""
+    """Return the names in the page's test module. The page's fault can then be imported."""
     fault = ModuleType("nemeses.pause_first")
     exec(compile(FAULT, "pause_first.py", "exec"), vars(fault))
     monkeypatch.setitem(sys.modules, fault.__name__, fault)
@@ -27,11 +27,11 @@ def example(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, object]]:
 
 
 def test_every_test_of_the_page_passes(example: dict[str, object]) -> None:
-    tests = [one for name, one in example.items() if name.startswith("test_")]
+    tests = [test for name, test in example.items() if name.startswith("test_")]
     assert len(tests) == 2
-    for one in tests:
-        one()  # type: ignore[operator]
+    for test in tests:
+        test()  # type: ignore[operator]
 
 
-def test_the_room_has_the_same_example() -> None:
+def test_the_docstring_of_harness_testing_has_the_same_example() -> None:
     assert indent(dedent(TEST).rstrip(), "    ") in (harness.testing.__doc__ or "")
