@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from harness.results.example import describe_example, describe_operation
+from harness.results.example import describe_example
 from harness.results.verdict import AnomalyFindings, IndeterminateOperations
 from harness.results.wording import join_words, number, plural, printable
 
@@ -45,7 +45,7 @@ def first_example_sentence(anomaly: str, findings: AnomalyFindings) -> str:
 
 def describe_indeterminate(findings: IndeterminateOperations) -> str:
     """Return how many operations are indeterminate, and the first of them."""
-    named = join_words(describe_operation(example) for example in findings.examples[:3])
+    named = join_words(operation.words for operation in findings.examples[:3])
     return (
         f"{plural(findings.count, 'operation')} without a known outcome: no response, no marker and no read shows "
         f"whether {'it' if findings.count == 1 else 'they'} took effect; the first: {named}"

@@ -8,7 +8,6 @@ are all that is known.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from harness.model.vocabulary import Guarantee
-from harness.results.example import Example
 from harness.results.reasons import Reason
 from harness.results.verdict import (
     CALLER,
@@ -107,7 +106,7 @@ def _describe_invalid(anomalies: Mapping[str, AnomalyFindings], faults: Sequence
 def _moments(findings: Iterable[tuple[str, AnomalyFindings]]) -> Iterator[float]:
     for _, body in findings:
         for example in body.examples:
-            moment = Example(example).moment_s()
+            moment = example.moment_s()
             if moment is not None:
                 yield moment
 

@@ -20,8 +20,6 @@ checked.
 Reference: Wang et al. 2021, "Consistency and Completeness" (SIGMOD); KIP-129.
 """
 
-from collections.abc import Mapping
-
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -102,14 +100,11 @@ def _sentence(e: Example) -> str:
 
 def _expected_content(e: Example) -> str | None:
     """Return what the last record of the key must hold in a custom pipeline, or None if no input leads to a record."""
-    due = e.inputs[0].body.get("due") if e.inputs else None
     return next(
         (
             printable(output.get("content"), CONTENT_LIMIT)
-            for output in (due if isinstance(due, list) else [])
-            if isinstance(output, Mapping)
-            and output.get("topic") == e.rest.get("output_topic")
-            and output.get("key") == e.rest.get("key")
+            for output in (e.inputs[0].expected_outputs if e.inputs else [])
+            if output.get("topic") == e.rest.get("output_topic") and output.get("key") == e.rest.get("key")
         ),
         None,
     )

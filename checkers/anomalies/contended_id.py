@@ -18,15 +18,13 @@ group rebalanced between its initialisations.
 Reference: KIP-98, "transactional.id"; KIP-447.
 """
 
-from collections.abc import Mapping
-
 from pyspark.sql import DataFrame
 
 from checkers.findings.build import finding, operation
 from checkers.findings.wording import AnomalyWording
 from checkers.spark.joins import broadcast
 from checkers.stored.tables import Tables
-from harness.results.example import Example, describe_operation
+from harness.results.example import Example
 
 
 def contended_id(t: Tables) -> DataFrame:
@@ -61,8 +59,8 @@ def contended_id(t: Tables) -> DataFrame:
 
 
 def _sentence(e: Example) -> str:
-    other = e.body.get("other_init")
-    who = describe_operation(other) if isinstance(other, Mapping) else "another process"
+    other = e.part("other_init")
+    who = other.words if other else "another process"
     return f"{e.operation} initialised {e.transactional_id} again, after {who} had initialised it"
 
 

@@ -70,7 +70,7 @@ def _meaning(graph: CycleKind) -> str:
 
 
 def _sentence(e: Example) -> str:
-    return printable(line(e.body), 5000)
+    return printable(line(e), 5000)
 
 
 WORDING = {

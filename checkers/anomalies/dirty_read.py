@@ -22,7 +22,7 @@ from checkers.findings.wording import AnomalyWording
 from checkers.stored.log_entries import READERS
 from checkers.stored.sources import CLOCK_MARGIN_MS
 from harness.model.vocabulary import Isolation
-from harness.results.example import Example, fate
+from harness.results.example import Example
 from harness.results.wording import printable
 
 RETURNED_MS = "(wall_ms + return_ns / 1e6)"
@@ -50,9 +50,9 @@ def _sentence(e: Example) -> str:
     early = e.rest.get("early_ms")
     if early is not None:
         return f"{e.reader} read {e.record} {printable(early, 30)} ms before its marker was written"
-    if e.first_record().get("fate") == "commit":
+    if e.first_record.get("fate") == "commit":
         return f"{e.reader} read {e.record} before it was committed"
-    return f"{e.reader} read {e.record}, which is {fate(e.first_record())}"
+    return f"{e.reader} read {e.record}, which is {e.first_record.fate}"
 
 
 WORDING = {

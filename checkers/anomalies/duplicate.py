@@ -25,7 +25,7 @@ from checkers.findings.rules import Rule
 from checkers.findings.wording import AnomalyWording
 from checkers.spark.joins import broadcast
 from harness.model.vocabulary import Role
-from harness.results.example import Example, describe_position
+from harness.results.example import Example
 from harness.results.wording import join_words, printable
 
 NAME = "duplicate"
@@ -72,10 +72,10 @@ def duplicate_external(t: ExternalTables) -> DataFrame:
 
 def _sentence(e: Example) -> str:
     positions = e.rest.get("offsets")
-    where = [describe_position(part.body) for part in e.records] or (
+    where = [part.position for part in e.records] or (
         [f"offset {printable(offset, 30)}" for offset in positions] if isinstance(positions, list) else []
     )
-    value = e.first_record().get("value", e.rest.get("value"))
+    value = e.first_record.facts.get("value", e.rest.get("value"))
     what = "a value" if value is None else printable(value, 60)
     positions = join_words(where) if where else "more than one place"
     return f"{e.operation} sent {what} once, but it is stored at {positions}"

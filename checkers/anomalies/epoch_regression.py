@@ -16,12 +16,10 @@ Blind spot: two markers without a record between them.
 Reference: KIP-98, "fencing zombies"; KIP-360; KIP-890.
 """
 
-from collections.abc import Mapping
-
 from checkers.findings.build import state
 from checkers.findings.rules import Rule
 from checkers.findings.wording import AnomalyWording
-from harness.results.example import Example, describe_position
+from harness.results.example import Example
 from harness.results.wording import printable
 
 NAME = "epoch-regression"
@@ -94,9 +92,9 @@ RULES = (
 
 
 def _sentence(e: Example) -> str:
-    before = e.body.get("record_before")
-    at = describe_position(e.inner("record"))
-    at_before = f" at {describe_position(before)}" if isinstance(before, Mapping) else ""
+    before = e.part("record_before")
+    at = e.first_record.position
+    at_before = f" at {before.position}" if before else ""
     if (lower := e.rest.get("coordinator_epoch")) is not None:
         return (
             f"the marker at {at} has coordinator epoch {printable(lower)}, but that producer had "

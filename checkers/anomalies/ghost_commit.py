@@ -19,7 +19,7 @@ from checkers.findings.build import offsets, operation, records
 from checkers.findings.rules import Rule
 from checkers.findings.wording import AnomalyWording
 from checkers.stored.sources import CLOCK_MARGIN_MS
-from harness.results.example import Example, describe_offset
+from harness.results.example import Example
 from harness.results.wording import printable
 
 RECORDS = "filter(records, r -> r.effect = 'commit')"
@@ -67,12 +67,14 @@ RULES = (
 
 
 def _sentence(e: Example) -> str:
-    operation, knowledge = e.first_operation(), printable(e.rest.get("told"), 80)
+    operation, knowledge = e.first_operation, printable(e.rest.get("told"), 80)
     if operation.get("asked") == "abort":
         why = "its worker asked for an abort"
     elif knowledge == BEFORE:
         why = "its worker asked for the commit only later"
-    elif knowledge.startswith("nothing") or ("commit_ns" in operation and operation["commit_ns"] is None):
+    elif knowledge.startswith("nothing") or (
+        "commit_ns" in operation.facts and operation.get("commit_ns") is None
+    ):
         why = "its worker never asked for the commit"
     else:
         error = operation.get("error")
@@ -81,7 +83,7 @@ def _sentence(e: Example) -> str:
         )
     if e.records or not e.offsets:
         return f"{e.record} of {e.operation} is committed, but {why}"
-    return f"the offset {describe_offset(e.offsets[0].body)} of {e.operation} is committed, but {why}"
+    return f"the offset {e.offsets[0].words} of {e.operation} is committed, but {why}"
 
 
 WORDING = {

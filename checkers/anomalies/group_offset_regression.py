@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame
 from checkers.findings.build import finding, record_position
 from checkers.findings.wording import AnomalyWording
 from checkers.stored.tables import Tables
-from harness.results.example import Example, describe_position
+from harness.results.example import Example
 from harness.results.wording import printable
 
 
@@ -55,8 +55,7 @@ def group_offset_regression(t: Tables) -> DataFrame:
 
 def _sentence(e: Example) -> str:
     rest = e.rest
-    at = e.inputs[0].body if e.inputs else rest
-    where = describe_position({key: value for key, value in at.items() if key != "offset"})
+    where = e.inputs[0].partition if e.inputs else "an unknown partition"
     who = "the group" if rest.get("group") is None else f"group {printable(rest['group'], 60)}"
     by = f", by {e.operation}" if e.operations else ""
     change = f"from {printable(rest.get('committed_before'))} to {printable(rest.get('committed'))}"

@@ -43,7 +43,7 @@ RULES = (
 
 
 def _sentence(e: Example) -> str:
-    record, rest = e.first_record(), e.rest
+    record, rest = e.first_record, e.rest
     producer = printable(rest.get("producer_id", record.get("producer_id")))
     who = f"producer {producer}, epoch {printable(rest.get('epoch', record.get('epoch')))}"
     if rest.get("transactional_id") is not None:

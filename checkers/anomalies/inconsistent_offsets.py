@@ -25,7 +25,7 @@ from checkers.findings.build import MAX_SHOWN, finding, operations, record, reco
 from checkers.findings.rules import Suspect
 from checkers.findings.wording import AnomalyWording
 from checkers.stored.tables import Tables
-from harness.results.example import Example, describe_position
+from harness.results.example import Example
 from harness.results.wording import join_words, printable
 
 NAME = "inconsistent-offsets"
@@ -81,9 +81,8 @@ def inconsistent_offsets_external(t: ExternalTables) -> DataFrame:
 
 
 def _sentence(e: Example) -> str:
-    at = e.body.get("place")
-    where = describe_position(at) if isinstance(at, dict) else describe_position(e.first_record())
-    values = [printable(part.body["value"], 60) for part in e.records if part.body.get("value") is not None]
+    where = (e.part("place") or e.first_record).position
+    values = [printable(part.get("value"), 60) for part in e.records if part.get("value") is not None]
     return f"{where} was seen with different values" + (f": {join_words(values)}" if values else "")
 
 

@@ -29,7 +29,7 @@ def int_send_skip_external(t: ExternalTables) -> DataFrame:
 
 
 def _sentence(e: Example) -> str:
-    return printable(line(e.body), 5000)
+    return printable(line(e), 5000)
 
 
 WORDING = {

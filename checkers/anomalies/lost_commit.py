@@ -20,7 +20,7 @@ from checkers.findings.build import offsets, operation, records
 from checkers.findings.rules import Rule
 from checkers.findings.wording import AnomalyWording
 from checkers.stored.operations import CLAIMS_WITHOUT_COMMIT
-from harness.results.example import Example, describe_offset, describe_record, fate
+from harness.results.example import Example
 from harness.results.wording import join_words
 
 ABORTED = "filter(records, r -> r.effect = 'abort')"
@@ -53,13 +53,13 @@ RULES = (
 
 def _sentence(e: Example) -> str:
     lost = []
-    for part in e.records:
-        ends = fate(part.body) if part.body.get("fate") is not None else "gone"
-        ends = {"aborted_record": "aborted", "gone_record": "gone"}.get(part.label, ends)
-        lost.append(f"{describe_record(part.body)} is {ends}")
-    for part in e.offsets:
-        ends = "aborted" if part.label.startswith("aborted") else "gone"
-        lost.append(f"its offset of {describe_offset(part.body)} is {ends}")
+    for record in e.records:
+        ends = record.fate if record.get("fate") is not None else "gone"
+        ends = {"aborted_record": "aborted", "gone_record": "gone"}.get(record.label, ends)
+        lost.append(f"{record.words} is {ends}")
+    for offset in e.offsets:
+        ends = "aborted" if offset.label.startswith("aborted") else "gone"
+        lost.append(f"its offset of {offset.words} is {ends}")
     effect = join_words(lost, 3) if lost else "what it wrote did not take effect"
     return f"{e.operation} got the answer that its commit had succeeded, but {effect}"
 

@@ -33,7 +33,7 @@ from checkers.findings.rules import Suspect
 from checkers.findings.wording import AnomalyWording
 from checkers.spark.joins import broadcast
 from checkers.stored.tables import Tables
-from harness.results.example import UNNAMED_OPERATION, Example, describe_operation
+from harness.results.example import UNNAMED_OPERATION, Example, PassingCommit
 from harness.results.wording import join_words, printable
 
 LOST = ("run", "of", "input", "group")
@@ -91,14 +91,12 @@ def lost_input(t: Tables) -> DataFrame:
 def explain(t: Tables, findings: Mapping[int, list[Findings]]) -> None:
     """Add to each example the first offset commit by which the group went past the input."""
     lost = [
-        (run, example)
+        (run, example, example.inputs[0])
         for run, run_findings in findings.items()
         for finding in run_findings
         for example in finding.examples
     ]
-    inputs: set[tuple[int, ...]] = {
-        (run, example["input"]["tp"], example["input"]["offset"]) for run, example in lost
-    }
+    inputs: set[tuple[int, ...]] = {(run, at.facts["tp"], at.facts["offset"]) for run, _, at in lost}
     by = "struct(offset, tp, producer_id, epoch, fate, marker_offset, commit.committed as committed, commit.op as op)"
     passed = (
         t.log_entries.where("commit is not null and fate in ('commit', 'plain')")
@@ -109,10 +107,11 @@ def explain(t: Tables, findings: Mapping[int, list[Findings]]) -> None:
         .agg(F.min("by").alias("by"))
     )
     first = {tuple(row[key] for key in LOST): row["by"] for row in passed.toArrow().to_pylist()}
-    for run, example in lost:
-        commit = first.get((run, example["input"]["tp"], example["input"]["offset"], example.get("group")))
+    for run, example, at in lost:
+        commit = first.get((run, at.facts["tp"], at.facts["offset"], example.facts.get("group")))
         if commit is not None:
-            example["passed_by"] = {name: value for name, value in commit.items() if value is not None}
+            facts = {name: value for name, value in commit.items() if value is not None}
+            example.facts["passed_by"] = PassingCommit("passed_by", facts)
 
 
 def _sentence(e: Example) -> str:
@@ -125,9 +124,9 @@ def _sentence(e: Example) -> str:
         if group is None
         else f"group {printable(group, 60)} went past {e.input}"
     )
-    tried = [describe_operation(part.body) for part in e.operations if part.label != "passed_by"]
-    passed = e.body.get("passed_by")
-    committer = describe_operation(passed) if isinstance(passed, Mapping) else UNNAMED_OPERATION
+    tried = [part.words for part in e.operations]
+    passed = e.part("passed_by")
+    committer = passed.operation.words if isinstance(passed, PassingCommit) else UNNAMED_OPERATION
     by = "" if committer == UNNAMED_OPERATION else f" by {committer}"
     expected = "" if e.expected_content is None else f"; {e.expected_content} was expected"
     attempts = f"; {join_words(tried)} had tried to write it" if tried else ""

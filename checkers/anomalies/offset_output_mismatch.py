@@ -52,7 +52,7 @@ from checkers.findings.wording import AnomalyWording
 from checkers.spark.joins import broadcast
 from checkers.stored.operations import CLAIMS_WITHOUT_COMMIT
 from checkers.stored.tables import Tables
-from harness.results.example import Example, describe_offset, describe_position, describe_record, fate
+from harness.results.example import Example
 from harness.results.wording import join_words, printable
 
 NAME = "offset-output-mismatch"
@@ -272,24 +272,24 @@ def _sentence_for_rule(e: Example) -> str | None:
     why = e.rest.get("why")
     if why == OUTSIDE and e.inputs:
         group = printable(e.rest.get("group"), 60)
-        committed = join_words([describe_offset(part.body) for part in e.offsets])
+        committed = join_words([part.words for part in e.offsets])
         return (
             f"group {group} committed {committed} outside any transaction and went past {e.input}, but the output of "
             "that input is written in a transaction"
         )
     if why == OUTSIDE_ITS_OWN:
-        parts = [describe_record(part.body) for part in e.records]
-        parts += [f"its offset of {describe_offset(part.body)}" for part in e.offsets]
+        parts = [part.words for part in e.records]
+        parts += [f"its offset of {part.words}" for part in e.offsets]
         return f"{e.operation} is a transaction, but {join_words(parts, 3)} was written outside it"
     if why == WITHOUT_OFFSETS:
-        gone = join_words([describe_offset(part.body) for part in e.offsets], 3)
+        gone = join_words([part.words for part in e.offsets], 3)
         return (
             f"{e.operation} was committed, but its offset of {gone} is not in the log of __consumer_offsets"
         )
     if why == IN_NO_TRANSACTION:
         return f"{e.record} is in no transaction, but its topic is written in transactions"
     if why == NOT_COVERED and e.records and e.inputs:
-        record = describe_position(e.records[0].body)
+        record = e.records[0].position
         return f"{record} comes from {e.input}, but {e.operation} did not commit its offset"
     return None
 
@@ -299,20 +299,14 @@ def _sentence(e: Example) -> str:
         return sentence
     why = e.rest.get("why")
     if why is not None and e.inputs:
-        output = f" ({describe_record(e.records[0].body)})" if e.records else ""
-        return f"in {e.operation} {printable(why, 100)}{output}: {describe_position(e.inputs[0].body)}"
-    parts = [
-        f"{describe_position(part.body)} is {fate(part.body)}"
-        for part in e.records
-        if part.body.get("fate") is not None
-    ]
+        output = f" ({e.records[0].words})" if e.records else ""
+        return f"in {e.operation} {printable(why, 100)}{output}: {e.inputs[0].position}"
+    parts = [f"{part.position} is {part.fate}" for part in e.records if part.get("fate") is not None]
     parts += [
-        f"its offset of {describe_offset(part.body)} is {fate(part.body)}"
-        for part in e.offsets
-        if part.body.get("fate") is not None
+        f"its offset of {part.words} is {part.fate}" for part in e.offsets if part.get("fate") is not None
     ]
     if not parts:
-        parts = [f"it committed {describe_offset(part.body)}" for part in e.offsets if part.label == "offset"]
+        parts = [f"it committed {part.words}" for part in e.offsets if part.label == "offset"]
     return f"in {e.operation} the outputs and the committed offsets do not match" + (
         f": {join_words(parts)}" if parts else ""
     )

@@ -44,7 +44,7 @@ RULES = (
 def _sentence(e: Example) -> str:
     count = e.rest.get("shared")
     shared = "" if count is None else f" ({printable(count)} offsets in both ranges)"
-    names = [printable(part.body.get("name", part.body.get("op")), 60) for part in e.operations[:2]]
+    names = [part.words for part in e.operations[:2]]
     return f"{join_words(names) if names else 'two operations'} both committed {e.input}{shared}"
 
 

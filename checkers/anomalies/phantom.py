@@ -32,7 +32,7 @@ from checkers.findings.wording import AnomalyWording
 from checkers.spark.joins import broadcast
 from checkers.stored.attempts import CUT_OFF, JOURNAL_OF, OPERATION_OF
 from checkers.stored.tables import Tables
-from harness.results.example import FATES, Example
+from harness.results.example import Example, describe_fate
 from harness.results.wording import printable
 
 NAME = "phantom"
@@ -150,8 +150,8 @@ def _sentence(e: Example) -> str:
         which = "" if output_name is None else f" {printable(output_name, 60)}"
         return f"{e.record} is visible, but it comes from {e.input}, which must lead to no output{which} in that topic"
     if e.inputs:
-        fate = e.inputs[0].body.get("fate")
-        state = "not a visible input" if fate is None else FATES.get(str(fate), printable(fate, 40))
+        fate = e.inputs[0].get("fate")
+        state = "not a visible input" if fate is None else describe_fate(fate)
         return f"{e.record} is visible, but it names {e.input}, which is {state}"
     if (correlation_key := e.rest.get("about")) is not None:
         named = f" (it is about {printable(correlation_key, 60)})" if correlation_key else ""

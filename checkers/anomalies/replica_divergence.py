@@ -30,7 +30,7 @@ from checkers.findings.lookup import lookup
 from checkers.findings.wording import AnomalyWording
 from checkers.spark.joins import broadcast
 from checkers.stored.tables import Tables
-from harness.results.example import Example, describe_position
+from harness.results.example import Example, Part
 from harness.results.wording import join_words, printable
 
 MUST_HOLD = "r.log_start <= base_offset and last_offset < r.end"
@@ -81,12 +81,15 @@ def explain(t: Tables, findings: Mapping[int, list[Findings]]) -> None:
         .selectExpr("*", "array_sort(array_except(brokers, transform(held, r -> r.broker))) as lacking")
     )
     wanted: set[tuple[int, ...]] = {
-        (run, example["record"]["tp"], example["record"]["offset"]) for run, example in examples
+        (run, example.first_record.facts["tp"], example.first_record.facts["offset"])
+        for run, example in examples
     }
     rows = lookup(positions.drop("holders", "brokers"), ("run", "tp", "base_offset"), wanted)
     for run, example in examples:
-        row = rows[run, example["record"]["tp"], example["record"]["offset"]]
-        example |= {"replicas": row["held"], "lacking": row["lacking"]}
+        at = example.first_record.facts
+        row = rows[run, at["tp"], at["offset"]]
+        example.facts["replicas"] = [Part("replica", held) for held in row["held"]]
+        example.facts["lacking"] = row["lacking"]
 
 
 def _batches(t: Tables) -> DataFrame:
@@ -115,18 +118,17 @@ def _replicas(t: Tables) -> DataFrame:
 
 
 def _sentence(e: Example) -> str:
-    held = e.body.get("replicas")
-    replicas = [replica for replica in held if isinstance(replica, Mapping)] if isinstance(held, list) else []
     parts = [
         f"broker {printable(replica.get('broker'))} has checksum {printable(replica.get('crc'))}"
         f" up to offset {printable(replica.get('last_offset'))}"
-        for replica in replicas
+        for replica in e.parts()
+        if replica.label == "replica"
     ]
-    lacking = e.body.get("lacking")
+    lacking = e.rest.get("lacking")
     parts += (
         [f"broker {printable(broker)} has nothing" for broker in lacking] if isinstance(lacking, list) else []
     )
-    at = describe_position(e.inner("record"))
+    at = e.first_record.position
     return f"at {at} the replicas differ" + (f": {join_words(parts)}" if parts else "")
 
 

@@ -22,7 +22,7 @@ Reference: KIP-98; Wang et al. 2021, "Consistency and Completeness" (SIGMOD).
 from checkers.findings.build import MAX_SHOWN, record_position
 from checkers.findings.rules import Rule
 from checkers.findings.wording import AnomalyWording
-from harness.results.example import Example, describe_operation, describe_position
+from harness.results.example import Example
 from harness.results.wording import join_words
 
 NAME = "reprocessed-input"
@@ -83,12 +83,11 @@ RULES = (
 def _sentence(e: Example) -> str:
     times = "twice" if len(e.records) <= 2 else f"{len(e.records)} times"
     effects = [
-        f"{describe_position(part.body)}"
-        + (f" by {describe_operation(part.operation)}" if part.operation else "")
-        for part in e.records
+        f"{record.position} by {writer.words}" if (writer := e.writer(record)) else record.position
+        for record in e.records
     ]
     if not effects:
-        effects = [f"in {describe_operation(part.body)}" for part in e.operations]
+        effects = [f"in {part.words}" for part in e.operations]
     return f"{e.input} took effect {times}" + (f": {join_words(effects)}" if effects else "")
 
 

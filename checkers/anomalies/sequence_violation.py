@@ -19,7 +19,7 @@ Reference: KIP-98, "idempotent producer guarantees".
 from checkers.findings.build import record_position
 from checkers.findings.rules import Rule
 from checkers.findings.wording import AnomalyWording
-from harness.results.example import Example, describe_position
+from harness.results.example import Example
 from harness.results.wording import printable
 
 NUMBERS = 2**31
@@ -50,7 +50,7 @@ RULES = (
 
 def _sentence(e: Example) -> str:
     sequence, expected = printable(e.rest.get("sequence")), printable(e.rest.get("sequence_due"))
-    at = describe_position(e.inner("record"))
+    at = e.first_record.position
     return f"the batch at {at} {e.producer} begins with sequence {sequence}, but {expected} was expected"
 
 

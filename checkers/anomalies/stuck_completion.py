@@ -17,13 +17,10 @@ Blind spot: a transaction that was decided less than 30 s before the end.
 Reference: KIP-98, "transaction coordinator"; KIP-664.
 """
 
-from collections.abc import Mapping
-from typing import Any
-
 from checkers.findings.build import state
 from checkers.findings.rules import Rule
 from checkers.findings.wording import AnomalyWording
-from harness.results.example import Example, describe_position
+from harness.results.example import Example
 from harness.results.wording import join_words, printable
 
 RULES = (
@@ -48,18 +45,12 @@ RULES = (
 
 
 def _sentence(e: Example) -> str:
-    at = describe_position(e.inner("record"))
-    partitions = _partitions(e.body.get("partitions"))
+    at = e.first_record.position
+    partitions = [part.partition for part in e.parts() if part.label == "partition"]
     return (
         f"{e.transactional_id} was still in state {printable(e.rest.get('state'), 40)} ({at}) at the end"
-        + (f", and {partitions} had no marker yet" if partitions else "")
+        + (f", and {join_words(partitions)} had no marker yet" if partitions else "")
     )
-
-
-def _partitions(value: Any) -> str:
-    bodies = value if isinstance(value, list) else []
-    positions = [describe_position(body) for body in bodies if isinstance(body, Mapping)]
-    return join_words(positions) if positions else ""
 
 
 WORDING = {

@@ -44,7 +44,7 @@ from checkers.findings.rules import Rule
 from checkers.findings.wording import AnomalyWording
 from checkers.stored.log_transactions import transactions_of_operations
 from checkers.stored.tables import Tables
-from harness.results.example import FATES, Example, describe_position, fate
+from harness.results.example import Example, describe_fate
 from harness.results.wording import join_words, printable
 
 NAME = "torn-transaction"
@@ -168,21 +168,17 @@ def torn_transaction_external(t: ExternalTables) -> DataFrame:
 
 def _sentence(e: Example) -> str:
     if (why := e.rest.get("why")) is not None:
-        positions = join_words([describe_position(part.body) for part in e.records])
+        positions = join_words([part.position for part in e.records])
         return f"{e.operation} was one transaction, but {printable(why, 100)}" + (
             f": {positions}" if positions else ""
         )
-    fates = [
-        f"{describe_position(part.body)} is {fate(part.body)}"
-        for part in e.records
-        if part.body.get("fate") is not None
-    ]
+    fates = [f"{part.position} is {part.fate}" for part in e.records if part.get("fate") is not None]
     names = e.rest.get("fates")
     if not fates and isinstance(names, list):
-        fates = [f"some of its records are {FATES.get(str(name), printable(name, 40))}" for name in names]
+        fates = [f"some of its records are {describe_fate(name)}" for name in names]
     parts = join_words(fates) if fates else "its records do not share one fate"
     if (decided := e.rest.get("decided")) is not None:
-        decision = FATES.get(str(decided), printable(decided, 40))
+        decision = describe_fate(decided)
         parts = f"the transaction log says that it is {decision}, but {parts}"
     return f"{e.operation} was one transaction, but {parts}"
 

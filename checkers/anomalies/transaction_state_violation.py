@@ -32,7 +32,7 @@ a client causes that does not know that no transaction was begun.
 from checkers.findings.build import state
 from checkers.findings.rules import Rule
 from checkers.findings.wording import AnomalyWording
-from harness.results.example import Example, describe_position
+from harness.results.example import Example
 from harness.results.wording import printable
 
 RESTING = ("Empty", "CompleteCommit", "CompleteAbort")
@@ -95,7 +95,7 @@ RULES = (
 
 def _sentence(e: Example) -> str:
     state, before = printable(e.rest.get("state"), 40), printable(e.rest.get("state_before"), 40)
-    at = describe_position(e.inner("record"))
+    at = e.first_record.position
     return f"{e.transactional_id} went from {before} to {state} ({at}), but {state} may not follow {before}"
 
 

@@ -127,7 +127,7 @@ def _aborts(t: Tables) -> DataFrame:
 
 
 def _sentence(e: Example) -> str:
-    error = e.first_operation().get("error")
+    error = e.first_operation.get("error")
     reason = f" ({printable(error, 80)})" if error else ""
     return (
         f"{e.operation} was fenced{reason}, but no other producer had initialised {e.transactional_id} and no time-out "

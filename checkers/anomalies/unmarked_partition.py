@@ -17,15 +17,13 @@ Blind spot: a repeated marker of the same producer in that partition hides a mis
 Reference: none is known; seen on Kafka 4.3.1, where a coordinator skips a partition that has no leader.
 """
 
-from collections.abc import Mapping
-
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from checkers.findings.build import finding, record_position
 from checkers.findings.wording import AnomalyWording
 from checkers.stored.tables import Tables
-from harness.results.example import Example, describe_position
+from harness.results.example import Example
 from harness.results.wording import printable
 
 
@@ -69,9 +67,9 @@ def unmarked_partition(t: Tables) -> DataFrame:
 
 def _sentence(e: Example) -> str:
     markers, completions = printable(e.rest.get("markers")), printable(e.rest.get("completions"))
-    last = e.body.get("last_completion")
-    last_state = f"; the last one is {printable(last.get('state'), 40)}" if isinstance(last, Mapping) else ""
-    where = describe_position({key: value for key, value in e.inner("record").items() if key != "offset"})
+    last = e.part("last_completion")
+    last_state = f"; the last one is {printable(last.get('state'), 40)}" if last else ""
+    where = e.first_record.partition
     return (
         f"{where} has {markers} markers of {e.transactional_id}, but {completions} of its transactions there are "
         f"complete{last_state}"

@@ -17,15 +17,13 @@ Blind spot: zombies with another transactional id. The generation of the group m
 Reference: KIP-98, "fencing zombies"; KIP-360.
 """
 
-from collections.abc import Mapping
-
 from pyspark.sql import DataFrame
 
 from checkers.findings.build import finding, operation, record_position
 from checkers.findings.rules import Rule
 from checkers.findings.wording import AnomalyWording
 from checkers.stored.tables import Tables
-from harness.results.example import Example, describe_operation
+from harness.results.example import Example
 from harness.results.wording import printable
 
 NAME = "zombie-write"
@@ -86,12 +84,12 @@ def zombie_write(t: Tables) -> DataFrame:
 
 
 def _sentence(e: Example) -> str:
-    epoch, higher = e.rest.get("epoch", e.first_record().get("epoch")), e.rest.get("epoch_before")
+    epoch, higher = e.rest.get("epoch", e.first_record.get("epoch")), e.rest.get("epoch_before")
     if epoch is not None and higher is not None:
         above = f"above epoch {printable(higher)} of the same producer"
         return f"{e.record} of epoch {printable(epoch)} was committed {above}"
-    other = e.body.get("other_init")
-    who = describe_operation(other) if isinstance(other, Mapping) else "another process"
+    other = e.part("other_init")
+    who = other.words if other else "another process"
     return f"{e.operation} was committed after {who} had taken over its transactional id"
 
 

@@ -1,20 +1,19 @@
 """Complete the examples of findings, so that a person can read them without opening another file.
 
-- `record`, `records`, `record_before`: a record: topic, partition, offset, value; from the log producer_id, epoch,
-  fate, marker_offset; of a custom pipeline content (as text, cut short); op: the operation whose send was acknowledged
-  there
-- `operation`, `operations`, `writer`, `own_init`, `other_init`: an operation: op, name, journal, line, end_line,
-  process, stage, f, outcome, asked, transactional_id, call_ns, commit_ns, return_ns, error, fenced; without nulls
-- `reader`: the operation that received the record: the same, with role and n (the number of the delivery)
-- `input`: topic, partition and offset of an input; of a custom pipeline also `due`: its expected outputs [topic, slot,
-  key, content]
-- `offsets`: offset commits: topic, partition, committed
-- `claims`: input ranges: topic, partition, first, next
-- `passed_by`: the offset commit by which a group passed an input: its own topic, partition, offset, producer_id, epoch,
-  fate, marker_offset, what it committed, and its operation
+These are the facts of each kind of part (`harness.results.example.KINDS` lists the keys of each kind):
 
-Checkers add words and numbers of their own (output name, group, why, ...). Wherever a finding has a `tp`, the example
-has topic and partition.
+- `Record`: topic, partition, offset, value; from the log producer_id, epoch, fate, marker_offset; of a custom pipeline
+  content (as text, cut short); op: the operation whose send was acknowledged there; operation: this operation
+- `Operation`: op, name, journal, line, end_line, process, stage, f, outcome, asked, transactional_id, call_ns,
+  commit_ns, return_ns, error, fenced; without nulls. A reader also has role and n (the number of the delivery)
+- `Input`: topic, partition, offset; of a custom pipeline also `due`: its expected outputs [topic, slot, key,
+  content]
+- `Offset`: topic, partition, and committed, or for a range first and next
+- `PassingCommit`: its own topic, partition, offset, producer_id, epoch, fate, marker_offset, the offset that it
+  committed, and the facts of its operation
+
+Checkers add words and numbers of their own (output name, group, why, ...). Wherever a part has a `tp`, it gets the
+topic and the partition.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -24,9 +23,10 @@ from pyspark.sql import functions as F
 
 from checkers.checking.evidence import Fact
 from checkers.findings.form import Findings
-from checkers.findings.lookup import lookup, nested_objects
+from checkers.findings.lookup import lookup
 from checkers.stored.sources import Sources
 from checkers.stored.tables import Tables
+from harness.results.example import Input, Operation, Part, PassingCommit, Record
 
 OPERATION_COLUMNS = (
     "op", "name", "journal", "line", "end_line", "process", "stage", "f", "outcome", "asked",
@@ -34,11 +34,12 @@ OPERATION_COLUMNS = (
 )  # fmt: skip
 RECORD_COLUMNS = ("value", "producer_id", "epoch", "fate", "marker_offset", "about")
 """The columns of a log entry that an example shows; `about` is its correlation key."""
-CONTENT_OF = {"record": "content", "records": "content", "input": "due"}
-"""For each role in an example: the content of a custom pipeline that is added to it."""
 NO_VALUE = "@"
 """Prefix of the name of a record without a value: see `checkers.stored.attempts`."""
-OPERATIONS = frozenset({"operation", "operations", "reader", "writer", "own_init", "other_init", "passed_by"})
+GONE = "gone_record"
+"""The label of records that the log lacks. Its entries at their offsets belong to other records."""
+Key = tuple[int, ...]
+Row = dict[str, Any]
 
 
 def explain(
@@ -54,14 +55,14 @@ def explain(
         rows: the findings by run, anomaly and absence
         content_runs: the runs whose records are shown with their content
     """
-    positions: set[tuple[int, ...]] = set()
-    ops: set[tuple[int, ...]] = set()
-    for (run, _, _), finding in rows.items():
-        for item in nested_objects(finding.examples):
-            if item.get("tp") is not None and item.get("offset") is not None:
-                positions.add((run, item["tp"], item["offset"]))
-            if item.get("op") is not None:
-                ops.add((run, item["op"]))
+    parts = [
+        (run, part)
+        for (run, _, _), finding in rows.items()
+        for example in finding.examples
+        for part in example.parts()
+    ]
+    positions: set[Key] = {(run, *position) for run, part in parts if (position := _position(part))}
+    ops: set[Key] = {(run, part.facts["op"]) for run, part in parts if part.get("op") is not None}
     stored = lookup(
         t.log_entries.withColumnRenamed("correlation_key", "about").select(
             "run", "tp", "offset", F.get("acks", F.lit(0))["op"].alias("op"), *RECORD_COLUMNS
@@ -70,19 +71,40 @@ def explain(
         positions,
     )
     ops |= {(key[0], row["op"]) for key, row in stored.items() if row["op"] is not None}
-    shown_positions = {position for position in positions if position[0] in content_runs}
-    contents = _contents(s, shown_positions) if shown_positions else {}
-    operations = lookup(s["ops"].select("run", *OPERATION_COLUMNS), ("run", "op"), ops)
+    operations = {
+        key: _without_nulls(row, OPERATION_COLUMNS)
+        for key, row in lookup(s["ops"].select("run", *OPERATION_COLUMNS), ("run", "op"), ops).items()
+    }
     names = {run: dict(_names(facts.get(run, ()))) for run, _, _ in rows}
-    for (run, _, _), finding in rows.items():
-        finding.examples = [
-            _describe(example, "", run, stored, operations, names[run], contents)
-            for example in finding.examples
-        ]
+    contents = _contents(s, {position for position in positions if position[0] in content_runs})
+    for run, part in parts:
+        position = (run, *(_position(part) or ()))
+        _add_content(part, contents.get(position, {}))
+        if isinstance(part, Record) and not isinstance(part, PassingCommit) and part.label != GONE:
+            _add_log_entry(part, stored.get(position, {}))
+        operation = operations.get((run, part.get("op")), {})
+        if isinstance(part, Operation | PassingCommit):
+            part.facts = {**operation, **part.facts}
+        elif isinstance(part, Record) and operation:
+            part.facts["operation"] = Operation("operation", dict(operation))
+        _name_partition(part, names[run])
+        if str(part.get("value")).startswith(NO_VALUE):
+            del part.facts["value"]
 
 
-def _contents(s: Sources, positions: set[tuple[int, ...]]) -> dict[tuple[int, ...], dict[str, Any]]:
+def _position(part: Part) -> tuple[int, int] | None:
+    tp, offset = part.get("tp"), part.get("offset")
+    return None if tp is None or offset is None else (tp, offset)
+
+
+def _without_nulls(row: Row, columns: Iterable[str]) -> Row:
+    return {column: row[column] for column in columns if row[column] is not None}
+
+
+def _contents(s: Sources, positions: set[Key]) -> dict[Key, Row]:
     """By position, the content of the record and its expected outputs, for custom pipelines."""
+    if not positions:
+        return {}
     by = ("run", "tp", "offset")
     contents = lookup(s["records"].where("content is not null").select(*by, "content"), by, positions)
     expected = (
@@ -101,44 +123,22 @@ def _names(facts: Iterable[Fact]) -> Iterable[tuple[int, tuple[str, int]]]:
             yield body["tp"], (body["topic"], body["partition"])
 
 
-def _describe(
-    item: Any,
-    role: str,
-    run: int,
-    stored: Mapping[tuple[int, ...], dict[str, Any]],
-    operations: Mapping[tuple[int, ...], dict[str, Any]],
-    names: Mapping[int, tuple[str, int]],
-    contents: Mapping[tuple[int, ...], dict[str, Any]],
-) -> Any:
-    """Add to an object of an example all that is known of it."""
-    if isinstance(item, list):
-        return [_describe(element, role, run, stored, operations, names, contents) for element in item]
-    if not isinstance(item, dict):
-        return item
-    body = {
-        key: _describe(value, key, run, stored, operations, names, contents)
-        for key, value in item.items()
-        if key != "tp"
-    }
-    tp: int = -1 if item.get("tp") is None else item["tp"]
-    offset: int = -1 if item.get("offset") is None else item["offset"]
+def _add_content(part: Part, contents: Row) -> None:
+    key = "due" if isinstance(part, Input) else "content"
+    if isinstance(part, Input | Record) and key in contents:
+        part.facts[key] = contents[key]
+
+
+def _add_log_entry(record: Record, entry: Row) -> None:
+    """Add what the log says about a record. Facts of the finding that are not null count more."""
+    if entry:
+        known = {name: fact for name, fact in record.facts.items() if fact is not None}
+        record.facts = {**_without_nulls(entry, (*RECORD_COLUMNS, "op")), **record.facts, **known}
+
+
+def _name_partition(part: Part, names: Mapping[int, tuple[str, int]]) -> None:
+    """Replace the number of the partition in the run by its topic and its number in the topic."""
+    tp = part.facts.pop("tp", None)
     if tp in names:
-        body = {"topic": names[tp][0], "partition": names[tp][1], **body}
-    if str(body.get("value", "")).startswith(NO_VALUE):
-        del body["value"]
-    entry = stored.get((run, tp, offset))
-    if (content := contents.get((run, tp, offset))) and (kind := CONTENT_OF.get(role, "")) in content:
-        body[kind] = content[kind]
-    if entry and role.startswith("record"):
-        extra = {column: entry[column] for column in (*RECORD_COLUMNS, "op") if entry[column] is not None}
-        body = {**extra, **body, **{key: value for key, value in body.items() if value is not None}}
-    if role.startswith("record") and (writer := operations.get((run, body.get("op", -1)))):
-        body["operation"] = {
-            column: writer[column] for column in OPERATION_COLUMNS if writer[column] is not None
-        }
-    if role in OPERATIONS and (operation := operations.get((run, item.get("op", -1)))):
-        body = {
-            **{column: operation[column] for column in OPERATION_COLUMNS if operation[column] is not None},
-            **body,
-        }
-    return body
+        topic, partition = names[tp]
+        part.facts = {"topic": topic, "partition": partition, **part.facts}

@@ -17,11 +17,11 @@ from checkers.external.records import records_of
 from checkers.external.table import HistoryTable
 from checkers.external.tables import ExternalTables, make_external
 from checkers.findings.form import Findings
-from checkers.findings.lookup import nested_objects
-from checkers.registry import ALLOWED_WITH_SUBSCRIBE, CHECKERS, HISTORY_CHECKERS, INDETERMINATE, checker_of
+from checkers.registry import ALLOWED_WITH_SUBSCRIBE, CHECKERS, HISTORY_CHECKERS, INDETERMINATE
 from harness.common.errors import UnreadableInput
 from harness.history_files.names import shown
 from harness.history_files.schema import NAMES, NAMES_FROM, OPS, OUTCOMES
+from harness.results.example import Dependency, Part, Record
 from harness.results.reasons import Reason, ReasonCode
 from harness.results.verdict import CALLER, AnomalyFindings, CheckResult
 from harness.results.wording import join_words, number, printable
@@ -175,57 +175,43 @@ def _explain(
     names: HistoryTable,
     rows: Mapping[tuple[int, str, bool], Findings],
 ) -> None:
-    """Add the operations, and the original keys and values, to the examples."""
-    op_keys: set[tuple[int, int]] = set()
-    name_keys: set[tuple[int, int]] = set()
-    _name_records(t, [item for finding in rows.values() for item in nested_objects(finding.examples)])
-    for (run, _, _), finding in rows.items():
-        for item in nested_objects(finding.examples):
-            if item.get("op") is not None:
-                op_keys.add((run, item["op"]))
-            named = (item.get("key"), item.get("value"))
-            name_keys |= {
-                (run, number) for number in named if isinstance(number, int) and number >= NAMES_FROM
+    """Add the operations, and the original keys and values, to the examples, in place."""
+    examples = [(run, example) for (run, _, _), finding in rows.items() for example in finding.examples]
+    _add_records_of_steps(t, [part for _, example in examples for part in example.parts()])
+    parts = [(run, part) for run, example in examples for part in example.parts()]
+    operations = lookup(
+        ops_table,
+        OPERATION,
+        "op",
+        {(run, part.facts["op"]) for run, part in parts if part.get("op") is not None},
+    )
+    named = ((run, part.get(name)) for run, part in parts for name in ("key", "value"))
+    ids = {(run, id_) for run, id_ in named if isinstance(id_, int) and id_ >= NAMES_FROM}
+    texts = lookup(names, NAMES, "id", ids)
+    for run, part in parts:
+        for name in ("key", "value"):
+            if text := texts.get((run, part.get(name))):
+                part.facts[name] = _named(text["text"])
+        if operation := operations.get((run, part.get("op"))):
+            part.facts |= {
+                column: operation[column] for column in OPERATION_COLUMNS if operation[column] is not None
             }
-    operations = lookup(ops_table, OPERATION, "op", op_keys)
-    texts = lookup(names, NAMES, "id", name_keys)
-    for (run, name, _), finding in rows.items():
-        finding.examples = [_describe(example, run, operations, texts) for example in finding.examples]
-        if checker_of(name).family == "cycles":
-            for example in finding.examples:
-                example["steps"] = [_describe_step(step) for step in example["cycle"]]
+            part.facts["outcome"] = OUTCOMES[operation["outcome"]]
+    for _, example in examples:
+        steps = example.facts.get("cycle")
+        if steps is not None:
+            example.facts["steps"] = [_describe_step(step) for step in steps]
 
 
-def _name_records(t: ExternalTables, items: Sequence[dict[str, Any]]) -> None:
+def _add_records_of_steps(t: ExternalTables, parts: Sequence[Part]) -> None:
     """Add to each step of a cycle the records that connect its operations."""
-    steps = [item for item in items if "reference" in item]
-    records = records_of(t.packs, {step["reference"] for step in steps})
+    steps = [part for part in parts if "reference" in part.facts]
+    records = records_of(t.packs, {step.facts["reference"] for step in steps})
     for step in steps:
-        step_records = records[step.pop("reference")]
-        for name in ("record",) if step["kind"] == WORDS[WR] else ("record", "following"):
-            step[name] = {part: value for part, value in step_records[name].items() if value is not None}
-
-
-def _describe(
-    item: Any,
-    run: int,
-    operations: Mapping[tuple[int, int], Mapping[str, Any]],
-    texts: Mapping[tuple[int, int], Mapping[str, Any]],
-) -> Any:
-    """Add to an object of an example all that is known of it."""
-    if isinstance(item, list):
-        return [_describe(element, run, operations, texts) for element in item]
-    if not isinstance(item, dict):
-        return item
-    body = {key: _describe(value, run, operations, texts) for key, value in item.items()}
-    for name in ("key", "value"):
-        if (run, body.get(name)) in texts:
-            body[name] = _named(texts[run, body[name]]["text"])
-    operation = operations.get((run, item.get("op", -1)))
-    if operation:
-        body |= {column: operation[column] for column in OPERATION_COLUMNS if operation[column] is not None}
-        body["outcome"] = OUTCOMES[operation["outcome"]]
-    return body
+        step_records = records[step.facts.pop("reference")]
+        for name in ("record",) if step.get("kind") == WORDS[WR] else ("record", "following"):
+            facts = {part: value for part, value in step_records[name].items() if value is not None}
+            step.facts[name] = Record(name, facts)
 
 
 def _named(text: str | None) -> Any:
@@ -235,18 +221,19 @@ def _named(text: str | None) -> Any:
         raise UnreadableInput(f"names.parquet has a text that is no JSON: {shown(text)}") from error
 
 
-def _describe_step(step: Mapping[str, Any]) -> str:
+def _describe_step(step: Dependency) -> str:
     """A step of a cycle in words: which operation depends on which, and why."""
-    earlier, later = (f"T{step[end]['op']}" for end in ("from", "to"))
-    kind = step["kind"]
+    earlier, later = (f"T{step.facts[end].get('op')}" for end in ("from", "to"))
+    kind = step.get("kind")
     if kind == "process":
         return f"{later} came after {earlier} in the same process"
     if kind == "realtime":
         return f"{later} was invoked after {earlier} had completed"
-    key, value = json.dumps(step["record"]["key"]), json.dumps(step["record"]["value"])
+    record = step.facts["record"]
+    key, value = json.dumps(record.get("key")), json.dumps(record.get("value"))
     if kind == "wr":
         return f"{later} read {value} from {key}, which {earlier} wrote"
-    following = json.dumps(step["following"]["value"])
+    following = json.dumps(step.facts["following"].get("value"))
     if kind == "ww":
         return f"{later} wrote {following} to {key}, next after {value}, which {earlier} wrote"
     return f"{earlier} read {value} from {key} and not {following}, next after it, which {later} wrote"

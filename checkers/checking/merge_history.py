@@ -8,6 +8,7 @@ have no polls within transactions.
 
 import re
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import replace
 
 from checkers.registry import CHECKERS, checker_of
@@ -79,23 +80,16 @@ def _history_decides(name: str, stored: CheckResult) -> bool:
 
 
 def _with_keys_of_runs(findings: AnomalyFindings) -> AnomalyFindings:
-    """Rename the keys in the examples to those of stored runs."""
-    examples = [_rename_keys(example) for example in findings.examples]
-    return replace(findings, examples=[example for example in examples if isinstance(example, dict)])
-
-
-def _rename_keys(item: object) -> object:
-    if isinstance(item, list):
-        return [_rename_keys(element) for element in item]
-    if not isinstance(item, dict):
-        return item
-    body = {name: _rename_keys(value) for name, value in item.items()}
-    key = body.get("key")
-    position = KEY.fullmatch(key) if isinstance(key, str) else None
-    if position is not None:
-        body = {"topic": position[1], "partition": int(position[2]), **body}
-    times = {"call_ns": body.get("invoke_ns"), "return_ns": body.get("complete_ns")}
-    return {**body, **{name: time_ns for name, time_ns in times.items() if time_ns is not None}}
+    """Add to the examples the keys that parts have in stored runs."""
+    examples = deepcopy(findings.examples)
+    for example in examples:
+        for part in example.parts():
+            position = KEY.fullmatch(str(part.get("key")))
+            if position is not None:
+                part.facts = {"topic": position[1], "partition": int(position[2]), **part.facts}
+            times = {"call_ns": part.get("invoke_ns"), "return_ns": part.get("complete_ns")}
+            part.facts |= {name: time_ns for name, time_ns in times.items() if time_ns is not None}
+    return replace(findings, examples=examples)
 
 
 def _permitted(findings: AnomalyFindings, by: str | None) -> AnomalyFindings:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from checkers.findings.form import Findings
+from harness.results.example import Example
 
 Key = tuple[int, str, bool]
 Rows = Sequence[Mapping[str, Any]]
@@ -32,7 +33,7 @@ def first_of_few(rows: Rows, examples: int) -> dict[Key, Findings]:
         first = [findings[number] for _, number in sorted(ranked)[:examples]]
         ranked_findings[key] = Findings(
             count=len(findings),
-            examples=[json.loads(row["detail"]) for row in first],
+            examples=[Example.from_json(json.loads(row["detail"])) for row in first],
             positions=[row["position"] for row in first],
         )
     return ranked_findings

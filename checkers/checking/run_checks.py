@@ -31,6 +31,7 @@ from checkers.spark.errors import SPARK_ERRORS, has_ended
 from checkers.spark.jvm import last_cause
 from checkers.stored.sources import Sources
 from checkers.stored.tables import Tables
+from harness.results.example import Example
 from harness.results.reasons import Reason, ReasonCode
 
 log = logging.getLogger(__name__)
@@ -251,7 +252,7 @@ def _rank(findings: DataFrame, examples: int) -> dict[tuple[int, str, bool], Fin
     for row in first.select(*by, "position", "detail").toArrow().to_pylist():
         finding = by_key[row["run"], row["anomaly"], row["absence"]]
         finding.positions.append(row["position"])
-        finding.examples.append(json.loads(row["detail"]))
+        finding.examples.append(Example.from_json(json.loads(row["detail"])))
     return by_key
 
 

@@ -220,12 +220,8 @@ def indeterminate_operations(
     run: int, findings: Mapping[tuple[int, str, bool], Findings]
 ) -> IndeterminateOperations:
     """Return the operations of one run that remain indeterminate."""
-    operations = findings.get((run, INDETERMINATE.anomalies[0], False))
-    return (
-        IndeterminateOperations(operations.count, [example["operation"] for example in operations.examples])
-        if operations
-        else IndeterminateOperations()
-    )
+    found = findings.get((run, INDETERMINATE.anomalies[0], False), Findings())
+    return IndeterminateOperations(found.count, [example.first_operation for example in found.examples])
 
 
 def _select_findings(

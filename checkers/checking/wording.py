@@ -1,15 +1,15 @@
 """Put findings into words, for `verdict.json`."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 from checkers.registry import checker_of
+from harness.results.example import Example
 from harness.results.verdict import AnomalyFindings
 
 
 def with_wording(
-    anomaly: str, findings: AnomalyFindings, line: Callable[[Mapping[str, Any]], str] | None = None
+    anomaly: str, findings: AnomalyFindings, line: Callable[[Example], str] | None = None
 ) -> AnomalyFindings:
     """Add the words, meaning and sentences that the findings do not have yet.
 
@@ -22,5 +22,5 @@ def with_wording(
         words=findings.words or wording.describe_count(findings.count),
         meaning=findings.meaning or wording.meaning,
         sentences=findings.sentences
-        or [(line or wording.describe)(example) for example in findings.examples],
+        or [(line or wording.sentence)(example) for example in findings.examples],
     )

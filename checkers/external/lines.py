@@ -4,14 +4,16 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from harness.results.example import Example
+
 _OPERATION = frozenset({"op", "process", "f", "outcome", "invoked", "invoke_ns", "complete_ns"})
 
 
-def line(example: Mapping[str, Any]) -> str:
+def line(example: Example) -> str:
     """Return the fields of an example in one line; for a cycle its steps. The text is not escaped yet."""
-    if isinstance(steps := example.get("steps"), list):
+    if isinstance(steps := example.facts.get("steps"), list):
         return "; ".join(map(str, steps))
-    return "; ".join(f"{name.replace('_', ' ')} {_thing(value)}" for name, value in example.items())
+    return "; ".join(f"{name.replace('_', ' ')} {_thing(value)}" for name, value in example.as_json().items())
 
 
 def _thing(value: Any) -> str:

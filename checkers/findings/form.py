@@ -4,9 +4,10 @@ This module does not import Spark, because Spark's tasks make such rows in Pytho
 """
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import pyarrow as pa
+
+from harness.results.example import Example
 
 PERMITTED_SUFFIX = "/permitted"
 """Suffix of the name of a finding that the guarantee of its stage permits. Such findings are counted separately."""
@@ -17,10 +18,13 @@ FINDING = pa.schema(
         ("absence", pa.bool_()),  # rests on something that is missing; dropped if evidence is gone
         ("position", pa.list_(pa.int64())),  # the order of examples, smallest first
         ("ops", pa.list_(pa.int64())),  # operations that it concerns; they join effects to causes
-        ("detail", pa.string()),  # JSON
+        (
+            "detail",
+            pa.string(),
+        ),  # the example as JSON; `harness.results.example.KINDS` says what its keys hold
     ]
 )
-"""In `detail`, an object that means a partition has the field `tp`, and one that means an operation has the field `op`.
+"""In `detail`, a part that names a partition has the field `tp`, and one that names an operation has the field `op`.
 `checkers.checking.explain` adds their names.
 """
 
@@ -30,5 +34,5 @@ class Findings:
     """The findings of one anomaly in one run: either all that rest on absence, or all that do not."""
 
     count: int = 0
-    examples: list[dict[str, Any]] = field(default_factory=list)
+    examples: list[Example] = field(default_factory=list)
     positions: list[list[int]] = field(default_factory=list)  # of the examples, in the same order

@@ -1,6 +1,5 @@
 """Rows of a table by their keys, for the few records and operations that examples name."""
 
-from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
@@ -8,17 +7,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from checkers.spark.joins import broadcast
-
-
-def nested_objects(value: Any) -> Iterable[dict[str, Any]]:
-    """Yield every dict in an example, at any depth."""
-    if isinstance(value, dict):
-        yield value
-        for inner in value.values():
-            yield from nested_objects(inner)
-    elif isinstance(value, list):
-        for inner in value:
-            yield from nested_objects(inner)
 
 
 def lookup(

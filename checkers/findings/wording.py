@@ -1,8 +1,7 @@
 """The words for an anomaly: its name with a count, its meaning, and a sentence for an example."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from harness.results.example import Example
 from harness.results.wording import number
@@ -22,7 +21,3 @@ class AnomalyWording:
     def describe_count(self, count: int) -> str:
         """Return the count with the noun, such as `3 records are stored more than once`."""
         return f"{number(count)} {self.singular if count == 1 else self.plural}"
-
-    def describe(self, example: Mapping[str, Any]) -> str:
-        """Return the sentence for an example. It is safe to show: it has no control characters."""
-        return self.sentence(Example(example))

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.common.errors import ExitStatus, UnreadableInput
+from harness.results.example import Example, Operation
 from harness.results.membership_changes import MembershipChange
 from harness.results.reasons import Reason
 
@@ -59,7 +60,7 @@ class AnomalyFindings:
     """The findings of one anomaly in one run."""
 
     count: int
-    examples: Sequence[Mapping[str, Any]]  # the first findings, in the order that the checker states
+    examples: Sequence[Example]  # the first findings, in the order that the checker states
     allowed: bool = False  # it decides no verdict
     warning: bool = False  # it is a warning, which never decides a verdict; `allowed` is true as well
     because: str | None = None  # the anomaly that causes this one
@@ -70,7 +71,7 @@ class AnomalyFindings:
     permitted: int = 0  # further findings, which the guarantee of their stage permits
 
     @property
-    def example(self) -> Mapping[str, Any] | None:
+    def example(self) -> Example | None:
         """The first example. None if the anomaly is allowed or has no example."""
         return self.examples[0] if self.examples and not self.allowed else None
 
@@ -78,6 +79,11 @@ class AnomalyFindings:
     def allowed_by_caller(self) -> bool:
         """Return whether it is allowed only because of `--allow`."""
         return self.allowed_by == CALLER
+
+    @classmethod
+    def from_json(cls, body: Mapping[str, Any]) -> "AnomalyFindings":
+        """Read what `as_json` returned. Raises KeyError or TypeError."""
+        return cls(**{**body, "examples": [Example.from_json(example) for example in body["examples"]]})
 
     def as_json(self) -> dict[str, Any]:
         """Return the value in `anomalies`."""
@@ -93,7 +99,7 @@ class AnomalyFindings:
                 body[key] = words
         if self.permitted:
             body["permitted"] = self.permitted
-        body["examples"] = [dict(example) for example in self.examples]
+        body["examples"] = [example.as_json() for example in self.examples]
         if self.sentences:
             body["sentences"] = list(self.sentences)
         return body
@@ -153,11 +159,16 @@ class IndeterminateOperations:
     """Operations of which no evidence says whether they took effect."""
 
     count: int = 0
-    examples: Sequence[Mapping[str, Any]] = field(default_factory=list)  # the first ones
+    examples: Sequence[Operation] = field(default_factory=list)  # the first ones
+
+    @classmethod
+    def from_json(cls, body: Mapping[str, Any]) -> "IndeterminateOperations":
+        """Read what `as_json` returned. Raises KeyError or TypeError."""
+        return cls(body["count"], [Operation.from_json("operation", example) for example in body["examples"]])
 
     def as_json(self) -> dict[str, Any]:
         """Return the value of `unsettled`."""
-        return {"count": self.count, "examples": [dict(example) for example in self.examples]}
+        return {"count": self.count, "examples": [operation.as_json() for operation in self.examples]}
 
 
 @dataclass(frozen=True)
@@ -233,7 +244,9 @@ class Verdict:
                 seed=body["seed"],
                 valid=Validity.parse(body["valid"]),
                 summary=body["summary"],
-                anomalies={name: AnomalyFindings(**value) for name, value in body["anomalies"].items()},
+                anomalies={
+                    name: AnomalyFindings.from_json(value) for name, value in body["anomalies"].items()
+                },
                 not_checked={
                     name: Reason.from_json(reason) for name, reason in body["not_checked_because"].items()
                 },
@@ -245,7 +258,7 @@ class Verdict:
                 churn=[MembershipChange.from_json(change) for change in body.get("churn", ())],
                 coverage=body["coverage"],
                 stats=body["stats"],
-                unsettled=IndeterminateOperations(**body["unsettled"]),
+                unsettled=IndeterminateOperations.from_json(body["unsettled"]),
                 requests=body["requests"],
             )
         except (KeyError, TypeError, AttributeError) as error:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from harness.results.example import Example, describe_operation
+from harness.results.example import Example
 from harness.results.run_metadata import RunPhase
 from harness.results.verdict import FaultReport
 from harness.results.wording import integer, printable, seconds
@@ -91,20 +91,20 @@ def phases(items: Sequence[RunPhase], width: int) -> Markup | None:
 def operations(ident: str, example: Example, faults: Sequence[FaultReport], width: int) -> Markup | None:
     """Draw when the operations of a finding were called, asked for the commit, and returned."""
     bars = []
-    for part in example.operations:
-        body = part.body
-        call, commit, back = (integer(body.get(name)) for name in ("call_ns", "commit_ns", "return_ns"))
+    for operation in example.operations:
+        call, commit, back = (integer(operation.get(name)) for name in ("call_ns", "commit_ns", "return_ns"))
         if call is None:
             continue
-        outcome = body.get("outcome")
+        outcome = operation.get("outcome")
         bars.append(
             Bar(
-                describe_operation(body),
+                operation.words,
                 call / 1e9,
                 None if back is None else back / 1e9,
                 _KINDS.get(str(outcome), "info"),
                 None if commit is None else commit / 1e9,
-                f"· {printable(outcome, 20)}" + ("" if part.label == "operation" else f", the {part.label}"),
+                f"· {printable(outcome, 20)}"
+                + ("" if operation.label == "operation" else f", the {operation.label}"),
             )
         )
     return gantt(f"{ident}-{width}", width, "The operations over time", bars, faults)

@@ -4,12 +4,13 @@ A browser cannot jump to a line of a file, so the report contains these lines, e
 read as streams, and very long lines are cut.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 from urllib.parse import quote
 
+from harness.results.example import Operation
 from harness.results.wording import integer, printable
 
 AROUND = 2
@@ -48,7 +49,7 @@ class ReportJournal:
 class Excerpts:
     """The lines that findings need, and their anchors in the report."""
 
-    def __init__(self, folder: Path, operations: Iterable[Mapping[str, Any]]) -> None:
+    def __init__(self, folder: Path, operations: Iterable[Operation]) -> None:
         self.journals: dict[str, ReportJournal] = {}
         self._left = MOST_LINES
         for operation in operations:
@@ -61,7 +62,7 @@ class Excerpts:
             for line in journal.lines
         }
 
-    def link(self, operation: Mapping[str, Any], end: bool = False) -> str | None:
+    def link(self, operation: Operation, end: bool = False) -> str | None:
         """Return the anchor of an operation's first or last line. None: the line is not in the report."""
         name, number = operation.get("journal"), operation.get("end_line" if end else "line")
         anchor = (
@@ -69,7 +70,7 @@ class Excerpts:
         )
         return f"#{anchor}" if anchor else None
 
-    def _want(self, operation: Mapping[str, Any]) -> None:
+    def _want(self, operation: Operation) -> None:
         name, first, last = (
             operation.get("journal"),
             integer(operation.get("line")),

@@ -1,11 +1,10 @@
 """The anomalies and their examples, prepared for the report's template."""
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from harness.results import wording as words
 from harness.results.example import Example
@@ -44,7 +43,7 @@ class ReportAnomaly:
     shown: Sequence[ReportExample]
 
 
-def examples(ordered: Iterable[tuple[str, AnomalyFindings]]) -> Iterator[Mapping[str, Any]]:
+def examples(ordered: Iterable[tuple[str, AnomalyFindings]]) -> Iterator[Example]:
     """Yield the examples that the report shows, in order."""
     for _, found in ordered:
         yield from found.examples[:MOST_EXAMPLES]
@@ -54,8 +53,8 @@ def report_anomalies(
     ordered: Sequence[tuple[str, AnomalyFindings]], faults: Sequence[FaultReport], folder: Path | None
 ) -> list[ReportAnomaly]:
     """Prepare each anomaly. `folder` is the run folder with tables for trace commands; None: there are none."""
-    bodies = list(examples(ordered))
-    traces = iter(trace_commands(folder, bodies) if folder else [""] * len(bodies))
+    shown = list(examples(ordered))
+    traces = iter(trace_commands(folder, shown) if folder else [""] * len(shown))
     return [
         _report_anomaly(name, found, faults, list(islice(traces, len(found.examples[:MOST_EXAMPLES]))))
         for name, found in ordered
@@ -67,11 +66,11 @@ def _report_anomaly(
 ) -> ReportAnomaly:
     shown = []
     rows = zip(found.examples, example_sentences(name, found), traces, strict=False)
-    for number, (body, sentence, trace) in enumerate(rows, 1):
-        example = Example(body)
+    for number, (example, sentence, trace) in enumerate(rows, 1):
         ident = f"{_ident(name)}-{number}"
         timeline = Drawings(*(gantt.operations(f"{ident}-time", example, faults, width) for width in WIDTHS))
-        shown.append(ReportExample(ident, sentence, example, timeline, words.printable(body, 4000), trace))
+        raw = words.printable(example.as_json(), 4000)
+        shown.append(ReportExample(ident, sentence, example, timeline, raw, trace))
     label = words.printable(name, 60)
     return ReportAnomaly(
         label,

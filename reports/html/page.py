@@ -20,13 +20,7 @@ from markupsafe import Markup
 
 from harness.results import requests
 from harness.results import wording as words
-from harness.results.example import (
-    describe_offset,
-    describe_operation,
-    describe_position,
-    fate,
-    read_operations,
-)
+from harness.results.example import Operation
 from harness.results.reasons import Reason, ReasonCode
 from harness.results.verdict import FaultReport, Validity, Verdict, checks_without_evidence
 from reports import under_way
@@ -58,7 +52,8 @@ def draw(folder_path: Path, verdict: Verdict) -> str:
     contents = folder.load(folder_path)
     faults = list(verdict.faults) or list(contents.metadata.faults if contents.metadata else ())
     ordered = causes_first(verdict.anomalies)
-    lines = excerpts.Excerpts(folder_path, read_operations(examples(ordered)))
+    operations = (operation for example in examples(ordered) for operation in example.operations)
+    lines = excerpts.Excerpts(folder_path, operations)
     ends = [fault.end_s if fault.end_s is not None else fault.start_s for fault in faults]
     measured = _read_series(contents, at_least_s=max(ends, default=1.0))
     anomalies = report_anomalies(ordered, faults, folder_path if _wall_ms(contents) is not None else None)
@@ -68,10 +63,6 @@ def draw(folder_path: Path, verdict: Verdict) -> str:
         "show": words.printable,
         "number": _number,
         "seconds": words.seconds,
-        "named": describe_operation,
-        "place": describe_position,
-        "fate": fate,
-        "offset": describe_offset,
         "label": lambda label: words.printable(label.replace("_", " "), 60),
         "moment": partial(_moment, wall_ms=_wall_ms(contents)),
         "clock": _clock,
@@ -106,14 +97,14 @@ def draw(folder_path: Path, verdict: Verdict) -> str:
     )
 
 
-def _moment(operation: Mapping[str, Any], name: str, wall_ms: float | None = None) -> str:
+def _moment(operation: Operation, name: str, wall_ms: float | None = None) -> str:
     """Return a time of an operation to the millisecond, with the UTC time as in the brokers' logs.
 
     `wall_ms` is the wall clock at the run's begin; None: the UTC time is left out.
     """
-    if name not in operation:
+    if name not in operation.facts:
         return "unknown"
-    nanoseconds = words.integer(operation[name])
+    nanoseconds = words.integer(operation.get(name))
     if nanoseconds is None:
         return "never"
     at = f"at {nanoseconds / 1e9:,.3f} s"

@@ -3,10 +3,9 @@ it.
 """
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from harness.common.errors import UnreadableInput
 from harness.results.example import Example
@@ -26,7 +25,7 @@ class _TraceSubject:
     record: tuple[TopicPartition, int] | None = None
 
 
-def trace_commands(folder: Path, examples: Sequence[Mapping[str, Any]]) -> list[str]:
+def trace_commands(folder: Path, examples: Sequence[Example]) -> list[str]:
     """Return the trace command for each example: by an input, else a record, an operation, or a transactional id.
 
     The command is empty if the tables of the run have no such row or cannot be read, because it would only report
@@ -34,7 +33,7 @@ def trace_commands(folder: Path, examples: Sequence[Mapping[str, Any]]) -> list[
     """
     if not (folder / "history" / "ops.parquet").is_file() or not str(folder).isprintable():
         return [""] * len(examples)
-    subjects = [list(_subjects(Example(body))) for body in examples]
+    subjects = [list(_subjects(example)) for example in examples]
     try:
         known = _existing(StoredTables(folder, 0.0), [one for each in subjects for one in each])
     except UnreadableInput:
@@ -55,15 +54,15 @@ def _folder_argument(folder: Path) -> str:
 
 
 def _subjects(example: Example) -> Iterator[_TraceSubject]:
-    for part in (*example.inputs, *example.records):
-        topic, partition, offset = (part.body.get(key) for key in ("topic", "partition", "offset"))
+    for part in (*example.inputs, *example.positions, *example.records):
+        topic, partition, offset = (part.get(key) for key in ("topic", "partition", "offset"))
         number, at = integer(partition), integer(offset)
         if isinstance(topic, str) and number is not None and at is not None and at >= 0:
             yield from _if_safe(_TraceSubject("record", f"{topic}/{number}@{at}", ((topic, number), at)))
-    for part in example.operations:
-        yield from _if_safe(_TraceSubject("op", str(part.body.get("name") or "")))
-    for body in (example.rest, *(part.body for part in (*example.operations, *example.records))):
-        yield from _if_safe(_TraceSubject("id", str(body.get("transactional_id") or "")))
+    for operation in example.operations:
+        yield from _if_safe(_TraceSubject("op", str(operation.get("name") or "")))
+    for facts in (example.facts, *(part.facts for part in (*example.operations, *example.records))):
+        yield from _if_safe(_TraceSubject("id", str(facts.get("transactional_id") or "")))
 
 
 def _if_safe(subject: _TraceSubject) -> Iterator[_TraceSubject]:

@@ -18,6 +18,7 @@ from tests.reference.history import Event
 from tests.reference.jepsen import NAMES as DEFINED
 from tests.reference.written import history
 from tests.support.external_histories import holds, judge, random_ones
+from tests.support.findings import objects_without_kind
 from tests.support.within import within
 
 RANDOM = 1_000
@@ -74,7 +75,8 @@ def test_an_example_tells_what_counts(
     run: int, anomaly: str, wanted: dict[str, Any], described: list[Verdict]
 ) -> None:
     example = described[run].anomalies[anomaly].examples[0]
-    assert within(wanted, example), example
+    assert within(wanted, example.as_json()), example
+    assert not objects_without_kind(example)
 
 
 def test_every_name_occurs_and_so_does_every_verdict(judged: list[Verdict]) -> None:

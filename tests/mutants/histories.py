@@ -100,7 +100,7 @@ class ExternalHistories:
                 if difference := one.differs(decide_external(Path("history.jsonl"), judgements[run])):
                     return f"history {run}: {difference}"
             for run, (anomaly, wanted) in enumerate(self._described if number == 0 else ()):
-                example = judgements[run].anomalies[anomaly].examples[0]
+                example = judgements[run].anomalies[anomaly].examples[0].as_json()
                 if not within(wanted, example):
                     return f"history {run}: the example of {anomaly} is {example}"
         return None

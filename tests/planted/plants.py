@@ -40,7 +40,7 @@ class PlantedRun:
         """What is said of it otherwise."""
         letters = {place: letter for letter, place in self.run.homes.items()}
         said = {
-            name: [_by_letters(one, letters) for one in anomaly.examples]
+            name: [_by_letters(one.as_json(), letters) for one in anomaly.examples]
             for name, anomaly in judgement.anomalies.items()
         }
         dim = NEEDS_ALL if self.run.gone else frozenset[str]()

@@ -13,6 +13,7 @@ import fencepost
 from fencepost.api import Result
 from fencepost.cli import run_command_line
 from harness.record.schema import HISTORY, LOG
+from harness.results.example import Example
 from reports.trace.commands import trace_commands
 from tests.support.alterations import ONE_BY_ONE, Copy, Row
 from tests.support.altered_log import ROOTS, WARNINGS
@@ -269,6 +270,6 @@ def traced(results: Mapping[str, Result]) -> tuple[list[str], list[str]]:
     """Of the first example of each anomaly: the commands that are named to trace it, and those that had no answer."""
     named = []
     for result in results.values():
-        found = (body["examples"][0] for body in result.verdict["anomalies"].values() if body["examples"])
-        named += list(filter(None, trace_commands(result.folder, list(found))))
+        bodies = [body["examples"][0] for body in result.verdict["anomalies"].values() if body["examples"]]
+        named += list(filter(None, trace_commands(result.folder, list(map(Example.from_json, bodies)))))
     return named, [command for command in named if run_command_line(shlex.split(command)[1:]) != 0]

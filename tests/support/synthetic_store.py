@@ -18,6 +18,7 @@ from harness.results.reasons import Reason, ReasonCode
 from harness.results.run_metadata import RunMetadata, RunPhase
 from harness.results.verdict import AnomalyFindings, FaultReport, Validity, Verdict
 from reports.summary import summary
+from tests.support.findings import findings_of
 
 MS = 1_000_000
 CHECKED = tuple(name for checker in STORE_CHECKERS for name in checker.anomalies)
@@ -164,8 +165,8 @@ def verdict(valid: Validity, **changes: Any) -> Verdict:
     anomalies: dict[str, AnomalyFindings] = {}
     reasons: list[Reason] = []
     if valid is Validity.INVALID:
-        anomalies["reprocessed-input"] = AnomalyFindings(3, [REPROCESSED] * 3)
-        anomalies["group-offset-regression"] = AnomalyFindings(
+        anomalies["reprocessed-input"] = findings_of(3, [REPROCESSED] * 3)
+        anomalies["group-offset-regression"] = findings_of(
             1,
             [
                 {
@@ -178,7 +179,7 @@ def verdict(valid: Validity, **changes: Any) -> Verdict:
             ],
             because="reprocessed-input",
         )
-        anomalies["contended-id"] = AnomalyFindings(
+        anomalies["contended-id"] = findings_of(
             2, [{"transactional_id": "shop-2"}], allowed=True, warning=True
         )
     if valid is Validity.UNKNOWN:

@@ -8,8 +8,9 @@ from playwright.sync_api import Page, expect
 
 from fencepost import registry
 from harness.results.reasons import EXTERNAL_ONLY
-from harness.results.verdict import AnomalyFindings, Validity
+from harness.results.verdict import Validity
 from reports.html.page import draw
+from tests.support.findings import findings_of
 from tests.support.synthetic_store import record, verdict, write_store
 
 WIDTHS = (1280, 390)
@@ -58,7 +59,7 @@ def test_a_long_list_of_checks_not_made_does_not_widen_the_page(opened: Opener, 
 
 
 def test_hostile_values_run_no_script_and_do_not_widen_the_page(opened: Opener) -> None:
-    findings = AnomalyFindings(1, [{"record": record(1, topic=HOSTILE, value=HOSTILE), HOSTILE: HOSTILE}])
+    findings = findings_of(1, [{"record": record(1, topic=HOSTILE, value=HOSTILE), HOSTILE: HOSTILE}])
     checked_verdict = verdict(Validity.INVALID, name=HOSTILE, summary=HOSTILE, anomalies={HOSTILE: findings})
     page = opened(checked_verdict, 390)
     page.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")

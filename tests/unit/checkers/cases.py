@@ -10,6 +10,7 @@ from checkers.checking.stored_runs import StoredRun
 from harness.model.vocabulary import SENTINEL_VALUE
 from harness.results.verdict import CheckResult
 from tests.planted import counted
+from tests.support.findings import objects_without_kind
 from tests.support.histories import History
 from tests.support.stored_tables import write
 from tests.support.within import within
@@ -88,9 +89,13 @@ class Case:
 
     def _examples(self, judgement: CheckResult) -> str | None:
         for name, wanted in self.tells.items():
-            example = judgement.anomalies[name].examples[0]
-            if not within(wanted, example):
-                return f"the example of {name} holds {example}"
+            first = judgement.anomalies[name].examples[0].as_json()
+            if not within(wanted, first):
+                return f"the example of {name} holds {first}"
+        for name, anomaly in judgement.anomalies.items():
+            for example in anomaly.examples:
+                if keys := objects_without_kind(example):
+                    return f"KINDS does not say what the keys {keys} of the example of {name} hold"
         return None
 
 

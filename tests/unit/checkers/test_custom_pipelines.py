@@ -162,7 +162,7 @@ def test_an_offset_outside_a_transaction_is_told_where_it_goes_past_what_a_last_
     outside = {"offset-output-mismatch": 1}
     assert counts == [{}, outside, outside, {}, {}]
     (example,) = told[2].anomalies["offset-output-mismatch"].examples
-    assert (example["input"]["offset"], example["why"]) == (1, OUTSIDE)
+    assert (example.inputs[0].get("offset"), example.rest["why"]) == (1, OUTSIDE)
     assert sentence(
         "offset-output-mismatch", with_wording("offset-output-mismatch", AnomalyFindings(1, [example]))
     ) == (
@@ -214,7 +214,7 @@ def test_a_plain_record_where_stages_write_in_transactions_is_a_mismatch(
     found = [told[run.run].anomalies.get("offset-output-mismatch") for run in runs]
     assert found[0] is not None and found[1:] == [None, None]
     (example,) = found[0].examples
-    assert (example["record"]["topic"], example["why"]) == ("y", IN_NO_TRANSACTION)
+    assert (example.first_record.get("topic"), example.rest["why"]) == ("y", IN_NO_TRANSACTION)
 
 
 def test_transactions_whose_markers_cannot_be_paired_are_counted(judged: dict[str, CheckResult]) -> None:

@@ -48,7 +48,7 @@ def test_a_search_in_parts_is_in_not_checked(spark: SparkSession, monkeypatch: p
 @pytest.mark.parametrize("number", [NAMES_FROM, NAMES_FROM + 9])
 def test_a_value_is_shown_as_it_was_written(spark: SparkSession, number: int) -> None:
     said = judged(spark, [given(2, number, 0), sent(4, 3, 1), given(6, 3, 1)], {number: "seven"})
-    assert said.anomalies["phantom"].examples[0]["record"]["value"] == "seven"
+    assert said.anomalies["phantom"].examples[0].first_record.get("value") == "seven"
 
 
 def without_reads(spark: SparkSession, kinds: dict[int, list[str]]) -> list[str]:
@@ -85,4 +85,4 @@ def test_where_nothing_was_read_the_kinds_that_were_passed_over_are_named(spark:
 def test_a_cycle_names_the_last_record_of_all(spark: SparkSession) -> None:
     said = judged(spark, [sent(5, 1, 0), sent(6, 2, 1), given(6, 1, 0), given(5, 2, 1)], {})
     steps = ["T6 read 1 from 7, which T5 wrote", "T5 read 2 from 7, which T6 wrote"]
-    assert said.anomalies["G1c"].examples[0]["steps"] == steps
+    assert said.anomalies["G1c"].examples[0].rest["steps"] == steps

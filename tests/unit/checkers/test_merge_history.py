@@ -6,6 +6,7 @@ from checkers.checking.merge_history import history_damaged, merge_history
 from harness.model.promises import HISTORY_FILE
 from harness.results.reasons import EXTERNAL_ONLY, Reason, ReasonCode
 from harness.results.verdict import AnomalyFindings, CheckResult
+from tests.support.findings import findings_of
 
 PREMISE = Reason(ReasonCode.PREMISE_BROKEN, "the faults may destroy what brokers had written")
 STORED = CheckResult(
@@ -15,7 +16,7 @@ STORED = CheckResult(
     checked=["lost-write", "unseen", "precommitted-read", "poll-skip", "int-poll-skip"],
     coverage={"committed": 7},
 )
-ONE = AnomalyFindings(1, [{"told": "by the history"}])
+ONE = findings_of(1, [{"told": "by the history"}])
 TOLD = CheckResult(
     anomalies={},
     not_checked={"corrupt": Reason(ReasonCode.EXTERNAL_HISTORY, "names no digests")},
@@ -52,7 +53,7 @@ def test_the_tables_decide_about_what_both_check():
 
 
 def test_both_report_the_order_of_polls():
-    own = AnomalyFindings(3, [{"told": "by the tables"}])
+    own = findings_of(3, [{"told": "by the tables"}])
     both = merge_history(
         replace(STORED, anomalies={"poll-skip": own}), told(poll_skip=ONE, int_poll_skip=ONE), {}
     )
@@ -66,8 +67,10 @@ def test_the_history_adds_precommitted_reads():
 
 def test_examples_get_the_keys_of_stored_runs():
     reader = {"op": 7, "invoke_ns": 1, "complete_ns": 2}
-    one = AnomalyFindings(1, [{"record": {"key": "k/3", "offset": 4}, "operations": [reader], "skipped": 1}])
-    (example,) = merge_history(STORED, told(int_poll_skip=one), {}).anomalies["int-poll-skip"].examples
+    one = findings_of(1, [{"record": {"key": "k/3", "offset": 4}, "operations": [reader], "skipped": 1}])
+    (example,) = (
+        merge_history(STORED, told(int_poll_skip=one), {}).anomalies["int-poll-skip"].as_json()["examples"]
+    )
     assert example["record"] == {"topic": "k", "partition": 3, "key": "k/3", "offset": 4}
     assert example["operations"] == [{**reader, "call_ns": 1, "return_ns": 2}] and example["skipped"] == 1
 

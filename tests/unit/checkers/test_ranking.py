@@ -29,13 +29,17 @@ def frame_of(spark: SparkSession, rows: list[Row]) -> DataFrame:
 def test_one_of_each_operation_comes_before_a_second_one_of_any() -> None:
     rows = [finding("duplicate", 3, 8), finding("duplicate", 1, 9), finding("duplicate", 2, 9)]
     told = first_of_few(rows, 2)[1, "duplicate", False]
-    assert (told.count, [example["at"] for example in told.examples]) == (3, [1, 3])
+    assert (told.count, [example.facts["at"] for example in told.examples]) == (3, [1, 3])
 
 
 def test_those_of_no_operation_count_by_their_place() -> None:
     rows = [finding("unseen", 1, 9), finding("unseen", 1), finding("unseen", 1, also=1), finding("unseen", 5)]
     told = first_of_few(rows, 3)[1, "unseen", False]
-    assert [(example["at"], example["also"]) for example in told.examples] == [(1, 0), (1, 0), (5, 0)]
+    assert [(example.facts["at"], example.facts["also"]) for example in told.examples] == [
+        (1, 0),
+        (1, 0),
+        (5, 0),
+    ]
 
 
 def test_a_cause_shares_an_operation_with_every_finding_of_its_effect() -> None:

@@ -5,8 +5,8 @@ import pytest
 
 from checkers.checking.wording import with_wording
 from checkers.registry import STORE_CHECKERS
-from harness.results.verdict import AnomalyFindings
 from reports.findings_text import first_example_sentence as first_sentence
+from tests.support.findings import findings_of
 from tests.support.synthetic_store import REPROCESSED, operation, record
 
 T3 = operation(3, outcome="fail", asked="abort")
@@ -24,7 +24,7 @@ KNOWN = [name for checker in STORE_CHECKERS for name in checker.anomalies]
 
 def sentence(anomaly: str, example: dict[str, Any]) -> str:
     """Return the sentence as a report shows it."""
-    findings = AnomalyFindings(1, [example])
+    findings = findings_of(1, [example])
     return first_sentence(anomaly, with_wording(anomaly, findings) if anomaly in KNOWN else findings)
 
 

@@ -121,7 +121,9 @@ def test_an_example_says_what_became_of_a_record(
 ) -> None:
     few = tuple(c for c in judging.STORE_CHECKERS if c.module == "reprocessed_input")
     monkeypatch.setattr(judging, "STORE_CHECKERS", few)
-    (example,) = check_runs(spark, [StoredRun(3, wrong)])[3].anomalies["reprocessed-input"].examples
+    (example,) = (
+        check_runs(spark, [StoredRun(3, wrong)])[3].anomalies["reprocessed-input"].as_json()["examples"]
+    )
     assert example["input"] == {"topic": "a", "partition": 0, "offset": 0}
     first, second = example["records"]
     assert (first["topic"], first["offset"], first["value"]) == ("x", 0, "w:0:0")

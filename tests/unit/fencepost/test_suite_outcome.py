@@ -12,9 +12,10 @@ from fencepost.suites.outcome import MISSED_REMEDY, ended, with_verdict
 from harness.common.errors import UnreadableInput
 from harness.results.run_metadata import RunMetadata
 from harness.results.suite import Cell, CellState, Suite
-from harness.results.verdict import AnomalyFindings, Validity, Verdict
+from harness.results.verdict import Validity, Verdict
 from reports.console import last_lines
 from tests.support import synthetic_store
+from tests.support.findings import findings_of
 from tests.support.suites import cell, suite
 from tests.support.synthetic_store import FAULTS
 
@@ -34,7 +35,7 @@ def test_the_first_example_is_the_one_that_the_console_shows() -> None:
 
 def test_an_anomaly_that_nobody_foresaw_has_the_example() -> None:
     verdict = synthetic_store.verdict(Validity.INVALID)
-    cycle = AnomalyFindings(1, [{"transactions": 2}], sentences=["a cycle of T1 and T2"])
+    cycle = findings_of(1, [{"transactions": 2}], sentences=["a cycle of T1 and T2"])
     verdict = replace(verdict, anomalies={**verdict.anomalies, "G1c": cycle})
     table = {"workload": "shop", "anomaly": "reprocessed-input", "why": "planted"}
     caught = entered(verdict, read([], [table]))
@@ -76,7 +77,7 @@ def test_a_run_that_is_not_judged_yet_has_the_faults_of_its_facts(tmp_path: Path
 
 
 def test_an_example_of_any_length_is_kept_short_and_on_one_line() -> None:
-    hostile = AnomalyFindings(1, [{"transactions": 2}], sentences=["\n\x1b" + "k" * 100_000])
+    hostile = findings_of(1, [{"transactions": 2}], sentences=["\n\x1b" + "k" * 100_000])
     told = entered(replace(synthetic_store.verdict(Validity.INVALID), anomalies={"G1c": hostile}))
     assert told.first.startswith("\\n\\x1bkkk")
     assert len(told.first) < 1_200 and told.first.isprintable()

@@ -11,15 +11,16 @@ from fencepost.commands.output import print_history
 from harness.common.errors import FencepostError, UnreadableInput
 from harness.results.reasons import Reason, ReasonCode
 from harness.results.verdict import AnomalyFindings, Validity, Verdict
+from tests.support.findings import findings_of
 
 CYCLE = with_wording(
-    "G1c", AnomalyFindings(2, [{"cycle": [], "steps": ["T4 read 1 from x, which T3 wrote"]}]), line
+    "G1c", findings_of(2, [{"cycle": [], "steps": ["T4 read 1 from x, which T3 wrote"]}]), line
 )
-ALLOWED = AnomalyFindings(1, [{"cycle": []}], allowed=True, allowed_by="Kafka")
-WARNING = AnomalyFindings(3, [{}], allowed=True, warning=True)
+ALLOWED = findings_of(1, [{"cycle": []}], allowed=True, allowed_by="Kafka")
+WARNING = findings_of(3, [{}], allowed=True, warning=True)
 TWICE = with_wording(
     "reprocessed-input",
-    AnomalyFindings(2, [{"input": {"topic": "a", "partition": 0, "offset": 5}, "records": []}]),
+    findings_of(2, [{"input": {"topic": "a", "partition": 0, "offset": 5}, "records": []}]),
 )
 
 

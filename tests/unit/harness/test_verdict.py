@@ -8,13 +8,13 @@ from harness.common.errors import ExitStatus, UnreadableInput
 from harness.results.membership_changes import MembershipChange
 from harness.results.reasons import EXTERNAL_ONLY, Reason, ReasonCode
 from harness.results.verdict import (
-    AnomalyFindings,
     FaultReport,
     Validity,
     Verdict,
     checks_without_evidence,
     worst_status,
 )
+from tests.support.findings import findings_of
 
 VALID, INVALID, UNKNOWN = ExitStatus.VALID, ExitStatus.INVALID, ExitStatus.UNKNOWN
 USAGE, FAILURE = ExitStatus.USAGE, ExitStatus.FAILURE
@@ -48,7 +48,7 @@ def test_a_verdict_survives_the_round_trip_through_json() -> None:
         seed=4,
         valid=Validity.INVALID,
         summary="s",
-        anomalies={"duplicate": AnomalyFindings(3, [{"value": "x"}], because="lost-commit")},
+        anomalies={"duplicate": findings_of(3, [{"value": "x"}], because="lost-commit")},
         faults=[FaultReport("kill-broker", "broker 2", 1.0, None, True, "proof", "broker 2 was killed")],
         unknown_because=[Reason(ReasonCode.INPUTS_LEFT, "why", "subject", "remedy")],
         not_checked={"G1c": EXTERNAL_ONLY},

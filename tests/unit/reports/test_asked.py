@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from fencepost.cli import run_command_line
+from harness.results.example import Example
 from reports.trace.commands import trace_commands
 from tests.support.histories import History
 from tests.support.stored_tables import write
@@ -29,6 +30,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write(folder, [(1, history)], log=True)
     (folder / "run.toml").write_text("[run]\nid = 1\nwall_ms_at_zero = 0\n")
     return folder
+
+
+def commands_for(folder: Path, examples: list[dict[str, Any]]) -> list[str]:
+    return trace_commands(folder, [Example.from_json(example) for example in examples])
 
 
 @pytest.mark.parametrize(
@@ -57,7 +62,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_an_example_is_traced_by_what_the_run_holds(
     example: dict[str, Any], asked: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (command,) = trace_commands(folder, [example])
+    (command,) = commands_for(folder, [example])
     assert command == (f"fencepost trace {shlex.quote(str(folder))} {asked}" if asked else "")
     if command:
         assert run_command_line(shlex.split(command)[1:]) == 0
@@ -72,7 +77,7 @@ def test_what_was_acknowledged_and_read_by_nobody_is_told_by_whoever_sent_it(
 
 
 def test_each_example_has_its_own(folder: Path) -> None:
-    told = trace_commands(folder, [{"transactional_id": "nobody's"}, {"record": OUTPUT}, {"input": INPUT}])
+    told = commands_for(folder, [{"transactional_id": "nobody's"}, {"record": OUTPUT}, {"input": INPUT}])
     assert [command.rpartition(" ")[2] for command in told] == ["", "x/0@1", "a/0@1"]
 
 
@@ -82,16 +87,16 @@ def test_the_run_is_named_and_not_a_link_that_will_lead_to_another(
     latest = tmp_path / "latest"
     latest.symlink_to(folder)
     whole = f"fencepost trace {shlex.quote(str(folder.resolve()))} --op w:0"
-    assert trace_commands(latest, [{"operation": OPERATION}]) == [whole]
+    assert commands_for(latest, [{"operation": OPERATION}]) == [whole]
     monkeypatch.chdir(folder)
-    assert trace_commands(Path(), [{"operation": OPERATION}]) == [whole]
+    assert commands_for(Path(), [{"operation": OPERATION}]) == [whole]
     (tmp_path / "-rf").symlink_to(folder)
     monkeypatch.chdir(tmp_path)
-    assert trace_commands(Path("-rf"), [{"operation": OPERATION}]) == [whole]
+    assert commands_for(Path("-rf"), [{"operation": OPERATION}]) == [whole]
 
 
 def test_where_there_are_no_tables_or_none_that_can_be_read_nothing_is_named(tmp_path: Path) -> None:
-    assert trace_commands(tmp_path, [{"operation": OPERATION}, {}]) == ["", ""]
+    assert commands_for(tmp_path, [{"operation": OPERATION}, {}]) == ["", ""]
     (tmp_path / "history").mkdir()
     (tmp_path / "history" / "ops.parquet").write_bytes(b"PAR1")
-    assert trace_commands(tmp_path, [{"operation": OPERATION}, {}]) == ["", ""]
+    assert commands_for(tmp_path, [{"operation": OPERATION}, {}]) == ["", ""]

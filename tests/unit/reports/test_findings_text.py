@@ -4,15 +4,16 @@ import pytest
 
 from checkers.checking.wording import with_wording
 from checkers.external.lines import line
-from harness.results.verdict import AnomalyFindings, Validity, Verdict
+from harness.results.verdict import Validity, Verdict
 from reports.console import examples_of_history
+from tests.support.findings import findings_of
 
 T6 = {"op": 6, "process": 0, "f": "txn", "outcome": "ok", "invoked": 5, "invoke_ns": 2, "complete_ns": 3}
 T12 = T6 | {"op": 12, "process": 3}
 
 
 def example_text(name: str, example: dict[str, object], **more: bool) -> list[str]:
-    findings = with_wording(name, AnomalyFindings(3, [example], **more), line)
+    findings = with_wording(name, findings_of(3, [example], **more), line)
     return list(examples_of_history(Verdict("h", "h", None, Validity.INVALID, "", {name: findings})))
 
 

@@ -4,8 +4,9 @@ from pathlib import Path
 import pytest
 
 from harness.results.reasons import EXTERNAL_ONLY, NO_AGGREGATE, NO_ORDER, Reason, ReasonCode
-from harness.results.verdict import AnomalyFindings, Validity
+from harness.results.verdict import Validity
 from reports.console import last_lines
+from tests.support.findings import findings_of
 from tests.support.synthetic_store import REPROCESSED, operation, verdict, write_store
 
 
@@ -52,8 +53,8 @@ def test_the_reasons_of_an_unknown_run_can_be_explained() -> None:
 
 def test_the_first_example_that_can_be_traced_says_how(tmp_path: Path) -> None:
     folder = write_store(tmp_path / "a run", verdict(Validity.VALID))
-    known = AnomalyFindings(1, [{"operation": operation(60, name="payments-1.0:0")}])
-    found = {"reprocessed-input": AnomalyFindings(1, [REPROCESSED]), "lost-commit": known}
+    known = findings_of(1, [{"operation": operation(60, name="payments-1.0:0")}])
+    found = {"reprocessed-input": findings_of(1, [REPROCESSED]), "lost-commit": known}
     lines = last_lines(verdict(Validity.INVALID, anomalies=found), folder, "c")
     assert f"  step by step: fencepost trace '{folder}' --op payments-1.0:0" in lines
     allowed = {"contended-id": replace(known, allowed=True, warning=True)}

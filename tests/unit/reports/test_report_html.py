@@ -10,10 +10,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from checkers.needs import NEEDS
+from harness.results.example import Operation
 from harness.results.membership_changes import MembershipChange
 from harness.results.reasons import EXTERNAL_ONLY, Reason, ReasonCode
-from harness.results.verdict import AnomalyFindings, FaultReport, IndeterminateOperations, Validity, Verdict
+from harness.results.verdict import FaultReport, IndeterminateOperations, Validity, Verdict
 from reports.html.page import _moment, draw
+from tests.support.findings import findings_of
 from tests.support.synthetic_store import (
     FAULTS,
     REPROCESSED,
@@ -61,8 +63,8 @@ def hostile_verdict() -> Verdict:
         history=HOSTILE,
         summary=HOSTILE,
         anomalies={
-            HOSTILE: AnomalyFindings(1, [example]),
-            "duplicate": AnomalyFindings(1, [example], because=HOSTILE),
+            HOSTILE: findings_of(1, [example]),
+            "duplicate": findings_of(1, [example], because=HOSTILE),
         },
         not_checked={HOSTILE: Reason(ReasonCode.INPUTS_LEFT, HOSTILE)},
         not_exercised={HOSTILE: HOSTILE},
@@ -175,7 +177,7 @@ def test_a_journal_outside_the_folder_is_never_read(tmp_path: Path, name: str) -
     (tmp_path / "secret.jsonl").write_text("the secret\n")
     folder = tmp_path / "a" / "b"
     folder.mkdir(parents=True)
-    found = {"lost-commit": AnomalyFindings(1, [{"operation": operation(1, name, line=1)}])}
+    found = {"lost-commit": findings_of(1, [{"operation": operation(1, name, line=1)}])}
     assert "the secret" not in draw(folder, verdict(Validity.INVALID, anomalies=found))
 
 
@@ -187,7 +189,7 @@ def test_a_journal_line_of_a_megabyte_is_shortened_and_a_line_that_is_gone_is_sa
         {"operation": operation(1, line=5, end_line=6)},
         {"operation": operation(2, line=99)},
     ]
-    html = draw(tmp_path, verdict(Validity.INVALID, anomalies={"lost-commit": AnomalyFindings(2, examples)}))
+    html = draw(tmp_path, verdict(Validity.INVALID, anomalies={"lost-commit": findings_of(2, examples)}))
     assert '{"after":1}' in Page(html).text
     assert "line 99 (not in the folder)" in " ".join(Page(html).text.split())
     assert len(html) < 200_000
@@ -200,7 +202,7 @@ def test_a_line_that_a_finding_names_is_whole_or_its_cut_is_marked(
     write_journal(tmp_path, "shop-2.0", 2)
     with (tmp_path / "journals" / "shop-2.0.jsonl").open("a") as file:
         file.write('{"k":"' + "x" * length + '"}\n')
-    found = {"lost-commit": AnomalyFindings(1, [{"operation": operation(1, line=5)}])}
+    found = {"lost-commit": findings_of(1, [{"operation": operation(1, line=5)}])}
     text = Page(draw(tmp_path, verdict(Validity.INVALID, anomalies=found))).text
     assert ("x" * length in text) is whole
     assert ("characters left out" in text) is not whole
@@ -208,8 +210,8 @@ def test_a_line_that_a_finding_names_is_whole_or_its_cut_is_marked(
 
 def test_bad_findings_stand_apart_from_allowed_ones(tmp_path: Path) -> None:
     anomalies = {
-        "G0": AnomalyFindings(1, [{}], allowed=True),
-        "reprocessed-input": AnomalyFindings(1, [REPROCESSED]),
+        "G0": findings_of(1, [{}], allowed=True),
+        "reprocessed-input": findings_of(1, [REPROCESSED]),
     }
     text = Page(draw(tmp_path, verdict(Validity.INVALID, anomalies=anomalies))).text
     assert (
@@ -220,7 +222,7 @@ def test_bad_findings_stand_apart_from_allowed_ones(tmp_path: Path) -> None:
 
 
 def test_what_is_permitted_beside_what_counts_is_told(tmp_path: Path) -> None:
-    anomalies = {"reprocessed-input": AnomalyFindings(1, [REPROCESSED], permitted=41)}
+    anomalies = {"reprocessed-input": findings_of(1, [REPROCESSED], permitted=41)}
     text = Page(draw(tmp_path, verdict(Validity.INVALID, anomalies=anomalies))).text
     assert "41 more are permitted by the guarantee of their stage, and not counted here." in text
 
@@ -229,17 +231,18 @@ def test_what_a_record_holds_and_what_its_input_must_lead_to_stand_beside_each_o
     due = [{"topic": "invoices", "output_name": "a", "content": "k: 70"}, "not a mapping"]
     example = {"record": record(1, content="k: 35"), "input": {"topic": "in", "offset": 3, "due": due}}
     text = Page(
-        draw(tmp_path, verdict(Validity.INVALID, anomalies={"corrupt": AnomalyFindings(1, [example])}))
+        draw(tmp_path, verdict(Validity.INVALID, anomalies={"corrupt": findings_of(1, [example])}))
     ).text
     assert re.search(r"holds\s*k: 35", text) and re.search(r"must lead to\s*invoices: k: 70", text)
     for hollow in ("k: 70", {"content": HOSTILE}, [HOSTILE], None):
         example["input"]["due"] = hollow
-        found = {"corrupt": AnomalyFindings(1, [example])}
+        found = {"corrupt": findings_of(1, [example])}
         assert "<dt>must lead to" not in draw(tmp_path, verdict(Validity.INVALID, anomalies=found))
 
 
 def test_what_has_no_answer_comes_with_what_to_change(tmp_path: Path) -> None:
-    unsettled = IndeterminateOperations(7, [{"op": 3, "name": "w1:2"}, {"op": 9}])
+    operations = [Operation("operation", {"op": 3, "name": "w1:2"}), Operation("operation", {"op": 9})]
+    unsettled = IndeterminateOperations(7, operations)
     told = replace(verdict(Validity.UNKNOWN), not_checked={"unseen": NEEDS["log"]}, unsettled=unsettled)
     page = Page(draw(tmp_path, told))
     text = " ".join(page.text.split())
@@ -272,7 +275,7 @@ def test_what_was_looked_for_is_listed_and_what_was_not_is_named_whole(tmp_path:
 
 
 def test_an_instant_is_told_by_the_clock_of_the_brokers_logs_too() -> None:
-    operation = {"call_ns": 15_830_000_000, "return_ns": None}
+    operation = Operation("operation", {"call_ns": 15_830_000_000, "return_ns": None})
     assert _moment(operation, "call_ns", 1_763_906_265_029.5) == "at 15.830 s (13:58:00.859 UTC)"
     assert _moment(operation, "call_ns") == "at 15.830 s"
     assert _moment(operation, "call_ns", 1e300) == "at 15.830 s"
@@ -305,7 +308,7 @@ def test_what_was_not_checked_has_the_advice_of_its_reason_and_no_other(tmp_path
 def test_an_example_says_which_command_tells_its_story(tmp_path: Path) -> None:
     """Where its run has tables that know it; no other has the words."""
     known = {"operation": operation(60, name="payments-1.0:0")}
-    found = {"lost-commit": AnomalyFindings(2, [{"operation": operation(60)}, known])}
+    found = {"lost-commit": findings_of(2, [{"operation": operation(60)}, known])}
     judged = verdict(Validity.INVALID, anomalies=found)
     folder = write_store(tmp_path / "run", judged)
     assert re.findall(r'Step by step: <code dir="ltr">([^<]*)<', draw(folder, judged)) == [

@@ -2,8 +2,9 @@ from dataclasses import replace
 from xml.etree import ElementTree
 
 from harness.results.reasons import Reason, ReasonCode
-from harness.results.verdict import AnomalyFindings, Validity
+from harness.results.verdict import Validity
 from reports.junit import junit
+from tests.support.findings import findings_of
 from tests.support.synthetic_store import CHECKED, FAULTS, verdict
 
 HOSTILE = "\x00\x1b]]><x>&\ud800\ufffe\u202e" + "k" * 1_000_000
@@ -60,8 +61,8 @@ def test_whatever_a_run_holds_the_xml_is_valid_and_short() -> None:
         history=HOSTILE,
         summary=HOSTILE,
         anomalies={
-            HOSTILE: AnomalyFindings(1, [{HOSTILE: HOSTILE}]),
-            "duplicate": AnomalyFindings(1, [{"value": HOSTILE}]),
+            HOSTILE: findings_of(1, [{HOSTILE: HOSTILE}]),
+            "duplicate": findings_of(1, [{"value": HOSTILE}]),
         },
         not_checked={HOSTILE + "2": Reason(ReasonCode.INPUTS_LEFT, HOSTILE)},
         not_exercised={HOSTILE: HOSTILE},

@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from checkers.checking.wording import with_wording
 from checkers.registry import CHECKERS
 from harness.results.reasons import Reason, ReasonCode
-from harness.results.verdict import AnomalyFindings, Validity
+from harness.results.verdict import Validity
 from reports.findings_text import first_example_sentence as sentence
 from reports.html.page import draw
 from reports.junit import junit
+from tests.support.findings import findings_of
 from tests.support.synthetic_store import verdict
 
 NAMES = """
@@ -38,7 +39,8 @@ EXAMPLES = st.dictionaries(KEYS, ANYTHING, max_size=6)
 @settings(deadline=None, max_examples=150)
 @given(st.sampled_from([*SPINE, "of-another-day"]), EXAMPLES)
 def test_anything_has_a_sentence(anomaly: str, example: dict[str, Any]) -> None:
-    found = AnomalyFindings(1, [example])
+    found = findings_of(1, [example])
+    assert found.as_json()["examples"] == [example]
     words = sentence(anomaly, with_wording(anomaly, found) if anomaly in SPINE else found)
     assert words.isprintable()
     assert len(words) < 5000
@@ -63,8 +65,8 @@ def test_anything_is_drawn(
         Validity.INVALID,
         name=text,
         anomalies={
-            name: AnomalyFindings(len(examples), examples),
-            "duplicate": AnomalyFindings(1, examples, because=text),
+            name: findings_of(len(examples), examples),
+            "duplicate": findings_of(1, examples, because=text),
         },
         not_checked={text: Reason(ReasonCode.INPUTS_LEFT, text)},
         stats={text: numbers},

@@ -3,9 +3,11 @@ from dataclasses import replace
 import pytest
 
 from checkers.needs import NEEDS
+from harness.results.example import Example
 from harness.results.reasons import EXTERNAL_ONLY, NO_AGGREGATE, NO_ORDER
-from harness.results.verdict import AnomalyFindings, Validity
+from harness.results.verdict import Validity
 from reports.summary import causes_first
+from tests.support.findings import findings_of
 from tests.support.synthetic_store import FAULTS, REPROCESSED, operation, summarised, verdict
 
 
@@ -23,11 +25,11 @@ def test_a_fault_that_did_not_act_or_came_later_is_not_named() -> None:
 
 def test_a_cause_is_told_before_what_follows_from_it() -> None:
     anomalies = {
-        "stalled": AnomalyFindings(1, [], allowed=True, warning=True),
-        "lost-input": AnomalyFindings(9, [], because="lost-commit"),
-        "duplicate": AnomalyFindings(1, []),
-        "lost-commit": AnomalyFindings(2, []),
-        "G0": AnomalyFindings(1, [], allowed=True),
+        "stalled": findings_of(1, [], allowed=True, warning=True),
+        "lost-input": findings_of(9, [], because="lost-commit"),
+        "duplicate": findings_of(1, []),
+        "lost-commit": findings_of(2, []),
+        "G0": findings_of(1, [], allowed=True),
     }
     assert [name for name, _ in causes_first(anomalies)] == [
         "duplicate",
@@ -41,7 +43,7 @@ def test_a_cause_is_told_before_what_follows_from_it() -> None:
 
 
 def test_anomalies_that_follow_from_each_other_are_all_told() -> None:
-    anomalies = {"a": AnomalyFindings(1, [], because="b"), "b": AnomalyFindings(1, [], because="a")}
+    anomalies = {"a": findings_of(1, [], because="b"), "b": findings_of(1, [], because="a")}
     assert {name for name, _ in causes_first(anomalies)} == {"a", "b"}
     assert "a was found once" in summarised(verdict(Validity.INVALID, anomalies=anomalies))
 
@@ -56,7 +58,7 @@ def test_a_valid_run_claims_no_more_than_was_checked() -> None:
     for reason in (EXTERNAL_ONLY, NO_ORDER, NO_AGGREGATE):
         assert "exactly once" in summarised(replace(judged, not_checked={"G1c": reason}))
     assert "exactly once" not in summarised(
-        replace(judged, anomalies={"duplicate": AnomalyFindings(1, [REPROCESSED], allowed=True)})
+        replace(judged, anomalies={"duplicate": findings_of(1, [REPROCESSED], allowed=True)})
     )
 
 
@@ -66,12 +68,12 @@ def test_what_the_caller_permits_is_not_what_the_guarantee_permits() -> None:
         ("Kafka", "that the guarantee forbids"),
         ("--allow", "but what --allow permits (G0) among"),
     ):
-        found = {"G0": AnomalyFindings(1, [REPROCESSED], allowed=True, allowed_by=by)}
+        found = {"G0": findings_of(1, [REPROCESSED], allowed=True, allowed_by=by)}
         assert f"nothing was found {words}" in summarised(replace(judged, anomalies=found))
 
 
 def test_a_warning_is_told_behind_what_held() -> None:
-    contended = {"contended-id": AnomalyFindings(416, [], allowed=True, warning=True)}
+    contended = {"contended-id": findings_of(416, [], allowed=True, warning=True)}
     told = summarised(replace(verdict(Validity.VALID), anomalies=contended))
     assert told.endswith(
         "in 3,900 committed transactions; warning: 416 transactional ids were taken back by workers that had lost them"
@@ -85,7 +87,7 @@ def test_an_unknown_run_says_its_first_reason() -> None:
 
 def test_an_operation_without_times_has_no_fault_before_it() -> None:
     example = {"operation": operation(1, call_ns=None, commit_ns=None, return_ns=None)}
-    told = summarised(verdict(Validity.INVALID, anomalies={"lost-commit": AnomalyFindings(1, [example])}))
+    told = summarised(verdict(Validity.INVALID, anomalies={"lost-commit": findings_of(1, [example])}))
     assert told == "1 acknowledged commit was lost"
 
 
@@ -102,7 +104,7 @@ def test_where_examples_come_after_several_faults_each_of_them_is_named(more: in
     found = judged.anomalies["reprocessed-input"]
     early = operation(7, call_ns=14_000_000_000, commit_ns=14_100_000_000, return_ns=None)
     records = [{**one, "operation": early} for one in REPROCESSED["records"]]
-    examples = [{**REPROCESSED, "records": records}, *found.examples[1:]]
+    examples = [Example.from_json({**REPROCESSED, "records": records}), *found.examples[1:]]
     both = {"reprocessed-input": replace(found, examples=examples, count=len(examples) + more)}
     faults = "broker 2 was killed and worker shop-2.0 was paused and replaced"
     assert summarised(replace(judged, anomalies=both)).endswith(f"; before {said}, {faults}")
