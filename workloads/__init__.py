@@ -1,3 +1,4 @@
-"""Workloads: the pipelines under test that Fencepost brings, one file each. A file declares the stages of a pipeline
-and its guarantee.
+"""Workloads: pipelines under test that are part of Fencepost, one file each.
+
+A file declares the stages and the guarantee of a pipeline.
 """

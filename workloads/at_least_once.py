@@ -1,8 +1,7 @@
 """at-least-once and idempotent: send the outputs, then commit the offsets, without a transaction.
 
-If a worker dies between the two, its outputs exist and its inputs are consumed again. `idempotent` differs in its
-producer only: a retry inside one producer session writes no second record (KIP-98). Idempotence promises nothing
-more.
+If a worker dies between the two, its outputs exist and its inputs are consumed again. `idempotent` differs only in its
+producer: a retry in the same producer session writes no second record (KIP-98). Idempotence promises nothing more.
 """
 
 from harness.model.expectation import Feed
@@ -27,6 +26,6 @@ AT_LEAST_ONCE = Workload(
     stages=(WorkloadStage("at-least-once", ("words",), ("echoes",), repeat),),
     guarantee=Guarantee.AT_LEAST_ONCE,
     delivery=Delivery.AT_LEAST_ONCE,
-    # A retry can write a second record of one attempt. That record can land behind records sent later.
+    # A retry can write a second record of one attempt, and this record can follow records that were sent later.
     allowed=frozenset({"reprocessed-input", "duplicate", "nonmonotonic-send", "int-nonmonotonic-send"}),
 )

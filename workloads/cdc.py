@@ -1,10 +1,10 @@
 """cdc: changes of users, written to three topics in one transaction; a projector then applies them to SQLite.
 
-A change updates a user or deletes it (a tombstone). Often several changes of one user follow each other. The first
-stage writes the user, its entry in a search index and a message that invalidates caches.
+A change updates a user or deletes it (a tombstone). One user often has several changes soon after each other. The
+first stage writes the user, its entry in a search index and a message that invalidates caches.
 
-The projector applies the users to SQLite. It stores its position in SQLite's own transaction, because Kafka's
-exactly-once guarantee ends at Kafka.
+The projector applies the users to SQLite. It stores its position in the same SQLite transaction, because Kafka's
+exactly-once guarantee does not cover a database.
 """
 
 from collections.abc import Sequence

@@ -1,8 +1,8 @@
 """envelope: letters that use every part of a Kafka record, carried through two stages.
 
-Keys and values can be null or empty, and the two differ: a null value is a tombstone. Headers have an order, repeated
-names, and null or empty values. Time stamps are set by the producer and are out of order. Each stage keeps all of
-this, adds one header, and adds one millisecond to the time stamp.
+Keys and values can be null or empty. Null and empty are not the same: a null value is a tombstone. Headers have an
+order, repeated names, and null or empty values. Time stamps are set by the producer and are out of order. Each stage
+keeps all of this, adds one header, and adds one millisecond to the time stamp.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from harness.model.expectation import Feed, FeedRecord, Headers, InputRecord
 from workloads.model.workload import HEADERS, NULL_VALUES, Output, Workload, WorkloadStage
 
 FIRST_TIMESTAMP_MS = 1_000_000_000_000
-"""A time in 2001."""
+"""A time in the year 2001."""
 DAY_MS = 86_400_000
 _HEADERS: Sequence[tuple[str, bytes | None]] = (
     ("trace", b"a"),
@@ -25,7 +25,10 @@ _HEADERS: Sequence[tuple[str, bytes | None]] = (
 
 
 def letter(rng: Random, n: int) -> FeedRecord:
-    """Return the n-th letter. One key in eight is null and one in eight is empty; so is one value in five each."""
+    """Return the n-th letter.
+
+    One key in eight is null, and one in eight is empty. One value in five is null, and one in five is empty.
+    """
     key = rng.choice((None, b"", *(b"person-%d" % rng.randrange(200) for _ in range(6))))
     value = rng.choice((None, b"", *(b"letter %d" % n for _ in range(3))))
     headers: Headers = tuple(rng.choices(_HEADERS, k=rng.randrange(5)))

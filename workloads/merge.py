@@ -1,8 +1,8 @@
 """merge: two input topics written to one, in transactions that cover both; a second stage keeps account balances.
 
-Three debits come for each credit. A worker has partitions of both topics, and one transaction holds the outputs and
-offsets of everything that it polled. Order is promised per input partition only: bookings of the two topics can
-appear in either order.
+There are three debits for each credit. A worker has partitions of both topics, and one transaction holds the outputs
+and offsets of all inputs of one poll. Order is promised only within an input partition: bookings of the two topics
+can appear in any order.
 """
 
 from collections.abc import Sequence

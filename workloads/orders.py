@@ -20,8 +20,9 @@ LONG_EVERY, LONG_TERMS = 40, "All our offers are without engagement. " * 40
 
 
 def order(rng: Random, n: int) -> FeedRecord:
-    """Return the n-th order. The customer is the key. A few orders ask for zero pieces or for goods that are not
-    sold.
+    """Return the n-th order. The customer is the key.
+
+    A few orders are invalid: they are for zero pieces, or for goods that are not sold.
     """
     customer = f"customer-{rng.randrange(500)}"
     goods, pieces = rng.choice(GOODS), rng.randint(1, 9)
@@ -36,7 +37,7 @@ def take(record: InputRecord) -> Sequence[Output]:
     order_body = orjson.loads(record.value or b"")
     number, goods, pieces = order_body["order"], order_body["goods"], order_body["pieces"]
     if goods not in GOODS or pieces < 1:
-        reason = f"{goods} is not sold" if goods not in GOODS else "no pieces are asked for"
+        reason = f"{goods} is not sold" if goods not in GOODS else "the number of pieces is 0"
         letter = {"order": number, "why": reason}
         return (Output("dead-letters", DEAD_LETTER, record.key, orjson.dumps(letter)),)
     amount = pieces * order_body["price"]
@@ -67,5 +68,5 @@ ORDERS = Workload(
             ordered=True,
         ),
     ),
-    must_occur={"dead-letters": "no invalid order came in"},
+    must_occur={"dead-letters": "there was no invalid order"},
 )

@@ -1,5 +1,5 @@
-"""sales: totals by region, kept in memory, restored from their own topic, and written in the transaction with the
-offsets.
+"""sales: totals by region. A worker keeps them in memory, restores them from their topic, and writes them in the
+transaction with the offsets.
 
 The first stage writes each sale with its region as key, so that all sales of a region are in one partition. The
 second stage keeps the sum of each region. A new sum and the offsets of its sales are in one transaction. So the last

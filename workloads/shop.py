@@ -3,9 +3,9 @@
 The first stage writes two topics in one transaction. The second stage reads one of them, so a leaked record of an
 aborted transaction causes harm downstream.
 
-Order is promised, for three reasons. One worker at a time consumes an input partition, in offset order, and sends the
-outputs of one input before those of the next. A key goes to one partition. The next owner of a partition starts at
-the last committed offset.
+Order is promised, for three reasons. First, one worker at a time consumes an input partition, in offset order, and
+sends the outputs of one input before those of the next. Second, all records of a key are in one partition. Third, the
+next owner of a partition starts at the last committed offset.
 """
 
 from collections.abc import Sequence

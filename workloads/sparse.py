@@ -1,7 +1,8 @@
 """sparse: few inputs lead to an output, so many transactions are empty or hold offsets only.
 
 A reading at or above the threshold leads to an alarm; the others lead to no output. From time to time a worker also
-commits an empty transaction, one that repeats the group's offsets, or one with a note that belongs to no input.
+commits an extra transaction: an empty one, one that repeats the group's offsets, or one with an output (a note) that
+comes from no input.
 """
 
 from collections.abc import Sequence

@@ -1,9 +1,9 @@
 """square: the square of each number, with one producer for each input partition.
 
 The transactional id is derived from the partition (`numbers-3`), not from the worker. A worker creates the producer
-of a partition when it gains the partition, and closes it when it loses the partition. So the next owner fences the
-last one by the transactional id alone. This was the way before KIP-447, when brokers did not know the consumer group
-of an offset.
+of a partition when it gains the partition, and closes it when it loses the partition. So the
+transactional id alone is enough for the next owner to fence the last one. Programs worked like this before KIP-447,
+when a transaction did not tell the broker the consumer's membership in its group.
 """
 
 from collections.abc import Sequence

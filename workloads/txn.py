@@ -1,8 +1,8 @@
 """txn: random transactions that send to many keys and poll them, to look for cycles, as Jepsen's Kafka workload does.
 
-No input leads to an output here. Checks order the transactions by the records that each of them read of the others. A
-key is a partition. It takes sends until its log is long; then another key replaces it. Readers continue until they
-have read the replaced keys to their ends.
+No input leads to an output here. The checkers order the transactions by the records that they read of each other. A
+key is a partition. Workers send to it until its log is long. Then another key replaces it. At the
+end of the run, workers read every key to its end.
 
 Reference: `jepsen.tests.kafka`, with transactions and `assign`.
 """
@@ -18,5 +18,5 @@ TXN = Workload(
     feed=(),
     stages=(WorkloadStage("txn", TOPICS, TOPICS, lambda record: ()),),
     delivery=Delivery.MIXED,
-    spread=6,
+    partition_factor=6,
 )

@@ -21,7 +21,7 @@ from harness.processes.specs import ClientSpec, ProcessSpec
 from harness.record.journal import Journal, NoJournal
 from harness.roles.control import Control
 from workloads.loop.worker import Worker, WorkerSettings
-from workloads.model.policy import RIGHT, Delivery
+from workloads.model.policy import CORRECT, Delivery
 from workloads.model.workload import Output, WorkloadStage
 
 T = TypeVar("T")
@@ -174,7 +174,7 @@ class Shifts:
             txn_size=shift.txn_size,
             abort_share=0.0,
             seed=0,
-            policy=RIGHT,
+            policy=CORRECT,
             delivery=shift.delivery,
         )
         stage = WorkloadStage(STAGE, (shift.reads,), (shift.writes,), partial(echo, shift.writes))

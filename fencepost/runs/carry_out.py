@@ -271,7 +271,7 @@ def digest_of(pipeline: Workload | CustomPipeline) -> str | None:
 def report_edit(pipeline: Workload | CustomPipeline, digest: str | None, run_log: RunLog) -> None:
     """Report a problem if a custom pipeline was edited during the run, because its final readers load it again."""
     if isinstance(pipeline, CustomPipeline) and pipeline.digest() != digest:
-        file = str(pipeline.described.file)
+        file = str(pipeline.description.file)
         text = f"{file}, or a file with its functions, was changed during the run"
         run_log.add_problem(ReasonCode.DESCRIPTION_CHANGED, text, file)
 

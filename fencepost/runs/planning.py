@@ -71,16 +71,16 @@ def custom_pipeline_spec(options: Options, pipeline: CustomPipeline, tag: str) -
         )
         raise UsageError(f"{key} applies only to workloads of Fencepost: {instead}")
     if CLUSTERS[options.cluster].shared:
-        require_names_passed(pipeline.described)
+        require_names_passed(pipeline.description)
     return pipeline.spec(options, tag)
 
 
 def require_ready(pipeline: AnyPipeline) -> None:
     """Raise `UsageError` if a custom pipeline cannot run. Call it before anything starts."""
     if isinstance(pipeline, CustomPipeline):
-        for stage in pipeline.described.stages:
-            require_executable(stage, pipeline.described.folder)
-        require_working(pipeline.described)
+        for stage in pipeline.description.stages:
+            require_executable(stage, pipeline.description.folder)
+        require_working(pipeline.description)
 
 
 def defect_of(options: Options) -> Defect | None:

@@ -44,7 +44,7 @@ def programs_of(
 ) -> tuple[Mapping[str, Program], Program]:
     """The program of each stage, and the program of the feeder, the observer and the final readers."""
     if isinstance(pipeline, CustomPipeline):
-        described = pipeline.tagged(tag).described
+        described = pipeline.tagged(tag).description
         own = PythonProgram(PROCESS, _run_spec(options, spec, CustomPipelineSpec(described.file, tag)))
         placeholders = {**placeholder_values(described), "client_config": _client_config(options)}
         commands = {

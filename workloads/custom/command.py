@@ -19,12 +19,15 @@ SCRIPTS = {
     "perl": (".pl",),
     "java": (".jar",),
 }
-"""By interpreter: the suffixes of its script files. A word without such a suffix can mean something else."""
+"""By interpreter: the suffixes of its script files. A word without such a suffix may be no script."""
 
 
 @dataclass(frozen=True)
 class ExternalProgram:
-    """A `Program` that reports nothing. Fencepost watches its process, its consumer group and its log."""
+    """A `Program` that reports nothing to Fencepost.
+
+    Fencepost observes its process, its consumer group and its output instead.
+    """
 
     stage: CustomStage
     folder: Path  # the folder of pipeline.toml; paths are relative to it
@@ -63,7 +66,7 @@ class ExternalProgram:
 
 
 def _path_without_fencepost(path: str) -> str:
-    """Return a PYTHONPATH without Fencepost's own folder. A user's modules may have the same names as ours."""
+    """Return a PYTHONPATH without Fencepost's folder, because a user's modules may have the names of Fencepost's."""
     root = str(Path(__file__).resolve().parents[2])
     return os.pathsep.join(
         part for part in path.split(os.pathsep) if part and Path(part).resolve() != Path(root)
@@ -110,10 +113,10 @@ def require_executable(stage: CustomStage, folder: Path) -> None:
 
 
 def script_of(command: Sequence[str]) -> str | None:
-    """Return the script that the command's interpreter runs. None: it runs none, or this is not known."""
+    """Return the script that the command's interpreter runs. None: it runs no script, or the script is not known."""
     program = Path(command[0])
     if "/" in command[0] and not program.is_absolute():
-        return None  # the user's own program, even if it is named like an interpreter
+        return None  # a program of the user, even if it has the name of an interpreter
     words = list(command[1:3])
     interpreter = program.name.rstrip("0123456789.")
     if interpreter == "java":

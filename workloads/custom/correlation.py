@@ -1,4 +1,4 @@
-"""Join an output to its input: by a field, a header, the key, the whole content, or a user's function."""
+"""Join an output to its input: by a field, a header, the key, the complete content, or a user's function."""
 
 import hashlib
 import json
@@ -12,7 +12,7 @@ from workloads.custom.description import CONTENT, ExpectedOutputs, UserFunction
 from workloads.custom.functions import UserError, call
 
 NUMBER = "\0number"
-"""The key of an object that represents a number that is not an integer, so that numbers can be compared."""
+"""A number that is not an integer is replaced by an object with this key, so that numbers can be compared."""
 MAX_EXPONENT = 400
 """A number with a larger exponent is kept as text."""
 
@@ -29,7 +29,7 @@ class Correlation:
         self._find = _finder(expect.correlate, name_in_file)
 
     def of_input(self, record: InputRecord) -> str | None:
-        """Return the correlation key of an input. None: the content of the outputs is the key. Raises `UserError`."""
+        """Return the correlation key of an input. None: outputs are joined by their content. Raises `UserError`."""
         if self._by_content:
             return None
         correlation_key = self._find(record)
@@ -46,7 +46,7 @@ class Correlation:
             return self.content(record.key, record.value)
         try:
             return self._find(record)
-        except UserError:  # the output is still checked: no input accounts for it
+        except UserError:  # the output is still checked, as one that no input leads to
             return None
 
     def digest(self, key: bytes | None, value: bytes | None) -> int:
@@ -92,7 +92,7 @@ def _pointer_parts(pointer: str) -> list[str]:
 
 
 def _value_at(value: bytes | None, parts: Sequence[str]) -> object:
-    """Return the value at this pointer. None: there is none, or `value` is not JSON."""
+    """Return the value at this pointer. None: there is no such value, or `value` is not JSON."""
     try:
         return _within(_loads(value or b""), parts)
     except (ValueError, ArithmeticError, RecursionError):
@@ -134,10 +134,10 @@ def _within(value: Any, parts: Sequence[str]) -> Any:
 
 
 def _canonical(value: bytes, ignored: Sequence[Sequence[str]]) -> bytes:
-    """Return a JSON object or array in one canonical form, without ignored fields. Other values are returned
-    unchanged.
+    """Return a JSON object or array in one canonical form, without ignored fields.
 
-    Each language writes JSON with its own spaces and key order.
+    This is needed because each language writes JSON with other spaces and another key order. Other values are returned
+    unchanged.
     """
     if value.lstrip()[:1] not in (b"{", b"["):
         return value

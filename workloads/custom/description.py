@@ -8,7 +8,7 @@ from harness.model.vocabulary import Guarantee
 from harness.processes.program import ProgramRules
 
 CONTENT = "content"
-"""Join outputs to inputs by their whole content."""
+"""The value of `correlate` that joins outputs to inputs by their complete content."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class UserFunction:
 
 @dataclass(frozen=True)
 class InputSource:
-    """Where the inputs of a topic come from: a function, or a file of JSON lines."""
+    """The source of the inputs of a topic: a function, or a file of JSON lines."""
 
     make: UserFunction | None = None  # (rng, n) -> (key, value) or (key, value, headers)
     file: Path | None = None  # each line: {"key": ..., "value": ..., "headers": {...}}
@@ -35,7 +35,7 @@ class InputSource:
 class CustomTopic:
     """Settings of a topic."""
 
-    partitions: int | None = None  # None: as the run's options say
+    partitions: int | None = None  # None: the number in the options of the run
     config: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -62,11 +62,13 @@ class CustomStage:
     command: tuple[str, ...]
     instances: int = 3
     group: str | None = None
-    transactional_id: str | None = None  # contains {instance}; None: it has none, or it is not named
+    transactional_id: str | None = (
+        None  # contains {instance}; None: it has none, or the file does not name it
+    )
     transactions: bool = True  # whether it uses transactions, if the pipeline promises exactly-once
     transaction_timeout_s: float = 60.0
     ordered: bool = False
-    idle_s: float = 15.0  # without a group: it is done when it has written nothing for this long
+    idle_s: float = 15.0  # a stage without a group is done when it has written nothing for this time
     env: Mapping[str, str] = field(default_factory=dict)
     cwd: str | None = None
     rules: ProgramRules = field(default_factory=ProgramRules)
@@ -74,7 +76,7 @@ class CustomStage:
 
 @dataclass(frozen=True)
 class PipelineDescription:
-    """The whole file."""
+    """The contents of the file."""
 
     file: Path
     name: str
@@ -83,21 +85,21 @@ class PipelineDescription:
     guarantee: Guarantee = Guarantee.EXACTLY_ONCE
     expect: ExpectedOutputs | None = None
     topics: Mapping[str, CustomTopic] = field(default_factory=dict)
-    tag: str = ""  # prefix of its topics, groups and ids in this run; empty: names are as in the file
+    tag: str = ""  # prefix of its topics, groups and ids in this run; empty: the names in the file are used
 
     @property
     def functions(self) -> list[UserFunction]:
         """All functions that the file names."""
         expect = self.expect or ExpectedOutputs()
-        named = [
-            *(one.make for one in self.inputs.values()),
+        functions = [
+            *(source.make for source in self.inputs.values()),
             expect.outputs,
             expect.fold,
             expect.correlate if isinstance(expect.correlate, UserFunction) else None,
         ]
-        return [one for one in named if one is not None]
+        return [function for function in functions if function is not None]
 
     @property
     def folder(self) -> Path:
-        """The folder that paths are relative to."""
+        """The folder of the file. Paths in the file are relative to it."""
         return self.file.parent

@@ -1,4 +1,4 @@
-"""Check a pipeline.toml before anything starts: what is wrong, and what would make more checks possible."""
+"""Check a pipeline.toml before a run starts: report errors, and suggest keys that make more checks possible."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,67 +11,71 @@ from workloads.custom.command import executable, require_executable
 from workloads.custom.description import CustomStage, PipelineDescription
 from workloads.custom.read import read
 from workloads.custom.tagged import require_names_passed
-from workloads.custom.trial import TRIED, require_working
+from workloads.custom.trial import INPUTS_PER_TOPIC, require_working
 
 
 def examine(file: Path) -> Iterator[Requirement]:
-    """Yield the result for each part that a run needs."""
+    """Yield a result for each thing in the file that a run needs."""
     try:
-        described = read(file)
+        description = read(file)
     except UsageError as error:
         yield Requirement("file", False, "cannot be used", str(error))
         return
     yield Requirement(
         "file",
         True,
-        f"{described.name}, {described.guarantee.value}: {plural(len(described.stages), 'stage')}",
+        f"{description.name}, {description.guarantee.value}: {plural(len(description.stages), 'stage')}",
     )
-    for stage in described.stages:
-        yield _command(described, stage)
-        yield from _suggestions(described, stage)
+    for stage in description.stages:
+        yield _command(description, stage)
+        yield from _suggestions(description, stage)
     try:
-        require_names_passed(described)
+        require_names_passed(description)
     except UsageError as error:
-        yield Requirement("other clusters", True, "not for --cluster external", str(error))
-    yield _functions(described)
-    if described.expect is None:
-        words = "add [expect]: without it, lost and repeated inputs are not checked"
-        yield Requirement("expect", True, "no outputs are expected of inputs", words)
+        yield Requirement("other clusters", True, "cannot run with --cluster external", str(error))
+    yield _functions(description)
+    if description.expect is None:
+        suggestion = "add [expect]: without it, lost and repeated inputs are not checked"
+        yield Requirement("expect", True, "the expected outputs of inputs are not described", suggestion)
 
 
-def _command(described: PipelineDescription, stage: CustomStage) -> Requirement:
+def _command(description: PipelineDescription, stage: CustomStage) -> Requirement:
     name = f"stage {stage.name}"
     try:
-        require_executable(stage, described.folder)
+        require_executable(stage, description.folder)
     except UsageError as error:
         return Requirement(name, False, "cannot be started", str(error))
-    path = executable(stage.command[0], described.folder / (stage.cwd or "."))
+    path = executable(stage.command[0], description.folder / (stage.cwd or "."))
     return Requirement(name, True, f"{path}, {stage.instances} instances")
 
 
-def _suggestions(described: PipelineDescription, stage: CustomStage) -> Iterator[Requirement]:
+def _suggestions(description: PipelineDescription, stage: CustomStage) -> Iterator[Requirement]:
     """Yield suggestions that would make more checks possible."""
     name = f"stage {stage.name}"
     if stage.group is None:
-        words = "set `group` if it has one: without it, progress is known from its outputs only"
-        yield Requirement(name, True, "no group", words)
+        suggestion = (
+            "set `group` if the program has one: without it, Fencepost sees its progress only in its outputs"
+        )
+        yield Requirement(name, True, "no group", suggestion)
     if (
         stage.transactional_id is not None
         and stage.instances > 1
         and "{instance}" not in stage.transactional_id
     ):
-        words = "use {instance} to give each instance its own id: instances with the same id fence each other"
-        yield Requirement(name, True, "one transactional id for all instances", words)
-    promised = described.guarantee is Guarantee.EXACTLY_ONCE and stage.transactions
+        suggestion = (
+            "use {instance} to give each instance its own id: instances with the same id fence each other"
+        )
+        yield Requirement(name, True, "one transactional id for all instances", suggestion)
+    promised = description.guarantee is Guarantee.EXACTLY_ONCE and stage.transactions
     if promised and stage.transactional_id is None:
-        words = "set `transactional_id` if you know it: on a shared cluster it cannot be found out"
-        yield Requirement(name, True, "no transactional id", words)
+        suggestion = "set `transactional_id` if you know it: on a shared cluster Fencepost cannot observe it"
+        yield Requirement(name, True, "no transactional id", suggestion)
 
 
-def _functions(described: PipelineDescription) -> Requirement:
+def _functions(description: PipelineDescription) -> Requirement:
     try:
-        require_working(described)
+        require_working(description)
     except UsageError as error:
         return Requirement("functions", False, "do not work", str(error))
-    names = ", ".join(map(str, described.functions)) or "none"
-    return Requirement("functions", True, f"{names}: tried on {TRIED} inputs of each topic")
+    names = ", ".join(map(str, description.functions)) or "none"
+    return Requirement("functions", True, f"{names}: called for {INPUTS_PER_TOPIC} inputs of each topic")

@@ -17,15 +17,16 @@ ExpectedRecord = tuple[str, bytes | None, bytes | None]
 
 
 class CustomExpectation:
-    """An `Expectation` from the user's `outputs` or `fold`. `fold` gets the state of the key, so inputs must come
-    in order.
+    """An `Expectation` from the user's `outputs` or `fold`.
+
+    `fold` gets the state of the input's key, so it must be called for the inputs in their order.
     """
 
-    def __init__(self, described: PipelineDescription, expect: ExpectedOutputs) -> None:
-        self._described, self.expect = described, expect
-        self._correlation = Correlation(expect, partial(name_in_file, described))
-        self._written = {topic for stage in described.stages for topic in stage.writes}
-        self.final = {name_in_run(described, topic) for topic in expect.final}
+    def __init__(self, description: PipelineDescription, expect: ExpectedOutputs) -> None:
+        self._description, self.expect = description, expect
+        self._correlation = Correlation(expect, partial(name_in_file, description))
+        self._written = {topic for stage in description.stages for topic in stage.writes}
+        self.final = {name_in_run(description, topic) for topic in expect.final}
         self._last: dict[tuple[str, bytes], tuple[int, tuple[str, int]]] = {}
         self._last_result: tuple[InputRecord | None, Sequence[ExpectedRecord]] = (None, ())
         self._states: dict[tuple[str, bytes | None], Any] = {}
@@ -33,7 +34,9 @@ class CustomExpectation:
 
     def expected_outputs(self, record: InputRecord) -> Iterator[ExpectedOutput]:
         """Yield the expected outputs of an input. Raises `UserError`."""
-        expected_records = [one for one in self.expected_of(record) if one[0] not in self.final]
+        expected_records = [
+            expected for expected in self.expected_of(record) if expected[0] not in self.final
+        ]
         correlation_key, numbers = (
             self._correlation.of_input(record) if expected_records else None,
             Counter[str](),
@@ -53,13 +56,10 @@ class CustomExpectation:
             )
 
     def expected_of(self, record: InputRecord) -> Sequence[ExpectedRecord]:
-        """Return the expected outputs of an input. Calls the function once for each input, because `fold` has a
-        state.
+        """Return the expected outputs of an input. Raises `UserError`.
 
-        An output that cannot be joined to an input leads to nothing downstream, because it was not expected
-        either.
-
-        Raises `UserError`.
+        The user's function is called only once for each input, because `fold` has a state. An output of a stage that
+        cannot be joined to an input was not expected, so no outputs of later stages are expected from it.
         """
         if self._last_result[0] is not record:
             unknown_output = record.topic in self._written and self._correlation.of_output(record) is None
@@ -67,15 +67,15 @@ class CustomExpectation:
         return self._last_result[1]
 
     def call_function(self, record: InputRecord) -> Sequence[ExpectedRecord]:
-        """Return what the user's function expects for this input. Raises `UserError`."""
+        """Return the expected outputs that the user's function returns for this input. Raises `UserError`."""
         if self.expect.outputs is not None:
             name = str(self.expect.outputs)
-            topic = name_in_file(self._described, record.topic)
+            topic = name_in_file(self._description, record.topic)
             result = call(self.expect.outputs, topic, record.key, record.value, dict(record.headers))
         else:
             assert self.expect.fold is not None
             name, state_key = str(self.expect.fold), (record.topic, record.key)
-            topic = name_in_file(self._described, record.topic)
+            topic = name_in_file(self._description, record.topic)
             state_and_outputs = call(
                 self.expect.fold, self._states.get(state_key), topic, record.key, record.value
             )
@@ -86,32 +86,35 @@ class CustomExpectation:
             self._states[state_key], result = state_and_outputs
             if self._partitions.setdefault(state_key, record.partition) != record.partition:
                 raise UserError(
-                    f"{name}: records of the key {record.key!r} are in several partitions of {record.topic}, so the "
-                    "order in which to fold them is not known: give the topic one partition"
+                    f"{name}: records of the key {record.key!r} are in several partitions of {record.topic}, so their "
+                    "order is not known: give the topic one partition"
                 )
         if not isinstance(result, list | tuple):
             raise UserError(f"{name} must return a list of (topic, key, value), not {type(result).__name__}")
-        expected_records = (_as_expected_record(name, one) for one in result)
-        return [(name_in_run(self._described, topic), key, value) for topic, key, value in expected_records]
+        expected_records = (_as_expected_record(name, element) for element in result)
+        return [(name_in_run(self._description, topic), key, value) for topic, key, value in expected_records]
 
     def expected_sums(self, record: InputRecord) -> Iterator[ExpectedSum]:
         """Yield what an input adds to sums. Raises `UserError`.
 
-        In a `final` topic only the last record of a key is checked. Its digest is treated as a sum: each input
-        adds the difference between its digest and the one before.
+        In a `final` topic only the last record of a key is checked. Its digest is treated as a sum: each input adds
+        the difference between the digest that it leads to and the digest before.
         """
-        last = {(topic, key): value for topic, key, value in self.expected_of(record) if topic in self.final}
-        for (topic, key), value in last.items():
-            name, source = name_in_file(self._described, topic), (record.topic, record.partition)
+        last_values = {
+            (topic, key): value for topic, key, value in self.expected_of(record) if topic in self.final
+        }
+        for (topic, key), value in last_values.items():
+            name, source = name_in_file(self._description, topic), (record.topic, record.partition)
             if key is None:
                 raise UserError(
-                    f"`final` has {name}, in which {value!r} has no key: the last record of a key is not known"
+                    f"`final` has {name}, but the record {value!r} has no key, so there is no last record of its key"
                 )
             before, previous_source = self._last.get((topic, key), (0, source))
             if previous_source != source:
                 raise UserError(
-                    f"`final` has {name}, in which the key {key!r} comes from inputs in {_named(previous_source)} and "
-                    f"in {_named(source)}: which is last is not known, so give the input topic one partition"
+                    f"`final` has {name}, but records of the key {key!r} come from inputs in "
+                    f"{_partition_name(previous_source)} and in {_partition_name(source)}, so it is not known which "
+                    "is the last: give the input topic one partition"
                 )
             digest = self._final_digest(key, value)
             self._last[topic, key] = digest, source
@@ -124,7 +127,7 @@ class CustomExpectation:
         return self._final_digest(record.key, record.value) if record.topic in self.final else None
 
     def _final_digest(self, key: bytes | None, value: bytes | None) -> int:
-        """Return the digest; 0 for a null value, which deletes the key."""
+        """Return the digest. It is 0 for a null value, which deletes the key."""
         return 0 if value is None else self._correlation.digest(key, value)
 
     def correlation_key(self, record: InputRecord) -> CorrelationKey | None:
@@ -135,13 +138,13 @@ class CustomExpectation:
             self._correlation.of_output(record), self._correlation.digest(record.key, record.value)
         )
 
-    def _stage_of(self, read: str, written: str) -> str:
-        for stage in self._described.stages:
-            if read in stage.reads and written in stage.writes:
+    def _stage_of(self, input_topic: str, output_topic: str) -> str:
+        for stage in self._description.stages:
+            if input_topic in stage.reads and output_topic in stage.writes:
                 return stage.name
         raise UserError(
-            f"{self.expect.outputs or self.expect.fold} expects outputs in {written} from inputs in {read}, but no "
-            f"[[stage]] that reads {read} writes {written}"
+            f"{self.expect.outputs or self.expect.fold} expects outputs in {output_topic} from inputs in "
+            f"{input_topic}, but no [[stage]] reads {input_topic} and writes {output_topic}"
         )
 
 
@@ -161,7 +164,7 @@ class NothingExpected:
         pass
 
 
-def _named(topic_partition: tuple[str, int]) -> str:
+def _partition_name(topic_partition: tuple[str, int]) -> str:
     return f"{topic_partition[0]}/{topic_partition[1]}"
 
 

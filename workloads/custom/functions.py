@@ -1,4 +1,4 @@
-"""Load and call a user's functions. This never happens in the process of the command itself."""
+"""Load and call a user's functions. Only separate processes do this, never the process of the command itself."""
 
 import importlib.util
 import sys
@@ -28,7 +28,7 @@ def _call_guarded(what: str, act: Callable[[], Any]) -> Any:
 
 @cache
 def _module(file: Path) -> ModuleType:
-    # The file can import modules from its own folder, unless they have the name of one of our packages.
+    # The file can import modules from its folder, unless they have the name of one of Fencepost's packages.
     if str(file.parent) not in sys.path:
         sys.path.append(str(file.parent))
     spec = importlib.util.spec_from_file_location(f"fencepost_user_{file.stem}", file)
@@ -60,8 +60,9 @@ def describe_exception(error: BaseException) -> str:
 
 
 def as_bytes(thing: object, what: str) -> bytes | None:
-    """Return a key or a value as Kafka stores it. `thing` is bytes, text or None, else `UserError` is raised.
-    `what` names it in messages.
+    """Return a key or a value as Kafka stores it.
+
+    Raises `UserError` if `thing` is not bytes, text or None. `what` names it in the message.
     """
     if thing is None or isinstance(thing, bytes):
         return thing

@@ -23,7 +23,7 @@ from workloads.custom.tagged import name_in_file, tagged
 class CustomPipeline:
     """A `PipelineUnderTest` that a file describes."""
 
-    described: PipelineDescription
+    description: PipelineDescription
 
     @classmethod
     def load(cls, file: str | Path) -> "CustomPipeline":
@@ -32,72 +32,75 @@ class CustomPipeline:
 
     def tagged(self, tag: str) -> "CustomPipeline":
         """Return the pipeline with the tag before all topics, groups and transactional ids."""
-        return CustomPipeline(tagged(self.described, tag))
+        return CustomPipeline(tagged(self.description, tag))
 
     @property
     def name(self) -> str:
         """The name in the file."""
-        return self.described.name
+        return self.description.name
 
     @property
     def summary(self) -> str:
-        """Which topics lead to which."""
+        """For each stage: the topics that it reads and those that it writes."""
         return "; ".join(
-            f"{' + '.join(stage.reads)} -> {' + '.join(stage.writes)}" for stage in self.described.stages
+            f"{' + '.join(stage.reads)} -> {' + '.join(stage.writes)}" for stage in self.description.stages
         )
 
     @cached_property
     def written(self) -> frozenset[str]:
         """The topics that its programs write."""
-        return frozenset(topic for stage in self.described.stages for topic in stage.writes)
+        return frozenset(topic for stage in self.description.stages for topic in stage.writes)
 
     @cached_property
     def read(self) -> frozenset[str]:
         """The topics that its programs read."""
-        return frozenset(topic for stage in self.described.stages for topic in stage.reads)
+        return frozenset(topic for stage in self.description.stages for topic in stage.reads)
 
     def spec(self, options: RunSizes, tag: str = "") -> PipelineSpec:
         """Return the pipeline spec for a run with these options."""
         if tag:
             return self.tagged(tag).spec(options)
-        described = self.described
+        description = self.description
         names = dict.fromkeys(
-            [*described.inputs, *(one for s in described.stages for one in (*s.reads, *s.writes))]
+            [
+                *description.inputs,
+                *(topic for stage in description.stages for topic in (*stage.reads, *stage.writes)),
+            ]
         )
-        transactional = any(self._transactional(stage) for stage in described.stages)
-        permitted = described.guarantee.permits
+        transactional = any(self._transactional(stage) for stage in description.stages)
+        permitted = description.guarantee.permits
         allowed: tuple[str, ...] = (
             (permitted, "offset-output-mismatch", "group-offset-regression") if permitted else ()
         )
-        if permitted and described.expect and described.expect.fold:
+        if permitted and description.expect and description.expect.fold:
             allowed += ("corrupt",)  # an input that took effect twice changes every later total
         return PipelineSpec(
-            described.name,
+            description.name,
             tuple(self._topic(name, options) for name in names),
-            tuple(map(self._stage, described.stages)),
-            described.guarantee,
+            tuple(map(self._stage, description.stages)),
+            description.guarantee,
             (transactions_goal(), optional_abort_goal()) if transactional else (),
             allowed,
         )
 
     def _transactional(self, stage: CustomStage) -> bool:
-        return self.described.guarantee is Guarantee.EXACTLY_ONCE and stage.transactions
+        return self.description.guarantee is Guarantee.EXACTLY_ONCE and stage.transactions
 
     def _topic(self, name: str, options: RunSizes) -> TopicSpec:
-        own = self.described.topics.get(name, CustomTopic())
+        settings = self.description.topics.get(name, CustomTopic())
         identity = RecordIdentity.JOURNAL
         if name in self.written:
-            expect = self.described.expect
-            by = (
+            expect = self.description.expect
+            joined_by = (
                 RecordIdentity.CONTENT
                 if expect and expect.correlate == CONTENT
                 else RecordIdentity.CORRELATION
             )
-            identity = by if expect else RecordIdentity.NONE
-            if expect and name_in_file(self.described, name) in expect.final:
+            identity = joined_by if expect else RecordIdentity.NONE
+            if expect and name_in_file(self.description, name) in expect.final:
                 identity = RecordIdentity.FINAL
         return durable_topic(
-            name, own.partitions or options.partitions, options.brokers, own.config, identity
+            name, settings.partitions or options.partitions, options.brokers, settings.config, identity
         )
 
     def _stage(self, stage: CustomStage) -> StageSpec:
@@ -122,17 +125,18 @@ class CustomPipeline:
         )
 
     def digest(self) -> str:
-        """Return a hash of pipeline.toml and its Python files. The check after the run reads them again, so they
-        must not change.
+        """Return a hash of pipeline.toml and its Python files.
+
+        The check after the run reads these files again, so they must not change during the run.
         """
-        files = sorted({self.described.file, *(function.file for function in self.described.functions)})
+        files = sorted({self.description.file, *(function.file for function in self.description.functions)})
         return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
     def feeds(self) -> Sequence[Feed]:
         """Return the feeds that write its inputs."""
-        return [feed_of(topic, inputs) for topic, inputs in self.described.inputs.items()]
+        return [feed_of(topic, inputs) for topic, inputs in self.description.inputs.items()]
 
     def expectation(self) -> Expectation:
         """Return the expectation of its inputs."""
-        expect = self.described.expect
-        return NothingExpected() if expect is None else CustomExpectation(self.described, expect)
+        expect = self.description.expect
+        return NothingExpected() if expect is None else CustomExpectation(self.description, expect)

@@ -7,9 +7,9 @@ from harness.common.names import nearest, unknown
 from workloads.custom.table import TomlTable
 
 NAMES = ("bootstrap", "instance", "run", "data", "client_config", "prefix", "group", "transactional_id")
-"""The bootstrap servers; the number of the instance, from 1; the name of the run folder; a data folder for the
-instance; the file of client properties; the prefix of all names of the run; the consumer group and the
-transactional id of the stage.
+"""The placeholders. They stand for: the bootstrap servers; the number of the instance, from 1; the name of the run
+folder; a data folder for the instance; the file of client properties; the prefix of all names of the run; the consumer
+group and the transactional id of the stage.
 """
 TOPIC = "topic:"
 """The prefix of the placeholder for a topic's name."""
@@ -21,7 +21,7 @@ def require_known(
 ) -> None:
     """Raise `UsageError` if a text has an unknown placeholder.
 
-    With `topics` the text may also name topics. They are checked after the whole file is read.
+    If `topics` is true, the text may also name topics. They are checked later, when all stages are known.
     """
     for name in PLACEHOLDER.findall(text):
         if name.startswith(TOPIC) and topics:
@@ -38,4 +38,4 @@ def topics_in(texts: Iterable[str]) -> set[str]:
 
 def fill_placeholders(text: str, values: Mapping[str, str]) -> str:
     """Replace the placeholders in a text. Other braces stay."""
-    return PLACEHOLDER.sub(lambda found: values.get(found[1], found[0]), text)
+    return PLACEHOLDER.sub(lambda match: values.get(match[1], match[0]), text)

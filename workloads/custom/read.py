@@ -49,7 +49,7 @@ def read(file: Path) -> PipelineDescription:
         raise body.error(f"must be up to 64 letters, digits, '.', '_' or '-', not {name!r}", "name")
     guarantee = _guarantee(body)
     stages = _stages(file, body)
-    described = PipelineDescription(
+    description = PipelineDescription(
         file,
         name,
         stages,
@@ -59,13 +59,13 @@ def read(file: Path) -> PipelineDescription:
         {topic: _topic(table) for topic, table in body.tables("topics").items()},
     )
     body.require_all_known()
-    _require_consistent(body, described)
-    return described
+    _require_consistent(body, description)
+    return description
 
 
 def _guarantee(body: TomlTable) -> Guarantee:
     text = body.text("guarantee")
-    names = [one.value for one in Guarantee]
+    names = [guarantee.value for guarantee in Guarantee]
     if text is not None and text not in names:
         raise body.error(f"must be one of {', '.join(names)}, not {text!r}", "guarantee")
     return Guarantee(text) if text else Guarantee.EXACTLY_ONCE
@@ -85,8 +85,8 @@ def _stages(file: Path, body: TomlTable) -> tuple[CustomStage, ...]:
 
 
 def _stage(file: Path, n: int, row: Any) -> CustomStage:
-    named = row.get("name") if isinstance(row, dict) else None
-    table = TomlTable(file, f"[[stage]] {named or n}", row)
+    label = row.get("name") if isinstance(row, dict) else None
+    table = TomlTable(file, f"[[stage]] {label or n}", row)
     name = table.required_text("name", '"bill"')
     if not STAGE.fullmatch(name):
         raise table.error(f"must be letters, digits, '_' and '-', not {name!r}", "name")
@@ -97,7 +97,7 @@ def _stage(file: Path, n: int, row: Any) -> CustomStage:
             raise table.error(f"must hold names of variables without '=', not {variable!r}", "env")
     transactional_id = table.text("transactional_id")
     group = table.text("group")
-    for key, text in [*(("command", one) for one in command), *(("env", one) for one in env.values())]:
+    for key, text in [*(("command", word) for word in command), *(("env", value) for value in env.values())]:
         require_known(table, key, text, topics=True)
         for what, value in (("group", group), ("transactional_id", transactional_id)):
             if value is None and f"{{{what}}}" in text:
@@ -193,28 +193,28 @@ def _correlate(table: TomlTable) -> str | UserFunction:
     )
 
 
-def _require_consistent(body: TomlTable, described: PipelineDescription) -> None:
-    """Check that the parts of the file fit together. Raises `UsageError`."""
-    written = {topic for stage in described.stages for topic in stage.writes}
-    read = {topic for stage in described.stages for topic in stage.reads}
-    fed = set(described.inputs)
+def _require_consistent(body: TomlTable, description: PipelineDescription) -> None:
+    """Raise `UsageError` if two parts of the file contradict each other."""
+    written = {topic for stage in description.stages for topic in stage.writes}
+    read = {topic for stage in description.stages for topic in stage.reads}
+    fed = set(description.inputs)
     for topic in sorted(read | written | fed):
         if not TOPIC.fullmatch(topic) or topic in (".", ".."):
             raise body.error(
                 f"names the topic {topic!r}: Kafka accepts only letters, digits, '.', '_' and '-'"
             )
-    for stage in described.stages:
+    for stage in description.stages:
         for key, topics in (("reads", stage.reads), ("writes", stage.writes)):
             if len(set(topics)) < len(topics):
                 raise body.error(f"has a topic twice in {key} of [[stage]] {stage.name}: remove one")
-    expect = described.expect
-    allows_repeats = described.guarantee is not Guarantee.EXACTLY_ONCE
+    expect = description.expect
+    allows_repeats = description.guarantee is not Guarantee.EXACTLY_ONCE
     if expect and expect.fold and expect.correlate == CONTENT and allows_repeats:
         raise body.error(
-            f"promises {described.guarantee.value}, and a repeated input changes every later total: do not join "
-            'outputs to inputs by their content, but for example with correlate = "json:/id"'
+            f"promises {description.guarantee.value} and uses `fold`, so a repeated input changes the content of every "
+            'later output: join outputs to inputs in another way, for example with correlate = "json:/id"'
         )
-    _require_final(body, described)
+    _require_final(body, description)
     for topic in sorted(read - written - fed):
         suggestion = nearest(topic, written | fed)
         question = f'did you mean "{suggestion}"? Or ' if suggestion else ""
@@ -227,19 +227,19 @@ def _require_consistent(body: TomlTable, described: PipelineDescription) -> None
         )
     for topic in sorted(fed & written):
         raise body.error(f"has [inputs.{topic}], but a stage also writes this topic: remove one of the two")
-    for stage in described.stages:
+    for stage in description.stages:
         for topic in sorted(topics_in((*stage.command, *stage.env.values())) - read - written):
             raise body.error(
                 f"has {{topic:{topic}}} in [[stage]] {stage.name}: {unknown('topic', topic, sorted(read | written))}"
             )
-    for topic in sorted(set(described.topics) - read - written):
+    for topic in sorted(set(description.topics) - read - written):
         raise body.error(f"has [topics.{topic}]: {unknown('topic', topic, sorted(read | written))}")
 
 
-def _require_final(body: TomlTable, described: PipelineDescription) -> None:
-    """Check the topics in `final`. Raises `UsageError`."""
-    written = {topic for stage in described.stages for topic in stage.writes}
-    expect, promised = described.expect, described.guarantee
+def _require_final(body: TomlTable, description: PipelineDescription) -> None:
+    """Raise `UsageError` if the topics in `final` cannot be checked."""
+    written = {topic for stage in description.stages for topic in stage.writes}
+    expect, promised = description.expect, description.guarantee
     if expect and expect.final and promised is Guarantee.AT_MOST_ONCE:
         raise body.error(
             "has `final` and promises at-most-once, which permits the loss of a key's last input: remove `final`"
@@ -253,13 +253,13 @@ def _require_final(body: TomlTable, described: PipelineDescription) -> None:
         if topic not in written:
             words = unknown("topic", topic, sorted(written))
             raise body.error(f"has {topic} in `final`, which no stage writes: {words}")
-        for stage in described.stages:
+        for stage in description.stages:
             if topic in stage.reads:
                 raise body.error(
-                    f"has {topic} in `final`, which [[stage]] {stage.name} reads: records that are not the last of "
-                    "their key are not checked, so its outputs cannot be either; remove the topic from `final`"
+                    f"has {topic} in `final`, which [[stage]] {stage.name} reads: only the last record of a key would "
+                    "be checked there, so the outputs of this stage could not be; remove the topic from `final`"
                 )
-        for stage in described.stages:
+        for stage in description.stages:
             if topic in stage.writes and stage.group is None:
                 raise body.error(
                     f"has {topic} in `final`, but [[stage]] {stage.name} has no group: it is not known which inputs "

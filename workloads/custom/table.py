@@ -13,20 +13,20 @@ NUMBER = (int, float)
 
 
 class TomlTable:
-    """One table. Every error message names the file and the place in it."""
+    """One table. Every error message names the file, the table and the key."""
 
     def __init__(self, file: Path, where: str, body: object) -> None:
-        """`where` names the table in messages, such as `[[stage]] bill`; empty for the file itself."""
+        """`where` names the table in messages: `[[stage]] bill`. It is empty for the file itself."""
         self._file, self._where = file, where
         if not isinstance(body, dict):
             raise self.error(f"must be a table, not {body!r}")
         self._body: dict[str, Any] = body
         self._read_keys: list[str] = []
 
-    def error(self, words: str, key: str = "") -> UsageError:
+    def error(self, problem: str, key: str = "") -> UsageError:
         """Return an error about a key, or about the table."""
         where = " ".join(part for part in (self._where, key) if part)
-        return UsageError(f"{self._file}: {where or 'it'} {words}")
+        return UsageError(f"{self._file}: {where or 'it'} {problem}")
 
     def get(self, key: str) -> Any:
         """Return the value of a key, or None."""
@@ -34,7 +34,7 @@ class TomlTable:
         return self._body.get(key)
 
     def text(self, key: str) -> str | None:
-        """Return a text that is not empty, or None."""
+        """Return a text that is not empty, or None if the key is missing."""
         value = self.get(key)
         if value is not None and (not isinstance(value, str) or not value):
             raise self.error(f"must be a string, not {value!r}", key)
@@ -81,12 +81,12 @@ class TomlTable:
         return default if value is None else value
 
     def texts(self, key: str, *, example: str = "") -> tuple[str, ...]:
-        """Return a list of texts. If `example` is given, the list must not be empty; messages show the example."""
+        """Return a list of texts. With an `example`, the list must not be empty, and messages show the example."""
         value = self.get(key)
         if value is None and example:
             raise self.error(f"is missing; write for example {key} = {example}", key)
         if value is not None and (
-            not isinstance(value, list) or not all(isinstance(one, str) and one for one in value)
+            not isinstance(value, list) or not all(isinstance(text, str) and text for text in value)
         ):
             raise self.error(f"must be a list of strings, not {value!r}", key)
         if example and not value:
@@ -101,20 +101,22 @@ class TomlTable:
             return {}
         if not isinstance(value, dict):
             raise self.error(f"must be a table, not {value!r}", key)
-        for name, one in value.items():
-            if not isinstance(one, str | int | float):
-                raise self.error(f"must hold strings or numbers, not {one!r}", f"{key}.{name}")
-            self._require_plain(key, name, str(one))
-        return {name: str(one).lower() if isinstance(one, bool) else str(one) for name, one in value.items()}
+        for name, item in value.items():
+            if not isinstance(item, str | int | float):
+                raise self.error(f"must hold strings or numbers, not {item!r}", f"{key}.{name}")
+            self._require_plain(key, name, str(item))
+        return {
+            name: str(item).lower() if isinstance(item, bool) else str(item) for name, item in value.items()
+        }
 
     def table(self, key: str) -> "TomlTable | None":
-        """A table within it."""
+        """Return the table under a key, or None."""
         value = self.get(key)
         where = f"{self._where}.{key}".strip(".") if self._where else f"[{key}]"
         return None if value is None else TomlTable(self._file, where, value)
 
     def tables(self, key: str) -> "dict[str, TomlTable]":
-        """The tables within one, by name."""
+        """Return the tables in the table under a key, by name."""
         value = self.get(key)
         if value is None:
             return {}
@@ -148,7 +150,7 @@ class TomlTable:
         return file
 
     def require_all_known(self) -> None:
-        """Raise for a key that was not read."""
+        """Raise for the first key that was not read, because no other method knows it."""
         for key in self._body:
             if key not in self._read_keys:
                 raise self.error(f"has an unknown key: {unknown('key', key, sorted(set(self._read_keys)))}")

@@ -1,5 +1,6 @@
-"""A custom pipeline on a shared cluster: its topics, groups and ids begin with the run's tag, and its programs get
-these names.
+"""A custom pipeline on a shared cluster.
+
+Its topics, groups and ids begin with the run's tag, and its commands pass these names to the programs.
 """
 
 from collections.abc import Mapping
@@ -12,12 +13,13 @@ from workloads.custom.description import CustomStage, PipelineDescription
 PREFIX = "{prefix}"
 
 
-def tagged(described: PipelineDescription, tag: str) -> PipelineDescription:
-    """Return the pipeline with the tag before topics, groups and transactional ids. Its functions still get the
-    names in the file.
+def tagged(description: PipelineDescription, tag: str) -> PipelineDescription:
+    """Return the pipeline with the tag before topics, groups and transactional ids.
+
+    The user's functions still get the names in the file.
     """
     if not tag:
-        return described
+        return description
 
     def add_tag(name: str) -> str:
         return f"{tag}-{name}"
@@ -32,44 +34,42 @@ def tagged(described: PipelineDescription, tag: str) -> PipelineDescription:
         )
 
     return replace(
-        described,
+        description,
         tag=tag,
-        stages=tuple(map(tag_stage, described.stages)),
-        inputs={add_tag(topic): inputs for topic, inputs in described.inputs.items()},
-        topics={add_tag(topic): topic_as_made for topic, topic_as_made in described.topics.items()},
+        stages=tuple(map(tag_stage, description.stages)),
+        inputs={add_tag(topic): inputs for topic, inputs in description.inputs.items()},
+        topics={add_tag(topic): settings for topic, settings in description.topics.items()},
     )
 
 
-def name_in_file(described: PipelineDescription, topic: str) -> str:
+def name_in_file(description: PipelineDescription, topic: str) -> str:
     """Return the name of a run's topic in pipeline.toml."""
-    return topic.removeprefix(f"{described.tag}-") if described.tag else topic
+    return topic.removeprefix(f"{description.tag}-") if description.tag else topic
 
 
-def name_in_run(described: PipelineDescription, topic: str) -> str:
+def name_in_run(description: PipelineDescription, topic: str) -> str:
     """Return the name of a topic of pipeline.toml in the run."""
-    return f"{described.tag}-{topic}" if described.tag else topic
+    return f"{description.tag}-{topic}" if description.tag else topic
 
 
-def placeholder_values(described: PipelineDescription) -> Mapping[str, str]:
+def placeholder_values(description: PipelineDescription) -> Mapping[str, str]:
     """Return the values of `{topic:NAME}` and `{prefix}`."""
-    topics = {topic for stage in described.stages for topic in (*stage.reads, *stage.writes)}
-    values = {f"topic:{name_in_file(described, topic)}": topic for topic in topics}
-    return {**values, "prefix": f"{described.tag}-" if described.tag else ""}
+    topics = {topic for stage in description.stages for topic in (*stage.reads, *stage.writes)}
+    values = {f"topic:{name_in_file(description, topic)}": topic for topic in topics}
+    return {**values, "prefix": f"{description.tag}-" if description.tag else ""}
 
 
-def require_names_passed(described: PipelineDescription) -> None:
-    """Raise `UsageError` if a command does not use the names that its topics, group and transactional id have in a
-    run.
-    """
-    for stage in described.stages:
-        promised = described.guarantee is Guarantee.EXACTLY_ONCE and stage.transactions
+def require_names_passed(description: PipelineDescription) -> None:
+    """Raise `UsageError` if a command has fixed names of topics, groups or ids instead of placeholders."""
+    for stage in description.stages:
+        promised = description.guarantee is Guarantee.EXACTLY_ONCE and stage.transactions
         for placeholder, name in _required_placeholders(stage, promised):
             words = (*stage.command, *stage.env.values())
             if not any(placeholder in word or PREFIX in word for word in words):
                 raise UsageError(
-                    f"{described.file}: [[stage]] {stage.name} must use the names that its run has on a shared "
-                    f"cluster: write {placeholder} in its command or env where it has "
-                    f"{name}, or {PREFIX} before the name"
+                    f"{description.file}: [[stage]] {stage.name} has fixed names, but on a shared cluster the names "
+                    f"differ in each run: write {placeholder} in its command or env in place of {name}, "
+                    f"or {PREFIX} before the name"
                 )
 
 
@@ -81,6 +81,6 @@ def _required_placeholders(stage: CustomStage, transactional: bool) -> list[tupl
     if stage.transactional_id is not None:
         required.append(("{transactional_id}", stage.transactional_id))
     elif transactional:
-        made_of = "{group}" if stage.group is not None else PREFIX
-        required.append((made_of, "its transactional id"))  # the file does not name it
+        prefix = "{group}" if stage.group is not None else PREFIX
+        required.append((prefix, "its transactional id"))  # the file does not name it
     return required

@@ -1,1 +1,1 @@
-"""Defects: planted bugs that show that the checkers find them."""
+"""Defects: planted bugs. Runs with them show that the checkers find such bugs."""

@@ -23,7 +23,7 @@ class Defect:
     )  # options of the run that the bug needs to appear
     nemesis: tuple[str, ...] = ()  # the faults that provoke it; empty: it appears without faults
     step: WorkerStep | None = None  # the step at which these faults must be injected
-    stage: int | None = None  # the stage in which, from 0
+    stage: int | None = None  # the stage in which these faults must be injected, from 0; None: any
     stages: int = 1  # the number of stages that a record must be able to pass
     deliveries: frozenset[Delivery] = frozenset({Delivery.TRANSACTIONS, Delivery.PINNED})
     stateful: bool = False  # whether it needs a stage that restores its sums
@@ -48,7 +48,7 @@ class Defect:
     def require(self, workload: Workload, client: str, workloads: Iterable[Workload]) -> None:
         """Raise `UsageError` if the workload cannot have this defect, or if the client prevents it.
 
-        `workloads` are all workloads; the message names those that can have the defect.
+        `workloads` has all workloads. The message names those that can have the defect.
         """
         if self.fits(workload) and client not in self.clients:
             raise UsageError(
@@ -58,14 +58,16 @@ class Defect:
         if self.fits(workload):
             return
         if workload.depth < self.stages:
-            needed = f"a workload with {self.stages} stages or more"
+            requirement = f"a workload with {self.stages} stages or more"
         elif self.stateful:
-            needed = "a workload with a stage that restores its sums"
+            requirement = "a workload with a stage that restores its sums"
         elif self.shape is not None:
-            needed = f"a workload whose outputs have {self.shape}"
+            requirement = f"a workload whose outputs have {self.shape}"
         elif self.output_name is not None:
-            needed = f"a workload that writes the output {self.output_name}"
+            requirement = f"a workload that writes the output {self.output_name}"
         else:
-            needed = f"a workload that delivers by {join_words(sorted(self.deliveries))}"
-        able = " or ".join(f"--workload {candidate.name}" for candidate in workloads if self.fits(candidate))
-        raise UsageError(f"the defect {self.name} needs {needed}: choose {able}")
+            requirement = f"a workload that delivers by {join_words(sorted(self.deliveries))}"
+        suitable = " or ".join(
+            f"--workload {candidate.name}" for candidate in workloads if self.fits(candidate)
+        )
+        raise UsageError(f"the defect {self.name} needs {requirement}: choose {suitable}")

@@ -1,13 +1,13 @@
 """The defects by name. Each changes the delivery policy in one way and lists the anomalies that it can cause.
 
-A run with a defect must find at least one anomaly of the list and none outside it, apart from anomalies that follow
-from another (`because`). This is how we know that the harness catches bugs.
+A run with a defect must find at least one anomaly of the list and no other, except anomalies that follow from another
+one (`because`). This shows that the harness catches bugs.
 """
 
 from harness.model.vocabulary import Isolation, WorkerStep
 from harness.roles.transactions import ErrorHandling
 from workloads.defects.defect import Defect
-from workloads.model.policy import RIGHT, Delivery, Policy
+from workloads.model.policy import CORRECT, Delivery, Policy
 from workloads.model.workload import HEADERS, NULL_VALUES
 from workloads.orders import DEAD_LETTER, NOTIFICATION
 
@@ -15,13 +15,13 @@ _CYCLES = frozenset(
     {
         # A transaction that reads uncommitted records can read its own, and two can read each other's.
         *("precommitted-read", "G1c", "G1c-process", "G1c-realtime"),
-        # Records of aborted transactions lie between the records that other readers get.
+        # The offsets of records of aborted transactions are between those of the records that others read.
         *("poll-skip", "int-poll-skip"),
     }
 )
 
 _SUMS = frozenset({"aggregate-mismatch"})
-"""Lost and repeated inputs have this effect on a stage that sums up its inputs."""
+"""Lost and repeated inputs cause this anomaly in a stage that keeps sums of its inputs."""
 
 _ALL = (
     Defect(
@@ -37,7 +37,7 @@ _ALL = (
     ),
     Defect(
         name="no-rewind",
-        summary="the worker goes on after an abort without seeking back",
+        summary="the worker continues after an abort without seeking back",
         policy=Policy(rewind=False),
         anomalies=frozenset({"lost-input", "offset-output-mismatch", "poll-skip", *_SUMS}),
         deliveries=frozenset({Delivery.TRANSACTIONS, Delivery.PINNED, Delivery.MIXED}),
@@ -189,7 +189,7 @@ _ALL = (
     ),
     Defect(
         name="headers-dropped",
-        summary="the headers that an output should have are left out",
+        summary="an output is sent without the headers that it should have",
         policy=Policy(drops_headers=True),
         anomalies=frozenset({"corrupt"}),
         shape=HEADERS,
@@ -229,4 +229,4 @@ DEFECTS: dict[str, Defect] = {defect.name: defect for defect in _ALL}
 
 def policy_of(defect: str | None) -> Policy:
     """Return the policy of a defect, or the correct policy for None."""
-    return DEFECTS[defect].policy if defect else RIGHT
+    return DEFECTS[defect].policy if defect else CORRECT

@@ -23,11 +23,11 @@ from harness.roles.batch_offsets import BatchOffsets
 from harness.roles.control import Control
 from harness.roles.sending import RecordSender
 from harness.roles.transactions import STEP_TIMEOUT_S
-from workloads.model.policy import RIGHT, Policy
+from workloads.model.policy import CORRECT, Policy
 from workloads.model.workload import Output
 
 PROCESS_STRIDE = 1_000
-"""After an outcome of info a worker continues under a process number that is higher by this."""
+"""After an outcome of info, a worker adds this to its process number."""
 
 
 @dataclass
@@ -76,17 +76,19 @@ class PendingOutput:
         return [(record.topic(), record.partition(), record.offset()) for record in self.sources]
 
     def as_send(self) -> list[object]:
-        """Return the entry for the journal: topic, output name, digest of the expected log record, then partition
-        and offset of each input.
+        """Return the entry for the journal.
+
+        It has the topic, the output name and the digest of the expected log record, then the partition and the offset
+        of each input.
         """
         out, input_positions = self.output, self.input_positions
         crc = out.digest(input_positions)
-        named = (
+        sources = (
             cell
             for topic, number, offset in input_positions
             for cell in (partition_key(topic, number), offset)
         )
-        return [out.topic, out.output_name, crc, *named]
+        return [out.topic, out.output_name, crc, *sources]
 
 
 @dataclass(frozen=True)
@@ -96,13 +98,15 @@ class OutputBatch:
     outputs: Sequence[PendingOutput]
     positions: BatchOffsets
     intended_end: str  # how its transaction must end: commit or abort
-    preceding: str | None = None  # an `ExtraContents`: an extra transaction to commit before this one
-    overruns: bool = False  # hold its transaction until the time-out has passed
+    preceding: str | None = (
+        None  # an `ExtraContents`, for an extra transaction to commit before that of this batch
+    )
+    overruns: bool = False  # keep its transaction open until its time-out has passed
     row_claims: Mapping[str, tuple[int, int]] | None = None  # like `claims`, for rows of a table
 
     @property
     def claims_in_progress(self) -> Mapping[str, tuple[int, int]]:
-        """The claims that the worker reports to a fault."""
+        """The claims that the worker reports, so that a fault can wait until others have processed them."""
         return self.claims if self.row_claims is None else self.row_claims
 
     @property
@@ -115,16 +119,16 @@ class OutputBatch:
         parts = []
         for key, positions in self.positions.split_by_partition().items():
             outputs = [
-                one
-                for one in self.outputs
-                if any(partition_key(topic, number) == key for topic, number, _ in one.input_positions)
+                pending
+                for pending in self.outputs
+                if any(partition_key(topic, number) == key for topic, number, _ in pending.input_positions)
             ]
             parts.append(replace(self, outputs=outputs, positions=positions))
         return parts
 
     def without(self, matches: Callable[[Output], bool]) -> "OutputBatch":
         """Return the batch without the outputs for which `matches` is true."""
-        return replace(self, outputs=[one for one in self.outputs if not matches(one.output)])
+        return replace(self, outputs=[pending for pending in self.outputs if not matches(pending.output)])
 
     def only(self, matches: Callable[[Output], bool]) -> "OutputBatch":
         """Return the batch with only the outputs for which `matches` is true."""
@@ -132,13 +136,13 @@ class OutputBatch:
 
     def as_sends(self) -> list[list[object]]:
         """Return the entries for the journal, one for each output."""
-        return [one.as_send() for one in self.outputs]
+        return [pending.as_send() for pending in self.outputs]
 
-    def send_to(self, sending: RecordSender, journal: Journal, op: int, policy: Policy = RIGHT) -> None:
+    def send_to(self, sending: RecordSender, journal: Journal, op: int, policy: Policy = CORRECT) -> None:
         """Pass every record to the client. A defect can change a record after the journal has recorded it."""
-        for n, one in enumerate(self.outputs):
-            out = _with_defects(one.output, policy)
-            headers = out.record_headers(value_name(journal.name, op, n), one.input_positions)
+        for n, pending in enumerate(self.outputs):
+            out = _with_defects(pending.output, policy)
+            headers = out.record_headers(value_name(journal.name, op, n), pending.input_positions)
             sending.send(n, out.topic, out.key, out.value, headers, out.timestamp_ms)
 
 
@@ -163,8 +167,9 @@ class Deliverer(Protocol):
 
 
 def commit_offsets(context: WorkerContext, positions: BatchOffsets, op: int | None = None) -> Outcome:
-    """Commit offsets through the consumer, outside any transaction. `op` is the operation that consumed these
-    inputs.
+    """Commit offsets through the consumer, outside any transaction.
+
+    `op` is the operation that processed these inputs; None: there is no such operation.
     """
     op_outside = context.journal.number()
     context.journal.write(
@@ -181,8 +186,9 @@ def commit_offsets(context: WorkerContext, positions: BatchOffsets, op: int | No
 
 
 def record_uncommitted(context: WorkerContext, positions: BatchOffsets, reason: str | None) -> None:
-    """Record in the journal that the offsets of these inputs were not committed, because their outputs failed. The
-    worker will consume them again.
+    """Record in the journal that the offsets of these inputs were not committed, because their outputs failed.
+
+    The worker will consume the inputs again.
     """
     op = context.journal.number()
     context.journal.write(Invoked("commit-offsets", context.process, op, claims=positions.claims))

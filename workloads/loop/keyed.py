@@ -1,10 +1,10 @@
 """Exactly once into a database by a unique key: each row has a key that is derived from its input.
 
-The loop is that of at-least-once: write the rows, then commit the group's offsets. An input can arrive again,
-after a crash between the two or because the topic holds it twice. Then its key exists already and nothing changes.
+The loop is that of at-least-once: write the rows, then commit the group's offsets. An input can be consumed again
+after a crash between the two, or because the topic has it twice. Then its key exists already, and nothing changes.
 
-The key names the input of the input, from the source header, and not the place of the record itself. So two
-records of one outbox row have one effect.
+The key is made from the source header of the input, which names the outbox row. It is not made from the position of
+the input itself. So two records of one outbox row have one effect.
 """
 
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ from workloads.loop.projection import effect_of, store_of
 
 @dataclass(frozen=True)
 class InputOrigin:
-    """The input of an input, as a `ClientRecord`. Only its topic, partition and offset are known."""
+    """The source of an input, as a `ClientRecord`. Only its topic, partition and offset are known."""
 
     position: tuple[str, int, int]
 
@@ -74,26 +74,32 @@ class KeyedDelivery:
 
     def deliver(self, output_batch: OutputBatch) -> Outcome:
         """Write the rows that the database does not have, then commit the offsets."""
-        context, outputs = self._context, [_with_origins(one) for one in output_batch.outputs]
+        context, outputs = self._context, [_with_origins(pending) for pending in output_batch.outputs]
         op = context.journal.number()
         reach = partial(
             context.control.pause_at, intended_end=output_batch.intended_end, claims=output_batch.claims
         )
-        context.journal.write(Invoked("send", context.process, op, sends=[one.as_send() for one in outputs]))
+        context.journal.write(
+            Invoked("send", context.process, op, sends=[pending.as_send() for pending in outputs])
+        )
         outcome, error_text = Outcome.OK, None
         acks: list[Ack] = []
         try:
             with self._store.transaction() as work:
-                done = [work.add_once(effect_of(context, op, n, one)) for n, one in enumerate(outputs)]
-                acks = [(0, None) if new else REFUSED for new in done]
+                added = [
+                    work.add_once(effect_of(context, op, n, pending)) for n, pending in enumerate(outputs)
+                ]
+                acks = [(0, None) if new else REFUSED for new in added]
                 reach(WorkerStep.AFTER_SEND)
         except CommitUnknown as error:
             outcome, error_text = Outcome.INFO, str(error)
         except DatabaseError as error:
             outcome, error_text = Outcome.FAIL, str(error)
             context.control.listen(RETRY_S)
-        answers = acks if outcome is Outcome.OK else None
-        context.journal.write(Completed(outcome, "send", context.process, op, acks=answers, error=error_text))
+        known_acks = acks if outcome is Outcome.OK else None
+        context.journal.write(
+            Completed(outcome, "send", context.process, op, acks=known_acks, error=error_text)
+        )
         if outcome is not Outcome.OK:
             record_uncommitted(context, output_batch.positions, error_text)
             return outcome
@@ -101,9 +107,11 @@ class KeyedDelivery:
         return commit_offsets(context, output_batch.positions)
 
 
-def _with_origins(one: PendingOutput) -> PendingOutput:
-    """Replace the inputs of an output by the inputs of these inputs."""
-    return PendingOutput([origin for record in one.sources for origin in _origins(record)], one.output)
+def _with_origins(pending: PendingOutput) -> PendingOutput:
+    """Return the output with the sources of its inputs in place of its inputs."""
+    return PendingOutput(
+        [origin for record in pending.sources for origin in _origins(record)], pending.output
+    )
 
 
 def _origins(record: ClientRecord) -> list[ClientRecord]:

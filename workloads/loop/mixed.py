@@ -1,8 +1,8 @@
 """The loop of the workload txn: transactions of random sends and polls in a random order.
 
-A worker assigns itself the keys that take sends now and those that retired last. A read counts when its
-transaction has committed. After any other end the worker seeks back, unless a defect in its `Policy` prevents
-that. At the end a worker reads every key to the end of its log, so that no acknowledged record stays unread.
+A worker assigns itself the active keys and those that retired last. A read counts when its transaction has committed.
+After any other end the worker seeks back, unless a defect in its `Policy` prevents that. At the end of the run a worker
+reads every key to the end of its log, so that no acknowledged record stays unread.
 """
 
 import time
@@ -30,15 +30,15 @@ from workloads.model.workload import WorkloadStage
 
 POLL_SHARE = 0.5
 """The share of polls among the micro-operations."""
-SIZE_OF_MICRO = 5
+SIZE_PER_MICRO_OPERATION = 5
 """A transaction has at most `txn_size / SIZE_OF_MICRO` micro-operations."""
 ENDS_TIMEOUT_S = 15.0
 FINAL_POLLS_S = 45.0
-"""Longer than a transaction can stay open."""
+"""It is longer than a transaction can stay open."""
 
 
 @dataclass(frozen=True)
-class DrawnTransaction:
+class TransactionPlan:
     """A transaction to run."""
 
     micro: Sequence[TopicPartition | None]  # for each micro-operation: the key of a send, or None for a poll
@@ -94,7 +94,7 @@ class MixedWorker:
         )
 
     def run(self) -> None:
-        """Run transactions until told to stop or until replaced. Then read every key to its end."""
+        """Run transactions until the run stops the worker or replaces it. After a stop, read every key to its end."""
         self._producer.open(self.reading.process)
         self._learn_key_ends()
         self.control.report(Report(ready=True))
@@ -111,27 +111,25 @@ class MixedWorker:
         self._producer.open(process)
         if not self._producer.usable or not self.reading.assign_only(self.keys.window()):
             return
-        drawn = self._draw()
+        plan = self._draw()
         op = self.journal.number()
         self.journal.write(
             Invoked(
                 "txn",
                 process,
                 op,
-                asked=drawn.intended_end,
+                asked=plan.intended_end,
                 transactional_id=self._producer.transactional_id,
-                sends=[[topic, None, self._digest(op, n)] for n, (topic, _) in enumerate(drawn.sends)],
-                micro=[
-                    topic_partition and partition_key(*topic_partition) for topic_partition in drawn.micro
-                ],
+                sends=[[topic, None, self._digest(op, n)] for n, (topic, _) in enumerate(plan.sends)],
+                micro=[topic_partition and partition_key(*topic_partition) for topic_partition in plan.micro],
             )
         )
-        reach = partial(self.control.pause_at, intended_end=drawn.intended_end)
+        reach = partial(self.control.pause_at, intended_end=plan.intended_end)
         records: list[ClientRecord] = []
-        with self._producer.transaction(op, process, len(drawn.sends)) as txn:
+        with self._producer.transaction(op, process, len(plan.sends)) as txn:
             txn.begin()
-            self._run_micro_operations(txn, drawn, records)
-            if drawn.intended_end == "abort":
+            self._run_micro_operations(txn, plan, records)
+            if plan.intended_end == "abort":
                 txn.abort()
             else:
                 reach(WorkerStep.BEFORE_COMMIT)
@@ -139,49 +137,49 @@ class MixedWorker:
                 txn.commit(while_committing, self.control.is_armed(WorkerStep.WHILE_COMMITTING))
         if txn.outcome is Outcome.OK:
             reach(WorkerStep.AFTER_COMMIT)
-        self._after_transaction(txn, drawn, records)
+        self._after_transaction(txn, plan, records)
 
     def finish(self) -> None:
         """Read every key to the current end of its log, by polls outside any transaction."""
         deadline = time.monotonic() + FINAL_POLLS_S
         ends: dict[TopicPartition, int] | None = None
-        wanted: list[TopicPartition] = list(self.keys.topic_partitions)
-        unread = wanted
-        self.control.report(Report(unread=len(unread)))  # the last report counts, even if this process dies
+        keys_to_read: list[TopicPartition] = list(self.keys.topic_partitions)
+        unread = keys_to_read
+        self.control.report(Report(unread=len(unread)))  # if this process dies, its last report counts
         while unread and time.monotonic() < deadline:
             try:
                 if ends is None:
                     ends = self._ends()
-                    wanted = [
+                    keys_to_read = [
                         topic_partition
                         for topic_partition, end in ends.items()
                         if self.reading.read_to.get(topic_partition, 0) < end
                     ]
-                    unread = wanted
-                if unread and self.reading.assign_only(wanted):
+                    unread = keys_to_read
+                if unread and self.reading.assign_only(keys_to_read):
                     self.reading.count(self.reading.poll())
                     unread = self.reading.unread(ends)
             except ClientError as error:
                 self.journal.write(ErrorNoted(error=str(error)))
         if unread:
-            words = f"{len(unread)} keys were not read to their ends within {FINAL_POLLS_S:g} s, such as {unread[0]}"
-            self.journal.write(ErrorNoted(error=words))
+            message = f"{len(unread)} keys were not read to their ends within {FINAL_POLLS_S:g} s, such as {unread[0]}"
+            self.journal.write(ErrorNoted(error=message))
         self.control.report(Report(unread=len(unread)))
 
-    def _draw(self) -> DrawnTransaction:
+    def _draw(self) -> TransactionPlan:
         rng = self._rng
         active = self.keys.active()
-        many = rng.randint(1, max(1, self.settings.txn_size // SIZE_OF_MICRO))
-        micro = [None if rng.random() < POLL_SHARE else rng.choice(active) for _ in range(many)]
-        return DrawnTransaction(micro, "abort" if rng.random() < self.settings.abort_share else "commit")
+        count = rng.randint(1, max(1, self.settings.txn_size // SIZE_PER_MICRO_OPERATION))
+        micro = [None if rng.random() < POLL_SHARE else rng.choice(active) for _ in range(count)]
+        return TransactionPlan(micro, "abort" if rng.random() < self.settings.abort_share else "commit")
 
     def _run_micro_operations(
-        self, txn: Transaction, drawn: DrawnTransaction, records: list[ClientRecord]
+        self, txn: Transaction, plan: TransactionPlan, records: list[ClientRecord]
     ) -> None:
         """Run the micro-operations in order. Sends are acknowledged before the next poll."""
-        reach = partial(self.control.pause_at, intended_end=drawn.intended_end)
+        reach = partial(self.control.pause_at, intended_end=plan.intended_end)
         sent = 0
-        for at, topic_partition in enumerate(drawn.micro):
+        for at, topic_partition in enumerate(plan.micro):
             if topic_partition is None:
                 reach(WorkerStep.BEFORE_POLL)
                 records += self.reading.poll(txn.op, at)
@@ -198,7 +196,7 @@ class MixedWorker:
                 partition=topic_partition[1],
             )
             sent += 1
-            if at + 1 == len(drawn.micro) or drawn.micro[at + 1] is None:
+            if at + 1 == len(plan.micro) or plan.micro[at + 1] is None:
                 txn.flush()
                 reach(WorkerStep.AFTER_SEND)
 
@@ -210,10 +208,10 @@ class MixedWorker:
         return digest(*self._record_content(op, n), ())
 
     def _after_transaction(
-        self, txn: Transaction, drawn: DrawnTransaction, records: Sequence[ClientRecord]
+        self, txn: Transaction, plan: TransactionPlan, records: Sequence[ClientRecord]
     ) -> None:
-        """Count the transaction, and move the consumer to the end of the reads that count."""
-        for topic_partition, ack in zip(drawn.sends, txn.acks, strict=True):
+        """Count the transaction. If its reads do not count, seek back to the end of the reads that count."""
+        for topic_partition, ack in zip(plan.sends, txn.acks, strict=True):
             if ack is not None and ack[1] is not None:
                 self.keys.note_offset(topic_partition, ack[1])
         for record in records:
@@ -221,15 +219,15 @@ class MixedWorker:
         if txn.outcome is Outcome.OK or not self.settings.policy.rewind:
             self.reading.count(records)
         else:
-            self.reading.go_back()
-        self.counts.end(txn.outcome, drawn.intended_end, len(records))
+            self.reading.seek_back()
+        self.counts.end(txn.outcome, plan.intended_end, len(records))
         if txn.outcome is Outcome.INFO:
             self.reading.change_process(self.reading.process + PROCESS_STRIDE)
         self.counts.fenced += txn.fenced
         self.control.report(Report(counts=self.counts))
 
     def _learn_key_ends(self) -> None:
-        """Learn the log ends of the keys, because another incarnation of this worker may have written to them."""
+        """Read the log ends of the keys, because an earlier incarnation of this worker may have written to them."""
         while not self.control.stopping:
             self.control.listen()
             try:

@@ -27,8 +27,9 @@ class PlainProducer:
         return self._producer
 
     def send(self, output_batch: OutputBatch) -> Outcome:
-        """Send every output and wait for all acknowledgements. After an error it is not known which records
-        arrived.
+        """Send every output and wait for all acknowledgements.
+
+        Return info after an error, because it is not known which records are in the log.
         """
         if not output_batch.outputs:
             return Outcome.OK

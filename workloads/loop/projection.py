@@ -1,8 +1,9 @@
 """Exactly once into a database: the rows, and the position of their inputs, in one database transaction.
 
-Kafka's transactions end at Kafka, so here the database decides what is done. A worker that gains a partition reads
-the position from the database and skips inputs below it. It moves the position only from the value that it knows,
-so the transaction of a zombie is rejected. The group's offsets follow, for those who watch the lag.
+Kafka's transactions do not cover a database, so the database stores which inputs are processed. A worker that gains a
+partition reads the position from the database and skips inputs below it. A transaction moves the position only if it
+still has the value that the worker knows, so the transaction of a zombie is rejected. The worker also commits the
+group's offsets, so that the lag of the group can be observed.
 """
 
 from collections.abc import Iterable, Sequence
@@ -31,7 +32,7 @@ from workloads.loop.delivery import (
 
 def store_of(context: WorkerContext) -> Database:
     """Return the database of a pipeline that has one."""
-    assert context.store is not None, "a worker of a pipeline with a database gets its spec"
+    assert context.store is not None, "this worker writes to a database, but it has no database"
     return context.store
 
 
@@ -78,7 +79,7 @@ class ProjectionDelivery:
             context.control.listen(RETRY_S)
             return Outcome.FAIL
         new_outputs = OutputBatch(
-            [one for one in output_batch.outputs if self._is_new(one)],
+            [pending for pending in output_batch.outputs if self._is_new(pending)],
             output_batch.positions,
             output_batch.intended_end,
         )
@@ -89,8 +90,8 @@ class ProjectionDelivery:
         outcome, error_text = Outcome.OK, None
         try:
             with self._store.transaction() as transaction:
-                for n, one in enumerate(new_outputs.outputs):
-                    self._apply(transaction, op, n, one)
+                for n, pending in enumerate(new_outputs.outputs):
+                    self._apply(transaction, op, n, pending)
                 if self._stores_position:
                     self._move_positions(transaction, new_outputs)
                 reach(WorkerStep.AFTER_SEND)
@@ -127,16 +128,16 @@ class ProjectionDelivery:
                     self._store.position(self._group, topic_partition) if self._stores_position else None
                 )
 
-    def _is_new(self, one: PendingOutput) -> bool:
+    def _is_new(self, pending: PendingOutput) -> bool:
         return all(
             offset >= (self._stored_positions[topic, number] or 0)
-            for topic, number, offset in one.input_positions
+            for topic, number, offset in pending.input_positions
         )
 
-    def _apply(self, transaction: DatabaseTransaction, op: int, n: int, one: PendingOutput) -> None:
-        transaction.add(effect_of(self._context, op, n, one))
-        if self._states is not None and one.output.key is not None:
-            transaction.change(self._states, one.output.key, one.output.value)
+    def _apply(self, transaction: DatabaseTransaction, op: int, n: int, pending: PendingOutput) -> None:
+        transaction.add(effect_of(self._context, op, n, pending))
+        if self._states is not None and pending.output.key is not None:
+            transaction.change(self._states, pending.output.key, pending.output.value)
 
     def _move_positions(self, transaction: DatabaseTransaction, output_batch: OutputBatch) -> None:
         """Move the positions forward, never back."""

@@ -1,4 +1,4 @@
-"""The consumer of a worker that assigns itself partitions, and how far each of its reads counts."""
+"""The consumer of a worker that assigns itself partitions, and the offsets up to which its reads count."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -15,8 +15,9 @@ POLL_S = 0.1
 
 
 class InputReader:
-    """A consumer and its positions. It records its actions in the journal, and replaces the consumer after a fatal
-    error.
+    """A consumer and its positions.
+
+    It records its actions in the journal, and replaces the consumer after a fatal error.
     """
 
     def __init__(self, client: Client, settings: ConsumerSettings, journal: Journal, process: int) -> None:
@@ -28,15 +29,17 @@ class InputReader:
         self.read_to: dict[TopicPartition, int] = {}  # the offset after the last read that counts
         self._consumer = self._new_consumer()
 
-    def assign_only(self, wanted: Sequence[TopicPartition]) -> bool:
-        """Assign exactly these keys. Returns whether that succeeded."""
-        if self._consumer_failed or set(wanted) != set(self.assigned):
-            self._try_to_move(partial(self._assign, wanted))
+    def assign_only(self, topic_partitions: Sequence[TopicPartition]) -> bool:
+        """Assign exactly these keys. Return whether that succeeded."""
+        if self._consumer_failed or set(topic_partitions) != set(self.assigned):
+            self._try_to_move(partial(self._assign, topic_partitions))
         return not self._consumer_failed
 
     def poll(self, txn: int | None = None, at: int | None = None) -> list[ClientRecord]:
-        """Poll once. `txn` and `at` name the transaction and its micro-operation. Outside a transaction an empty
-        poll is not recorded.
+        """Poll once.
+
+        `txn` is the operation of the transaction, and `at` is the index of the micro-operation in it. Outside a
+        transaction both are None, and an empty poll is not recorded.
         """
         call_ns = self._journal.now_ns()
         batch = self._consumer.poll(self._settings.max_records, POLL_S)
@@ -48,13 +51,13 @@ class InputReader:
         return batch
 
     def count(self, batch: Iterable[ClientRecord]) -> None:
-        """Count these reads."""
+        """Count these reads: `seek_back` will not go before them."""
         for record in batch:
             self.read_to[record.topic(), record.partition()] = record.offset() + 1
 
-    def go_back(self) -> None:
+    def seek_back(self) -> None:
         """Seek back to the end of the reads that count."""
-        self._try_to_move(partial(self._go_to, self.assigned))
+        self._try_to_move(partial(self._assign_at_positions, self.assigned))
 
     def change_process(self, process: int) -> None:
         """Continue under another process number, with the same keys."""
@@ -73,18 +76,22 @@ class InputReader:
     def close(self) -> None:
         self._consumer.close()
 
-    def _assign(self, wanted: Sequence[TopicPartition]) -> None:
+    def _assign(self, topic_partitions: Sequence[TopicPartition]) -> None:
         if self._consumer_failed:
             self._consumer.close()
             self._consumer = self._new_consumer()
-        gone = [topic_partition for topic_partition in self.assigned if topic_partition not in wanted]
-        come = [topic_partition for topic_partition in wanted if topic_partition not in self.assigned]
-        self._go_to(wanted)
-        self.assigned = tuple(wanted)
-        self._record_assignment(False, gone)
-        self._record_assignment(True, come)
+        lost = [
+            topic_partition for topic_partition in self.assigned if topic_partition not in topic_partitions
+        ]
+        gained = [
+            topic_partition for topic_partition in topic_partitions if topic_partition not in self.assigned
+        ]
+        self._assign_at_positions(topic_partitions)
+        self.assigned = tuple(topic_partitions)
+        self._record_assignment(False, lost)
+        self._record_assignment(True, gained)
 
-    def _go_to(self, topic_partitions: Iterable[TopicPartition]) -> None:
+    def _assign_at_positions(self, topic_partitions: Iterable[TopicPartition]) -> None:
         self._consumer.assign(
             [
                 PartitionOffset(*topic_partition, self.read_to.get(topic_partition, 0))
@@ -115,6 +122,6 @@ class InputReader:
         return self._client.assigned_consumer(self._settings, self._on_error)
 
     def _on_error(self, error: ClientError) -> None:
-        """Record an error. After a fatal one the consumer will be replaced."""
+        """Record an error. After a fatal error the consumer will be replaced."""
         self._journal.write(ErrorNoted(error=str(error)))
         self._consumer_failed = self._consumer_failed or error.ends_client

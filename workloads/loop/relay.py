@@ -1,8 +1,8 @@
 """The relay of an outbox: take pending rows, publish them in a Kafka transaction, and mark them as done.
 
-One database transaction locks the rows until they are marked, and a relay skips rows that another relay has
-locked. Kafka's transaction commits before the database's. A crash between the two publishes the rows again. So
-each row is published at least once, and its consumers must be idempotent.
+One database transaction locks the rows until they are marked. A relay skips rows that another relay has locked. The
+Kafka transaction commits before the database transaction. After a crash between the two, the rows are published again.
+So each row is published at least once, and the consumer must apply it only once.
 """
 
 from collections.abc import Sequence
@@ -25,10 +25,10 @@ from workloads.loop.worker import WorkerSettings
 from workloads.model.workload import WorkloadStage
 
 IDLE_S = 0.05
-"""The pause of a relay that found no rows."""
-MOST_BEYOND = 500
-"""The number of rows to take at once when only one relay takes rows, so that it never lags far behind."""
-NOTHING = BatchOffsets({}, {})
+"""The pause of a relay when there are no rows to publish."""
+MAX_ROWS_AFTER_POSITION = 500
+"""The largest number of rows that the defect `relay-skips` takes at once. It is large, so that the relay keeps up."""
+NO_OFFSETS = BatchOffsets({}, {})
 """A relay commits no offsets."""
 
 
@@ -102,7 +102,7 @@ class Relay:
         self._producer = self._sender.producer(settings.transactional_id)
 
     def run(self) -> None:
-        """Work until told to stop, or until fenced and replaced."""
+        """Work until the run stops the relay or replaces it."""
         self._producer.open(self.context.process)
         self.control.report(Report(ready=True))
         while not self.control.stopping and not self.control.replaced:
@@ -124,12 +124,12 @@ class Relay:
     def _relay(self) -> None:
         policy, max_records, call_ns = self.settings.policy, self.settings.txn_size, self.journal.now_ns()
         rows = (
-            self._inputs.take_after_position(MOST_BEYOND)
+            self._inputs.take_after_position(MAX_ROWS_AFTER_POSITION)
             if policy.takes_after_last
             else self._inputs.take(max_records)
         )
         if not rows:
-            self._inputs.roll_back()  # keep no transaction open while waiting
+            self._inputs.roll_back()  # so that no transaction is open during the pause
             self.control.listen(IDLE_S)
             return
         batch = [RowRecord(self._table, row) for row in rows]
@@ -141,14 +141,14 @@ class Relay:
         row_claims = {partition_key(self._table, 0): (rows[0].number, rows[-1].number + 1)}
         intended_end = "abort" if self.rng.random() < self.settings.abort_share else "commit"
         self.control.pause_at(WorkerStep.AFTER_POLL, intended_end=intended_end, claims=row_claims)
-        outputs = [PendingOutput((one,), out) for one in batch for out in self.stage.transform(as_input(one))]
+        outputs = [PendingOutput((row,), out) for row in batch for out in self.stage.transform(as_input(row))]
         self.control.pause_at(WorkerStep.AFTER_TRANSFORM, intended_end=intended_end, claims=row_claims)
         if policy.marks_before_send:
             self._mark(rows)
         shares = self.settings.shares
         preceding = shares.draw_preceding(self.rng, self.stage.notes)
         overruns = intended_end == "commit" and shares.overruns(self.rng)
-        output_batch = OutputBatch(outputs, NOTHING, intended_end, preceding, overruns, row_claims)
+        output_batch = OutputBatch(outputs, NO_OFFSETS, intended_end, preceding, overruns, row_claims)
         outcome = self._sender.transact(self._producer, output_batch)
         self._count(outcome, intended_end, len(rows))
         if outcome is Outcome.OK and not policy.marks_before_send:

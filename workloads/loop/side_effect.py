@@ -21,8 +21,8 @@ class SideEffects:
     def write(self, output_batch: OutputBatch) -> None:
         """Charge once for every input of the batch."""
         context, inputs = self._context, {}
-        for one in output_batch.outputs:
-            for record, position in zip(one.sources, one.input_positions, strict=True):
+        for pending in output_batch.outputs:
+            for record, position in zip(pending.sources, pending.input_positions, strict=True):
                 inputs[position] = record
         charges = [
             PendingOutput((record,), Output(self._table, OUTPUT_NAME, record.key(), b"charged"))

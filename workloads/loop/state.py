@@ -1,8 +1,8 @@
 """The sums of a stage: restored from the topic that the stage writes, and changed with each transaction.
 
-A worker keeps the sums of the keys in its partitions in memory only. A new owner of a partition reads the
-committed records of the topic of sums, up to the end of its log at that moment. It also reads past a transaction
-that a dead worker left open, because records of a later owner can be above it.
+A worker keeps the sums of the keys in its partitions only in memory. A new owner of a partition reads the committed
+records of the topic of sums, up to the end that its log has at that time. It waits for a transaction that a dead
+worker left open, because records of a later owner can follow it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,7 +15,7 @@ from workloads.loop.delivery import PendingOutput
 from workloads.model.workload import Aggregate, Output
 
 RESTORE_TIMEOUT_S = 45.0
-"""Longer than a transaction can stay open."""
+"""It is longer than a transaction can stay open."""
 OUTPUT_NAME = "sum"
 
 
@@ -81,8 +81,9 @@ class KeySums:
         ]
 
     def apply_outcome(self, outcome: Outcome) -> None:
-        """Keep the changes of a transaction, drop them, or restore the sums if the outcome is info. Raises
-        `ClientError`.
+        """Keep the changes of a transaction if it is ok, and drop them if it failed.
+
+        If the outcome is info, restore the sums. Raises `ClientError`.
         """
         changed, self._changed = self._changed, {}
         for topic_partition, sums in changed.items():

@@ -18,11 +18,11 @@ from workloads.model.workload import Output, pinned_id
 
 
 class TransactionSender:
-    """Delivers batches in transactions. A defect in the policy makes it wrong."""
+    """Delivers batches in transactions, correctly unless the policy has a defect."""
 
     def __init__(self, context: WorkerContext) -> None:
         self._context = context
-        self._outsider = (
+        self._unsubscribed_consumer = (
             None
             if context.policy.member_metadata
             else context.client.unsubscribed_consumer(context.consumer_settings)
@@ -47,7 +47,9 @@ class TransactionSender:
         """Send the outputs and the offsets in one transaction, and end it as intended."""
         context = self._context
         producer.open(context.process)
-        if not producer.usable:  # told to stop before initialisation succeeded, so nothing was done
+        if (
+            not producer.usable
+        ):  # the run stopped the worker before the initialisation succeeded, so nothing was done
             return Outcome.FAIL
         if context.policy.offsets == "before-transaction":
             commit_offsets(context, output_batch.positions)
@@ -105,17 +107,17 @@ class TransactionSender:
         return txn.outcome
 
     def _membership(self) -> Any:
-        return (self._outsider or self._context.consumer).membership()
+        return (self._unsubscribed_consumer or self._context.consumer).membership()
 
     def _send_preceding(self, producer: TransactionalProducer, output_batch: OutputBatch) -> None:
         """Commit an extra transaction: empty, with offsets only, or with one output only. It claims no input."""
-        context, offsets = self._context, output_batch.preceding == ExtraContents.OFFSETS
+        context, with_offsets = self._context, output_batch.preceding == ExtraContents.OFFSETS
         outputs = (
             [output_without_input(context, context.notes)]
             if output_batch.preceding == ExtraContents.OUTPUTS and context.notes
             else []
         )
-        alone = replace(output_batch, outputs=outputs)
+        extra_batch = replace(output_batch, outputs=outputs)
         op, transactional_id = context.journal.number(), producer.transactional_id
         context.journal.write(
             Invoked(
@@ -124,14 +126,14 @@ class TransactionSender:
                 op,
                 asked="commit",
                 transactional_id=transactional_id,
-                sends=alone.as_sends(),
+                sends=extra_batch.as_sends(),
             )
         )
         with producer.transaction(op, context.process, len(outputs)) as txn:
             txn.begin()
-            alone.send_to(txn, context.journal, op)
+            extra_batch.send_to(txn, context.journal, op)
             txn.flush()
-            if offsets and context.policy.offsets == "in-transaction":
+            if with_offsets and context.policy.offsets == "in-transaction":
                 txn.send_offsets(
                     first_offsets(output_batch, operation_name(context.journal.name, op)), self._membership()
                 )
@@ -153,7 +155,7 @@ class PerWorkerTransactions:
         self._producer = self._sender.producer(transactional_id)
 
     def open(self) -> None:
-        """Initialise the transactional id, unless that is done."""
+        """Initialise the transactional id, unless it is initialised already."""
         self._producer.open(self._context.process)
 
     def partitions_changed(self, gained: bool, topic_partitions: Sequence[TopicPartition]) -> None:
@@ -169,8 +171,8 @@ class PerWorkerTransactions:
 class PerPartitionTransactions:
     """A `Deliverer` with one producer for each input partition. A worker has it while it owns the partition.
 
-    This is how exactly-once worked before KIP-447: the next owner of a partition uses the same transactional id
-    and so fences the last owner, without the help of the group.
+    Exactly-once worked like this before KIP-447: the next owner of a partition uses the same transactional id, and so
+    fences the last owner. The group is not needed for that.
     """
 
     def __init__(self, context: WorkerContext, suffix: str = "") -> None:
@@ -186,7 +188,7 @@ class PerPartitionTransactions:
         pass  # a producer is created when a partition is gained
 
     def partitions_changed(self, gained: bool, topic_partitions: Sequence[TopicPartition]) -> None:
-        """Create a producer for each gained partition, and close that of each lost one."""
+        """Create a producer for each gained partition, and close the producer of each lost partition."""
         for topic_partition in topic_partitions:
             if gained and self._reusable:
                 self._producers[topic_partition] = self._reusable.pop()

@@ -1,5 +1,6 @@
-"""Unusual but legal transactions: empty ones, ones with offsets or outputs only, and ones that outlive their
-time-out.
+"""Unusual but legal transactions.
+
+Some are empty, some have only offsets or only outputs, and some stay open for longer than their time-out.
 """
 
 from collections.abc import Sequence
@@ -18,10 +19,10 @@ from workloads.model.workload import Output
 NOTE = "note"
 """The output name of an output without an input."""
 LATE_S = 20.0
-"""How long to wait for an abort after the time-out. The coordinator looks for late transactions only from time to
-time.
+"""How long to wait for an abort after the time-out. The coordinator looks for expired transactions only every few
+seconds.
 """
-ASK_S = 5.0
+OFFSET_TIMEOUT_S = 5.0
 
 
 class ExtraContents(StrEnum):
@@ -34,14 +35,15 @@ class ExtraContents(StrEnum):
 
 @dataclass(frozen=True)
 class UnusualShares:
-    """The shares of batches that follow an extra transaction, or whose transaction outlives its time-out."""
+    """The share of batches that follow an extra transaction, and of those whose transaction exceeds its time-out."""
 
     empty: float = 0.0
     overrun: float = 0.0
 
     def draw_preceding(self, rng: Random, notes: str | None) -> ExtraContents | None:
-        """Draw the extra transaction to commit before a batch, or None. `notes` is the topic for outputs without
-        an input, if any.
+        """Draw the contents of an extra transaction to commit before a batch. None: there is no extra transaction.
+
+        `notes` is the topic for outputs without an input; None: the stage has no such topic.
         """
         if not self.empty or rng.random() >= self.empty:
             return None
@@ -60,25 +62,25 @@ def output_without_input(context: WorkerContext, topic: str) -> PendingOutput:
 
 
 def first_offsets(output_batch: OutputBatch, metadata: str) -> Sequence[PartitionOffset]:
-    """Return the offsets at which the batch begins. The group has committed them already."""
+    """Return the offsets at which the batch begins. The group has already committed them."""
     return [
-        PartitionOffset(one.topic, one.partition, one.offset, metadata)
-        for one in output_batch.positions.first_positions
-        if one.offset is not None
+        PartitionOffset(first.topic, first.partition, first.offset, metadata)
+        for first in output_batch.positions.first_positions
+        if first.offset is not None
     ]
 
 
 def hold_until_aborted(context: WorkerContext, txn: Transaction, output_batch: OutputBatch) -> None:
-    """Wait until the coordinator has aborted the transaction because of its time-out, or until told to stop.
+    """Wait until the coordinator has aborted the transaction because of its time-out, or the run stops the worker.
 
-    The abort is visible when the last stable offset passes a record of the transaction. A transaction without an
-    acknowledged record is not held.
+    The abort is visible when the last stable offset is above that of a record of the transaction. If no record of the
+    transaction is acknowledged, return at once.
     """
     position = _acknowledged_position(txn, output_batch)
     if position is None:
         return
     topic, partition, offset = position
-    bound_s = context.txn_timeout_ms / 1000 + LATE_S
+    timeout_s = context.txn_timeout_ms / 1000 + LATE_S
     try:
         with context.client.last_stable_offset(
             context.bootstrap, context.journal.name, (topic, partition)
@@ -86,22 +88,22 @@ def hold_until_aborted(context: WorkerContext, txn: Transaction, output_batch: O
 
             def aborted() -> bool:
                 context.control.listen()
-                return context.control.stopping or stable(ASK_S) > offset
+                return context.control.stopping or stable(OFFSET_TIMEOUT_S) > offset
 
             wait_for(
                 aborted,
                 f"the abort of the transaction with the record {topic}/{partition} @ {offset}",
-                bound_s,
+                timeout_s,
                 every_s=0.2,
             )
-    except (ClientError, WaitTimeout) as error:  # continue all the same: the commit will show the outcome
+    except (ClientError, WaitTimeout) as error:  # continue: the commit will show the outcome
         context.journal.write(ErrorNoted(op=txn.op, error=str(error)))
 
 
 def _acknowledged_position(txn: Transaction, output_batch: OutputBatch) -> tuple[str, int, int] | None:
-    """Return the place of an acknowledged record of the transaction, or None."""
-    for one, ack in zip(output_batch.outputs, txn.acks, strict=True):
+    """Return topic, partition and offset of an acknowledged record of the transaction, or None."""
+    for pending, ack in zip(output_batch.outputs, txn.acks, strict=True):
         partition, offset = ack or (-1, None)
         if partition >= 0 and offset is not None:
-            return one.output.topic, partition, offset
+            return pending.output.topic, partition, offset
     return None

@@ -1,7 +1,8 @@
 """The consume-transform-produce loop: poll a batch, transform it, deliver it, and rewind after a failure.
 
-It is the loop that Kafka's documentation recommends. After a failure the consumer seeks back to the group's
-committed offsets. After an outcome of info it asks the group for them. A defect in the `Policy` makes it wrong.
+Kafka's documentation recommends this loop. After a failure the consumer seeks back to the first offsets of the batch.
+After an outcome of info it does not know the committed offsets, so it requests them from the group. A defect in the
+`Policy` makes the loop wrong.
 """
 
 from collections.abc import Callable, Sequence
@@ -116,7 +117,7 @@ class Worker:
         self.context.consumer = self._new_consumer()
 
     def run(self) -> None:
-        """Work until told to stop, or until fenced and replaced."""
+        """Work until the run stops the worker or replaces it."""
         self.deliverer.open()
         self.control.report(Report(ready=True))
         while not self.control.stopping and not self.control.replaced:
@@ -134,7 +135,7 @@ class Worker:
             return
         positions = BatchOffsets.of(batch)
         if not batch or (self.sums is not None and not self.sums.are_restored(positions.partitions.values())):
-            return  # sums are missing only if the worker was told to stop while it restored them
+            return  # sums are missing only if the run stopped the worker during a restore
         self._record_poll(call_ns, batch)
         intended_end = "abort" if self.rng.random() < self.settings.abort_share else "commit"
         self.control.pause_at(WorkerStep.AFTER_POLL, intended_end=intended_end, claims=positions.claims)
@@ -149,7 +150,7 @@ class Worker:
     def _output_batch(
         self, outputs: Sequence[PendingOutput], positions: BatchOffsets, intended_end: str
     ) -> OutputBatch:
-        """Make the batch, and draw which unusual transactions go with it."""
+        """Make the batch, and draw which unusual transactions belong to it."""
         shares = self.settings.shares
         preceding = shares.draw_preceding(self.rng, self.stage.notes)
         return OutputBatch(
@@ -189,8 +190,8 @@ class Worker:
                 return CommitThenSend(self.context)
             case Delivery.IDEMPOTENT | Delivery.AT_LEAST_ONCE as delivery:
                 return SendThenCommit(self.context, idempotent=delivery is Delivery.IDEMPOTENT)
-            case Delivery.MIXED | Delivery.RELAYED as other:
-                raise ValueError(f"{other} is delivered by another class of workers")
+            case Delivery.MIXED | Delivery.RELAYED as mode:
+                raise ValueError(f"{mode} is delivered by another class of workers")
 
     def _transactional_id(self) -> str:
         own_id = self.settings.transactional_id
@@ -209,11 +210,11 @@ class Worker:
             self.context.process += PROCESS_STRIDE
         self.counts.fenced = self.context.fenced
         self.control.report(Report(counts=self.counts))
-        trusted = outcome is Outcome.INFO and self.settings.policy.treats_unknown_as_ok
-        if outcome is not Outcome.OK and self.settings.policy.rewind and not trusted:
-            known = positions.first_positions if outcome is Outcome.FAIL else None
+        treated_as_ok = outcome is Outcome.INFO and self.settings.policy.treats_unknown_as_ok
+        if outcome is not Outcome.OK and self.settings.policy.rewind and not treated_as_ok:
+            committed = positions.first_positions if outcome is Outcome.FAIL else None
             try:
-                positions.rewind(self.context.consumer, known)
+                positions.rewind(self.context.consumer, committed)
             except ClientError as error:
                 self.journal.write(ErrorNoted(error=str(error)))
                 self._renew_consumer()
@@ -226,28 +227,29 @@ class Worker:
         return context.client.consumer(context.consumer_settings, self.stage.reads, self, self._on_error)
 
     def _renew_consumer(self) -> None:
-        """Replace a consumer that failed. A replaced worker creates none: as a static member it would fence its
-        own replacement.
+        """Replace a consumer that failed.
+
+        A worker that was replaced creates no consumer, because as a static member it would fence its replacement.
         """
         if not self.control.replaced:
             self.context.consumer.close()
             self.context.consumer = self._new_consumer()
 
     def on_assigned(self, topic_partitions: Sequence[TopicPartition]) -> Sequence[PartitionOffset]:
-        """Return the committed offset of each gained partition, once pending transactional offsets are decided.
+        """Return the committed offset of each gained partition. Wait until pending transactional offsets are decided.
 
-        If librdkafka is assigned a partition while it asks for an offset that a transaction still holds
-        (UNSTABLE_OFFSET_COMMIT), it starts at the beginning of the partition. So the worker asks itself and passes
-        the offsets.
+        If an open transaction has offsets for a partition, the coordinator answers UNSTABLE_OFFSET_COMMIT. After this
+        error librdkafka starts at the beginning of the partition. So the worker itself requests the offsets and
+        passes them to the client.
         """
         self.deliverer.partitions_changed(
             True, topic_partitions
-        )  # a producer per partition ends the open transaction of the last owner
+        )  # a new producer for a partition ends the open transaction of its last owner
         if self.sums is not None:
             for topic_partition in topic_partitions:
                 self._retry_until_done(partial(self.sums.restore, topic_partition))
         starts = self._starts(topic_partitions)
-        known = {(one.topic, one.partition): one.offset for one in starts}
+        known = {(position.topic, position.partition): position.offset for position in starts}
         keys = [partition_key(*topic_partition) for topic_partition in topic_partitions]
         self.journal.write(
             Assigned(
@@ -260,7 +262,7 @@ class Worker:
         return starts
 
     def on_revoked(self, topic_partitions: Sequence[TopicPartition]) -> None:
-        """Handle lost partitions."""
+        """Record the lost partitions, and release their producers and sums."""
         keys = [partition_key(*topic_partition) for topic_partition in topic_partitions]
         self.journal.write(Assigned(self.context.process, False, keys))
         self.deliverer.partitions_changed(False, topic_partitions)
@@ -269,7 +271,7 @@ class Worker:
                 self.sums.forget(topic_partition)
 
     def _starts(self, topic_partitions: Sequence[TopicPartition]) -> list[PartitionOffset]:
-        """Return the committed offsets; an empty list if the consumer failed or the run says stop."""
+        """Return the committed offsets. The list is empty if the consumer failed or the run stops the worker."""
         while not self.control.stopping and not self._consumer_failed:
             try:
                 return self.context.consumer.committed(topic_partitions, COMMITTED_TIMEOUT_S)
@@ -279,7 +281,7 @@ class Worker:
         return []
 
     def _retry_until_done(self, act: Callable[[], None]) -> None:
-        """Call `act` until it succeeds or the run says stop."""
+        """Call `act` until it succeeds or the run stops the worker."""
         while not self.control.stopping:
             self.control.listen()
             try:
@@ -295,7 +297,7 @@ class Worker:
         self.journal.write(Polled(self.context.process, op, call_ns, BatchOffsets.delivered_records(batch)))
 
     def _on_error(self, error: ClientError) -> None:
-        """Record a consumer's error. After a fatal one the consumer will be replaced."""
+        """Record an error of the consumer. After a fatal error the consumer will be replaced."""
         self.journal.write(ErrorNoted(error=str(error)))
         self._consumer_failed = self._consumer_failed or error.meaning in (
             ErrorMeaning.FATAL,

@@ -1,6 +1,6 @@
 """Large records: pad every record of a workload to the size that the options ask for.
 
-The padding is in a header of its own, so no transform sees it, and every digest covers it.
+The padding is in a separate header. No transform sees it, and every digest covers it.
 """
 
 from collections.abc import Sequence

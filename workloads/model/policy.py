@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from harness.model.vocabulary import Isolation, WorkerStep
-from harness.roles.transactions import DEFAULT_HANDLING as HANDLED_RIGHT
-from harness.roles.transactions import ErrorHandling
+from harness.roles.transactions import DEFAULT_HANDLING, ErrorHandling
 
 
 class Delivery(StrEnum):
@@ -49,9 +48,11 @@ class Delivery(StrEnum):
 
 @dataclass(frozen=True)
 class Policy:
-    """How a worker delivers. Every setting except the default is a planted bug, or serves one."""
+    """How a worker delivers. Every value except the default is a planted bug, or part of one."""
 
-    offsets: str = "in-transaction"  # or after-commit, before-transaction: outside it; auto: by the client
+    offsets: str = (
+        "in-transaction"  # or "after-commit", "before-transaction", or "auto": the client commits them
+    )
     rewind: bool = True  # seek back after an abort or a failure
     stable_id: bool = True  # the transactional id outlives a restart of the worker
     member_metadata: bool = True  # send_offsets passes the group metadata of the polling consumer
@@ -60,30 +61,29 @@ class Policy:
     shared_id: bool = False  # all workers of a stage have one transactional id
     acks: str = "all"
     largest_bytes: int | None = None  # the largest record that the producer accepts
-    handling: ErrorHandling = HANDLED_RIGHT  # how errors of a transaction are handled
+    handling: ErrorHandling = DEFAULT_HANDLING  # how errors of a transaction are handled
     keeps_producers: bool = False  # reuse the producer of a lost partition for the next gained one
     treats_unknown_as_ok: bool = False  # treat an outcome of info as ok
-    side_effect: str | None = (
-        None  # the table into which it writes each input at once, inside the transaction
-    )
+    side_effect: str | None = None  # during a transaction, each input is also written to this table at once
     marks_before_send: bool = False  # mark rows as done before they are published
     takes_after_last: bool = False  # take the rows above the last published one
     stores_position: bool = True  # store the position in the database transaction of the effects
     restore_isolation: Isolation = Isolation.READ_COMMITTED  # isolation level when a stage restores its sums
     null_as_empty: bool = False  # send a null value as an empty one
-    drops_headers: bool = False  # send outputs without their own headers
+    drops_headers: bool = False  # send outputs without the headers that the transform gave them
     downstream_isolation: Isolation | None = (
-        None  # isolation level of every stage except the first; None: as promised
+        None  # isolation level of every stage except the first; None: as the stage promises
     )
 
     def isolation(self, stage_index: int, promised: Isolation) -> Isolation:
-        """Return the isolation level of the stage at `stage_index` (from 0). A stage that reads what it writes passes a
-        stage index above 0.
+        """Return the isolation level of the stage at `stage_index` (from 0).
+
+        A stage that reads its own outputs passes an index above 0, because it is also its own downstream stage.
         """
         return self.downstream_isolation if self.downstream_isolation and stage_index > 0 else promised
 
 
-RIGHT = Policy()
+CORRECT = Policy()
 
 _BEFORE_DELIVERY = (WorkerStep.BEFORE_POLL, WorkerStep.AFTER_POLL, WorkerStep.AFTER_TRANSFORM)
 _STEPS: Mapping[Delivery, tuple[WorkerStep, ...]] = {
@@ -107,7 +107,10 @@ _ZOMBIE_STEPS: Mapping[Delivery, tuple[WorkerStep, ...]] = {
     Delivery.IDEMPOTENT: (WorkerStep.AFTER_SEND,),
     Delivery.AT_LEAST_ONCE: (WorkerStep.AFTER_SEND,),
     Delivery.AT_MOST_ONCE: (WorkerStep.AFTER_POLL, WorkerStep.AFTER_TRANSFORM),
-    Delivery.STORED: (WorkerStep.AFTER_POLL, WorkerStep.AFTER_TRANSFORM),  # later it holds the database lock
+    Delivery.STORED: (
+        WorkerStep.AFTER_POLL,
+        WorkerStep.AFTER_TRANSFORM,
+    ),  # at later steps it has a lock in the database
     Delivery.RELAYED: (WorkerStep.AFTER_SEND, WorkerStep.BEFORE_COMMIT),
     Delivery.KEYED: (WorkerStep.AFTER_POLL, WorkerStep.AFTER_TRANSFORM),
 }
@@ -119,7 +122,7 @@ def steps(delivery: Delivery, policy: Policy) -> tuple[WorkerStep, ...]:
 
 
 def zombie_steps(delivery: Delivery, policy: Policy) -> tuple[WorkerStep, ...]:
-    """Return the steps at which pausing the worker leaves a zombie: it holds work that others will take over."""
+    """Return the steps at which pausing the worker leaves a zombie, because others will take over its inputs."""
     return _supported(_ZOMBIE_STEPS[delivery], policy)
 
 

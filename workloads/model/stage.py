@@ -12,8 +12,9 @@ from workloads.model.policy import Delivery
 
 
 class Output(NamedTuple):
-    """A record that an input leads to. `output_name` tells the outputs of one input apart; it is the same at each
-    attempt.
+    """A record that an input leads to.
+
+    `output_name` distinguishes the outputs of one input. It is the same at each attempt.
     """
 
     topic: str
@@ -24,18 +25,19 @@ class Output(NamedTuple):
     timestamp_ms: int | None = None  # above 0; None: the client sets it when it sends the record
 
     def record_headers(self, name: str, sources: Iterable[tuple[str, int, int]]) -> RecordHeaders:
-        """Return all headers of the record. `name` names the attempt; `sources` are (topic, partition, offset) of its
-        inputs.
+        """Return all headers of the record.
+
+        `name` is the name of the attempt. `sources` has (topic, partition, offset) of each input.
         """
         return output_headers(name, self.output_name, sources, self.timestamp_ms, self.headers)
 
     def digest(self, sources: Iterable[tuple[str, int, int]]) -> int:
-        """Return the digest of the record, if it comes from these inputs (topic, partition, offset)."""
+        """Return the digest that the record has if it comes from these inputs (topic, partition, offset)."""
         return digest(self.key, self.value, self.record_headers("", sources), self.timestamp_ms)
 
 
 Transform = Callable[[InputRecord], Sequence[Output]]
-"""From an input to its outputs. It must be deterministic and keep no state."""
+"""A function from an input to its outputs. It must be deterministic and keep no state."""
 
 
 @dataclass(frozen=True)
@@ -62,13 +64,14 @@ class WorkloadStage:
         False  # outputs of one key and output name follow the order of their inputs in a partition
     )
     aggregate: Aggregate | None = None
-    delivery: Delivery | None = None  # None: the workload's
-    guarantee: Guarantee | None = None  # for each of its inputs; None: the workload's
+    delivery: Delivery | None = None  # None: that of the workload
+    guarantee: Guarantee | None = None  # for each of its inputs; None: that of the workload
     notes: str | None = None  # the topic, one of `writes`, for outputs without an input
 
     @property
     def names_origins(self) -> bool:
-        """Whether its outputs name the inputs of its inputs. Then it applies each of these once, even if its topic
-        repeats them.
+        """Whether its outputs name the inputs of its inputs (their origins) as sources.
+
+        Such a stage applies each origin once, even if several of its inputs come from one origin.
         """
         return self.delivery is Delivery.KEYED

@@ -1,4 +1,4 @@
-"""The expectation of a workload: its own transforms, applied again to the inputs."""
+"""The expectation of a workload: the transforms of its stages, applied again to the inputs."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,10 +21,11 @@ class TransformExpectation:
 
     @cached_property
     def _origin_readers(self) -> Mapping[str, Sequence[WorkloadStage]]:
-        reading = {
-            topic: [one for one in stages if one.names_origins] for topic, stages in self._readers.items()
+        readers = {
+            topic: [stage for stage in stages if stage.names_origins]
+            for topic, stages in self._readers.items()
         }
-        return {topic: stages for topic, stages in reading.items() if stages}
+        return {topic: stages for topic, stages in readers.items() if stages}
 
     @cached_property
     def _sums(self) -> Mapping[str, Aggregate]:
@@ -34,7 +35,7 @@ class TransformExpectation:
         """Yield the expected outputs of an input."""
         for stage in self._readers.get(record.topic, ()):
             if stage.names_origins:
-                continue  # expected outputs are named by the inputs of its inputs, see _expected_of_origin
+                continue  # its outputs name the inputs of its inputs as sources: see _expected_of_origin
             for out in stage.transform(record):
                 yield ExpectedOutput(
                     stage.name, out.output_name, out.topic, partial(_digest_of, record.topic, out)
@@ -43,7 +44,7 @@ class TransformExpectation:
                     yield from self._expected_of_origin(record.topic, out)
 
     def _expected_of_origin(self, topic: str, out: Output) -> Iterator[ExpectedOutput]:
-        """Yield the expected outputs of stages that read `out` and name the origin of their inputs."""
+        """Yield the expected outputs of the stages that read `out` and name its input as their source."""
         for stage in self._origin_readers[out.topic]:
             for origin_output in stage.transform(InputRecord(out.topic, out.key, out.value)):
                 yield ExpectedOutput(

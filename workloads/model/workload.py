@@ -1,8 +1,8 @@
 """A workload: its stages, its feeds, and the expectation of each input.
 
 The final reader applies the stages' transforms again to every input in the log. Each input must lead to exactly these
-outputs, once. Checkers read them as rows (input, output name, topic, digest), so they know nothing else of a
-workload.
+outputs, once. Checkers read the expected outputs as rows (input, output name, topic, digest). They know nothing else
+about a workload.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,13 +13,13 @@ from harness.model.expectation import Feed, InputRecord
 from harness.model.goals import abort_goal, independent_stage_goals, output_goal, several_topics_goal
 from harness.model.pipeline import PipelineSpec, RunSizes, StageSpec, TableSpec, durable_topic
 from harness.model.vocabulary import Guarantee, OffsetTracking
-from workloads.model.policy import RIGHT, Delivery, Policy, steps, zombie_steps
+from workloads.model.policy import CORRECT, Delivery, Policy, steps, zombie_steps
 from workloads.model.stage import Aggregate, Output, Transform, WorkloadStage
 from workloads.model.stated import TransformExpectation
 
 __all__ = ["Aggregate", "Output", "Transform", "Workload", "WorkloadStage"]
 
-NULL_VALUES, HEADERS = "null values", "headers of their own"
+NULL_VALUES, HEADERS = "null values", "headers from their transform"
 """Properties that outputs can have: see `Workload.shapes`."""
 SIDE_EFFECT_DATABASE = "sqlite"
 """The database for the tables that the defect `side-effect` writes."""
@@ -27,7 +27,7 @@ SIDE_EFFECT_DATABASE = "sqlite"
 
 @dataclass(frozen=True)
 class Workload:
-    """A pipeline that Fencepost brings. It implements `harness.model.pipeline.PipelineUnderTest`."""
+    """A pipeline that is part of Fencepost. It implements `harness.model.pipeline.PipelineUnderTest`."""
 
     name: str
     summary: str
@@ -43,7 +43,7 @@ class Workload:
     tables: Mapping[str, str] = field(
         default_factory=dict
     )  # tables that it reads or writes, with the kind of their database
-    spread: int = 1  # multiplies the number of partitions in the options
+    partition_factor: int = 1  # multiplies the number of partitions in the options
     must_occur: Mapping[str, str] = field(
         default_factory=dict
     )  # by topic: the reason to report if no record is written to it
@@ -67,8 +67,10 @@ class Workload:
                     f"{stage.name} promises {stage.guarantee} in a workload that promises {self.guarantee}: a stage "
                     "can only promise at-least-once, in a workload that promises exactly-once"
                 )
-            readers = [one for one in self.stages if set(one.reads) & set(stage.writes)]
-            if stage.guarantee is Guarantee.AT_LEAST_ONCE and not all(one.names_origins for one in readers):
+            readers = [reader for reader in self.stages if set(reader.reads) & set(stage.writes)]
+            if stage.guarantee is Guarantee.AT_LEAST_ONCE and not all(
+                reader.names_origins for reader in readers
+            ):
                 raise ValueError(
                     f"{stage.name} can repeat its outputs: each stage that reads them must deliver by {Delivery.KEYED}"
                 )
@@ -119,14 +121,14 @@ class Workload:
 
     def partitions(self, options: RunSizes) -> int:
         """Return the number of partitions of each topic."""
-        return self.spread * options.partitions
+        return self.partition_factor * options.partitions
 
     def index_of(self, stage: str) -> int:
         """Return the position of a stage, from 0."""
-        return [one.name for one in self.stages].index(stage)
+        return [candidate.name for candidate in self.stages].index(stage)
 
     def spec(
-        self, options: RunSizes, tag: str = "", *, policy: Policy = RIGHT, txn_timeout_ms: int = 0
+        self, options: RunSizes, tag: str = "", *, policy: Policy = CORRECT, txn_timeout_ms: int = 0
     ) -> PipelineSpec:
         """Return the pipeline spec for a run with these options."""
         tagged_workload = self.tagged(tag)
@@ -163,7 +165,7 @@ class Workload:
             *(output_goal(topic, text) for topic, text in tagged_workload.must_occur.items()),
             *(
                 (several_topics_goal(),)
-                if any(len(one.reads) > 1 and one.transforms for one in stages)
+                if any(len(stage.reads) > 1 and stage.transforms for stage in stages)
                 else ()
             ),
         )
@@ -181,8 +183,10 @@ class Workload:
         """Return the transactional ids by worker, or by input partition if each partition has a producer."""
         match self.delivery_of(stage):
             case Delivery.TRANSACTIONS | Delivery.MIXED | Delivery.RELAYED:
-                named = partial(transactional_id, tag=tag)
-                return {worker: named(stage.name if policy.shared_id else worker) for worker in workers}
+                return {
+                    worker: transactional_id(stage.name if policy.shared_id else worker, tag)
+                    for worker in workers
+                }
             case Delivery.PINNED:
                 topic_partitions = [
                     pinned_id(topic, n) for topic in stage.reads for n in range(self.partitions(options))
@@ -192,7 +196,7 @@ class Workload:
                 return {}
 
     def tagged(self, tag: str) -> "Workload":
-        """Return the workload with the tag before all topics and tables, to be unique on a shared cluster."""
+        """Return the workload with the tag before all topics and tables, to make them unique on a shared cluster."""
         if not tag:
             return self
 

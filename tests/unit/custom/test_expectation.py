@@ -134,10 +134,10 @@ def test_expected_amounts_add_up_to_the_state_of_the_last_expected_record(
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        ("return None, [('totals', None, '1')]", "in which b'1' has no key"),
+        ("return None, [('totals', None, '1')]", "the record b'1' has no key"),
         (
             "return None, [('totals', 'all', '1')]",
-            "in which the key b'all' comes from inputs in invoices/0 and in invoices/1",
+            "records of the key b'all' come from inputs in invoices/0 and in invoices/1",
         ),
     ],
 )

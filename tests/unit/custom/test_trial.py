@@ -55,8 +55,8 @@ def test_correct_functions_are_accepted(tmp_path: Path) -> None:
         ("return [('invoices', key)]", "expect.py:outputs must return (topic, key, value)"),
         ("return [('invoice', key, value)]", "expects outputs in invoice from inputs in purchases"),
         ("sys.exit(0)", "expect.py:outputs raised SystemExit: 0"),
-        ("os._exit(3)", "it ended with status 3 and printed nothing"),
-        ("os._exit(0)", "it ended with status 0 and printed nothing"),
+        ("os._exit(3)", "a function ended the process with status 3"),
+        ("os._exit(0)", "a function ended the process with status 0"),
         ("print('bye', file=sys.stderr, flush=True); os._exit(3)", "pipeline.toml: bye"),
         (
             "return [('invoices', key, str(uuid.uuid4()))]",
@@ -121,13 +121,13 @@ def test_different_correlation_keys_of_input_and_output_are_an_error(tmp_path: P
     assert trial_error(tmp_path, functions_with("return [('invoices', key, value)]"), by_key) == ""
     words = trial_error(tmp_path, functions_with("return [('invoices', b'another', value)]"), by_key)
     assert "and 'another' in its expected output in invoices" in words
-    assert "the two must be equal to be joined" in words
+    assert "make the two equal, so that the output is joined to the input" in words
 
 
 @pytest.mark.parametrize(
     ("key", "more", "words"),
     [
-        ("'all'", "", "in which the key b'all' comes from inputs in purchases/"),
+        ("'all'", "", "records of the key b'all' come from inputs in purchases/"),
         ("key", "", ""),
         ("'all'", "[topics.purchases]\npartitions = 1\n", ""),
     ],

@@ -42,7 +42,7 @@ def pipeline(folder: Path, text: str = GROUPED, functions: str = FUNCTIONS) -> C
         ({"txn_timeout_s": 7.0}, "txn-timeout applies only to workloads of Fencepost"),
         (
             {"cluster": "external", "bootstrap": "kafka:9092"},
-            r"\[\[stage\]\] bill must use the names that its run has .* write {topic:purchases} in its command",
+            r"\[\[stage\]\] bill has fixed names, .* write {topic:purchases} in its command",
         ),
     ],
 )
@@ -89,7 +89,7 @@ def test_its_workers_are_its_commands_and_all_others_are_ours(tmp_path: Path) ->
     users = pipeline(tmp_path)
     test = planning.plan_run(OPTIONS, users, Schedule(()), tmp_path / "run")
     assert test.workers == {"bill": ("bill-1", "bill-2", "bill-3")}
-    (stage,) = users.described.stages
+    (stage,) = users.description.stages
     told = {"topic:purchases": "purchases", "topic:invoices": "invoices", "prefix": "", "client_config": ""}
     assert test.programs == {"bill": ExternalProgram(stage, tmp_path, tmp_path / "run", told)}
     command_line = test.harness_program.command_line(process_spec(tmp_path, ObserverSpec(())))

@@ -15,7 +15,7 @@ from harness.record.journal import Journal
 from harness.roles.control import Control
 from tests.support.fake_client import FakeClient, FakeRecord
 from workloads.loop.worker import Worker, WorkerSettings
-from workloads.model.policy import RIGHT, Delivery, Policy, steps, zombie_steps
+from workloads.model.policy import CORRECT, Delivery, Policy, steps, zombie_steps
 from workloads.model.workload import Aggregate, Output, WorkloadStage
 
 ECHO = WorkloadStage("s", ("in",), ("out",), lambda one: (Output("out", "echo", one.key, one.value),))
@@ -29,7 +29,7 @@ TWO = [FakeRecord(("in", 0), 4), FakeRecord(("in", 1), 7)]
 
 @contextmanager
 def worker(
-    client: FakeClient, path: Path, delivery: Delivery, policy: Policy = RIGHT, stage: WorkloadStage = ECHO
+    client: FakeClient, path: Path, delivery: Delivery, policy: Policy = CORRECT, stage: WorkloadStage = ECHO
 ) -> Iterator[Worker]:
     with Journal(path / "w.jsonl", 0, JournalBegan("w")) as journal:
         settings = WorkerSettings("b", "g", "id-1", 0, 10, 0.0, 1, policy, delivery)
@@ -136,8 +136,8 @@ def test_at_most_once_sends_nothing_unless_the_offsets_are_known_to_have_moved(t
 def test_what_differs_between_the_two_baselines_is_the_producer_alone(tmp_path: Path) -> None:
     for n, (delivery, policy, idempotent) in enumerate(
         (
-            (Delivery.IDEMPOTENT, RIGHT, True),
-            (Delivery.AT_LEAST_ONCE, RIGHT, False),
+            (Delivery.IDEMPOTENT, CORRECT, True),
+            (Delivery.AT_LEAST_ONCE, CORRECT, False),
             (Delivery.IDEMPOTENT, Policy(idempotent=False), False),
         )
     ):
@@ -191,8 +191,8 @@ def test_sums_that_an_abort_undid_are_as_they_were(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("delivery", list(Delivery))
 def test_a_zombie_is_made_where_something_is_begun_and_not_yet_committed(delivery: Delivery) -> None:
-    reached = steps(delivery, RIGHT)
-    held = zombie_steps(delivery, RIGHT)
+    reached = steps(delivery, CORRECT)
+    held = zombie_steps(delivery, CORRECT)
     assert held and set(held) <= set(reached)
     assert reached.index(held[-1]) < reached.index(WorkerStep.AFTER_COMMIT)
 

@@ -17,10 +17,10 @@ from harness.record.journal import Journal
 from harness.roles.control import Control
 from tests.support.fake_client import FakeClient
 from workloads.loop.delivery import PROCESS_STRIDE
-from workloads.loop.keys import ACTIVE, BEHIND, FULL_OFFSETS, Keys
+from workloads.loop.keys import ACTIVE_KEYS, FULL_OFFSETS, RETIRED_KEYS, Keys
 from workloads.loop.mixed import MixedWorker
 from workloads.loop.worker import WorkerSettings
-from workloads.model.policy import RIGHT, Delivery, Policy
+from workloads.model.policy import CORRECT, Delivery, Policy
 from workloads.txn import TXN
 
 PLACES = [("k", n) for n in range(12)]
@@ -30,7 +30,7 @@ PLACES = [("k", n) for n in range(12)]
 def worker(
     client: FakeClient,
     path: Path,
-    policy: Policy = RIGHT,
+    policy: Policy = CORRECT,
     abort_share: float = 0.0,
     control: Control | None = None,
 ) -> Iterator[MixedWorker]:
@@ -49,20 +49,20 @@ def lines(path: Path) -> list[dict[str, Any]]:
 
 def test_a_key_that_is_full_retires_and_the_next_comes_in():
     keys = Keys(PLACES)
-    assert keys.active() == PLACES[:ACTIVE] and keys.window() == PLACES[:ACTIVE]
+    assert keys.active() == PLACES[:ACTIVE_KEYS] and keys.window() == PLACES[:ACTIVE_KEYS]
     keys.note_offset(PLACES[2], FULL_OFFSETS - 1)
-    assert PLACES[2] not in keys.active() and PLACES[ACTIVE] in keys.active()
+    assert PLACES[2] not in keys.active() and PLACES[ACTIVE_KEYS] in keys.active()
     assert PLACES[2] in keys.window()
     for place in PLACES[:6]:
         keys.note_offset(place, FULL_OFFSETS)
-    assert keys.window() == PLACES[6 - BEHIND : 6 + ACTIVE]
+    assert keys.window() == PLACES[6 - RETIRED_KEYS : 6 + ACTIVE_KEYS]
 
 
 def test_where_all_keys_are_full_the_last_ones_go_on():
     keys = Keys(PLACES)
     for place in PLACES:
         keys.note_offset(place, FULL_OFFSETS)
-    assert keys.active() == PLACES[-ACTIVE:]
+    assert keys.active() == PLACES[-ACTIVE_KEYS:]
 
 
 def test_each_send_is_announced_with_its_key_and_each_poll_is_tied_to_its_place(tmp_path: Path):

@@ -15,7 +15,7 @@ from harness.record.journal import Journal
 from harness.roles.control import Control
 from tests.support.fake_client import FakeClient, FakeRecord
 from workloads.loop.worker import Worker, WorkerSettings
-from workloads.model.policy import RIGHT, Delivery, Policy
+from workloads.model.policy import CORRECT, Delivery, Policy
 from workloads.model.workload import Aggregate, Output, WorkloadStage
 
 STAGE = WorkloadStage(
@@ -42,7 +42,7 @@ def worker(
     *,
     name: str = "w",
     delivery: Delivery = Delivery.STORED,
-    policy: Policy = RIGHT,
+    policy: Policy = CORRECT,
     stage: WorkloadStage = STAGE,
 ) -> Iterator[Worker]:
     with Journal(path / f"{name}.jsonl", 0, JournalBegan(name)) as journal:

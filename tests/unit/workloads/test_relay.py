@@ -24,7 +24,7 @@ from tests.support.fake_inputs import FakeInputs
 from workloads.loop.keyed import KeyedDelivery
 from workloads.loop.relay import Relay
 from workloads.loop.worker import Worker, WorkerSettings
-from workloads.model.policy import RIGHT, Delivery, Policy
+from workloads.model.policy import CORRECT, Delivery, Policy
 from workloads.model.workload import Output, WorkloadStage
 from workloads.outbox import APPLIED, EVENTS, OUTBOX, OUTBOX_WORKLOAD, order
 
@@ -33,7 +33,7 @@ ROWS = [TableRow("f:0:0", b"k", b"one", 4), TableRow("f:0:1", b"k", b"two", 7)]
 
 
 @contextmanager
-def relay(client: FakeClient, inputs: FakeInputs, path: Path, policy: Policy = RIGHT) -> Iterator[Relay]:
+def relay(client: FakeClient, inputs: FakeInputs, path: Path, policy: Policy = CORRECT) -> Iterator[Relay]:
     with Journal(path / "w.jsonl", 0, JournalBegan("w")) as journal:
         settings = WorkerSettings("b", "", "id-1", 0, 10, 0.0, 1, policy, Delivery.RELAYED)
         one = Relay(STAGE, settings, client, journal, Control(None), inputs)
@@ -129,7 +129,7 @@ def consume(tmp_path: Path, *batches: Sequence[FakeRecord]) -> list[str]:
         store = kind.connect(kind.address(tmp_path))
     client = FakeClient()
     with Journal(tmp_path / "w.jsonl", 0, JournalBegan("w")) as journal:
-        settings = WorkerSettings("b", "g", None, 0, 10, 0.0, 1, RIGHT, Delivery.KEYED)
+        settings = WorkerSettings("b", "g", None, 0, 10, 0.0, 1, CORRECT, Delivery.KEYED)
         one = Worker(stage, settings, client, journal, Control(None), store)
         assert isinstance(one.deliverer, KeyedDelivery)
         for batch in batches:

@@ -22,7 +22,7 @@ from workloads.loop.unusual import ExtraContents, UnusualShares
 from workloads.loop.worker import Worker, WorkerSettings
 from workloads.merge import MERGE
 from workloads.model.padding import largest_bytes, padded
-from workloads.model.policy import RIGHT, Delivery, Policy
+from workloads.model.policy import CORRECT, Delivery, Policy
 from workloads.model.workload import Output, WorkloadStage
 from workloads.shop import SHOP
 from workloads.sparse import SPARSE
@@ -51,7 +51,7 @@ def work(
     path: Path,
     *,
     stage: WorkloadStage = ECHO,
-    policy: Policy = RIGHT,
+    policy: Policy = CORRECT,
     shares: UnusualShares | None = None,
     turns: int = 1,
     seed: int = 1,

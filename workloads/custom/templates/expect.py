@@ -6,7 +6,7 @@ from typing import Any
 
 
 def purchase(rng: Random, n: int) -> tuple[str, str]:
-    """Return key and value of the n-th input. Use `rng` for everything random, so that a seed repeats it."""
+    """Return key and value of the n-th input. Take random values only from `rng`, so that a seed repeats them."""
     body = {"purchase_id": n, "pieces": rng.randint(1, 9), "price": rng.randint(1, 500)}
     return f"customer-{rng.randrange(1000)}", json.dumps(body)
 
@@ -14,7 +14,7 @@ def purchase(rng: Random, n: int) -> tuple[str, str]:
 def outputs(
     topic: str, key: bytes | None, value: bytes | None, headers: dict[str, Any]
 ) -> list[tuple[str, bytes | None, str]]:
-    """Return (topic, key, value) of each output that this input must lead to. An empty list: no output."""
+    """Return (topic, key, value) of each output that this input must lead to. Return [] if it leads to no output."""
     purchase_body = json.loads(value or b"")
     invoice = {
         "purchase_id": purchase_body["purchase_id"],
