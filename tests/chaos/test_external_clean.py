@@ -188,7 +188,7 @@ def test_a_forbidden_deletion_names_the_acl_and_ends_with_status_4(
         cluster.admit(
             *(acl for acl in OWN if acl[0] is ResourceType.TOPIC and acl[3] is not AclOperation.DELETE)
         )
-        cluster.create_topics([TopicSpec(f"{EMPTY_TAG}-in", 1), TopicSpec("strangers", 1)], WITHIN_S)
+        cluster.create_topics([TopicSpec(f"{EMPTY_TAG}-in", 1), TopicSpec("another-users", 1)], WITHIN_S)
         options = ("--set", f"client-config={cluster.client_config(tmp_path / 'client.properties')}")
         undescribed = clean(cluster, *options, "--delete", "--idle", "1s", EMPTY_TAG)
         assert (undescribed.returncode, f"{EMPTY_TAG}-in" in topics_of(cluster)) == (4, True)
@@ -202,5 +202,5 @@ def test_a_forbidden_deletion_names_the_acl_and_ends_with_status_4(
         cluster.admit(*OWN)
         done = clean(cluster, *options, "--delete", "--idle", "1s", EMPTY_TAG)
         assert done.returncode == 0
-        wait_for(lambda: topics_of(cluster) == {"strangers"}, "the topic to be gone", WITHIN_S)
+        wait_for(lambda: topics_of(cluster) == {"another-users"}, "the topic to be gone", WITHIN_S)
         assert PASSWORD not in refused.stdout + refused.stderr + done.stdout + done.stderr

@@ -230,5 +230,5 @@ def test_a_killed_run_leaves_no_process_no_folder_and_no_shared_memory(tmp_path:
 
 
 def test_the_servers_of_the_machine_have_priority_over_the_bundled_one() -> None:
-    own = system_postgres()
-    assert find_postgres("auto") == (own or bundled_postgres())
+    newest = system_postgres()
+    assert find_postgres("auto") == (newest or bundled_postgres())

@@ -119,8 +119,8 @@ def broad_excepts(path: Path) -> Iterator[str]:
 
 
 def test_only_calls_of_a_client_or_of_user_functions_catch_every_exception():
-    broad = [place for path in files(*ROOMS) for place in broad_excepts(path)]
-    assert [place.partition(":")[0] for place in broad] == [
+    broad = [line for path in files(*ROOMS) for line in broad_excepts(path)]
+    assert [line.partition(":")[0] for line in broad] == [
         "harness/roles/transactions.py",  # a client library
         "workloads/custom/functions.py",  # a user's functions
     ]
