@@ -1,4 +1,4 @@
-"""A client without Kafka: one partition a topic, offsets of a group, and errors as they are ordered."""
+"""A client without Kafka. It records the calls of the code under test, and raises the errors that a test sets."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -24,29 +24,29 @@ from harness.record.naming import Headers
 class FakeRecord:
     """A record of a fake log."""
 
-    place: tuple[str, int]
-    at: int
+    topic_partition: tuple[str, int]
+    record_offset: int
     content: bytes | None = b"v"
-    named: bytes | None = b"k"
-    more: tuple[tuple[str, str | bytes | None], ...] = ()
+    record_key: bytes | None = b"k"
+    record_headers: tuple[tuple[str, str | bytes | None], ...] = ()
 
     def topic(self) -> str:
-        return self.place[0]
+        return self.topic_partition[0]
 
     def partition(self) -> int:
-        return self.place[1]
+        return self.topic_partition[1]
 
     def offset(self) -> int:
-        return self.at
+        return self.record_offset
 
     def key(self) -> bytes | None:
-        return self.named
+        return self.record_key
 
     def value(self) -> bytes | None:
         return self.content
 
     def headers(self) -> Headers | None:
-        return list(self.more)
+        return list(self.record_headers)
 
     def timestamp(self) -> tuple[int, int]:
         return (1, 0)
@@ -54,25 +54,27 @@ class FakeRecord:
 
 @dataclass
 class FakeClient:
-    """What it did stands in `did`; `fails` orders errors by the name of the call."""
+    """A `Client` in memory. `calls` has every call, and `fails` sets an error by the name of the call."""
 
-    given: list[FakeRecord] = field(default_factory=list)
-    kept: dict[tuple[str, int], list[FakeRecord]] = field(default_factory=dict)  # for `read_whole`
+    polled: list[FakeRecord] = field(default_factory=list)
+    logs: dict[tuple[str, int], list[FakeRecord]] = field(default_factory=dict)  # by partition
     fails: dict[str, ErrorMeaning] = field(default_factory=dict)
-    unanswered: bool = False  # no record is ever acknowledged
-    did: list[tuple[Any, ...]] = field(default_factory=list)
-    records: list[tuple[Headers, int | None]] = field(default_factory=list)  # what was sent with each record
+    never_acknowledges: bool = False
+    calls: list[tuple[Any, ...]] = field(default_factory=list)
+    records: list[tuple[Headers, int | None]] = field(
+        default_factory=list
+    )  # headers and time stamp of each sent record
     name: str = "fake"
 
-    def do(self, *what: Any) -> None:
-        """Note a call, or fail as ordered."""
-        self.did.append(what)
-        if what[0] in self.fails:
-            raise ClientError(self.fails[what[0]], f"{what[0]} was to fail")
+    def do(self, *call: Any) -> None:
+        """Record a call, and raise the error that the test has set for it."""
+        self.calls.append(call)
+        if call[0] in self.fails:
+            raise ClientError(self.fails[call[0]], f"{call[0]} was to fail")
 
-    def named(self, call: str) -> list[tuple[Any, ...]]:
-        """The arguments of every call of that name."""
-        return [rest for called, *rest in self.did if called == call]
+    def arguments_of(self, call: str) -> list[tuple[Any, ...]]:
+        """Return the arguments of every call with this name."""
+        return [arguments for name, *arguments in self.calls if name == call]
 
     def consumer(
         self,
@@ -88,10 +90,12 @@ class FakeClient:
         return FakeAssigned(self)
 
     def end_offsets(
-        self, bootstrap: str, name: str, places: Sequence[tuple[str, int]], timeout_s: float
+        self, bootstrap: str, name: str, topic_partitions: Sequence[tuple[str, int]], timeout_s: float
     ) -> dict[tuple[str, int], int]:
         self.do("end_offsets")
-        return {place: len(self.kept.get(place, ())) for place in places}
+        return {
+            topic_partition: len(self.logs.get(topic_partition, ())) for topic_partition in topic_partitions
+        }
 
     def unsubscribed_consumer(self, settings: ConsumerSettings) -> "FakeConsumer":
         return FakeConsumer(self)
@@ -104,20 +108,25 @@ class FakeClient:
         return FakeProducer(self, "plain")
 
     def read_partition(
-        self, bootstrap: str, name: str, place: tuple[str, int], isolation: Isolation, timeout_s: float
+        self,
+        bootstrap: str,
+        name: str,
+        topic_partition: tuple[str, int],
+        isolation: Isolation,
+        timeout_s: float,
     ) -> list[ClientRecord]:
-        self.do("read", place, isolation)
-        return list(self.kept.get(place, ()))
+        self.do("read", topic_partition, isolation)
+        return list(self.logs.get(topic_partition, ()))
 
     @contextmanager
     def last_stable_offset(
-        self, bootstrap: str, name: str, place: tuple[str, int]
+        self, bootstrap: str, name: str, topic_partition: tuple[str, int]
     ) -> Iterator[Callable[[float], int]]:
-        def ask(timeout_s: float) -> int:
-            self.do("stable", place)
-            return len(self.named("stable"))
+        def read_offset(timeout_s: float) -> int:
+            self.do("stable", topic_partition)
+            return len(self.arguments_of("stable"))
 
-        yield ask
+        yield read_offset
 
     def classify(self, error: Exception) -> ClientError | None:
         return error if isinstance(error, ClientError) else None
@@ -129,13 +138,13 @@ class FakeClient:
 
 @dataclass
 class FakeConsumer:
-    """Gives what its client was given."""
+    """A consumer of a group. Its polls return the records in `polled` of the client."""
 
     client: FakeClient
 
     def poll(self, max_records: int, timeout_s: float) -> list[ClientRecord]:
-        given, self.client.given = self.client.given[:max_records], self.client.given[max_records:]
-        return list(given)
+        records, self.client.polled = self.client.polled[:max_records], self.client.polled[max_records:]
+        return list(records)
 
     def membership(self) -> Any:
         return "member"
@@ -143,9 +152,11 @@ class FakeConsumer:
     def assigned(self) -> set[tuple[str, int]]:
         return {("in", 0), ("in", 1)}
 
-    def committed(self, places: Sequence[tuple[str, int]], timeout_s: float) -> list[PartitionOffset]:
+    def committed(
+        self, topic_partitions: Sequence[tuple[str, int]], timeout_s: float
+    ) -> list[PartitionOffset]:
         self.client.do("committed")
-        return [PartitionOffset(*place, 0) for place in places]
+        return [PartitionOffset(*topic_partition, 0) for topic_partition in topic_partitions]
 
     def seek(self, position: PartitionOffset) -> None:
         self.client.do("seek", position)
@@ -159,7 +170,7 @@ class FakeConsumer:
 
 @dataclass
 class FakeAssigned:
-    """Gives of each partition that it is assigned what its client has kept there."""
+    """A consumer with assigned partitions. Its polls return the records of the client's logs."""
 
     client: FakeClient
     at: dict[tuple[str, int], int] = field(default_factory=dict)
@@ -169,12 +180,12 @@ class FakeAssigned:
         self.at = {(p.topic, p.partition): p.offset or 0 for p in positions}
 
     def poll(self, max_records: int, timeout_s: float) -> list[ClientRecord]:
-        given: list[ClientRecord] = []
-        for place, at in self.at.items():
-            new = self.client.kept.get(place, [])[at : at + max_records - len(given)]
-            self.at[place] = at + len(new)
-            given += new
-        return given
+        records: list[ClientRecord] = []
+        for topic_partition, at in self.at.items():
+            new = self.client.logs.get(topic_partition, [])[at : at + max_records - len(records)]
+            self.at[topic_partition] = at + len(new)
+            records += new
+        return records
 
     def read_positions(self) -> dict[tuple[str, int], int]:
         return self.at
@@ -185,17 +196,17 @@ class FakeAssigned:
 
 @dataclass
 class FakeProducer:
-    """Acknowledges what it is sent, unless it is not to."""
+    """A producer that acknowledges each record, unless the client has `never_acknowledges`."""
 
     client: FakeClient
-    own: str
+    transactional_id: str
     sent: int = 0
 
     def init(self, timeout_s: float) -> None:
-        self.client.do("init", self.own)
+        self.client.do("init", self.transactional_id)
 
     def begin(self) -> None:
-        self.client.do("begin", self.own)
+        self.client.do("begin", self.transactional_id)
 
     def send(
         self,
@@ -208,13 +219,13 @@ class FakeProducer:
         *,
         partition: int | None = None,
     ) -> bool:
-        self.client.do("send", self.own, topic, value)
+        self.client.do("send", self.transactional_id, topic, value)
         self.client.records.append((headers, timestamp_ms))
-        if partition is not None and not self.client.unanswered:
-            log = self.client.kept.setdefault((topic, partition), [])
+        if partition is not None and not self.client.never_acknowledges:
+            log = self.client.logs.setdefault((topic, partition), [])
             on_delivery(partition, len(log), None)
             log.append(FakeRecord((topic, partition), len(log), value, key, tuple(headers)))
-        elif not self.client.unanswered:
+        elif not self.client.never_acknowledges:
             on_delivery(0, self.sent, None)
         self.sent += 1
         return True
@@ -223,16 +234,18 @@ class FakeProducer:
         pass
 
     def flush(self, timeout_s: float) -> int:
-        return self.sent if self.client.unanswered else 0
+        return self.sent if self.client.never_acknowledges else 0
 
     def send_offsets(self, positions: Sequence[PartitionOffset], membership: Any, timeout_s: float) -> None:
-        self.client.do("send-offsets", self.own, [(p.topic, p.partition, p.offset) for p in positions])
+        self.client.do(
+            "send-offsets", self.transactional_id, [(p.topic, p.partition, p.offset) for p in positions]
+        )
 
     def commit(self, timeout_s: float) -> None:
-        self.client.do("commit", self.own)
+        self.client.do("commit", self.transactional_id)
 
     def abort(self, timeout_s: float) -> None:
-        self.client.do("abort", self.own)
+        self.client.do("abort", self.transactional_id)
 
     def discard(self) -> None:
-        self.client.do("discard", self.own)
+        self.client.do("discard", self.transactional_id)

@@ -1,4 +1,4 @@
-"""A projector on a client without Kafka and a real SQLite: what is applied, and how often."""
+"""A projector on a client without Kafka and a real SQLite: which inputs are applied, and how often."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,8 +22,8 @@ STAGE = WorkloadStage(
     "s",
     ("in",),
     ("applied", "users"),
-    lambda one: (Output("applied", "applied", one.key, one.value),),
-    aggregate=Aggregate("users", lambda one: ((one.key or b"", 1),), lambda one: None),
+    lambda record: (Output("applied", "applied", record.key, record.value),),
+    aggregate=Aggregate("users", lambda record: ((record.key or b"", 1),), lambda record: None),
 )
 BATCH = [FakeRecord(("in", 0), 4), FakeRecord(("in", 1), 7)]
 
@@ -35,7 +35,7 @@ def store(tmp_path: Path) -> Database:
 
 
 @contextmanager
-def worker(
+def make_worker(
     client: FakeClient,
     path: Path,
     store: Database,
@@ -55,57 +55,59 @@ def sources(store: Database, table: str = "applied") -> list[str]:
 
 
 def outcomes(path: Path, name: str = "w") -> list[tuple[str, str]]:
-    told = [orjson.loads(line) for line in (path / f"{name}.jsonl").read_bytes().splitlines()]
+    events = [orjson.loads(line) for line in (path / f"{name}.jsonl").read_bytes().splitlines()]
     return [
-        (line["f"], line["type"]) for line in told if line["type"] in ("ok", "fail", "info") and "f" in line
+        (line["f"], line["type"]) for line in events if line["type"] in ("ok", "fail", "info") and "f" in line
     ]
 
 
 def test_inputs_are_applied_once_and_the_position_moves_with_them(tmp_path: Path, store: Database) -> None:
-    client = FakeClient(given=list(BATCH))
-    with worker(client, tmp_path, store) as one:
-        one.turn()
+    client = FakeClient(polled=list(BATCH))
+    with make_worker(client, tmp_path, store) as worker:
+        worker.turn()
     assert sources(store) == ["in/0/4", "in/1/7"]
     assert [state.changes for _, state in store.states("users")] == [2]
     assert store.position("g", ("in", 0)) == 5 and store.position("g", ("in", 1)) == 8
-    assert one.counts.committed == 1
+    assert worker.counts.committed == 1
 
 
-def test_what_the_store_has_already_is_left_out(tmp_path: Path, store: Database) -> None:
-    for name in ("w", "v"):  # the second: after a crash before the group's commit
-        with worker(FakeClient(given=list(BATCH)), tmp_path, store, name=name) as one:
-            one.turn()
+def test_inputs_that_are_in_the_database_are_skipped(tmp_path: Path, store: Database) -> None:
+    for name in ("w", "v"):  # the second worker starts after a crash before the group's commit
+        with make_worker(FakeClient(polled=list(BATCH)), tmp_path, store, name=name) as worker:
+            worker.turn()
     assert sources(store) == ["in/0/4", "in/1/7"]
-    assert one.counts.committed == 1  # the group's offsets follow
+    assert worker.counts.committed == 1  # the group's offsets are committed
 
 
-def test_a_zombie_is_refused_by_the_store(tmp_path: Path, store: Database) -> None:
-    late = [*BATCH, FakeRecord(("in", 0), 5)]
-    zombie = FakeClient(given=list(BATCH))
-    with worker(zombie, tmp_path, store) as one:
-        one.turn()
-        with worker(FakeClient(given=[late[2]]), tmp_path, store, name="next") as other:
+def test_the_database_rejects_the_transaction_of_a_zombie(tmp_path: Path, store: Database) -> None:
+    late = FakeRecord(("in", 0), 5)
+    zombie = FakeClient(polled=list(BATCH))
+    with make_worker(zombie, tmp_path, store) as worker:
+        worker.turn()
+        with make_worker(FakeClient(polled=[late]), tmp_path, store, name="next") as other:
             other.turn()
-        zombie.given.append(late[2])
-        one.turn()
+        zombie.polled.append(late)
+        worker.turn()
     assert sources(store) == ["in/0/4", "in/1/7", "in/0/5"]
     assert ("send", "fail") in outcomes(tmp_path)
 
 
-def test_a_position_that_is_kept_apart_repeats_effects(tmp_path: Path, store: Database) -> None:
+def test_effects_are_repeated_if_the_position_is_not_in_the_database(tmp_path: Path, store: Database) -> None:
     for name in ("w", "v"):
-        client = FakeClient(given=list(BATCH))
-        with worker(client, tmp_path, store, name=name, policy=Policy(stores_position=False)) as one:
-            one.turn()
+        client = FakeClient(polled=list(BATCH))
+        with make_worker(client, tmp_path, store, name=name, policy=Policy(stores_position=False)) as worker:
+            worker.turn()
     assert sources(store) == ["in/0/4", "in/1/7"] * 2
     assert store.position("g", ("in", 0)) is None
 
 
-def test_a_side_effect_stands_though_its_transaction_is_aborted(tmp_path: Path, store: Database) -> None:
-    client = FakeClient(given=list(BATCH))
+def test_an_abort_does_not_undo_a_side_effect(tmp_path: Path, store: Database) -> None:
+    client = FakeClient(polled=list(BATCH))
     policy, plain = Policy(side_effect="charges"), replace(STAGE, aggregate=None)
-    with worker(client, tmp_path, store, delivery=Delivery.TRANSACTIONS, policy=policy, stage=plain) as one:
-        one.rng.random = lambda: -1.0  # type: ignore[method-assign]
-        one.turn()
-    assert one.counts.aborted == 1
+    with make_worker(
+        client, tmp_path, store, delivery=Delivery.TRANSACTIONS, policy=policy, stage=plain
+    ) as worker:
+        worker.rng.random = lambda: -1.0  # type: ignore[method-assign]
+        worker.turn()
+    assert worker.counts.aborted == 1
     assert sources(store, "charges") == ["in/0/4", "in/1/7"]

@@ -1,4 +1,4 @@
-"""A relay and a consumer by key, on a client without Kafka: what is published, marked and applied, and how often."""
+"""A relay and a consumer that delivers by key, on a client without Kafka: rows are published, marked and applied."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -28,36 +28,39 @@ from workloads.model.policy import CORRECT, Delivery, Policy
 from workloads.model.workload import Output, WorkloadStage
 from workloads.outbox import APPLIED, EVENTS, OUTBOX, OUTBOX_WORKLOAD, order
 
-STAGE = WorkloadStage("relay", ("rows",), ("out",), lambda one: (Output("out", "event", one.key, one.value),))
+STAGE = WorkloadStage(
+    "relay", ("rows",), ("out",), lambda record: (Output("out", "event", record.key, record.value),)
+)
 ROWS = [TableRow("f:0:0", b"k", b"one", 4), TableRow("f:0:1", b"k", b"two", 7)]
 
 
 @contextmanager
-def relay(client: FakeClient, inputs: FakeInputs, path: Path, policy: Policy = CORRECT) -> Iterator[Relay]:
+def make_relay(
+    client: FakeClient, inputs: FakeInputs, path: Path, policy: Policy = CORRECT
+) -> Iterator[Relay]:
     with Journal(path / "w.jsonl", 0, JournalBegan("w")) as journal:
         settings = WorkerSettings("b", "", "id-1", 0, 10, 0.0, 1, policy, Delivery.RELAYED)
-        one = Relay(STAGE, settings, client, journal, Control(None), inputs)
-        yield one
+        yield Relay(STAGE, settings, client, journal, Control(None), inputs)
 
 
 def lines(path: Path) -> list[dict[str, object]]:
     return [orjson.loads(line) for line in (path / "w.jsonl").read_bytes().splitlines()]
 
 
-def test_rows_are_marked_once_they_are_published(tmp_path: Path) -> None:
+def test_rows_are_marked_after_they_are_published(tmp_path: Path) -> None:
     client, inputs = FakeClient(), FakeInputs(list(ROWS))
-    with relay(client, inputs, tmp_path) as one:
-        one.turn()
-    assert [content for _, _, content in client.named("send")] == [b"one", b"two"]
-    assert client.named("commit") and not client.named("send-offsets")
-    assert inputs.did == [("take",), ("mark", 4, 7), ("commit",)]
+    with make_relay(client, inputs, tmp_path) as relay:
+        relay.turn()
+    assert [content for _, _, content in client.arguments_of("send")] == [b"one", b"two"]
+    assert client.arguments_of("commit") and not client.arguments_of("send-offsets")
+    assert inputs.calls == [("take",), ("mark", 4, 7), ("commit",)]
     assert all(row.done for row in inputs.rows)
-    assert (one.counts.committed, one.counts.inputs) == (1, 2)
+    assert (relay.counts.committed, relay.counts.inputs) == (1, 2)
 
 
-def test_what_a_relay_was_given_and_sends_stands_in_its_journal_and_no_range(tmp_path: Path) -> None:
-    with relay(FakeClient(), FakeInputs(list(ROWS)), tmp_path) as one:
-        one.turn()
+def test_the_journal_has_the_rows_and_sends_of_a_relay_and_no_claims(tmp_path: Path) -> None:
+    with make_relay(FakeClient(), FakeInputs(list(ROWS)), tmp_path) as relay:
+        relay.turn()
     poll, txn = (next(line for line in lines(tmp_path) if line.get("f") == f) for f in ("poll", "txn"))
     assert poll["records"] == {"rows/0": [[4, "f:0:0"], [7, "f:0:1"]]}
     assert [send[3:] for send in txn["sends"]] == [["rows/0", 4], ["rows/0", 7]]  # type: ignore[attr-defined]
@@ -66,48 +69,48 @@ def test_what_a_relay_was_given_and_sends_stands_in_its_journal_and_no_range(tmp
 
 def test_rows_whose_transaction_failed_are_pending_again(tmp_path: Path) -> None:
     client, inputs = FakeClient(fails={"send": ErrorMeaning.ABORTABLE}), FakeInputs(list(ROWS))
-    with relay(client, inputs, tmp_path) as one:
-        one.turn()
-    assert not any(row.done for row in inputs.rows) and ("mark", 4, 7) not in inputs.did
-    assert one.counts.failed == 1
+    with make_relay(client, inputs, tmp_path) as relay:
+        relay.turn()
+    assert not any(row.done for row in inputs.rows) and ("mark", 4, 7) not in inputs.calls
+    assert relay.counts.failed == 1
 
 
 def test_rows_that_could_not_be_marked_are_published_again(tmp_path: Path) -> None:
     client, inputs = FakeClient(), FakeInputs(list(ROWS), fails={"mark"})
-    with relay(client, inputs, tmp_path) as one:
-        one.turn()
+    with make_relay(client, inputs, tmp_path) as relay:
+        relay.turn()
         inputs.fails.clear()
-        one.turn()
-    assert len(client.named("send")) == 4
+        relay.turn()
+    assert len(client.arguments_of("send")) == 4
     assert all(row.done for row in inputs.rows)
 
 
-def test_a_relay_outlives_a_database_that_does_not_answer(tmp_path: Path) -> None:
+def test_a_relay_continues_after_an_error_of_the_database(tmp_path: Path) -> None:
     inputs = FakeInputs(list(ROWS), fails={"take"})
-    with relay(FakeClient(), inputs, tmp_path) as one:
-        one.turn()
+    with make_relay(FakeClient(), inputs, tmp_path) as relay:
+        relay.turn()
     assert lines(tmp_path)[-2]["error"] == "take was to fail"
 
 
-def test_a_relay_that_marks_first_loses_what_it_does_not_publish(tmp_path: Path) -> None:
+def test_a_relay_that_marks_before_it_sends_loses_rows(tmp_path: Path) -> None:
     client, inputs = FakeClient(fails={"send": ErrorMeaning.ABORTABLE}), FakeInputs(list(ROWS))
-    with relay(client, inputs, tmp_path, Policy(marks_before_send=True)) as one:
-        one.turn()
-    assert all(row.done for row in inputs.rows) and not client.named("commit")
+    with make_relay(client, inputs, tmp_path, Policy(marks_before_send=True)) as relay:
+        relay.turn()
+    assert all(row.done for row in inputs.rows) and not client.arguments_of("commit")
 
 
-def test_a_relay_that_takes_what_lies_beyond_misses_what_commits_late(tmp_path: Path) -> None:
+def test_a_relay_that_takes_rows_above_the_last_misses_late_commits(tmp_path: Path) -> None:
     client, inputs = FakeClient(), FakeInputs([ROWS[1]])
-    with relay(client, inputs, tmp_path, Policy(takes_after_last=True)) as one:
-        one.turn()
+    with make_relay(client, inputs, tmp_path, Policy(takes_after_last=True)) as relay:
+        relay.turn()
         inputs.rows.insert(0, ROWS[0])
-        one.turn()
-    assert [content for _, _, content in client.named("send")] == [b"two"]
-    assert inputs.beyond == 7
+        relay.turn()
+    assert [content for _, _, content in client.arguments_of("send")] == [b"two"]
+    assert inputs.last_position == 7
 
 
 class Event(FakeRecord):
-    """An event that tells of a row."""
+    """An event whose source is an outbox row."""
 
     row = 4
 
@@ -116,13 +119,13 @@ class Event(FakeRecord):
 
 
 def consume(tmp_path: Path, *batches: Sequence[FakeRecord]) -> list[str]:
-    """The sources of what stands in the table after these polls."""
+    """Consume these batches, and return the sources of the rows that are then in the table."""
     kind = Sqlite()
     stage = WorkloadStage(
         "consumer",
         ("out",),
         ("applied",),
-        lambda one: (Output("applied", "applied", one.key, one.value),),
+        lambda record: (Output("applied", "applied", record.key, record.value),),
         delivery=Delivery.KEYED,
     )
     with kind.provide(DatabaseParts(tmp_path, None, lambda: 0)):  # type: ignore[arg-type]
@@ -130,51 +133,51 @@ def consume(tmp_path: Path, *batches: Sequence[FakeRecord]) -> list[str]:
     client = FakeClient()
     with Journal(tmp_path / "w.jsonl", 0, JournalBegan("w")) as journal:
         settings = WorkerSettings("b", "g", None, 0, 10, 0.0, 1, CORRECT, Delivery.KEYED)
-        one = Worker(stage, settings, client, journal, Control(None), store)
-        assert isinstance(one.deliverer, KeyedDelivery)
+        worker = Worker(stage, settings, client, journal, Control(None), store)
+        assert isinstance(worker.deliverer, KeyedDelivery)
         for batch in batches:
-            client.given = list(batch)
-            one.turn()
-    assert one.counts.committed == len(batches)
+            client.polled = list(batch)
+            worker.turn()
+    assert worker.counts.committed == len(batches)
     return [effect.sources for _, effect in store.effects("applied")]
 
 
-def test_a_row_is_applied_once_however_often_it_is_told_of(tmp_path: Path) -> None:
+def test_a_row_is_applied_once_if_several_events_come_from_it(tmp_path: Path) -> None:
     first, again = Event(("in", 0), 0), Event(("in", 1), 5)
     assert consume(tmp_path, [first, again], [again]) == ["rows/0/4"]
     acks = [line["acks"] for line in lines(tmp_path) if line.get("f") == "send" and line["type"] == "ok"]
     assert acks == [[[0, None], [-1, None]], [[-1, None]]]
 
 
-def test_what_a_row_must_lead_to_is_stated_of_the_row_alone() -> None:
+def test_all_expected_outputs_are_those_of_the_outbox_row() -> None:
     expectation = OUTBOX_WORKLOAD.expectation()
-    fed = order(Random(1), 0)
-    row = InputRecord(OUTBOX, fed.key, fed.value, 0, 7)
+    content = order(Random(1), 0)
+    row = InputRecord(OUTBOX, content.key, content.value, 0, 7)
     event, applied = expectation.expected_outputs(row)
     assert (event.stage, event.topic, event.intermediate_topic) == ("relay", EVENTS, None)
     assert (applied.stage, applied.topic, applied.intermediate_topic) == ("consumer", APPLIED, EVENTS)
     (out,) = OUTBOX_WORKLOAD.stages[0].transform(row)
-    held = digest(out.key, out.value, output_headers("", "applied", [(OUTBOX, 0, 7)]))
-    assert applied.digest(0, 7) == held
+    stored = digest(out.key, out.value, output_headers("", "applied", [(OUTBOX, 0, 7)]))
+    assert applied.digest(0, 7) == stored
     assert not list(expectation.expected_outputs(row._replace(topic=EVENTS, value=out.value)))
 
 
-def test_the_relay_promises_less_than_the_pipeline_and_leaves_no_row() -> None:
-    facts = OUTBOX_WORKLOAD.spec(Options())
-    relays, consumer = facts.stages
-    assert facts.guarantee is Guarantee.EXACTLY_ONCE and relays.guarantee == Guarantee.AT_LEAST_ONCE.value
+def test_the_relay_promises_at_least_once_and_the_pipeline_exactly_once() -> None:
+    spec = OUTBOX_WORKLOAD.spec(Options())
+    relays, consumer = spec.stages
+    assert spec.guarantee is Guarantee.EXACTLY_ONCE and relays.guarantee == Guarantee.AT_LEAST_ONCE.value
     assert (
         relays.group is None
         and relays.offset_tracking is OffsetTracking.EACH
         and consumer.offset_tracking is OffsetTracking.GROUP
     )
-    assert [topic.name for topic in facts.topics] == [EVENTS]
-    assert [table.name for table in facts.input_tables] == [OUTBOX]
+    assert [topic.name for topic in spec.topics] == [EVENTS]
+    assert [table.name for table in spec.input_tables] == [OUTBOX]
     assert set(relays.transactional_ids) == set(relays.workers)
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("change", "message"),
     [
         (lambda relay, consumer: (relay, replace(consumer, delivery=None)), "can repeat its outputs"),
         (
@@ -187,13 +190,13 @@ def test_the_relay_promises_less_than_the_pipeline_and_leaves_no_row() -> None:
         ),
     ],
 )
-def test_a_stage_promises_what_can_be_judged(
-    change: Callable[..., tuple[WorkloadStage, WorkloadStage]], words: str
+def test_a_stage_cannot_promise_more_or_less_than_can_be_checked(
+    change: Callable[..., tuple[WorkloadStage, WorkloadStage]], message: str
 ) -> None:
-    with pytest.raises(ValueError, match=words):
+    with pytest.raises(ValueError, match=message):
         replace(OUTBOX_WORKLOAD, stages=change(*OUTBOX_WORKLOAD.stages))
 
 
-def test_by_which_key_a_store_is_written_once_is_said_of_a_stage() -> None:
+def test_the_delivery_by_key_is_set_on_a_stage_and_not_on_the_workload() -> None:
     with pytest.raises(ValueError, match="set the delivery store-by-key on one stage, not on the workload"):
         replace(OUTBOX_WORKLOAD, delivery=Delivery.KEYED)
