@@ -1,15 +1,14 @@
 """Operations under way during a fault: from their call until they returned or their process died."""
 
 from collections.abc import Iterable
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from harness.model.vocabulary import Outcome
 from harness.results.verdict import FaultReport
 from harness.results.wording import milliseconds, number
+from reports.run_tables import RunTables
 
 WORK = ("txn", "send", "commit-offsets")
 """The operations that do a stage's work."""
@@ -50,21 +49,16 @@ def under_way_between(ops: pa.Table, from_ns: int, to_ns: int) -> pa.Table:
     )
 
 
-def describe_met(folder: Path, faults: Iterable[FaultReport]) -> list[str]:
+def describe_met(t: RunTables, faults: Iterable[FaultReport]) -> list[str]:
     """Describe for each fault which operations were under way, for example `6 when it was injected, 4 when it was
     healed; of 408 that ended meanwhile, 3 failed, 2 fenced; the longest took 8.2 s of that time`.
 
-    The text is empty for a fault that did not act. The list is empty if no stage keeps a journal. Raises OSError
-    and ArrowException if the table is damaged.
+    The text is empty for a fault that did not act. The list is empty if no stage keeps a journal. Raises
+    `UnreadableInput` if the table is damaged, and `ArrowException` if a column has another type.
     """
-    path = folder / "history" / "ops.parquet"
-    if not path.is_file():
+    if not t.exists("ops"):
         return []
-    with pq.ParquetFile(path) as file:
-        absent = [name for name in _COLUMNS if name not in file.schema_arrow.names]
-        if absent:
-            raise pa.ArrowInvalid(f"history/ops.parquet has no column {', '.join(absent)}")
-        work = stage_operations(file.read(columns=list(_COLUMNS)))
+    work = stage_operations(t.table("ops", _COLUMNS))
     return [_describe_met(work, fault) for fault in faults] if len(work) else []
 
 

@@ -70,11 +70,11 @@ def command(
     zero_ms = _wall_ms_at_zero(folder)
     _require_tables(folder)
 
+    from reports.run_tables import RunTables
     from reports.trace import by_logs, steps
     from reports.trace.faults import of_fault
-    from reports.trace.stored import StoredTables
 
-    tables = StoredTables(folder, zero_ms)
+    tables = RunTables(folder, zero_ms)
     if argument is not None:
         of_record = by_logs.of_record if tables.without_journals else steps.of_record
         traced = of_record(tables, argument["topic"], int(argument["partition"]), int(argument["offset"]))

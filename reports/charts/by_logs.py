@@ -10,15 +10,15 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
+from harness.common.errors import UnreadableInput
 from harness.model.vocabulary import WARM_UP
 from harness.results.wording import plural, printable
 from reports.charts.series import BINS, Series, into_buckets
+from reports.run_tables import RunTables
 
 COMMITTED, ABORTED, LEFT_OPEN = "committed", "aborted", "left open"
 CATEGORIES = (COMMITTED, ABORTED, LEFT_OPEN)
@@ -72,40 +72,30 @@ class LogClock:
         return second if 0 <= second <= self.end_s else None
 
 
-def read(folder: Path, stages: Sequence[StageTopics], clock: LogClock, at_least_s: float = 1.0) -> Series:
+def read(t: RunTables, stages: Sequence[StageTopics], clock: LogClock, at_least_s: float = 1.0) -> Series:
     """Read the logs of a run into a series. Missing or damaged files are noted in `missing`. `at_least_s` is the
     least length of the run.
     """
     series = Series(end_s=max(1.0, at_least_s), categories=CATEGORIES, by_logs=True)
     written = {topic for stage in stages for topic in stage.topics}
     parts = (
-        partial(_add_transactions, series, folder, stages, clock),
-        partial(_add_records, series, folder, written, clock),
+        partial(_add_transactions, series, t, stages, clock),
+        partial(_add_records, series, t, written, clock),
     )
     for add in parts:
         try:
             add()
-        except (OSError, KeyError, TypeError, ValueError, pa.ArrowException) as error:
-            # The file is damaged, or has other columns.
+        except (UnreadableInput, TypeError, ValueError, pa.ArrowException) as error:
+            # The file is missing or damaged, or its columns have other types.
             series.missing.append(printable(str(error), 300))
     last = max((*series.records, *(at for counts in series.outcomes.values() for at in counts)), default=0)
     series.end_s = max(series.end_s, last + 1.0)
     return into_buckets(series)
 
 
-def _table(folder: Path, room: str, name: str, columns: Sequence[str], filters: Any = None) -> pa.Table:
-    """Read a table. Raises `FileNotFoundError`, for example if an external cluster's ACLs kept the run from
-    reading its logs.
-    """
-    path = folder / room / f"{name}.parquet"
-    if not path.exists():
-        raise FileNotFoundError(f"{room}/{name}.parquet is not there")
-    return pq.read_table(path, columns=list(columns), filters=filters)
-
-
-def _add_transactions(series: Series, folder: Path, stages: Sequence[StageTopics], clock: LogClock) -> None:
+def _add_transactions(series: Series, t: RunTables, stages: Sequence[StageTopics], clock: LogClock) -> None:
     """Count each transaction in the second of its end. One that never ended counts at its begin."""
-    table = _table(folder, "log", "transactions", _STATES)
+    table = t.table("transactions", _STATES)
     stage_of = {
         transactional_id: stage.name for stage in stages for transactional_id in stage.transactional_ids
     }
@@ -143,13 +133,13 @@ def _add_transactions(series: Series, folder: Path, stages: Sequence[StageTopics
         )
 
 
-def _add_records(series: Series, folder: Path, topics: set[str], clock: LogClock) -> None:
+def _add_records(series: Series, t: RunTables, topics: set[str], clock: LogClock) -> None:
     """Count the records in topics that stages write, from the leaders' logs."""
-    partitions = _table(folder, "history", "partitions", ("tp", "topic")).to_pylist()
+    partitions = t.table("partitions", ["tp", "topic"]).to_pylist()
     written = [row["tp"] for row in partitions if row["topic"] in topics]
     if not written:
         return
-    table = _table(folder, "log", "batches", _BATCHES, [("leader", "==", True), ("tp", "in", written)])
+    table = t.table("batches", _BATCHES, leader=[True], tp=written)
     records: Counter[int | None] = Counter()
     undecided: dict[tuple[int, int], Counter[int | None]] = {}
     for row in table.sort_by([("tp", "ascending"), ("base_offset", "ascending")]).to_pylist():

@@ -7,22 +7,21 @@ each doubling, so a percentile is accurate to 3 %.
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
+from harness.common.errors import UnreadableInput
 from harness.model.vocabulary import Outcome
 from harness.results.wording import printable
+from reports.run_tables import RunTables
 
 OK, ABORT, FAIL, INFO = "ok", "aborted on purpose", "fail", "info"
 CATEGORIES = (OK, ABORT, FAIL, INFO)
 MOST_BUCKETS = 120
 BINS = 16
-_BATCH_ROWS = 1 << 18
 _WIDTHS_S = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600)
 _OPS = ("op", "stage", "f", "outcome", "asked", "call_ns", "commit_ns", "return_ns")
 
@@ -73,34 +72,23 @@ class Series:
         return None
 
 
-def read(folder: Path, at_least_s: float = 1.0) -> Series:
+def read(t: RunTables, at_least_s: float = 1.0) -> Series:
     """Read the tables of a run into a series. Missing or damaged files are noted in `missing`. `at_least_s` is the
     least length of the run.
     """
     series = Series(end_s=max(1.0, at_least_s))
-    history = folder / "history"
     committed_op: list[pa.Array] = []
     committed_at: list[pa.Array] = []
     try:
-        for batch in _batches(history / "ops.parquet", _OPS):
+        for batch in t.batches("ops", _OPS):
             op, at = _add_operations(series, batch)
             committed_op.append(op)
             committed_at.append(at)
         if committed_op:
-            _add_records(series, history / "sends.parquet", pa.concat_arrays(committed_op), committed_at)
-    except (OSError, pa.ArrowException) as error:
+            _add_records(series, t, pa.concat_arrays(committed_op), committed_at)
+    except (UnreadableInput, pa.ArrowException) as error:
         series.missing.append(printable(str(error), 300))
     return into_buckets(series)
-
-
-def _batches(path: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    if not path.exists():
-        raise FileNotFoundError(f"{path.parent.name}/{path.name} does not exist")
-    with pq.ParquetFile(path) as file:
-        absent = [name for name in columns if name not in file.schema_arrow.names]
-        if absent:
-            raise pa.ArrowInvalid(f"{path.parent.name}/{path.name} has no column {', '.join(absent)}")
-        yield from file.iter_batches(batch_size=_BATCH_ROWS, columns=list(columns))
 
 
 def _add_operations(series: Series, batch: pa.RecordBatch) -> tuple[pa.Array, pa.Array]:
@@ -130,10 +118,10 @@ def _add_operations(series: Series, batch: pa.RecordBatch) -> tuple[pa.Array, pa
     return txns["op"].filter(committed), at.filter(committed)
 
 
-def _add_records(series: Series, path: Path, op: pa.Array, at: Sequence[pa.Array]) -> None:
+def _add_records(series: Series, t: RunTables, op: pa.Array, at: Sequence[pa.Array]) -> None:
     """Count the records of the committed operations, in the second of their commit."""
     seconds = pa.concat_arrays(at)
-    for batch in _batches(path, ("op",)):
+    for batch in t.batches("sends", ("op",)):
         when = seconds.take(pc.index_in(batch["op"], value_set=op).drop_null())
         for entry in pc.value_counts(when).to_pylist():
             series.records[entry["values"]] += entry["counts"]

@@ -18,6 +18,7 @@ import pyarrow as pa
 from jinja2 import TemplateError
 from markupsafe import Markup
 
+from harness.common.errors import UnreadableInput
 from harness.results import requests
 from harness.results import wording as words
 from harness.results.example import Operation
@@ -30,6 +31,7 @@ from reports.html import excerpts, folder
 from reports.html.findings import examples, report_anomalies
 from reports.html.template import WIDTHS, Drawings, policy, template
 from reports.junit import junit
+from reports.run_tables import RunTables
 from reports.summary import causes_first
 
 MORE_LOGS = "run it on a local cluster, where all logs can be read"
@@ -152,17 +154,18 @@ def _rows(measured: series.Series) -> Iterator[dict[str, Any]]:
 
 def _read_series(contents: folder.RunFiles, at_least_s: float) -> series.Series:
     """Read the series from the journals; for a custom pipeline from the broker logs."""
+    tables = RunTables(contents.folder)
     wall_ms, stages = _wall_ms(contents), by_logs.stages_without_journals(contents.settings)
     if wall_ms is None or not stages:
-        return series.read(contents.folder, at_least_s)
-    return by_logs.read(contents.folder, stages, by_logs.LogClock(wall_ms, _end_s(contents)), at_least_s)
+        return series.read(tables, at_least_s)
+    return by_logs.read(tables, stages, by_logs.LogClock(wall_ms, _end_s(contents)), at_least_s)
 
 
 def _describe_met(folder_path: Path, faults: Sequence[FaultReport]) -> tuple[list[str], list[str]]:
     """Return what each fault met, and notes about errors."""
     try:
-        return under_way.describe_met(folder_path, faults), []
-    except (OSError, pa.ArrowException) as error:
+        return under_way.describe_met(RunTables(folder_path), faults), []
+    except (UnreadableInput, pa.ArrowException) as error:
         return [], [words.printable(f"the operations under way during faults cannot be read: {error}", 300)]
 
 

@@ -4,11 +4,11 @@ from collections.abc import Iterator, Sequence
 
 from harness.common.errors import UsageError
 from harness.model.vocabulary import WARM_UP
+from reports.run_tables import Row, RunTables
 from reports.trace.coordinators import coordinators
 from reports.trace.faults import fault_at
 from reports.trace.step import TraceStep, in_order
 from reports.trace.steps import faults_on, record_at
-from reports.trace.stored import Row, StoredTables
 
 LogPosition = tuple[int, int]
 """Partition number in the run, and offset."""
@@ -19,7 +19,7 @@ MOST_OTHERS = 8
 """The largest number of related records to show."""
 
 
-def of_record(t: StoredTables, topic: str, partition: int, offset: int) -> list[TraceStep]:
+def of_record(t: RunTables, topic: str, partition: int, offset: int) -> list[TraceStep]:
     """Return the steps of a record: its writer, its transaction, its readers, and related records.
 
     Related are the outputs of an input, the inputs of an output, and in a `final` topic the nearest records of the
@@ -36,7 +36,7 @@ def of_record(t: StoredTables, topic: str, partition: int, offset: int) -> list[
     return in_order([*steps, *faults_on(t, min(times), max(times))] if times else steps)
 
 
-def of_id(t: StoredTables, transactional_id: str) -> list[TraceStep]:
+def of_id(t: RunTables, transactional_id: str) -> list[TraceStep]:
     """Return the states of a transactional id in the transaction log. Raises `UsageError`."""
     known = sorted({row["transactional_id"] for row in t.rows("transactions")} - {None})
     if transactional_id not in known:
@@ -47,7 +47,7 @@ def of_id(t: StoredTables, transactional_id: str) -> list[TraceStep]:
     return in_order(coordinators(t, {transactional_id: None}))
 
 
-def of_fault(t: StoredTables, number: int) -> list[TraceStep]:
+def of_fault(t: RunTables, number: int) -> list[TraceStep]:
     """Return the steps of a fault, counted from 1, and the transactions around it: of the id that it names, or of
     all. Raises `UsageError`.
     """
@@ -64,7 +64,7 @@ def of_fault(t: StoredTables, number: int) -> list[TraceStep]:
     return in_order([*steps, *faults_on(t, begun + AROUND_NS, ended - AROUND_NS)])
 
 
-def _log_steps(t: StoredTables, at: LogPosition, record: Row, *, whole: bool) -> Iterator[TraceStep]:
+def _log_steps(t: RunTables, at: LogPosition, record: Row, *, whole: bool) -> Iterator[TraceStep]:
     """Yield the record in the leader's log and its transaction."""
     tp, offset = at
     here = [row for row in t.rows("batches", tp=[tp], leader=[True]) if row["last_offset"] >= offset]
@@ -99,7 +99,7 @@ def _log_steps(t: StoredTables, at: LogPosition, record: Row, *, whole: bool) ->
         yield from _offsets(t, producer, min(times), max(times))
 
 
-def _states(t: StoredTables, producer: int, tp: int, marker: Row) -> list[TraceStep]:
+def _states(t: RunTables, producer: int, tp: int, marker: Row) -> list[TraceStep]:
     """Return the states of the transaction that this marker ended."""
     ids = {row["transactional_id"] for row in t.rows("transactions", producer_id=[producer])}
     ended = t.at_ns(marker["max_timestamp_ms"])
@@ -113,7 +113,7 @@ def _states(t: StoredTables, producer: int, tp: int, marker: Row) -> list[TraceS
     return found
 
 
-def _offsets(t: StoredTables, producer: int, begun_ns: int, ended_ns: int) -> Iterator[TraceStep]:
+def _offsets(t: RunTables, producer: int, begun_ns: int, ended_ns: int) -> Iterator[TraceStep]:
     """Yield the offsets that this producer committed in this interval."""
     positions = {
         (row["tp"], offset)
@@ -126,7 +126,7 @@ def _offsets(t: StoredTables, producer: int, begun_ns: int, ended_ns: int) -> It
             yield _stored(t, row, at)
 
 
-def _first_commits_past(t: StoredTables, at: LogPosition) -> Iterator[TraceStep]:
+def _first_commits_past(t: RunTables, at: LogPosition) -> Iterator[TraceStep]:
     """Yield for each group the first committed offset above an input."""
     first: dict[str, Row] = {}
     row: Row
@@ -139,13 +139,13 @@ def _first_commits_past(t: StoredTables, at: LogPosition) -> Iterator[TraceStep]
         yield _stored(t, row, t.at_ns(row["timestamp_ms"]))
 
 
-def _stored(t: StoredTables, row: Row, at: int | None) -> TraceStep:
+def _stored(t: RunTables, row: Row, at: int | None) -> TraceStep:
     how = "in a transaction" if row["transactional"] else "outside any transaction"
     words = f"offset {row['committed']} of {t.name(row['tp'])} is stored, {how}"
     return TraceStep(at, f"group {row['group']}", words, f"{t.name(row['log_tp'])} @ {row['log_offset']}")
 
 
-def _reads(t: StoredTables, at: LogPosition) -> Iterator[TraceStep]:
+def _reads(t: RunTables, at: LogPosition) -> Iterator[TraceStep]:
     """Yield the reads of the record."""
     polls = t.rows("polls", tp=[at[0]], offset=[at[1]])
     names = {row["op"]: row["journal"] for row in t.rows("ops", op={poll["op"] for poll in polls})}
@@ -154,7 +154,7 @@ def _reads(t: StoredTables, at: LogPosition) -> Iterator[TraceStep]:
         yield TraceStep(poll["return_ns"], who, f"reads {t.name(at[0])} @ {at[1]}", "polls")
 
 
-def _related(t: StoredTables, at: LogPosition, record: Row) -> list[Row]:
+def _related(t: RunTables, at: LogPosition, record: Row) -> list[Row]:
     """Return the outputs joined to an input, or the inputs joined to an output."""
     expected = t.rows("expected", tp=[at[0]], offset=[at[1]])
     related: list[Row] = [

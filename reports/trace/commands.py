@@ -10,7 +10,7 @@ from pathlib import Path
 from harness.common.errors import UnreadableInput
 from harness.results.example import Example
 from harness.results.wording import integer
-from reports.trace.stored import StoredTables, TopicPartition
+from reports.run_tables import RunTables, TopicPartition
 
 MOST_CHARACTERS = 200
 """Longer names are not names of Kafka or of a worker."""
@@ -31,11 +31,12 @@ def trace_commands(folder: Path, examples: Sequence[Example]) -> list[str]:
     The command is empty if the tables of the run have no such row or cannot be read, because it would only report
     that.
     """
-    if not (folder / "history" / "ops.parquet").is_file() or not str(folder).isprintable():
+    tables = RunTables(folder)
+    if not tables.exists("ops") or not str(folder).isprintable():
         return [""] * len(examples)
     subjects = [list(_subjects(example)) for example in examples]
     try:
-        known = _existing(StoredTables(folder, 0.0), [one for each in subjects for one in each])
+        known = _existing(tables, [one for each in subjects for one in each])
     except UnreadableInput:
         return [""] * len(examples)
     first_known = (next((one for one in each if one in known), None) for each in subjects)
@@ -72,7 +73,7 @@ def _if_safe(subject: _TraceSubject) -> Iterator[_TraceSubject]:
         yield subject
 
 
-def _existing(t: StoredTables, subjects: Sequence[_TraceSubject]) -> set[_TraceSubject]:
+def _existing(t: RunTables, subjects: Sequence[_TraceSubject]) -> set[_TraceSubject]:
     """Return the subjects that the tables have rows for."""
     positions = {
         one: (t.numbers[one.record[0]], one.record[1])

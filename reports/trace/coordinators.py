@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from reports.run_tables import Row, RunTables
 from reports.trace.step import TraceStep
-from reports.trace.stored import Row, StoredTables
 
 CLOCK_NS = 2_000_000
 """Brokers write times in whole milliseconds."""
 
 
-def coordinators(t: StoredTables, begun_ns: Mapping[str, Sequence[int] | None]) -> Iterator[TraceStep]:
+def coordinators(t: RunTables, begun_ns: Mapping[str, Sequence[int] | None]) -> Iterator[TraceStep]:
     """Yield the transaction log's states of these ids.
 
     For each id, `begun_ns` holds the times at which its transactions began: each is followed until it was
@@ -31,7 +31,7 @@ def coordinators(t: StoredTables, begun_ns: Mapping[str, Sequence[int] | None]) 
             yield TraceStep(at, f"coordinator of {transactional_id}", what, where)
 
 
-def _written_ms(t: StoredTables, states: Sequence[Row]) -> dict[tuple[int, int], int]:
+def _written_ms(t: RunTables, states: Sequence[Row]) -> dict[tuple[int, int], int]:
     """Return by place in the transaction log when the record was written.
 
     A record itself only has the time at which its state was decided. CompleteCommit is decided before the markers

@@ -5,9 +5,9 @@ import pyarrow.compute as pc
 from harness.common.errors import UnreadableInput, UsageError
 from harness.results.verdict import FaultReport
 from harness.results.wording import plural
+from reports.run_tables import Row, RunTables
 from reports.trace.step import TraceStep, in_order
 from reports.trace.steps import faults_on, operations
-from reports.trace.stored import Row, StoredTables
 from reports.under_way import nanoseconds, stage_operations, under_way_between
 
 HEALING_NS = 500_000_000
@@ -16,7 +16,7 @@ FIRST_MET = 3
 """The number of operations to show if the fault was injected while none was under way."""
 
 
-def of_fault(t: StoredTables, number: int) -> list[TraceStep]:
+def of_fault(t: RunTables, number: int) -> list[TraceStep]:
     """Return the steps of a fault, counted from 1: of the operations that it met, and of those that then took the
     same inputs.
 
@@ -30,7 +30,7 @@ def of_fault(t: StoredTables, number: int) -> list[TraceStep]:
     return in_order([*steps, *faults_on(t, injected_ns, healed_ns)])
 
 
-def fault_at(t: StoredTables, number: int) -> FaultReport:
+def fault_at(t: RunTables, number: int) -> FaultReport:
     """Return a fault, counted from 1. Raises `UsageError`, or `UnreadableInput` if its times are wrong."""
     faults = t.metadata.faults
     if not 1 <= number <= len(faults):
@@ -43,7 +43,7 @@ def fault_at(t: StoredTables, number: int) -> FaultReport:
     return fault
 
 
-def _met_operations(t: StoredTables, fault: FaultReport, injected_ns: int, healed_ns: int) -> list[Row]:
+def _met_operations(t: RunTables, fault: FaultReport, injected_ns: int, healed_ns: int) -> list[Row]:
     """Return the operations under way when the fault was injected or about to be healed.
 
     If the fault names a worker or a transactional id, only its operations count. If the named worker was between
@@ -51,10 +51,7 @@ def _met_operations(t: StoredTables, fault: FaultReport, injected_ns: int, heale
     heal count.
     """
     healing_ns = max(injected_ns, healed_ns - HEALING_NS)
-    found = t.table("ops", None)
-    if found is None:
-        return []
-    ops = stage_operations(found)
+    ops = stage_operations(t.table("ops"))
     under_way: list[Row] = under_way_between(ops, injected_ns, injected_ns).to_pylist()
     worker, own = fault.details.get("worker"), fault.details.get("transactional_id")
     if worker is not None:
@@ -71,7 +68,7 @@ def _met_operations(t: StoredTables, fault: FaultReport, injected_ns: int, heale
     return [row for row in met if own is not None and row["transactional_id"] == own] or met
 
 
-def _took_over(t: StoredTables, met_operations: list[Row]) -> list[Row]:
+def _took_over(t: RunTables, met_operations: list[Row]) -> list[Row]:
     """Return the operations that took the same inputs afterwards."""
     numbers = {row["op"] for row in met_operations}
     inputs = {(one["tp"], one["offset"]) for send in t.rows("sends", op=numbers) for one in send["inputs"]}

@@ -5,15 +5,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from harness.common.errors import UsageError
 from harness.model.vocabulary import Outcome
 from harness.results.wording import plural
+from reports.run_tables import Row, RunTables, spans
 from reports.trace.coordinators import coordinators
 from reports.trace.step import TraceStep, in_order
-from reports.trace.stored import Row, StoredTables, spans
 
 MARGIN_NS = 3_000_000_000
 """How long after an operation without an end the brokers' actions still count."""
 
 
-def of_operation(t: StoredTables, name: str) -> list[TraceStep]:
+def of_operation(t: RunTables, name: str) -> list[TraceStep]:
     """Return the steps of an operation such as `shop-2.1:10`. Raises `UsageError` if the run has no such
     operation.
     """
@@ -25,7 +25,7 @@ def of_operation(t: StoredTables, name: str) -> list[TraceStep]:
     return in_order(operations(t, ops))
 
 
-def of_record(t: StoredTables, topic: str, partition: int, offset: int) -> list[TraceStep]:
+def of_record(t: RunTables, topic: str, partition: int, offset: int) -> list[TraceStep]:
     """Return the steps of a record: of its writer, and of operations that took it as an input.
 
     A record that no reader got is found by its acknowledgement.
@@ -54,7 +54,7 @@ def of_record(t: StoredTables, topic: str, partition: int, offset: int) -> list[
     return in_order(steps)
 
 
-def record_at(t: StoredTables, topic: str, partition: int, offset: int) -> Row:
+def record_at(t: RunTables, topic: str, partition: int, offset: int) -> Row:
     """Return the record at this place. Raises `UsageError`."""
     tp = t.numbers.get((topic, partition))
     record = next(iter(t.rows("records", tp=[tp], offset=[offset])), None) if tp is not None else None
@@ -63,7 +63,7 @@ def record_at(t: StoredTables, topic: str, partition: int, offset: int) -> Row:
     return record
 
 
-def of_id(t: StoredTables, transactional_id: str) -> list[TraceStep]:
+def of_id(t: RunTables, transactional_id: str) -> list[TraceStep]:
     """Return the steps of a transactional id. Raises `UsageError`."""
     ops = [row for row in t.rows("ops", transactional_id=[transactional_id]) if row["f"] in ("txn", "init")]
     if not ops:
@@ -74,7 +74,7 @@ def of_id(t: StoredTables, transactional_id: str) -> list[TraceStep]:
     return in_order([*_journal_steps(t, ops, brief=True), *coordinators(t, {transactional_id: None})])
 
 
-def operations(t: StoredTables, ops: Iterable[Row], *, brief: bool = False) -> list[TraceStep]:
+def operations(t: RunTables, ops: Iterable[Row], *, brief: bool = False) -> list[TraceStep]:
     """Return the steps of operations from all sources, and the faults during them. `brief` omits all but the
     journals.
     """
@@ -99,7 +99,7 @@ def operations(t: StoredTables, ops: Iterable[Row], *, brief: bool = False) -> l
     ]
 
 
-def _journal_steps(t: StoredTables, ops: Sequence[Row], *, brief: bool) -> Iterator[TraceStep]:
+def _journal_steps(t: RunTables, ops: Sequence[Row], *, brief: bool) -> Iterator[TraceStep]:
     """Yield the steps from the journals."""
     sends: dict[int, list[Row]] = {}
     for send in t.rows("sends", op=[row["op"] for row in ops]):
@@ -158,7 +158,7 @@ def _end(row: Row) -> TraceStep:
     )
 
 
-def _offsets(t: StoredTables, ops: Sequence[Row]) -> Iterator[TraceStep]:
+def _offsets(t: RunTables, ops: Sequence[Row]) -> Iterator[TraceStep]:
     """Yield the offset commits of these operations."""
     for row in t.rows("offsets", op=[one["op"] for one in ops]):
         how = "in the transaction" if row["transactional"] else "outside any transaction"
@@ -167,7 +167,7 @@ def _offsets(t: StoredTables, ops: Sequence[Row]) -> Iterator[TraceStep]:
         yield TraceStep(t.at_ns(row["timestamp_ms"]), f"group {row['group']}", what, where)
 
 
-def _markers(t: StoredTables, ops: Sequence[Row]) -> Iterator[TraceStep]:
+def _markers(t: RunTables, ops: Sequence[Row]) -> Iterator[TraceStep]:
     """Yield the markers that decided the operations' records: the first marker of their producer above them."""
     ends: dict[tuple[int, int], int] = {}  # the last record of each operation in each partition
     numbers = [row["op"] for row in ops if row["f"] == "txn"]
@@ -203,7 +203,7 @@ def _markers(t: StoredTables, ops: Sequence[Row]) -> Iterator[TraceStep]:
         yield TraceStep(t.at_ns(marker["max_timestamp_ms"]), who, what, "batches")
 
 
-def _readers(t: StoredTables, ops: Sequence[Row]) -> Iterator[TraceStep]:
+def _readers(t: RunTables, ops: Sequence[Row]) -> Iterator[TraceStep]:
     """Yield when each reader first got the operations' records."""
     for op in ops:
         if op["f"] not in ("txn", "send"):
@@ -223,7 +223,7 @@ def _readers(t: StoredTables, ops: Sequence[Row]) -> Iterator[TraceStep]:
             yield TraceStep(time_ns, journal, f"reads {t.ranges(positions)} of {op['name']}", "polls")
 
 
-def faults_on(t: StoredTables, begun_ns: int, ended_ns: int) -> Iterator[TraceStep]:
+def faults_on(t: RunTables, begun_ns: int, ended_ns: int) -> Iterator[TraceStep]:
     """Yield the faults in this interval."""
     for number, fault in enumerate(t.metadata.faults, 1):
         start, end = round(fault.start_s * 1e9), round((fault.end_s or fault.start_s) * 1e9)
@@ -232,7 +232,7 @@ def faults_on(t: StoredTables, begun_ns: int, ended_ns: int) -> Iterator[TraceSt
             yield TraceStep(end, f"fault {number}", f"{fault.fault} is over", "metadata.json")
 
 
-def _moves(t: StoredTables, journals: set[str], begun_ns: int, ended_ns: int) -> Iterator[TraceStep]:
+def _moves(t: RunTables, journals: set[str], begun_ns: int, ended_ns: int) -> Iterator[TraceStep]:
     """Yield the partitions that these processes gained or lost."""
     moves: dict[tuple[str, int, bool], list[Row]] = {}
     for row in t.rows("assignments", journal=journals):

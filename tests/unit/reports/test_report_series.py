@@ -5,6 +5,7 @@ import pytest
 
 from reports.charts import series
 from reports.charts.series import ABORT, FAIL, INFO, OK
+from reports.run_tables import RunTables
 from tests.support.synthetic_store import MS, write_table
 
 
@@ -30,7 +31,7 @@ def test_transactions_are_counted_where_they_ended_and_records_with_them(tmp_pat
     ]
     write_table(tmp_path, "ops", rows)
     write_table(tmp_path, "sends", [{"op": number} for number in (900, 4, 4, 7, 8, 12, 5000)])
-    read = series.read(tmp_path)
+    read = series.read(RunTables(tmp_path))
     assert read.committed == {0: 1, 2: 2}
     assert read.records == {0: 1, 2: 3}
     assert {key: dict(counts) for key, counts in read.outcomes.items()} == {
@@ -49,7 +50,7 @@ def test_a_percentile_is_a_rank(tmp_path: Path) -> None:
     rows = [op(n, 1.9, commit_ns=1900 * MS - (1000 if n == 99 else 10) * MS) for n in range(100)]
     write_table(tmp_path, "ops", rows)
     write_table(tmp_path, "sends", [])
-    read = series.read(tmp_path)
+    read = series.read(RunTables(tmp_path))
     assert read.quantile_ms(1, 0.99) == pytest.approx(10, rel=0.05)
     assert read.quantile_ms(1, 1.0) == pytest.approx(1000, rel=0.05)
 
@@ -57,7 +58,7 @@ def test_a_percentile_is_a_rank(tmp_path: Path) -> None:
 def test_a_long_run_gets_wider_buckets_and_loses_nothing(tmp_path: Path) -> None:
     write_table(tmp_path, "ops", [op(n, n * 10.0) for n in range(500)])
     write_table(tmp_path, "sends", [{"op": n} for n in range(500)])
-    read = series.read(tmp_path)
+    read = series.read(RunTables(tmp_path))
     assert read.width_s == 60
     assert len(read.buckets) <= series.MOST_BUCKETS
     assert read.committed.total() == read.records.total() == 500
@@ -65,12 +66,12 @@ def test_a_long_run_gets_wider_buckets_and_loses_nothing(tmp_path: Path) -> None
 
 
 def test_what_is_missing_or_damaged_is_noted(tmp_path: Path) -> None:
-    assert series.read(tmp_path).missing == ["history/ops.parquet does not exist"]
+    assert series.read(RunTables(tmp_path)).missing == ["history/ops.parquet does not exist"]
     write_table(tmp_path, "ops", [op(1, 1.0)])
-    read = series.read(tmp_path)
+    read = series.read(RunTables(tmp_path))
     assert (read.missing, read.committed.total()) == (["history/sends.parquet does not exist"], 1)
     (tmp_path / "history" / "ops.parquet").write_bytes(b"PAR1 no more")
-    assert len(series.read(tmp_path).missing) == 1
+    assert len(series.read(RunTables(tmp_path)).missing) == 1
     write_table(tmp_path, "ends", [])
     (tmp_path / "history" / "ends.parquet").rename(tmp_path / "history" / "ops.parquet")
-    assert "has no column op" in series.read(tmp_path).missing[0]
+    assert "has no column op" in series.read(RunTables(tmp_path)).missing[0]

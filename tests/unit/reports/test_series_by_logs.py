@@ -12,6 +12,7 @@ from harness.record.schema import LOG
 from reports.charts import by_logs
 from reports.charts.by_logs import ABORTED, CATEGORIES, COMMITTED, LEFT_OPEN, UNNAMED, LogClock, StageTopics
 from reports.charts.over_time import over_time
+from reports.run_tables import RunTables
 from tests.support.synthetic_store import write_table
 
 ZERO_MS = 1_000_000.0
@@ -51,7 +52,7 @@ def test_a_transaction_counts_where_it_ended_under_its_stage(tmp_path: Path) -> 
     rows += states("b-1", ("CompleteAbort", 4.2), ("Ongoing", 6.0), first=20)
     rows += states("other", ("Ongoing", 5.0), ("PrepareCommit", 5.1), ("CompleteCommit", 5.9), first=40)
     rows += states("fencepost-warm-up-1", ("Ongoing", 0.0), ("CompleteCommit", 0.2), first=60)
-    read = by_logs.read(stored(tmp_path, rows[::-1], []), [BILL], CLOCK)
+    read = by_logs.read(RunTables(stored(tmp_path, rows[::-1], [])), [BILL], CLOCK)
     assert {key: dict(counts) for key, counts in read.outcomes.items()} == {
         ("bill", COMMITTED): {2: 1},
         ("bill", ABORTED): {4: 1},
@@ -67,7 +68,7 @@ def test_a_transaction_counts_where_it_ended_under_its_stage(tmp_path: Path) -> 
 
 def test_the_end_of_a_transaction_without_a_beginning_is_none(tmp_path: Path) -> None:
     rows = states("b-1", ("CompleteCommit", 1.0), ("Ongoing", 2.0), ("Empty", 3.0), ("CompleteAbort", 4.0))
-    read = by_logs.read(stored(tmp_path, rows, []), [BILL], CLOCK)
+    read = by_logs.read(RunTables(stored(tmp_path, rows, [])), [BILL], CLOCK)
     assert read.outcomes == {}
     assert read.missing == [
         "the transaction log has the end of 2 transactions without their begin: they are not drawn"
@@ -87,16 +88,16 @@ def test_records_of_outputs_count_in_their_second_and_those_of_aborted_transacti
         batch(0, 0, 1.0, 100),  # an input
         batch(1, 0, 1.5, 3, leader=False),  # a copy
     ]
-    read = by_logs.read(stored(tmp_path, [], rows[::-1]), [BILL], CLOCK)
+    read = by_logs.read(RunTables(stored(tmp_path, [], rows[::-1])), [BILL], CLOCK)
     assert read.records == {1: 3, 3: 2}
 
 
 def test_where_logs_are_kept_from_the_run_the_rest_is_drawn(tmp_path: Path) -> None:
     stored(tmp_path, [], [batch(1, 0, 1.5, transactional=False)])
     (tmp_path / "log" / "transactions.parquet").unlink()
-    read = by_logs.read(tmp_path, [BILL], CLOCK, at_least_s=9.0)
+    read = by_logs.read(RunTables(tmp_path), [BILL], CLOCK, at_least_s=9.0)
     assert read.records == {1: 1} and read.end_s == 9.0
-    assert read.missing == ["log/transactions.parquet is not there"]
+    assert read.missing == ["log/transactions.parquet does not exist"]
     drawn = str(over_time(read, (), 960))
     assert "Records written" in drawn and "Committed transactions" not in drawn and "latency" not in drawn
 
@@ -104,7 +105,7 @@ def test_where_logs_are_kept_from_the_run_the_rest_is_drawn(tmp_path: Path) -> N
 def test_what_does_not_fit_into_the_run_is_noted_and_not_drawn(tmp_path: Path) -> None:
     """A record may have any time stamp: that of an input of long ago, or of a wrong clock."""
     rows = [batch(1, n, at_s, transactional=False) for n, at_s in enumerate((-3600.0, 5.0, 59.0, 1e8))]
-    read = by_logs.read(stored(tmp_path, [], rows), [BILL], LogClock(ZERO_MS, 60.0))
+    read = by_logs.read(RunTables(stored(tmp_path, [], rows)), [BILL], LogClock(ZERO_MS, 60.0))
     assert read.records == {5: 1, 59: 1} and read.end_s == 60.0
     assert read.missing == ["the time stamps of 2 records are outside the run: they are not drawn"]
 
@@ -112,21 +113,21 @@ def test_what_does_not_fit_into_the_run_is_noted_and_not_drawn(tmp_path: Path) -
 def test_a_damaged_log_is_a_note(tmp_path: Path) -> None:
     stored(tmp_path, [], [])
     (tmp_path / "log" / "batches.parquet").write_bytes(b"no Parquet")
-    (note,) = by_logs.read(tmp_path, [BILL], CLOCK).missing
+    (note,) = by_logs.read(RunTables(tmp_path), [BILL], CLOCK).missing
     assert "batches" in note or "Parquet" in note
 
 
 def test_what_is_drawn_names_the_ways_in_which_transactions_ended(tmp_path: Path) -> None:
     rows = states("b-1", ("Ongoing", 1.0), ("PrepareCommit", 2.0), ("CompleteCommit", 2.1), ("Ongoing", 3.0))
     rows += states("x", ("Ongoing", 1.0), ("PrepareAbort", 2.0), ("CompleteAbort", 2.1), first=10)
-    drawn = str(over_time(by_logs.read(stored(tmp_path, rows, []), [BILL], CLOCK), (), 960))
+    drawn = str(over_time(by_logs.read(RunTables(stored(tmp_path, rows, [])), [BILL], CLOCK), (), 960))
     for words in ("Transactions of stage bill", "Transactions of all programs", *CATEGORIES):
         assert words in drawn
 
 
 def test_a_long_run_gets_wider_buckets(tmp_path: Path) -> None:
     rows = states("b-1", *(pair for n in range(300) for pair in (("Ongoing", n), ("CompleteCommit", n))))
-    read = by_logs.read(stored(tmp_path, rows, []), [BILL], CLOCK)
+    read = by_logs.read(RunTables(stored(tmp_path, rows, [])), [BILL], CLOCK)
     assert read.width_s == 5 and read.by_logs and read.categories == CATEGORIES
     assert sum(read.committed.values()) == 300 == read.ended("bill", COMMITTED).total()
 

@@ -7,17 +7,17 @@ import pytest
 from harness.common.errors import UnreadableInput, UsageError
 from harness.results.run_metadata import RunMetadata
 from harness.results.verdict import FaultReport
+from reports.run_tables import RunTables, spans
 from reports.trace.faults import of_fault
 from reports.trace.step import TraceStep
 from reports.trace.steps import of_id, of_operation, of_record
-from reports.trace.stored import StoredTables, spans
 from tests.support.histories import WALL_MS, History
 from tests.support.stored_tables import Row, write
 
 
-def stored(folder: Path, history: History, *, log: bool = True) -> StoredTables:
+def stored(folder: Path, history: History, *, log: bool = True) -> RunTables:
     write(folder, [(1, history)], log=log)
-    return StoredTables(folder, WALL_MS)
+    return RunTables(folder, WALL_MS)
 
 
 def told(steps: list[TraceStep]) -> list[str]:

@@ -7,8 +7,8 @@ import pytest
 from harness.common.errors import UsageError
 from harness.results.run_metadata import RunMetadata
 from harness.results.verdict import FaultReport
+from reports.run_tables import RunTables
 from reports.trace.by_logs import of_fault, of_id, of_record
-from reports.trace.stored import StoredTables
 from tests.support.histories import History
 from tests.unit.reports.test_trace import one_transaction, stored, told
 
@@ -34,7 +34,7 @@ def without_journals(history: History) -> History:
     return history
 
 
-def tables(folder: Path, history: History) -> StoredTables:
+def tables(folder: Path, history: History) -> RunTables:
     found = stored(folder, without_journals(history))
     assert found.without_journals
     return found

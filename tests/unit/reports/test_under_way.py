@@ -5,10 +5,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from harness.common.errors import UnreadableInput
+from reports.run_tables import RunTables
 from reports.under_way import describe_met
 from tests.support.synthetic_store import FAULTS, MS, operation, write_table
 
@@ -125,7 +126,7 @@ NONE = "none when it was injected, none until it was healed"
 def test_what_was_under_way_is_counted_by_how_it_ended(
     rows: list[dict[str, Any]], said: str, tmp_path: Path
 ) -> None:
-    assert describe_met(written(tmp_path, *rows), [FAULT]) == [said]
+    assert describe_met(RunTables(written(tmp_path, *rows)), [FAULT]) == [said]
 
 
 @pytest.mark.parametrize(
@@ -143,23 +144,25 @@ def test_what_was_under_way_is_counted_by_how_it_ended(
 def test_a_fault_without_an_end_or_a_beginning_is_told_as_far_as_it_goes(
     changes: dict[str, Any], said: str, tmp_path: Path
 ) -> None:
-    assert describe_met(written(tmp_path, op(9, 12), op(11, 12)), [replace(FAULT, **changes)]) == [said]
+    assert describe_met(RunTables(written(tmp_path, op(9, 12), op(11, 12))), [replace(FAULT, **changes)]) == [
+        said
+    ]
 
 
 def test_a_table_without_a_column_says_which(tmp_path: Path) -> None:
     path = written(tmp_path, op(9, 12)) / "history" / "ops.parquet"
     pq.write_table(pq.read_table(path).drop_columns(["fenced"]), path)
-    with pytest.raises(pa.ArrowInvalid, match=r"^history/ops.parquet has no column fenced$"):
-        describe_met(tmp_path, [FAULT])
+    with pytest.raises(UnreadableInput, match=r"^history/ops.parquet has no column fenced$"):
+        describe_met(RunTables(tmp_path), [FAULT])
 
 
 def test_what_does_no_stages_work_is_not_counted(tmp_path: Path) -> None:
     folder = written(tmp_path, op(9, 12), op(9, 12, stage=None), op(9, 12, f="poll"))
-    assert describe_met(folder, [FAULT])[0].startswith(
+    assert describe_met(RunTables(folder), [FAULT])[0].startswith(
         "1 when it was injected, none when it was healed; of 1 that"
     )
 
 
 def test_nothing_is_told_where_no_stage_kept_a_journal(tmp_path: Path) -> None:
-    assert describe_met(tmp_path, [FAULT]) == []
-    assert describe_met(written(tmp_path, op(9, 12, stage=None)), [FAULT]) == []
+    assert describe_met(RunTables(tmp_path), [FAULT]) == []
+    assert describe_met(RunTables(written(tmp_path, op(9, 12, stage=None))), [FAULT]) == []

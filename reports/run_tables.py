@@ -1,6 +1,7 @@
-"""Read single rows of a stored run's tables, for a trace."""
+"""The Parquet tables of a run folder: the only place in this room that opens and filters them."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -10,55 +11,85 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from harness.common.errors import UnreadableInput
+from harness.record.log_schema import LOG
 from harness.results.run_metadata import RunMetadata
 
 Row = Mapping[str, Any]
 TopicPartition = tuple[str, int]
+_BATCH_ROWS = 1 << 18
 
 
-class StoredTables:
-    """The tables of a run. `wall_ms_at_zero` is the wall clock at the run's begin, to convert brokers' times."""
+class RunTables:
+    """The tables of a run folder. All methods raise `UnreadableInput` for a table that is damaged.
 
-    def __init__(self, folder: Path, wall_ms_at_zero: float) -> None:
-        self._folder = folder
+    Args:
+        folder: the folder of the run
+        wall_ms_at_zero: the wall clock at the run's begin, to convert brokers' times
+    """
+
+    def __init__(self, folder: Path, wall_ms_at_zero: float = 0.0) -> None:
+        self.folder = folder
         self._zero_ms = wall_ms_at_zero
-        path = folder / "metadata.json"
-        self.metadata = RunMetadata.load(path) if path.exists() else RunMetadata()
+
+    def exists(self, table: str) -> bool:
+        """Return whether the folder has the table."""
+        return self._path(table).is_file()
 
     def rows(self, table: str, **wanted: Collection[object]) -> list[dict[str, Any]]:
-        """Return the rows in which each named column has one of the wanted values. No rows if the table does not
-        exist.
+        """Return the rows in which each named column has one of the wanted values.
+
+        A table that does not exist has no rows.
         """
-        found = self.table(table, None, **wanted)
-        return [] if found is None else list(found.to_pylist())
+        if not self.exists(table) or any(not values for values in wanted.values()):
+            return []
+        return list(self.table(table, None, **wanted).to_pylist())
 
     def table(
-        self, table: str, columns: Sequence[str] | None, **wanted: Collection[object]
-    ) -> pa.Table | None:
-        """Return these rows as an Arrow table. None if the table does not exist or no value is wanted."""
-        path = next((p for p in self._folder.glob(f"*/{table}.parquet")), None)
+        self, table: str, columns: Sequence[str] | None = None, **wanted: Collection[object]
+    ) -> pa.Table:
+        """Return these rows as an Arrow table. Raises `UnreadableInput` if the table or a column does not exist."""
         filters = [(column, "in", list(values)) for column, values in wanted.items()]
-        if path is None or any(not values for values in wanted.values()):
-            return None
-        try:
-            return pq.read_table(path, columns=columns and list(columns), filters=filters or None)
-        except (OSError, pa.ArrowException) as error:
-            raise UnreadableInput(f"{path} cannot be read: {str(error).splitlines()[0]}") from error
-
-    def existing_positions(self, table: str, positions: Collection[tuple[int, int]]) -> set[tuple[int, int]]:
-        """Return those of the positions (`tp`, offset) for which the table has a row."""
-        tps, offsets = {tp for tp, _ in positions}, {offset for _, offset in positions}
-        found = self.table(table, ["tp", "offset"], tp=tps, offset=offsets)
-        rows = [] if found is None else found.to_pylist()
-        return set(positions) & {(row["tp"], row["offset"]) for row in rows}
+        return self._read(table, columns, filters or None)
 
     def rows_with_prefix(self, table: str, column: str, prefix: str) -> list[dict[str, Any]]:
         """Return the rows whose column starts with `prefix`."""
-        path = self._folder / "history" / f"{table}.parquet"
+        return list(self._read(table, None, pc.starts_with(pc.field(column), prefix)).to_pylist())
+
+    def batches(self, table: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Yield a table that may be large. Raises `UnreadableInput` if the table or a column does not exist."""
+        with self._opened(table, columns) as file:
+            yield from file.iter_batches(batch_size=_BATCH_ROWS, columns=list(columns))
+
+    def _path(self, table: str) -> Path:
+        return self.folder / ("log" if table in LOG else "history") / f"{table}.parquet"
+
+    def _read(self, table: str, columns: Sequence[str] | None, filters: Any) -> pa.Table:
+        with self._opened(table, columns):
+            return pq.read_table(self._path(table), columns=columns and list(columns), filters=filters)
+
+    @contextmanager
+    def _opened(self, table: str, columns: Sequence[str] | None) -> Iterator[pq.ParquetFile]:
+        path = self._path(table)
+        name = f"{path.parent.name}/{path.name}"
         try:
-            return list(pq.read_table(path, filters=pc.starts_with(pc.field(column), prefix)).to_pylist())
+            with pq.ParquetFile(path) as file:
+                absent = [column for column in columns or () if column not in file.schema_arrow.names]
+                if absent:
+                    raise UnreadableInput(f"{name} has no column {', '.join(absent)}")
+                yield file
+        except FileNotFoundError as error:
+            raise UnreadableInput(f"{name} does not exist") from error
         except (OSError, pa.ArrowException) as error:
-            raise UnreadableInput(f"{path} cannot be read: {str(error).splitlines()[0]}") from error
+            first_line = str(error).partition("\n")[0]
+            raise UnreadableInput(f"{name} cannot be read: {first_line}") from error
+
+    def existing_positions(self, table: str, positions: Collection[tuple[int, int]]) -> set[tuple[int, int]]:
+        """Return those of the positions (`tp`, offset) for which the table has a row."""
+        if not positions or not self.exists(table):
+            return set()
+        tps, offsets = {tp for tp, _ in positions}, {offset for _, offset in positions}
+        rows = self.table(table, ["tp", "offset"], tp=tps, offset=offsets).to_pylist()
+        return set(positions) & {(row["tp"], row["offset"]) for row in rows}
 
     def operations_from(self, inputs: Collection[tuple[int, int]]) -> set[int]:
         """Return the operations that sent an output made from one of these inputs (`tp`, offset)."""
@@ -73,17 +104,19 @@ class StoredTables:
     @cached_property
     def _sources(self) -> Mapping[str, pa.Array]:
         """The inputs of all sends, one row each: `op`, `tp`, `offset`."""
-        path = self._folder / "history" / "sends.parquet"
-        try:
-            sends = pq.read_table(path, columns=["op", "inputs"]).combine_chunks()
-        except (OSError, pa.ArrowException) as error:
-            raise UnreadableInput(f"{path} cannot be read: {str(error).splitlines()[0]}") from error
+        sends = self.table("sends", ["op", "inputs"]).combine_chunks()
         inputs = pc.list_flatten(sends["inputs"])
         return {
             "op": sends["op"].take(pc.list_parent_indices(sends["inputs"])),
             "tp": pc.struct_field(inputs, "tp"),
             "offset": pc.struct_field(inputs, "offset"),
         }
+
+    @cached_property
+    def metadata(self) -> RunMetadata:
+        """The metadata of the run. Raises `UnreadableInput` if it is damaged."""
+        path = self.folder / "metadata.json"
+        return RunMetadata.load(path) if path.exists() else RunMetadata()
 
     @cached_property
     def topic_partitions(self) -> Mapping[int, TopicPartition]:
