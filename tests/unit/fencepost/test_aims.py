@@ -1,4 +1,4 @@
-"""What `--nemesis` asks for."""
+"""The names of `--nemesis`: faults, steps and transaction states."""
 
 from dataclasses import replace
 from random import Random
@@ -27,7 +27,7 @@ PIPELINE = PipelineSpec(
 
 
 @pytest.mark.parametrize(
-    ("asked", "words"),
+    ("name", "message"),
     [
         ("kill-brokr", 'no fault "kill-brokr"; did you mean "kill-broker"'),
         ("kill-worker@after-sent", 'no step "after-sent"; did you mean "after-send"'),
@@ -38,32 +38,36 @@ PIPELINE = PipelineSpec(
         ("crash-points@after-send", 'no fault "crash-points"'),
     ],
 )
-def test_what_is_no_fault_is_refused_with_what_would_be(asked: str, words: str) -> None:
-    with pytest.raises(UsageError, match=words):
-        require_known_fault(asked, NEMESES)
+def test_an_unknown_fault_or_step_is_refused_with_a_suggestion(name: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        require_known_fault(name, NEMESES)
 
 
-def test_a_coordinator_is_aimed_at_by_the_state_of_a_transaction() -> None:
-    asked = "kill-txn-coordinator@prepare-commit"
-    require_known_fault(asked, NEMESES)
-    schedule = draw([aim(asked, NEMESES)], TARGETS, 60, Random(1), named=True)
-    assert {requested_name(one.as_table(), [asked]) for one in schedule.planned_faults} == {asked}
-    assert all(one.state == "prepare-commit" and one.step is None for one in schedule.planned_faults)
+def test_a_coordinator_fault_can_be_aimed_at_a_transaction_state() -> None:
+    name = "kill-txn-coordinator@prepare-commit"
+    require_known_fault(name, NEMESES)
+    schedule = draw([aim(name, NEMESES)], TARGETS, 60, Random(1), named=True)
+    assert {requested_name(planned.as_table(), [name]) for planned in schedule.planned_faults} == {name}
+    assert all(
+        planned.state == "prepare-commit" and planned.step is None for planned in schedule.planned_faults
+    )
     assert "in prepare-commit" in str(schedule.planned_faults[0])
 
 
-def test_a_fault_is_aimed_at_a_step_of_one_stage() -> None:
+def test_a_fault_can_be_aimed_at_a_step_of_one_stage() -> None:
     stage = sorted(TARGETS.workers)[-1]
-    asked = f"kill-worker@{stage}:after-send"
-    require_known_fault(asked, NEMESES)
-    schedule = draw([aim(asked, NEMESES)], TARGETS, 60, Random(1), named=True)
-    assert {str(one.target).partition("/")[0] for one in schedule.planned_faults} == {f"worker:{stage}"}
-    assert {requested_name(one.as_table(), [asked]) for one in schedule.planned_faults} == {asked}
+    name = f"kill-worker@{stage}:after-send"
+    require_known_fault(name, NEMESES)
+    schedule = draw([aim(name, NEMESES)], TARGETS, 60, Random(1), named=True)
+    assert {str(planned.target).partition("/")[0] for planned in schedule.planned_faults} == {
+        f"worker:{stage}"
+    }
+    assert {requested_name(planned.as_table(), [name]) for planned in schedule.planned_faults} == {name}
     with pytest.raises(UsageError, match="needs a stage nowhere whose workers come to the step after-send"):
         draw([aim("kill-worker@nowhere:after-send", NEMESES)], TARGETS, 60, Random(1), named=True)
 
 
-def test_a_sweep_is_a_kill_at_every_step_and_a_pause_between_poll_and_commit() -> None:
+def test_crash_points_kill_at_every_step_and_pause_between_poll_and_commit() -> None:
     assert expand_names(["crash-points", "none", "partition"], PIPELINE) == [
         "kill-worker@after-poll",
         "kill-worker@after-send",
@@ -74,38 +78,40 @@ def test_a_sweep_is_a_kill_at_every_step_and_a_pause_between_poll_and_commit() -
     ]
 
 
-def test_every_workload_can_be_swept() -> None:
+def test_crash_points_of_every_workload_are_known_faults() -> None:
     for workload in registry.workloads().values():
         facts = workload.spec(Options())
-        swept = expand_names(["crash-points"], facts)
+        faults = expand_names(["crash-points"], facts)
         steps = {step for stage in facts.stages for step in stage.steps}
-        assert {one for one in swept if one.startswith("kill")} == {f"kill-worker@{step}" for step in steps}
-        for asked in swept:
-            require_known_fault(asked, NEMESES)
-            assert asked.partition("@")[2] in steps
+        assert {planned for planned in faults if planned.startswith("kill")} == {
+            f"kill-worker@{step}" for step in steps
+        }
+        for name in faults:
+            require_known_fault(name, NEMESES)
+            assert name.partition("@")[2] in steps
 
 
-def test_a_fault_that_is_aimed_strikes_at_its_step_alone() -> None:
+def test_an_aimed_fault_is_planned_only_at_its_step() -> None:
     names = ["kill-worker@before-commit", "kill-worker@after-poll", "kill-txn-coordinator@after-offsets"]
     schedule = draw([aim(name, NEMESES) for name in names], TARGETS, 120, Random(3), named=True)
-    assert {f"{one.fault}@{one.step}" for one in schedule.planned_faults} == set(names)
+    assert {f"{planned.fault}@{planned.step}" for planned in schedule.planned_faults} == set(names)
 
 
-def test_a_step_to_which_no_loop_comes_is_refused() -> None:
+def test_a_step_that_no_loop_has_is_refused() -> None:
     with pytest.raises(
         UsageError, match="kill-worker@nowhere needs a pipeline whose workers come to the step"
     ):
         draw([aim("kill-worker@nowhere", NEMESES)], TARGETS, 120, Random(3), named=True)
 
 
-def test_an_injection_is_for_what_had_asked_for_it() -> None:
-    injection = {"fault": "kill-worker", "step": "after-send"}
-    assert requested_name(injection, ["kill-worker@after-send"]) == "kill-worker@after-send"
-    assert requested_name(injection, ["kill-worker"]) == "kill-worker"
+def test_a_planned_fault_belongs_to_the_most_specific_requested_name() -> None:
+    planned_fault = {"fault": "kill-worker", "step": "after-send"}
+    assert requested_name(planned_fault, ["kill-worker@after-send"]) == "kill-worker@after-send"
+    assert requested_name(planned_fault, ["kill-worker"]) == "kill-worker"
 
 
 @pytest.mark.parametrize(
-    ("asked", "target"),
+    ("name", "target"),
     [
         ("kill-broker@payments:before-commit", "leader:paid/0"),
         ("kill-group-coordinator@payments:after-offsets", "group-coordinator:g2"),
@@ -114,28 +120,28 @@ def test_an_injection_is_for_what_had_asked_for_it() -> None:
         ("cut-txn-coordinator@payments:before-commit", "txn-coordinator:payments-1"),
     ],
 )
-def test_a_broker_is_struck_for_the_workers_of_the_stage_that_was_asked_for(asked: str, target: str) -> None:
-    require_known_fault(asked, NEMESES)
+def test_a_broker_fault_at_a_step_targets_the_requested_stage(name: str, target: str) -> None:
+    require_known_fault(name, NEMESES)
     for seed in range(5):
-        schedule = draw([aim(asked, NEMESES)], TARGETS, 60, Random(seed), named=True)
-        assert {str(one.target) for one in schedule.planned_faults} == {target}
-        assert {requested_name(one.as_table(), [asked]) for one in schedule.planned_faults} == {asked}
+        schedule = draw([aim(name, NEMESES)], TARGETS, 60, Random(seed), named=True)
+        assert {str(planned.target) for planned in schedule.planned_faults} == {target}
+        assert {requested_name(planned.as_table(), [name]) for planned in schedule.planned_faults} == {name}
         assert PlannedFault.from_table(schedule.planned_faults[0].as_table()).stage == "payments"
 
 
-def test_a_broker_is_struck_for_a_stage_whose_loop_comes_to_the_step() -> None:
+def test_a_broker_fault_targets_a_stage_whose_loop_has_the_step() -> None:
     steps = {"shop": ("after-offsets",), "payments": ("after-poll",)}
-    few = replace(TARGETS, steps=steps)
+    limited = replace(TARGETS, steps=steps)
     for seed in range(5):
         for fault, target in (("group-coordinator", "g1"), ("txn-coordinator", "shop-"), ("broker", "out/0")):
-            asked = f"kill-{fault}@after-offsets"
-            schedule = draw([aim(asked, NEMESES)], few, 60, Random(seed), named=True)
-            assert all(one.target.name.startswith(target) for one in schedule.planned_faults)
+            name = f"kill-{fault}@after-offsets"
+            schedule = draw([aim(name, NEMESES)], limited, 60, Random(seed), named=True)
+            assert all(planned.target.name.startswith(target) for planned in schedule.planned_faults)
 
 
 @pytest.mark.parametrize("step", ["before-poll", "after-commit"])
-def test_a_pause_where_a_worker_has_nothing_in_hand_is_refused(step: str) -> None:
+def test_a_pause_at_a_step_without_uncommitted_inputs_is_refused(step: str) -> None:
     with pytest.raises(UsageError, match="needs a step at which a worker has polled inputs"):
         draw([aim(f"pause-worker@{step}", NEMESES)], TARGETS, 120, Random(3), named=True)
     schedule = draw([aim("pause-worker@after-poll", NEMESES)], TARGETS, 60, Random(3), named=True)
-    assert all(one.step == "after-poll" for one in schedule.planned_faults)
+    assert all(planned.step == "after-poll" for planned in schedule.planned_faults)

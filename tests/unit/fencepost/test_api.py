@@ -10,45 +10,45 @@ import fencepost
 from fencepost import api
 
 
-def test_options_are_those_of_the_command():
-    words = api.option_words(
+def test_options_become_arguments_of_the_command():
+    arguments = api.option_words(
         {"nemesis": ["kill-broker", "kill-worker"], "time_limit": 30, "seed": None, "broker": {"a.b": "1"},
          "spark_conf": {"spark.x": "y"}, "master": "local[1]"}
     )  # fmt: skip
-    assert words == [
+    assert arguments == [
         *("--set", "nemesis=kill-broker,kill-worker", "--set", "time-limit=30", "--set", "broker.a.b=1"),
         *("--spark-conf", "spark.x=y", "--master", "local[1]"),
     ]
 
 
-def test_whether_runs_are_judged_without_journals_is_a_flag():
+def test_blind_becomes_a_flag():
     assert [api.option_words({"blind": blind}) for blind in (True, False, None)] == [["--blind"], [], []]
 
 
-def speaking(monkeypatch, lines: str, status: int) -> None:
+def fake_command(monkeypatch, lines: str, status: int) -> None:
     code = f"import sys; print({lines!r}); sys.exit({status})"
     monkeypatch.setattr(api, "DEFAULT_COMMAND", (sys.executable, "-c", code))
 
 
 @pytest.fixture
-def drawn(tmp_path, monkeypatch):
-    """The folder of a run with its report, named s, beside which we stand."""
+def run_folder(tmp_path, monkeypatch):
+    """The folder `s` of a run with a report, in the working directory."""
     (tmp_path / "s").mkdir()
     (tmp_path / "s" / "report.html").touch()
     monkeypatch.chdir(tmp_path)
 
 
-def test_a_verdict_is_a_result(monkeypatch, drawn):
-    speaking(monkeypatch, '{"history": "s", "valid": true, "summary": "all well"}', 0)
+def test_a_line_of_the_command_becomes_a_result(monkeypatch, run_folder):
+    fake_command(monkeypatch, '{"history": "s", "valid": true, "summary": "all well"}', 0)
     result = fencepost.run()
     assert (result.valid, result.exit_status, result.report) == (True, 0, Path("s/report.html"))
     result.assert_valid()
 
 
-GOES_ON_ONCE = """
+IGNORES_FIRST_SIGNAL = """
 import signal, sys
-heard = []
-signal.signal(signal.SIGTERM, lambda *_: sys.exit(130) if heard else heard.append(1))
+signals = []
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(130) if signals else signals.append(1))
 print("ready", flush=True)
 while True:
     signal.pause()
@@ -57,34 +57,38 @@ while True:
 
 def test_a_run_that_does_not_end_gets_a_second_signal(monkeypatch):
     monkeypatch.setattr(api, "CHECK_TIMEOUT_S", 1.0)
-    with subprocess.Popen([sys.executable, "-c", GOES_ON_ONCE], stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        [sys.executable, "-c", IGNORES_FIRST_SIGNAL], stdout=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
         api._end(process)
         assert process.wait(30) == 130
 
 
-def test_a_replay_may_leave_the_defect_out(monkeypatch, drawn):
-    asked: list[list[str]] = []
+def test_replay_passes_its_options_to_the_command(monkeypatch, run_folder):
+    calls: list[list[str]] = []
     monkeypatch.setattr(
-        api, "_call", lambda words, timeout_s: asked.append(words) or [api.Result(True, 0, {}, Path())]
+        api,
+        "_call",
+        lambda arguments, timeout_s: calls.append(arguments) or [api.Result(True, 0, {}, Path())],
     )
     fencepost.replay("s")
     fencepost.replay("s", without_defect=True, store="other")
-    assert asked == [
+    assert calls == [
         ["replay", "--json", "--", "s"],
         ["replay", "--json", "--without-defect", "--store", "other", "--", "s"],
     ]
 
 
-def test_a_history_from_elsewhere_has_no_report(monkeypatch):
-    speaking(monkeypatch, '{"history": "night.edn", "valid": true, "summary": "all well"}', 0)
+def test_an_external_history_has_no_report(monkeypatch):
+    fake_command(monkeypatch, '{"history": "night.edn", "valid": true, "summary": "all well"}', 0)
     (result,) = fencepost.check("night.edn")
     assert (result.report, result.explain()) == (None, "valid: all well")
 
 
-def test_a_failing_verdict_is_a_readable_assertion(monkeypatch, drawn):
-    speaking(
+def test_an_invalid_verdict_is_a_readable_assertion_error(monkeypatch, run_folder):
+    fake_command(
         monkeypatch,
         '{"history": "s", "valid": false, "summary": "2 inputs were lost", "anomalies": '
         '{"lost-input": {"count": 2, "allowed": false}, "G0": {"count": 9, "allowed": true}}}',
@@ -96,7 +100,7 @@ def test_a_failing_verdict_is_a_readable_assertion(monkeypatch, drawn):
 
 
 def test_unknown_is_not_valid(monkeypatch):
-    speaking(
+    fake_command(
         monkeypatch,
         '{"history": "s", "valid": "unknown", "summary": "?", "unknown_because": [{"code": "x", "text": "why"}]}',
         3,
@@ -107,8 +111,8 @@ def test_unknown_is_not_valid(monkeypatch):
         result.assert_valid()
 
 
-def test_each_history_has_its_own_status(monkeypatch):
-    speaking(
+def test_each_history_has_its_own_exit_status(monkeypatch):
+    fake_command(
         monkeypatch, '{"history": "a", "valid": false}\n{"history": "b", "valid": "unknown", "error": "e"}', 2
     )
     assert [result.exit_status for result in fencepost.check(["a", "b"])] == [1, 2]
@@ -120,14 +124,14 @@ def test_no_verdict_is_an_error():
     assert error.value.exit_status == 2
 
 
-def test_check_takes_the_anomalies_that_are_allowed(monkeypatch):
+def test_check_passes_allowed_anomalies_to_the_command(monkeypatch):
     monkeypatch.setattr(api, "_call", lambda arguments, _: [arguments])
-    (words,) = fencepost.check("night.edn", allow=["poll-skip", "G0"])
-    assert words == ["check", "--json", "--allow", "poll-skip,G0", "--", "night.edn"]
+    (arguments,) = fencepost.check("night.edn", allow=["poll-skip", "G0"])
+    assert arguments == ["check", "--json", "--allow", "poll-skip,G0", "--", "night.edn"]
 
 
-def test_the_last_words_of_a_command_reach_who_called_it_from_python():
-    with pytest.raises(fencepost.FencepostFailed, match="there is no fault") as failed:
+def test_the_message_of_a_failed_command_is_in_the_exception():
+    with pytest.raises(fencepost.FencepostFailed, match="there is no fault") as error:
         fencepost.run(nemesis="kill-brocker")
-    assert failed.value.exit_status == 2
-    assert "kill-broker" in str(failed.value)
+    assert error.value.exit_status == 2
+    assert "kill-broker" in str(error.value)

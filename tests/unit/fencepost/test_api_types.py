@@ -1,4 +1,4 @@
-"""The types of the public API: they say what the options and verdict.json are, and mypy reads them."""
+"""The types of the public API: they match the options and verdict.json, and mypy uses them."""
 
 import json
 import os
@@ -23,111 +23,118 @@ from harness.settings.kinds import OneOf
 from harness.settings.options import FIELDS, Options
 from tests.support.synthetic_store import verdict
 
-HOUSE = Path(__file__).parents[3]
-STORED = get_type_hints(Options)
+ROOT = Path(__file__).parents[3]
+OPTION_TYPES = get_type_hints(Options)
 
 
 def members(hint: object) -> set[object]:
-    """The types of a union, with tables as Mapping."""
-    united = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
-    return {get_origin(one) if get_origin(one) in (Mapping, tuple) else one for one in united}
+    """The types of a union. Generic mappings and tuples are returned without their arguments."""
+    members_of_union = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+    return {
+        get_origin(member) if get_origin(member) in (Mapping, tuple) else member
+        for member in members_of_union
+    }
 
 
-def test_a_run_takes_every_option_and_no_other() -> None:
+def test_run_options_has_the_key_of_every_option() -> None:
     assert [key.replace("_", "-") for key in RunOptions.__annotations__] == list(FIELDS)
 
 
 @pytest.mark.parametrize("key", FIELDS)
-def test_an_option_of_a_run_has_the_type_of_the_option(key: str) -> None:
-    typed = members(get_type_hints(RunOptions)[key.replace("-", "_")])
+def test_a_key_of_run_options_has_the_type_of_the_option(key: str) -> None:
+    allowed_types = members(get_type_hints(RunOptions)[key.replace("-", "_")])
     kind = FIELDS[key].metadata["kind"]
-    assert type(None) in typed
+    assert type(None) in allowed_types
     if isinstance(kind, OneOf):
-        (choice,) = typed - {type(None)}
+        (choice,) = allowed_types - {type(None)}
         assert get_args(choice) == kind.words
     else:
-        stored = {Mapping if one is dict else one for one in members(STORED[FIELDS[key].name])}
-        assert stored <= typed
+        option_types = {
+            Mapping if member is dict else member for member in members(OPTION_TYPES[FIELDS[key].name])
+        }
+        assert option_types <= allowed_types
 
 
-def test_a_check_takes_its_options() -> None:
-    flags = {one.name for one in check.command.params} - {"histories", "update", "as_json"}
+def test_check_options_has_the_key_of_every_flag() -> None:
+    flags = {member.name for member in check.command.params} - {"histories", "update", "as_json"}
     assert set(CheckOptions.__annotations__) == flags
 
 
-MOVED = MembershipChange("shop", "shop-4.0", None, 1.0, 2.0, to=("a/0",))
+CHANGE = MembershipChange("shop", "shop-4.0", None, 1.0, 2.0, to=("a/0",))
 WARNING = Reason(ReasonCode.UNEXPECTED_END, "shop-1.0 ended by itself")
 
 
 @pytest.mark.parametrize(
-    "judged",
+    "stored_verdict",
     [
         verdict(Validity.VALID, warnings=[WARNING]),
-        verdict(Validity.INVALID, churn=[MOVED], requests={"EndTxn": [5]}),
+        verdict(Validity.INVALID, churn=[CHANGE], requests={"EndTxn": [5]}),
         verdict(Validity.UNKNOWN),
         verdict(Validity.UNKNOWN, seed=None),
     ],
 )
-def test_a_verdict_is_as_its_type_says(judged: Verdict) -> None:
-    assert misfits(json.loads(judged.line()), VerdictDocument, "verdict") == []
+def test_a_stored_verdict_matches_its_type(stored_verdict: Verdict) -> None:
+    assert differences(json.loads(stored_verdict.line()), VerdictDocument, "verdict") == []
 
 
-def test_a_key_that_the_type_does_not_have_is_noticed() -> None:
+def test_the_comparison_reports_keys_that_differ_from_the_type() -> None:
     body = json.loads(verdict(Validity.VALID).line())
-    assert misfits({**body, "color": "red"}, VerdictDocument, "verdict") == [
+    assert differences({**body, "color": "red"}, VerdictDocument, "verdict") == [
         "verdict.color is not in the type"
     ]
     del body["faults"][0]["acted"]
-    assert misfits(body, VerdictDocument, "verdict") == ["verdict.faults.acted is missing"]
-    assert misfits({**body, "seed": "7"}, VerdictDocument, "verdict")[0].startswith("verdict.seed is '7'")
+    assert differences(body, VerdictDocument, "verdict") == ["verdict.faults.acted is missing"]
+    assert differences({**body, "seed": "7"}, VerdictDocument, "verdict")[0].startswith("verdict.seed is '7'")
 
 
-def misfits(value: Any, hint: Any, where: str) -> list[str]:
-    """Where a document differs from its type."""
+def differences(value: Any, hint: Any, path: str) -> list[str]:
+    """The differences between a document and its type."""
     if get_origin(hint) is NotRequired:
         hint = get_args(hint)[0]
     if is_typeddict(hint):
         hints = get_type_hints(hint)
-        lacking = [f"{where}.{key} is missing" for key in sorted(hint.__required_keys__ - value.keys())]
-        strange = [f"{where}.{key} is not in the type" for key in value if key not in hints]
-        deeper = [misfits(body, hints[key], f"{where}.{key}") for key, body in value.items() if key in hints]
-        return [*lacking, *strange, *chain(*deeper)]
+        missing = [f"{path}.{key} is missing" for key in sorted(hint.__required_keys__ - value.keys())]
+        unexpected = [f"{path}.{key} is not in the type" for key in value if key not in hints]
+        nested = [
+            differences(body, hints[key], f"{path}.{key}") for key, body in value.items() if key in hints
+        ]
+        return [*missing, *unexpected, *chain(*nested)]
     if get_origin(hint) is Sequence:
         if not isinstance(value, list):
-            return [f"{where} is {value!r}, not a list"]
-        return [*chain(*(misfits(one, get_args(hint)[0], where) for one in value))]
+            return [f"{path} is {value!r}, not a list"]
+        return [*chain(*(differences(member, get_args(hint)[0], path) for member in value))]
     if get_origin(hint) is Mapping:
         if not isinstance(value, dict):
-            return [f"{where} is {value!r}, not a table"]
-        return [*chain(*(misfits(one, get_args(hint)[1], where) for one in value.values()))]
+            return [f"{path} is {value!r}, not a table"]
+        return [*chain(*(differences(member, get_args(hint)[1], path) for member in value.values()))]
     if get_origin(hint) in (Union, types.UnionType):
-        fits = any(misfits(value, one, where) == [] for one in get_args(hint))
+        fits = any(differences(value, member, path) == [] for member in get_args(hint))
     elif get_origin(hint) is Literal:
         fits = value in get_args(hint)
     else:
         fits = hint is Any or type(value) is hint or (hint is float and type(value) is int)
-    return [] if fits else [f"{where} is {value!r}, not {hint}"]
+    return [] if fits else [f"{path} is {value!r}, not {hint}"]
 
 
-def result(judged: Verdict) -> Result:
-    return Result(None, 0, json.loads(judged.line()), Path("s"))
+def result(stored_verdict: Verdict) -> Result:
+    return Result(None, 0, json.loads(stored_verdict.line()), Path("s"))
 
 
-def test_a_result_names_what_makes_it_invalid_and_what_is_allowed() -> None:
+def test_a_result_has_its_forbidden_and_its_allowed_anomalies() -> None:
     found = result(verdict(Validity.INVALID))
     assert "reprocessed-input" in found.anomalies and "contended-id" not in found.anomalies
     assert found.allowed_anomalies == {"contended-id"}
     assert found.reasons == frozenset()
 
 
-def test_a_result_names_its_faults_and_the_codes_of_its_reasons() -> None:
+def test_a_result_has_its_faults_and_the_codes_of_its_reasons() -> None:
     unknown = result(verdict(Validity.UNKNOWN))
     assert [fault["fault"] for fault in unknown.faults] == ["kill-broker", "pause-worker", "partition"]
     assert unknown.reasons == {"fault-did-not-act", "reader-short"}
     assert unknown.anomalies == frozenset()
 
 
-def test_a_history_that_could_not_be_read_names_nothing() -> None:
+def test_the_result_of_an_unreadable_history_has_no_anomalies() -> None:
     unread = replace(
         result(verdict(Validity.VALID)), verdict={"history": "h", "valid": "unknown", "error": "e"}
     )  # type: ignore[typeddict-item]
@@ -136,7 +143,7 @@ def test_a_history_that_could_not_be_read_names_nothing() -> None:
     )  # fmt: skip
 
 
-USER = """
+CORRECT_FILE = """
 import fencepost
 
 options: fencepost.RunOptions = {"workload": "shop", "seed": 7}
@@ -151,7 +158,7 @@ remedies: list[str] = [reason.get("remedy", "") for reason in result.verdict["un
 def test_the_shop(fencepost: fencepost.RunFunction) -> None:
     fencepost(defect="no-rewind", workers=2).assert_valid()
 """
-WRONG = """
+WRONG_FILE = """
 import fencepost
 
 result = fencepost.run(time_limt=30)
@@ -174,15 +181,17 @@ def mypy(folder: Path, text: str) -> subprocess.CompletedProcess[str]:
         "--follow-imports=silent",
         file.name,
     ]
-    environment = {**os.environ, "MYPYPATH": str(HOUSE), "MYPY_CACHE_DIR": str(folder / "cache")}
+    environment = {**os.environ, "MYPYPATH": str(ROOT), "MYPY_CACHE_DIR": str(folder / "cache")}
     return subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment, check=False)
 
 
-def test_mypy_accepts_a_users_file(tmp_path: Path) -> None:
-    done = mypy(tmp_path, USER)
-    assert done.returncode == 0, done.stdout
+def test_mypy_accepts_a_correct_file(tmp_path: Path) -> None:
+    process = mypy(tmp_path, CORRECT_FILE)
+    assert process.returncode == 0, process.stdout
 
 
-def test_mypy_finds_the_mistakes_in_a_users_file(tmp_path: Path) -> None:
-    lines = [line.split(": ")[0] for line in mypy(tmp_path, WRONG).stdout.splitlines() if ": error: " in line]
+def test_mypy_reports_each_wrong_line(tmp_path: Path) -> None:
+    lines = [
+        line.split(": ")[0] for line in mypy(tmp_path, WRONG_FILE).stdout.splitlines() if ": error: " in line
+    ]
     assert lines == [f"user.py:{number}" for number in (4, 5, 6, 7, 8)]

@@ -1,4 +1,4 @@
-"""What `fencepost bench` refuses before anything starts, and what it plans."""
+"""`fencepost bench` refuses wrong usage before anything starts."""
 
 import sys
 
@@ -9,7 +9,7 @@ from harness.common.errors import ExitStatus
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("arguments", "message"),
     [
         (["--txn-size", "0"], "--txn-size must be whole numbers from 1 to 10,000"),
         (["--txn-size", "1,ten"], "--txn-size must be whole numbers"),
@@ -28,10 +28,10 @@ from harness.common.errors import ExitStatus
         (["again"], "again"),
     ],
 )
-def test_wrong_usage_is_one_sentence_and_status_2(arguments, words, capfd, monkeypatch):
-    monkeypatch.setattr(sys, "excepthook", sys.excepthook)  # which a command line sets for its process
+def test_wrong_usage_is_one_sentence_and_status_2(arguments, message, capfd, monkeypatch):
+    monkeypatch.setattr(sys, "excepthook", sys.excepthook)  # a command replaces it
     assert run_command_line(["bench", *arguments]) == ExitStatus.USAGE
-    told = capfd.readouterr()
-    assert not told.out
-    assert words in told.err
-    assert len(told.err.strip().splitlines()) == 1
+    output = capfd.readouterr()
+    assert not output.out
+    assert message in output.err
+    assert len(output.err.strip().splitlines()) == 1

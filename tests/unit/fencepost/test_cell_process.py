@@ -1,4 +1,4 @@
-"""The process of a cell is told its run whole, and leaves how that ended."""
+"""The request and the result of the process of a cell."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ from harness.processes.encoding import decode, encode
 from harness.settings.options import Options
 
 
-def test_a_cell_is_told_its_options_whole(tmp_path: Path) -> None:
+def test_a_cell_request_keeps_all_options(tmp_path: Path) -> None:
     options = Options(
         workload="echo",
         nemesis=("kill-worker", "pause-worker@after-send"),
@@ -20,15 +20,15 @@ def test_a_cell_is_told_its_options_whole(tmp_path: Path) -> None:
         transaction_version=2,
         static_membership=True,
     )
-    spec = CellRequest(options, "fencepost run", tmp_path / "ended.json", judge=True)
-    assert decode(CellRequest, encode(spec)) == spec
+    request = CellRequest(options, "fencepost run", tmp_path / "ended.json", judge=True)
+    assert decode(CellRequest, encode(request)) == request
 
 
-def test_how_a_cell_ended_is_read_back_and_a_torn_file_is_none(tmp_path: Path) -> None:
+def test_a_cell_result_is_read_back_and_an_incomplete_file_is_none(tmp_path: Path) -> None:
     path = tmp_path / "ended.json"
     assert CellResult.load(path) is None
-    ended = CellResult(4, "the disk is full")
-    ended.save(path)
-    assert CellResult.load(path) == ended
+    cell_result = CellResult(4, "the disk is full")
+    cell_result.save(path)
+    assert CellResult.load(path) == cell_result
     path.write_text('{"status": 4')
     assert CellResult.load(path) is None

@@ -1,4 +1,4 @@
-"""The command line as a user meets it: each case is a process of its own."""
+"""The command line, with a new process for each case."""
 
 import json
 import os
@@ -19,17 +19,17 @@ def fencepost(*arguments: str, **options) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_each_command_has_help_with_an_example(command):
-    done = fencepost(command, "--help")
-    assert done.returncode == 0
-    assert re.search(rf"Example:\n +fencepost {command}", done.stdout)
+    process = fencepost(command, "--help")
+    assert process.returncode == 0
+    assert re.search(rf"Example:\n +fencepost {command}", process.stdout)
 
 
-def test_help_loads_nothing_heavy():
+def test_help_imports_no_large_package():
     code = (
         "import sys; from fencepost import cli; cli.run_command_line(['run', '--help']); print(*sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True)
-    assert not {"pyspark", "confluent_kafka", "pyarrow", "rich"} & set(done.stdout.split())
+    process = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True)
+    assert not {"pyspark", "confluent_kafka", "pyarrow", "rich"} & set(process.stdout.split())
 
 
 @pytest.mark.parametrize(
@@ -46,12 +46,12 @@ def test_help_loads_nothing_heavy():
     ],
 )
 def test_each_kind_can_be_listed(kind, name):
-    done = fencepost("list", kind)
-    assert done.returncode == 0, done.stderr
-    assert re.search(rf"^{name} +\S.+", done.stdout, re.MULTILINE)
+    process = fencepost("list", kind)
+    assert process.returncode == 0, process.stderr
+    assert re.search(rf"^{name} +\S.+", process.stdout, re.MULTILINE)
 
 
-def test_what_is_named_alone_is_listed():
+def test_list_can_be_limited_to_names():
     assert fencepost("list", "defects", "no-rewind").stdout.startswith("no-rewind ")
     assert len(fencepost("list", "nemeses", "partition", "kill-broker").stdout.splitlines()) == 2
 
@@ -60,23 +60,23 @@ def test_what_is_named_alone_is_listed():
     "kind",
     ["workloads", "nemeses", "checkers", "clusters", "anomalies", "reasons", "defects", "kafka", "clients"],
 )
-def test_every_list_is_a_list_of_objects_too(kind):
-    told = json.loads(fencepost("list", kind, "--json").stdout)
-    assert told and all({"name", "summary"} <= one.keys() for one in told)
+def test_every_list_has_a_json_form(kind):
+    entries = json.loads(fencepost("list", kind, "--json").stdout)
+    assert entries and all({"name", "summary"} <= entry.keys() for entry in entries)
 
 
-def test_a_defect_says_which_workloads_have_it_and_what_it_may_cause():
-    (told,) = json.loads(fencepost("list", "defects", "dead-letter-outside", "--json").stdout)
-    assert told["workloads"] == ["orders"]
-    assert told["anomalies"] == ["offset-output-mismatch", "reprocessed-input"]
-    (told,) = json.loads(fencepost("list", "workloads", "idempotent", "--json").stdout)
-    assert (told["guarantee"], told["defects"]) == (
+def test_the_list_of_defects_has_workloads_and_anomalies():
+    (entries,) = json.loads(fencepost("list", "defects", "dead-letter-outside", "--json").stdout)
+    assert entries["workloads"] == ["orders"]
+    assert entries["anomalies"] == ["offset-output-mismatch", "reprocessed-input"]
+    (entries,) = json.loads(fencepost("list", "workloads", "idempotent", "--json").stdout)
+    assert (entries["guarantee"], entries["defects"]) == (
         "at-least-once",
         ["acks-one", "no-idempotence"],
     )
 
 
-def test_each_anomaly_that_is_named_is_specified():
+def test_a_named_anomaly_is_listed_with_its_whole_page():
     page = Path(__file__).parents[3] / "docs" / "anomalies" / "lost-input.md"
     lost_input, heading, cycle = fencepost("list", "anomalies", "lost-input", "G1c").stdout.partition("\n# ")
     assert lost_input == page.read_text()
@@ -90,14 +90,14 @@ def test_each_anomaly_that_is_named_is_specified():
         assert part in cycle
 
 
-def test_the_doctor_says_what_is_here():
-    done = fencepost("doctor")
-    assert re.search(r"^(ok|later|no) +Kafka", done.stdout, re.MULTILINE)
-    assert done.returncode == (4 if re.search(r"^no ", done.stdout, re.MULTILINE) else 0)
+def test_doctor_fails_only_if_something_is_missing():
+    process = fencepost("doctor")
+    assert re.search(r"^(ok|later|no) +Kafka", process.stdout, re.MULTILINE)
+    assert process.returncode == (4 if re.search(r"^no ", process.stdout, re.MULTILINE) else 0)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("arguments", "message"),
     [
         (["rnu"], 'no command "rnu"; did you mean "run"?'),
         (["run", "--wrokers", "3"], 'no option "--wrokers"; did you mean "--workers"?'),
@@ -119,22 +119,22 @@ def test_the_doctor_says_what_is_here():
         (["report", "absent"], "there is no absent"),
     ],
 )
-def test_wrong_usage_is_one_sentence_and_2(arguments, words, tmp_path: Path):
-    done = fencepost(*arguments, cwd=tmp_path)
-    assert done.returncode == 2
-    assert words in done.stderr
-    assert done.stderr.startswith("fencepost: ")
-    assert done.stderr.count("\n") == 1
-    assert not done.stdout
+def test_wrong_usage_is_one_sentence_and_status_2(arguments, message, tmp_path: Path):
+    process = fencepost(*arguments, cwd=tmp_path)
+    assert process.returncode == 2
+    assert message in process.stderr
+    assert process.stderr.startswith("fencepost: ")
+    assert process.stderr.count("\n") == 1
+    assert not process.stdout
 
 
-def test_each_history_that_cannot_be_read_has_its_line_without_spark(tmp_path: Path):
+def test_each_unreadable_history_has_a_line_and_no_spark_is_started(tmp_path: Path):
     (tmp_path / "history.jsonl").write_text("{}\n")
     (tmp_path / "empty").mkdir()
-    given = ("absent", "history.jsonl", "empty")
-    done = fencepost("check", "--json", *given, "--master", "spark://127.0.0.1:1", cwd=tmp_path)
-    assert done.returncode == 2
-    lines = done.stdout.splitlines()
+    histories = ("absent", "history.jsonl", "empty")
+    process = fencepost("check", "--json", *histories, "--master", "spark://127.0.0.1:1", cwd=tmp_path)
+    assert process.returncode == 2
+    lines = process.stdout.splitlines()
     assert [re.search(r'"history": "([^"]*)", "valid": "unknown", "error"', line)[1] for line in lines] == [
         "absent",
         "history.jsonl",
@@ -142,56 +142,59 @@ def test_each_history_that_cannot_be_read_has_its_line_without_spark(tmp_path: P
     ]
 
 
-def test_a_spark_master_that_does_not_answer_is_told_before_anything_starts(tmp_path: Path):
-    done = fencepost("run", "--master", "spark://127.0.0.1:1", "--store", str(tmp_path / "store"))
-    assert done.returncode == 4
-    assert "no Spark master answers at spark://127.0.0.1:1 (" in done.stderr.splitlines()[-1]
+def test_an_unreachable_spark_master_is_reported_before_the_run_starts(tmp_path: Path):
+    process = fencepost("run", "--master", "spark://127.0.0.1:1", "--store", str(tmp_path / "store"))
+    assert process.returncode == 4
+    assert "no Spark master answers at spark://127.0.0.1:1 (" in process.stderr.splitlines()[-1]
     assert not (tmp_path / "store").exists()
 
 
-def test_without_arguments_the_help_is_shown_and_2():
-    done = fencepost()
-    assert done.returncode == 2
-    assert "Usage: fencepost" in done.stderr
+def test_without_arguments_help_is_printed_and_the_status_is_2():
+    process = fencepost()
+    assert process.returncode == 2
+    assert "Usage: fencepost" in process.stderr
 
 
-def test_a_folder_named_like_a_room_is_not_taken_for_ours(tmp_path: Path):
+def test_a_users_package_with_the_name_of_ours_is_not_imported(tmp_path: Path):
     for room in ("workloads", "harness", "click_shadow"):
         (tmp_path / room).mkdir()
-        (tmp_path / room / "__init__.py").write_text("raise SystemExit('a stranger was loaded')\n")
+        (tmp_path / room / "__init__.py").write_text(
+            "raise SystemExit('the package of the user was imported')\n"
+        )
     for path in (str(tmp_path), ""):
-        done = fencepost("list", "workloads", cwd=tmp_path, env={**os.environ, "PYTHONPATH": path})
-        assert done.returncode == 0, done.stderr
-        assert done.stdout.startswith("shop")
+        process = fencepost("list", "workloads", cwd=tmp_path, env={**os.environ, "PYTHONPATH": path})
+        assert process.returncode == 0, process.stderr
+        assert process.stdout.startswith("shop")
 
 
-def test_a_mistake_of_ours_is_one_sentence_and_4_with_its_traceback_in_a_file(tmp_path: Path):
+def test_a_bug_is_one_sentence_and_status_4_with_a_traceback_in_a_file(tmp_path: Path):
     code = "import sys; from fencepost.cli import report_bug; sys.excepthook = report_bug; {}['key']"
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-P", "-c", code], capture_output=True, text=True, env=environment, check=False
     )
-    assert done.returncode == 4
-    assert "Traceback" not in done.stderr
+    assert process.returncode == 4
+    assert "Traceback" not in process.stderr
     [file] = tmp_path.glob("fencepost-bug-*.txt")
-    assert str(file) in done.stderr
+    assert str(file) in process.stderr
     assert "KeyError" in file.read_text()
 
 
-def test_a_standard_output_that_is_closed_is_told_at_once():
+def test_a_closed_standard_output_is_reported_at_once():
     command = [sys.executable, "-P", "-m", "fencepost", "list", "defects"]
-    done = subprocess.run(
+    process = subprocess.run(
         ["sh", "-c", 'exec "$@" >&-', "sh", *command], stderr=subprocess.PIPE, text=True, check=False
     )
-    assert done.returncode == 4
+    assert process.returncode == 4
     assert (
-        done.stderr == "fencepost: standard output is closed: the program that reads the output has ended\n"
+        process.stderr
+        == "fencepost: standard output is closed: the program that reads the output has ended\n"
     )
 
 
 @pytest.mark.parametrize("buffering", [[], ["-u"]])
 @pytest.mark.parametrize(
-    ("asked", "status", "told"),
+    ("arguments", "status", "last_line"),
     [
         (["list", "defects"], 0, ""),  # `fencepost list defects | head -1`
         (
@@ -201,27 +204,27 @@ def test_a_standard_output_that_is_closed_is_told_at_once():
         ),
     ],
 )
-def test_a_reader_that_has_gone_is_no_traceback(asked, status, told, buffering):
-    """What only shows something has shown enough; no verdict may be lost."""
+def test_a_broken_pipe_causes_no_traceback(arguments, status, last_line, buffering):
+    """For a command that only lists, this is no failure. A command with a verdict fails."""
     read, write = os.pipe()
     os.close(read)
-    command = [sys.executable, "-P", *buffering, "-m", "fencepost", *asked]
+    command = [sys.executable, "-P", *buffering, "-m", "fencepost", *arguments]
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
-    done = subprocess.run(
+    process = subprocess.run(
         command, stdout=write, stderr=subprocess.PIPE, text=True, check=False, env=environment
     )
     os.close(write)
-    assert done.returncode == status
-    assert done.stderr.strip().splitlines()[-1:] == ([told] if told else [])
+    assert process.returncode == status
+    assert process.stderr.strip().splitlines()[-1:] == ([last_line] if last_line else [])
 
 
-def test_where_nobody_reads_an_error_either_the_status_is_no_verdict(tmp_path):
-    """A status of 1 would say `invalid`."""
+def test_if_standard_error_is_broken_too_the_status_is_4(tmp_path):
+    """A status of 1 would mean `invalid`."""
     read, write = os.pipe()
     os.close(read)
     command = [sys.executable, "-P", "-m", "fencepost", "check", "no-such"]
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
-    done = subprocess.run(command, stdout=write, stderr=write, check=False, env=environment)
+    process = subprocess.run(command, stdout=write, stderr=write, check=False, env=environment)
     os.close(write)
-    assert done.returncode == 4
+    assert process.returncode == 4
     assert list(tmp_path.iterdir()) == []  # no traceback of a bug

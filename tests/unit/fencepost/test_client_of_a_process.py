@@ -1,4 +1,4 @@
-"""A process of a run says which client it runs, before it does anything; another than was asked for ends it."""
+"""A process of a run ends before it does anything if its client has another version than its spec."""
 
 import subprocess
 import sys
@@ -12,15 +12,15 @@ from harness.processes.specs import ClientSpec, ObserverSpec
 from tests.support.specs import process_spec, run_spec, workload_spec
 
 
-def specs(folder: Path, asked: ClientSpec) -> list[str]:
-    process, run = process_spec(folder, ObserverSpec(()), "o"), run_spec(workload_spec(asked))
+def arguments(folder: Path, spec: ClientSpec) -> list[str]:
+    process, run = process_spec(folder, ObserverSpec(()), "o"), run_spec(workload_spec(spec))
     return [encode(process).decode(), encode(run).decode()]
 
 
-def ended(folder: Path, asked: ClientSpec) -> "subprocess.CompletedProcess[str]":
-    """A process without a control line, which therefore ends as soon as it is ready."""
+def run_process(folder: Path, spec: ClientSpec) -> "subprocess.CompletedProcess[str]":
+    """Run a process without a control line, which therefore ends as soon as it is ready."""
     return subprocess.run(
-        [sys.executable, "-P", "-m", "fencepost.runs.process", *specs(folder, asked)],
+        [sys.executable, "-P", "-m", "fencepost.runs.process", *arguments(folder, spec)],
         capture_output=True,
         text=True,
         timeout=120,
@@ -28,23 +28,23 @@ def ended(folder: Path, asked: ClientSpec) -> "subprocess.CompletedProcess[str]"
     )
 
 
-def test_another_version_ends_the_process_with_a_sentence_and_leaves_no_journal(tmp_path: Path) -> None:
-    done = ended(tmp_path, ClientSpec(version="9.9.9"))
-    assert done.returncode == 1
-    (words,) = done.stderr.splitlines()
-    assert words.startswith(f"this process runs confluent-kafka {confluent_kafka.__version__} (librdkafka ")
-    assert "--client librdkafka:9.9.9 requires another version" in words
+def test_another_client_version_ends_the_process_before_it_has_a_journal(tmp_path: Path) -> None:
+    process = run_process(tmp_path, ClientSpec(version="9.9.9"))
+    assert process.returncode == 1
+    (message,) = process.stderr.splitlines()
+    assert message.startswith(f"this process runs confluent-kafka {confluent_kafka.__version__} (librdkafka ")
+    assert "--client librdkafka:9.9.9 requires another version" in message
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("asked", [ClientSpec(), ClientSpec("java", "3.9.1")], ids=["none", "java"])
-def test_who_reads_by_librdkafka_runs_the_installed_one(asked: ClientSpec) -> None:
-    """A version of Java's client is the workers' alone: nobody else runs it."""
+@pytest.mark.parametrize("spec", [ClientSpec(), ClientSpec("java", "3.9.1")], ids=["none", "java"])
+def test_an_observer_runs_the_installed_librdkafka(spec: ClientSpec) -> None:
+    """Only workers use a pinned version of the Java client."""
     code = (
         "from fencepost.runs import process; from harness.model.vocabulary import Role; "
         "from harness.processes.specs import ClientSpec; "
-        f"asked = {asked!r}; running = process.running_client(Role.OBSERVER, asked); "
+        f"asked = {spec!r}; running = process.running_client(Role.OBSERVER, asked); "
         "process.require_client(asked, running); print(running)"
     )
-    told = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True)
-    assert told.stdout.startswith(f"confluent-kafka {confluent_kafka.__version__} ")
+    process = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True)
+    assert process.stdout.startswith(f"confluent-kafka {confluent_kafka.__version__} ")

@@ -1,4 +1,4 @@
-"""A description that is edited while a run goes on makes it unknown."""
+"""If the description of a custom pipeline is edited during the run, the run is unknown."""
 
 import time
 from pathlib import Path
@@ -12,12 +12,12 @@ from workloads.custom.pipeline import CustomPipeline
 from workloads.registry import WORKLOADS
 
 
-def log() -> RunLog:
+def new_run_log() -> RunLog:
     return RunLog(Silent(), RunClock(time.monotonic_ns(), 0.0))
 
 
-def test_a_function_that_was_changed_is_told(tmp_path: Path) -> None:
-    pipeline, run_log = CustomPipeline(described(tmp_path, EXPECTING, FUNCTIONS)), log()
+def test_an_edited_function_is_a_problem(tmp_path: Path) -> None:
+    pipeline, run_log = CustomPipeline(described(tmp_path, EXPECTING, FUNCTIONS)), new_run_log()
     digest = digest_of(pipeline)
     report_edit(pipeline, digest, run_log)
     assert run_log.evidence_problems == []
@@ -27,8 +27,8 @@ def test_a_function_that_was_changed_is_told(tmp_path: Path) -> None:
     assert problem.code == "description-changed" and "was changed during the run" in problem.text
 
 
-def test_a_workload_of_ours_has_no_file_to_be_changed() -> None:
-    run_log = log()
+def test_a_workload_has_no_description_that_can_be_edited() -> None:
+    run_log = new_run_log()
     shop = WORKLOADS["shop"]
     report_edit(shop, digest_of(shop), run_log)
     assert run_log.evidence_problems == []

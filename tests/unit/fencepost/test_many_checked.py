@@ -1,4 +1,4 @@
-"""Many stored runs in one `check`: chunk by chunk, one Spark, each answer told as soon as it is there."""
+"""Many stored runs in one `check`: one Spark checks chunk after chunk, and each result is reported at once."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,8 +18,8 @@ from harness.common.errors import EnvironmentFailure, FencepostError, Unreadable
 from harness.results.verdict import Validity, Verdict
 
 
-class Machine:
-    """A judge to whom every run is valid, and how it was asked."""
+class FakeSpark:
+    """A Spark for which every run is valid. It records its starts and jobs."""
 
     def __init__(self) -> None:
         self.started = 0
@@ -33,7 +33,7 @@ class Machine:
         self.large.append(large)
         yield object()
 
-    def judge(self, session: object, runs: Any, allow: Any, phase: Any) -> Results:
+    def decide(self, session: object, runs: Any, allow: Any, phase: Any) -> Results:
         if self.fails_at == len(self.jobs):
             raise EnvironmentFailure("Spark is gone")
         self.jobs.append([Path(run.folder).name for run in runs])
@@ -42,75 +42,75 @@ class Machine:
 
 
 @pytest.fixture
-def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
-    made = Machine()
+def fake_spark(monkeypatch: pytest.MonkeyPatch) -> FakeSpark:
+    fake = FakeSpark()
 
-    def opened(history: str, folder: Path) -> Any:
+    def open_evidence(history: str, folder: Path) -> Any:
         if folder.name.startswith("bad"):
             raise UnreadableInput(f"{folder.name} is damaged")
         return Evidence(history, folder, SimpleNamespace(), None, ())  # type: ignore[arg-type]
 
-    monkeypatch.setattr(checking, "open_evidence", opened)
-    monkeypatch.setattr(checking, "decide_runs", made.judge)
+    monkeypatch.setattr(checking, "open_evidence", open_evidence)
+    monkeypatch.setattr(checking, "decide_runs", fake.decide)
     monkeypatch.setattr(checking, "split_into_chunks", lambda folders: [[n] for n in range(len(folders))])
-    monkeypatch.setattr(spark, "open_spark", made.open_spark)
-    return made
+    monkeypatch.setattr(spark, "open_spark", fake.open_spark)
+    return fake
 
 
-def checked(tmp_path: Path, *names: str) -> tuple[Results, list[tuple[int, str]]]:
-    """What was told at the end, and what was found meanwhile."""
-    told: Results = []
-    found: list[tuple[int, str]] = []
-    given = []
+def check_runs(tmp_path: Path, *names: str) -> tuple[Results, list[tuple[int, str]]]:
+    """The results at the end, and the (index, text) of each result in the order in which they came."""
+    results: Results = []
+    results_in_order: list[tuple[int, str]] = []
+    histories = []
     for name in names:
         folder = tmp_path / name
         folder.mkdir()
-        given.append(
+        histories.append(
             NamedHistory(name, folder) if name != "no-run" else NamedHistory(name, error="there is no no-run")
         )
     check(
-        given,
+        histories,
         allow=frozenset(),
         master="local[1]",
         spark_conf={},
         progress=LineProgress(),
-        on_end=told.extend,
-        on_result=lambda n, answer: found.append((n, words(answer))),
+        on_end=results.extend,
+        on_result=lambda n, result: results_in_order.append((n, text_of(result))),
     )
-    return told, found
+    return results, results_in_order
 
 
-def words(answer: Verdict | FencepostError) -> str:
-    return answer.summary if isinstance(answer, Verdict) else str(answer)
+def text_of(result: Verdict | FencepostError) -> str:
+    return result.summary if isinstance(result, Verdict) else str(result)
 
 
-def test_each_chunk_is_a_job_of_one_spark_and_is_told_when_it_is_over(
-    tmp_path: Path, machine: Machine, capsys: pytest.CaptureFixture[str]
+def test_each_chunk_is_a_job_of_one_spark_with_its_own_results(
+    tmp_path: Path, fake_spark: FakeSpark, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    told, found = checked(tmp_path, "bad-1", "a", "no-run", "b", "bad-2", "c")
-    assert machine.jobs == [["a"], ["b"], ["c"]]
-    assert (machine.started, machine.large) == (1, [True])
-    assert [words(one) for one in told] == [
+    results, results_in_order = check_runs(tmp_path, "bad-1", "a", "no-run", "b", "bad-2", "c")
+    assert fake_spark.jobs == [["a"], ["b"], ["c"]]
+    assert (fake_spark.started, fake_spark.large) == (1, [True])
+    assert [text_of(result) for result in results] == [
         *("bad-1 is damaged", "all is well", "there is no no-run", "all is well", "bad-2 is damaged"),
         "all is well",
     ]
-    assert [n for n, _ in found] == [2, 0, 1, 3, 4, 5]
-    assert [one.history for one in told if isinstance(one, Verdict)] == ["a", "b", "c"]
-    said = capsys.readouterr().err
-    assert "checking 5 histories" in said and "runs 2 to 2 of 5: checks" in said
+    assert [n for n, _ in results_in_order] == [2, 0, 1, 3, 4, 5]
+    assert [result.history for result in results if isinstance(result, Verdict)] == ["a", "b", "c"]
+    progress = capsys.readouterr().err
+    assert "checking 5 histories" in progress and "runs 2 to 2 of 5: checks" in progress
 
 
-def test_what_was_judged_before_spark_was_lost_is_kept(tmp_path: Path, machine: Machine) -> None:
-    machine.fails_at = 2
+def test_verdicts_before_a_failure_of_spark_are_kept(tmp_path: Path, fake_spark: FakeSpark) -> None:
+    fake_spark.fails_at = 2
     with pytest.raises(EnvironmentFailure, match="Spark is gone"):
-        checked(tmp_path, "a", "b", "c")
+        check_runs(tmp_path, "a", "b", "c")
     assert [(tmp_path / name / "verdict.json").exists() for name in "abc"] == [True, True, False]
 
 
-def test_runs_of_which_none_can_be_read_start_no_spark(tmp_path: Path, machine: Machine) -> None:
-    told, _ = checked(tmp_path, "bad-1", "bad-2")
-    assert len(told) == 2 and machine.started == 0
+def test_if_no_run_can_be_read_spark_is_not_started(tmp_path: Path, fake_spark: FakeSpark) -> None:
+    results, _ = check_runs(tmp_path, "bad-1", "bad-2")
+    assert len(results) == 2 and fake_spark.started == 0
 
 
-def test_nothing_asked_is_nothing_told(tmp_path: Path, machine: Machine) -> None:
-    assert checked(tmp_path) == ([], []) and machine.started == 0
+def test_without_histories_there_are_no_results(tmp_path: Path, fake_spark: FakeSpark) -> None:
+    assert check_runs(tmp_path) == ([], []) and fake_spark.started == 0

@@ -1,4 +1,4 @@
-"""A stored run whose files are not as the run left them gets one sentence, before anything is judged."""
+"""Stored runs whose files are damaged or changed are refused or incomplete, before they are checked."""
 
 import json
 from collections.abc import Callable
@@ -28,26 +28,26 @@ from tests.support.histories import History
 from tests.support.stored_tables import write
 
 
-def promises(**told: Any) -> dict[str, Any]:
-    """As a run writes them."""
-    return asdict(Promises(**told))
+def promises_table(**fields: Any) -> dict[str, Any]:
+    """The promises as a run writes them."""
+    return asdict(Promises(**fields))
 
 
-def promise(store: Path, **told: Any) -> None:
-    """Let the run have promised this."""
+def set_promises(store: Path, **fields: Any) -> None:
+    """Replace the promises of the run."""
     plan = StoredPlan.load(store / "run.toml")
-    replace(plan, run={**plan.run, "promises": promises(**told)}).save(store / "run.toml")
+    replace(plan, run={**plan.run, "promises": promises_table(**fields)}).save(store / "run.toml")
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
-    """Run 7, whole."""
+    """The complete evidence of run 7."""
     history = History()
     history.feed(2)
     history.take(0, 1)
     write(tmp_path, [(7, history)], log=True)
     pipeline = PipelineSpec("w", (), (StageSpec("s", ("a",), "g"),))
-    run = {"id": 7, "promises": promises(witness=SEGMENTS)}
+    run = {"id": 7, "promises": promises_table(witness=SEGMENTS)}
     StoredPlan(Options(seed=1), run, [], pipeline.as_table()).save(tmp_path / "run.toml")
     fault = FaultReport(
         "kill-broker", "broker 2", 1.0, 9.0, True, "process 7 ended by SIGKILL", "broker 2 was killed"
@@ -56,19 +56,19 @@ def store(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_run_as_it_was_left_can_be_judged(store: Path) -> None:
+def test_an_unchanged_run_can_be_opened(store: Path) -> None:
     assert open_evidence("it", store).run == 7
 
 
-def test_a_run_says_which_premises_it_breaks(store: Path) -> None:
+def test_broken_premises_are_read_from_the_promises(store: Path) -> None:
     assert open_evidence("it", store).broken_premises == frozenset()
-    for told, broken in (
+    for fields_, broken in (
         ({"broken_premises": ("whole-logs",)}, {Premise.WHOLE_LOGS}),
         ({"one_clock": False}, {Premise.ONE_CLOCK}),
     ):
-        promise(store, **told)
+        set_promises(store, **fields_)
         assert open_evidence("it", store).broken_premises == broken
-    promise(store, broken_premises=("no-such",))
+    set_promises(store, broken_premises=("no-such",))
     with pytest.raises(UnreadableInput, match="not as the run wrote it"):
         open_evidence("it", store)
 
@@ -82,7 +82,7 @@ def of_another_run(rows: pa.Table) -> pa.Table:
 
 
 @pytest.mark.parametrize(
-    ("table", "change", "words"),
+    ("table", "change", "message"),
     [
         ("history/sends", lambda rows: rows.slice(1), "sends.parquet has 3 rows, and the run wrote 4"),
         ("log/batches", lambda rows: pa.concat_tables([rows, rows]), "rows, and the run wrote"),
@@ -90,11 +90,11 @@ def of_another_run(rows: pa.Table) -> pa.Table:
         ("history/polls", lambda rows: rows.drop_columns("tp"), "its columns differ"),
     ],
 )
-def test_a_table_that_is_not_the_run_s_is_named(
-    store: Path, table: str, change: Callable[[pa.Table], pa.Table], words: str
+def test_a_table_that_differs_from_what_the_run_wrote_is_named(
+    store: Path, table: str, change: Callable[[pa.Table], pa.Table], message: str
 ) -> None:
     rewrite(store / f"{table}.parquet", change)
-    with pytest.raises(UnreadableInput, match=words):
+    with pytest.raises(UnreadableInput, match=message):
         open_evidence("it", store)
 
 
@@ -115,7 +115,7 @@ def test_a_table_that_is_not_the_run_s_is_named(
         ("[workload]", '[workload]\nallowed = [["a"]]'),
     ],
 )
-def test_a_test_toml_that_is_damaged_is_said(store: Path, old: str, new: str) -> None:
+def test_a_damaged_run_toml_is_reported(store: Path, old: str, new: str) -> None:
     text = (store / "run.toml").read_text()
     assert old in text
     (store / "run.toml").write_text(text.replace(old, new))
@@ -123,11 +123,11 @@ def test_a_test_toml_that_is_damaged_is_said(store: Path, old: str, new: str) ->
         open_evidence("it", store)
 
 
-@pytest.mark.parametrize("key", [one.name for one in fields(RunMetadata)])
-def test_all_that_a_run_says_of_itself_must_be_there(key: str, store: Path) -> None:
-    facts = json.loads((store / "metadata.json").read_text())
-    del facts[key]
-    (store / "metadata.json").write_text(json.dumps(facts))
+@pytest.mark.parametrize("key", [field.name for field in fields(RunMetadata)])
+def test_every_key_of_metadata_json_is_required(key: str, store: Path) -> None:
+    metadata = json.loads((store / "metadata.json").read_text())
+    del metadata[key]
+    (store / "metadata.json").write_text(json.dumps(metadata))
     with pytest.raises(UnreadableInput, match=f"{key} is missing, and every run writes it"):
         open_evidence("it", store)
 
@@ -135,59 +135,59 @@ def test_all_that_a_run_says_of_itself_must_be_there(key: str, store: Path) -> N
 @pytest.mark.parametrize(
     "change",
     [
-        lambda facts: facts["faults"][0].update(end_s=float("nan")),
-        lambda facts: facts["faults"][0].update(end_s="soon"),
-        lambda facts: facts["faults"][0].update(end_s=1e300),
-        lambda facts: facts.update(evidence_problems="abc"),
-        lambda facts: facts.update(unmet_goals=3),
-        lambda facts: facts.update(unmet_goals=["a"]),
-        lambda facts: facts.update(rows=3),
-        lambda facts: facts.pop("phases"),
-        lambda facts: facts.update(clock_drift_ms="much"),
-        lambda facts: facts["faults"][0].update(acted="no"),
-        lambda facts: facts["faults"][0].update(struck=3),
+        lambda metadata: metadata["faults"][0].update(end_s=float("nan")),
+        lambda metadata: metadata["faults"][0].update(end_s="soon"),
+        lambda metadata: metadata["faults"][0].update(end_s=1e300),
+        lambda metadata: metadata.update(evidence_problems="abc"),
+        lambda metadata: metadata.update(unmet_goals=3),
+        lambda metadata: metadata.update(unmet_goals=["a"]),
+        lambda metadata: metadata.update(rows=3),
+        lambda metadata: metadata.pop("phases"),
+        lambda metadata: metadata.update(clock_drift_ms="much"),
+        lambda metadata: metadata["faults"][0].update(acted="no"),
+        lambda metadata: metadata["faults"][0].update(struck=3),
     ],
 )
-def test_a_facts_json_that_is_damaged_is_said(
+def test_a_damaged_metadata_json_is_reported(
     store: Path, change: Callable[[dict[str, object]], None]
 ) -> None:
-    facts = json.loads((store / "metadata.json").read_text())
-    change(facts)
-    (store / "metadata.json").write_text(json.dumps(facts))
+    metadata = json.loads((store / "metadata.json").read_text())
+    change(metadata)
+    (store / "metadata.json").write_text(json.dumps(metadata))
     with pytest.raises(UnreadableInput, match=r"metadata\.json"):
         open_evidence("it", store)
 
 
-def test_logs_that_the_run_counted_were_there_whatever_it_is_made_to_promise(store: Path) -> None:
-    promise(store, witness="none")
-    facts = json.loads((store / "metadata.json").read_text())
+def test_counted_log_rows_prove_that_the_run_had_broker_logs(store: Path) -> None:
+    set_promises(store, witness="none")
+    metadata = json.loads((store / "metadata.json").read_text())
     counted = {"batches": pq.read_metadata(store / "log" / "batches.parquet").num_rows}
     for rows, had in ((counted, True), ({}, False)):
-        (store / "metadata.json").write_text(json.dumps(facts | {"rows": rows}))
+        (store / "metadata.json").write_text(json.dumps(metadata | {"rows": rows}))
         assert open_evidence("it", store).had_log is had
 
 
-def test_the_logs_of_all_replicas_are_asked_for_if_the_run_had_them(store: Path) -> None:
+def test_logs_of_all_replicas_are_required_if_the_run_promised_them(store: Path) -> None:
     plan = StoredPlan.load(store / "run.toml")
-    facts = json.loads((store / "metadata.json").read_text())
-    (store / "metadata.json").write_text(json.dumps(facts | {"rows": {}}))
-    there = pq.read_table(store / "log" / "replicas.parquet")["tp"].to_pylist().count(0)
-    for replication, promised, said in ((there, True, 0), (there + 1, True, 1), (there + 1, False, 0)):
+    metadata = json.loads((store / "metadata.json").read_text())
+    (store / "metadata.json").write_text(json.dumps(metadata | {"rows": {}}))
+    stored = pq.read_table(store / "log" / "replicas.parquet")["tp"].to_pylist().count(0)
+    for replication, promised, count in ((stored, True, 0), (stored + 1, True, 1), (stored + 1, False, 0)):
         pipeline = replace(plan.pipeline, topics=(TopicSpec("a", 1, replication),))
         replace(plan, workload=pipeline.as_table()).save(store / "run.toml")
-        promise(store, witness="segments", replicas=promised)
-        why = [words for words in open_evidence("it", store).incomplete if "replicas" in words]
-        assert len(why) == said, why
-    assert there == 1
+        set_promises(store, witness="segments", replicas=promised)
+        why = [text for text in open_evidence("it", store).incomplete if "replicas" in text]
+        assert len(why) == count, why
+    assert stored == 1
 
 
-def test_facts_as_deep_as_a_well_are_said(store: Path) -> None:
+def test_a_deeply_nested_metadata_json_is_reported(store: Path) -> None:
     (store / "metadata.json").write_text("[" * 100_000)
     with pytest.raises(UnreadableInput, match=r"metadata\.json cannot be read"):
         open_evidence("it", store)
 
 
-def test_a_table_whose_pages_are_damaged_is_named_whatever_spark_says(store: Path) -> None:
+def test_a_table_with_damaged_pages_is_named_although_spark_does_not(store: Path) -> None:
     evidence, failed = open_evidence("it", store), AnalysisFailed("the analysis failed: index out of bounds")
     assert name_damaged_table(evidence, failed) is failed
     path = store / "history" / "polls.parquet"
@@ -199,7 +199,7 @@ def test_a_table_whose_pages_are_damaged_is_named_whatever_spark_says(store: Pat
 
 
 @pytest.mark.parametrize(
-    ("column", "told", "words"),
+    ("column", "value", "message"),
     [
         (
             "promised",
@@ -210,49 +210,53 @@ def test_a_table_whose_pages_are_damaged_is_named_whatever_spark_says(store: Pat
         ("stage", "t", "the table stages has t of a, and the run had s of a"),
     ],
 )
-def test_a_stage_that_is_not_as_it_was_planned_makes_a_run_unknown(
-    store: Path, column: str, told: object, words: str
+def test_a_stage_that_differs_from_the_plan_makes_the_evidence_incomplete(
+    store: Path, column: str, value: object, message: str
 ) -> None:
     assert open_evidence("it", store).incomplete == ()
 
     def change(rows: pa.Table) -> pa.Table:
         at = rows.schema.get_field_index(column)
-        return rows.set_column(at, rows.schema.field(at), pa.array([told], rows.schema.field(at).type))
+        return rows.set_column(at, rows.schema.field(at), pa.array([value], rows.schema.field(at).type))
 
     rewrite(store / "history" / "stages.parquet", change)
-    assert words in open_evidence("it", store).incomplete[0]
+    assert message in open_evidence("it", store).incomplete[0]
 
 
-def test_a_reader_that_was_promised_and_left_nothing_makes_a_run_unknown(store: Path) -> None:
-    there = pq.read_table(store / "history" / "journals.parquet")["journal"].to_pylist()
-    for journals, blind in ((there[:1], ()), ((*there[:1], "observer-1"), ("observer-1",))):
+def test_a_promised_reader_without_a_journal_makes_the_evidence_incomplete(store: Path) -> None:
+    stored = pq.read_table(store / "history" / "journals.parquet")["journal"].to_pylist()
+    for journals, missing in ((stored[:1], ()), ((*stored[:1], "observer-1"), ("observer-1",))):
         readers = (ReaderPromise(name, "observer", "read_committed", ("a",)) for name in journals)
-        promise(store, readers=tuple(readers))
-        told = open_evidence("it", store).incomplete
-        assert [words.rpartition(": ")[2] for words in told if "promised readers" in words] == list(blind)
+        set_promises(store, readers=tuple(readers))
+        incomplete = open_evidence("it", store).incomplete
+        assert [
+            message.rpartition(": ")[2] for message in incomplete if "promised readers" in message
+        ] == list(missing)
 
 
-def test_a_stage_that_stands_twice_makes_a_run_unknown(store: Path) -> None:
-    facts = json.loads((store / "metadata.json").read_text())
-    (store / "metadata.json").write_text(json.dumps(facts | {"rows": {}}))  # nobody counted them
+def test_a_duplicate_stage_makes_the_evidence_incomplete(store: Path) -> None:
+    metadata = json.loads((store / "metadata.json").read_text())
+    (store / "metadata.json").write_text(
+        json.dumps(metadata | {"rows": {}})
+    )  # so that the number of rows is not checked
     rewrite(store / "history" / "stages.parquet", lambda rows: pa.concat_tables([rows, rows]))
     assert open_evidence("it", store).incomplete == ("the table stages has a stage twice",)
 
 
-def test_a_run_that_was_killed_lacks_its_end(store: Path) -> None:
+def test_the_evidence_of_a_killed_run_is_incomplete(store: Path) -> None:
     (store / "metadata.json").unlink()
     (why,) = open_evidence("it", store).incomplete
     assert "killed" in why
 
 
-def test_a_journal_that_is_in_no_table_is_missing_but_for_that_of_the_faults(store: Path) -> None:
+def test_a_journal_in_no_table_is_missing_except_that_of_the_faults(store: Path) -> None:
     (store / "journals").mkdir()
     for name in ("nemesis", "gone"):
         (store / "journals" / f"{name}.jsonl").write_text("")
     assert open_evidence("it", store).incomplete == ("the table journals lacks gone",)
 
 
-def test_rows_of_two_runs_in_one_table_are_told(store: Path) -> None:
+def test_a_table_with_rows_of_two_runs_is_refused(store: Path) -> None:
     def half(rows: pa.Table) -> pa.Table:
         runs = pa.array([7 + (n > 0) for n in range(len(rows))], pa.int64())
         return rows.set_column(0, rows.schema.field("run"), runs)
@@ -262,27 +266,27 @@ def test_rows_of_two_runs_in_one_table_are_told(store: Path) -> None:
         open_evidence("it", store)
 
 
-def test_a_run_that_is_still_going_on_is_not_judged(store: Path, tmp_path: Path) -> None:
+def test_a_run_that_has_not_ended_is_not_checked(store: Path, tmp_path: Path) -> None:
     def opened() -> object:
         return _open(str(store), store)
 
     assert isinstance(opened(), Evidence)
     with lock_run(store):
-        answer = opened()
-        assert isinstance(answer, UnreadableInput) and "this run has not ended" in str(answer)
+        result = opened()
+        assert isinstance(result, UnreadableInput) and "this run has not ended" in str(result)
     assert isinstance(opened(), Evidence)
     assert not is_running(tmp_path / "nowhere")
 
 
-def test_an_empty_path_is_not_the_folder_where_we_are() -> None:
-    (given,) = find_histories("")
-    assert given.error == "a path is empty: name a stored run, a store, or a history file"
+def test_an_empty_path_is_not_the_working_directory() -> None:
+    (history,) = find_histories("")
+    assert history.error == "a path is empty: name a stored run, a store, or a history file"
 
 
-def _bend(path: Path, change: Callable[[dict[str, object]], dict[str, object] | None]) -> None:
-    """Change the rows of a table; None takes one away."""
+def _change_rows(path: Path, change: Callable[[dict[str, object]], dict[str, object] | None]) -> None:
+    """Change the rows of a table. A row for which `change` returns None is removed."""
     table = pq.read_table(path)
-    rows = [bent for row in table.to_pylist() if (bent := change(row)) is not None]
+    rows = [changed for row in table.to_pylist() if (changed := change(row)) is not None]
     pq.write_table(pa.Table.from_pylist(rows, schema=table.schema), path)
 
 
@@ -291,13 +295,13 @@ def _returns_before_its_call(row: dict[str, object]) -> dict[str, object]:
 
 
 def test_operations_that_return_before_their_call_are_a_contradiction(store: Path) -> None:
-    assert not [one for one in open_evidence("it", store).incomplete if "returned before" in one]
-    _bend(store / "history" / "ops.parquet", _returns_before_its_call)
-    assert [one for one in open_evidence("it", store).incomplete if "returned before" in one]
+    assert not [text for text in open_evidence("it", store).incomplete if "returned before" in text]
+    _change_rows(store / "history" / "ops.parquet", _returns_before_its_call)
+    assert [text for text in open_evidence("it", store).incomplete if "returned before" in text]
 
 
 def test_a_replica_of_an_internal_topic_that_is_missing_is_a_contradiction(store: Path) -> None:
-    promise(store, replicas=True, witness="segments", internal_logs=("__consumer_offsets",))
+    set_promises(store, replicas=True, witness="segments", internal_logs=("__consumer_offsets",))
     history = History()
     history.followers = 2
     history.homes["o"] = ("__consumer_offsets", 1)
@@ -307,10 +311,10 @@ def test_a_replica_of_an_internal_topic_that_is_missing_is_a_contradiction(store
     history.take(0, 1)
     write(store, [(7, history)], log=True)
     RunMetadata(rows=count_rows(store)).save(store / "metadata.json")
-    said = "replicas of __consumer_offsets"
-    assert not [one for one in open_evidence("it", store).incomplete if said in one]
-    gone = (history.tp["o"], 3)
+    wording = "replicas of __consumer_offsets"
+    assert not [text for text in open_evidence("it", store).incomplete if wording in text]
+    removed = (history.tp["o"], 3)
     path = store / "log" / "replicas.parquet"
-    _bend(path, lambda row: None if (row["tp"], row["broker"]) == gone else row)
+    _change_rows(path, lambda row: None if (row["tp"], row["broker"]) == removed else row)
     RunMetadata(rows=count_rows(store)).save(store / "metadata.json")
-    assert [one for one in open_evidence("it", store).incomplete if said in one]
+    assert [text for text in open_evidence("it", store).incomplete if wording in text]

@@ -1,4 +1,4 @@
-"""From options to a plan."""
+"""From options to a run plan."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, replace
@@ -31,68 +31,68 @@ from workloads.custom.pipeline import CustomPipeline
 from workloads.registry import WORKLOADS
 
 
-def test_a_fault_that_is_not_by_default_is_struck_where_it_is_named_alone(
+def test_a_fault_that_is_not_a_default_is_planned_only_if_it_is_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    seldom = {
+    nemeses_ = {
         name: replace(nemesis, by_default=name != "kill-broker")
         for name, nemesis in registry.nemeses().items()
     }
-    monkeypatch.setattr(registry, "nemeses", lambda: MappingProxyType(seldom))
+    monkeypatch.setattr(registry, "nemeses", lambda: MappingProxyType(nemeses_))
     options = Options(time_limit_s=300, seed=1)
-    drawn = planning.draw_schedule(options, WORKLOADS["shop"])
-    possible = {name for name, nemesis in seldom.items() if nemesis.needs <= CLUSTERS["local"].abilities}
-    assert {one.fault for one in drawn.planned_faults} == possible - {
+    schedule = planning.draw_schedule(options, WORKLOADS["shop"])
+    possible = {name for name, nemesis in nemeses_.items() if nemesis.needs <= CLUSTERS["local"].abilities}
+    assert {planned.fault for planned in schedule.planned_faults} == possible - {
         "kill-broker",
         "kill-postgres",
         "kill-instance",
         "pause-instance",
     }
-    assert "kill-broker" not in drawn.unscheduled
-    named = planning.draw_schedule(replace(options, nemesis=("kill-broker",)), WORKLOADS["shop"])
-    assert {one.fault for one in named.planned_faults} == {"kill-broker"}
+    assert "kill-broker" not in schedule.unscheduled
+    requested = planning.draw_schedule(replace(options, nemesis=("kill-broker",)), WORKLOADS["shop"])
+    assert {planned.fault for planned in requested.planned_faults} == {"kill-broker"}
 
 
-def test_a_run_whose_stages_send_and_read_as_they_like_promises_its_clients_history(tmp_path: Path) -> None:
+def test_only_a_run_with_free_stages_promises_the_clients_history(tmp_path: Path) -> None:
     for name, promised in (("txn", True), ("shop", False)):
         options = Options(workload=name, seed=1)
         test = planning.plan_run(options, WORKLOADS[name], Schedule(()), tmp_path)
         promises = planning.promises_of(options, test)
         assert promises.history is promised and promises.free_stages == (("txn",) if promised else ())
         assert Promises.from_table(asdict(promises)) == promises
-        facts = test.pipeline
-        assert PipelineSpec.from_table(facts.as_table()) == facts
+        spec = test.pipeline
+        assert PipelineSpec.from_table(spec.as_table()) == spec
 
 
 @pytest.mark.parametrize(
-    ("asked", "workload", "wanted"),
+    ("changes", "workload", "message"),
     [
         ({"record_bytes": 1000}, "txn", "record-bytes needs a workload that makes outputs from inputs"),
         ({"empty_share": 0.1}, "idempotent", "empty-share needs a workload that delivers its outputs"),
         ({"overrun_share": 0.1}, "txn", "overrun-share needs a workload that delivers its outputs"),
     ],
 )
-def test_a_shape_that_a_workload_cannot_have_is_refused(
-    asked: dict[str, Any], workload: str, wanted: str
+def test_an_option_that_the_workload_cannot_have_is_refused(
+    changes: dict[str, Any], workload: str, message: str
 ) -> None:
-    options = replace(Options(workload=workload), **asked)
-    facts = WORKLOADS[workload].spec(options)
-    with pytest.raises(UsageError, match=wanted):
-        apply_options(facts, options, WORKLOADS[workload])
+    options = replace(Options(workload=workload), **changes)
+    spec = WORKLOADS[workload].spec(options)
+    with pytest.raises(UsageError, match=message):
+        apply_options(spec, options, WORKLOADS[workload])
 
 
 @pytest.mark.parametrize("name", sorted(WORKLOADS))
-def test_on_a_shared_cluster_all_that_a_run_makes_begins_with_its_tag(name: str, tmp_path: Path) -> None:
+def test_on_a_shared_cluster_all_names_of_a_run_begin_with_its_tag(name: str, tmp_path: Path) -> None:
     options = Options(workload=name, cluster="external", bootstrap="kafka:9092", brokers=3, seed=1)
     tag = planning.tag_for(options)
     assert tag.startswith("fencepost-")
     assert planning.tag_for(options) != tag
     test = planning.plan_run(options, WORKLOADS[name], Schedule(()), tmp_path, tag=tag)
-    facts = test.pipeline
-    ids = [one for stage in facts.stages for one in stage.transactional_ids.values()]
-    groups = [stage.group for stage in facts.stages if stage.group is not None]
-    names = [*(topic.name for topic in facts.topics), *groups, *ids]
-    assert [one for one in names if not one.startswith(f"{tag}-")] == []
+    spec = test.pipeline
+    ids = [name for stage in spec.stages for name in stage.transactional_ids.values()]
+    groups = [stage.group for stage in spec.stages if stage.group is not None]
+    names = [*(topic.name for topic in spec.topics), *groups, *ids]
+    assert [name for name in names if not name.startswith(f"{tag}-")] == []
     promised = planning.promises_of(options, test)
     assert (promised.witness, promised.replicas, promised.one_clock) == ("fetch", False, False)
 
@@ -104,11 +104,11 @@ def test_every_process_numbers_partitions_as_the_stored_plan_does(name: str, tmp
     command_line = test.harness_program.command_line(process_spec(tmp_path, worker_spec()))
     spec = decode(RunSpec, command_line.argv[-1])
     StoredPlan(options, workload=test.pipeline.as_table()).save(tmp_path / "run.toml")
-    facts = StoredPlan.load(tmp_path / "run.toml").pipeline
+    spec = StoredPlan.load(tmp_path / "run.toml").pipeline
     numbers = list(PartitionIds(spec.partition_counts))
-    assert numbers == list(PartitionIds(facts.partition_counts))
-    tables = [(table.name, 0) for table in facts.tables]
-    assert [(topic, partition) for _, topic, partition in numbers] == [*facts.topic_partitions, *tables]
+    assert numbers == list(PartitionIds(spec.partition_counts))
+    tables = [(table.name, 0) for table in spec.tables]
+    assert [(topic, partition) for _, topic, partition in numbers] == [*spec.topic_partitions, *tables]
 
 
 def prepared_with(client: ClientParts | None) -> Any:
@@ -118,12 +118,12 @@ def prepared_with(client: ClientParts | None) -> Any:
     )
 
 
-def launched(
+def launch(
     options: Options, client: ClientParts | None, folder: Path
 ) -> tuple[ClientSpec, Mapping[str, str]]:
-    """The client that a worker, the feeder and the readers of that run are told of, and their environment."""
-    drawn = Schedule(())
-    test = planning.plan_run(options, WORKLOADS["shop"], drawn, folder, prepared_with(client))
+    """The client spec of every process of the run, and its environment."""
+    schedule = Schedule(())
+    test = planning.plan_run(options, WORKLOADS["shop"], schedule, folder, prepared_with(client))
     assert set(map(id, test.programs.values())) == {id(test.harness_program)}
     command_line = test.harness_program.command_line(process_spec(folder, worker_spec()))
     spec = decode(RunSpec, command_line.argv[-1]).client
@@ -131,70 +131,70 @@ def launched(
     return spec, command_line.env
 
 
-def test_a_client_of_a_version_comes_first_on_the_path_of_every_process(tmp_path: Path) -> None:
+def test_a_pinned_librdkafka_is_first_on_the_path_of_every_process(tmp_path: Path) -> None:
     parts = ClientParts(client_version("librdkafka", "2.9.0"), tmp_path / "client")
-    spec, env = launched(Options(client="librdkafka:2.9.0", seed=1), parts, tmp_path)
+    spec, env = launch(Options(client="librdkafka:2.9.0", seed=1), parts, tmp_path)
     assert (spec.name, spec.version) == ("librdkafka", "2.9.0")
     assert env["PYTHONPATH"].split(":")[0] == str(tmp_path / "client")
 
 
-def test_a_client_of_java_takes_the_place_of_the_clusters_version(
+def test_a_pinned_java_client_replaces_that_of_the_cluster(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("harness.environment.java.jvm_library", lambda java: Path("/libjvm.so"))
     jar = Path("/cache/kafka-clients-3.9.1.jar")
     parts = ClientParts(client_version("java", "3.9.1"), jar.parent, (jar,))
-    spec, env = launched(Options(client="java:3.9.1", seed=1), parts, tmp_path)
+    spec, env = launch(Options(client="java:3.9.1", seed=1), parts, tmp_path)
     assert (spec.name, spec.version, dict(env)) == ("java", "3.9.1", {})
     assert spec.jvm is not None and spec.jvm.class_path == (jar,)
-    spec, _ = launched(Options(client="java", seed=1), None, tmp_path)
+    spec, _ = launch(Options(client="java", seed=1), None, tmp_path)
     assert spec.jvm is not None and spec.jvm.class_path == (Path("/of-the-cluster.jar"),)
     assert spec.version is None
 
 
-def test_a_defect_that_a_client_prevents_is_prevented_in_every_version_of_it() -> None:
+def test_a_defect_that_a_client_prevents_is_refused_for_its_pinned_versions() -> None:
     options = Options(workload="orders", defect="swallow-send-error", client="java:3.9.1")
     with pytest.raises(UsageError, match="choose --client librdkafka"):
         planning.pipeline_spec(options, WORKLOADS["orders"])
     planning.pipeline_spec(replace(options, client="librdkafka:2.9.0"), WORKLOADS["orders"])
 
 
-def test_a_cluster_of_its_own_needs_no_tag() -> None:
+def test_on_its_own_cluster_a_run_has_no_tag() -> None:
     assert planning.tag_for(Options()) == ""
 
 
-def test_the_local_cluster_is_witnessed_as_asked(tmp_path: Path) -> None:
-    for asked, witness, replicas in ((None, "segments", True), ("fetch", "fetch", False)):
-        options = Options(witness=asked, seed=1)
+def test_broker_logs_of_a_local_cluster_are_read_as_the_option_says(tmp_path: Path) -> None:
+    for option, witness, replicas in ((None, "segments", True), ("fetch", "fetch", False)):
+        options = Options(witness=option, seed=1)
         test = planning.plan_run(options, WORKLOADS["shop"], Schedule(()), tmp_path)
         promised = planning.promises_of(options, test)
         assert (promised.witness, promised.replicas) == (witness, replicas)
         assert promised.internal_logs == test.pipeline.internal_topics
 
 
-def test_segments_of_an_external_cluster_cannot_be_asked_for() -> None:
+def test_segment_files_of_an_external_cluster_are_refused() -> None:
     options = Options(cluster="external", bootstrap="kafka:9092", witness="segments", seed=1)
     with pytest.raises(UsageError, match="leave out witness=segments"):
         planning.draw_schedule(options, WORKLOADS["shop"])
 
 
-def test_on_an_external_cluster_workers_are_struck_and_nothing_else() -> None:
+def test_on_an_external_cluster_only_worker_faults_are_planned() -> None:
     options = Options(cluster="external", bootstrap="kafka:9092", seed=1, time_limit_s=120)
-    drawn = planning.draw_schedule(options, WORKLOADS["shop"])
-    assert {one.fault for one in drawn.planned_faults} == {"kill-worker", "pause-worker"}
+    schedule = planning.draw_schedule(options, WORKLOADS["shop"])
+    assert {planned.fault for planned in schedule.planned_faults} == {"kill-worker", "pause-worker"}
     for fault, lacks in (("kill-broker", "kill"), ("partition", "cut links")):
         with pytest.raises(UsageError, match=f"{fault} needs a cluster on which one can {lacks}"):
             planning.draw_schedule(replace(options, nemesis=(fault,)), WORKLOADS["shop"])
 
 
-def test_links_that_are_permitted_are_cut_between_clients_and_brokers_alone() -> None:
+def test_permitted_link_faults_cut_only_links_between_clients_and_brokers() -> None:
     options = Options(
         cluster="external", bootstrap="kafka:9092", permits=("workers", "links"), time_limit_s=120
     )
-    drawn = [planning.draw_schedule(replace(options, seed=seed), WORKLOADS["shop"]) for seed in range(20)]
-    struck = [one for each in drawn for one in each.planned_faults]
-    assert {one.fault for one in struck} == {"kill-worker", "pause-worker", "partition"}
-    assert {one.target.role for one in struck if one.fault == "partition"} == {"client"}
+    schedules = [planning.draw_schedule(replace(options, seed=seed), WORKLOADS["shop"]) for seed in range(20)]
+    planned_faults = [planned for schedule in schedules for planned in schedule.planned_faults]
+    assert {planned.fault for planned in planned_faults} == {"kill-worker", "pause-worker", "partition"}
+    assert {planned.target.role for planned in planned_faults if planned.fault == "partition"} == {"client"}
     for fault in ("lose-answers", "cut-txn-coordinator"):
         assert planning.draw_schedule(
             replace(options, seed=1, nemesis=(fault,)), WORKLOADS["shop"]
@@ -204,31 +204,31 @@ def test_links_that_are_permitted_are_cut_between_clients_and_brokers_alone() ->
         planning.draw_schedule(replace(options, seed=1, nemesis=("kill-leader-ahead",)), WORKLOADS["shop"])
 
 
-def test_behind_proxies_a_worker_is_told_that_it_speaks_plaintext(tmp_path: Path) -> None:
+def test_a_worker_knows_whether_proxies_are_in_its_path(tmp_path: Path) -> None:
     for permits, behind in ((None, False), (("workers",), False), (("links",), True)):
         options = Options(cluster="external", bootstrap="kafka:9092", permits=permits, seed=1)
         test = planning.plan_run(options, WORKLOADS["shop"], Schedule(()), tmp_path)
         assert test.harness_program.common.connection.proxied is behind  # type: ignore[attr-defined]
 
 
-def test_how_many_brokers_an_external_cluster_has_is_not_asked_for(tmp_path: Path) -> None:
+def test_the_number_of_brokers_of_an_external_cluster_cannot_be_set(tmp_path: Path) -> None:
     external = ["cluster=external", "bootstrap=kafka:9092"]
     config = tmp_path / "run.toml"
     config.write_text('[options]\ncluster = "external"\nbootstrap = "kafka:9092"\nbrokers = 5\n')
-    for given, sets, file in (
+    for flags, sets, file in (
         ({"brokers": "3"}, external, None),
         ({}, [*external, "brokers=3"], None),
         ({}, [], str(config)),
     ):
         with pytest.raises(UsageError, match="leave out --brokers"):
-            options_from(given, sets, file)
+            options_from(flags, sets, file)
     stored = Options(cluster="external", bootstrap="kafka:9092", brokers=5)
     config.write_text(StoredPlan(stored, {"id": 1}).text())
     assert options_from({}, [], str(config)).brokers == 5
     assert "--brokers" not in command_line(stored)
 
 
-def test_a_fault_is_aimed_at_transactions_whose_ids_nobody_named_where_brokers_record_what_they_are_asked(
+def test_a_fault_at_unknown_transactional_ids_needs_recorded_requests(
     tmp_path: Path,
 ) -> None:
     programs = CustomPipeline(described(tmp_path, MINIMAL.replace('"true"', '"true", "{prefix}"')))

@@ -1,4 +1,4 @@
-"""From options and a user's file to a plan; what only a workload of ours can have is refused."""
+"""From options and a custom pipeline to a run plan."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -28,7 +28,7 @@ def pipeline(folder: Path, text: str = GROUPED, functions: str = FUNCTIONS) -> C
 
 
 @pytest.mark.parametrize(
-    ("asked", "words"),
+    ("changes", "message"),
     [
         (
             {"defect": "late-commit"},
@@ -46,52 +46,59 @@ def pipeline(folder: Path, text: str = GROUPED, functions: str = FUNCTIONS) -> C
         ),
     ],
 )
-def test_what_only_ours_can_have_is_refused(asked: dict[str, Any], words: str, tmp_path: Path) -> None:
-    users = pipeline(tmp_path)
-    assert planning.pipeline_spec(OPTIONS, users).name == "billing"
-    with pytest.raises(UsageError, match=words):
-        planning.pipeline_spec(replace(OPTIONS, **asked), users)
+def test_an_option_that_applies_only_to_workloads_is_refused(
+    changes: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    custom_pipeline = pipeline(tmp_path)
+    assert planning.pipeline_spec(OPTIONS, custom_pipeline).name == "billing"
+    with pytest.raises(UsageError, match=message):
+        planning.pipeline_spec(replace(OPTIONS, **changes), custom_pipeline)
 
 
-def test_its_instances_are_struck_and_no_worker_of_ours(tmp_path: Path) -> None:
-    drawn = planning.draw_schedule(OPTIONS, pipeline(tmp_path))
-    struck = {one.fault for one in drawn.planned_faults}
-    assert {"kill-instance", "pause-instance", "kill-broker"} <= struck
-    assert not struck & {"kill-worker", "pause-worker"}
-    aimed = planning.draw_schedule(
+def test_its_instances_are_targets_of_faults_and_workers_are_not(tmp_path: Path) -> None:
+    schedule = planning.draw_schedule(OPTIONS, pipeline(tmp_path))
+    planned_names = {planned.fault for planned in schedule.planned_faults}
+    assert {"kill-instance", "pause-instance", "kill-broker"} <= planned_names
+    assert not planned_names & {"kill-worker", "pause-worker"}
+    aimed_schedule = planning.draw_schedule(
         replace(OPTIONS, nemesis=("kill-instance@offsets-added",)), pipeline(tmp_path)
     )
-    assert {one.state for one in aimed.planned_faults} == {"offsets-added"}
+    assert {planned.state for planned in aimed_schedule.planned_faults} == {"offsets-added"}
     with pytest.raises(UsageError, match="kill-worker needs a pipeline whose workers report their steps"):
         planning.draw_schedule(replace(OPTIONS, nemesis=("kill-worker",)), pipeline(tmp_path))
 
 
-def test_of_a_workload_of_ours_no_instance_is_struck() -> None:
-    drawn = planning.draw_schedule(OPTIONS, WORKLOADS["shop"])
+def test_instance_faults_are_not_planned_for_a_workload() -> None:
+    schedule = planning.draw_schedule(OPTIONS, WORKLOADS["shop"])
     names = {"kill-instance", "pause-instance"}
-    assert not names & ({one.fault for one in drawn.planned_faults} | drawn.unscheduled.keys())
+    assert not names & ({planned.fault for planned in schedule.planned_faults} | schedule.unscheduled.keys())
     with pytest.raises(UsageError, match="kill-instance needs a custom pipeline"):
         planning.draw_schedule(replace(OPTIONS, nemesis=("kill-instance",)), WORKLOADS["shop"])
 
 
 @pytest.mark.parametrize("fault", ["kill-instance", "pause-instance"])
-def test_markers_are_held_back_between_brokers_alone(fault: str, tmp_path: Path) -> None:
-    asked = replace(OPTIONS, nemesis=(f"{fault}@prepare-commit",))
-    users = pipeline(tmp_path, GROUPED.replace('["true"]', '["true", "{prefix}"]'))
-    assert planning.draw_schedule(asked, users).planned_faults
+def test_a_fault_in_prepare_commit_needs_links_between_brokers(fault: str, tmp_path: Path) -> None:
+    options = replace(OPTIONS, nemesis=(f"{fault}@prepare-commit",))
+    custom_pipeline = pipeline(tmp_path, GROUPED.replace('["true"]', '["true", "{prefix}"]'))
+    assert planning.draw_schedule(options, custom_pipeline).planned_faults
     with pytest.raises(UsageError, match=f"{fault}@prepare-commit needs 2 brokers or more"):
-        planning.draw_schedule(replace(asked, brokers=1), users)
+        planning.draw_schedule(replace(options, brokers=1), custom_pipeline)
     with pytest.raises(UsageError, match=f"{fault}@prepare-commit needs a cluster on which one can"):
-        planning.draw_schedule(replace(asked, cluster="external", bootstrap="kafka:9092"), users)
+        planning.draw_schedule(replace(options, cluster="external", bootstrap="kafka:9092"), custom_pipeline)
 
 
-def test_its_workers_are_its_commands_and_all_others_are_ours(tmp_path: Path) -> None:
-    users = pipeline(tmp_path)
-    test = planning.plan_run(OPTIONS, users, Schedule(()), tmp_path / "run")
+def test_its_stages_run_its_commands_and_all_other_processes_are_ours(tmp_path: Path) -> None:
+    custom_pipeline = pipeline(tmp_path)
+    test = planning.plan_run(OPTIONS, custom_pipeline, Schedule(()), tmp_path / "run")
     assert test.workers == {"bill": ("bill-1", "bill-2", "bill-3")}
-    (stage,) = users.description.stages
-    told = {"topic:purchases": "purchases", "topic:invoices": "invoices", "prefix": "", "client_config": ""}
-    assert test.programs == {"bill": ExternalProgram(stage, tmp_path, tmp_path / "run", told)}
+    (stage,) = custom_pipeline.description.stages
+    expected = {
+        "topic:purchases": "purchases",
+        "topic:invoices": "invoices",
+        "prefix": "",
+        "client_config": "",
+    }
+    assert test.programs == {"bill": ExternalProgram(stage, tmp_path, tmp_path / "run", expected)}
     command_line = test.harness_program.command_line(process_spec(tmp_path, ObserverSpec(())))
     spec = decode(RunSpec, command_line.argv[-1])
     assert spec.pipeline == CustomPipelineSpec(tmp_path / "pipeline.toml", tag="")
@@ -102,34 +109,34 @@ def test_its_workers_are_its_commands_and_all_others_are_ours(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("permits", "config"), [(("workers",), "c.properties"), (("workers", "links"), None)]
 )
-def test_a_guest_is_told_the_tag_and_its_programs_the_properties_that_they_need(
+def test_its_commands_get_the_tag_and_the_client_properties(
     permits: tuple[str, ...], config: str | None, tmp_path: Path
 ) -> None:
     text = GROUPED.replace('["true"]', '["true", "{prefix}", "{client_config}"]')
     config_file = str(tmp_path / "c.properties")
-    asked = replace(OPTIONS, cluster="external", client_config=config_file, permits=permits)
-    test = planning.plan_run(asked, pipeline(tmp_path, text), Schedule(()), tmp_path / "run", tag="run-7")
+    options = replace(OPTIONS, cluster="external", client_config=config_file, permits=permits)
+    test = planning.plan_run(options, pipeline(tmp_path, text), Schedule(()), tmp_path / "run", tag="run-7")
     command_line = test.harness_program.command_line(process_spec(tmp_path, FeederSpec(1.0)))
     assert decode(RunSpec, command_line.argv[-1]).pipeline.tag == "run-7"
     (command,) = test.programs.values()
-    told = command.command_line(process_spec(tmp_path, worker_spec("bill-1", "bill")))
-    assert list(told.argv[1:]) == ["run-7-", str(tmp_path / config) if config else ""]
+    command_line = command.command_line(process_spec(tmp_path, worker_spec("bill-1", "bill")))
+    assert list(command_line.argv[1:]) == ["run-7-", str(tmp_path / config) if config else ""]
 
 
-def test_it_promises_ends_by_offsets_and_no_journal_of_its_workers(tmp_path: Path) -> None:
+def test_it_promises_end_offsets_and_no_journals(tmp_path: Path) -> None:
     for text, within in ((GROUPED, True), (GROUPED.replace('group = "g"', ""), False)):
         test = planning.plan_run(OPTIONS, pipeline(tmp_path, text), Schedule(()), tmp_path / "run")
-        promised = planning.promises_of(OPTIONS, test)
-        assert (promised.journaled, promised.ends, promised.transactions) == ((), OFFSETS, True)
-        assert promised.offsets_within is within
+        promises = planning.promises_of(OPTIONS, test)
+        assert (promises.journaled, promises.ends, promises.transactions) == ((), OFFSETS, True)
+        assert promises.offsets_within is within
 
 
-def test_it_is_ready_once_its_commands_are_there_and_its_functions_work(tmp_path: Path) -> None:
+def test_it_is_ready_if_its_commands_exist_and_its_functions_work(tmp_path: Path) -> None:
     planning.require_ready(pipeline(tmp_path))
     planning.require_ready(WORKLOADS["shop"])
     (tmp_path / "other").mkdir()
     with pytest.raises(UsageError, match=r"the command of stage bill, .*billing, does not exist"):
         planning.require_ready(pipeline(tmp_path, GROUPED.replace('["true"]', '["./billing"]')))
-    raising = f"{FUNCTIONS}\ndef outputs(*given):\n    raise KeyError('id')\n"
+    raising_functions = f"{FUNCTIONS}\ndef outputs(*arguments):\n    raise KeyError('id')\n"
     with pytest.raises(UsageError, match=r"pipeline\.toml: expect\.py:outputs raised KeyError: 'id'"):
-        planning.require_ready(pipeline(tmp_path / "other", functions=raising))
+        planning.require_ready(pipeline(tmp_path / "other", functions=raising_functions))

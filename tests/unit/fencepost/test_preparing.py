@@ -1,4 +1,4 @@
-"""Which image the brokers of a run are looked for in, by the faults that it asks for."""
+"""The container image of a run depends on its faults."""
 
 import pytest
 
@@ -8,19 +8,21 @@ from harness.settings.options import Options
 
 
 @pytest.mark.parametrize(
-    ("nemesis", "image", "chosen"),
+    ("nemesis", "image", "expected"),
     [
         ("drop-packets", "auto", "bundled"),
         ("kill-broker,drop-packets", "auto", "bundled"),
         ("disconnect-broker", "auto", "auto"),
         ("none", "auto", "auto"),
         (None, "auto", "auto"),
-        ("drop-packets", "mine:1", "mine:1"),  # its label says whether it will do
+        ("drop-packets", "mine:1", "mine:1"),  # its label says whether it has iptables
     ],
 )
-def test_packets_are_dropped_in_an_image_that_can(nemesis: str | None, image: str, chosen: str) -> None:
+def test_drop_packets_chooses_an_image_with_iptables(nemesis: str | None, image: str, expected: str) -> None:
     faults = None if nemesis is None else tuple(nemesis.split(","))
-    said: list[str] = []
+    messages: list[str] = []
     options = settle(Options(cluster="docker", image=image, nemesis=faults))
-    assert image_choice(options, said.append) == chosen
-    assert [line for line in said if "iptables" in line] == said and len(said) == (chosen != image)
+    assert image_choice(options, messages.append) == expected
+    assert [line for line in messages if "iptables" in line] == messages and len(messages) == (
+        expected != image
+    )

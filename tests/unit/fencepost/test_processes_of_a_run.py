@@ -1,4 +1,4 @@
-"""Each process of a run can do its task with nothing but the two specs that it is told."""
+"""Each process of a run can be built from its two specs alone."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -35,7 +35,9 @@ from tests.support.user_pipeline import described
 from workloads.custom.pipeline import CustomPipeline
 from workloads.registry import WORKLOADS
 
-WITHOUT_A_SERVER = sorted(name for name, one in WORKLOADS.items() if "postgres" not in one.tables.values())
+WITHOUT_A_SERVER = sorted(
+    name for name, workload in WORKLOADS.items() if "postgres" not in workload.tables.values()
+)
 
 
 def tasks(test: run.RunPlan) -> Iterator[TaskSpec]:
@@ -46,41 +48,41 @@ def tasks(test: run.RunPlan) -> Iterator[TaskSpec]:
             )
     if test.pipeline.tables:
         yield TableReaderSpec(tuple(table.name for table in test.pipeline.tables))
-    yield from tasks_beside()
+    yield from tasks_of_the_harness()
 
 
-def tasks_beside() -> Iterator[TaskSpec]:
+def tasks_of_the_harness() -> Iterator[TaskSpec]:
     yield FeederSpec(10.0)
     yield ObserverSpec(())
     for level in Isolation:
         yield FinalReaderSpec(level, (), None)
 
 
-def made(test: run.RunPlan, task: TaskSpec, folder: Path) -> object:
-    """What does the task, made from the words of the command line alone."""
+def build(test: run.RunPlan, task: TaskSpec, folder: Path) -> object:
+    """Build the object that does the task from the arguments of its process alone."""
     folder.mkdir()
     program = test.programs[task.stage] if isinstance(task, WorkerSpec) else test.harness_program
     *_, process_text, run_text = program.command_line(process_spec(folder, task, "p")).argv
-    process, common = decode(ProcessSpec, process_text), decode(RunSpec, run_text)
+    process, run_spec = decode(ProcessSpec, process_text), decode(RunSpec, run_text)
     assert process.task == task
     with Journal(process.journal.path, 0, JournalBegan("p")) as journal:
-        if isinstance(common.pipeline, WorkloadSpec):
-            return build_task(process, common, common.pipeline, journal, Control(None))
-        return build_custom_task(process, common, common.pipeline, journal, Control(None))
+        if isinstance(run_spec.pipeline, WorkloadSpec):
+            return build_task(process, run_spec, run_spec.pipeline, journal, Control(None))
+        return build_custom_task(process, run_spec, run_spec.pipeline, journal, Control(None))
 
 
 @pytest.mark.parametrize("name", WITHOUT_A_SERVER)
-def test_every_process_of_a_workload_can_be_made(name: str, tmp_path: Path) -> None:
+def test_every_process_of_a_workload_can_be_built_from_its_specs(name: str, tmp_path: Path) -> None:
     test = planning.plan_run(Options(workload=name, seed=1), WORKLOADS[name], Schedule(()), tmp_path)
     with Supervisor() as supervisor, ExitStack() as stack:
         for kind in test.pipeline.database_kinds:
             stack.enter_context(DATABASES[kind].provide(DatabaseParts(tmp_path, supervisor, lambda: 0)))
         for n, task in enumerate(tasks(test)):
-            assert made(test, task, tmp_path / str(n))
+            assert build(test, task, tmp_path / str(n))
 
 
-def test_every_process_of_ours_around_a_users_pipeline_can_be_made(tmp_path: Path) -> None:
-    users = CustomPipeline(described(tmp_path))
-    test = planning.plan_run(Options(seed=1), users, Schedule(()), tmp_path / "run")
-    for n, task in enumerate([*tasks_beside(), FinalReaderSpec(Isolation.READ_COMMITTED, (), ())]):
-        assert made(test, task, tmp_path / str(n))
+def test_every_process_of_the_harness_for_a_custom_pipeline_can_be_built(tmp_path: Path) -> None:
+    custom_pipeline = CustomPipeline(described(tmp_path))
+    test = planning.plan_run(Options(seed=1), custom_pipeline, Schedule(()), tmp_path / "run")
+    for n, task in enumerate([*tasks_of_the_harness(), FinalReaderSpec(Isolation.READ_COMMITTED, (), ())]):
+        assert build(test, task, tmp_path / str(n))

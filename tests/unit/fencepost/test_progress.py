@@ -1,4 +1,4 @@
-"""Progress: what a user is told, and how often."""
+"""Progress of a run: its content, and how often it is printed."""
 
 import io
 import itertools
@@ -17,7 +17,9 @@ class Terminal(io.StringIO):
 
 
 def test_a_line_every_five_seconds():
-    times = itertools.chain([0.0], itertools.count(100.0, 1.0))  # read twice for a line that is told
+    times = itertools.chain(
+        [0.0], itertools.count(100.0, 1.0)
+    )  # the clock is read twice for each printed line
     stream = io.StringIO()
     progress = LineProgress(stream, lambda: next(times))
     for _ in range(11):
@@ -25,7 +27,7 @@ def test_a_line_every_five_seconds():
     assert 2 <= stream.getvalue().count("\n") <= 3
 
 
-def test_a_phase_lets_the_next_tick_through():
+def test_after_a_phase_the_next_state_is_printed_at_once():
     stream = io.StringIO()
     progress = LineProgress(stream, lambda: 1.0)
     for name in ("cluster", "faults"):
@@ -35,34 +37,34 @@ def test_a_phase_lets_the_next_tick_through():
     assert stream.getvalue().count("50 s left") == 2
 
 
-def test_a_line_says_all_of_it():
+def test_a_line_has_the_whole_state():
     assert status_line(TICK) == (
         "50 s left, 2,000 inputs, 21 txn/s (190 ok, 5 aborted, 1 info, 2 fenced), lag 12, "
         "faults on: kill-broker: broker 2"
     )
 
 
-def test_a_terminal_shows_all_of_it_and_is_given_back():
+def test_a_terminal_shows_the_whole_state_and_is_restored():
     stream = Terminal()
     progress = progress_for(stream)
     assert isinstance(progress, LiveProgress)
     progress.phase("faults")
     progress.tick(TICK)
     progress._live.refresh()
-    progress.say("kill-broker struck")
+    progress.say("kill-broker was injected")
     progress.close()
     progress.close()
-    shown = stream.getvalue()
-    for part in ("faults", "50 s", "2,000", "190 ok", "2 fenced", "12 inputs", "broker 2", "struck"):
-        assert part in shown
-    assert shown.rindex("\x1b[?25h") > shown.rindex("\x1b[?25l")  # the cursor is back
+    output = stream.getvalue()
+    for part in ("faults", "50 s", "2,000", "190 ok", "2 fenced", "12 inputs", "broker 2", "was injected"):
+        assert part in output
+    assert output.rindex("\x1b[?25h") > output.rindex("\x1b[?25l")  # the cursor is back
 
 
-def test_no_terminal_gets_lines():
+def test_a_stream_that_is_no_terminal_gets_lines():
     assert isinstance(progress_for(io.StringIO()), LineProgress)
 
 
-def test_of_a_program_that_says_nothing_only_what_is_known_is_told() -> None:
+def test_without_journals_transactions_and_lag_are_left_out() -> None:
     line = status_line(replace(TICK, counts_known=False, lag=None))
     assert "inputs" in line and "faults on" in line
     assert "txn" not in line and "lag" not in line

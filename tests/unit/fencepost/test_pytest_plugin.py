@@ -21,10 +21,10 @@ def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Proje
 FAILS = "def test_shop(fencepost):\n    fencepost(defect='no-rewind').assert_valid()\n"
 
 
-def test_a_failing_test_tells_verdict_example_report_and_how_to_repeat_it(project: Project) -> None:
-    done = project.run(FAILS, "--fencepost-seed=7")
-    done.assert_outcomes(failed=1)
-    done.stdout.fnmatch_lines(
+def test_a_failing_test_shows_verdict_example_report_and_command(project: Project) -> None:
+    result = project.run(FAILS, "--fencepost-seed=7")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
         [
             ">       fencepost(defect='no-rewind').assert_valid()",
             "E       AssertionError: invalid: 2 inputs were lost",
@@ -36,30 +36,30 @@ def test_a_failing_test_tells_verdict_example_report_and_how_to_repeat_it(projec
             "repeat the test: pytest test_shop.py::test_shop --fencepost-seed 7*",
         ]
     )
-    assert "api.py" not in done.stdout.str()
+    assert "api.py" not in result.stdout.str()
 
 
-def test_a_command_without_a_verdict_fails_in_its_own_words(project: Project) -> None:
-    done = project.run("def test_shop(fencepost):\n    fencepost(workers='many')\n", "--fencepost-seed=7")
-    done.stdout.fnmatch_lines(["E*FencepostFailed: *ended with 2: workers must be a number"])
-    done.stdout.fnmatch_lines(["repeat the test: *--fencepost-seed 7*"])
-    assert "api.py" not in done.stdout.str()
+def test_a_command_without_a_verdict_fails_with_its_message(project: Project) -> None:
+    result = project.run("def test_shop(fencepost):\n    fencepost(workers='many')\n", "--fencepost-seed=7")
+    result.stdout.fnmatch_lines(["E*FencepostFailed: *ended with 2: workers must be a number"])
+    result.stdout.fnmatch_lines(["repeat the test: *--fencepost-seed 7*"])
+    assert "api.py" not in result.stdout.str()
 
 
-def test_a_command_that_is_not_there_is_named(project: Project) -> None:
+def test_a_missing_command_is_named(project: Project) -> None:
     project.command = "/no/such/fencepost"
-    done = project.run(FAILS)
-    done.stdout.fnmatch_lines(["E*FencepostFailed: `/no/such/fencepost` cannot be started: *"])
+    result = project.run(FAILS)
+    result.stdout.fnmatch_lines(["E*FencepostFailed: `/no/such/fencepost` cannot be started: *"])
 
 
-def test_runs_are_kept_under_the_test_or_where_asked(project: Project) -> None:
+def test_runs_are_stored_in_the_folder_of_the_test_or_of_the_option(project: Project) -> None:
     project.run(FAILS, "--basetemp=kept").stdout.fnmatch_lines(
         ["report: */kept/test_shop0/store/report.html"]
     )
     project.run(FAILS, "--fencepost-store=runs").stdout.fnmatch_lines(["report: runs/report.html"])
 
 
-MARKED = """
+WITH_MARKERS = """
 pytestmark = pytest.mark.fencepost(workload="orders", rate=50)
 
 @pytest.mark.fencepost(rate=100, nemesis="kill-broker")
@@ -69,8 +69,8 @@ def test_shop(fencepost):
 """
 
 
-def test_a_marker_has_the_options_of_bare_runs_and_the_nearest_word_wins(project: Project) -> None:
-    project.run(MARKED, "--strict-markers", "--fencepost-seed=7").assert_outcomes(passed=1)
+def test_options_come_from_markers_and_the_nearest_one_wins(project: Project) -> None:
+    project.run(WITH_MARKERS, "--strict-markers", "--fencepost-seed=7").assert_outcomes(passed=1)
     first, second = project.asked
     assert (first["workload"], first["rate"], first["nemesis"], first["seed"]) == (
         *("orders", "100", "kill-broker"),
@@ -79,103 +79,103 @@ def test_a_marker_has_the_options_of_bare_runs_and_the_nearest_word_wins(project
     assert (second["workload"], second["nemesis"], second["seed"]) == ("orders", "none", "3")
 
 
-def test_a_marker_with_options_without_names_is_refused_in_words(project: Project) -> None:
+def test_a_marker_with_positional_options_is_refused(project: Project) -> None:
     code = "@pytest.mark.fencepost('kill-broker')\ndef test_shop(fencepost):\n    fencepost()\n"
-    done = project.run(code)
-    done.assert_outcomes(errors=1)
-    done.stdout.fnmatch_lines(["test_shop.py::test_shop: the marker fencepost takes only named options*"])
+    result = project.run(code)
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["test_shop.py::test_shop: the marker fencepost takes only named options*"])
 
 
-def test_runs_without_a_seed_have_the_sessions_each_its_own(project: Project) -> None:
+def test_runs_without_a_seed_have_different_seeds_from_the_session(project: Project) -> None:
     project.run("def test_shop(fencepost):\n    fencepost()\n    fencepost()\n", "--fencepost-seed=7")
     assert [options["seed"] for options in project.asked] == ["7", "1007"]
 
 
-def test_a_drawn_seed_is_told_where_a_test_fails_and_repeats_it(project: Project) -> None:
-    told = project.run(FAILS).stdout.str()
-    (seed,) = re.findall(r"repeat the test: pytest \S+ --fencepost-seed (\d+)", told)
+def test_a_failing_test_shows_the_drawn_seed(project: Project) -> None:
+    output = project.run(FAILS).stdout.str()
+    (seed,) = re.findall(r"repeat the test: pytest \S+ --fencepost-seed (\d+)", output)
     assert project.asked[0]["seed"] == seed
 
 
-NIGHT = """
-def test_as_it_is(fencepost):
+NIGHTLY = """
+def test_without_options(fencepost):
     fencepost()
 
 @pytest.mark.fencepost(seed=5, time_limit=20, nightly={"time_limit": 90, "seeds": 2})
-def test_told(fencepost):
+def test_with_options(fencepost):
     fencepost()
 
-def test_without():
+def test_without_fencepost():
     pass
 """
 
 
 def test_a_nightly_session_is_longer_and_has_more_seeds(project: Project) -> None:
-    project.run(NIGHT, "--fencepost-seed=7", "--fencepost-nightly").assert_outcomes(passed=3 + 2 + 1)
-    asked = [(options["seed"], options["time-limit"]) for options in project.asked]
-    assert asked == [("7", "180.0"), ("8", "180.0"), ("9", "180.0"), ("5", "90"), ("6", "90")]
+    project.run(NIGHTLY, "--fencepost-seed=7", "--fencepost-nightly").assert_outcomes(passed=3 + 2 + 1)
+    seeds_and_limits = [(options["seed"], options["time-limit"]) for options in project.asked]
+    assert seeds_and_limits == [("7", "180.0"), ("8", "180.0"), ("9", "180.0"), ("5", "90"), ("6", "90")]
     assert all("seeds" not in options and "nightly" not in options for options in project.asked)
 
 
-def test_by_day_nothing_of_the_night_holds(project: Project) -> None:
-    project.run(NIGHT, "--fencepost-seed=7").assert_outcomes(passed=3)
+def test_without_nightly_its_options_have_no_effect(project: Project) -> None:
+    project.run(NIGHTLY, "--fencepost-seed=7").assert_outcomes(passed=3)
     assert [(options["seed"], options.get("time-limit")) for options in project.asked] == [
         ("7", None),
         ("5", "20"),
     ]
 
 
-def test_one_night_of_a_test_can_be_repeated(project: Project) -> None:
+def test_one_repetition_of_a_nightly_test_can_be_repeated(project: Project) -> None:
     project.run(FAILS, "--fencepost-seed=7", "--fencepost-nightly").stdout.fnmatch_lines(
         [
             "repeat the test: pytest 'test_shop.py::test_shop[[]night-2[]]' --fencepost-seed 7 --fencepost-nightly*"
         ]
     )
-    done = project.pytester.runpytest(
+    result = project.pytester.runpytest(
         *("test_shop.py::test_shop[night-2]", "--fencepost-seed=7", "--fencepost-nightly"),
         f"--fencepost-command={project.command}",
     )
-    done.assert_outcomes(failed=1)
+    result.assert_outcomes(failed=1)
     assert project.asked[-1]["seed"] == "8"
 
 
-def test_the_time_limit_that_a_night_multiplies_is_the_commands() -> None:
+def test_the_default_time_limit_is_that_of_the_command() -> None:
     assert Options().time_limit_s == pytest_plugin.TIME_LIMIT_S
 
 
-def test_junit_has_the_reports_path(project: Project) -> None:
+def test_junit_has_verdict_seed_and_report(project: Project) -> None:
     project.run(FAILS, "--junitxml=junit.xml", "--fencepost-seed=7", "--fencepost-store=runs")
     document = ElementTree.parse(project.pytester.path / "junit.xml")
-    told = {one.get("name"): one.get("value") for one in document.iter("property")}
-    assert told == {
+    output = {entry.get("name"): entry.get("value") for entry in document.iter("property")}
+    assert output == {
         "fencepost_verdict": "invalid",
         "fencepost_seed": "7",
         "fencepost_report": str(Path("runs", "report.html")),
     }
 
 
-def test_the_plugin_is_there_without_being_asked_for(pytester: pytest.Pytester) -> None:
+def test_the_plugin_is_loaded_automatically(pytester: pytest.Pytester) -> None:
     pytester.runpytest_subprocess("--fixtures", "-q").stdout.fnmatch_lines(["fencepost*"])
     pytester.runpytest_subprocess("--markers").stdout.fnmatch_lines(["@pytest.mark.fencepost(*"])
 
 
-SIDE_BY_SIDE = """
+PARALLEL = """
 @pytest.mark.parametrize("n", range(2))
 def test_shop(fencepost, n):
     fencepost(defect="no-rewind").assert_valid()
 """
 
 
-def test_the_workers_of_xdist_share_a_server_and_have_the_sessions_seed(project: Project) -> None:
-    done = project.run(SIDE_BY_SIDE, "-n2", "--dist=each")
-    done.assert_outcomes(failed=4)
+def test_workers_of_xdist_share_a_server_and_the_seed(project: Project) -> None:
+    result = project.run(PARALLEL, "-n2", "--dist=each")
+    result.assert_outcomes(failed=4)
     seeds = {options["seed"] for options in project.asked}
     assert len(seeds) == 1
-    done.stdout.fnmatch_lines([f"repeat the test: pytest *--fencepost-seed {seeds.pop()} *"])
+    result.stdout.fnmatch_lines([f"repeat the test: pytest *--fencepost-seed {seeds.pop()} *"])
     assert project.servers == 1
 
 
-@pytest.mark.parametrize("words", [(), ("-n1",)])
-def test_a_session_without_fencepost_starts_no_server(words: tuple[str, ...], project: Project) -> None:
-    project.run("def test_nothing():\n    pass\n", *words).assert_outcomes(passed=1)
+@pytest.mark.parametrize("arguments", [(), ("-n1",)])
+def test_a_session_without_fencepost_starts_no_server(arguments: tuple[str, ...], project: Project) -> None:
+    project.run("def test_nothing():\n    pass\n", *arguments).assert_outcomes(passed=1)
     assert project.servers == 0

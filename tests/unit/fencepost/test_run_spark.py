@@ -1,4 +1,4 @@
-"""Which Spark decides a run, and how long before its time limit it starts."""
+"""The Spark that checks a run, and when it starts."""
 
 from contextlib import ExitStack
 from pathlib import Path
@@ -28,7 +28,7 @@ def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("rate", "time_limit_s", "before_s"),
+    ("rate", "time_limit_s", "lead_s"),
     [
         (100.0, 60.0, WARM_UP_S),
         (1500.0, 300.0, LARGE_WARM_UP_S),
@@ -36,15 +36,15 @@ def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (10.0, 10.0, LEAST_S),
     ],
 )
-def test_it_begins_by_the_size_of_the_run_and_half_a_run_early_at_most(
-    rate: float, time_limit_s: float, before_s: float
+def test_spark_starts_earlier_for_a_large_run_but_not_before_its_middle(
+    rate: float, time_limit_s: float, lead_s: float
 ) -> None:
     options: Any = SimpleNamespace(rate=rate, time_limit_s=time_limit_s)
-    assert RunSpark(options, ExitStack()).lead_s() == before_s
+    assert RunSpark(options, ExitStack()).lead_s() == lead_s
 
 
-class Decisions:
-    """In place of both Sparks of a run: which was started, and which decided."""
+class FakeSparks:
+    """Fakes of the shared Spark and of the run's own Spark. They record their calls."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.made: list[str] = []
@@ -81,7 +81,7 @@ VERDICT = Verdict("a", "shop", 7, Validity.VALID, "all well")
 UNREADABLE = UnreadableInput("a table is gone")
 
 
-def decided(options: Options, folder: str = "a") -> Verdict:
+def decide(options: Options, folder: str = "a") -> Verdict:
     with ExitStack() as stack:
         spark = RunSpark(options, stack)
         spark.start(JAVA)
@@ -89,7 +89,7 @@ def decided(options: Options, folder: str = "a") -> Verdict:
 
 
 @pytest.mark.parametrize(
-    ("starts", "decides", "made"),
+    ("starts", "decides", "calls"),
     [
         (True, True, ["start shared", "decide shared"]),
         (False, True, ["start shared", "start own", "decide own", "close own"]),
@@ -97,35 +97,35 @@ def decided(options: Options, folder: str = "a") -> Verdict:
     ],
 )
 def test_a_run_that_the_shared_spark_refuses_starts_its_own(
-    starts: bool, decides: bool, made: list[str], monkeypatch: pytest.MonkeyPatch
+    starts: bool, decides: bool, calls: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(SERVER, "/nowhere/socket")
-    decisions = Decisions(monkeypatch)
-    decisions.shared_starts, decisions.shared_decides = starts, decides
-    assert decided(Options()) == VERDICT
-    assert decisions.made == made
+    fake_sparks = FakeSparks(monkeypatch)
+    fake_sparks.shared_starts, fake_sparks.shared_decides = starts, decides
+    assert decide(Options()) == VERDICT
+    assert fake_sparks.made == calls
 
 
-def test_a_verdict_of_the_shared_spark_has_the_name_of_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_verdict_of_the_shared_spark_has_the_path_of_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(SERVER, "/nowhere/socket")
-    Decisions(monkeypatch)
-    assert decided(Options(), "store/b").history == "store/b"
+    FakeSparks(monkeypatch)
+    assert decide(Options(), "store/b").history == "store/b"
 
 
-def test_an_error_of_the_shared_spark_is_the_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_from_the_shared_spark_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(SERVER, "/nowhere/socket")
-    Decisions(monkeypatch)
+    FakeSparks(monkeypatch)
     with pytest.raises(UnreadableInput, match="a table is gone"):
-        decided(Options(), "damaged")
+        decide(Options(), "damaged")
 
 
 @pytest.mark.parametrize(
     ("server", "options"), [("", Options()), ("/nowhere/socket", Options(rate=1_000_000))]
 )
-def test_a_large_run_and_one_without_a_server_have_a_spark_of_their_own(
+def test_a_large_run_and_a_run_without_a_server_start_their_own_spark(
     server: str, options: Options, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(SERVER, server)
-    decisions = Decisions(monkeypatch)
-    assert decided(options) == VERDICT
-    assert decisions.made == ["start own", "decide own", "close own"]
+    fake_sparks = FakeSparks(monkeypatch)
+    assert decide(options) == VERDICT
+    assert fake_sparks.made == ["start own", "decide own", "close own"]

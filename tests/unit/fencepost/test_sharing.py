@@ -1,4 +1,4 @@
-"""The shared server: requests and answers, one Spark and one cluster for all clients, and the process's life."""
+"""The shared server: its requests and answers, its Spark and its cluster, and its start and end."""
 
 import json
 import os
@@ -39,12 +39,12 @@ OTHER_RUN = SparkRequest(replace(PARTS, conf={}), ["/store/a"])
 VERDICT = Verdict("/store/a", "shop", 7, Validity.VALID, "all well")
 
 
-def silent(text: str) -> None:
+def ignore(text: str) -> None:
     pass
 
 
 @contextmanager
-def answering(folder: Path, *lines: bytes) -> Iterator[tuple[Path, list[Any]]]:
+def fake_server(folder: Path, *lines: bytes) -> Iterator[tuple[Path, list[Any]]]:
     """A server that writes these lines to its first client, and the requests that it received."""
     folder.mkdir(0o700, parents=True)
     requests: list[Any] = []
@@ -68,11 +68,11 @@ def line(**body: object) -> bytes:
     return json.dumps(body).encode() + b"\n"
 
 
-def test_a_request_and_its_answer_keep_all_that_they_hold(tmp_path: Path) -> None:
+def test_a_request_and_its_answer_are_received_unchanged(tmp_path: Path) -> None:
     phases: list[str] = []
     lines = line(progress="checks"), line(results=[result_as_json(VERDICT)])
     longer_than_an_address = tmp_path / ("long" * 40) / "server"
-    with answering(longer_than_an_address, *lines) as (path, requests):
+    with fake_server(longer_than_an_address, *lines) as (path, requests):
         (verdict,) = SharedSpark(path).decide(RUN, phases.append)
     assert isinstance(verdict, Verdict)
     assert verdict.as_json() == VERDICT.as_json()
@@ -81,10 +81,10 @@ def test_a_request_and_its_answer_keep_all_that_they_hold(tmp_path: Path) -> Non
 
 
 def test_an_error_keeps_its_class_and_its_text() -> None:
-    back = result_from_json(result_as_json(UnreadableInput("a table is gone")))
-    assert (type(back), str(back)) == (UnreadableInput, "a table is gone")
-    other = result_from_json(result_as_json(WaitTimeout("Spark", 3, "nothing")))
-    assert str(other) == "waited 3 s for Spark; last seen: nothing"
+    decoded = result_from_json(result_as_json(UnreadableInput("a table is gone")))
+    assert (type(decoded), str(decoded)) == (UnreadableInput, "a table is gone")
+    other_error = result_from_json(result_as_json(WaitTimeout("Spark", 3, "nothing")))
+    assert str(other_error) == "waited 3 s for Spark; last seen: nothing"
 
 
 @pytest.mark.parametrize(
@@ -96,15 +96,18 @@ def test_an_error_keeps_its_class_and_its_text() -> None:
         ((b'{"results": [',), "does not answer"),
     ],
 )
-def test_a_server_that_refuses_or_ends_is_not_waited_for(
+def test_a_server_that_refuses_or_ends_is_an_error(
     lines: tuple[bytes, ...], why: str, tmp_path: Path
 ) -> None:
-    with answering(tmp_path / "server", *lines) as (path, _), pytest.raises(ServerRefused, match=why):
-        SharedSpark(path).decide(RUN, silent)
+    with (
+        fake_server(tmp_path / "server", *lines) as (socket_path, _),
+        pytest.raises(ServerRefused, match=why),
+    ):
+        SharedSpark(socket_path).decide(RUN, ignore)
 
 
-def test_a_folder_that_is_open_to_others_is_not_trusted(tmp_path: Path) -> None:
-    with answering(tmp_path / "server", line(results=[])) as (path, _):
+def test_a_socket_in_a_folder_that_others_can_open_is_refused(tmp_path: Path) -> None:
+    with fake_server(tmp_path / "server", line(results=[])) as (path, _):
         path.parent.chmod(0o755)
         with pytest.raises(ServerRefused, match="open to others"):
             SharedSpark(path).start(PARTS)
@@ -118,7 +121,7 @@ def test_without_the_variable_there_is_no_shared_spark(monkeypatch: pytest.Monke
 
 
 class FakeSpark:
-    """In place of `StartingSpark`."""
+    """A fake of `StartingSpark`."""
 
     closed = False
 
@@ -132,24 +135,24 @@ class FakeSpark:
         self.closed = True
 
 
-class Fakes:
-    """In place of all that the server calls: which Sparks and clusters were started, and what deciding does."""
+class FakeServices:
+    """Fakes of Spark and the cluster. They record each start. `act` is called when runs are checked."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.sparks: list[FakeSpark] = []
         self.clusters: list[str] = []
         self.act: Callable[[Callable[[str], None]], None] = lambda phase: phase("checks")
-        monkeypatch.setattr(server, "start_early", self._begin)
+        monkeypatch.setattr(server, "start_early", self._start_spark)
         monkeypatch.setattr(server, "find_java", lambda home: home)
         monkeypatch.setattr(server, "open_evidence", lambda name, folder: name)
-        monkeypatch.setattr(server, "decide_runs", self._judge)
+        monkeypatch.setattr(server, "decide_runs", self._decide)
         monkeypatch.setattr(server, "open_cluster", self._cluster)
 
-    def _begin(self, *_: object, inputs: float) -> FakeSpark:
+    def _start_spark(self, *_: object, inputs: float) -> FakeSpark:
         self.sparks.append(FakeSpark())
         return self.sparks[-1]
 
-    def _judge(
+    def _decide(
         self, spark: str, runs: list[str], allow: frozenset[str], phase: Callable[[str], None]
     ) -> list[Verdict]:
         self.act(phase)
@@ -165,13 +168,13 @@ class Fakes:
 
 
 @pytest.fixture
-def fakes(monkeypatch: pytest.MonkeyPatch) -> Fakes:
-    return Fakes(monkeypatch)
+def fake_services(monkeypatch: pytest.MonkeyPatch) -> FakeServices:
+    return FakeServices(monkeypatch)
 
 
 @pytest.fixture
-def served(fakes: Fakes, tmp_path: Path) -> Iterator[Path]:
-    """The socket of a real server that works with fakes."""
+def server_path(fake_services: FakeServices, tmp_path: Path) -> Iterator[Path]:
+    """The socket of a real server with fake services."""
     folder = tmp_path / "served"
     folder.mkdir(0o700)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener, short_name(folder / "socket") as name:
@@ -183,69 +186,75 @@ def served(fakes: Fakes, tmp_path: Path) -> Iterator[Path]:
         serving.shutdown()
         serving.spark.close()
         serving.cluster.close()
-    assert "up" not in fakes.clusters
+    assert "up" not in fake_services.clusters
 
 
-def test_all_who_need_the_same_spark_share_one(fakes: Fakes, served: Path) -> None:
-    shared = SharedSpark(served)
+def test_clients_with_equal_settings_share_one_spark(fake_services: FakeServices, server_path: Path) -> None:
+    shared = SharedSpark(server_path)
     shared.start(PARTS)
-    (verdict,) = shared.decide(RUN, silent)
+    (verdict,) = shared.decide(RUN, ignore)
     assert isinstance(verdict, Verdict) and verdict.history == "/store/a"
-    assert len(fakes.sparks) == 1
+    assert len(fake_services.sparks) == 1
     with pytest.raises(ServerRefused, match="another Java"):
-        shared.decide(OTHER_RUN, silent)
+        shared.decide(OTHER_RUN, ignore)
 
 
-def test_a_client_that_goes_away_ends_nothing_for_the_others(fakes: Fakes, served: Path) -> None:
-    gone, at_work = threading.Event(), threading.Event()
+def test_a_client_that_leaves_does_not_disturb_the_next_one(
+    fake_services: FakeServices, server_path: Path
+) -> None:
+    client_left, check_started = threading.Event(), threading.Event()
 
-    def act(phase: Callable[[str], None]) -> None:
-        at_work.set()
-        assert gone.wait(5)
-        for _ in range(50):  # the first lines after a reader's end may still be taken
+    def on_decide(phase: Callable[[str], None]) -> None:
+        check_started.set()
+        assert client_left.wait(5)
+        for _ in range(50):  # the first lines after the client has left may still be buffered
             phase("checks")
 
-    fakes.act = act
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as channel, short_name(served) as name:
+    fake_services.act = on_decide
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as channel, short_name(server_path) as name:
         channel.connect(name)
         channel.sendall(line(spark=asdict(RUN)))
-        assert at_work.wait(5)
-    gone.set()
-    (verdict,) = SharedSpark(served).decide(RUN, silent)  # it waits until that one is done
+        assert check_started.wait(5)
+    client_left.set()
+    (verdict,) = SharedSpark(server_path).decide(RUN, ignore)  # it waits until the first request is done
     assert isinstance(verdict, Verdict)
-    assert len(fakes.sparks) == 1 and not fakes.sparks[0].closed
+    assert len(fake_services.sparks) == 1 and not fake_services.sparks[0].closed
 
 
-def test_where_spark_is_gone_the_next_client_gets_another(fakes: Fakes, served: Path) -> None:
+def test_after_spark_has_ended_the_next_client_gets_a_new_one(
+    fake_services: FakeServices, server_path: Path
+) -> None:
     def fail(phase: Callable[[str], None]) -> None:
         raise EnvironmentFailure("Spark ended")
 
-    fakes.act = fail
+    fake_services.act = fail
     with pytest.raises(ServerRefused, match="Spark is gone: Spark ended"):
-        SharedSpark(served).decide(RUN, silent)
-    assert fakes.sparks[0].closed
-    fakes.act = lambda phase: None
-    assert SharedSpark(served).decide(RUN, silent)
-    assert len(fakes.sparks) == 2
+        SharedSpark(server_path).decide(RUN, ignore)
+    assert fake_services.sparks[0].closed
+    fake_services.act = lambda phase: None
+    assert SharedSpark(server_path).decide(RUN, ignore)
+    assert len(fake_services.sparks) == 2
 
 
 def test_all_clients_share_one_cluster(
-    fakes: Fakes, served: Path, capsys: pytest.CaptureFixture[str]
+    fake_services: FakeServices, server_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    told = [shared_cluster(served, {"kafka": "4.2.1", "brokers": 3}) for _ in range(2)]
-    assert told == [SharedCluster("127.0.0.1:4711", "local", "4.2.1", [])] * 2
-    assert fakes.clusters == ["up"]
+    clusters = [shared_cluster(server_path, {"kafka": "4.2.1", "brokers": 3}) for _ in range(2)]
+    assert clusters == [SharedCluster("127.0.0.1:4711", "local", "4.2.1", [])] * 2
+    assert fake_services.clusters == ["up"]
     assert capsys.readouterr().err == "Kafka is fetched\n"
 
 
-def test_clients_that_want_different_clusters_are_told_so(fakes: Fakes, served: Path) -> None:
-    shared_cluster(served, {"kafka": "4.2.1"})
+def test_clients_with_different_cluster_options_are_refused(
+    fake_services: FakeServices, server_path: Path
+) -> None:
+    shared_cluster(server_path, {"kafka": "4.2.1"})
     with pytest.raises(
         FencepostFailed, match=r"must not differ; it was --set kafka=4[.]2[.]1 and --set brokers=5"
-    ) as told:
-        shared_cluster(served, {"brokers": 5})
-    assert told.value.exit_status == ExitStatus.USAGE
-    assert fakes.clusters == ["up"]
+    ) as error:
+        shared_cluster(server_path, {"brokers": 5})
+    assert error.value.exit_status == ExitStatus.USAGE
+    assert fake_services.clusters == ["up"]
 
 
 @pytest.mark.parametrize(
@@ -258,68 +267,68 @@ def test_clients_that_want_different_clusters_are_told_so(fakes: Fakes, served: 
         ({"cluster": "external"}, "bootstrap"),
     ],
 )
-def test_options_that_describe_no_cluster_are_refused_in_words(
-    options: dict[str, Any], why: str, fakes: Fakes, served: Path
+def test_options_that_do_not_describe_a_cluster_are_refused(
+    options: dict[str, Any], why: str, fake_services: FakeServices, server_path: Path
 ) -> None:
-    for _ in range(2):  # the next client learns the same
-        with pytest.raises(FencepostFailed, match=why) as told:
-            shared_cluster(served, options)
-        assert told.value.exit_status == ExitStatus.USAGE
-    assert fakes.clusters == []
+    for _ in range(2):  # the next client gets the same error
+        with pytest.raises(FencepostFailed, match=why) as error:
+            shared_cluster(server_path, options)
+        assert error.value.exit_status == ExitStatus.USAGE
+    assert fake_services.clusters == []
 
 
-def test_what_is_no_request_is_refused(served: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    for written, why in (
+def test_an_invalid_request_is_refused(server_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    for request, why in (
         (b"nonsense\n", "JSONDecodeError"),
         (b"{}\n", "KeyError"),
         (b"[]\n", "AttributeError"),
     ):
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as channel, short_name(served) as name:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as channel, short_name(server_path) as name:
             channel.connect(name)
-            channel.sendall(written)
+            channel.sendall(request)
             assert why in channel.makefile().readline()
-    assert can_connect(served)  # it connects and asks nothing
-    SharedSpark(served).start(PARTS)
+    assert can_connect(server_path)  # it connects and sends no request
+    SharedSpark(server_path).start(PARTS)
     assert "Traceback" not in capfd.readouterr().err
 
 
-def test_it_is_there_within_its_with_and_gone_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_server_lives_as_long_as_the_with_block(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(SERVER_VARIABLE, raising=False)
     with fencepost.shared_spark():
-        named = Path(os.environ[SERVER_VARIABLE])
-        with fencepost.shared_spark():  # the same
-            assert os.environ[SERVER_VARIABLE] == str(named)
+        path = Path(os.environ[SERVER_VARIABLE])
+        with fencepost.shared_spark():  # uses the same server
+            assert os.environ[SERVER_VARIABLE] == str(path)
         no_java = SparkParts("/no/java", "local[2]", {})
-        with pytest.raises(ServerRefused, match="does not run"):  # it listens, and says why it does not start
-            SharedSpark(named).decide(SparkRequest(no_java), silent)
+        with pytest.raises(ServerRefused, match="does not run"):  # the server runs, but has no Java
+            SharedSpark(path).decide(SparkRequest(no_java), ignore)
         with pytest.raises(ServerRefused, match="another installation"):
-            SharedSpark(named).start(replace(no_java, installation="/elsewhere"))
+            SharedSpark(path).start(replace(no_java, installation="/elsewhere"))
         with pytest.raises(FencepostFailed, match="brokers must be"):
-            shared_cluster(named, {"brokers": 9})
+            shared_cluster(path, {"brokers": 9})
     assert SERVER_VARIABLE not in os.environ
-    assert not named.parent.exists()
+    assert not path.parent.exists()
 
 
-def test_it_ends_with_the_process_that_started_it_whatever_ends_that() -> None:
+def test_the_server_ends_after_its_parent_was_killed() -> None:
     code = (
         "import fencepost, os, sys, time\n"
         "with fencepost.shared_spark():\n"
         f"    print(os.environ['{SERVER_VARIABLE}'], flush=True)\n"
-        "    os.fork() or (os.close(1), time.sleep(15), os._exit(0))\n"  # it holds the server's pipe too
+        "    os.fork() or (os.close(1), time.sleep(15), os._exit(0))\n"  # the child has the pipe open too
         "    time.sleep(600)\n"
     )
     environment = {name: value for name, value in os.environ.items() if name != SERVER_VARIABLE}
-    starter = subprocess.Popen(
+    parent = subprocess.Popen(
         [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=environment
     )
-    assert starter.stdout is not None
-    named = Path(starter.stdout.readline().strip())
-    with pytest.raises(ServerRefused, match="not a request"):  # it answers
-        send_request(named, {}, silent)
-    starter.kill()
-    starter.communicate()
-    wait_for(lambda: not _named_in_processes(named), f"no process to name {named}", 20)
-    assert not named.parent.exists()
+    assert parent.stdout is not None
+    path = Path(parent.stdout.readline().strip())
+    with pytest.raises(ServerRefused, match="not a request"):  # the server answers
+        send_request(path, {}, ignore)
+    parent.kill()
+    parent.communicate()
+    wait_for(lambda: not _named_in_processes(path), f"no process to name {path}", 20)
+    assert not path.parent.exists()
 
 
 def _named_in_processes(path: Path) -> bool:
@@ -334,35 +343,37 @@ def _named_in_processes(path: Path) -> bool:
 
 def test_a_lazy_server_starts_with_its_first_client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     started = tmp_path / "started"
-    stand_in = tmp_path / "stand_in.py"
-    stand_in.write_text(f"import sys, pathlib\npathlib.Path({str(started)!r}).touch()\nsys.stdin.read()\n")
-    monkeypatch.setenv(COMMAND_VARIABLE, f"{sys.executable} {stand_in}")
-    with SharedServer(lazy=True) as unused:
+    fake_command = tmp_path / "stand_in.py"
+    fake_command.write_text(
+        f"import sys, pathlib\npathlib.Path({str(started)!r}).touch()\nsys.stdin.read()\n"
+    )
+    monkeypatch.setenv(COMMAND_VARIABLE, f"{sys.executable} {fake_command}")
+    with SharedServer(lazy=True) as unused_server:
         pass
-    assert not started.exists() and not unused.path.exists()
-    with SharedServer(lazy=True) as used:
-        assert can_connect(used.path)
+    assert not started.exists() and not unused_server.path.exists()
+    with SharedServer(lazy=True) as used_server:
+        assert can_connect(used_server.path)
         wait_for(started.exists, "the server to start", 20)
-    assert not used.path.exists()
+    assert not used_server.path.exists()
 
 
 @pytest.mark.parametrize("lazy", [True, False])
-def test_a_command_that_is_not_there_is_named(lazy: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_command_is_named(lazy: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(COMMAND_VARIABLE, "/no/such/fencepost")
     with (
-        SharedServer(lazy=lazy) as there,
+        SharedServer(lazy=lazy) as server_,
         pytest.raises(FencepostFailed, match=r"^`/no/such/fencepost` cannot be started: "),
     ):
-        shared_cluster(there.path, {})
+        shared_cluster(server_.path, {})
 
 
-def test_a_server_that_ends_at_once_leaves_its_sentence(
+def test_the_message_of_a_server_that_ends_at_once_reaches_its_clients(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stand_in = tmp_path / "stand_in.py"
-    stand_in.write_text(
+    fake_command = tmp_path / "stand_in.py"
+    fake_command.write_text(
         "import os, pathlib\npathlib.Path(os.environ['FENCEPOST_LAST_WORDS']).write_text('click is missing')\n"
     )
-    monkeypatch.setenv(COMMAND_VARIABLE, f"{sys.executable} {stand_in}")
-    with SharedServer() as there, pytest.raises(FencepostFailed, match=r"^click is missing$"):
-        shared_cluster(there.path, {})
+    monkeypatch.setenv(COMMAND_VARIABLE, f"{sys.executable} {fake_command}")
+    with SharedServer() as server_, pytest.raises(FencepostFailed, match=r"^click is missing$"):
+        shared_cluster(server_.path, {})

@@ -1,4 +1,4 @@
-"""Which runs a path stands for."""
+"""Find the runs and external histories of a path."""
 
 from pathlib import Path
 
@@ -22,55 +22,55 @@ def store(tmp_path: Path, monkeypatch) -> Path:
     return tmp_path / "store"
 
 
-def test_a_store_is_all_its_runs_newest_last(store):
-    assert [given.history for given in find_histories("store")] == [
+def test_a_store_contains_all_its_runs_the_newest_last(store):
+    assert [found.history for found in find_histories("store")] == [
         "store/b/20260101T000001Z",
         "store/a/20260101T000002Z",
         "store/a/20260101T000003Z",
     ]
 
 
-def test_a_name_is_its_runs(store):
+def test_a_folder_of_one_name_contains_its_runs(store):
     assert len(find_histories("store/a")) == 2
 
 
-def test_a_run_is_named_as_it_was_given(store):
-    assert [given.history for given in find_histories("./store/latest/")] == ["./store/latest/"]
+def test_a_run_has_the_path_that_the_user_wrote(store):
+    assert [found.history for found in find_histories("./store/latest/")] == ["./store/latest/"]
     assert find_run("./store/latest/") == Path("store/latest")
 
 
 @pytest.mark.parametrize(
-    ("path", "words"), [("absent", "there is no absent"), ("store/stray", "is neither a stored run")]
+    ("path", "message"), [("absent", "there is no absent"), ("store/stray", "is neither a stored run")]
 )
-def test_what_is_no_store_has_an_error(store, path, words):
-    [given] = find_histories(path)
-    assert words in given.error
-    with pytest.raises(UnreadableInput, match=words):
+def test_a_path_without_runs_has_an_error(store, path, message):
+    [history] = find_histories(path)
+    assert message in history.error
+    with pytest.raises(UnreadableInput, match=message):
         find_run(path)
 
 
-def test_a_file_is_a_history_from_elsewhere(store):
+def test_a_file_is_an_external_history(store):
     (store / "history.edn").write_text(EVENT)
-    (given,) = find_histories("store/history.edn")
-    assert given.file is not None and given.error is None
+    (history,) = find_histories("store/history.edn")
+    assert history.file is not None and history.error is None
 
 
-def test_a_folder_of_tables_is_one_too(store):
+def test_a_folder_of_tables_is_an_external_history(store):
     for name in TABLES:
         (store / "stray" / f"{name}.parquet").touch()
-    (given,) = find_histories("store/stray")
-    assert given.file == Path("store/stray")
+    (history,) = find_histories("store/stray")
+    assert history.file == Path("store/stray")
 
 
 def test_a_folder_that_lacks_a_table_has_an_error(store):
     (store / "stray" / "micro.parquet").touch()
-    (given,) = find_histories("store/stray")
-    assert given.file is None
-    assert given.error == "store/stray is not a folder of tables: ops.parquet, names.parquet are missing"
+    (history,) = find_histories("store/stray")
+    assert history.file is None
+    assert history.error == "store/stray is not a folder of tables: ops.parquet, names.parquet are missing"
 
 
 @pytest.mark.parametrize("path", ["store/history.edn", "store/stray", "s3a://bucket/night"])
-def test_none_of_them_is_a_run(store, path):
+def test_an_external_history_is_not_a_run(store, path):
     (store / "history.edn").write_text(EVENT)
     for name in TABLES:
         (store / "stray" / f"{name}.parquet").touch()
@@ -78,15 +78,15 @@ def test_none_of_them_is_a_run(store, path):
         find_run(path)
 
 
-def test_one_run_of_several_must_be_named(store):
+def test_a_path_with_several_runs_is_not_a_run(store):
     with pytest.raises(UnreadableInput, match="contains several runs: name one of them"):
         find_run("store")
 
 
-def test_a_suites_folder_is_all_its_runs(tmp_path):
+def test_the_folder_of_a_suite_contains_its_runs(tmp_path):
     run = tmp_path / "runs" / "001-shop" / "20261124T200000Z"
     run.mkdir(parents=True)
     (run / "run.toml").touch()
     (tmp_path / "suite.json").touch()
     (tmp_path / "logs").mkdir()
-    assert [one.folder for one in find_histories(str(tmp_path))] == [run]
+    assert [history.folder for history in find_histories(str(tmp_path))] == [run]

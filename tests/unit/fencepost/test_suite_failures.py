@@ -1,4 +1,4 @@
-"""Failures that a suite file lists: what known ones excuse, and that planted defects have to be caught."""
+"""Failures that a suite file lists: known failures, and planted defects that must be caught."""
 
 import json
 from dataclasses import replace
@@ -18,7 +18,7 @@ from harness.results.suite import Cell, CellState, Suite
 from harness.results.verdict import AnomalyFindings, Validity, Verdict
 from tests.support.suites import cell, suite
 
-HOUSE = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[3]
 TODAY = date(2026, 11, 24)
 TABLE = {"workload": "shop", "anomaly": "reprocessed-input", "why": "a bug", "until": date(2026, 11, 24)}
 LISTED = read([TABLE], [])
@@ -27,76 +27,76 @@ SHOP = cell("shop", state=CellState.NOT_CHECKED)
 
 
 def verdict(valid: Validity = Validity.INVALID, **anomalies: AnomalyFindings) -> Verdict:
-    found = {name.replace("_", "-"): one for name, one in anomalies.items()}
-    return Verdict("h", "n", 1, valid, "because", anomalies=found)
+    by_name = {name.replace("_", "-"): findings for name, findings in anomalies.items()}
+    return Verdict("h", "n", 1, valid, "because", anomalies=by_name)
 
 
 REPROCESSED = verdict(reprocessed_input=AnomalyFindings(3, []))
 
 
-def state_of(told: Verdict, cell: Cell = SHOP, today: date = TODAY) -> CellState:
-    return with_verdict(cell, told, LISTED, today).state
+def state_of(verdict_: Verdict, cell: Cell = SHOP, today: date = TODAY) -> CellState:
+    return with_verdict(cell, verdict_, LISTED, today).state
 
 
-def planted(told: Verdict, one: Cell = SHOP) -> Cell:
-    return with_verdict(one, told, PLANTED, TODAY)
+def with_planted_defect(verdict_: Verdict, cell: Cell = SHOP) -> Cell:
+    return with_verdict(cell, verdict_, PLANTED, TODAY)
 
 
-def test_a_listed_anomaly_of_a_listed_cell_is_known() -> None:
-    entered = with_verdict(SHOP, REPROCESSED, LISTED, TODAY)
-    assert (entered.state, entered.anomalies) == (CellState.KNOWN, {"reprocessed-input": 3})
-    assert entered.known == "a bug (until 2026-11-24)"
-    assert entered.state.exit_status == ExitStatus.VALID
+def test_a_listed_anomaly_in_a_matching_cell_is_known() -> None:
+    result = with_verdict(SHOP, REPROCESSED, LISTED, TODAY)
+    assert (result.state, result.anomalies) == (CellState.KNOWN, {"reprocessed-input": 3})
+    assert result.known == "a bug (until 2026-11-24)"
+    assert result.state.exit_status == ExitStatus.VALID
 
 
-def test_the_same_anomaly_elsewhere_is_a_failure() -> None:
+def test_a_listed_anomaly_in_another_cell_is_invalid() -> None:
     assert state_of(REPROCESSED, cell("echo", state=CellState.NOT_CHECKED)) is CellState.INVALID
 
 
-def test_an_anomaly_beside_it_is_a_failure() -> None:
-    entered = with_verdict(
+def test_an_unlisted_anomaly_makes_a_known_cell_invalid() -> None:
+    result = with_verdict(
         SHOP,
         verdict(reprocessed_input=AnomalyFindings(3, []), lost_input=AnomalyFindings(1, [])),
         LISTED,
         TODAY,
     )
-    assert (entered.state, entered.known) == (CellState.INVALID, "")
-    assert "lost-input 1" in entered.reason and "reprocessed-input" not in entered.reason
-    assert entered.anomalies == {"reprocessed-input": 3, "lost-input": 1}
+    assert (result.state, result.known) == (CellState.INVALID, "")
+    assert "lost-input 1" in result.reason and "reprocessed-input" not in result.reason
+    assert result.anomalies == {"reprocessed-input": 3, "lost-input": 1}
 
 
-def test_what_follows_from_it_is_known_with_it() -> None:
+def test_an_anomaly_that_a_known_one_causes_is_known() -> None:
     follows = AnomalyFindings(1, [], because="reprocessed-input")
     assert state_of(verdict(reprocessed_input=AnomalyFindings(3, []), lost_input=follows)) is CellState.KNOWN
 
 
-def test_what_merely_occurs_beside_a_hanging_transaction_is_not_known_with_it() -> None:
+def test_an_anomaly_with_an_unproven_cause_is_not_known() -> None:
     table = {**TABLE, "anomaly": "hanging-transaction"}
     listed = read([table], [])
-    hangs, beside = AnomalyFindings(1, []), AnomalyFindings(500, [], because="hanging-transaction")
+    hangs, consequence = AnomalyFindings(1, []), AnomalyFindings(500, [], because="hanging-transaction")
     assert with_verdict(SHOP, verdict(hanging_transaction=hangs), listed, TODAY).state is CellState.KNOWN
-    both = verdict(hanging_transaction=hangs, lost_input=beside)
-    entered = with_verdict(SHOP, both, listed, TODAY)
-    assert entered.state is CellState.INVALID and "lost-input 500" in entered.reason
+    both = verdict(hanging_transaction=hangs, lost_input=consequence)
+    result = with_verdict(SHOP, both, listed, TODAY)
+    assert result.state is CellState.INVALID and "lost-input 500" in result.reason
 
 
-def test_what_is_known_excuses_no_evidence_that_is_missing() -> None:
-    lacks = Reason(ReasonCode.CHECK_CRASHED, "the checker duplicate crashed", remedy="report it")
-    entered = with_verdict(SHOP, replace(REPROCESSED, unknown_because=[lacks]), LISTED, TODAY)
-    assert (entered.state, entered.remedy) == (CellState.UNKNOWN, "report it")
-    assert "evidence is missing: the checker duplicate crashed" in entered.reason
-    assert entered.known == "a bug (until 2026-11-24)"
+def test_a_known_failure_does_not_excuse_missing_evidence() -> None:
+    missing = Reason(ReasonCode.CHECK_CRASHED, "the checker duplicate crashed", remedy="report it")
+    result = with_verdict(SHOP, replace(REPROCESSED, unknown_because=[missing]), LISTED, TODAY)
+    assert (result.state, result.remedy) == (CellState.UNKNOWN, "report it")
+    assert "evidence is missing: the checker duplicate crashed" in result.reason
+    assert result.known == "a bug (until 2026-11-24)"
 
 
-def test_a_circle_of_causes_excuses_nothing() -> None:
-    circle = verdict(
+def test_circular_causes_excuse_nothing() -> None:
+    circular = verdict(
         lost_input=AnomalyFindings(1, [], because="stale-offset"),
         stale_offset=AnomalyFindings(1, [], because="lost-input"),
     )
-    assert state_of(circle) is CellState.INVALID
+    assert state_of(circular) is CellState.INVALID
 
 
-def test_what_is_allowed_beside_it_needs_no_excuse() -> None:
+def test_an_allowed_anomaly_does_not_matter() -> None:
     assert (
         state_of(
             verdict(reprocessed_input=AnomalyFindings(3, []), lost_input=AnomalyFindings(1, [], allowed=True))
@@ -105,45 +105,45 @@ def test_what_is_allowed_beside_it_needs_no_excuse() -> None:
     )
 
 
-def test_on_the_day_after_it_counts_as_the_failure_that_it_is() -> None:
+def test_after_its_last_day_a_known_failure_is_invalid() -> None:
     assert state_of(REPROCESSED, today=date(2026, 11, 25)) is CellState.INVALID
     failed = with_verdict(SHOP, REPROCESSED, LISTED, date(2026, 11, 25))
-    (said,) = remarks(LISTED.known, [failed], date(2026, 11, 25))
-    assert "expired on 2026-11-24" in said and failed.name in said
+    (remark,) = remarks(LISTED.known, [failed], date(2026, 11, 25))
+    assert "expired on 2026-11-24" in remark and failed.name in remark
 
 
-def test_an_unknown_verdict_is_never_known() -> None:
+def test_an_unknown_verdict_is_not_a_known_failure() -> None:
     assert state_of(verdict(Validity.UNKNOWN)) is CellState.UNKNOWN
 
 
-def test_an_invalid_verdict_without_an_anomaly_is_excused_by_nothing() -> None:
+def test_an_invalid_verdict_without_anomalies_is_not_known() -> None:
     assert state_of(verdict()) is CellState.INVALID
 
 
 def test_no_verdict_is_a_failed_cell() -> None:
-    entered = with_verdict(SHOP, EnvironmentFailure("the disk is full"), LISTED, TODAY)
-    assert (entered.state, entered.reason) == (CellState.FAILED, "the disk is full")
+    result = with_verdict(SHOP, EnvironmentFailure("the disk is full"), LISTED, TODAY)
+    assert (result.state, result.reason) == (CellState.FAILED, "the disk is full")
 
 
-def test_one_that_no_run_shows_any_more_is_told_and_changes_no_status() -> None:
-    right = with_verdict(SHOP, verdict(Validity.VALID), LISTED, TODAY)
-    (said,) = remarks(LISTED.known, [right], TODAY)
-    assert "no longer fails in any of its 1 cells" in said
-    assert suite(right, remarks=(said,)).exit_status == ExitStatus.VALID
+def test_a_known_failure_that_no_longer_occurs_is_only_a_remark() -> None:
+    valid_cell = with_verdict(SHOP, verdict(Validity.VALID), LISTED, TODAY)
+    (remark,) = remarks(LISTED.known, [valid_cell], TODAY)
+    assert "no longer fails in any of its 1 cells" in remark
+    assert suite(valid_cell, remarks=(remark,)).exit_status == ExitStatus.VALID
 
 
 @pytest.mark.parametrize(
     "state", [CellState.UNKNOWN, CellState.FAILED, CellState.NOT_RUN, CellState.NOT_CHECKED]
 )
-def test_it_is_not_said_to_be_gone_where_a_cell_has_no_answer(state: CellState) -> None:
-    right = with_verdict(SHOP, verdict(Validity.VALID), LISTED, TODAY)
-    assert list(remarks(LISTED.known, [right, replace(SHOP, name="another", state=state)], TODAY)) == []
+def test_there_is_no_remark_while_a_matching_cell_has_no_verdict(state: CellState) -> None:
+    valid_cell = with_verdict(SHOP, verdict(Validity.VALID), LISTED, TODAY)
+    assert list(remarks(LISTED.known, [valid_cell, replace(SHOP, name="another", state=state)], TODAY)) == []
 
 
-def test_it_can_ask_for_one_of_several_and_for_any_option() -> None:
-    (one,) = read([{**TABLE, "client": ["java", "librdkafka"], "time-limit": 60}], []).known
-    assert one.applies_to(SHOP)
-    assert not one.applies_to(replace(SHOP, options={**SHOP.options, "time-limit": 61.0}))
+def test_a_listed_failure_matches_lists_and_any_option() -> None:
+    (failure,) = read([{**TABLE, "client": ["java", "librdkafka"], "time-limit": 60}], []).known
+    assert failure.applies_to(SHOP)
+    assert not failure.applies_to(replace(SHOP, options={**SHOP.options, "time-limit": 61.0}))
 
 
 @pytest.mark.parametrize(
@@ -162,13 +162,15 @@ def test_it_can_ask_for_one_of_several_and_for_any_option() -> None:
         ([CellState.NOT_RUN], ExitStatus.UNKNOWN),
     ],
 )
-def test_a_suite_is_as_bad_as_its_worst_cell(states: list[CellState], status: ExitStatus) -> None:
+def test_the_exit_status_of_a_suite_is_that_of_its_worst_cell(
+    states: list[CellState], status: ExitStatus
+) -> None:
     cells = [cell(nemesis=f"n{n}", state=state) for n, state in enumerate(states)]
     assert suite(*cells).exit_status == status
 
 
-def test_a_suite_of_which_no_run_was_started_proves_nothing() -> None:
-    """As where `--limit` has room for none."""
+def test_a_suite_without_a_started_run_is_unknown() -> None:
+    """For instance if `--limit` leaves no time for any run."""
     idle = cell(state=CellState.NOT_RUN)
     assert suite(idle, idle).exit_status == ExitStatus.UNKNOWN
     assert suite(idle, cell()).exit_status == ExitStatus.VALID
@@ -178,47 +180,49 @@ def test_a_suite_that_was_interrupted_is_at_best_unknown() -> None:
     assert suite(cell(), interrupted=True).exit_status == ExitStatus.UNKNOWN
 
 
-def test_a_record_is_read_back_as_it_was_written(tmp_path: Path) -> None:
-    written = suite()
-    written.save(tmp_path)
-    back = Suite.load(tmp_path)
-    assert json.dumps(back.as_json()) == json.dumps(written.as_json())
-    assert list(back.cells) == list(written.cells)
+def test_a_saved_suite_is_loaded_unchanged(tmp_path: Path) -> None:
+    record = suite()
+    record.save(tmp_path)
+    loaded = Suite.load(tmp_path)
+    assert json.dumps(loaded.as_json()) == json.dumps(record.as_json())
+    assert list(loaded.cells) == list(record.cells)
 
 
-def test_a_planted_defect_that_is_found_is_caught() -> None:
-    caught = planted(verdict(lost_input=AnomalyFindings(3, [])))
+def test_a_planted_defect_with_an_expected_anomaly_is_caught() -> None:
+    caught = with_planted_defect(verdict(lost_input=AnomalyFindings(3, [])))
     assert (caught.state, caught.expected, caught.known) == (CellState.CAUGHT, "no rewind", "")
     assert caught.anomalies == {"lost-input": 3}
     assert caught.state.exit_status == ExitStatus.VALID and caught.state.good
 
 
-def test_what_follows_from_an_expected_anomaly_is_caught_with_it() -> None:
+def test_an_anomaly_that_an_expected_one_causes_is_caught_too() -> None:
     follows = AnomalyFindings(1, [], because="lost-input")
-    assert planted(verdict(lost_input=AnomalyFindings(3, []), G1c=follows)).state is CellState.CAUGHT
+    assert (
+        with_planted_defect(verdict(lost_input=AnomalyFindings(3, []), G1c=follows)).state is CellState.CAUGHT
+    )
 
 
-def test_a_planted_defect_that_is_not_found_makes_the_suite_bad() -> None:
-    missed = planted(verdict(Validity.VALID))
+def test_a_planted_defect_without_an_anomaly_is_missed() -> None:
+    missed = with_planted_defect(verdict(Validity.VALID))
     assert (missed.state, missed.expected) == (CellState.MISSED, "no rewind")
     assert "expected lost-input or reprocessed-input" in missed.reason
     assert missed.state.exit_status == ExitStatus.INVALID and missed.state.bad
     assert suite(cell("echo"), missed).exit_status == ExitStatus.INVALID
 
 
-def test_an_unexpected_anomaly_beside_it_is_not_hidden() -> None:
-    more = planted(verdict(lost_input=AnomalyFindings(3, []), G1c=AnomalyFindings(2, [])))
+def test_an_unexpected_anomaly_makes_a_planted_cell_invalid() -> None:
+    more = with_planted_defect(verdict(lost_input=AnomalyFindings(3, []), G1c=AnomalyFindings(2, [])))
     assert more.state is CellState.INVALID
     assert "G1c 2" in more.reason and "lost-input" not in more.reason
     assert more.anomalies == {"lost-input": 3, "G1c": 2}
 
 
-def test_each_planted_defect_has_to_be_found_by_an_anomaly_of_its_own() -> None:
+def test_each_planted_defect_needs_one_of_its_anomalies() -> None:
     names = ("duplicate", "lost-input")
     tables = [{"workload": "shop", "anomaly": name, "why": f"plants {name}"} for name in names]
     listed = read([], tables)
-    one = with_verdict(SHOP, verdict(lost_input=AnomalyFindings(3, [])), listed, TODAY)
-    assert (one.state, one.reason) == (
+    result = with_verdict(SHOP, verdict(lost_input=AnomalyFindings(3, [])), listed, TODAY)
+    assert (result.state, result.reason) == (
         CellState.MISSED,
         "the planted defect was not caught: expected duplicate",
     )
@@ -226,7 +230,7 @@ def test_each_planted_defect_has_to_be_found_by_an_anomaly_of_its_own() -> None:
     assert with_verdict(SHOP, both, listed, TODAY).state is CellState.CAUGHT
 
 
-def test_what_a_defect_does_not_cause_is_not_expected_of_it() -> None:
+def test_an_anomaly_that_the_defect_does_not_cause_is_refused() -> None:
     table = {"defect": "no-rewind", "anomaly": ["zombie-write"], "why": "planted"}
     with pytest.raises(
         UsageError, match="no-rewind does not cause zombie-write; it may cause aggregate-mismatch"
@@ -234,26 +238,26 @@ def test_what_a_defect_does_not_cause_is_not_expected_of_it() -> None:
         read([], [table])
 
 
-def test_another_anomaly_alone_does_not_count_as_caught() -> None:
-    assert planted(verdict(G1c=AnomalyFindings(2, []))).state is CellState.INVALID
+def test_an_unexpected_anomaly_alone_is_invalid() -> None:
+    assert with_planted_defect(verdict(G1c=AnomalyFindings(2, []))).state is CellState.INVALID
 
 
 def test_an_invalid_verdict_without_an_anomaly_is_not_caught() -> None:
-    assert planted(verdict()).state is CellState.INVALID
+    assert with_planted_defect(verdict()).state is CellState.INVALID
 
 
-def test_a_run_without_an_answer_stays_without_one() -> None:
-    assert planted(verdict(Validity.UNKNOWN)).state is CellState.UNKNOWN
+def test_a_planted_cell_can_be_unknown_or_failed() -> None:
+    assert with_planted_defect(verdict(Validity.UNKNOWN)).state is CellState.UNKNOWN
     assert with_verdict(SHOP, EnvironmentFailure("full"), PLANTED, TODAY).state is CellState.FAILED
 
 
-def test_another_run_is_not_expected_to_be_invalid() -> None:
+def test_cells_without_a_planted_defect_are_not_affected() -> None:
     other = cell("echo", state=CellState.NOT_CHECKED)
-    assert planted(verdict(Validity.VALID), other).state is CellState.VALID
-    assert planted(verdict(lost_input=AnomalyFindings(3, [])), other).state is CellState.INVALID
+    assert with_planted_defect(verdict(Validity.VALID), other).state is CellState.VALID
+    assert with_planted_defect(verdict(lost_input=AnomalyFindings(3, [])), other).state is CellState.INVALID
 
 
-def test_a_suite_that_lacks_a_key_cannot_be_read(tmp_path: Path) -> None:
+def test_a_suite_json_without_a_key_cannot_be_read(tmp_path: Path) -> None:
     for key in ("expected", "cells"):
         body = suite(cell(state=CellState.KNOWN)).as_json()
         del (body if key == "expected" else body["cells"][0])["expected"]
@@ -262,21 +266,21 @@ def test_a_suite_that_lacks_a_key_cannot_be_read(tmp_path: Path) -> None:
             Suite.load(tmp_path)
 
 
-def test_a_suite_that_goes_on_takes_the_tables_of_its_file(tmp_path: Path) -> None:
+def test_a_resumed_suite_takes_the_listed_failures_of_its_file(tmp_path: Path) -> None:
     file = tmp_path / "night.toml"
-    matrix = '[matrix]\nworkload = "shop"\ndefect = "no-rewind"\n'
-    file.write_text(matrix)
-    began = plan.load(file, SuiteRequest(settle, seed=1)).suite
-    file.write_text(f'{matrix}[[expected]]\nworkload = "shop"\nanomaly = "lost-input"\nwhy = "planted"\n')
-    now = resume(began, file, SuiteRequest(settle))
-    assert [one["anomaly"] for one in now.suite.expected] == [["lost-input"]]
-    assert now.failures.expected[0].applies_to(replace(began.cells[0], state=CellState.VALID))
+    text = '[matrix]\nworkload = "shop"\ndefect = "no-rewind"\n'
+    file.write_text(text)
+    stored = plan.load(file, SuiteRequest(settle, seed=1)).suite
+    file.write_text(f'{text}[[expected]]\nworkload = "shop"\nanomaly = "lost-input"\nwhy = "planted"\n')
+    resumed = resume(stored, file, SuiteRequest(settle))
+    assert [failure["anomaly"] for failure in resumed.suite.expected] == [["lost-input"]]
+    assert resumed.failures.expected[0].applies_to(replace(stored.cells[0], state=CellState.VALID))
 
 
 @pytest.mark.parametrize("name", ["smoke", "versions", "containers"])
-def test_the_projects_own_planted_defects_have_to_be_caught(name: str) -> None:
-    made = plan.load(HOUSE / "suites" / f"{name}.toml", SuiteRequest(settle, seed=1))
-    defects = [one for one in made.suite.cells if "defect" in one.options]
-    assert defects and not made.failures.known
-    for one in made.suite.cells:
-        assert any(table.applies_to(one) for table in made.failures.expected) == (one in defects)
+def test_every_planted_defect_of_our_suites_is_expected(name: str) -> None:
+    plan_ = plan.load(ROOT / "suites" / f"{name}.toml", SuiteRequest(settle, seed=1))
+    defects = [planned for planned in plan_.suite.cells if "defect" in planned.options]
+    assert defects and not plan_.failures.known
+    for planned in plan_.suite.cells:
+        assert any(table.applies_to(planned) for table in plan_.failures.expected) == (planned in defects)

@@ -1,4 +1,4 @@
-"""A suite file: which cells it makes, and how it is refused before anything runs."""
+"""A suite file: its cells, and its mistakes, which are reported before anything runs."""
 
 import json
 from pathlib import Path
@@ -21,63 +21,63 @@ PLANTED = (
 )
 
 
-def planned(tmp_path: Path, text: str, **asked: object) -> SuitePlan:
+def plan_of(tmp_path: Path, text: str, **options: object) -> SuitePlan:
     file = tmp_path / "night.toml"
     file.write_text(text)
-    return plan.load(file, SuiteRequest(settle, **asked))
+    return plan.load(file, SuiteRequest(settle, **options))
 
 
 def names(tmp_path: Path, text: str) -> list[str]:
-    return [cell.name for cell in planned(tmp_path, text).suite.cells]
+    return [cell.name for cell in plan_of(tmp_path, text).suite.cells]
 
 
-def test_a_version_of_a_client_is_a_cell_of_its_own_and_can_be_known(tmp_path: Path) -> None:
+def test_each_client_version_is_a_cell_and_can_have_a_known_failure(tmp_path: Path) -> None:
     known = KNOWN.replace('workload = "shop"', 'client = "librdkafka:2.16.1"')
     text = f'[matrix]\nclient = ["librdkafka:2.16.1", "java:3.9.1", "librdkafka"]\n{known}'
-    made = planned(tmp_path, text)
-    clients = [cell.client for cell in made.suite.cells]
+    plan_ = plan_of(tmp_path, text)
+    clients = [cell.client for cell in plan_.suite.cells]
     assert clients == ["librdkafka:2.16.1", "java:3.9.1", "librdkafka"]
-    assert [made.failures.known[0].applies_to(cell) for cell in made.suite.cells] == [True, False, False]
+    assert [plan_.failures.known[0].applies_to(cell) for cell in plan_.suite.cells] == [True, False, False]
 
 
-def test_a_pipeline_of_ones_own_is_not_called_after_a_client_of_ours(tmp_path: Path) -> None:
+def test_the_name_of_a_custom_pipelines_cell_has_no_client(tmp_path: Path) -> None:
     text = f'[matrix]\npipeline = ["{written(tmp_path)}"]\nnemesis = ["kill-broker"]\n'
-    (cell,) = planned(tmp_path, text).suite.cells
+    (cell,) = plan_of(tmp_path, text).suite.cells
     assert cell.name == f"{tmp_path / 'pipeline'} kill-broker"
     assert cell.client == "its own client"
 
 
-def test_lists_multiply(tmp_path: Path) -> None:
+def test_lists_of_the_matrix_are_combined(tmp_path: Path) -> None:
     text = '[matrix]\nworkload = ["shop", "echo"]\nclient = ["librdkafka", "java"]\nnemesis = ["kill-broker", "drawn"]'
-    found = names(tmp_path, text)
-    assert found[:4] == [
+    cell_names = names(tmp_path, text)
+    assert cell_names[:4] == [
         "shop librdkafka kill-broker",
         "shop librdkafka drawn",
         "shop java kill-broker",
         "shop java drawn",
     ]
-    assert len(found) == len(set(found)) == 8
+    assert len(cell_names) == len(set(cell_names)) == 8
 
 
-def test_several_faults_in_one_run_are_one_entry(tmp_path: Path) -> None:
+def test_faults_of_one_run_are_one_entry_of_a_list(tmp_path: Path) -> None:
     text = '[matrix]\nnemesis = ["kill-broker,pause-worker", ["kill-broker", "kill-worker"], "none"]'
-    assert [cell.nemesis for cell in planned(tmp_path, text).suite.cells] == [
+    assert [cell.nemesis for cell in plan_of(tmp_path, text).suite.cells] == [
         "kill-broker,pause-worker",
         "kill-broker,kill-worker",
         "none",
     ]
 
 
-def test_a_default_holds_for_every_cell_and_is_no_part_of_its_name(tmp_path: Path) -> None:
+def test_a_default_applies_to_every_cell_and_is_not_in_its_name(tmp_path: Path) -> None:
     text = (
         '[defaults]\ntime-limit = 40\nnemesis = ["kill-broker", "kill-worker"]\n[matrix]\nworkload = ["echo"]'
     )
-    made = planned(tmp_path, text)
-    assert [cell.name for cell in made.suite.cells] == ["echo librdkafka kill-broker,kill-worker"]
-    assert made.options["echo librdkafka kill-broker,kill-worker"].time_limit_s == 40.0
+    plan_ = plan_of(tmp_path, text)
+    assert [cell.name for cell in plan_.suite.cells] == ["echo librdkafka kill-broker,kill-worker"]
+    assert plan_.options["echo librdkafka kill-broker,kill-worker"].time_limit_s == 40.0
 
 
-def test_included_cells_come_beside_and_excluded_ones_go(tmp_path: Path) -> None:
+def test_included_cells_are_added_and_excluded_cells_are_removed(tmp_path: Path) -> None:
     text = (
         '[matrix]\nworkload = ["shop", "echo"]\nclient = ["librdkafka", "java"]\nnemesis = "none"\n'
         '[[include]]\nworkload = "shop"\ndefect = "no-rewind"\n'
@@ -91,21 +91,23 @@ def test_included_cells_come_beside_and_excluded_ones_go(tmp_path: Path) -> None
     ]
 
 
-def test_a_seed_belongs_to_the_suites_seed_and_the_cells_name(tmp_path: Path) -> None:
+def test_a_cells_seed_depends_on_the_suites_seed_and_the_cells_name(tmp_path: Path) -> None:
     text = '[suite]\nseed = 7\n[matrix]\nworkload = ["shop", "echo"]\nseeds = 2'
-    one, more = (planned(tmp_path, t).suite.cells for t in (text, text.replace('"echo"', '"echo", "orders"')))
-    assert [cell.seed for cell in one] == [cell.seed for cell in more[:4]]
-    assert len({cell.seed for cell in more}) == 6
-    assert [cell.name for cell in one[:2]] == ["shop librdkafka drawn #1", "shop librdkafka drawn #2"]
-    other = planned(tmp_path, text, seed=8).suite
+    cells, more_cells = (
+        plan_of(tmp_path, t).suite.cells for t in (text, text.replace('"echo"', '"echo", "orders"'))
+    )
+    assert [cell.seed for cell in cells] == [cell.seed for cell in more_cells[:4]]
+    assert len({cell.seed for cell in more_cells}) == 6
+    assert [cell.name for cell in cells[:2]] == ["shop librdkafka drawn #1", "shop librdkafka drawn #2"]
+    other = plan_of(tmp_path, text, seed=8).suite
     assert other.seed == 8
-    assert not {cell.seed for cell in other.cells} & {cell.seed for cell in one}
-    assert f"--seed {one[0].seed}" in one[0].command
+    assert not {cell.seed for cell in other.cells} & {cell.seed for cell in cells}
+    assert f"--seed {cells[0].seed}" in cells[0].command
 
 
-def test_seeds_can_be_given(tmp_path: Path) -> None:
-    made = planned(tmp_path, '[matrix]\nworkload = "echo"\nseed = [3, 4]').suite
-    assert [(cell.name, cell.seed) for cell in made.cells] == [
+def test_seeds_can_be_listed(tmp_path: Path) -> None:
+    suite = plan_of(tmp_path, '[matrix]\nworkload = "echo"\nseed = [3, 4]').suite
+    assert [(cell.name, cell.seed) for cell in suite.cells] == [
         ("echo librdkafka drawn seed=3", 3),
         ("echo librdkafka drawn seed=4", 4),
     ]
@@ -125,7 +127,7 @@ REFUSED = {
         '[matrix]\nworkloads = ["shop"]\n',
         'there is no option "workloads"; did you mean "workload"',
     ),
-    "an option of none": ('[defaults]\nstore = "x"\n', "store cannot be set for a cell"),
+    "an option that no cell has": ('[defaults]\nstore = "x"\n', "store cannot be set for a cell"),
     "an option of a known failure": (
         f'[matrix]\nworkload="shop"\n{KNOWN}clients="java"\n',
         'did you mean "client"',
@@ -144,7 +146,7 @@ REFUSED = {
         '[matrix]\nworkload = "orders"\nclient = "java"\ndefect = "swallow-send-error"\n',
         "prevents the defect swallow-send-error",
     ),
-    "a fault that cannot strike": (
+    "a fault that the workload does not permit": (
         '[matrix]\nworkload = "shop"\nnemesis = "kill-postgres"\n',
         'cell "shop librdkafka kill-postgres": ',
     ),
@@ -153,7 +155,7 @@ REFUSED = {
         'cell "shop java:9.9.9 drawn": there is no pinned client "java:9.9.9"',
     ),
     "a Kafka": ('[matrix]\nkafka = ["4.3.1", "9.9.9"]\n', 'there is no Kafka version "9.9.9"'),
-    "two of one name": (
+    "two cells of one name": (
         '[[include]]\nworkload = "shop"\n[[include]]\nworkload = "shop"\n',
         "two cells have the name",
     ),
@@ -208,24 +210,24 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_makes_no_sense_is_told_in_one_sentence_before_anything_runs(
+def test_a_wrong_suite_file_is_one_sentence_before_anything_runs(
     case: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    text, words = REFUSED[case]
+    text, message = REFUSED[case]
     file = tmp_path / "night.toml"
     file.write_text(text)
     status = run_command_line(["suite", str(file), "--store", str(tmp_path / "store")])
     out, err = capfd.readouterr()
     assert status == ExitStatus.USAGE
     assert out == ""
-    assert words in err
+    assert message in err
     assert str(file) in err
     assert err.count("\n") == 1
     assert not (tmp_path / "store").exists()
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("arguments", "message"),
     [
         ([], "name a suite file"),
         (["none.toml"], "cannot be read"),
@@ -236,28 +238,28 @@ def test_what_makes_no_sense_is_told_in_one_sentence_before_anything_runs(
         (["--resume", "nowhere", "--seed", "3"], "a resumed suite keeps its seed"),
     ],
 )
-def test_a_command_that_makes_no_sense_is_refused(
-    arguments: list[str], words: str, capfd: pytest.CaptureFixture[str]
+def test_wrong_usage_is_one_sentence(
+    arguments: list[str], message: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert run_command_line(["suite", *arguments]) == ExitStatus.USAGE
     err = capfd.readouterr().err
-    assert words in err
+    assert message in err
     assert err.count("\n") == 1
 
 
-def test_no_secret_is_part_of_a_name(tmp_path: Path) -> None:
+def test_a_suite_record_has_no_secrets(tmp_path: Path) -> None:
     file = tmp_path / "night.toml"
     file.write_text(
         '[[include]]\nworkload = "shop"\nbroker = {"ssl.keystore.password" = "hunter2"}\n'
         '[[include]]\nworkload = "shop"\nmirror = "https://joe:sekret@mirror.example/x"\n'
         '[[include]]\nworkload = "shop"\nbroker = {"log.segment.bytes" = "1048576"}\n'
     )
-    made = plan.load(file, SuiteRequest(settle, seed=1)).suite
-    assert not any(secret in json.dumps(made.as_json()) for secret in ("hunter2", "sekret"))
-    assert made.cells[2].name.endswith("broker=log.segment.bytes=1048576")
+    suite = plan.load(file, SuiteRequest(settle, seed=1)).suite
+    assert not any(secret in json.dumps(suite.as_json()) for secret in ("hunter2", "sekret"))
+    assert suite.cells[2].name.endswith("broker=log.segment.bytes=1048576")
 
 
-def test_how_a_suite_connects_is_looked_at_before_anything_runs(tmp_path: Path) -> None:
+def test_the_client_config_is_read_before_anything_runs(tmp_path: Path) -> None:
     text = '[defaults]\ncluster = "external"\nclient-config = "{}"\n[matrix]\nworkload = ["shop"]\n'
     file, config = tmp_path / "staging.toml", tmp_path / "staging.properties"
     file.write_text(text.format(config))
@@ -271,15 +273,15 @@ def test_how_a_suite_connects_is_looked_at_before_anything_runs(tmp_path: Path) 
         plan.load(file, SuiteRequest(settle, seed=1))
 
 
-def test_an_exclude_that_is_about_nothing_is_refused_unless_it_may_be(tmp_path: Path) -> None:
+def test_an_exclude_that_matches_no_cell_must_be_optional(tmp_path: Path) -> None:
     text = '[matrix]\nworkload = ["shop"]\n[[exclude]]\nkafka = "3.9.2"\n'
     file = tmp_path / "night.toml"
-    for more, said in (
+    for more, message in (
         ("", "exclude 1 matches no cell"),
         ("optional = 1\n", "optional must be true or false"),
     ):
         file.write_text(text + more)
-        with pytest.raises(UsageError, match=said):
+        with pytest.raises(UsageError, match=message):
             plan.load(file, SuiteRequest(settle, seed=1))
     file.write_text(text.replace("3.9.2", "4.1.9") + "optional = true\n")
     with pytest.raises(UsageError, match=r"exclude 1: .*4\.1\.9"):

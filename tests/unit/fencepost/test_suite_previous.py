@@ -1,4 +1,4 @@
-"""What earlier suites say of a cell: what is new, how often it was bad, and what ran least lately."""
+"""Comparison with earlier suites: new failures, flake rates, and the order of cells."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -12,10 +12,10 @@ def night(n: int, *cells: Cell) -> Suite:
     return suite(*cells, started=f"2026-11-{n:02}T20:00:00+00:00")
 
 
-def compared(now: Cell, *before: Cell) -> Cell:
+def compared(cell_: Cell, *earlier: Cell) -> Cell:
     """`before`: newest first."""
-    nights = [night(20 - n, one) for n, one in enumerate(before)]
-    return compare(night(24, now), nights).cells[0]
+    nights = [night(20 - n, old) for n, old in enumerate(earlier)]
+    return compare(night(24, cell_), nights).cells[0]
 
 
 def test_bad_after_good_is_new_and_bad_after_bad_is_not() -> None:
@@ -28,7 +28,7 @@ def test_bad_after_good_is_new_and_bad_after_bad_is_not() -> None:
     assert compared(cell(), bad).before is CellState.INVALID
 
 
-def test_what_is_wrong_by_evidence_is_new_after_a_night_that_had_none() -> None:
+def test_invalid_is_new_after_a_suite_without_that_anomaly() -> None:
     lost = cell(state=CellState.INVALID, anomalies={"lost-input": 12})
     assert compared(lost, cell(state=CellState.UNKNOWN)).new
     assert compared(lost, cell(state=CellState.FAILED)).new
@@ -39,41 +39,41 @@ def test_what_is_wrong_by_evidence_is_new_after_a_night_that_had_none() -> None:
     assert not compared(cell(state=CellState.UNKNOWN), cell(state=CellState.FAILED)).new
 
 
-def test_a_night_in_which_it_did_not_run_says_nothing() -> None:
-    told = compared(
+def test_a_suite_that_did_not_run_the_cell_is_ignored() -> None:
+    result = compared(
         cell(state=CellState.INVALID), cell(state=CellState.NOT_RUN), cell(state=CellState.INVALID)
     )
-    assert (told.new, told.before, told.flake) == (False, CellState.INVALID, Flake(2, 2))
+    assert (result.new, result.before, result.flake) == (False, CellState.INVALID, Flake(2, 2))
 
 
-def test_a_rate_counts_what_compared_the_same_and_this_night_with_it() -> None:
-    other = cell(state=CellState.FAILED, fingerprint="ffff")
-    told = compared(cell(), cell(state=CellState.UNKNOWN), other, cell(), cell(state=CellState.KNOWN))
-    assert told.flake == Flake(4, 1)
+def test_the_flake_rate_counts_comparable_runs_and_the_current_one() -> None:
+    different = cell(state=CellState.FAILED, fingerprint="ffff")
+    result = compared(cell(), cell(state=CellState.UNKNOWN), different, cell(), cell(state=CellState.KNOWN))
+    assert result.flake == Flake(4, 1)
 
 
-def test_a_night_that_failed_before_its_versions_were_known_counts_by_its_options() -> None:
-    early = cell(state=CellState.FAILED, versions={}, fingerprint="ffff")
-    assert compared(cell(), early).flake == Flake(2, 1)
-    assert compared(early, cell()).flake == Flake(2, 1)
-    assert compared(cell(), replace(early, options={"workload": "shop", "time-limit": 5.0})).flake == Flake(
-        1, 0
-    )
+def test_a_run_without_versions_is_compared_by_its_options() -> None:
+    failed_early = cell(state=CellState.FAILED, versions={}, fingerprint="ffff")
+    assert compared(cell(), failed_early).flake == Flake(2, 1)
+    assert compared(failed_early, cell()).flake == Flake(2, 1)
+    assert compared(
+        cell(), replace(failed_early, options={"workload": "shop", "time-limit": 5.0})
+    ).flake == Flake(1, 0)
 
 
-def test_a_rate_is_of_thirty_nights_at_most() -> None:
+def test_the_flake_rate_covers_at_most_thirty_suites() -> None:
     assert compared(cell(), *[cell(state=CellState.INVALID)] * 40).flake == Flake(30, 29)
 
 
-def test_a_fingerprint_is_of_what_a_run_is_about() -> None:
+def test_a_fingerprint_ignores_options_that_do_not_change_the_test() -> None:
     options = {"workload": "shop", "seed": 1, "store": "a", "time-limit": 60.0}
-    one = fingerprint(options, {"kafka": "4.3.1"})
-    assert one == fingerprint({**options, "seed": 2, "store": "b"}, {"kafka": "4.3.1"})
-    assert one != fingerprint({**options, "time-limit": 61.0}, {"kafka": "4.3.1"})
-    assert one != fingerprint(options, {"kafka": "4.2.0"})
+    key = fingerprint(options, {"kafka": "4.3.1"})
+    assert key == fingerprint({**options, "seed": 2, "store": "b"}, {"kafka": "4.3.1"})
+    assert key != fingerprint({**options, "time-limit": 61.0}, {"kafka": "4.3.1"})
+    assert key != fingerprint(options, {"kafka": "4.2.0"})
 
 
-def test_what_never_ran_goes_before_what_ran_longest_ago() -> None:
+def test_cells_that_never_ran_come_before_the_oldest_runs() -> None:
     cells = [cell(nemesis=name) for name in ("lately", "long-ago", "never")]
     nights = [
         night(
@@ -83,17 +83,17 @@ def test_what_never_ran_goes_before_what_ran_longest_ago() -> None:
         ),
         night(20, replace(cells[1], started="2026-11-20T20:00:00+00:00")),
     ]
-    assert [one.nemesis for one in oldest_run_first(cells, nights)] == ["never", "long-ago", "lately"]
+    assert [cell.nemesis for cell in oldest_run_first(cells, nights)] == ["never", "long-ago", "lately"]
 
 
-def test_the_suites_of_a_name_in_a_store_come_newest_first(tmp_path: Path) -> None:
+def test_earlier_suites_of_a_name_are_sorted_newest_first(tmp_path: Path) -> None:
     for n in (3, 1, 2):
         (folder := tmp_path / "nightly" / f"2026110{n}T200000Z").mkdir(parents=True)
         night(n, cell()).save(folder)
     (damaged := tmp_path / "nightly" / "20261104T200000Z").mkdir()
     (damaged / "suite.json").write_text('{"schema": 1')
     (tmp_path / "nightly" / "latest").symlink_to("20261103T200000Z")
-    found = previous_suites(tmp_path, "nightly", "2026-11-03T20:00:00+00:00")
-    assert [one.started[:10] for one in found] == ["2026-11-02", "2026-11-01"]
+    suites = previous_suites(tmp_path, "nightly", "2026-11-03T20:00:00+00:00")
+    assert [suite.started[:10] for suite in suites] == ["2026-11-02", "2026-11-01"]
     assert len(previous_suites(tmp_path, "nightly", "2027-01-01T20:00:00+00:00")) == 3
     assert previous_suites(tmp_path, "other", "2027-01-01T20:00:00+00:00") == []

@@ -1,4 +1,4 @@
-"""What a suite tells while it goes on: a block on a terminal, lines elsewhere."""
+"""Progress of a suite: a block on a terminal, lines on other streams."""
 
 import io
 from pathlib import Path
@@ -17,35 +17,35 @@ class Terminal(io.StringIO):
 
 
 def status(running: int = 1) -> SuiteStatus:
-    whole = suite()
-    return SuiteStatus(whole, [RunningCell(one, 12.0) for one in whole.cells[:running]], 600.0)
+    suite_ = suite()
+    return SuiteStatus(suite_, [RunningCell(cell_, 12.0) for cell_ in suite_.cells[:running]], 600.0)
 
 
-def test_a_terminal_has_one_block_and_lines_for_what_needs_a_look() -> None:
+def test_a_terminal_has_a_block_and_a_line_for_each_bad_run() -> None:
     stream = Terminal()
     progress = progress_for(stream)
     assert isinstance(progress, TerminalProgress)
     good, bad = cell(), cell("orders", state=CellState.INVALID)
-    for one in (good, bad):
-        progress.started(one)
-        progress.ended(one)
+    for cell_ in (good, bad):
+        progress.started(cell_)
+        progress.ended(cell_)
     progress.status(status)
     progress._live.refresh()
-    shown = stream.getvalue()
+    output = stream.getvalue()
     for part in ("18 of 20 runs", "about 10 min left", "4 valid", "2 invalid", "shop librdkafka kill-broker"):
-        assert part in shown, part
-    assert "invalid after 2 min: orders librdkafka kill-broker: 4 inputs took effect more" in shown
-    assert "valid after 2 min: shop" not in shown
+        assert part in output, part
+    assert "invalid after 2 min: orders librdkafka kill-broker: 4 inputs took effect more" in output
+    assert "valid after 2 min: shop" not in output
     progress.phase("runs 1 to 8 of 16: checks")
     progress._live.refresh()
     assert "runs 1 to 8 of 16: checks" in stream.getvalue()
     progress.close()
     progress.close()
-    shown = stream.getvalue()
-    assert shown.rindex("\x1b[?25h") > shown.rindex("\x1b[?25l")  # the cursor is back
+    output = stream.getvalue()
+    assert output.rindex("\x1b[?25h") > output.rindex("\x1b[?25l")  # the cursor is back
 
 
-def test_a_block_has_no_more_lines_than_a_terminal() -> None:
+def test_a_block_lists_at_most_eight_runs() -> None:
     stream = Terminal()
     progress = TerminalProgress(stream, lambda: 0.0)
     progress.status(lambda: status(running=12))
@@ -54,7 +54,7 @@ def test_a_block_has_no_more_lines_than_a_terminal() -> None:
     assert "and 4 more" in stream.getvalue()
 
 
-def test_elsewhere_a_line_for_each_run_and_every_twenty_seconds_one_for_the_whole() -> None:
+def test_other_streams_get_lines_for_runs_and_a_status_every_20_seconds() -> None:
     stream = io.StringIO()
     assert isinstance(progress_for(stream), SuiteLines)
     times = [0.0]
@@ -64,16 +64,16 @@ def test_elsewhere_a_line_for_each_run_and_every_twenty_seconds_one_for_the_whol
         progress.status(status)
     progress.ended(cell(state=CellState.NOT_CHECKED))
     progress.status(status)
-    said = stream.getvalue()
-    assert "started: shop librdkafka kill-broker, seed 7" in said
-    assert "ended after 2 min: shop librdkafka kill-broker" in said
-    assert said.count("18 of 20 runs have ended, 8 bad so far, 1 running") == 3
+    output = stream.getvalue()
+    assert "started: shop librdkafka kill-broker, seed 7" in output
+    assert "ended after 2 min: shop librdkafka kill-broker" in output
+    assert output.count("18 of 20 runs have ended, 8 bad so far, 1 running") == 3
 
 
-def test_the_last_lines_say_where_to_begin_and_what_is_new(capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_result_has_the_first_example_and_the_new_failures(capfd: pytest.CaptureFixture[str]) -> None:
     bad = cell("orders", state=CellState.INVALID, first="input purchases/1 offset 812 took effect twice")
     _print_result(suite(cell(), bad), Path("store/nightly/1"), "fencepost suite --resume", as_json=False)
-    said = capfd.readouterr().out.splitlines()
-    assert said[0].startswith("  invalid (new): orders librdkafka kill-broker: ")
-    assert said[1] == "    First: input purchases/1 offset 812 took effect twice"
-    assert "suite    nightly: 1 valid, 1 invalid; 1 new since 2026-11-23 20:00 UTC" in said
+    output = capfd.readouterr().out.splitlines()
+    assert output[0].startswith("  invalid (new): orders librdkafka kill-broker: ")
+    assert output[1] == "    First: input purchases/1 offset 812 took effect twice"
+    assert "suite    nightly: 1 valid, 1 invalid; 1 new since 2026-11-23 20:00 UTC" in output

@@ -1,4 +1,4 @@
-"""What `check` says of a history, to people and to programs."""
+"""The output of `check` for one history: text, or a line of JSON."""
 
 import json
 from dataclasses import replace
@@ -24,61 +24,63 @@ TWICE = with_wording(
 )
 
 
-def judged(**anomalies: AnomalyFindings) -> Verdict:
-    found = {name.replace("_", "-"): one for name, one in anomalies.items()}
-    return Verdict("h", "h", None, Validity.INVALID, "this was found", found)
+def verdict_with(**anomalies: AnomalyFindings) -> Verdict:
+    by_name = {name.replace("_", "-"): findings for name, findings in anomalies.items()}
+    return Verdict("h", "h", None, Validity.INVALID, "this was found", by_name)
 
 
-def told(
-    capsys: pytest.CaptureFixture[str], answer: Verdict | FencepostError, *, as_json: bool = False,
+def printed_lines(
+    capsys: pytest.CaptureFixture[str], result: Verdict | FencepostError, *, as_json: bool = False,
     stored: bool = False,
 ) -> list[str]:  # fmt: skip
-    print_history("night", answer, as_json=as_json, stored=stored)
+    print_history("night", result, as_json=as_json, stored=stored)
     return capsys.readouterr().out.splitlines()
 
 
-def test_below_the_verdict_of_a_history_stands_an_example_of_what_counts(
+def test_a_history_has_a_line_for_each_anomaly_that_is_not_allowed(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert told(capsys, judged(G1c=CYCLE, G0=ALLOWED)) == [
+    assert printed_lines(capsys, verdict_with(G1c=CYCLE, G0=ALLOWED)) == [
         "night: INVALID: this was found",
         "  G1c (2): T4 read 1 from x, which T3 wrote",
         "  allowed: G0 (1, Kafka)",
     ]
 
 
-def test_what_follows_from_another_says_so(capsys: pytest.CaptureFixture[str]) -> None:
-    (_, line) = told(capsys, judged(G1c=replace(CYCLE, because="lost-write")))
+def test_an_anomaly_with_a_cause_names_the_cause(capsys: pytest.CaptureFixture[str]) -> None:
+    (_, line) = printed_lines(capsys, verdict_with(G1c=replace(CYCLE, because="lost-write")))
     assert line.startswith("  G1c (2), because of lost-write: T4")
 
 
-def test_every_reason_of_an_unknown_verdict_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_reason_of_an_unknown_verdict_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     more = "  more: fencepost explain inputs-left"
     unknown = replace(
-        judged(),
+        verdict_with(),
         valid=Validity.UNKNOWN,
         unknown_because=[Reason(ReasonCode.INPUTS_LEFT, "a"), Reason(ReasonCode.INPUTS_LEFT, "b")],
     )
-    assert told(capsys, unknown)[1:] == ["  unknown: a", "  unknown: b", more]
-    assert told(capsys, replace(unknown, unknown_because=[Reason(ReasonCode.INPUTS_LEFT, "a")]))[1:] == [more]
+    assert printed_lines(capsys, unknown)[1:] == ["  unknown: a", "  unknown: b", more]
+    assert printed_lines(capsys, replace(unknown, unknown_because=[Reason(ReasonCode.INPUTS_LEFT, "a")]))[
+        1:
+    ] == [more]
 
 
-def test_of_a_stored_run_it_is_told_as_in_the_report(capsys: pytest.CaptureFixture[str]) -> None:
-    found = judged(reprocessed_input=TWICE, phantom=ALLOWED, stalled=WARNING)
-    first, second, third = told(capsys, found, stored=True)
+def test_a_stored_run_has_the_sentences_of_its_report(capsys: pytest.CaptureFixture[str]) -> None:
+    verdict = verdict_with(reprocessed_input=TWICE, phantom=ALLOWED, stalled=WARNING)
+    first, second, third = printed_lines(capsys, verdict, stored=True)
     assert third == "  allowed: phantom (1, Kafka), stalled (3, a warning)"
     assert first == "night: INVALID: this was found"
     assert second.startswith("  reprocessed-input (2): input a/0 offset 5 took effect twice")
 
 
-def test_programs_get_a_line(capsys: pytest.CaptureFixture[str]) -> None:
-    (line,) = told(capsys, judged(G1c=CYCLE), as_json=True)
+def test_json_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    (line,) = printed_lines(capsys, verdict_with(G1c=CYCLE), as_json=True)
     assert json.loads(line)["anomalies"]["G1c"]["count"] == 2
 
 
 @pytest.mark.parametrize("as_json", [False, True])
-def test_what_has_no_verdict_says_why(capsys: pytest.CaptureFixture[str], as_json: bool) -> None:
-    (line,) = told(capsys, UnreadableInput("line 3 ends\nearly"), as_json=as_json)
+def test_a_history_without_a_verdict_has_the_error(capsys: pytest.CaptureFixture[str], as_json: bool) -> None:
+    (line,) = printed_lines(capsys, UnreadableInput("line 3 ends\nearly"), as_json=as_json)
     if as_json:
         assert json.loads(line) == {"history": "night", "valid": "unknown", "error": "line 3 ends\nearly"}
     else:

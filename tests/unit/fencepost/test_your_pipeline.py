@@ -1,4 +1,4 @@
-"""A pipeline that is said in Python is the file that it would be."""
+"""A pipeline that is described in Python is saved as an equal pipeline.toml."""
 
 import sys
 import tomllib
@@ -25,8 +25,8 @@ STAGE = Stage(
 INPUTS = {"purchases": purchase, "refunds": purchase}
 
 
-def test_what_was_said_is_what_is_read(tmp_path: Path) -> None:
-    said = Pipeline(
+def test_a_saved_pipeline_is_read_back_completely(tmp_path: Path) -> None:
+    pipeline = Pipeline(
         "billing",
         [STAGE],
         INPUTS,
@@ -36,7 +36,7 @@ def test_what_was_said_is_what_is_read(tmp_path: Path) -> None:
         final=["invoices"],
         topics={"invoices": {"partitions": 2}},
     )
-    described = read(said.save(tmp_path / "pipelines"))
+    described = read(pipeline.save(tmp_path / "pipelines"))
     (stage,) = described.stages
     assert (described.name, stage.command, stage.group) == ("billing", ("./billing", "{bootstrap}"), "g")
     assert stage.env == {"A": "1"} and stage.cwd == str(Path.cwd())
@@ -49,24 +49,24 @@ def test_what_was_said_is_what_is_read(tmp_path: Path) -> None:
     assert {function.file for function in described.functions} == {Path(__file__)}
 
 
-def test_the_same_pipeline_has_the_same_file(tmp_path: Path) -> None:
-    one, same = (Pipeline("p", [STAGE], INPUTS).save(tmp_path) for _ in range(2))
+def test_equal_pipelines_have_the_same_file(tmp_path: Path) -> None:
+    first, second = (Pipeline("p", [STAGE], INPUTS).save(tmp_path) for _ in range(2))
     other = Pipeline("p", [STAGE], INPUTS, guarantee="at-least-once").save(tmp_path)
-    assert one == same != other
-    assert "expect" not in tomllib.loads(one.read_text())
+    assert first == second != other
+    assert "expect" not in tomllib.loads(first.read_text())
 
 
-def test_a_function_that_no_other_process_could_load_is_refused(tmp_path: Path) -> None:
+def test_a_function_that_is_not_at_the_top_level_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="at the top level of a module"):
         Pipeline("p", [STAGE], {"purchases": lambda rng, n: ("k", "v")}).toml()
 
 
-def test_a_share_of_no_input_is_refused() -> None:
+def test_a_share_of_an_unknown_input_is_refused() -> None:
     with pytest.raises(ValueError, match="shares: purchase is not in inputs"):
         Pipeline("p", [STAGE], INPUTS, shares={"purchase": 2}).toml()
 
 
-def test_without_the_package_that_writes_it_the_sentence_says_what_to_do(
+def test_without_tomli_w_the_error_says_what_to_do(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "tomli_w", None)
