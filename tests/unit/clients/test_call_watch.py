@@ -1,4 +1,4 @@
-"""A call that does not come back is told once, and so is its return."""
+"""A call that lasts too long is reported once, and so is its return."""
 
 import json
 import threading
@@ -14,15 +14,15 @@ from harness.roles.calls import Calls
 from harness.roles.control import Control
 
 
-class Told(Control):
-    """A control line that keeps what is told."""
+class ReportsKept(Control):
+    """A control line that keeps the reports."""
 
     def __init__(self) -> None:
         super().__init__(None)
-        self.said: list[Report] = []
+        self.reports: list[Report] = []
 
     def report(self, report: Report) -> None:
-        self.said.append(report)
+        self.reports.append(report)
 
 
 @pytest.fixture
@@ -36,46 +36,46 @@ def notes(journal: Journal, folder: Path) -> list[dict[str, object]]:
     return [line for line in lines if line["type"] == "note"]
 
 
-def test_a_call_that_lasts_is_told_once_and_noted(tmp_path: Path, journal: Journal) -> None:
-    control = Told()
+def test_a_long_call_is_reported_once_and_noted(tmp_path: Path, journal: Journal) -> None:
+    control = ReportsKept()
     watch = CallWatch(control, journal)
 
-    def never() -> None:
+    def look_often() -> None:
         for _ in range(LONG_LOOKS - 1):
             watch.look()
-        assert control.said == []
+        assert control.reports == []
         watch.look()
         watch.look()
 
-    control.calls.during("send_offsets_to_transaction", 4, never)
-    (told,) = control.said
-    assert told.slow_call == "send_offsets_to_transaction"
+    control.calls.during("send_offsets_to_transaction", 4, look_often)
+    (reported,) = control.reports
+    assert reported.slow_call == "send_offsets_to_transaction"
     watch.look()
     watch.look()
-    assert control.said[1:] == [Report(slow_call_since_ns=0)]
+    assert control.reports[1:] == [Report(slow_call_since_ns=0)]
     (note,) = notes(journal, tmp_path)
-    assert (note["op"], note["waits"], note["since"]) == (4, told.slow_call, told.slow_call_since_ns)
+    assert (note["op"], note["waits"], note["since"]) == (4, reported.slow_call, reported.slow_call_since_ns)
 
 
-def test_calls_that_come_back_are_no_long_call(tmp_path: Path, journal: Journal) -> None:
-    control = Told()
+def test_many_short_calls_are_not_a_long_call(tmp_path: Path, journal: Journal) -> None:
+    control = ReportsKept()
     watch = CallWatch(control, journal)
     for op in range(3 * LONG_LOOKS):
         control.calls.during("commit_transaction", op, watch.look)
-    assert control.said == [] and notes(journal, tmp_path) == []
+    assert control.reports == [] and notes(journal, tmp_path) == []
 
 
-def test_a_call_is_over_however_it_ends() -> None:
+def test_a_call_that_raises_has_ended() -> None:
     calls = Calls()
     with pytest.raises(ZeroDivisionError):
         calls.during("abort_transaction", 1, lambda: 1 // 0)
     assert calls.now is None
 
 
-def test_it_looks_beside_the_call(monkeypatch: pytest.MonkeyPatch, journal: Journal) -> None:
+def test_the_watch_looks_in_a_second_thread(monkeypatch: pytest.MonkeyPatch, journal: Journal) -> None:
     monkeypatch.setattr("harness.roles.call_watch.LOOK_S", 0.001)
-    control, told = Told(), threading.Event()
-    monkeypatch.setattr(control, "report", lambda report: told.set())
+    control, reported = ReportsKept(), threading.Event()
+    monkeypatch.setattr(control, "report", lambda report: reported.set())
     with CallWatch(control, journal).watching():
-        control.calls.during("init_transactions", 0, lambda: told.wait(20))
-    assert told.is_set()
+        control.calls.during("init_transactions", 0, lambda: reported.wait(20))
+    assert reported.is_set()

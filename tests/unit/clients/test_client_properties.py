@@ -20,14 +20,14 @@ OAUTH = (
 SCRAM = 'org.apache.kafka.common.security.scram.ScramLoginModule required username="{}" password="{}";'
 
 
-def written(path: Path, **told: str) -> Path:
-    path.write_text("".join(f"{name.replace('_', '.')}={text}\n" for name, text in told.items()))
+def write_properties(path: Path, **loaded: str) -> Path:
+    path.write_text("".join(f"{name.replace('_', '.')}={text}\n" for name, text in loaded.items()))
     return path
 
 
 def scram(tmp_path: Path, user: str = "ann", password: str = "s3cr=t,") -> Path:
     (tmp_path / "ca.pem").write_text("certificates")
-    return written(
+    return write_properties(
         tmp_path / "client.properties",
         security_protocol="SASL_SSL",
         sasl_mechanism="SCRAM-SHA-512",
@@ -39,16 +39,16 @@ def scram(tmp_path: Path, user: str = "ann", password: str = "s3cr=t,") -> Path:
 
 def test_properties_are_read_as_java_reads_them() -> None:
     text = "# a comment\n! another\n\n a = b c \nlong=one,\\\n   two\nkey\\ one:v\\=1\nempty=\nspaced value\n"
-    told = {"a": "b c", "long": "one,two", "key one": "v=1", "empty": "", "spaced": "value"}
-    assert parse(text) == told
+    loaded = {"a": "b c", "long": "one,two", "key one": "v=1", "empty": "", "spaced": "value"}
+    assert parse(text) == loaded
 
 
-def test_one_file_tells_every_client(tmp_path: Path) -> None:
-    told = ClientProperties.load(scram(tmp_path))
-    assert (told.security.username, told.security.password) == ("ann", "s3cr=t,")
-    assert told.security.tls
-    assert told.security.sasl
-    assert told.librdkafka == {
+def test_one_file_configures_every_client(tmp_path: Path) -> None:
+    loaded = ClientProperties.load(scram(tmp_path))
+    assert (loaded.security.username, loaded.security.password) == ("ann", "s3cr=t,")
+    assert loaded.security.tls
+    assert loaded.security.sasl
+    assert loaded.librdkafka == {
         "security.protocol": "sasl_ssl",
         "ssl.ca.location": str(tmp_path / "ca.pem"),
         "ssl.endpoint.identification.algorithm": "https",
@@ -56,38 +56,38 @@ def test_one_file_tells_every_client(tmp_path: Path) -> None:
         "sasl.username": "ann",
         "sasl.password": "s3cr=t,",
     }
-    assert told.java["ssl.truststore.location"] == str(tmp_path / "ca.pem")
-    assert told.java["sasl.jaas.config"] == SCRAM.format("ann", "s3cr=t,")
+    assert loaded.java["ssl.truststore.location"] == str(tmp_path / "ca.pem")
+    assert loaded.java["sasl.jaas.config"] == SCRAM.format("ann", "s3cr=t,")
 
 
-def test_a_password_may_hold_what_the_file_or_the_module_would_end_at(tmp_path: Path) -> None:
+def test_a_password_may_have_characters_that_separate_options(tmp_path: Path) -> None:
     for password in ("a;b", "with space", 'qu\\\\"ote'):
-        told = ClientProperties.load(scram(tmp_path, password=password))
-        assert told.security.password == password.replace('\\\\"', '"')
+        loaded = ClientProperties.load(scram(tmp_path, password=password))
+        assert loaded.security.password == password.replace('\\\\"', '"')
 
 
-def test_what_is_secret_is_not_shown(tmp_path: Path) -> None:
-    told = ClientProperties.load(scram(tmp_path))
-    assert "s3cr" not in repr(told)
-    assert "s3cr" not in repr(told.security)
+def test_secrets_are_not_shown(tmp_path: Path) -> None:
+    loaded = ClientProperties.load(scram(tmp_path))
+    assert "s3cr" not in repr(loaded)
+    assert "s3cr" not in repr(loaded.security)
 
 
 def oauth(tmp_path: Path, **more: str) -> Path:
-    told = {
+    loaded = {
         "security_protocol": "SASL_PLAINTEXT",
         "sasl_mechanism": "OAUTHBEARER",
         "sasl_oauthbearer_token_endpoint_url": "https://tokens.example/oauth",
         "sasl_jaas_config": OAUTH,
     }
-    return written(tmp_path / "client.properties", **(told | more))
+    return write_properties(tmp_path / "client.properties", **(loaded | more))
 
 
-def test_tokens_are_asked_for_by_every_client(tmp_path: Path) -> None:
-    told = ClientProperties.load(oauth(tmp_path))
+def test_every_client_requests_tokens(tmp_path: Path) -> None:
+    loaded = ClientProperties.load(oauth(tmp_path))
     url = "https://tokens.example/oauth"
-    assert told.security.credentials == Credentials(url, "ann", "s3cr=t", "kafka")
-    assert told.security.username == "ann"
-    assert told.librdkafka == {
+    assert loaded.security.credentials == Credentials(url, "ann", "s3cr=t", "kafka")
+    assert loaded.security.username == "ann"
+    assert loaded.librdkafka == {
         "security.protocol": "sasl_plaintext",
         "sasl.mechanism": "OAUTHBEARER",
         "sasl.oauthbearer.method": "oidc",
@@ -96,8 +96,8 @@ def test_tokens_are_asked_for_by_every_client(tmp_path: Path) -> None:
         "sasl.oauthbearer.client.secret": "s3cr=t",
         "sasl.oauthbearer.scope": "kafka",
     }
-    assert told.java["sasl.login.callback.handler.class"].endswith(".OAuthBearerLoginCallbackHandler")
-    assert "s3cr" not in repr(told) + repr(told.security)
+    assert loaded.java["sasl.login.callback.handler.class"].endswith(".OAuthBearerLoginCallbackHandler")
+    assert "s3cr" not in repr(loaded) + repr(loaded.security)
     try:
         assert not jvm_properties()
         use_client_config(oauth(tmp_path))
@@ -107,7 +107,7 @@ def test_tokens_are_asked_for_by_every_client(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("more", "words"),
+    ("more", "message"),
     [
         ({"sasl_oauthbearer_token_endpoint_url": "ftp://x"}, "token.endpoint.url must be the URL"),
         ({"sasl_oauthbearer_token_endpoint_url": "https://a:b@x/"}, "token.endpoint.url must be the URL"),
@@ -116,15 +116,15 @@ def test_tokens_are_asked_for_by_every_client(tmp_path: Path) -> None:
         ({"sasl_jaas_config": OAUTH.replace("clientSecret", "secret")}, 'clientSecret="..."'),
     ],
 )
-def test_what_gives_no_token_is_told_in_one_sentence(
-    tmp_path: Path, more: dict[str, str], words: str
+def test_the_error_names_the_property_that_prevents_a_token(
+    tmp_path: Path, more: dict[str, str], message: str
 ) -> None:
-    with pytest.raises(UsageError, match=words) as refused:
+    with pytest.raises(UsageError, match=message) as refused:
         ClientProperties.load(oauth(tmp_path, **more))
     assert not any(secret in str(refused.value) for secret in ("hidden-one", "s3cr", "a:b"))
 
 
-def test_every_client_of_the_process_connects_so(tmp_path: Path) -> None:
+def test_every_client_of_the_process_uses_the_file(tmp_path: Path) -> None:
     try:
         use_client_config(scram(tmp_path))
         assert librdkafka_properties()["sasl.username"] == "ann"
@@ -136,7 +136,7 @@ def test_every_client_of_the_process_connects_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "words"),
+    ("loaded", "message"),
     [
         ({"linger_ms": "5"}, "has linger.ms, but a client-config file only says how to connect"),
         ({"security_protocol": "TLS"}, "security.protocol must be one of PLAINTEXT"),
@@ -163,11 +163,11 @@ def test_every_client_of_the_process_connects_so(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_file_that_cannot_be_used_is_told_in_one_sentence(
-    tmp_path: Path, told: dict[str, str], words: str
+def test_the_error_names_the_property_that_is_wrong(
+    tmp_path: Path, loaded: dict[str, str], message: str
 ) -> None:
-    with pytest.raises(UsageError, match=words) as refused:
-        ClientProperties.load(written(tmp_path / "client.properties", **told))
+    with pytest.raises(UsageError, match=message) as refused:
+        ClientProperties.load(write_properties(tmp_path / "client.properties", **loaded))
     assert "hidden-one" not in str(refused.value)
 
 
@@ -178,11 +178,11 @@ def test_the_lines_of_a_key_that_lack_their_backslash_are_not_shown(tmp_path: Pa
     )
     with pytest.raises(
         UsageError, match=r"has linger\.ms, ssl\.keystore\.key, lines that are no property, but a"
-    ) as told:
+    ) as loaded:
         ClientProperties.load(path)
-    assert "MIIE" not in str(told.value) and "VTUt" not in str(told.value)
+    assert "MIIE" not in str(loaded.value) and "VTUt" not in str(loaded.value)
 
 
-def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_file_that_does_not_exist_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"client-config file .* cannot be read: No such file"):
         ClientProperties.load(tmp_path / "nowhere")

@@ -1,4 +1,4 @@
-"""A worker waits at an armed step until it is struck, and nowhere else."""
+"""A worker waits at an armed step until the run says go, and at no other step."""
 
 import socket
 import threading
@@ -15,13 +15,13 @@ class Line:
     """Both ends of a control line."""
 
     def __init__(self) -> None:
-        self.run, theirs = socket.socketpair()
-        self.control = Control(theirs)
+        self.run, worker_end = socket.socketpair()
+        self.control = Control(worker_end)
 
     def send(self, command: Command) -> None:
         self.run.sendall(command.line())
 
-    def told(self) -> Report:
+    def read_report(self) -> Report:
         self.run.settimeout(5)
         return Report.parse(self.run.recv(65536))
 
@@ -31,7 +31,7 @@ def line() -> Iterator[Line]:
     yield Line()
 
 
-def test_a_step_that_is_not_armed_is_passed(line: Line) -> None:
+def test_a_worker_does_not_stop_at_a_step_that_is_not_armed(line: Line) -> None:
     line.send(Command(arm="after-send"))
     line.control.pause_at(WorkerStep.AFTER_POLL)
     line.run.setblocking(False)
@@ -39,13 +39,13 @@ def test_a_step_that_is_not_armed_is_passed(line: Line) -> None:
         line.run.recv(1)
 
 
-def test_an_armed_step_is_told_and_waited_at_until_told_to_go(line: Line) -> None:
+def test_a_worker_reports_an_armed_step_and_waits_until_the_run_says_go(line: Line) -> None:
     line.send(Command(arm="after-send"))
     thread = threading.Thread(
         target=line.control.pause_at, args=(WorkerStep.AFTER_SEND,), kwargs={"claims": {"a/0": (1, 2)}}
     )
     thread.start()
-    assert line.told() == Report(step="after-send", claims={"a/0": (1, 2)})
+    assert line.read_report() == Report(step="after-send", claims={"a/0": (1, 2)})
     assert thread.is_alive()
     line.send(Command(go=True, replaced=True))
     thread.join(5)
@@ -53,29 +53,29 @@ def test_an_armed_step_is_told_and_waited_at_until_told_to_go(line: Line) -> Non
     assert line.control.replaced
 
 
-def test_a_fault_that_wants_a_commit_lets_an_abort_pass(line: Line) -> None:
+def test_a_step_armed_for_a_commit_is_not_reported_before_an_abort(line: Line) -> None:
     line.send(Command(arm="after-send", txn_end="commit"))
     line.control.pause_at(WorkerStep.AFTER_SEND, intended_end="abort")
     assert line.control.is_armed(WorkerStep.AFTER_SEND)
 
 
-def test_a_run_that_is_gone_stops_the_worker(line: Line) -> None:
+def test_the_end_of_the_run_stops_the_worker(line: Line) -> None:
     line.run.close()
     line.control.listen()
     assert line.control.stopping
 
 
-def test_who_awaits_a_go_that_has_come_does_not_wait(line: Line) -> None:
+def test_await_go_returns_at_once_if_the_go_has_arrived(line: Line) -> None:
     line.send(Command(go=True))
     line.control.await_go()
     assert not line.control.stopping
 
 
-def test_who_awaits_a_go_is_let_off_by_stop_and_by_the_end_of_the_run(line: Line) -> None:
+def test_await_go_returns_after_a_stop_and_after_the_end_of_the_run(line: Line) -> None:
     line.send(Command(stop=True))
     line.control.await_go()
     assert line.control.stopping
-    other = Line()
-    other.run.close()
-    other.control.await_go()
-    assert other.control.stopping
+    ended = Line()
+    ended.run.close()
+    ended.control.await_go()
+    assert ended.control.stopping

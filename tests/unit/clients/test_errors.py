@@ -1,4 +1,4 @@
-"""What the errors of both clients mean: each client agrees with the one table, and the page is made of it."""
+"""The meanings of the clients' errors. librdkafka agrees with the table, and the page is made from it."""
 
 from pathlib import Path
 
@@ -41,57 +41,57 @@ FLAGS = {
 }
 
 
-def told(code: int, **flags: bool) -> ErrorMeaning:
+def meaning_of(code: int, **flags: bool) -> ErrorMeaning:
     error = librdkafka_client.classify(KafkaException(KafkaError(code, "words", **flags)))
     assert error is not None
     return error.meaning
 
 
 @pytest.mark.parametrize("row", KNOWN, ids=lambda row: row.name)
-def test_librdkafka_means_what_its_row_says(row: ErrorEntry) -> None:
+def test_an_error_of_librdkafka_has_the_meaning_of_its_row(row: ErrorEntry) -> None:
     assert row.code is not None
-    assert told(row.code) is row.librdkafka[0]
+    assert meaning_of(row.code) is row.librdkafka[0]
     for meaning, flags in FLAGS.items():
         fenced = row.librdkafka == (ErrorMeaning.FENCED,)
-        assert told(row.code, **flags) is (ErrorMeaning.FENCED if fenced else meaning)
+        assert meaning_of(row.code, **flags) is (ErrorMeaning.FENCED if fenced else meaning)
 
 
 @pytest.mark.parametrize("row", KNOWN, ids=lambda row: row.name)
 def test_a_code_has_the_name_that_librdkafka_gives_it(row: ErrorEntry) -> None:
-    named = getattr(KafkaError, row.name, None)
-    if named is None:  # newer than this librdkafka, or named otherwise by it
+    code = getattr(KafkaError, row.name, None)
+    if code is None:  # newer than this librdkafka, or has another name there
         assert row.name in {"TRANSACTION_ABORTABLE", "NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE"} or (
             row.name in {"MSG_SIZE_TOO_LARGE", "COORDINATOR_LOAD_IN_PROGRESS"}
         )
     else:
-        assert named == row.code
+        assert code == row.code
 
 
 @pytest.mark.parametrize(
-    ("flags", "meaning"), [*((flags, one) for one, flags in FLAGS.items()), ({}, ErrorMeaning.UNKNOWN)]
+    ("flags", "meaning"), [*((flags, kind) for kind, flags in FLAGS.items()), ({}, ErrorMeaning.UNKNOWN)]
 )
-def test_an_error_in_no_row_is_what_its_flags_say_and_else_unknown(
+def test_an_error_without_a_row_has_the_meaning_of_its_flags_or_is_unknown(
     flags: dict[str, bool], meaning: ErrorMeaning
 ) -> None:
-    assert told(9_999, **flags) is meaning
+    assert meaning_of(9_999, **flags) is meaning
 
 
-def test_a_fatal_error_inside_a_call_is_found_behind_the_system_error() -> None:
+def test_a_fatal_error_is_found_as_the_cause_of_a_system_error() -> None:
     error = SystemError("returned a result with an exception set")
     error.__cause__ = KafkaException(KafkaError(KafkaError._FENCED, "words", fatal=True))
-    found = librdkafka_client.classify(error)
-    assert found is not None and found.meaning is ErrorMeaning.FENCED and found.ends_client
+    classified = librdkafka_client.classify(error)
+    assert classified is not None and classified.meaning is ErrorMeaning.FENCED and classified.ends_client
 
 
-def test_what_is_fatal_in_java_stands_before_what_the_client_wraps_it_in() -> None:
-    places = {row.name: place for place, row in enumerate(JAVA_ROWS)}
+def test_rows_of_specific_java_classes_come_before_rows_of_base_classes() -> None:
+    positions = {row.name: position for position, row in enumerate(JAVA_ROWS)}
     last = ["ApplicationRecoverableException", "RetriableException", "KafkaException"]
     assert [row.name for row in JAVA_ROWS[-3:]] == last
     for special, general in (
         ("TRANSACTIONAL_ID_AUTHORIZATION_FAILED", "AuthorizationException"),
         ("UNKNOWN_PRODUCER_ID", "OUT_OF_ORDER_SEQUENCE_NUMBER"),
     ):
-        assert places[special] < places[general]
+        assert positions[special] < positions[general]
 
 
 def test_every_error_of_transactions_and_of_membership_is_in_the_table() -> None:

@@ -1,4 +1,4 @@
-"""A feeder is up before the run begins, and sends nothing before it is told to."""
+"""A feeder starts before the run begins, but sends nothing until the run says go."""
 
 from pathlib import Path
 from random import Random
@@ -15,7 +15,7 @@ def make(rng: Random, n: int) -> FeedRecord:
     return FeedRecord(b"k", b"%d" % n)
 
 
-def test_it_waits_to_be_told_to_go(tmp_path: Path) -> None:
+def test_a_feeder_waits_until_the_run_says_go(tmp_path: Path) -> None:
     control = Waits(None)
     with Journal(tmp_path / "feeder.jsonl", 0, JournalBegan("feeder", role="feeder")) as journal:
         Feeder(ProducerSettings("127.0.0.1:1"), [Feed("in", make)], 0.0, 1, journal, control).run()

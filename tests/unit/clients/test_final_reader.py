@@ -1,4 +1,4 @@
-"""A final reader writes what it was given as columns, and says of each partition from where on and how far."""
+"""A final reader writes the records as columns, and records the first and last offset of each partition."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,14 +29,14 @@ from harness.roles import final_reader
 from harness.roles.control import Control
 from harness.roles.final_reader import FinalReader, ProgramTopics
 
-PLACES = (("x", 0), ("y", 0), ("z", 0))
+TOPIC_PARTITIONS = (("x", 0), ("y", 0), ("z", 0))
 PLANNED = {"other": 3, "x": 1, "y": 1, "z": 1}
 
 
 @dataclass
 class Message:
-    place: tuple[str, int]
-    at: int
+    topic_partition: tuple[str, int]
+    log_offset: int
     name: str = ""
     output_name: str | None = None
     sources: str | None = None
@@ -45,13 +45,13 @@ class Message:
         return None
 
     def topic(self) -> str:
-        return self.place[0]
+        return self.topic_partition[0]
 
     def partition(self) -> int:
-        return self.place[1]
+        return self.topic_partition[1]
 
     def offset(self) -> int:
-        return self.at
+        return self.log_offset
 
     def key(self) -> bytes:
         return b"k"
@@ -63,12 +63,12 @@ class Message:
         return 1, 99
 
     def headers(self) -> Headers:
-        own = {VALUE_HEADER: self.name, OUTPUT_NAME_HEADER: self.output_name, SOURCE_HEADER: self.sources}
-        return [(name, text.encode()) for name, text in own.items() if text is not None]
+        headers = {VALUE_HEADER: self.name, OUTPUT_NAME_HEADER: self.output_name, SOURCE_HEADER: self.sources}
+        return [(name, text.encode()) for name, text in headers.items() if text is not None]
 
 
 class End(Message):
-    """There is nothing more to read for now."""
+    """The end of a partition is reached for now."""
 
     def error(self) -> KafkaError:
         return KafkaError(KafkaError._PARTITION_EOF)
@@ -78,16 +78,16 @@ Batch = Sequence[Message]
 
 
 class Cluster:
-    """Gives what there is, then stops the reader. The log of x begins at 3; y has no leader, z is not there."""
+    """Delivers the batches, then stops the reader. The log of x begins at 3, y has no leader, z does not exist."""
 
     def __init__(self, control: Control, batches: Sequence[Batch]) -> None:
         self._control = control
         self._batches = list(batches)
-        self.tells_ends = False
+        self.reports_ends = False
 
-    def assign(self, places: Sequence[TopicPartition]) -> None:
-        assert [(one.topic, one.partition) for one in places] == list(PLACES)
-        assert {one.topic: one.offset for one in places} == {
+    def assign(self, partitions: Sequence[TopicPartition]) -> None:
+        assert [(partition.topic, partition.partition) for partition in partitions] == list(TOPIC_PARTITIONS)
+        assert {partition.topic: partition.offset for partition in partitions} == {
             "x": 3,
             "y": OFFSET_BEGINNING,
             "z": OFFSET_BEGINNING,
@@ -99,18 +99,21 @@ class Cluster:
         self._control.stopping = True
         return []
 
-    def offsets_for_times(self, places: Sequence[TopicPartition], timeout: float) -> list[TopicPartition]:
+    def offsets_for_times(self, partitions: Sequence[TopicPartition], timeout: float) -> list[TopicPartition]:
         assert 0 < timeout <= final_reader.FIRST_OFFSETS_TIMEOUT_S
-        assert {place.offset for place in places} == {OFFSET_BEGINNING}
-        if "y" in {place.topic for place in places}:
+        assert {topic_partition.offset for topic_partition in partitions} == {OFFSET_BEGINNING}
+        if "y" in {topic_partition.topic for topic_partition in partitions}:
             raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
         return [
-            TopicPartition(place.topic, place.partition, 3 if place.topic == "x" else -2) for place in places
+            TopicPartition(
+                topic_partition.topic, topic_partition.partition, 3 if topic_partition.topic == "x" else -2
+            )
+            for topic_partition in partitions
         ]
 
 
-class Stated:
-    """Each record of x leads to one output, adds 2 to a sum, and states 5; nobody asks of others."""
+class FakeExpectation:
+    """Each record of x leads to one output, adds 2 to a sum and has the state 5. No other topic is allowed."""
 
     def expected_outputs(self, record: InputRecord) -> list[ExpectedOutput]:
         assert record.topic == "x"
@@ -134,42 +137,42 @@ def read(
     monkeypatch: pytest.MonkeyPatch,
     isolation: Isolation,
     *batches: Batch,
-    foreign: ProgramTopics | None = None,
+    custom: ProgramTopics | None = None,
     expect: Expectation | None = None,
 ) -> tuple[list[dict[str, Any]], dict[str, list[dict[str, Any]]]]:
-    """The events of the reader's journal, and the rows that it leaves, by table."""
+    """Return the events of the reader's journal, and the rows that it has written, by table."""
     control = Control(None)
     cluster = Cluster(control, batches)
 
     def consumer(settings: dict[str, Any]) -> Cluster:
-        cluster.tells_ends = settings["enable.partition.eof"]
+        cluster.reports_ends = settings["enable.partition.eof"]
         return cluster
 
     monkeypatch.setattr(final_reader, "Consumer", consumer)
     path = tmp_path / "final.jsonl"
     with Journal(path, 0, JournalBegan("final", role="final")) as journal:
         parts = PartWriter(journal, parts_folder(path))
-        told = (
+        arguments = (
             "nowhere:9092",
-            PLACES,
+            TOPIC_PARTITIONS,
             PartitionIds(PLANNED),
             isolation,
             journal,
             parts,
             control,
-            expect or Stated(),
+            expect or FakeExpectation(),
             {"x"},
-            foreign,
+            custom,
         )
-        FinalReader(*told).run()
-    assert cluster.tells_ends is bool(foreign and foreign.end_offsets)
+        FinalReader(*arguments).run()
+    assert cluster.reports_ends is bool(custom and custom.end_offsets)
     tables = Tabulator(1, (StageSpec("s", ("x",), "g"),), PartitionIds(PLANNED))
     tables.write([path], tmp_path / "history")
     rows = {file.stem: pq.read_table(file).to_pylist() for file in (tmp_path / "history").iterdir()}
     return [orjson.loads(line) for line in path.read_bytes().splitlines()], rows
 
 
-def test_what_was_read_is_told_though_a_partition_has_no_leader(
+def test_ends_are_recorded_although_a_partition_has_no_leader(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     batch = [Message(("x", 0), 5, "w:0:0"), SENTINEL]
@@ -185,7 +188,7 @@ def test_what_was_read_is_told_though_a_partition_has_no_leader(
     assert not rows["records"]
 
 
-def test_each_poll_is_an_operation_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_poll_is_one_operation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     batches = [[Message(("x", 0), 5, "a"), Message(("z", 0), 1, "b")], [Message(("x", 0), 6, "c")]]
     _, rows = read(tmp_path, monkeypatch, Isolation.READ_COMMITTED, *batches)
     assert [(row["op"], row["n"], row["value"]) for row in rows["polls"]] == [
@@ -199,7 +202,7 @@ def test_each_poll_is_an_operation_of_its_own(tmp_path: Path, monkeypatch: pytes
     ]
 
 
-def test_the_read_uncommitted_one_says_what_records_hold_and_lead_to(
+def test_the_read_uncommitted_reader_writes_contents_and_expected_outputs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     batch = [
@@ -220,12 +223,12 @@ def test_the_read_uncommitted_one_says_what_records_hold_and_lead_to(
     )
     assert x["digest"] == digest(b"k", b"v", batch[0].headers())
     assert (x["tp"], z["tp"]) == (3, 5)
-    assert [(place["tp"], place["offset"]) for place in x["inputs"]] == [
+    assert [(pair["tp"], pair["offset"]) for pair in x["inputs"]] == [
         (2, 3),
         (3, 4),
         (unplanned("nowhere", 0), 5),
     ]
-    assert (z["inputs"], z["state"]) == ([], None)  # what is no place names none, and stops nobody
+    assert (z["inputs"], z["state"]) == ([], None)  # inputs that cannot be parsed are left out
     assert [row["sentinel"] for row in rows["records"]] == [False, False, True]
     assert (end["state"], rows["polls"]) == (None, [])
     output, added = rows["expected"]
@@ -239,8 +242,8 @@ def test_the_read_uncommitted_one_says_what_records_hold_and_lead_to(
     assert (added["topic"], added["key"], added["adds"], added["output_name"]) == ("sums", "sum", 2, None)
 
 
-class Joined(Stated):
-    """Expected outputs are joined by the value of their input; so are records in z that have an output name."""
+class CorrelatedExpectation(FakeExpectation):
+    """The correlation key of an expected output and of a record is its value."""
 
     def expected_outputs(self, record: InputRecord) -> list[ExpectedOutput]:
         return [
@@ -262,26 +265,33 @@ FORWARDED = [
 ]
 
 
-def test_of_what_a_program_writes_our_own_headers_mean_nothing(
+def test_fencepost_headers_in_a_topic_of_a_program_are_ignored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     isolation = Isolation.READ_UNCOMMITTED
-    _, rows = read(tmp_path, monkeypatch, isolation, FORWARDED, foreign=USERS, expect=Joined())
-    own = [(row["value"], row["output_name"], row["inputs"], row["sentinel"]) for row in rows["records"]]
-    assert own == [("feeder:0:0", None, [], False), *[(None, None, [], False)] * 2]
-    x, z, nothing = rows["records"]
+    _, rows = read(tmp_path, monkeypatch, isolation, FORWARDED, custom=USERS, expect=CorrelatedExpectation())
+    headers = [(row["value"], row["output_name"], row["inputs"], row["sentinel"]) for row in rows["records"]]
+    assert headers == [("feeder:0:0", None, [], False), *[(None, None, [], False)] * 2]
+    x, z, uncorrelated = rows["records"]
     assert x["correlation_key"] is None and (z["correlation_key"], z["digest"]) == ("b'v'", 77)
-    assert (nothing["correlation_key"], nothing["digest"]) == (
+    assert (uncorrelated["correlation_key"], uncorrelated["digest"]) == (
         None,
         digest(b"k", b"v", FORWARDED[2].headers()),
     )
     assert rows["expected"] == []
 
 
-def test_of_a_users_inputs_the_read_committed_one_says_what_they_lead_to(
+def test_the_read_committed_reader_writes_expected_outputs_of_a_custom_pipeline(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _, rows = read(tmp_path, monkeypatch, Isolation.READ_COMMITTED, FORWARDED, foreign=USERS, expect=Joined())
+    _, rows = read(
+        tmp_path,
+        monkeypatch,
+        Isolation.READ_COMMITTED,
+        FORWARDED,
+        custom=USERS,
+        expect=CorrelatedExpectation(),
+    )
     assert [row["value"] for row in rows["polls"]] == ["feeder:0:0", None, None]
     (due,) = rows["expected"]
     assert (due["offset"], due["topic"], due["digest"], due["correlation_key"]) == (5, "z", 77, "b'v'")
@@ -290,16 +300,21 @@ def test_of_a_users_inputs_the_read_committed_one_says_what_they_lead_to(
 def test_a_partition_without_a_sentinel_is_read_up_to_its_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    until = {("x", 0): 8, ("y", 0): 0, ("z", 0): 3}
+    end_offsets = {("x", 0): 8, ("y", 0): 0, ("z", 0): 3}
     batches: list[Batch] = [
-        [Message(("x", 0), 5, "a"), End(("x", 0), 6), End(("y", 0), 0)],  # of x there will be more
-        [Message(("z", 0), 1, "b"), End(("z", 0), 3)],  # a marker stands at 2
+        [Message(("x", 0), 5, "a"), End(("x", 0), 6), End(("y", 0), 0)],  # x will have more records
+        [Message(("z", 0), 1, "b"), End(("z", 0), 3)],  # a marker is at 2
         [Message(("x", 0), 6, "c"), End(("x", 0), 8)],
-        [Message(("x", 0), 9, "nobody asks for it any more")],
+        [Message(("x", 0), 9, "after the end")],
     ]
-    foreign = ProgramTopics(frozenset({"z"}), until)
+    custom = ProgramTopics(frozenset({"z"}), end_offsets)
     events, rows = read(
-        tmp_path, monkeypatch, Isolation.READ_COMMITTED, *batches, foreign=foreign, expect=Joined()
+        tmp_path,
+        monkeypatch,
+        Isolation.READ_COMMITTED,
+        *batches,
+        custom=custom,
+        expect=CorrelatedExpectation(),
     )
     assert [(row["offset"], row["value"]) for row in rows["polls"]] == [(5, "a"), (1, None), (6, "c")]
     (ends,) = (event["ends"] for event in events if event["type"] == "ends")
@@ -308,13 +323,13 @@ def test_a_partition_without_a_sentinel_is_read_up_to_its_end(
     }
 
 
-def test_a_partition_that_was_not_read_to_its_end_is_told_to_have_none(
+def test_a_partition_that_was_not_read_to_its_end_has_no_sentinel(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    foreign = ProgramTopics(frozenset({"z"}), {("x", 0): 8})
+    custom = ProgramTopics(frozenset({"z"}), {("x", 0): 8})
     batch = [Message(("x", 0), 6, "a"), End(("x", 0), 7)]
     events, rows = read(
-        tmp_path, monkeypatch, Isolation.READ_COMMITTED, batch, foreign=foreign, expect=Joined()
+        tmp_path, monkeypatch, Isolation.READ_COMMITTED, batch, custom=custom, expect=CorrelatedExpectation()
     )
     (ends,) = (event["ends"] for event in events if event["type"] == "ends")
     assert ends == {

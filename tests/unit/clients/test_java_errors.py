@@ -1,4 +1,4 @@
-"""The exceptions of Kafka's Java client, held to the table by the classes of the real jar."""
+"""The exceptions of Kafka's Java client have the meanings of the table. The classes are from the real jar."""
 
 import subprocess
 import sys
@@ -11,7 +11,7 @@ from harness.environment.cache import cache_folder
 from harness.environment.java import find_java, jvm_library
 from harness.environment.kafka import fetch_kafka
 
-# A JVM lives as long as its process, so it gets one of its own.
+# A JVM lives as long as its process, so the test starts another process.
 SCRIPT = """
 import sys
 from pathlib import Path
@@ -28,8 +28,8 @@ for row in JAVA_ROWS:
     try:
         error = kind("words")
     except (TypeError, jpype.JException):
-        continue  # it wants more than words, or is abstract
-    jvm.java_class("java.lang.Thread").interrupted()  # an InterruptException interrupts who makes it
+        continue  # its constructor takes other arguments, or it is abstract
+    jvm.java_class("java.lang.Thread").interrupted()  # to create an InterruptException interrupts the thread
     made += 1
     assert java_errors.classify(error).meaning is row.java, row
     wrapped = jvm.java_class("org.apache.kafka.common.KafkaException")("wrapped", error)
@@ -45,22 +45,22 @@ assert java_errors.classify(ValueError()) is None
 """
 
 
-def test_java_means_what_its_row_says(tmp_path: Path) -> None:
+def test_a_java_exception_has_the_meaning_of_its_row(tmp_path: Path) -> None:
     library = jvm_library(find_java("auto"))
-    jars = fetch_kafka("4.3.1", cache_folder()).class_path  # fetched where nobody has needed them yet
+    jars = fetch_kafka("4.3.1", cache_folder()).class_path  # fetched if the cache does not have them
     command = [sys.executable, "-P", "-c", SCRIPT, str(library), str(tmp_path), *map(str, jars)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("lack", ["jpype", "library"])
-def test_what_a_jvm_in_a_process_lacks_is_told(
+def test_the_error_names_what_a_jvm_in_a_process_lacks(
     lack: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    from harness.environment import java as room
+    from harness.environment import java as java_module
 
-    found = room.Java(tmp_path, tmp_path / "bin" / "java", 17, "17.0.1", "PATH")
+    java = java_module.Java(tmp_path, tmp_path / "bin" / "java", 17, "17.0.1", "PATH")
     if lack == "jpype":
         monkeypatch.setitem(sys.modules, "jpype", None)
     with pytest.raises(EnvironmentFailure, match="jpype" if lack == "jpype" else "libjvm"):
-        room.require_in_process(found)
+        java_module.require_in_process(java)

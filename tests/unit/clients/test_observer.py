@@ -1,4 +1,4 @@
-"""An observer reads to the ends before it stops, and says of every partition what it was given."""
+"""An observer reads to the ends before it stops, and records how far it has read each partition."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -36,12 +36,12 @@ class Message:
 
 
 class Consumer:
-    """Gives its batches one by one; with the first of them the observer is told to stop."""
+    """Delivers its batches one by one. With the first one, the run says stop."""
 
     def __init__(self, control: Control, batches: Sequence[list[Message]]) -> None:
         self._control, self._batches = control, list(batches)
 
-    def assign(self, places: Sequence[TopicPartition]) -> None:
+    def assign(self, partitions: Sequence[TopicPartition]) -> None:
         pass
 
     def consume(self, most: int, timeout: float) -> list[Message]:
@@ -56,32 +56,32 @@ def ends_of(
     monkeypatch.setattr(readers, "Consumer", lambda _: Consumer(control, batches))
     journal = Journal(tmp_path / "o.jsonl", 0, JournalBegan("o"))
     Observer("nowhere:1", [("x", 0), ("y", 0)], journal, control).run()
-    *_, told = map(orjson.loads, (tmp_path / "o.jsonl").read_bytes().splitlines())
-    found: dict[str, object] = told
-    return found
+    *_, last_event = map(orjson.loads, (tmp_path / "o.jsonl").read_bytes().splitlines())
+    event: dict[str, object] = last_event
+    return event
 
 
-def test_what_came_after_it_was_told_to_stop_is_read_to_the_end(
+def test_an_observer_reads_to_the_ends_after_the_run_says_stop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     end = KafkaError._PARTITION_EOF
     batches = [
         [Message("y", 0, end), Message("x", 3)],
         [Message("x", 4), Message("x", 5, end)],
-        [Message("x", 9)],  # nobody asks for this one
+        [Message("x", 9)],  # this batch must not be read
     ]
-    told = ends_of(tmp_path, monkeypatch, batches)
-    assert told["ends"] == {
+    last_event = ends_of(tmp_path, monkeypatch, batches)
+    assert last_event["ends"] == {
         "x/0": {"first": 3, "next": 5, "read": 2, "sentinel": None, "expected": None},
         "y/0": {"first": 0, "next": 0, "read": 0, "sentinel": None, "expected": None},
     }
-    assert "errors" not in told
+    assert "errors" not in last_event
 
 
-def test_a_blind_observer_says_so_and_counts_its_errors(
+def test_an_observer_that_reads_nothing_counts_its_errors(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(readers, "ENDS_TIMEOUT_S", 0.01)
-    told = ends_of(tmp_path, monkeypatch, [[Message("x", 0, KafkaError._ALL_BROKERS_DOWN)]])
-    assert told["errors"] == 1
-    assert [end["read"] for end in told["ends"].values()] == [0, 0]  # type: ignore[attr-defined]
+    last_event = ends_of(tmp_path, monkeypatch, [[Message("x", 0, KafkaError._ALL_BROKERS_DOWN)]])
+    assert last_event["errors"] == 1
+    assert [end["read"] for end in last_event["ends"].values()] == [0, 0]  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""Which client a process runs: the library says so, and another than was asked for ends the process."""
+"""The version of a process's client comes from the library. If it is not the required one, the process ends."""
 
 import subprocess
 import sys
@@ -9,46 +9,46 @@ import pytest
 
 from harness.roles.running_client import RunningClient, running_librdkafka
 
-NEW = RunningClient("librdkafka", "2.16.1", "2.16.0")
+RUNNING = RunningClient("librdkafka", "2.16.1", "2.16.0")
 
 
-def test_the_library_itself_says_which_it_is() -> None:
+def test_the_version_comes_from_the_library() -> None:
     running = running_librdkafka()
     assert running.name == "librdkafka"
     assert running.version == confluent_kafka.__version__
     assert running.library == confluent_kafka.libversion()[0]
 
 
-def test_it_is_told_with_its_package() -> None:
-    assert str(NEW) == "confluent-kafka 2.16.1 (librdkafka 2.16.0)"
+def test_a_client_is_shown_with_its_package() -> None:
+    assert str(RUNNING) == "confluent-kafka 2.16.1 (librdkafka 2.16.0)"
     assert str(RunningClient("java", "3.9.1")) == "kafka-clients 3.9.1"
 
 
-def test_the_one_that_was_asked_for_goes_on() -> None:
-    NEW.require(None)
-    NEW.require("2.16.1")
+def test_the_required_version_is_accepted() -> None:
+    RUNNING.require(None)
+    RUNNING.require("2.16.1")
 
 
-def test_another_ends_the_process_with_a_sentence() -> None:
+def test_another_version_ends_the_process_with_a_message() -> None:
     with pytest.raises(
         SystemExit,
         match=r"runs confluent-kafka 2\.16\.1 .* --client librdkafka:2\.9\.0 requires another version",
     ):
-        NEW.require("2.9.0")
+        RUNNING.require("2.9.0")
 
 
-def test_who_comes_first_on_the_path_is_the_one_that_runs(tmp_path: Path) -> None:
-    """As a worker is started: `-P`, and the client's folder in PYTHONPATH."""
+def test_the_first_package_on_the_path_is_the_one_that_runs(tmp_path: Path) -> None:
+    """Start Python as a worker is started: with `-P`, and with the client's folder in PYTHONPATH."""
     (tmp_path / "confluent_kafka").mkdir()
-    planted = "version = lambda: ('9.9.9', 0)\nlibversion = lambda: ('9.9.8', 0)\n"
-    (tmp_path / "confluent_kafka" / "__init__.py").write_text(planted)
+    fake_package = "version = lambda: ('9.9.9', 0)\nlibversion = lambda: ('9.9.8', 0)\n"
+    (tmp_path / "confluent_kafka" / "__init__.py").write_text(fake_package)
     code = "from harness.roles.running_client import running_librdkafka; print(running_librdkafka())"
     root = Path(__file__).parents[3]
-    told = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-P", "-c", code],
         env={"PYTHONPATH": f"{tmp_path}:{root}"},
         capture_output=True,
         text=True,
         check=True,
     )
-    assert told.stdout.strip() == "confluent-kafka 9.9.9 (librdkafka 9.9.8)"
+    assert process.stdout.strip() == "confluent-kafka 9.9.9 (librdkafka 9.9.8)"

@@ -1,4 +1,4 @@
-"""Who is not let in, and why: TLS servers of our own, with certificates by openssl."""
+"""TLS connections to a server of the test: which certificates are refused, and the errors."""
 
 import socket
 import ssl
@@ -15,7 +15,7 @@ from harness.wire.security import NotTrusted, Security
 from tests.support.secured_cluster import Authority
 
 CLIENTS = r"has expired|this client's certificate"
-"""The alert that says why may be lost with the connection."""
+"""Either message is right, because the server's alert may be lost with the connection."""
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +25,10 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 @contextmanager
 def server(store: Path, authority: Authority | None = None) -> Iterator[int]:
-    """A broker that knows ApiVersions alone, and takes one connection; `authority`: it wants a client's certificate."""
+    """Run a broker that answers only ApiVersions, on one connection. Yield its port.
+
+    With `authority`, the client must have a certificate.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(store)
     if authority is not None:
@@ -50,12 +53,12 @@ def server(store: Path, authority: Authority | None = None) -> Iterator[int]:
         thread.join(10)
 
 
-def dial(port: int, security: Security, host: str = "127.0.0.1") -> int:
+def request_versions(port: int, security: Security, host: str = "127.0.0.1") -> int:
     answer = send_request(Address(host, port, security), ApiVersionsRequest(version=0), 10)
     return int(answer.error_code)
 
 
-def trusting(authority: Authority, client: Path | None = None) -> Security:
+def security_with(authority: Authority, client: Path | None = None) -> Security:
     return Security(
         "SSL",
         ca_file=str(authority.certificate),
@@ -63,67 +66,67 @@ def trusting(authority: Authority, client: Path | None = None) -> Security:
     )
 
 
-def test_a_server_whose_authority_is_trusted_is_asked(authority: Authority) -> None:
+def test_a_server_with_a_trusted_authority_is_accepted(authority: Authority) -> None:
     with server(authority.issue("right")) as port:
-        assert dial(port, trusting(authority)) == 0
+        assert request_versions(port, security_with(authority)) == 0
 
 
-def test_a_client_shows_its_certificate(authority: Authority) -> None:
+def test_a_client_sends_its_certificate(authority: Authority) -> None:
     with server(authority.issue("right"), authority) as port:
-        assert dial(port, trusting(authority, authority.issue("client"))) == 0
+        assert request_versions(port, security_with(authority, authority.issue("client"))) == 0
 
 
-def test_a_client_without_a_certificate_is_told_what_to_set(authority: Authority) -> None:
+def test_the_error_of_a_client_without_a_certificate_says_what_to_set(authority: Authority) -> None:
     with (
         server(authority.issue("right"), authority) as port,
         pytest.raises(NotTrusted, match=r"ssl\.keystore"),
     ):
-        dial(port, trusting(authority))
+        request_versions(port, security_with(authority))
 
 
-def test_a_clients_certificate_that_has_expired_is_told(authority: Authority) -> None:
+def test_the_error_names_an_expired_certificate_of_the_client(authority: Authority) -> None:
     client = authority.issue("old-client", days=-1)
     with server(authority.issue("right"), authority) as port, pytest.raises(NotTrusted, match=CLIENTS):
-        dial(port, trusting(authority, client))
+        request_versions(port, security_with(authority, client))
 
 
-def test_a_servers_certificate_that_has_expired_is_told(authority: Authority) -> None:
+def test_the_error_names_an_expired_certificate_of_the_server(authority: Authority) -> None:
     with (
         server(authority.issue("old", days=-1)) as port,
         pytest.raises(NotTrusted, match="certificate has expired; have it renewed"),
     ):
-        dial(port, trusting(authority))
+        request_versions(port, security_with(authority))
 
 
-def test_an_unknown_authority_is_told_with_what_to_set(authority: Authority) -> None:
+def test_the_error_of_an_unknown_authority_says_what_to_set(authority: Authority) -> None:
     with (
         server(authority.issue("right")) as port,
         pytest.raises(NotTrusted, match=r"set ssl\.truststore\.location"),
     ):
-        dial(port, Security("SSL"))
+        request_versions(port, Security("SSL"))
 
 
-def test_a_certificate_for_another_host_is_refused_unless_the_user_says_otherwise(
+def test_a_certificate_for_another_host_is_refused_unless_the_check_is_off(
     authority: Authority, tmp_path: Path
 ) -> None:
     store = Authority(tmp_path).issue("other", host="DNS:elsewhere.example")
     ca = str(tmp_path / "ca.pem")
     with server(store) as port, pytest.raises(NotTrusted, match="use a host name that it has"):
-        dial(port, Security("SSL", ca_file=ca))
+        request_versions(port, Security("SSL", ca_file=ca))
     with server(store) as port:
-        assert dial(port, Security("SSL", ca_file=ca, check_name=False)) == 0
+        assert request_versions(port, Security("SSL", ca_file=ca, check_name=False)) == 0
 
 
-def test_a_file_that_is_no_certificate_is_told(tmp_path: Path, authority: Authority) -> None:
-    nothing = tmp_path / "nothing.pem"
-    nothing.write_text("not a certificate")
+def test_the_error_names_a_file_that_is_no_certificate(tmp_path: Path, authority: Authority) -> None:
+    no_certificate = tmp_path / "nothing.pem"
+    no_certificate.write_text("not a certificate")
     with pytest.raises(NotTrusted, match=r"nothing\.pem cannot be used"):
-        Security("SSL", ca_file=str(nothing)).context()
+        Security("SSL", ca_file=str(no_certificate)).context()
 
 
-def test_a_request_that_a_broker_does_not_speak_is_told_with_the_version_needed(authority: Authority) -> None:
+def test_the_error_of_an_unsupported_request_has_the_required_version(authority: Authority) -> None:
     with server(authority.issue("right")) as port:
-        address = Address("127.0.0.1", port, trusting(authority))
+        address = Address("127.0.0.1", port, security_with(authority))
         request = ApiVersionsRequest(version=4)
         object.__setattr__(request, "_version", 9)
         with pytest.raises(

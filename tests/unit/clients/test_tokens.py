@@ -1,4 +1,4 @@
-"""How a token is asked for, and what is told where none is given: on a server of our own."""
+"""Tokens are fetched from a server of the test. If there is no token, the error says why."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -20,22 +20,22 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TokenServer]:
 
 
 @pytest.fixture
-def right(server: TokenServer) -> Credentials:
+def credentials(server: TokenServer) -> Credentials:
     return Credentials(f"{server.url}/token", ID, SECRET, "kafka")
 
 
-def test_a_token_comes_with_its_life(right: Credentials) -> None:
-    token, life_s = fetch_token(right)
+def test_a_token_has_a_lifetime(credentials: Credentials) -> None:
+    token, life_s = fetch_token(credentials)
     assert token.count(".") == 2
     assert life_s == 120
 
 
-def test_a_token_is_kept_while_it_lasts(
-    right: Credentials, server: TokenServer, monkeypatch: pytest.MonkeyPatch
+def test_a_token_is_used_again_for_four_fifths_of_its_lifetime(
+    credentials: Credentials, server: TokenServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now_s = 1_000.0
     monkeypatch.setattr("harness.wire.tokens.time.monotonic", lambda: now_s)
-    tokens, before = Tokens(right), len(server.asked)
+    tokens, before = Tokens(credentials), len(server.asked)
     assert tokens.token() == tokens.token()
     now_s += 95
     tokens.token()
@@ -46,34 +46,34 @@ def test_a_token_is_kept_while_it_lasts(
     assert server.asked[-1] == {"grant_type": "client_credentials", "scope": "kafka"}
 
 
-def test_one_process_asks_once_for_the_same_credentials(right: Credentials) -> None:
-    assert token_provider(right) is token_provider(replace(right))
+def test_a_process_has_one_provider_for_the_same_credentials(credentials: Credentials) -> None:
+    assert token_provider(credentials) is token_provider(replace(credentials))
     assert token_provider(None) is None
 
 
-def test_a_wrong_secret_is_told_and_not_shown(right: Credentials) -> None:
-    wrong = replace(right, secret="unknown client")  # which is what the server says
+def test_the_error_of_a_wrong_secret_does_not_show_it(credentials: Credentials) -> None:
+    wrong = replace(credentials, secret="unknown client")  # the server repeats this text in its response
     with pytest.raises(
         TokenUnavailable, match=r"gives the client ann:lee no token \(<redacted>\): check"
     ) as failed:
         fetch_token(wrong)
     assert "unknown client" not in str(failed.value)
-    assert SECRET not in repr(right)
+    assert SECRET not in repr(credentials)
 
 
 @pytest.mark.parametrize(
-    ("url", "words"),
+    ("url", "message"),
     [
         ("http://127.0.0.1:1/token?x=hidden", "the token endpoint http://127.0.0.1:1/token does not answer"),
         ("http://127.0.0.1:{port}/elsewhere", "no access_token"),
     ],
 )
-def test_an_endpoint_that_gives_none_is_told(
-    right: Credentials, tmp_path: Path, url: str, words: str
+def test_an_endpoint_without_a_token_is_an_error(
+    credentials: Credentials, tmp_path: Path, url: str, message: str
 ) -> None:
     with closing(TokenServer(tmp_path, ID, SECRET)) as server:
         server.token = lambda: ""  # type: ignore[method-assign]
         port = server.url.rpartition(":")[2]
-        with pytest.raises(TokenUnavailable, match=words) as failed:
-            fetch_token(replace(right, url=url.format(port=port)))
+        with pytest.raises(TokenUnavailable, match=message) as failed:
+            fetch_token(replace(credentials, url=url.format(port=port)))
     assert "hidden" not in str(failed.value)

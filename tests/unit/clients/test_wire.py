@@ -12,7 +12,7 @@ from harness.wire.protocol import WireError, is_answering, send_request
 
 @contextmanager
 def server(handle: Callable[[socket.socket], None]) -> Iterator[int]:
-    """Something that takes one connection."""
+    """Run a server that accepts one connection. Yield its port."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def serve() -> None:
@@ -26,7 +26,7 @@ def server(handle: Callable[[socket.socket], None]) -> Iterator[int]:
         thread.join(5)
 
 
-def silent(connection: socket.socket) -> None:
+def never_answer(connection: socket.socket) -> None:
     while connection.recv(1024):
         pass
 
@@ -39,22 +39,25 @@ def one_byte_at_a_time(connection: socket.socket) -> None:
         connection.sendall(bytes([byte]))
 
 
-def test_an_answer_may_come_in_pieces() -> None:
+def test_a_response_may_arrive_in_pieces() -> None:
     with server(one_byte_at_a_time) as port:
         assert send_request(port, ApiVersionsRequest(version=0), 5).error_code == 0
 
 
-def test_silence_costs_the_time_out_and_no_more() -> None:
-    with server(silent) as port, pytest.raises(WireError, match=f"no answer from port {port} within 0.02 s"):
+def test_a_server_that_does_not_answer_is_an_error_after_the_time_out() -> None:
+    with (
+        server(never_answer) as port,
+        pytest.raises(WireError, match=f"no answer from port {port} within 0.02 s"),
+    ):
         send_request(port, MetadataRequest(topics=None, version=12), 0.02)
 
 
-def test_a_connection_that_closes_is_no_answer() -> None:
+def test_a_server_that_closes_the_connection_is_not_answering() -> None:
     with server(lambda connection: None) as port:
         assert not is_answering(port, 5)
 
 
-def test_a_port_where_nobody_listens_is_no_answer() -> None:
+def test_a_port_without_a_server_is_not_answering() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     assert not is_answering(port, 5)
@@ -62,7 +65,7 @@ def test_a_port_where_nobody_listens_is_no_answer() -> None:
         Toxiproxy(port).version()
 
 
-def test_another_kind_of_server_is_told_from_a_broker() -> None:
+def test_a_server_that_is_not_a_broker_is_recognized() -> None:
     def http(connection: socket.socket) -> None:
         connection.recv(1024)
         connection.sendall(b"HTTP/1.1 400 Bad Request\r\n")
@@ -71,7 +74,7 @@ def test_another_kind_of_server_is_told_from_a_broker() -> None:
         send_request(port, ApiVersionsRequest(version=0), 5)
 
 
-def test_an_answer_that_cannot_be_read_is_an_error_of_ours() -> None:
+def test_a_response_that_cannot_be_read_is_a_wire_error() -> None:
     def garbage(connection: socket.socket) -> None:
         connection.recv(1024)
         connection.sendall(b"\x00\x00\x00\x06\x00\x00\x00\x01\x00\x00")

@@ -1,4 +1,4 @@
-"""The version that was run stands in the journals; another than was asked for makes the run no evidence."""
+"""The journals have the client versions. A version that the user did not choose is an evidence problem."""
 
 from pathlib import Path
 
@@ -14,34 +14,36 @@ NEW = {"client": "librdkafka", "client_version": "2.16.1", "library_version": "2
 OLD = {"client": "librdkafka", "client_version": "2.9.0", "library_version": "2.8.0"}
 
 
-def noted(run: FakeRun, asked: str, **journals: dict[str, str]) -> list[tuple[str, str]]:
+def problems_of(run: FakeRun, choice: str, **journals: dict[str, str]) -> list[tuple[str, str]]:
     for name, client in journals.items():
         role = "worker" if name.startswith("w") else "feeder"
         with Journal(run.folder / "journals" / f"{name}.jsonl", 0, JournalBegan(name, role=role, **client)):
             pass
-    record_clients(run.folder, ClientChoice.of(asked), run.run_log)
-    return [(one.code, one.subject) for one in run.run_log.evidence_problems]
+    record_clients(run.folder, ClientChoice.of(choice), run.run_log)
+    return [(problem.code, problem.subject) for problem in run.run_log.evidence_problems]
 
 
-def test_what_the_workers_ran_is_among_the_versions(tmp_path: Path) -> None:
+def test_the_client_of_the_workers_is_among_the_versions(tmp_path: Path) -> None:
     with fake_run(tmp_path) as run:
-        assert noted(run, "librdkafka:2.16.1", w1=NEW, w2=NEW, feeder=OLD) == []
+        assert problems_of(run, "librdkafka:2.16.1", w1=NEW, w2=NEW, feeder=OLD) == []
         versions = run.run_log.to_metadata(False, {}, {"kafka": "4.3.1"}).versions
         assert versions == {"kafka": "4.3.1", "workers' client": "confluent-kafka 2.16.1 (librdkafka 2.16.0)"}
 
 
-@pytest.mark.parametrize("other", [OLD, {}, {**NEW, "client": "java"}], ids=["older", "silent", "another"])
-def test_a_worker_that_ran_another_is_named(tmp_path: Path, other: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    "client", [OLD, {}, {**NEW, "client": "java"}], ids=["older", "unrecorded", "another"]
+)
+def test_a_worker_with_another_client_is_an_evidence_problem(tmp_path: Path, client: dict[str, str]) -> None:
     with fake_run(tmp_path) as run:
-        assert noted(run, "librdkafka:2.16.1", w1=NEW, w2=other) == [("other-client", "w2")]
+        assert problems_of(run, "librdkafka:2.16.1", w1=NEW, w2=client) == [("other-client", "w2")]
 
 
-def test_where_no_version_was_asked_for_any_will_do(tmp_path: Path) -> None:
+def test_without_a_chosen_version_every_client_is_accepted(tmp_path: Path) -> None:
     with fake_run(tmp_path) as run:
-        assert noted(run, "librdkafka", w1=OLD, w2={}) == []
+        assert problems_of(run, "librdkafka", w1=OLD, w2={}) == []
 
 
-def test_a_journal_whose_first_line_is_torn_is_nobodys(tmp_path: Path) -> None:
+def test_a_journal_whose_first_line_is_torn_is_ignored(tmp_path: Path) -> None:
     with fake_run(tmp_path) as run:
         (run.folder / "journals" / "w1.jsonl").write_text('{"index":0,"ty')
-        assert noted(run, "librdkafka:2.16.1", w2=NEW) == []
+        assert problems_of(run, "librdkafka:2.16.1", w2=NEW) == []

@@ -1,4 +1,4 @@
-"""Ctrl-C: the first one while there is something to judge, and any other."""
+"""Ctrl-C: the first one ends a run early, the second one stops it at once."""
 
 import os
 import signal
@@ -8,20 +8,20 @@ import pytest
 from harness.runner.interrupt import Interrupt, InterruptPhase
 
 
-def test_the_first_signal_under_faults_ends_the_run_early_and_the_second_gives_up() -> None:
+def test_the_first_signal_ends_the_run_early_and_the_second_stops_it_at_once() -> None:
     with pytest.raises(KeyboardInterrupt), Interrupt() as interrupt:
         interrupt.phase = InterruptPhase.UNDER_FAULTS
         os.kill(os.getpid(), signal.SIGINT)
         assert interrupt.requested
         os.kill(os.getpid(), signal.SIGINT)
-        pytest.fail("the second one was not heard")
+        pytest.fail("the second signal had no effect")
 
 
-def test_what_c_makes_of_an_interrupt_is_an_interrupt() -> None:
+def test_a_system_error_caused_by_an_interrupt_is_raised_as_the_interrupt() -> None:
     with pytest.raises(KeyboardInterrupt), Interrupt():
         raise SystemError("a function returned a result with an exception set") from KeyboardInterrupt()
 
 
-def test_any_other_mistake_stays_what_it_is() -> None:
+def test_another_system_error_is_not_changed() -> None:
     with pytest.raises(SystemError, match="bad"), Interrupt():
         raise SystemError("bad") from ValueError()

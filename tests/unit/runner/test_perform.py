@@ -1,4 +1,4 @@
-"""A whole run on a cluster without Kafka: what begins when, what ends it, and that everything is put right."""
+"""Whole runs on a cluster without Kafka: the order of the phases, what ends a run, and that all faults are healed."""
 
 import threading
 import time
@@ -18,8 +18,7 @@ from harness.runner.final_state import DrainTimeouts, FinalState
 from harness.runner.interrupt import Interrupt
 from harness.runner.nemesis import FaultContext, PlannedFault, Target
 from harness.runner.processes import RunClock
-from harness.runner.run import Preparation, RunResources, perform
-from harness.runner.run import RunPlan as Planned
+from harness.runner.run import Preparation, RunPlan, RunResources, perform
 from harness.runner.run_log import RunLog
 from harness.settings.options import Options
 from harness.testing.fake_cluster import FakeCluster
@@ -33,8 +32,8 @@ CUT = PlannedFault("partition", Target("isolate", "1"), 0.4, 0.05)
 
 
 @dataclass
-class Whole:
-    """A run, and what it says of itself."""
+class FakeWholeRun:
+    """A run on a fake cluster, with its log and its progress."""
 
     folder: Path
     cluster: FakeCluster = field(default_factory=FakeCluster)
@@ -44,7 +43,7 @@ class Whole:
     lead_s: float = 0.5
     interrupt: Interrupt = field(default_factory=Interrupt)
     prepared_s: list[float] = field(default_factory=list)  # when the preparation started
-    begun_in: list[str] = field(default_factory=list)  # and in which phase
+    prepared_in: list[str] = field(default_factory=list)  # the phases in which it started
     took_s: float = 0.0
 
     def __post_init__(self) -> None:
@@ -53,7 +52,7 @@ class Whole:
         self.log = RunLog(self.progress, RunClock(time.monotonic_ns(), time.time() * 1000))
 
     def perform(self) -> FinalState:
-        test = Planned(
+        test = RunPlan(
             Options(time_limit_s=self.limit_s, rate=10),
             self.folder,
             PIPELINE,
@@ -69,7 +68,7 @@ class Whole:
 
         def begin() -> None:
             self.prepared_s.append(time.monotonic() - start_s)
-            self.begun_in.append(self.progress.said[-1])
+            self.prepared_in.append(self.progress.said[-1])
 
         ahead = Preparation(begin, self.lead_s)
         try:
@@ -84,41 +83,41 @@ class Whole:
         return [problem.code for problem in self.log.evidence_problems]
 
 
-def test_a_run_strikes_heals_and_comes_to_rest(tmp_path: Path) -> None:
-    run = Whole(tmp_path, faults=(KILL, CUT))
-    quiet = run.perform()
+def test_a_run_injects_faults_heals_them_and_reads_the_final_state(tmp_path: Path) -> None:
+    run = FakeWholeRun(tmp_path, faults=(KILL, CUT))
+    final_state = run.perform()
     assert [(report.fault, report.acted) for report in run.log.reports] == [
         ("kill-broker", True),
         ("partition", True),
     ]
-    assert run.problems == [] and quiet.leaders.keys() == set(PIPELINE.topic_partitions)
+    assert run.problems == [] and final_state.leaders.keys() == set(PIPELINE.topic_partitions)
     assert run.cluster.recording == [True, False] and run.log.requests.versions == {"EndTxn": [1]}
     assert run.progress.said[:3] == ["topics", "workers", "faults"]
-    assert run.begun_in == ["faults"]
+    assert run.prepared_in == ["faults"]
     assert run.took_s >= run.limit_s
     assert (tmp_path / "journals" / "nemesis.jsonl").read_text().count("kill-broker") == 2
 
 
-def test_a_broker_that_does_not_stop_to_record_requests_is_told(tmp_path: Path) -> None:
-    run = Whole(tmp_path, FakeCluster(keeps_recording=True), limit_s=2.0)
+def test_a_broker_that_does_not_stop_its_recording_is_a_warning(tmp_path: Path) -> None:
+    run = FakeWholeRun(tmp_path, FakeCluster(keeps_recording=True), limit_s=2.0)
     run.perform()
     assert [reason.code for reason in run.log.unexpected_errors] == ["requests-recorded"]
-    assert run.cluster.recording[0] and len(run.cluster.recording) > 2  # asked again
+    assert run.cluster.recording[0] and len(run.cluster.recording) > 2  # it was tried again
     assert run.log.requests.versions == {"EndTxn": [1]} and run.problems == []
 
 
-def test_what_is_begun_ahead_of_a_short_run_is_begun_at_once(tmp_path: Path) -> None:
-    run = Whole(tmp_path, lead_s=600.0)
+def test_the_preparation_of_a_short_run_starts_at_once(tmp_path: Path) -> None:
+    run = FakeWholeRun(tmp_path, lead_s=600.0)
     run.perform()
-    assert run.begun_in == ["faults"] and run.prepared_s[0] < run.took_s / 2
+    assert run.prepared_in == ["faults"] and run.prepared_s[0] < run.took_s / 2
 
 
-def test_a_run_that_is_interrupted_ends_early_and_is_brought_to_rest(tmp_path: Path) -> None:
-    run = Whole(tmp_path, limit_s=600.0)
+def test_an_interrupted_run_ends_early_and_reads_the_final_state(tmp_path: Path) -> None:
+    run = FakeWholeRun(tmp_path, limit_s=600.0)
     threading.Timer(0.7, run.interrupt._end_early.set).start()
-    quiet = run.perform()
-    assert run.took_s < 60 and quiet.leaders
-    assert len(run.prepared_s) == 1  # there is something to judge
+    final_state = run.perform()
+    assert run.took_s < 60 and final_state.leaders
+    assert len(run.prepared_s) == 1  # the evidence will be checked
 
 
 @pytest.mark.parametrize(
@@ -128,21 +127,21 @@ def test_a_run_that_is_interrupted_ends_early_and_is_brought_to_rest(tmp_path: P
 def test_a_heal_that_fails_ends_the_run_at_once(
     cluster: FakeCluster, fault: PlannedFault, tmp_path: Path
 ) -> None:
-    run = Whole(tmp_path, cluster, faults=(fault,), limit_s=600.0)
+    run = FakeWholeRun(tmp_path, cluster, faults=(fault,), limit_s=600.0)
     with pytest.raises(FaultFailed):
         run.perform()
     assert run.took_s < 60
 
 
-def test_a_feeder_that_ends_by_itself_ends_the_run_with_its_last_words(tmp_path: Path) -> None:
-    run = Whole(tmp_path, program=Script(others={Role.FEEDER: DIES_LATER}), limit_s=600.0)
+def test_a_feeder_that_ends_by_itself_ends_the_run_with_its_last_output(tmp_path: Path) -> None:
+    run = FakeWholeRun(tmp_path, program=Script(others={Role.FEEDER: DIES_LATER}), limit_s=600.0)
     with pytest.raises(EnvironmentFailure, match=r"feeder ended unexpectedly: .*Segmentation fault"):
         run.perform()
 
 
-def test_a_feeder_whose_inputs_cannot_be_made_ends_the_run_as_a_mistake_of_the_users(tmp_path: Path) -> None:
+def test_a_feeder_whose_inputs_cannot_be_made_is_a_usage_error(tmp_path: Path) -> None:
     body = 'report(ready=True)\nprint("expect.py:purchase raised ValueError: out of stock")\nsys.exit(2)'
-    run = Whole(tmp_path, program=Script(others={Role.FEEDER: body}), limit_s=600.0)
+    run = FakeWholeRun(tmp_path, program=Script(others={Role.FEEDER: body}), limit_s=600.0)
     with pytest.raises(
         UsageError, match=r"could not make more inputs: expect.py:purchase raised ValueError: out of stock"
     ):
@@ -150,25 +149,25 @@ def test_a_feeder_whose_inputs_cannot_be_made_ends_the_run_as_a_mistake_of_the_u
     assert run.took_s < 60
 
 
-def test_a_network_that_is_gone_ends_the_run(tmp_path: Path) -> None:
-    run = Whole(tmp_path, FakeCluster(network=FakeNetwork(alive=False)), limit_s=600.0)
+def test_a_network_that_has_ended_ends_the_run(tmp_path: Path) -> None:
+    run = FakeWholeRun(tmp_path, FakeCluster(network=FakeNetwork(alive=False)), limit_s=600.0)
     with pytest.raises(EnvironmentFailure, match="a proxy between clients and brokers has ended"):
         run.perform()
 
 
-def test_a_worker_that_never_comes_up_ends_the_run(tmp_path: Path) -> None:
+def test_a_worker_that_does_not_start_ends_the_run(tmp_path: Path) -> None:
     with pytest.raises(EnvironmentFailure, match="Segmentation fault"):
-        Whole(tmp_path, program=Script(DIES)).perform()
+        FakeWholeRun(tmp_path, program=Script(DIES)).perform()
 
 
 def test_an_observer_that_ends_by_itself_ends_the_run(tmp_path: Path) -> None:
-    run = Whole(tmp_path, program=Script(WORKS, {Role.OBSERVER: DIES_LATER}), limit_s=600.0)
+    run = FakeWholeRun(tmp_path, program=Script(WORKS, {Role.OBSERVER: DIES_LATER}), limit_s=600.0)
     with pytest.raises(EnvironmentFailure, match="observer-1 ended unexpectedly"):
         run.perform()
 
 
 class AnyOrder(RuleBasedStateMachine):
-    """Faults of brokers and of the network come on and go off in any order, as no schedule would have it."""
+    """Faults of brokers and of the network are injected and healed in any order, also in orders without a schedule."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -177,51 +176,51 @@ class AnyOrder(RuleBasedStateMachine):
         processes: Any = None
         cluster: Any = self.cluster
         self.context = FaultContext(cluster, processes, ("in", "out"))
-        self.on: dict[str, Any] = {}
+        self.active: dict[str, Any] = {}
 
-    @precondition(lambda self: not self.on)
+    @precondition(lambda self: not self.active)
     @rule(
         fault=st.sampled_from(["kill-broker", "pause-broker", "kill-group-coordinator"]),
         partition=st.sampled_from(["in/0", "out/0"]),
     )
     def inject(self, fault: str, partition: str) -> None:
         role = Target("group-coordinator", "g") if "group" in fault else Target("leader", partition)
-        entered = NEMESES[fault].inject(self.context, PlannedFault(fault, role, 0.0, 0.0))
-        effect = entered.__enter__()
-        assert effect.acted and effect.short_target in effect.describe("was struck")
-        self.on[fault] = entered
+        fault_context = NEMESES[fault].inject(self.context, PlannedFault(fault, role, 0.0, 0.0))
+        effect = fault_context.__enter__()
+        assert effect.acted and effect.short_target in effect.describe("was killed")
+        self.active[fault] = fault_context
 
-    @precondition(lambda self: "partition" not in self.on)
+    @precondition(lambda self: "partition" not in self.active)
     @rule(broker=st.sampled_from(["1", "2", "3"]))
     def cut(self, broker: str) -> None:
-        entered = NEMESES["partition"].inject(
+        fault_context = NEMESES["partition"].inject(
             self.context, PlannedFault("partition", Target("isolate", broker), 0.0, 0.0)
         )
-        entered.__enter__()
-        self.on["partition"] = entered
+        fault_context.__enter__()
+        self.active["partition"] = fault_context
 
-    @precondition(lambda self: self.on)
+    @precondition(lambda self: self.active)
     @rule(which=st.integers(0, 3))
     def heal(self, which: int) -> None:
-        name = sorted(self.on)[which % len(self.on)]
-        if name == "partition" and len(self.on) > 1:
-            return  # it waits until every broker is there
-        self.on.pop(name).__exit__(None, None, None)
+        name = sorted(self.active)[which % len(self.active)]
+        if name == "partition" and len(self.active) > 1:
+            return  # its heal waits until every broker runs
+        self.active.pop(name).__exit__(None, None, None)
 
     @invariant()
-    def a_role_is_filled_by_one_who_is_up(self) -> None:
+    def every_leader_is_a_running_broker(self) -> None:
         up = {broker.id for broker in self.cluster.brokers if broker.running}
         assert {self.cluster.leader_of("in/0"), self.cluster.leader_of("out/0")} <= up
 
     @invariant()
-    def what_is_off_leaves_nothing_behind(self) -> None:
+    def a_healed_fault_leaves_no_effect(self) -> None:
         brokers = [broker for broker in self.cluster.brokers if not broker.running]
-        assert len(brokers) == len(self.on.keys() - {"partition"})
-        assert bool(self.cluster.network.affected) == ("partition" in self.on)
+        assert len(brokers) == len(self.active.keys() - {"partition"})
+        assert bool(self.cluster.network.affected) == ("partition" in self.active)
 
     def teardown(self) -> None:
-        for name in sorted(self.on, key=lambda name: name == "partition"):  # brokers first
-            self.on.pop(name).__exit__(None, None, None)
+        for name in sorted(self.active, key=lambda name: name == "partition"):  # brokers first
+            self.active.pop(name).__exit__(None, None, None)
 
 
 AnyOrder.TestCase.settings = settings(

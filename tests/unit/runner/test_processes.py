@@ -1,4 +1,4 @@
-"""Processes are started, replaced and stopped; what they say is heard to the end."""
+"""Processes are started, replaced and stopped, and all their reports are read."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from harness.runner.member import RunProcess
 from tests.support.fake_run import DIES, DIES_LATER, IDLE, Script, fake_run
 
 
-def test_a_worker_waits_at_the_step_and_tells_what_it_has_in_hand(tmp_path: Path) -> None:
+def test_a_worker_waits_at_the_step_and_reports_its_inputs(tmp_path: Path) -> None:
     with fake_run(tmp_path) as run:
         worker = run.processes.start_worker("s", "s-1")
         run.processes.await_ready([worker])
@@ -21,7 +21,7 @@ def test_a_worker_waits_at_the_step_and_tells_what_it_has_in_hand(tmp_path: Path
         assert run.processes.counts() == Counts(inputs=10, committed=1)
 
 
-def test_a_worker_that_has_nothing_to_do_comes_to_no_step(tmp_path: Path) -> None:
+def test_a_worker_that_has_nothing_to_do_reaches_no_step(tmp_path: Path) -> None:
     with fake_run(tmp_path, Script(IDLE)) as run:
         worker = run.processes.start_worker("s", "s-1")
         run.processes.await_ready([worker])
@@ -29,21 +29,21 @@ def test_a_worker_that_has_nothing_to_do_comes_to_no_step(tmp_path: Path) -> Non
             run.processes.wait_at_step(worker, WorkerStep.AFTER_SEND, 0.2)
 
 
-def test_one_that_ends_at_its_start_is_named_with_its_last_words(tmp_path: Path) -> None:
+def test_the_error_of_a_worker_that_ends_at_its_start_has_its_last_output(tmp_path: Path) -> None:
     with fake_run(tmp_path, Script(DIES)) as run, pytest.raises(StartFailed, match="Segmentation fault"):
         run.processes.await_ready([run.processes.start_worker("s", "s-1")])
 
 
-def test_what_is_heard_while_one_looks_is_not_forgotten(
+def test_a_report_that_arrives_during_a_check_is_not_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each says once that it is ready, in a thread of its own: a run waited for 60 s for a worker that was at work."""
+    """A process reports once that it is ready, to another thread. A run once waited 60 s because this was lost."""
 
-    def meanwhile(member: RunProcess, *_: object) -> bool:
+    def report_meanwhile(member: RunProcess, *_: object) -> bool:
         member.status.update(Report(ready=True))
         return False
 
-    monkeypatch.setattr("harness.runner.processes.is_ready", meanwhile)
+    monkeypatch.setattr("harness.runner.processes.is_ready", report_meanwhile)
     with fake_run(tmp_path, Script("for command in commands:\n    break")) as run:
         worker = run.processes.start_worker("s", "s-1")
         run.processes.await_ready([worker])
@@ -56,7 +56,7 @@ def test_a_worker_that_ends_by_itself_is_replaced_and_noted(tmp_path: Path) -> N
         wait_for(lambda: not worker.alive, "its end", 10)
         run.processes.replace_dead()
         assert [member.journal for member in run.processes.members] == ["s-1.0", "s-1.1"]
-        assert [(why.code, why.subject, why.text) for why in run.processes.unexpected_ends] == [
+        assert [(reason.code, reason.subject, reason.text) for reason in run.processes.unexpected_ends] == [
             ("unexpected-end", "s-1.0", "s-1.0 ended unexpectedly: Segmentation fault")
         ]
 
@@ -69,10 +69,12 @@ def test_an_observer_that_ends_by_itself_ends_the_run(tmp_path: Path) -> None:
             run.processes.replace_dead()
 
 
-def test_who_does_not_stop_is_killed_and_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_that_does_not_stop_is_killed_and_returned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("harness.runner.member.STOP_TIMEOUT_S", 0.2)
-    deaf = "report(ready=True)\nwhile True: time.sleep(600)"
-    with fake_run(tmp_path, Script(deaf)) as run:
+    ignores_commands = "report(ready=True)\nwhile True: time.sleep(600)"
+    with fake_run(tmp_path, Script(ignores_commands)) as run:
         worker = run.processes.start_worker("s", "s-1")
         run.processes.await_ready([worker])
         assert run.processes.stop([worker]) == [worker]

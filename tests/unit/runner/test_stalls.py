@@ -1,4 +1,4 @@
-"""A worker that waits in a call for ever is stalled: it is said in what, since when, and who should answer."""
+"""A worker that waits in a call for ever is stalled. The reason names the call, its duration and the broker."""
 
 from pathlib import Path
 
@@ -16,54 +16,56 @@ WAITS = 'report(ready=True)\nreport(slow_call="{call}", slow_call_since_ns=1)\n{
 
 
 @pytest.fixture(autouse=True)
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_stop_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("harness.runner.member.STOP_TIMEOUT_S", 0.3)
 
 
 def reasons(run: FakeRun) -> list[tuple[str, str, str]]:
     run.processes.await_ready([run.processes.start_worker("s", "s-1")])
     quiesce(PIPELINE, run.context, FakeEnds(), run.run_log, SOON)
-    return [(one.code, one.subject, one.text) for one in run.run_log.evidence_problems]
+    return [(problem.code, problem.subject, problem.text) for problem in run.run_log.evidence_problems]
 
 
-def script(call: str, back: str = "") -> Script:
-    return Script(WAITS.replace("{call}", call).replace("{back}", back))
+def script(call: str, after: str = "") -> Script:
+    return Script(WAITS.replace("{call}", call).replace("{back}", after))
 
 
 @pytest.mark.parametrize(
-    ("call", "whom"),
+    ("call", "responder"),
     [
         ("send_offsets_to_transaction", "the coordinator of its group g is broker"),
         ("commit_transaction", "the coordinator of its transactional id s-1 is broker"),
     ],
 )
-def test_what_waits_for_whom_is_said(tmp_path: Path, call: str, whom: str) -> None:
+def test_a_stalled_call_is_reported_with_the_broker_that_should_answer(
+    tmp_path: Path, call: str, responder: str
+) -> None:
     with fake_run(tmp_path, script(call)) as run:
         ((code, subject, text),) = reasons(run)
     assert (code, subject) == ("stalled", "s-1.0")
-    assert f"worker s-1.0 has waited in {call} for" in text and whom in text
+    assert f"worker s-1.0 has waited in {call} for" in text and responder in text
 
 
-def test_a_call_that_came_back_is_not_to_blame(tmp_path: Path) -> None:
+def test_a_call_that_has_returned_is_not_the_reason_of_a_kill(tmp_path: Path) -> None:
     with fake_run(tmp_path, script("commit_transaction", "report(slow_call_since_ns=0)")) as run:
         ((code, _, _),) = reasons(run)
     assert code == "did-not-end"
 
 
-def test_a_cluster_that_cannot_say_who_coordinates_does_not_hide_the_call(
+def test_a_stalled_call_is_reported_without_its_coordinator_if_that_is_not_known(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with fake_run(tmp_path, script("send_offsets_to_transaction")) as run:
 
-        def nobody(group: str) -> int:
-            raise EnvironmentFailure("nobody answers")
+        def no_answer(group: str) -> int:
+            raise EnvironmentFailure("no broker answers")
 
-        monkeypatch.setattr(run.cluster, "group_coordinator", nobody)
+        monkeypatch.setattr(run.cluster, "group_coordinator", no_answer)
         ((code, _, text),) = reasons(run)
     assert code == "stalled" and "its coordinator is not known now" in text
 
 
-COMES_BACK = """
+RETURNS_LATE = """
 report(ready=True, slow_call="init_transactions", slow_call_since_ns=1)
 for command in commands:
     if command.get("arm"):
@@ -73,28 +75,28 @@ for command in commands:
 """
 
 
-def test_a_call_that_comes_back_late_is_a_warning(tmp_path: Path) -> None:
-    with fake_run(tmp_path, Script(COMES_BACK)) as run:
+def test_a_call_that_returns_late_is_a_warning(tmp_path: Path) -> None:
+    with fake_run(tmp_path, Script(RETURNS_LATE)) as run:
         worker = run.processes.start_worker("s", "s-1")
         run.processes.await_ready([worker])
         for _ in range(2):
             update_stalls(run.context, run.run_log)
-        (told,) = run.progress.said
-        assert "worker s-1.0 has waited in init_transactions for" in told
+        (line,) = run.progress.said
+        assert "worker s-1.0 has waited in init_transactions for" in line
         run.processes.wait_at_step(worker, WorkerStep.AFTER_POLL, 5)
         quiesce(PIPELINE, run.context, FakeEnds(), run.run_log, SOON)
-        facts = run.run_log.to_metadata(False, {}, {})
-    assert facts.evidence_problems == []
-    (warning,) = facts.unexpected_errors
+        metadata = run.run_log.to_metadata(False, {}, {})
+    assert metadata.evidence_problems == []
+    (warning,) = metadata.unexpected_errors
     assert (warning.code, warning.subject) == ("stalled", "s-1.0")
     assert "worker s-1.0 waited in init_transactions for" in warning.text
 
 
-def test_a_worker_that_is_killed_while_it_waits_waits_no_longer(tmp_path: Path) -> None:
+def test_the_call_of_a_killed_worker_has_ended(tmp_path: Path) -> None:
     with fake_run(tmp_path, script("commit_transaction")) as run:
         worker = run.processes.start_worker("s", "s-1")
         run.processes.await_ready([worker])
-        wait_for(lambda: worker.status.slow_call_since_ns, "its word", 5)
+        wait_for(lambda: worker.status.slow_call_since_ns, "its report", 5)
         update_stalls(run.context, run.run_log)
         worker.child.kill()
         wait_for(lambda: not worker.alive, "its end", 5)

@@ -1,4 +1,4 @@
-"""What a run left becomes tables, numbered as its plan says; what goes wrong leaves none."""
+"""The evidence of a run becomes tables with the numbers of its plan. After an error there are no tables."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -30,13 +30,13 @@ NAMES = ["feeder", "final-read_committed", "observer-1", "s-1.0", "zombie-1.0"]
 
 
 def journal_of(folder: Path, name: str) -> None:
-    """One operation, and one read."""
+    """Write a journal with one operation, or with one poll."""
     role = {"feeder": "feeder", "observer-1": "observer"}.get(
         name, "final" if name.startswith("final") else "worker"
     )
-    begun = JournalBegan(name, role=role, stage="s" if role == "worker" else None, process=1)
+    head = JournalBegan(name, role=role, stage="s" if role == "worker" else None, process=1)
     (folder / "journals").mkdir(exist_ok=True)
-    with Journal(folder / "journals" / f"{name}.jsonl", 0, begun) as journal:
+    with Journal(folder / "journals" / f"{name}.jsonl", 0, head) as journal:
         op = journal.number()
         if role in ("final", "observer"):
             journal.write(Polled(1, op, 1, {"other/5": [[3, None]]}))
@@ -47,24 +47,24 @@ def journal_of(folder: Path, name: str) -> None:
 
 
 def rows(folder: Path, table: str) -> list[dict[str, Any]]:
-    """Without what differs from one writing to the next: when it was written."""
-    found: list[dict[str, Any]] = pq.read_table(folder / "history" / f"{table}.parquet").to_pylist()
+    """Return the rows of a table, without times and process ids."""
+    stored: list[dict[str, Any]] = pq.read_table(folder / "history" / f"{table}.parquet").to_pylist()
     return [
         {
             name: cell
             for name, cell in row.items()
             if not name.endswith("_ns") and name not in ("pid", "call", "return")
         }
-        for row in found
+        for row in stored
     ]
 
 
-def test_the_plan_numbers_its_partitions_and_others_come_after_them(tmp_path: Path) -> None:
+def test_the_partitions_of_the_plan_have_the_first_numbers(tmp_path: Path) -> None:
     for name in NAMES:
         journal_of(tmp_path, name)
     tabulate(tmp_path, PLAN)
-    named = {row["tp"]: (row["topic"], row["partition"]) for row in rows(tmp_path, "partitions")}
-    assert named == {0: ("out", 0), 1: ("out", 1), 2: ("in", 0), 3: ("t", 0), 4: ("other", 5)}
+    partitions = {row["tp"]: (row["topic"], row["partition"]) for row in rows(tmp_path, "partitions")}
+    assert partitions == {0: ("out", 0), 1: ("out", 1), 2: ("in", 0), 3: ("t", 0), 4: ("other", 5)}
     assert {row["tp"] for row in rows(tmp_path, "ends")} == {2}
     assert {row["tp"]: row["internal"] for row in rows(tmp_path, "partitions")} == {
         **dict.fromkeys(range(4), False),
@@ -72,7 +72,7 @@ def test_the_plan_numbers_its_partitions_and_others_come_after_them(tmp_path: Pa
     }
 
 
-def test_each_operation_has_the_number_of_its_name(tmp_path: Path) -> None:
+def test_operations_are_numbered_in_the_order_of_the_journals(tmp_path: Path) -> None:
     for name in NAMES:
         journal_of(tmp_path, name)
     tabulate(tmp_path, PLAN)
@@ -81,7 +81,7 @@ def test_each_operation_has_the_number_of_its_name(tmp_path: Path) -> None:
     ]
 
 
-def test_what_goes_wrong_leaves_no_tables(tmp_path: Path) -> None:
+def test_an_error_leaves_no_tables(tmp_path: Path) -> None:
     path = tmp_path / "journals" / "final-read_committed.jsonl"
     path.parent.mkdir()
     with Journal(path, 0, JournalBegan(path.stem, role="final")) as journal:
