@@ -32,7 +32,7 @@ class ErrorMeaning(StrEnum):
     """What a client's error says about the call and about the client."""
 
     RETRIABLE = "retriable"  # the same call may succeed
-    ABORTABLE = "abortable"  # the transaction must be aborted; the producer can go on
+    ABORTABLE = "abortable"  # the transaction must be aborted; then the producer can begin another one
     FATAL = "fatal"  # the producer or consumer can no longer be used
     FENCED = "fenced"  # another producer or member has its id, or its transaction timed out; also fatal
     UNKNOWN = "unknown"  # the call may have taken effect

@@ -1,7 +1,7 @@
 """Classify the exceptions of Kafka's Java client by `harness.clients.error_table`.
 
 The first row whose class matches the exception, or one of its causes, decides. Fatal classes come before abortable
-ones in the table, because the client wraps the first error in a `KafkaException`.
+classes in the table, because the client wraps the first error in a `KafkaException`.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Compare the sends of an invocation and of its completion. Both have them, and they must be equal."""
+"""Compare the sends of an invocation and of its completion. They must be equal if both have sends."""
 
 from collections.abc import Sequence
 
@@ -48,8 +48,8 @@ def without_repeated_sends(events: pa.RecordBatch) -> tuple[pa.RecordBatch, int 
     records = sends.flatten().filter(pc.invert(pa.array(repeated).take(pc.list_parent_indices(sends))))
     lengths = pc.if_else(null, 0, pc.fill_null(pc.list_value_length(sends), 0)).to_numpy(zero_copy_only=False)
     starts = np.concatenate(([0], np.cumsum(lengths)))
-    kept = pa.ListArray.from_arrays(pa.array(starts, pa.int32()), records, mask=null)
-    return events.set_column(events.schema.get_field_index("sends"), EVENTS.field("sends"), kept), line
+    unrepeated = pa.ListArray.from_arrays(pa.array(starts, pa.int32()), records, mask=null)
+    return events.set_column(events.schema.get_field_index("sends"), EVENTS.field("sends"), unrepeated), line
 
 
 def _first_that_differs(sends: pa.ListArray, pairs: Sequence[tuple[int, int]]) -> int | None:

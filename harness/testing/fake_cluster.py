@@ -93,7 +93,7 @@ class FakeCluster:
     moves: bool = True  # another broker gets the roles of a broker that stops
     heal_fails: bool = False  # a broker that stopped does not start again
     stays_out_of_sync: bool = False  # `await_in_sync` raises `WaitTimeout`
-    busy: bool = True  # the log of a leader is longer than those of its followers
+    busy: bool = True  # the log of a leader is longer than the logs of its followers
     abilities: frozenset[Need] = ALL_ABILITIES
     network: FakeNetwork = field(default_factory=FakeNetwork)
     bootstrap: str = "nowhere:9092"

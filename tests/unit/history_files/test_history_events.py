@@ -274,7 +274,7 @@ def test_an_invalid_line_has_a_message(line: str | bytes, message: str):
         ("[{:process 0}", "one event a line is expected, but this is part of a list over several lines"),
         ("]", "one event a line is expected"),
         ("[{:process 0} {:process 1}]", "one event a line is expected; in Clojure, `(run! prn events)`"),
-        ("{:process 0,", "goes on after it; one event a line is expected"),
+        ("{:process 0,", "continues on the next line; one event a line is expected"),
         ("{:process 0}]", "this is not EDN: a ] where none is open"),
         ("{:process 0} {:process 1}", "this line has several"),
         ("{:process 0} 7", "after it comes 7"),

@@ -86,8 +86,8 @@ def test_an_error_leaves_no_tables(tmp_path: Path) -> None:
     path.parent.mkdir()
     with Journal(path, 0, JournalBegan(path.stem, role="final")) as journal:
         parts = PartWriter(journal, parts_folder(path))
-        parts.extend("expected", 1, "nobody's", 0, 5, "endpoint", "out", 7, None, None, None, None, None)
+        parts.extend("expected", 1, "no-stage", 0, 5, "endpoint", "out", 7, None, None, None, None, None)
         parts.finish()
-    with pytest.raises(UnreadableInput, match="nobody's"):
+    with pytest.raises(UnreadableInput, match="no-stage"):
         tabulate(tmp_path, PLAN)
     assert not list((tmp_path / "history").iterdir())
