@@ -1,4 +1,4 @@
-"""Quoted figures are confirmed or refuted by planted ratios, and by nothing else."""
+"""Claims about the cost of transactions are confirmed or refuted by planted ratios."""
 
 from dataclasses import replace
 
@@ -17,11 +17,11 @@ def ratio(*values: float, figure: str = MeasurementKind.THROUGHPUT, **changes) -
 
 
 def answers(*measured: Ratio) -> dict[str, AnsweredClaim]:
-    return {one.name: one for one in check_claims(measured)}
+    return {claim.name: claim for claim in check_claims(measured)}
 
 
-def test_nothing_measured_confirms_nothing():
-    assert {one.answer for one in check_claims([])} == {ClaimResult.NOT_MEASURED}
+def test_without_measurements_no_claim_is_answered():
+    assert {claim.answer for claim in check_claims([])} == {ClaimResult.NOT_MEASURED}
 
 
 @pytest.mark.parametrize(
@@ -39,47 +39,47 @@ def test_nothing_measured_confirms_nothing():
         ((1.0, 1.1, 1.0), "p99", set()),
     ],
 )
-def test_a_figure_confirms_the_claims_in_whose_interval_it_lies_and_refutes_the_others(
-    values, figure, confirmed
-):
-    found = answers(ratio(*values, figure=figure))
-    asked = {claim.name for claim in CLAIMS if claim.figure == figure}
-    for name in asked:
-        assert found[name].answer is (ClaimResult.CONFIRMED if name in confirmed else ClaimResult.REFUTED), (
-            name
-        )
+def test_a_ratio_confirms_a_claim_if_it_is_in_the_interval_of_the_claim(values, figure, confirmed):
+    answered = answers(ratio(*values, figure=figure))
+    about_figure = {claim.name for claim in CLAIMS if claim.figure == figure}
+    for name in about_figure:
+        assert answered[name].answer is (
+            ClaimResult.CONFIRMED if name in confirmed else ClaimResult.REFUTED
+        ), name
     assert all(
-        found[claim.name].answer is ClaimResult.NOT_MEASURED for claim in CLAIMS if claim.name not in asked
+        answered[claim.name].answer is ClaimResult.NOT_MEASURED
+        for claim in CLAIMS
+        if claim.name not in about_figure
     )
 
 
-def test_a_claim_that_holds_for_some_depends_on_what_tells_them_apart():
-    found = answers(
+def test_a_claim_that_holds_for_some_points_depends_on_their_difference():
+    claim = answers(
         ratio(0.97, 0.98, 0.96, txn_size=10_000),
         ratio(0.1, 0.2, 0.1, txn_size=1),
         ratio(0.2, 0.2, 0.2, txn_size=10),
     )["cost-3-5"]
-    assert found.answer is ClaimResult.DEPENDS
-    assert found.depends_on == ("transaction size",)
-    assert len(found.holds) == 1
-    assert len(found.fails) == 2
-    assert "10,000" in found.holds[0]
+    assert claim.answer is ClaimResult.DEPENDS
+    assert claim.depends_on == ("transaction size",)
+    assert len(claim.holds) == 1
+    assert len(claim.fails) == 2
+    assert "10,000" in claim.holds[0]
 
 
-def test_what_differs_in_two_things_tells_neither():
-    found = answers(ratio(0.97, client="java"), ratio(0.1, client="librdkafka", txn_size=1))["cost-3-5"]
-    assert (found.answer, found.depends_on) == (ClaimResult.DEPENDS, ())
+def test_points_that_differ_in_two_parameters_show_no_dependence():
+    claim = answers(ratio(0.97, client="java"), ratio(0.1, client="librdkafka", txn_size=1))["cost-3-5"]
+    assert (claim.answer, claim.depends_on) == (ClaimResult.DEPENDS, ())
 
 
-def test_rounds_that_disagree_refute_nothing():
-    found = answers(ratio(0.80, 0.97, 0.85))["cost-3-5"]
-    assert found.answer is ClaimResult.UNCLEAR
-    assert not found.fails
+def test_a_claim_is_unclear_if_the_rounds_disagree():
+    claim = answers(ratio(0.80, 0.97, 0.85))["cost-3-5"]
+    assert claim.answer is ClaimResult.UNCLEAR
+    assert not claim.fails
 
 
-def test_pipelines_without_a_journal_and_without_transactions_are_not_asked():
-    found = answers(ratio(0.97, journal=False), ratio(0.97, delivery=Delivery.IDEMPOTENT))
-    assert found["cost-3-5"].answer is ClaimResult.NOT_MEASURED
+def test_only_transactional_pipelines_with_a_journal_count():
+    claim = answers(ratio(0.97, journal=False), ratio(0.97, delivery=Delivery.IDEMPOTENT))
+    assert claim["cost-3-5"].answer is ClaimResult.NOT_MEASURED
 
 
 @pytest.mark.parametrize(
@@ -90,10 +90,10 @@ def test_pipelines_without_a_journal_and_without_transactions_are_not_asked():
         ((0.5, 0.9), (0.6, 0.95), ClaimResult.UNCLEAR),
     ],
 )
-def test_larger_transactions_amortise_where_no_round_says_otherwise(small, large, answer):
-    found = answers(ratio(*large, txn_size=10_000), ratio(*small, txn_size=1), ratio(0.5, 0.5, txn_size=100))
-    assert found["amortised"].answer is answer
+def test_larger_transactions_amortise_the_cost_if_all_rounds_agree(small, large, answer):
+    claim = answers(ratio(*large, txn_size=10_000), ratio(*small, txn_size=1), ratio(0.5, 0.5, txn_size=100))
+    assert claim["amortised"].answer is answer
 
 
-def test_one_size_amortises_nothing():
+def test_amortisation_is_not_measured_with_one_transaction_size():
     assert answers(ratio(0.5, 0.5))["amortised"].answer is ClaimResult.NOT_MEASURED

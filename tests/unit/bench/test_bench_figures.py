@@ -16,7 +16,7 @@ def rate(point: BenchPoint, number: int, inputs_per_s: float) -> Measurement:
     return Measurement(point, number, inputs_per_s=inputs_per_s, txns_per_s=inputs_per_s / 10)
 
 
-def test_a_ratio_compares_within_its_round_alone():
+def test_a_ratio_compares_only_points_of_the_same_round():
     """The machine was twice as fast in the second round, which changes no ratio."""
     measured = [rate(BASE, 0, 100), rate(TXN, 0, 50), rate(TXN, 1, 120), rate(BASE, 1, 200)]
     (ratio,) = ratios(measured)
@@ -24,20 +24,21 @@ def test_a_ratio_compares_within_its_round_alone():
     assert (ratio.spread.low, ratio.spread.median, ratio.spread.high) == (0.5, 0.55, 0.6)
 
 
-def test_a_round_that_was_cut_short_gives_no_ratio():
+def test_a_round_without_its_baseline_gives_no_ratio():
     measured = [rate(BASE, 0, 100), rate(TXN, 0, 50), rate(TXN, 1, 1)]
     assert [ratio.spread.values for ratio in ratios(measured)] == [(0.5,)]
     assert not ratios([rate(BASE, 0, 100)])
     assert not ratios([])
 
 
-def test_a_pipeline_without_its_journal_is_compared_with_the_same_one():
-    bare = replace(TXN, journal=False)
-    (ratio, of_txn) = sorted(
-        ratios([rate(BASE, 0, 100), rate(TXN, 0, 50), rate(bare, 0, 55)]), key=lambda one: one.point.journal
+def test_a_pipeline_without_a_journal_is_compared_with_one_that_has_it():
+    no_journal = replace(TXN, journal=False)
+    (ratio, txn_ratio) = sorted(
+        ratios([rate(BASE, 0, 100), rate(TXN, 0, 50), rate(no_journal, 0, 55)]),
+        key=lambda ratio: ratio.point.journal,
     )
     assert ratio.spread.values == (pytest.approx(1.1),)
-    assert of_txn.spread.values == (0.5,)
+    assert txn_ratio.spread.values == (0.5,)
 
 
 def test_latencies_are_compared_by_quantile():
@@ -46,14 +47,14 @@ def test_latencies_are_compared_by_quantile():
         Measurement(fast, 0, latencies_ms=[5.0] * 400),
         Measurement(slow, 0, latencies_ms=[20.0] * 390 + [100.0] * 10),
     ]
-    found = {ratio.figure: ratio for ratio in ratios(measured)}
-    assert found["p50"].spread.values == (4.0,)
-    assert found["p99"].spread.values == (20.0,)
-    assert (found["p99"].own, found["p99"].base) == (100.0, 5.0)
-    assert "p99.9" not in found
+    by_figure = {ratio.figure: ratio for ratio in ratios(measured)}
+    assert by_figure["p50"].spread.values == (4.0,)
+    assert by_figure["p99"].spread.values == (20.0,)
+    assert (by_figure["p99"].own, by_figure["p99"].base) == (100.0, 5.0)
+    assert "p99.9" not in by_figure
 
 
-def test_a_quantile_that_few_samples_support_is_not_told():
+def test_a_quantile_with_too_few_samples_is_not_reported():
     values = [float(n) for n in range(1, 1_001)]
     assert quantile(values, "p50") == 500.0
     assert quantile(values, "p99") == 990.0

@@ -16,7 +16,7 @@ from reports.console import bench_lines
 from reports.html.bench import draw
 from workloads.model.policy import Delivery
 
-ASKED = BenchRequest(
+REQUEST = BenchRequest(
     clients=("librdkafka",), sizes=(1, 100, 10_000), partitions=(6, 24), workers=(1, 3), rounds=2
 )
 ABOUT = {
@@ -27,29 +27,29 @@ ABOUT = {
     "versions": {"kafka": "4.3.1"},
     "cluster": {"brokers": 3, "latency_share": 0.4, "settings": {"replica.fetch.wait.max.ms": "20"}},
 }
-SLOWER = {Delivery.AT_LEAST_ONCE: 1.0, Delivery.IDEMPOTENT: 1.1, Delivery.TRANSACTIONS: 2.0}
+SLOWDOWN = {Delivery.AT_LEAST_ONCE: 1.0, Delivery.IDEMPOTENT: 1.1, Delivery.TRANSACTIONS: 2.0}
 
 
-def planted(asked: BenchRequest = ASKED) -> list[Measurement]:
-    """Transactions take twice as long, but for the largest, which cost nothing."""
-    found = []
-    for number in range(asked.rounds):
-        for point in asked.points():
-            slower = 1.0 if point.txn_size == 10_000 else SLOWER[point.delivery]
-            one = Measurement(point, number, steps_ms={"poll": 0.1, "flush": 4.0, "rest": 1.0})
+def planted(request: BenchRequest = REQUEST) -> list[Measurement]:
+    """Return measurements in which transactions take twice as long, except the largest, which cost nothing."""
+    measurements = []
+    for number in range(request.rounds):
+        for point in request.points():
+            factor = 1.0 if point.txn_size == 10_000 else SLOWDOWN[point.delivery]
+            measurement = Measurement(point, number, steps_ms={"poll": 0.1, "flush": 4.0, "rest": 1.0})
             if point.kind is MeasurementKind.THROUGHPUT:
-                inputs = 100.0 * point.txn_size / slower
-                one = replace(one, inputs_per_s=inputs, txns_per_s=inputs / point.txn_size)
+                inputs = 100.0 * point.txn_size / factor
+                measurement = replace(measurement, inputs_per_s=inputs, txns_per_s=inputs / point.txn_size)
             else:
-                one = replace(one, rate=50.0, latencies_ms=[5.0 * slower] * 200)
-            found.append(one)
-    return found
+                measurement = replace(measurement, rate=50.0, latencies_ms=[5.0 * factor] * 200)
+            measurements.append(measurement)
+    return measurements
 
 
 def figures(measured: list[Measurement] | None = None, cut_short: str = ""):
     return json.loads(
         json.dumps(
-            as_json(ASKED, planted() if measured is None else measured, cut_short=cut_short, context=ABOUT)
+            as_json(REQUEST, planted() if measured is None else measured, cut_short=cut_short, context=ABOUT)
         )
     )
 
@@ -64,7 +64,7 @@ def test_the_page_has_ratios_plots_and_answers():
     assert "replica.fetch.wait.max.ms" in page
 
 
-def test_the_page_needs_nothing_else():
+def test_the_page_loads_no_other_file():
     page = draw(figures())
     assert not re.findall(r"""(?:src|href)=["'](?!#)""", page)
     assert "default-src 'none'" in unescape(page)
@@ -72,41 +72,41 @@ def test_the_page_needs_nothing_else():
 
 
 def test_a_bench_that_was_cut_short_says_so():
-    whole, part = draw(figures()), draw(figures(planted()[:7], "interrupted"))
-    assert "Cut short" not in whole
-    planned = ASKED.rounds * len(ASKED.points())
-    assert f"Cut short: 7 of {planned} measurements" in part
+    complete, partial = draw(figures()), draw(figures(planted()[:7], "interrupted"))
+    assert "Cut short" not in complete
+    planned = REQUEST.rounds * len(REQUEST.points())
+    assert f"Cut short: 7 of {planned} measurements" in partial
 
 
 def test_one_measurement_is_enough_for_a_page():
-    found = figures(planted()[:1], "interrupted")
-    assert "not measured" in draw(found)
-    assert {claim["answer"] for claim in found["claims"]} == {"not measured"}
+    bench = figures(planted()[:1], "interrupted")
+    assert "not measured" in draw(bench)
+    assert {claim["answer"] for claim in bench["claims"]} == {"not measured"}
 
 
-def test_what_a_command_line_holds_is_escaped():
+def test_the_command_line_is_escaped():
     page = draw({**figures(), "command": "fencepost bench --set 'broker.x=<script>'"})
     assert "<script>" not in page
 
 
-def test_every_ratio_of_the_figures_stands_beside_its_baseline():
+def test_every_ratio_has_its_baseline_and_one_value_for_each_round():
     for point in figures()["points"]:
         for ratio in point["ratios"].values():
             assert ratio["min"] <= ratio["median"] <= ratio["max"]
-            assert len(ratio["rounds"]) == ASKED.rounds
+            assert len(ratio["rounds"]) == REQUEST.rounds
             assert ratio["to"]["delivery"] == ("at-least-once" if point["journal"] else point["delivery"])
 
 
-def test_people_are_told_the_cost_and_the_answers(tmp_path):
-    told = "\n".join(
+def test_the_console_shows_the_cost_and_the_answers(tmp_path):
+    text = "\n".join(
         bench_lines(figures(cut_short="interrupted"), tmp_path / "bench.html", "fencepost bench")
     )
-    assert "throughput x 0.50" in told
-    assert "cut short" in told
-    assert "bench.html" in told
+    assert "throughput x 0.50" in text
+    assert "cut short" in text
+    assert "bench.html" in text
 
 
-def test_a_drawing_without_points_is_none_and_one_point_is_drawn():
+def test_a_chart_without_points_is_none_and_one_point_is_drawn():
     assert lines("a", 900, "t", "ms", [ChartSeries("x", "first", [])]) is None
     drawn = lines("a", 900, "t", "ms", [ChartSeries("x", "first", [Dot(1, 5.0, 5.0, 5.0)])])
     assert drawn is not None
@@ -114,7 +114,7 @@ def test_a_drawing_without_points_is_none_and_one_point_is_drawn():
 
 
 @pytest.mark.parametrize("width", [920, 350])
-def test_names_of_lines_do_not_lie_on_each_other(width: int):
+def test_the_names_of_lines_do_not_overlap(width: int):
     series = [ChartSeries(name, "first", [Dot(1, 5.0, 4.0, 6.0), Dot(10, 5.0, 4.0, 6.0)]) for name in "abc"]
     drawn = str(lines("a", width, "t", "ms", series))
     heights = [float(y) for y in re.findall(r'y="([\d.]+)" class="line-name', drawn)]

@@ -1,4 +1,4 @@
-"""Which points a bench has, and that they take turns."""
+"""The points of a bench, and the order in which they are measured."""
 
 from collections import Counter
 from itertools import groupby
@@ -8,46 +8,50 @@ import pytest
 from fencepost.bench.plan import BASELINE, QUICK, BenchRequest, MeasurementKind, order_round
 from workloads.model.policy import Delivery
 
-ASKED = pytest.mark.parametrize(
-    "asked", [BenchRequest(), QUICK, BenchRequest(clients=("java",), sizes=(7,), workers=(2,))]
+ALL_REQUESTS = pytest.mark.parametrize(
+    "bench", [BenchRequest(), QUICK, BenchRequest(clients=("java",), sizes=(7,), workers=(2,))]
 )
 
 
-@ASKED
-def test_every_round_measures_every_point_once(asked: BenchRequest):
+@ALL_REQUESTS
+def test_every_round_measures_every_point_once(bench: BenchRequest):
     for n in range(3):
-        assert Counter(order_round(asked.points(), n, 5)) == Counter(asked.points())
+        assert Counter(order_round(bench.points(), n, 5)) == Counter(bench.points())
 
 
-@ASKED
-def test_what_is_compared_is_measured_in_every_round(asked: BenchRequest):
-    points = set(asked.points())
+@ALL_REQUESTS
+def test_every_baseline_is_one_of_the_points(bench: BenchRequest):
+    points = set(bench.points())
     assert {point.baseline for point in points} <= points
 
 
-@ASKED
-def test_points_that_are_compared_stand_side_by_side(asked: BenchRequest):
-    groups = [group for group, _ in groupby(order_round(asked.points(), 1, 3), key=lambda point: point.group)]
+@ALL_REQUESTS
+def test_points_that_are_compared_are_measured_one_after_the_other(bench: BenchRequest):
+    groups = [group for group, _ in groupby(order_round(bench.points(), 1, 3), key=lambda point: point.group)]
     assert len(groups) == len(set(groups))
 
 
-@ASKED
-def test_the_rate_for_latency_follows_from_what_was_measured_before(asked: BenchRequest):
+@ALL_REQUESTS
+def test_throughput_is_measured_before_the_latency_that_depends_on_it(bench: BenchRequest):
     for n in range(3):
-        taken = set()
-        for point in order_round(asked.points(), n, 1):
+        measured = set()
+        for point in order_round(bench.points(), n, 1):
             if point.kind is MeasurementKind.THROUGHPUT:
-                taken.add((point.client, point.txn_size, point.delivery))
+                measured.add((point.client, point.txn_size, point.delivery))
             else:
-                assert (point.client, point.txn_size, Delivery.TRANSACTIONS) in taken
+                assert (point.client, point.txn_size, Delivery.TRANSACTIONS) in measured
 
 
 def test_rounds_begin_at_different_points_and_deliveries():
     points = BenchRequest().points()
     rounds = [order_round(points, n, 0) for n in range(3)]
     assert len({order[0].group for order in rounds}) == 3
-    largest = [next(one for one in order if one.txn_size == 10_000) for order in rounds]
-    assert {one.delivery for one in largest} == {BASELINE, Delivery.IDEMPOTENT, Delivery.TRANSACTIONS}
+    first_of_largest = [next(point for point in order if point.txn_size == 10_000) for order in rounds]
+    assert {point.delivery for point in first_of_largest} == {
+        BASELINE,
+        Delivery.IDEMPOTENT,
+        Delivery.TRANSACTIONS,
+    }
 
 
 def test_the_same_seed_gives_the_same_order_and_another_one_another():
@@ -55,19 +59,20 @@ def test_the_same_seed_gives_the_same_order_and_another_one_another():
     assert order_round(points, 1, 7) == order_round(points, 1, 7) != order_round(points, 1, 8)
 
 
-def test_every_size_client_and_delivery_is_there():
+def test_every_size_client_and_delivery_is_measured():
     points = BenchRequest().points()
     for client in ("librdkafka", "java"):
         for size in (1, 10, 100, 1_000, 10_000):
             for delivery in (Delivery.AT_LEAST_ONCE, Delivery.IDEMPOTENT, Delivery.TRANSACTIONS):
                 assert any(
-                    (one.client, one.txn_size, one.delivery) == (client, size, delivery) for one in points
+                    (point.client, point.txn_size, point.delivery) == (client, size, delivery)
+                    for point in points
                 )
-    assert {one.partitions for one in points} == {1, 6, 24}
-    assert {one.workers for one in points} == {1, 3}
-    assert not all(one.journal for one in points)
+    assert {point.partitions for point in points} == {1, 6, 24}
+    assert {point.workers for point in points} == {1, 3}
+    assert not all(point.journal for point in points)
 
 
-def test_a_quick_bench_takes_less_than_three_minutes_and_a_default_one_some():
+def test_a_quick_bench_takes_less_than_three_minutes_and_the_default_up_to_twenty():
     assert QUICK.planned_s < 180
     assert 300 < BenchRequest().planned_s < 1_200
