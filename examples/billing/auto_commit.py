@@ -1,6 +1,6 @@
 """Bill purchases with the client's defaults: auto-commit and no transactions.
 
-A polled purchase counts as done some seconds later, even if it was not billed.
+The client commits the offset of a polled purchase some seconds later, even if the purchase was not billed.
 """
 
 import argparse
@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, Producer
 
 options = argparse.ArgumentParser()
 options.add_argument("--brokers", required=True)
-options.add_argument("--prefix", default="", help="what its topics and its group begin with, on a cluster that others use")
+options.add_argument("--prefix", default="", help="the prefix of its topics and its group, for a shared cluster")
 options = options.parse_args()
 
 running = True

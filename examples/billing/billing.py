@@ -1,6 +1,6 @@
-"""Bills purchases, exactly once: an invoice and a shipment for each, and the offset, in one transaction.
+"""Bill purchases exactly once: one transaction has the invoices, the shipments and the offsets of a batch.
 
-A plain program with confluent-kafka. It knows nothing of Fencepost.
+This is a plain program with confluent-kafka. It knows nothing of Fencepost.
 """
 
 import argparse
@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 options = argparse.ArgumentParser()
 options.add_argument("--brokers", required=True)
 options.add_argument("--transactional-id", required=True)
-options.add_argument("--prefix", default="", help="what its topics and its group begin with, on a cluster that others use")
+options.add_argument("--prefix", default="", help="the prefix of its topics and its group, for a shared cluster")
 options = options.parse_args()
 
 running = True
@@ -72,7 +72,7 @@ while running:
     except KafkaException as error:
         kind = error.args[0]
         if not kind.txn_requires_abort():
-            sys.exit(f"{options.transactional_id} gives up: {kind.str()}")  # fenced, for instance
+            sys.exit(f"{options.transactional_id} stops: {kind.str()}")  # for example because it was fenced
         producer.abort_transaction()
         rewind()
 

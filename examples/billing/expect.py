@@ -11,7 +11,7 @@ def purchase(rng, n):
 
 def outputs(topic, key, value, headers):
     """Return an invoice and a shipment for a purchase."""
-    bought = json.loads(value)
-    invoice = {"purchase_id": bought["purchase_id"], "amount": bought["pieces"] * bought["price"]}
-    shipment = {"purchase_id": bought["purchase_id"], "pieces": bought["pieces"]}
+    purchase = json.loads(value)
+    invoice = {"purchase_id": purchase["purchase_id"], "amount": purchase["pieces"] * purchase["price"]}
+    shipment = {"purchase_id": purchase["purchase_id"], "pieces": purchase["pieces"]}
     return [("invoices", key, json.dumps(invoice)), ("shipments", key, json.dumps(shipment))]

@@ -1,6 +1,6 @@
-"""Bills purchases, and commits the offsets after each transaction instead of within it.
+"""Bill purchases, and commit the offsets after each transaction instead of within it.
 
-It looks right, and is right until something happens between the two: then it bills again what it had billed.
+This looks right. But if the program dies between the two commits, it bills the same purchases again.
 """
 
 import argparse
@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 options = argparse.ArgumentParser()
 options.add_argument("--brokers", required=True)
 options.add_argument("--transactional-id", required=True)
-options.add_argument("--prefix", default="", help="what its topics and its group begin with, on a cluster that others use")
+options.add_argument("--prefix", default="", help="the prefix of its topics and its group, for a shared cluster")
 options = options.parse_args()
 
 running = True
@@ -68,7 +68,7 @@ while running:
     except KafkaException as error:
         kind = error.args[0]
         if not kind.txn_requires_abort():
-            sys.exit(f"{options.transactional_id} gives up: {kind.str()}")  # fenced, for instance
+            sys.exit(f"{options.transactional_id} stops: {kind.str()}")  # for example because it was fenced
         producer.abort_transaction()
         rewind()
 

@@ -1,7 +1,5 @@
-// Bills purchases with the defaults of its client: offsets are committed as soon as a batch is read, and nothing is in
-// a transaction.
-//
-// Whatever was fetched counts as done, whether it was billed or not.
+// Bills purchases with the defaults of its client: no transactions, and the client commits offsets as soon as it has
+// read a batch, even if the purchases in it are not billed yet.
 
 import { parseArgs } from 'node:util'
 import { Consumer, Producer } from '@platformatic/kafka'

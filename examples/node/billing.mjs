@@ -1,6 +1,6 @@
-// Bills purchases, exactly once: an invoice and a shipment for each, and the offset, in one transaction.
+// Bills purchases exactly once: one transaction has the invoices, the shipments and the offsets of a batch.
 //
-// A plain program with @platformatic/kafka. It knows nothing of Fencepost.
+// This is a plain program with @platformatic/kafka. It knows nothing of Fencepost.
 
 import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
@@ -13,32 +13,32 @@ const { values: options } = parseArgs({
     group: { type: 'string', default: 'billing-node' }
   }
 })
-const me = options['transactional-id']
-const common = { clientId: me, bootstrapBrokers: options.brokers.split(','), retries: 30, retryDelay: 100 }
+const transactionalId = options['transactional-id']
+const common = { clientId: transactionalId, bootstrapBrokers: options.brokers.split(','), retries: 30, retryDelay: 100 }
 
 let running = true
 process.on('SIGTERM', () => (running = false))
 process.on('SIGINT', () => (running = false))
 
-const is = (error, ...ids) => ids.some(id => error.findBy?.('apiId', id))
-const fenced = error => is(error, 'PRODUCER_FENCED', 'INVALID_PRODUCER_EPOCH', 'INVALID_PRODUCER_ID_MAPPING')
-const groupWentOn = error => is(error, 'ILLEGAL_GENERATION', 'UNKNOWN_MEMBER_ID', 'REBALANCE_IN_PROGRESS')
-const say = text => console.error(`${new Date().toISOString()} ${me}: ${text}`)
+const hasApiId = (error, ...ids) => ids.some(id => error.findBy?.('apiId', id))
+const isFenced = error => hasApiId(error, 'PRODUCER_FENCED', 'INVALID_PRODUCER_EPOCH', 'INVALID_PRODUCER_ID_MAPPING')
+const isOutOfGroup = error => hasApiId(error, 'ILLEGAL_GENERATION', 'UNKNOWN_MEMBER_ID', 'REBALANCE_IN_PROGRESS')
+const log = text => console.error(`${new Date().toISOString()} ${transactionalId}: ${text}`)
 
 function explain(error) {
   const parts = (error.errors ?? []).map(explain)
   return parts.length ? `${error.message} [${[...new Set(parts)].join('; ')}]` : (error.apiId ?? error.message)
 }
 
-// One membership in the group and one producer. What goes wrong with its brokers ends it, and a new one begins:
-// the client looks for a coordinator only once, and stops its heartbeats after one that fails.
+// One membership in the group and one producer. After an error of a broker, the program ends the session and starts a
+// new one, because the client finds a coordinator only once, and stops its heartbeats after one has failed.
 class Session {
-  joined = null // the last that the group said: generationId, memberId, assignments
-  broken = null // the error that ends the session
+  joined = null // the last answer of the group: generationId, memberId, assignments
+  fatalError = null // the error that ends the session
 
   constructor() {
-    // The client asks the coordinator for a transaction timeout of this same `timeout`.
-    this.producer = new Producer({ ...common, transactionalId: me, idempotent: true, timeout: 30_000 })
+    // The client also uses `timeout` as the transaction timeout.
+    this.producer = new Producer({ ...common, transactionalId, idempotent: true, timeout: 30_000 })
     this.consumer = new Consumer({
       ...common,
       groupId: options.group,
@@ -49,14 +49,14 @@ class Session {
       maxWaitTime: 500
     })
     this.consumer.on('consumer:group:join', joined => (this.joined = joined))
-    this.consumer.on('consumer:heartbeat:error', ({ error }) => (this.broken = error))
-    this.consumer.on('error', error => (this.broken = error))
+    this.consumer.on('consumer:heartbeat:error', ({ error }) => (this.fatalError = error))
+    this.consumer.on('error', error => (this.fatalError = error))
   }
 
   async start() {
-    // Without -1 the client claims to be producer 0, epoch 0, and is fenced wherever its id is known already.
+    // Without -1 the client sends producer id 0 and epoch 0, and is fenced if its transactional id is already known.
     const first = await this.producer.beginTransaction({ producerId: -1n, producerEpoch: -1 })
-    await first.cancel() // only here: it fences and aborts what came before, as initTransactions does elsewhere
+    await first.cancel() // fences earlier producers and aborts their transactions, like initTransactions in Java
     this.consumer.topics.track('purchases')
     await this.consumer.joinGroup({})
   }
@@ -64,16 +64,16 @@ class Session {
   async run() {
     await this.start()
     while (running) {
-      if (this.broken) throw this.broken
+      if (this.fatalError) throw this.fatalError
       if (this.consumer.generationId !== this.joined.generationId) {
-        await sleep(50) // it is joining again
+        await sleep(50) // the consumer is joining again
         continue
       }
       await this.bill(this.joined)
     }
   }
 
-  // Bill what one generation of the group gives us, from the committed offsets on.
+  // Bill the purchases of our partitions in one generation of the group, from the committed offsets on.
   async bill(joined) {
     const stream = await this.consumer.consume({
       topics: ['purchases'],
@@ -87,10 +87,10 @@ class Session {
     stream.on('error', error => (failed = error))
     try {
       while (running && this.joined === joined) {
-        if (failed ?? this.broken) throw failed ?? this.broken
+        if (failed ?? this.fatalError) throw failed ?? this.fatalError
         const batch = []
         for (let message; batch.length < 50 && (message = stream.read()) !== null; ) batch.push(message)
-        // A fetch that was under way while the group went on is marked with the new generation: it is not ours.
+        // If a fetch was in progress during a rebalance, its messages have the new generation. Do not use them.
         if (batch.some(message => message.metadata.consumer.generationId !== joined.generationId)) return
         if (batch.length) {
           if (!(await this.transaction(batch))) return
@@ -99,22 +99,22 @@ class Session {
         }
       }
     } finally {
-      stream.destroy() // with all that it has read ahead
+      stream.destroy() // and drop the messages that it has read in advance
     }
   }
 
-  // The consumer's own way does not ask for stable offsets: it would not see those that are about to be committed.
+  // The client's method does not request stable offsets: it would not wait for offsets that are about to be committed.
   async committed({ assignments }) {
     const topics = assignments.map(({ topic, partitions }) => ({ name: topic, partitionIndexes: partitions }))
     if (!topics.length) return []
     const coordinator = await this.consumer.findGroupCoordinator()
     const connection = (await this.consumer.connectToBrokers([coordinator])).get(coordinator)
-    if (!connection) throw new Error(`the coordinator of the group, broker ${coordinator}, is gone`)
-    const asked = [{ groupId: options.group, memberId: null, memberEpoch: -1, topics }]
+    if (!connection) throw new Error(`the coordinator of the group, broker ${coordinator}, cannot be reached`)
+    const groups = [{ groupId: options.group, memberId: null, memberEpoch: -1, topics }]
     for (;;) {
       try {
-        const { groups } = await offsetFetchV9.api.async(connection, asked, true)
-        return groups[0].topics.flatMap(({ name, partitions }) =>
+        const response = await offsetFetchV9.api.async(connection, groups, true)
+        return response.groups[0].topics.flatMap(({ name, partitions }) =>
           partitions
             .filter(({ committedOffset }) => committedOffset >= 0n)
             .map(({ partitionIndex, committedOffset }) => ({
@@ -124,13 +124,13 @@ class Session {
             }))
         )
       } catch (error) {
-        if (!is(error, 'UNSTABLE_OFFSET_COMMIT')) throw error
+        if (!hasApiId(error, 'UNSTABLE_OFFSET_COMMIT')) throw error
         await sleep(100)
       }
     }
   }
 
-  // Whether it is committed; if not, the group has gone on, and the stream must begin again.
+  // Return whether the transaction is committed. If not, the group has gone on without us: open a new stream.
   async transaction(batch) {
     const messages = batch.flatMap(({ key, value }) => {
       const purchase = JSON.parse(value)
@@ -144,15 +144,15 @@ class Session {
     const last = new Map(batch.map(message => [message.partition, message]))
     const transaction = await this.producer.beginTransaction()
     try {
-      // One after the other: of two calls at once the client sends only the first, and says that both are done.
+      // Await each call: of two calls at the same time the client carries out only the first, and reports success for both.
       await transaction.send({ messages })
       await transaction.addConsumer(this.consumer)
       for (const message of last.values()) await transaction.addOffset(message)
       await transaction.commit()
       return true
     } catch (error) {
-      if (!groupWentOn(error)) throw error
-      say(`aborts: ${explain(error)}`)
+      if (!isOutOfGroup(error)) throw error
+      log(`aborts a transaction: ${explain(error)}`)
       await transaction.abort()
       await sleep(200)
       return false
@@ -170,11 +170,11 @@ while (running) {
   try {
     await session.run()
   } catch (error) {
-    if (fenced(error)) {
-      say(`gives up, it is fenced: ${explain(error)}`)
+    if (isFenced(error)) {
+      log(`ends, because it was fenced: ${explain(error)}`)
       process.exit(1)
     }
-    say(`begins again: ${explain(error)}`)
+    log(`starts a new session: ${explain(error)}`)
   }
   await session.close()
   if (running) await sleep(300)

@@ -1,7 +1,8 @@
 """Bill purchases with Spark Structured Streaming: offsets in its checkpoint, and an at-least-once sink.
 
-An interrupted batch is run again from the checkpoint, so outputs that it had written are there twice. The source
-is a streaming data source in Python on confluent-kafka, for environments without Spark's own Kafka connector.
+If a batch is interrupted, Spark runs it again from the checkpoint, so outputs that it had already written are in the
+topics twice. The source is a streaming data source in Python with confluent-kafka, for environments without Spark's
+Kafka connector.
 """
 
 import argparse
@@ -18,14 +19,14 @@ TOPIC = "purchases"
 
 
 class Slice(InputPartition):
-    """Offsets of one partition of the topic."""
+    """A range of offsets in one partition of the topic: from `first` up to, but not including, `following`."""
 
     def __init__(self, partition, first, following):
         self.partition, self.first, self.following = partition, first, following
 
 
 class KafkaReader(DataSourceStreamReader):
-    """Reads a topic between offsets; Spark stores the offsets."""
+    """Read the offsets of a topic that Spark asks for. Spark stores the offsets."""
 
     def __init__(self, brokers):
         self.brokers = brokers
@@ -43,7 +44,7 @@ class KafkaReader(DataSourceStreamReader):
             }
         )
 
-    def initialOffset(self):  # noqa: N802  the name is Spark's
+    def initialOffset(self):  # noqa: N802  Spark gives the name
         return {"0": 0}
 
     def latestOffset(self):  # noqa: N802
@@ -114,8 +115,8 @@ def write(batch, number):
         shipment = {"purchase_id": purchase["purchase_id"], "pieces": purchase["pieces"]}
         producer.produce("invoices", json.dumps(invoice), row.key)
         producer.produce("shipments", json.dumps(shipment), row.key)
-        if producer.flush(60):  # one purchase at a time
-            raise RuntimeError(f"batch {number} was not acknowledged")
+        if producer.flush(60):  # wait for each purchase before the next one
+            raise RuntimeError(f"batch {number}: an output was not acknowledged within 60 s")
 
 
 spark = (

@@ -3,7 +3,7 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import org.apache.kafka.streams.StreamsBuilder;
 
-/** Stateless: each payment is checked, and goes on with its fee and whether it is accepted. */
+/** Checks each payment, and writes it with its fee and its status. It has no state. */
 public final class Payments {
     private static final ObjectMapper JSON = new ObjectMapper();
 
@@ -11,11 +11,11 @@ public final class Payments {
 
     public static void main(String[] args) throws InterruptedException {
         StreamsBuilder builder = new StreamsBuilder();
-        builder.<String, String>stream("payments").mapValues(Payments::processed).to("processed-payments");
+        builder.<String, String>stream("payments").mapValues(Payments::process).to("processed-payments");
         Settings.run(builder.build(), Settings.of(args));
     }
 
-    private static String processed(String payment) {
+    private static String process(String payment) {
         try {
             ObjectNode body = (ObjectNode) JSON.readTree(payment);
             long amount = body.get("amount").asLong();
@@ -24,7 +24,7 @@ public final class Payments {
             body.put("status", valid ? "accepted" : "rejected");
             return JSON.writeValueAsString(body);
         } catch (JsonProcessingException error) {
-            throw new IllegalArgumentException("no payment: " + payment, error);
+            throw new IllegalArgumentException("this is not a payment: " + payment, error);
         }
     }
 }

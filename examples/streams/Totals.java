@@ -9,8 +9,8 @@ import org.apache.kafka.streams.kstream.KStream;
 import org.apache.kafka.streams.kstream.Materialized;
 
 /**
- * Two running totals of orders, which are keyed by customer: by customer and currency, and by region. Both have a key
- * that is not the order's, so that each goes through a repartition topic to a state store with a changelog.
+ * Two running totals of orders: by customer and currency, and by region. The key of an order is the customer, so both
+ * totals have another key. So each goes through a repartition topic to a state store with a changelog.
  */
 public final class Totals {
     private static final ObjectMapper JSON = new ObjectMapper();
@@ -25,7 +25,7 @@ public final class Totals {
         Settings.run(builder.build(), Settings.of(args));
     }
 
-    /** One line in the topic NAME for each order: the order, and the orders and the total of its key with it. */
+    /** For each order, writes to the topic `name` the order, and the number and the total of the orders with its key. */
     private static void total(KStream<String, String> orders, String name, BiFunction<String, String, String> by) {
         orders.selectKey(by::apply)
             .groupByKey(Grouped.as(name))
@@ -38,12 +38,12 @@ public final class Totals {
     }
 
     private static String after(JsonNode order, String before) {
-        JsonNode known = before.isEmpty() ? JSON.createObjectNode() : read(before);
+        JsonNode old = before.isEmpty() ? JSON.createObjectNode() : read(before);
         ObjectNode after = JSON.createObjectNode();
         after.put("order_id", order.get("order_id").asLong());
         after.put("amount", order.get("amount").asLong());
-        after.put("orders", known.path("orders").asLong() + 1);
-        after.put("total", known.path("total").asLong() + order.get("amount").asLong());
+        after.put("orders", old.path("orders").asLong() + 1);
+        after.put("total", old.path("total").asLong() + order.get("amount").asLong());
         return after.toString();
     }
 
@@ -51,7 +51,7 @@ public final class Totals {
         try {
             return JSON.readTree(text);
         } catch (JsonProcessingException error) {
-            throw new IllegalArgumentException("no JSON: " + text, error);
+            throw new IllegalArgumentException("this is not JSON: " + text, error);
         }
     }
 }

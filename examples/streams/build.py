@@ -1,9 +1,9 @@
-"""Fetch the jars of jars.lock into lib/, and compile the programs into build/: `python build.py`.
+"""Download the jars of jars.lock into lib/, and compile the programs into build/: `python build.py`.
 
-It needs the Python package jgo, which resolves and fetches from Maven Central (or takes what ~/.m2 has), and Java 17
-or newer. Where there is no javac, Eclipse's compiler is fetched and run by the java that is there.
+It needs Java 17 or newer, and the Python package jgo, which downloads from Maven Central (or uses the jars in ~/.m2).
+If there is no javac, it downloads Eclipse's compiler and runs it with the installed java.
 
-`python build.py --lock` resolves the jars anew and writes jars.lock.
+`python build.py --lock` resolves the jars again and writes jars.lock.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ COMPILER = "org.eclipse.jdt:ecj:3.43.0"
 RELEASE = "17"
 
 
-def fetched(maven: MavenContext, coordinates: str) -> Path:
+def fetch(maven: MavenContext, coordinates: str) -> Path:
     """Return the local jar: from ~/.m2, or downloaded into it."""
     group, artifact, version = coordinates.split(":")
     return maven.project(group, artifact).at_version(version).artifact().resolve()
@@ -37,42 +37,42 @@ def sha256(file: Path) -> str:
 
 def closure(maven: MavenContext) -> list[str]:
     """Return the roots and all their run-time dependencies."""
-    found = set(ROOTS)
+    jars = set(ROOTS)
     for root in ROOTS:
         group, artifact, version = root.split(":")
         pom = maven.project(group, artifact).at_version(version).pom()
         _, nodes = maven.pom_dependency_list(pom)
-        found |= {f"{one.dep.groupId}:{one.dep.artifactId}:{one.dep.version}" for one in nodes}
-    names = [one.rpartition(":")[0] for one in found]
-    twice = sorted({one for one in names if names.count(one) > 1})
-    if twice:
-        sys.exit(f"two versions of {', '.join(twice)}: choose roots that agree")
-    return sorted(found)
+        jars |= {f"{node.dep.groupId}:{node.dep.artifactId}:{node.dep.version}" for node in nodes}
+    names = [jar.rpartition(":")[0] for jar in jars]
+    duplicates = sorted({name for name in names if names.count(name) > 1})
+    if duplicates:
+        sys.exit(f"the roots need two versions of {', '.join(duplicates)}: choose other versions of the ROOTS")
+    return sorted(jars)
 
 
 def write_lock(maven: MavenContext) -> None:
     """Resolve the jars and write the sha256 of each."""
-    rows = [f"{one} {sha256(fetched(maven, one))}" for one in [*closure(maven), COMPILER]]
+    rows = [f"{jar} {sha256(fetch(maven, jar))}" for jar in [*closure(maven), COMPILER]]
     LOCK.write_text(
         "# Written by `python build.py --lock`: group:artifact:version sha256\n" + "\n".join(rows) + "\n"
     )
 
 
-def pinned() -> dict[str, str]:
+def read_lock() -> dict[str, str]:
     """Return the sha256 of each jar by its coordinates."""
     lines = LOCK.read_text().splitlines()
     return dict(line.split() for line in lines if line and not line.startswith("#"))
 
 
-def provide(maven: MavenContext, coordinates: str, wanted: str) -> Path:
+def provide(maven: MavenContext, coordinates: str, digest: str) -> Path:
     """Return the jar in lib/ after checking its sha256."""
     _, artifact, version = coordinates.split(":")
     jar = LIB / f"{artifact}-{version}.jar"
-    if not (jar.exists() and sha256(jar) == wanted):
-        source = fetched(maven, coordinates)
-        found = sha256(source)
-        if found != wanted:
-            sys.exit(f"{source} has the sha256 {found}, and jars.lock says {wanted}")
+    if not (jar.exists() and sha256(jar) == digest):
+        source = fetch(maven, coordinates)
+        actual = sha256(source)
+        if actual != digest:
+            sys.exit(f"{source} has the sha256 {actual}, but jars.lock has {digest}: delete the file and try again")
         shutil.copyfile(source, jar)
     return jar
 
@@ -89,19 +89,19 @@ def compile_programs(maven: MavenContext, lock: dict[str, str], jars: list[Path]
         compiler = [java, "-jar", str(provide(maven, COMPILER, lock[COMPILER])), "-warn:none"]
     else:
         sys.exit("there is no java on the PATH: install Java 17 or newer")
-    ended = subprocess.run([*compiler, *options, *sources], check=False)
-    if ended.returncode:
-        sys.exit(f"{Path(compiler[0]).name} ended with status {ended.returncode}")
+    process = subprocess.run([*compiler, *options, *sources], check=False)
+    if process.returncode:
+        sys.exit(f"{Path(compiler[0]).name} ended with status {process.returncode}")
 
 
 def main() -> None:
-    """Fetch, check and compile."""
+    """Download and check the jars, and compile the programs."""
     maven = MavenContext()
     if "--lock" in sys.argv[1:]:
         write_lock(maven)
-    lock = pinned()
+    lock = read_lock()
     LIB.mkdir(exist_ok=True)
-    jars = [provide(maven, one, digest) for one, digest in lock.items() if one != COMPILER]
+    jars = [provide(maven, name, digest) for name, digest in lock.items() if name != COMPILER]
     compile_programs(maven, lock, jars)
     programs = ", ".join(sorted(file.stem for file in HERE.glob("*.java")))
     sys.stdout.write(f"{len(jars)} jars in {LIB.name}/, {programs} in {BUILD.name}/\n")

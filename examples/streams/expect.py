@@ -4,7 +4,7 @@ import json
 
 
 def compact(body):
-    """Return JSON as Jackson writes it, because values are compared byte by byte."""
+    """Return JSON without spaces, as Jackson writes it."""
     return json.dumps(body, separators=(",", ":"))
 
 
@@ -36,20 +36,21 @@ def order(rng, n):
 
 
 def totals(state, topic, key, value):
-    """Return the totals that an order changes. An order passes through two repartition topics with different keys,
-    and is added to the total of its key in each.
+    """Return the new state of a key, and the outputs that lead from one record.
 
-    The state is the running total of one key, in the order of the repartition topic.
+    An order leads to a record in each of two repartition topics. Such a record adds the order to the running total of its
+    key, and leads to the new total in the output topic and in the changelog. The state of a key is its number of orders
+    and its total. Orders are added in the order of the repartition topic.
     """
-    ordered = json.loads(value)
+    body = json.loads(value)
     if topic == "orders":
-        account = f"{key.decode()}/{ordered['currency']}"
+        account = f"{key.decode()}/{body['currency']}"
         return None, [
             ("totals-accounts-repartition", account, value),
-            ("totals-regions-repartition", ordered["region"], value),
+            ("totals-regions-repartition", body["region"], value),
         ]
     name = topic.split("-")[1]
     orders, total = state or (0, 0)
-    orders, total = orders + 1, total + ordered["amount"]
-    line = {"order_id": ordered["order_id"], "amount": ordered["amount"], "orders": orders, "total": total}
+    orders, total = orders + 1, total + body["amount"]
+    line = {"order_id": body["order_id"], "amount": body["amount"], "orders": orders, "total": total}
     return (orders, total), [(name, key, compact(line)), (f"totals-{name}-changelog", key, compact(line))]
