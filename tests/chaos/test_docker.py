@@ -31,7 +31,7 @@ from harness.model.pipeline import TopicSpec
 from harness.network.links import client_link
 from harness.processes.spawn import Supervisor
 from harness.wire.protocol import is_answering
-from tests.support.needs import lacking
+from tests.support.needs import skip_or_fail
 
 RUN = ["run", "--cluster", "docker", "--set", "image=bundled", "--time-limit", "20", "--nemesis", "none"]
 
@@ -41,7 +41,7 @@ def docker() -> None:
     try:
         connect()
     except NoDocker as error:
-        lacking("docker", str(error))
+        skip_or_fail("docker", str(error))
 
 
 @pytest.fixture(scope="module")

@@ -24,8 +24,8 @@ from harness.environment.prepare import prepare
 from harness.model.pipeline import TopicSpec
 from harness.processes.spawn import Supervisor
 from harness.settings.tags import tag_of
-from tests.support.secured_cluster import OWN, PASSWORD, SecuredCluster
-from tests.support.started_runs import COMMAND, started, working
+from tests.support.secured_cluster import FENCEPOST_RIGHTS, PASSWORD, SecuredCluster
+from tests.support.started_runs import COMMAND, has_commits, start_run
 
 ENDPOINT = "guests"
 RUNNING_TAG = "fencepost-0a1b2c"
@@ -107,11 +107,11 @@ def kill_a_run(folder: Path, cluster: LocalCluster, *options: str) -> str:
     at = ("--cluster", "external", "--set", f"bootstrap={cluster.bootstrap_for(ENDPOINT)}")
     brief = ("--nemesis", "none", "--time-limit", "120", "--rate", "50", "--store", str(folder / "store"))
     before = topics_of(cluster)
-    with started(folder / "log", *at, *brief, *options) as run:
-        run.await_said(working, "transactions to be committed")
+    with start_run(folder / "log", *at, *brief, *options) as run:
+        run.await_output(has_commits, "transactions to be committed")
         os.killpg(run.process.pid, signal.SIGKILL)
         run.process.wait()
-        run.await_nothing_left()
+        run.await_no_leftovers()
     (tag,) = {tag_of(name, "fencepost") for name in topics_of(cluster) - before}
     assert tag is not None
     return tag
@@ -185,21 +185,25 @@ def test_a_forbidden_deletion_names_the_acl_and_ends_with_status_4(
 ) -> None:
     with start(SecuredCluster) as cluster:
         assert isinstance(cluster, SecuredCluster)
-        cluster.admit(
-            *(acl for acl in OWN if acl[0] is ResourceType.TOPIC and acl[3] is not AclOperation.DELETE)
+        cluster.create_user(
+            *(
+                acl
+                for acl in FENCEPOST_RIGHTS
+                if acl[0] is ResourceType.TOPIC and acl[3] is not AclOperation.DELETE
+            )
         )
         cluster.create_topics([TopicSpec(f"{EMPTY_TAG}-in", 1), TopicSpec("another-users", 1)], WITHIN_S)
         options = ("--set", f"client-config={cluster.client_config(tmp_path / 'client.properties')}")
         undescribed = clean(cluster, *options, "--delete", "--idle", "1s", EMPTY_TAG)
         assert (undescribed.returncode, f"{EMPTY_TAG}-in" in topics_of(cluster)) == (4, True)
         assert "left alone" in undescribed.stdout and "--group fencepost- " in undescribed.stdout
-        cluster.admit(*(acl for acl in OWN if acl[3] is not AclOperation.DELETE))
+        cluster.create_user(*(acl for acl in FENCEPOST_RIGHTS if acl[3] is not AclOperation.DELETE))
         refused = clean(cluster, *options, "--delete", "--idle", "1s", EMPTY_TAG)
         assert refused.returncode == 4
         assert f"{EMPTY_TAG}-in was not removed" in refused.stdout
         assert "--operation Delete" in refused.stdout and "--topic fencepost- " in refused.stdout
         assert f"{EMPTY_TAG}-in" in topics_of(cluster)
-        cluster.admit(*OWN)
+        cluster.create_user(*FENCEPOST_RIGHTS)
         done = clean(cluster, *options, "--delete", "--idle", "1s", EMPTY_TAG)
         assert done.returncode == 0
         wait_for(lambda: topics_of(cluster) == {"another-users"}, "the topic to be gone", WITHIN_S)

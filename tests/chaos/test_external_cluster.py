@@ -26,7 +26,7 @@ from harness.environment.prepare import prepare
 from harness.model.pipeline import TopicSpec
 from harness.processes.spawn import Supervisor
 from harness.wire.security import NotTrusted
-from tests.support.secured_cluster import OWN, PASSWORD, USER, SecuredCluster, own
+from tests.support.secured_cluster import FENCEPOST_RIGHTS, PASSWORD, USER, SecuredCluster, rights_for_prefix
 from tests.support.token_server import TokenServer
 
 ENDPOINT = "guests"
@@ -70,7 +70,7 @@ def secured(start: Callable[..., LocalCluster], tokens: TokenServer) -> Iterator
     assert isinstance(cluster, SecuredCluster)
     cluster.tokens = tokens
     with cluster:
-        cluster.admit(*OWN)
+        cluster.create_user(*FENCEPOST_RIGHTS)
         yield cluster
 
 
@@ -164,7 +164,7 @@ def test_all_names_of_a_run_begin_with_the_prefix_that_acls_require(
     """The ACLs allow only names with the prefix."""
     with start(SecuredCluster) as cluster:
         assert isinstance(cluster, SecuredCluster)
-        cluster.admit(*own("team-x."))
+        cluster.create_user(*rights_for_prefix("team-x."))
         result = run(
             tmp_path / "store",
             bootstrap=cluster.bootstrap_for(ENDPOINT),
@@ -206,7 +206,7 @@ def test_clients_with_tokens_are_accepted(
     result = run(tmp_path / "store", bootstrap=servers, client_config=config, client=client, **SHORT)
     result.assert_valid()
     assert files_with(result.folder, SECRET) == []
-    assert {"grant_type": "client_credentials", "scope": "kafka"} in tokens.asked
+    assert {"grant_type": "client_credentials", "scope": "kafka"} in tokens.requests
 
 
 def test_a_wrong_client_secret_is_reported_in_one_sentence(

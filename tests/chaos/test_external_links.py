@@ -17,7 +17,7 @@ from harness.environment.cache import cache_folder
 from harness.environment.ports import PortBlock
 from harness.environment.prepare import prepare
 from harness.processes.spawn import Supervisor
-from tests.support.secured_cluster import OWN, PASSWORD, SecuredCluster
+from tests.support.secured_cluster import FENCEPOST_RIGHTS, PASSWORD, SecuredCluster
 from workloads.defects.registry import DEFECTS
 from workloads.registry import WORKLOADS
 
@@ -32,7 +32,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredCluster
     with Supervisor() as supervisor, PortBlock(ready.cache) as ports:
         spec, folder = ClusterSpec(endpoints=(ENDPOINT,)), tmp_path_factory.mktemp("cluster")
         with SecuredCluster(spec, folder, ready, supervisor, ports.take) as cluster:
-            cluster.admit(*OWN)
+            cluster.create_user(*FENCEPOST_RIGHTS)
             yield cluster
 
 

@@ -88,7 +88,7 @@ def member(spec: MemberSpec) -> Iterator[Member]:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("thinks_s", [0.0, 1.5])
+@pytest.mark.parametrize("delay_s", [0.0, 1.5])
 @pytest.mark.parametrize("static", [False, True])
 @pytest.mark.parametrize(("protocol", "assignor"), GROUPS)
 @pytest.mark.parametrize("client", CLIENTS)
@@ -97,7 +97,7 @@ def test_the_group_fences_a_zombie_whose_transactional_id_is_unused(
     protocol: str,
     assignor: str | None,
     static: bool,
-    thinks_s: float,
+    delay_s: float,
     cluster: LocalCluster,
     ready: PreparedEnvironment,
     tmp_path: Path,
@@ -105,7 +105,7 @@ def test_the_group_fences_a_zombie_whose_transactional_id_is_unused(
     jvm = JvmSpec(
         jvm_library(ready.java), tuple(ready.kafka.class_path), tmp_path, tuple(jvm_flags(ready.java))
     )
-    group = f"{client}-{protocol}-{assignor}-{static}-{thinks_s}"
+    group = f"{client}-{protocol}-{assignor}-{static}-{delay_s}"
     spec = MemberSpec(
         name="w-1.0",
         worker="w-1",
@@ -113,14 +113,14 @@ def test_the_group_fences_a_zombie_whose_transactional_id_is_unused(
         group=group,
         client=ClientSpec(client, jvm=jvm),
         membership=MembershipSpec(protocol, assignor, static),
-        thinks_s=thinks_s,
+        delay_s=delay_s,
     )
     with member(spec) as zombie:
         claims = zombie.send_command("poll")["claims"]
         assert claims == {"in/0": [0, 5]}
         zombie.process.send_signal(signal.SIGSTOP)
         try:
-            with member(replace(spec, name="w-1.1", thinks_s=0.0)) as other:
+            with member(replace(spec, name="w-1.1", delay_s=0.0)) as other:
                 assert other.send_command("poll")["claims"] == claims
                 assert other.send_command("send") == {"failure": None}
         finally:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from benchmarks.hostile import CASES, SIZE, check, write, write_many
-from tests.support.fuzzing import any_events, files, holds_of_a_file, holds_of_both_forms
+from tests.support.fuzzing import any_events, check_both_formats, check_file, files
 
 LIMIT_S, LIMIT_MB = 900, 6_000
 LONG = settings(max_examples=20_000, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
@@ -34,10 +34,10 @@ def test_each_of_hundreds_of_histories_has_its_verdict(tmp_path: Path) -> None:
 @LONG
 @given(files())
 def test_any_file_gives_rows_or_an_error_with_its_line(file: tuple[str, bytes]) -> None:
-    holds_of_a_file(*file)
+    check_file(*file)
 
 
 @LONG
 @given(any_events())
 def test_any_events_give_the_same_rows_in_json_and_edn(events: list[dict[str, Any]]) -> None:
-    holds_of_both_forms(events)
+    check_both_formats(events)

@@ -9,7 +9,15 @@ import pytest
 
 from harness.common.errors import WaitTimeout
 from harness.common.waiting import wait_for
-from tests.support.group_members import COMMITTED, HELD, WITHIN_S, brokers, filled, holding, member
+from tests.support.group_members import (
+    COMMITTED_OFFSET,
+    OPEN_OFFSET,
+    TIMEOUT_S,
+    create_filled_topic,
+    hold_last_offset_open,
+    start_brokers,
+    start_member,
+)
 
 ATTEMPTS = 8
 READS_S = 10.0
@@ -18,7 +26,7 @@ READS_S = 10.0
 def test_librdkafka_alone_begins_at_the_start_of_a_partition(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
-    with brokers(tmp_path_factory.mktemp("cluster")) as bootstrap:
+    with start_brokers(tmp_path_factory.mktemp("cluster")) as bootstrap:
         for attempt in range(ATTEMPTS):
             if _first_read(bootstrap, f"decides-{attempt}") == 0:
                 return
@@ -32,18 +40,20 @@ def _first_read(bootstrap: str, group: str) -> int | None:
 
     None if no member reads anything, or if the members do not get to share the partitions.
     """
-    partitions = filled(bootstrap, group)
-    owner = holding(bootstrap, group, partitions, COMMITTED, HELD)
-    with member(bootstrap, group, "first", asks=False) as first:
+    partitions = create_filled_topic(bootstrap, group)
+    owner = hold_last_offset_open(bootstrap, group, partitions, COMMITTED_OFFSET, OPEN_OFFSET)
+    with start_member(bootstrap, group, "first", fetches_committed=False) as first:
         try:
-            wait_for(lambda: first.gains > 0, "the first member to get partitions", WITHIN_S)
-            with member(bootstrap, group, "second", asks=False) as second:
+            wait_for(lambda: first.assignments > 0, "the first member to get partitions", TIMEOUT_S)
+            with start_member(bootstrap, group, "second", fetches_committed=False) as second:
                 wait_for(
-                    lambda: first.gains > 1 and second.gains > 0, "the partitions to be shared", WITHIN_S
+                    lambda: first.assignments > 1 and second.assignments > 0,
+                    "the partitions to be shared",
+                    TIMEOUT_S,
                 )
                 wait_for(lambda: bool(first.read or second.read), "a record to be read too early", READS_S)
         except WaitTimeout:
             return None
         finally:
-            owner.commit(WITHIN_S)
+            owner.commit(TIMEOUT_S)
     return min(read[0] for reader in (first, second) for read in reader.read.values())

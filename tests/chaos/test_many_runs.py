@@ -13,7 +13,7 @@ from fencepost.api import Result
 from harness.common.errors import WaitTimeout
 from harness.common.waiting import wait_for
 from nemeses.registry import NEMESES
-from tests.support.started_runs import started
+from tests.support.started_runs import start_run
 from workloads.defects.registry import DEFECTS
 
 
@@ -48,14 +48,14 @@ def test_a_run_killed_at_any_moment_leaves_nothing_behind(moment: int, tmp_path:
         "--store",
         str(tmp_path / "store"),
     )
-    with started(tmp_path / "log", *options) as run:
+    with start_run(tmp_path / "log", *options) as run:
         try:
             wait_for(lambda: run.process.poll() is not None, "the moment of the kill", at_s, every_s=0.01)
         except WaitTimeout:
             assert run.process.poll() is None  # the moment has come
         run.signal(signal.SIGKILL)
         run.process.wait()
-        run.await_nothing_left()
+        run.await_no_leftovers()
 
 
 def test_fifty_killed_workers_lose_nothing(tmp_path: Path) -> None:

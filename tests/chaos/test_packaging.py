@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.built_wheel import ROOT, build_wheel, call, done, users_folder
+from tests.support.built_wheel import ROOT, build_wheel, make_user_project, output_of, run_isolated
 
 pytestmark = [pytest.mark.spark]
 
@@ -22,8 +22,8 @@ CONSTRAINTS = {
 
 def environment(folder: Path, *packages: object) -> Path:
     """Make a virtual environment with these packages, and return its `bin`."""
-    done(call(sys.executable, "-m", "venv", folder, cwd=folder.parent))
-    done(call(folder / "bin" / "pip", "install", "--quiet", *packages, cwd=folder.parent))
+    output_of(run_isolated(sys.executable, "-m", "venv", folder, cwd=folder.parent))
+    output_of(run_isolated(folder / "bin" / "pip", "install", "--quiet", *packages, cwd=folder.parent))
     return folder / "bin"
 
 
@@ -40,11 +40,11 @@ def installed(request: pytest.FixtureRequest, wheel: Path, tmp_path_factory: pyt
 
 
 def test_the_wheel_has_all_files_that_the_commands_need(installed: Path, tmp_path: Path) -> None:
-    assert "shop" in done(call(installed / "fencepost", "list", "workloads", cwd=tmp_path))
-    assert "Kafka" in call(installed / "fencepost", "doctor", cwd=tmp_path).stdout
+    assert "shop" in output_of(run_isolated(installed / "fencepost", "list", "workloads", cwd=tmp_path))
+    assert "Kafka" in run_isolated(installed / "fencepost", "doctor", cwd=tmp_path).stdout
     # The oldest Kafka needs the most files. The test of the plugin runs the newest Kafka.
     words = ("run", "--kafka", "3.9.2", "--time-limit", "15", "--seed", "1")
-    output = done(call(installed / "fencepost", *words, cwd=tmp_path))
+    output = output_of(run_isolated(installed / "fencepost", *words, cwd=tmp_path))
     assert "verdict  valid" in output
     (report,) = tmp_path.glob("store/shop/2*/report.html")
     assert "</html>" in report.read_text()
@@ -63,8 +63,8 @@ def test_the_unit_tests_pass_with_lowest_and_newest_dependencies(installed: Path
         f"--rootdir={ROOT}",
         "tests/unit",
     )
-    done(
-        call(installed / "python", *words, cwd=ROOT, path=ROOT)
+    output_of(
+        run_isolated(installed / "python", *words, cwd=ROOT, path=ROOT)
     )  # processes that a test starts use the same code
 
 
@@ -72,10 +72,10 @@ def test_a_plugin_without_dependencies_calls_the_command_elsewhere(
     installed: Path, wheel: Path, tmp_path: Path
 ) -> None:
     team = environment(tmp_path / "environment", "pytest>=8.4.2")
-    done(call(team / "pip", "install", "--quiet", "--no-deps", wheel, cwd=tmp_path))
-    folder = users_folder(tmp_path / "team")
+    output_of(run_isolated(team / "pip", "install", "--quiet", "--no-deps", wheel, cwd=tmp_path))
+    folder = make_user_project(tmp_path / "team")
     command = f"--fencepost-command={installed / 'fencepost'}"
-    assert "1 passed" in done(call(team / "pytest", command, "test_team.py", cwd=folder))
+    assert "1 passed" in output_of(run_isolated(team / "pytest", command, "test_team.py", cwd=folder))
 
 
 @pytest.fixture(scope="module")
@@ -85,14 +85,14 @@ def plain(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_plain_installation_works_beside_packages_named_like_ours(plain: Path, tmp_path: Path) -> None:
-    folder = users_folder(tmp_path / "team")
-    done(call(plain / "fencepost", "doctor", cwd=folder))
+    folder = make_user_project(tmp_path / "team")
+    output_of(run_isolated(plain / "fencepost", "doctor", cwd=folder))
     # No fault kills a group coordinator, because the newest librdkafka may then wait for ever (#5511).
     words = ("run", "--time-limit", "20", "--seed", "1", "--nemesis", "kill-worker,pause-worker")
-    output = done(call(plain / "fencepost", *words, cwd=folder))
+    output = output_of(run_isolated(plain / "fencepost", *words, cwd=folder))
     assert "verdict  valid" in output
-    assert "valid" in done(call(plain / "fencepost", "check", "store/latest", cwd=folder))
-    assert "1 passed" in done(call(plain / "pytest", "test_team.py", cwd=folder))
+    assert "valid" in output_of(run_isolated(plain / "fencepost", "check", "store/latest", cwd=folder))
+    assert "1 passed" in output_of(run_isolated(plain / "pytest", "test_team.py", cwd=folder))
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,10 @@ def test_a_plain_installation_works_beside_packages_named_like_ours(plain: Path,
 def test_a_plain_installation_names_the_extra_that_an_option_needs(
     plain: Path, options: tuple[str, str], extra: str, tmp_path: Path
 ) -> None:
-    ended = call(plain / "fencepost", "run", *options, "--time-limit", "10", cwd=tmp_path)
+    ended = run_isolated(plain / "fencepost", "run", *options, "--time-limit", "10", cwd=tmp_path)
     assert ended.returncode == 4
     assert f"pip install 'fencepost[{extra}]'" in ended.stdout
-    assert f"pip install 'fencepost[{extra}]'" in call(plain / "fencepost", "doctor", cwd=tmp_path).stdout
+    assert (
+        f"pip install 'fencepost[{extra}]'"
+        in run_isolated(plain / "fencepost", "doctor", cwd=tmp_path).stdout
+    )

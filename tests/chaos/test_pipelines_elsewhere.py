@@ -18,8 +18,8 @@ from harness.environment.ports import PortBlock
 from harness.environment.prepare import prepare
 from harness.model.pipeline import TopicSpec
 from harness.processes.spawn import Supervisor
-from tests.support.docker_engine import why_not
-from tests.support.needs import lacking
+from tests.support.docker_engine import unavailable_reason
+from tests.support.needs import skip_or_fail
 
 BILLING = Path(__file__).resolve().parents[2] / "examples" / "billing"
 ENDPOINT = "guests"
@@ -92,8 +92,8 @@ def test_a_wrong_program_is_caught_on_a_shared_cluster(cluster: LocalCluster, tm
 
 @pytest.fixture
 def docker() -> None:
-    if words := why_not():
-        lacking("docker", words)
+    if words := unavailable_reason():
+        skip_or_fail("docker", words)
 
 
 @pytest.mark.usefixtures("docker")

@@ -12,15 +12,15 @@ import pytest
 import fencepost
 from fencepost.api import Result
 from tests.support.scenarios import (
-    before,
-    copies,
-    found,
-    marked,
+    allowed_by_anomaly,
+    batch_and_marker,
+    count_copies,
+    fault_start_ms,
+    last_transaction_before,
+    overtaking_transactions,
     rows,
-    struck_ms,
-    successors,
-    transaction,
-    unanswered,
+    transaction_during,
+    written_but_not_acknowledged,
 )
 
 SEED = 3
@@ -39,16 +39,16 @@ def run(folder: Path, **options: Any) -> Result:
 
 def test_a_retry_of_an_idempotent_producer_writes_no_second_record(tmp_path: Path) -> None:
     result = run(tmp_path, workload="idempotent", nemesis=["lose-answers"], time_limit=25)
-    assert result.valid is True and "duplicate" not in found(result), result.explain()
-    lost_responses = unanswered(result)
-    assert lost_responses and set(copies(result, lost_responses).values()) == {1}
+    assert result.valid is True and "duplicate" not in allowed_by_anomaly(result), result.explain()
+    lost_responses = written_but_not_acknowledged(result)
+    assert lost_responses and set(count_copies(result, lost_responses).values()) == {1}
 
 
 def test_a_retry_of_a_producer_without_idempotence_writes_a_second_record(tmp_path: Path) -> None:
     result = run(tmp_path, workload="at-least-once", nemesis=["lose-answers"], time_limit=25)
-    assert result.valid is True and found(result).get("duplicate") is True, result.explain()
-    lost_responses = unanswered(result)
-    assert lost_responses and max(copies(result, lost_responses).values()) > 1
+    assert result.valid is True and allowed_by_anomaly(result).get("duplicate") is True, result.explain()
+    lost_responses = written_but_not_acknowledged(result)
+    assert lost_responses and max(count_copies(result, lost_responses).values()) > 1
 
 
 # 2: the producer crashes before, during and after the commit
@@ -59,13 +59,13 @@ def test_a_crash_of_the_producer_around_its_commit_loses_and_repeats_nothing(
     step: str, tmp_path: Path
 ) -> None:
     result = run(tmp_path, nemesis=[f"kill-worker@{step}"], time_limit=25)
-    assert result.valid is True and not found(result), result.explain()
+    assert result.valid is True and not allowed_by_anomaly(result), result.explain()
     for fault in result.verdict["faults"]:
         assert fault["details"]["step"] == step
         if step == "after-commit":
-            assert before(result, fault)["outcome"] == "ok"
+            assert last_transaction_before(result, fault)["outcome"] == "ok"
             continue
-        op = transaction(result, fault)
+        op = transaction_during(result, fault)
         assert op["return_ns"] is None  # its client got no response
         assert (op["commit_ns"] is None) is (step == "before-commit")
 
@@ -75,18 +75,18 @@ def test_a_crash_of_the_producer_around_its_commit_loses_and_repeats_nothing(
 
 def test_a_zombie_is_fenced(tmp_path: Path) -> None:
     result = run(tmp_path, nemesis=["pause-worker@shop:after-send"], time_limit=25)
-    assert result.valid is True and not found(result), result.explain()
+    assert result.valid is True and not allowed_by_anomaly(result), result.explain()
     for fault in result.verdict["faults"]:
-        op = transaction(result, fault)
+        op = transaction_during(result, fault)
         assert op["fenced"] and op["outcome"] != "ok"
-        assert successors(result, op)
+        assert overtaking_transactions(result, op)
 
 
 def test_a_zombie_that_is_not_fenced_repeats_inputs(tmp_path: Path) -> None:
     result = run(tmp_path, defect="random-transactional-id", time_limit=25)
-    assert result.valid is False and "reprocessed-input" in found(result), result.explain()
-    ops = [transaction(result, fault) for fault in result.verdict["faults"]]
-    assert any(op["outcome"] == "ok" and successors(result, op) for op in ops)
+    assert result.valid is False and "reprocessed-input" in allowed_by_anomaly(result), result.explain()
+    ops = [transaction_during(result, fault) for fault in result.verdict["faults"]]
+    assert any(op["outcome"] == "ok" and overtaking_transactions(result, op) for op in ops)
 
 
 # 4: the consumer of the output crashes between its side effect and its offset commit
@@ -104,7 +104,7 @@ def test_an_effect_is_repeated_unless_the_database_keeps_the_position(
         time_limit=25,
     )
     assert result.valid is valid, result.explain()
-    assert set(found(result)) <= {"reprocessed-input", "aggregate-mismatch"}
+    assert set(allowed_by_anomaly(result)) <= {"reprocessed-input", "aggregate-mismatch"}
 
 
 # 5: the transaction coordinator dies with a transaction in Ongoing, in PrepareCommit, in PrepareAbort
@@ -122,11 +122,11 @@ def test_the_next_coordinator_completes_a_prepared_transaction(
     aim: str, state: str, end: str | None, tmp_path: Path
 ) -> None:
     result = run(tmp_path, nemesis=[f"kill-txn-coordinator@{aim}"], time_limit=60)
-    assert result.valid is True and not found(result), result.explain()
+    assert result.valid is True and not allowed_by_anomaly(result), result.explain()
     log = rows(result, "transactions")
     for fault in result.verdict["faults"]:
         assert fault["details"]["state"] == state
-        at_ms = struck_ms(result, fault)
+        at_ms = fault_start_ms(result, fault)
         states = [row for row in log if row["transactional_id"] == fault["details"]["transactional_id"]]
         states.sort(key=lambda row: (row["log_tp"], row["log_offset"]))
         n = max(n for n, row in enumerate(states) if row["update_ms"] <= at_ms)
@@ -141,11 +141,11 @@ def test_the_next_coordinator_completes_a_prepared_transaction(
 @pytest.mark.parametrize(("aim", "is_before"), [("before-markers", True), ("after-markers", False)])
 def test_the_next_leader_writes_or_has_the_marker(aim: str, is_before: bool, tmp_path: Path) -> None:
     result = run(tmp_path, nemesis=[f"kill-broker@{aim}"], time_limit=35)
-    assert result.valid is True and not found(result), result.explain()
+    assert result.valid is True and not allowed_by_anomaly(result), result.explain()
     for fault in result.verdict["faults"]:
-        at_ms, topic_partition = struck_ms(result, fault), fault["details"]["partition"]
-        op = transaction(result, fault) if is_before else before(result, fault)
-        record, marker = marked(result, op, topic_partition)
+        at_ms, topic_partition = fault_start_ms(result, fault), fault["details"]["partition"]
+        op = transaction_during(result, fault) if is_before else last_transaction_before(result, fault)
+        record, marker = batch_and_marker(result, op, topic_partition)
         if is_before:  # the next leader wrote the marker
             assert marker["max_timestamp_ms"] >= at_ms and marker["leader_epoch"] > record["leader_epoch"]
         else:  # the dead leader wrote the marker, and the next leader has it
@@ -157,10 +157,10 @@ def test_the_next_leader_writes_or_has_the_marker(aim: str, is_before: bool, tmp
 
 def test_offsets_in_a_transaction_survive_their_coordinator(tmp_path: Path) -> None:
     result = run(tmp_path, nemesis=["kill-group-coordinator@after-offsets"], time_limit=35)
-    assert result.valid is True and not found(result), result.explain()
+    assert result.valid is True and not allowed_by_anomaly(result), result.explain()
     for fault in result.verdict["faults"]:
         assert fault["details"]["step"] == "after-offsets"
-        op, at_ms = transaction(result, fault), struck_ms(result, fault)
+        op, at_ms = transaction_during(result, fault), fault_start_ms(result, fault)
         stored = [row for row in rows(result, "offsets") if row["op"] == op["op"]]
         assert stored and all(row["transactional"] and row["timestamp_ms"] <= at_ms for row in stored)
         assert op["commit_ns"] is None or op["commit_ns"] >= 1e9 * fault["start_s"]
@@ -171,9 +171,11 @@ def test_offsets_in_a_transaction_survive_their_coordinator(tmp_path: Path) -> N
 
 def test_a_restart_of_an_idempotent_producer_repeats_its_last_batch(tmp_path: Path) -> None:
     result = run(tmp_path, workload="idempotent", nemesis=["kill-worker@after-send"], time_limit=25)
-    assert result.valid is True and found(result) == {"reprocessed-input": True}, result.explain()
+    assert result.valid is True and allowed_by_anomaly(result) == {"reprocessed-input": True}, (
+        result.explain()
+    )
 
 
 def test_a_restart_of_a_broker_repeats_nothing(tmp_path: Path) -> None:
     result = run(tmp_path, workload="idempotent", nemesis=["kill-broker"], time_limit=30)
-    assert result.valid is True and "duplicate" not in found(result), result.explain()
+    assert result.valid is True and "duplicate" not in allowed_by_anomaly(result), result.explain()

@@ -20,7 +20,7 @@ from harness.environment.java import find_java
 from harness.processes.child import Child
 from harness.processes.spawn import Supervisor
 from tests.reference.generate import random_history, to_edn
-from tests.support.needs import lacking
+from tests.support.needs import skip_or_fail
 
 SPARK_HOME = Path(pyspark.__file__).parent
 DEPLOY = "org.apache.spark.deploy"
@@ -48,7 +48,7 @@ def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     try:
         require_full_jdk(home / "bin" / "java")
     except EnvironmentFailure as error:
-        lacking("jdk", str(error))
+        skip_or_fail("jdk", str(error))
     env = {
         "JAVA_HOME": str(home),
         "SPARK_HOME": str(SPARK_HOME),

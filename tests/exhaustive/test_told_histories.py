@@ -17,34 +17,34 @@ from tests.reference.generate import small
 from tests.reference.history import Event
 from tests.reference.jepsen import NAMES as DEFINED
 from tests.reference.written import history
-from tests.support.external_histories import holds, judge, random_ones
+from tests.support.external_histories import assert_expected_verdict, check, random_histories
 from tests.support.findings import objects_without_kind
-from tests.support.within import within
+from tests.support.within import is_part_of
 
 RANDOM = 1_000
 
 
 @pytest.fixture(scope="module")
 def drawn() -> list[list[Event]]:
-    return [*small(), *random_ones(range(RANDOM))]
+    return [*small(), *random_histories(range(RANDOM))]
 
 
 @pytest.fixture(scope="module")
 def judged(spark: SparkSession, drawn: list[list[Event]]) -> list[Verdict]:
-    return judge(spark, drawn)
+    return check(spark, drawn)
 
 
 def test_every_history_is_judged_as_it_is_defined(drawn: list[list[Event]], judged: list[Verdict]) -> None:
     for events, said in zip(drawn, judged, strict=True):
-        holds(events, said)
+        assert_expected_verdict(events, said)
 
 
 def test_what_is_given_to_one_who_asked_for_the_uncommitted_proves_nothing(spark: SparkSession) -> None:
-    promised = judge(spark, UNPROMISED)
+    promised = check(spark, UNPROMISED)
     found = [{name for name, one in said.anomalies.items() if not one.allowed} for said in promised]
     assert found == [{"precommitted-read"}, {"G1c"}, {"torn-transaction", "lost-write"}]
     asked = [[event | {"isolation": "read_uncommitted"} for event in events] for events in UNPROMISED]
-    assert [said.anomalies for said in judge(spark, asked)] == [{}, {}, {}]
+    assert [said.anomalies for said in check(spark, asked)] == [{}, {}, {}]
 
 
 def test_what_an_operation_was_given_that_is_not_ok_is_no_phantom(spark: SparkSession) -> None:
@@ -52,9 +52,9 @@ def test_what_an_operation_was_given_that_is_not_ok_is_no_phantom(spark: SparkSe
     drawn = [
         history(*read, *more) for more in (["2 info ?x9@9"], ["2 fail ?x9@9"], ["2 info ?x9@9", "3 ok ?x9@9"])
     ]
-    judged = judge(spark, drawn)
+    judged = check(spark, drawn)
     for events, said in zip(drawn, judged, strict=True):
-        holds(events, said)
+        assert_expected_verdict(events, said)
     assert [(said.valid.json, "phantom" in said.anomalies) for said in judged] == [
         (True, False),
         (True, False),
@@ -64,7 +64,7 @@ def test_what_an_operation_was_given_that_is_not_ok_is_no_phantom(spark: SparkSe
 
 @pytest.fixture(scope="module")
 def described(spark: SparkSession) -> list[Verdict]:
-    return judge(spark, [events for _, _, events in EXAMPLES])
+    return check(spark, [events for _, _, events in EXAMPLES])
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_an_example_tells_what_counts(
     run: int, anomaly: str, wanted: dict[str, Any], described: list[Verdict]
 ) -> None:
     example = described[run].anomalies[anomaly].examples[0]
-    assert within(wanted, example.as_json()), example
+    assert is_part_of(wanted, example.as_json()), example
     assert not objects_without_kind(example)
 
 

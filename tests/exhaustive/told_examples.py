@@ -6,7 +6,7 @@ An operation is named by the line of its completion, from 1.
 from typing import Any
 
 from tests.reference.history import Event
-from tests.support.external_histories import number
+from tests.support.external_histories import to_number
 
 
 def e(process: int, type_: str, *steps: list[Any]) -> Event:
@@ -127,12 +127,12 @@ EXAMPLES: list[tuple[str, dict[str, Any], list[Event]]] = [
         "G1c",  # each step in words
         {
             "steps": [
-                f"T4 read 1 from {number('x')}, which T3 wrote",
-                f"T3 read 2 from {number('y')}, which T4 wrote",
+                f"T4 read 1 from {to_number('x')}, which T3 wrote",
+                f"T3 read 2 from {to_number('y')}, which T4 wrote",
             ],
             "cycle": [
-                {"record": {"key": number("x"), "value": 1, "offset": 0}},
-                {"record": {"key": number("y"), "value": 2, "offset": 5}},
+                {"record": {"key": to_number("x"), "value": 1, "offset": 0}},
+                {"record": {"key": to_number("y"), "value": 2, "offset": 5}},
             ],
         },
         [
@@ -145,8 +145,8 @@ EXAMPLES: list[tuple[str, dict[str, Any], list[Event]]] = [
         "G1c",  # of each history the first
         {
             "steps": [
-                f"T4 read 8 from {number('x')}, which T3 wrote",
-                f"T3 read 9 from {number('y')}, which T4 wrote",
+                f"T4 read 8 from {to_number('x')}, which T3 wrote",
+                f"T3 read 9 from {to_number('y')}, which T4 wrote",
             ]
         },
         [
@@ -160,7 +160,7 @@ EXAMPLES: list[tuple[str, dict[str, Any], list[Event]]] = [
         {
             "steps": [
                 "T3 was invoked after T2 had completed",
-                f"T2 read 1 from {number('x')}, which T3 wrote",
+                f"T2 read 1 from {to_number('x')}, which T3 wrote",
             ],
         },
         [*done(0, ["poll", {"x": [[0, 1]]}]), e(1, "invoke", ["send", "x", 1])],
@@ -169,17 +169,17 @@ EXAMPLES: list[tuple[str, dict[str, Any], list[Event]]] = [
         "G0",
         {
             "steps": [
-                f"T4 wrote 4 to {number('x')}, next after 1, which T3 wrote",
-                f"T3 wrote 3 to {number('y')}, next after 2, which T4 wrote",
+                f"T4 wrote 4 to {to_number('x')}, next after 1, which T3 wrote",
+                f"T3 wrote 3 to {to_number('y')}, next after 2, which T4 wrote",
             ],
             "cycle": [
                 {
                     "record": {"value": 1, "offset": 0},
-                    "following": {"key": number("x"), "value": 4, "offset": 1},
+                    "following": {"key": to_number("x"), "value": 4, "offset": 1},
                 },
                 {
                     "record": {"value": 2, "offset": 0},
-                    "following": {"key": number("y"), "value": 3, "offset": 1},
+                    "following": {"key": to_number("y"), "value": 3, "offset": 1},
                 },
             ],
         },
@@ -193,8 +193,8 @@ EXAMPLES: list[tuple[str, dict[str, Any], list[Event]]] = [
         "G-single",
         {
             "steps": [
-                f"T6 read 1 from {number('x')} and not 2, next after it, which T5 wrote",
-                f"T6 read 7 from {number('y')}, which T5 wrote",
+                f"T6 read 1 from {to_number('x')} and not 2, next after it, which T5 wrote",
+                f"T6 read 7 from {to_number('y')}, which T5 wrote",
             ]
         },
         [

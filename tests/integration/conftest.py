@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fencepost.api import Result
-from tests.support.altered_store import a_right_run
+from tests.support.altered_store import run_correct_pipeline
 
 
 @pytest.fixture(scope="session")
@@ -23,4 +23,4 @@ def _shared_spark(fencepost_spark: None) -> None:
 @pytest.fixture(scope="session")
 def stored(runs_folder: Path) -> Iterator[Result]:
     """A run of a correct pipeline, with faults in its workers."""
-    yield a_right_run(runs_folder / "store")
+    yield run_correct_pipeline(runs_folder / "store")

@@ -3,26 +3,26 @@
 import pytest
 
 from fencepost.api import Result
-from tests.support.altered_store import check_found, judged, traced
+from tests.support.altered_store import assert_expected_findings, check_alterations, run_trace_commands
 
 NAMES = (
     "remove_an_output",
     "flip_a_commit_marker",
     "move_an_offset_record_back",
-    "drop_a_line_of_a_journal",
-    "lose_a_sentinel",
+    "drop_an_operation_of_a_journal",
+    "remove_a_sentinel",
 )
 EMPTIED = ("batches",)
 
 
 @pytest.fixture(scope="module")
 def results(stored: Result, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Result]:
-    return judged(stored, tmp_path_factory.mktemp("altered"), NAMES, EMPTIED)
+    return check_alterations(stored, tmp_path_factory.mktemp("altered"), NAMES, EMPTIED)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_exactly_the_altered_part_is_found(name: str, results: dict[str, Result]) -> None:
-    check_found(name, results[name])
+    assert_expected_findings(name, results[name])
 
 
 @pytest.mark.parametrize("table", EMPTIED)
@@ -31,5 +31,5 @@ def test_a_run_with_an_emptied_table_proves_no_anomaly(table: str, results: dict
 
 
 def test_every_trace_command_in_a_verdict_shows_something(results: dict[str, Result]) -> None:
-    named, unanswered = traced(results)
+    named, unanswered = run_trace_commands(results)
     assert len(named) > len(NAMES) / 2 and not unanswered

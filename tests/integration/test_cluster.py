@@ -32,7 +32,7 @@ from harness.network.proxied import LinkCut, ProxiedNetwork
 from harness.processes.marks import marked_processes, start_time
 from harness.processes.spawn import Supervisor
 from harness.roles.start_offsets import first_offsets
-from tests.support.conformance.means import ENDPOINT, MOVE_TIMEOUT_S, SYNC_TIMEOUT_S, TOPIC, load
+from tests.support.conformance.means import ENDPOINT, MOVE_TIMEOUT_S, SYNC_TIMEOUT_S, TOPIC, write_load
 from tests.support.conformance.whole import check_cluster
 
 Make = Callable[..., LocalCluster]
@@ -114,7 +114,7 @@ def test_two_peers_that_are_cut_off_leave_the_isr_and_do_not_bypass_the_cut(shar
     def flowing() -> bool:
         return len(last) == 6 and time.monotonic() - min(last.values()) < 1
 
-    with load(shared) as last:
+    with write_load(shared) as last:
         with cut_off(shared, links_between(1, 2)) as cut:
             assert len(cut.links) == 4
             evidence = wait_for(

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.support.started_runs import started, working
+from tests.support.started_runs import has_commits, start_run
 
 OPTIONS = ("--nemesis", "none", "--time-limit", "60", "--seed", "3", "--name", "ended")
 
@@ -23,11 +23,11 @@ def check(store: Path) -> tuple[int, dict[str, object]]:
 
 def test_a_run_killed_by_sigkill_leaves_nothing_behind_and_is_checked(tmp_path: Path) -> None:
     store = tmp_path / "store"
-    with started(tmp_path / "log", *OPTIONS, "--store", str(store)) as run:
-        run.await_said(working, "transactions to be committed")
+    with start_run(tmp_path / "log", *OPTIONS, "--store", str(store)) as run:
+        run.await_output(has_commits, "transactions to be committed")
         run.signal(signal.SIGKILL)
         run.process.wait()
-        run.await_nothing_left()
+        run.await_no_leftovers()
     status, verdict = check(store)
     assert status == 3
     assert verdict["valid"] == "unknown"
@@ -38,11 +38,11 @@ def test_a_run_killed_by_sigkill_leaves_nothing_behind_and_is_checked(tmp_path: 
 
 def test_the_first_ctrl_c_ends_the_run_early_and_checks_it(tmp_path: Path) -> None:
     store = tmp_path / "store"
-    with started(tmp_path / "log", *OPTIONS, "--store", str(store)) as run:
-        run.await_said(working, "transactions to be committed")
+    with start_run(tmp_path / "log", *OPTIONS, "--store", str(store)) as run:
+        run.await_output(has_commits, "transactions to be committed")
         run.signal(signal.SIGINT)
         assert run.process.wait(120) == 3
-        run.await_nothing_left()
+        run.await_no_leftovers()
     verdict = json.loads(next(store.glob("ended/*/verdict.json")).read_text())
     assert verdict["valid"] == "unknown"
     assert "interrupted" in [reason["code"] for reason in verdict["unknown_because"]]
@@ -51,11 +51,11 @@ def test_the_first_ctrl_c_ends_the_run_early_and_checks_it(tmp_path: Path) -> No
 
 
 def test_the_second_ctrl_c_stops_the_run_and_leaves_nothing_behind(tmp_path: Path) -> None:
-    with started(tmp_path / "log", *OPTIONS, "--store", str(tmp_path / "store")) as run:
-        run.await_said(working, "transactions to be committed")
+    with start_run(tmp_path / "log", *OPTIONS, "--store", str(tmp_path / "store")) as run:
+        run.await_output(has_commits, "transactions to be committed")
         run.signal(signal.SIGINT)
-        run.await_said(lambda text: "drain" in text, "the run to drain")
+        run.await_output(lambda text: "drain" in text, "the run to drain")
         run.signal(signal.SIGINT)
         assert run.process.wait(60) == 130
-        assert "Traceback" not in run.said()
-        run.await_nothing_left()
+        assert "Traceback" not in run.output()
+        run.await_no_leftovers()

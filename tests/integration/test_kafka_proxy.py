@@ -33,7 +33,14 @@ from harness.network.kafka_apis import DESCRIBE_QUORUM, HIDDEN_APIS, UNCHANGED_A
 from harness.network.links import client_link
 from harness.processes.spawn import Supervisor
 from harness.wire.protocol import decode_response, encode_request, send_request
-from tests.support.real_answers import Place, may_be_asked, one_replica, questions, raw, spoken
+from tests.support.real_answers import (
+    SingleReplica,
+    create_single_replica,
+    is_supported,
+    raw_response,
+    requests,
+    supported_versions,
+)
 
 ENDPOINTS = ("w0", "w1")
 TAG = "fencepost-proxied"
@@ -65,9 +72,9 @@ def clusters(
 
 
 @pytest.fixture(scope="module")
-def place(clusters: tuple[LocalCluster, ExternalCluster]) -> Place:
+def place(clusters: tuple[LocalCluster, ExternalCluster]) -> SingleReplica:
     cluster, _ = clusters
-    return one_replica(cluster.bootstrap, list(ports_of(cluster.bootstrap)))
+    return create_single_replica(cluster.bootstrap, list(ports_of(cluster.bootstrap)))
 
 
 def ports_of(bootstrap: str) -> list[int]:
@@ -75,18 +82,18 @@ def ports_of(bootstrap: str) -> list[int]:
 
 
 def test_responses_name_the_proxies_and_are_otherwise_unchanged(
-    clusters: tuple[LocalCluster, ExternalCluster], place: Place
+    clusters: tuple[LocalCluster, ExternalCluster], place: SingleReplica
 ) -> None:
     cluster, proxied = clusters
     broker_ports, proxy_ports = ports_of(cluster.bootstrap), ports_of(proxied.bootstrap_for("w1"))
     proxy_port_of = dict(zip(broker_ports, proxy_ports, strict=True))
-    versions = spoken(broker_ports[0])
+    versions = supported_versions(broker_ports[0])
     compared = set()
-    for port, request in questions(place):
-        if not may_be_asked(request, versions):
+    for port, request in requests(place):
+        if not is_supported(request, versions):
             continue
         at = port or broker_ports[0]
-        direct, through = raw(at, request), raw(proxy_port_of[at], request)
+        direct, through = raw_response(at, request), raw_response(proxy_port_of[at], request)
         answer = decode_response(request, through, "the proxy")
         text = str(answer)
         assert not any(f"port={number}," in text or f"port={number})" in text for number in broker_ports), (
@@ -106,8 +113,8 @@ def test_responses_name_the_proxies_and_are_otherwise_unchanged(
 
 def test_a_proxy_offers_only_apis_that_it_can_read(clusters: tuple[LocalCluster, ExternalCluster]) -> None:
     cluster, proxied = clusters
-    by_broker = spoken(ports_of(cluster.bootstrap)[0])
-    by_proxy = spoken(ports_of(proxied.bootstrap_for("w0"))[0])
+    by_broker = supported_versions(ports_of(cluster.bootstrap)[0])
+    by_proxy = supported_versions(ports_of(proxied.bootstrap_for("w0"))[0])
     assert set(by_broker) - set(by_proxy) == {key for key in HIDDEN_APIS if key in by_broker}
     assert {key for key in by_proxy if by_proxy[key] != by_broker[key]} == {DESCRIBE_QUORUM}
 

@@ -12,40 +12,42 @@ import pytest
 from harness.clients.interface import GroupSettings
 from harness.common.waiting import wait_for
 from tests.support.group_members import (
-    COMMITTED,
-    HELD,
-    WITHIN_S,
-    all_read,
-    brokers,
-    filled,
-    holding,
-    member,
-    members,
+    COMMITTED_OFFSET,
+    OPEN_OFFSET,
+    TIMEOUT_S,
+    count_members,
+    create_filled_topic,
+    have_read_all,
+    hold_last_offset_open,
+    start_brokers,
+    start_member,
 )
 
 
 @pytest.fixture(scope="module")
 def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with brokers(tmp_path_factory.mktemp("cluster")) as servers:
+    with start_brokers(tmp_path_factory.mktemp("cluster")) as servers:
         yield servers
 
 
 def test_a_partition_begins_at_its_stable_offset_after_a_second_rebalance(bootstrap: str) -> None:
     group = "asks"
-    partitions = filled(bootstrap, group)
-    owner = holding(bootstrap, group, partitions, COMMITTED, HELD)
-    with member(bootstrap, group, "first", asks=True) as first:
-        wait_for(lambda: first.gains > 0, "the first member to get partitions", WITHIN_S)
-        with member(bootstrap, group, "second", asks=True) as second:
+    partitions = create_filled_topic(bootstrap, group)
+    owner = hold_last_offset_open(bootstrap, group, partitions, COMMITTED_OFFSET, OPEN_OFFSET)
+    with start_member(bootstrap, group, "first", fetches_committed=True) as first:
+        wait_for(lambda: first.assignments > 0, "the first member to get partitions", TIMEOUT_S)
+        with start_member(bootstrap, group, "second", fetches_committed=True) as second:
             # In its callback the first member waits for the transaction, and the second member waits for the first.
-            wait_for(lambda: members(bootstrap, group) == 2, "the second member to join", WITHIN_S)
+            wait_for(lambda: count_members(bootstrap, group) == 2, "the second member to join", TIMEOUT_S)
             assert not first.read and not second.read
-            owner.commit(WITHIN_S)
-            wait_for(all_read(first, second, partitions), "every partition to be read to its end", WITHIN_S)
+            owner.commit(TIMEOUT_S)
+            wait_for(
+                have_read_all(first, second, partitions), "every partition to be read to its end", TIMEOUT_S
+            )
     first_offsets = {
         partition: read[0] for reader in (first, second) for partition, read in reader.read.items()
     }
-    assert first_offsets == dict.fromkeys(partitions, HELD)
+    assert first_offsets == dict.fromkeys(partitions, OPEN_OFFSET)
 
 
 @pytest.mark.parametrize(
@@ -59,13 +61,13 @@ def test_a_partition_begins_at_its_stable_offset_after_a_second_rebalance(bootst
 def test_a_member_of_each_kind_of_group_begins_at_the_committed_offset(
     bootstrap: str, group: str, kind: GroupSettings
 ) -> None:
-    partitions = filled(bootstrap, group)
-    holding(bootstrap, group, partitions, COMMITTED).commit(WITHIN_S)
+    partitions = create_filled_topic(bootstrap, group)
+    hold_last_offset_open(bootstrap, group, partitions, COMMITTED_OFFSET).commit(TIMEOUT_S)
     with (
-        member(bootstrap, group, "first", True, kind) as first,
-        member(bootstrap, group, "second", True, kind) as second,
+        start_member(bootstrap, group, "first", True, kind) as first,
+        start_member(bootstrap, group, "second", True, kind) as second,
     ):
-        wait_for(all_read(first, second, partitions), "every partition to be read to its end", WITHIN_S)
+        wait_for(have_read_all(first, second, partitions), "every partition to be read to its end", TIMEOUT_S)
     assert {min(reader.read[partition]) for reader in (first, second) for partition in reader.read} == {
-        COMMITTED
+        COMMITTED_OFFSET
     }

@@ -59,7 +59,7 @@ class StoredHistories:
         for runs, wanted in self._parts:
             judgements = check_runs(self._spark, runs, examples=EXAMPLES)
             for run, one in zip(runs, wanted, strict=True):
-                if difference := one.differs(judgements[run.run]):
+                if difference := one.difference(judgements[run.run]):
                     return difference
         return None
 
@@ -72,12 +72,12 @@ class ExternalHistories:
         from harness.history_files.schema import NAMES
         from tests.exhaustive.told_examples import EXAMPLES as DESCRIBED
         from tests.reference.generate import small
-        from tests.support.external_histories import define, random_ones, tables
+        from tests.support.external_histories import expected_verdict, random_histories, tables
 
         every = list(small())
         parts = [
             [*(events for _, _, events in DESCRIBED), *every[:3_000]],
-            [*every[3_000::7], *random_ones(range(400))],
+            [*every[3_000::7], *random_histories(range(400))],
         ]
         self._described = [(anomaly, example) for anomaly, example, _ in DESCRIBED]
         self._names = SparkTable(spark.createDataFrame(NAMES.empty_table()))
@@ -86,22 +86,22 @@ class ExternalHistories:
             ops, micro = (
                 SparkTable(spark.createDataFrame(table).localCheckpoint()) for table in tables(part)
             )
-            self._parts.append((ops, micro, [define(events) for events in part]))
+            self._parts.append((ops, micro, [expected_verdict(events) for events in part]))
 
     def difference(self) -> str | None:
         """Check the small histories first."""
         from checkers.checking.external_histories import check_histories
         from fencepost.checks.verdict_rules import decide_external
-        from tests.support.within import within
+        from tests.support.within import is_part_of
 
         for number, (ops, micro, defined) in enumerate(self._parts):
             judgements = check_histories(ops, micro, self._names, range(len(defined)), examples=1)
             for run, one in enumerate(defined):
-                if difference := one.differs(decide_external(Path("history.jsonl"), judgements[run])):
+                if difference := one.difference(decide_external(Path("history.jsonl"), judgements[run])):
                     return f"history {run}: {difference}"
             for run, (anomaly, wanted) in enumerate(self._described if number == 0 else ()):
                 example = judgements[run].anomalies[anomaly].examples[0].as_json()
-                if not within(wanted, example):
+                if not is_part_of(wanted, example):
                     return f"history {run}: the example of {anomaly} is {example}"
         return None
 

@@ -25,7 +25,7 @@ class Chain:
     published: tuple[int, ...]
     passed: int
     applied: tuple[int, ...]
-    skips_refused_records: bool  # the relay promises no more than at least once
+    relay_may_repeat: bool  # the relay promises no more than at least once
     pending: frozenset[int]  # rows that are not marked
 
 
@@ -35,10 +35,10 @@ def small() -> Iterator[Chain]:
         for published in product(range(rows), repeat=events):
             for passed in range(events + 1):
                 given = sorted(set(published[:passed]))
-                for many, skips_refused_records in product(range(3 if given else 1), (True, False)):
+                for many, relay_may_repeat in product(range(3 if given else 1), (True, False)):
                     for applied in combinations_with_replacement(given, many):
                         for pending in {frozenset(), frozenset(range(rows)) - {*published}}:
-                            yield Chain(rows, published, passed, applied, skips_refused_records, pending)
+                            yield Chain(rows, published, passed, applied, relay_may_repeat, pending)
 
 
 def larger(rng: Random) -> Chain:
@@ -63,7 +63,7 @@ def draw(chain: Chain) -> History:
     if chain.passed:
         events = [at for at, entry in enumerate(h.entries["x"]) if "marker" not in entry]
         apply(h, events[: chain.passed], *chain.applied)
-    outbox(h, pending=sorted(chain.pending), skips_refused_records=chain.skips_refused_records)
+    outbox(h, pending=sorted(chain.pending), relay_may_repeat=chain.relay_may_repeat)
     return h
 
 
@@ -80,6 +80,6 @@ def defined(chain: Chain) -> Found:
         events, effects = chain.published.count(row), chain.applied.count(row)
         found["lost-input"] += row not in chain.pending and not events
         found["lost-input"] += row in passed and not effects
-        found[PERMITTED if chain.skips_refused_records else "reprocessed-input"] += events > 1
+        found[PERMITTED if chain.relay_may_repeat else "reprocessed-input"] += events > 1
         found["reprocessed-input"] += effects > 1
     return {name: count for name, count in found.items() if count}

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 
 from harness.results.verdict import CheckResult
 from tests.support.histories import TRANSACTIONS, History
-from tests.support.stored_tables import OFFSETS, RC, Row, home
+from tests.support.stored_tables import OFFSETS, RC, Row, topic_partition
 
 GRAPHS = ("G0", "G1c", "G1c-ww", "G-single", "G2")
 NEEDING: dict[str, set[str]] = {
@@ -59,7 +59,7 @@ def differs(history: History, judgement: CheckResult, *, log: bool = True, whole
     """What is said otherwise. Without `log` the brokers' tables are not there; of a `whole` run, from which
     nothing was taken away, what is broken is defined too.
     """
-    counted = Counted(history.made, log=log)
+    counted = Counted(history.built, log=log)
     said, meant = {**judgement.stats, **judgement.coverage}, counted.figures()
     if said != meant:
         return f"{said} are counted, not {meant}"
@@ -83,7 +83,7 @@ def differs(history: History, judgement: CheckResult, *, log: bool = True, whole
 def stuck(history: History) -> set[str]:
     """Where a record is open nobody who reads committed comes to the end."""
     open_in = [topic for topic in history.topics if "open" in history.fates(topic)]
-    places = [home(history, topic) for topic in open_in if not topic.startswith("__")]
+    places = [topic_partition(history, topic) for topic in open_in if not topic.startswith("__")]
     return {f"final {RC} read of {topic}/{partition}" for topic, partition in places}
 
 

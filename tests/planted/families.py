@@ -11,7 +11,7 @@ from harness.results.verdict import STAGE, CheckResult
 from tests.planted import chains, counted, logs, reads, states, transactions
 from tests.planted.words import Found
 from tests.support.histories import History
-from tests.support.stored_tables import write
+from tests.support.stored_tables import write_store
 
 ONLY = {"claims": {"premature-offset"}, "chains": {"lost-input", "reprocessed-input"}}
 """Families in which other anomalies are as they may be."""
@@ -85,7 +85,7 @@ def larger(seeds: Iterable[int]) -> list[Small]:
 
 def store(smalls: Sequence[Small], folder: Path, first: int = 0) -> list[StoredRun]:
     """The runs of one store, numbered from `first`."""
-    write(folder, [(run, small.history) for run, small in enumerate(smalls, first)], log=True)
+    write_store(folder, [(run, small.history) for run, small in enumerate(smalls, first)], log=True)
     return [
         StoredRun(run, folder, small.history.wall_ms, promises=small.history.promises, drained=False)
         for run, small in enumerate(smalls, first)

@@ -17,13 +17,13 @@ class LateMarkers(History):
         self.patience = rng.choice([0.0, 0.3, 0.9])  # how likely a marker is to wait once more
         self.waiting: list[Marker] = []
 
-    def put(self, topic: str, value: str | None, pid: int = -1, epoch: int = 0, **more: object) -> int:
+    def append(self, topic: str, value: str | None, pid: int = -1, epoch: int = 0, **more: object) -> int:
         for marker in list(self.waiting):
             if marker[1] == pid or self.rng.random() > self.patience:
                 self.arrive(marker)
-        return super().put(topic, value, pid, epoch, **more)
+        return super().append(topic, value, pid, epoch, **more)
 
-    def mark(self, topic: str, pid: int, marker: str, epoch: int = 0, ms: int | None = None) -> int:
+    def append_marker(self, topic: str, pid: int, marker: str, epoch: int = 0, ms: int | None = None) -> int:
         """The offset is not known yet."""
         self.waiting.append((topic, pid, marker, epoch))
         return -1
@@ -31,12 +31,12 @@ class LateMarkers(History):
     def mark_now(self, topic: str, pid: int, marker: str, epoch: int = 0) -> int:
         """As `mark`, at once; its offset."""
         self.settle(topic)
-        return super().mark(topic, pid, marker, epoch)
+        return super().append_marker(topic, pid, marker, epoch)
 
     def arrive(self, marker: Marker) -> None:
         if marker in self.waiting:
             self.waiting.remove(marker)
-            super().mark(*marker)
+            super().append_marker(*marker)
 
     def settle(self, topic: str | None = None) -> None:
         """All markers of the topic, or of all topics, are there."""

@@ -36,14 +36,14 @@ def draw_log(log: tuple[Entry, ...]) -> History:
     """Each data record is a transaction whose client was told nothing; an observer is given all of them."""
     h = History()
     h.feed(1)
-    h.take(0, gives="y", pid=9, worker="u")
-    h.owe(lambda row: row | {"topic": "y", "output_name": "y"})
+    h.transact(0, to="y", pid=9, worker="u")
+    h.alter_expected(lambda row: row | {"topic": "y", "output_name": "y"})
     for kind, pid in log:
         if kind != "data":
-            h.mark("x", pid, kind)
+            h.append_marker("x", pid, kind)
             continue
         op = h.op(f"w{pid}", "txn", "info")
-        at = h.put("x", f"{op.name}:0", pid, digest=7)
+        at = h.append("x", f"{op.name}:0", pid, digest=7)
         h.send(op, "x", at)
         h.observe("x", at)
     return h
@@ -106,9 +106,9 @@ def draw_partition(log: tuple[Written, ...]) -> History:
     h = begun()
     for one in log:
         if one.kind == "data":
-            h.put("y", None, one.pid, one.epoch, seq=one.seq)
+            h.append("y", None, one.pid, one.epoch, seq=one.seq)
         else:
-            h.mark("y", one.pid, one.kind, one.epoch)
+            h.append_marker("y", one.pid, one.kind, one.epoch)
     return h
 
 
@@ -169,11 +169,11 @@ def draw_marked(case: Marked) -> History:
     h = begun(outputs="xyz")
     for kind, pid, topic in case.log:
         if kind == "data":
-            h.put(topic, None, pid)
+            h.append(topic, None, pid)
         else:
-            h.mark(topic, pid, kind)
+            h.append_marker(topic, pid, kind)
     for pid, topics in case.completed:
-        h.complete(pid, topics, "Abort")
+        h.log_transaction(pid, topics, "Abort")
     return h
 
 

@@ -13,7 +13,7 @@ def reprocessed_input(h: Run, rng: Random) -> Planted:
     for number in range(2):
         worker, pid = h.fresh()
         offsets = "" if number and silent else None
-        h.take(*inputs, gives="p", offsets_fate=offsets, source=source, worker=worker, pid=pid)
+        h.transact(*inputs, to="p", offsets_fate=offsets, source=source, worker=worker, pid=pid)
     found: Planted = {"reprocessed-input": [taken(source, offset) for offset in inputs]}
     return found if silent else {**found, "overlapping-commit": [taken(source, inputs[0])]}
 
@@ -24,7 +24,7 @@ def lost_input(h: Run, rng: Random) -> Planted:
     lost = rng.randint(1, len(inputs) - 1)
     for outcome, some in (("fail", inputs[:lost]), ("ok", inputs[lost:])):
         worker, pid = h.fresh()
-        h.take(*some, gives="p", outcome=outcome, source=source, worker=worker, pid=pid)
+        h.transact(*some, to="p", outcome=outcome, source=source, worker=worker, pid=pid)
     return {"lost-input": [taken(source, offset) for offset in inputs[:lost]]}
 
 
@@ -32,10 +32,10 @@ def offset_output_mismatch(h: Run, rng: Random) -> Planted:
     """Offsets outside the transaction, which is aborted; its inputs are taken again."""
     source, inputs = h.fed(rng.randint(1, 3))
     worker, pid = h.fresh()
-    op = h.take(*inputs, gives="p", outcome="fail", offsets_fate="", source=source, worker=worker, pid=pid)
-    h.offset(inputs[-1] + 1, op, source=source)
+    op = h.transact(*inputs, to="p", outcome="fail", offsets_fate="", source=source, worker=worker, pid=pid)
+    h.commit_offset(inputs[-1] + 1, op, source=source)
     worker, pid = h.fresh()
-    h.take(*inputs, gives="p", source=source, worker=worker, pid=pid)
+    h.transact(*inputs, to="p", source=source, worker=worker, pid=pid)
     return {"offset-output-mismatch": [at(op)]}
 
 
@@ -45,7 +45,7 @@ def claimed_without_output(h: Run, rng: Random) -> Planted:
     worker, pid = h.fresh()
     left = rng.choice(inputs)
     named = [offset for offset in inputs if offset != left]
-    op = h.take(*inputs, gives="p", names=named, source=source, worker=worker, pid=pid)
+    op = h.transact(*inputs, to="p", output_inputs=named, source=source, worker=worker, pid=pid)
     return {
         "offset-output-mismatch": [{**at(op), **taken(source, left)}],
         "lost-input": [taken(source, left)],
@@ -56,10 +56,10 @@ def overlapping_commit(h: Run, rng: Random) -> Planted:
     """A second worker commits offsets alone, of what the first has taken."""
     source, inputs = h.fed(rng.randint(2, 3))
     worker, pid = h.fresh()
-    h.take(*inputs, gives="p", source=source, worker=worker, pid=pid)
+    h.transact(*inputs, to="p", source=source, worker=worker, pid=pid)
     again = inputs[rng.randrange(1, len(inputs)) :]
     worker, pid = h.fresh()
-    h.take(*again, gives="", source=source, worker=worker, pid=pid)
+    h.transact(*again, to="", source=source, worker=worker, pid=pid)
     return {"overlapping-commit": [taken(source, again[0])]}
 
 
@@ -67,10 +67,10 @@ def group_offset_regression(h: Run, rng: Random) -> Planted:
     """An offset commit outside any transaction goes back; the next one is right again."""
     source, inputs = h.fed(rng.randint(2, 4))
     worker, pid = h.fresh()
-    h.take(*inputs, gives="p", source=source, worker=worker, pid=pid)
+    h.transact(*inputs, to="p", source=source, worker=worker, pid=pid)
     low, end = rng.choice(inputs[1:]), inputs[-1] + 1
-    h.offset(low, source=source)
-    h.offset(end, source=source)
+    h.commit_offset(low, source=source)
+    h.commit_offset(end, source=source)
     return {"group-offset-regression": [{**taken(source, low), "committed": low, "committed_before": end}]}
 
 
@@ -79,14 +79,14 @@ def stale_offset(h: Run, rng: Random) -> Planted:
     source, inputs = h.fed(rng.randint(2, 4))
     worker, pid = h.fresh()
     done = rng.randint(1, len(inputs) - 1)
-    op = h.take(*inputs[:done], gives="p", source=source, worker=worker, pid=pid)
+    op = h.transact(*inputs[:done], to="p", source=source, worker=worker, pid=pid)
     worker, pid = h.fresh()
     h.assign(worker, source)
     start = rng.choice(inputs[:done])
     reader = h.op(worker, "poll")
     for offset in inputs[inputs.index(start) : done]:
         h.poll(reader, source, offset, h.entries[source][offset]["value"])
-    h.take(*inputs[done:], gives="p", source=source, worker=worker, pid=pid)
+    h.transact(*inputs[done:], to="p", source=source, worker=worker, pid=pid)
     return {"stale-offset": [{**taken(source, start), "reader": {"name": reader.name}, **at(op)}]}
 
 
@@ -96,7 +96,7 @@ def premature_offset(h: Run, rng: Random) -> Planted:
     _, beyond = h.fed(rng.randint(1, 2), source=source, owes="")
     worker, pid = h.fresh()
     claim = (inputs[0], rng.choice(beyond) + 1)
-    op = h.take(*inputs, gives="p", claim=claim, source=source, worker=worker, pid=pid)
+    op = h.transact(*inputs, to="p", claim=claim, source=source, worker=worker, pid=pid)
     return {"premature-offset": [at(op)]}
 
 
@@ -107,11 +107,11 @@ def aggregate_mismatch(h: Run, rng: Random) -> Planted:
     amounts = [rng.randint(1, 9) for _ in inputs]
     for key in ("right", "wrong"):
         for offset, amount in zip(inputs, amounts, strict=True):
-            h.adds(offset, f"{key}-{pid}", amount, "s")
-    h.take(*inputs, gives="p", source=source, worker=worker, pid=pid)
-    h.put("s", None, key=f"right-{pid}", state=sum(amounts))
-    h.put("s", None, key=f"wrong-{pid}", state=sum(amounts))
-    last = h.put("s", None, key=f"wrong-{pid}", state=sum(amounts) + rng.choice([-1, 1, 5]))
+            h.expect_amount(offset, f"{key}-{pid}", amount, "s")
+    h.transact(*inputs, to="p", source=source, worker=worker, pid=pid)
+    h.append("s", None, key=f"right-{pid}", state=sum(amounts))
+    h.append("s", None, key=f"wrong-{pid}", state=sum(amounts))
+    last = h.append("s", None, key=f"wrong-{pid}", state=sum(amounts) + rng.choice([-1, 1, 5]))
     return {"aggregate-mismatch": [{"key": f"wrong-{pid}", "due": sum(amounts), "record": place("s", last)}]}
 
 
@@ -125,7 +125,7 @@ def order_violation(h: Run, rng: Random) -> Planted:
     for offset in order:
         worker, pid = h.fresh()
         last = None if offset == inputs[-1] else ""
-        h.take(offset, gives="p", key=key, offsets_fate=last, source=source, worker=worker, pid=pid)
+        h.transact(offset, to="p", key=key, offsets_fate=last, source=source, worker=worker, pid=pid)
     late = [offset for at, offset in enumerate(order) if max(order[: at + 1]) > offset]
     return {"order-violation": [{"key": key, **taken(source, offset)} for offset in late]}
 

@@ -17,10 +17,10 @@ def epoch_regression(h: Run, rng: Random) -> Planted:
     """In a partition: a record, or the marker on it, has a lower epoch than what is below it."""
     _, pid = h.fresh()
     low, high = sorted(rng.sample(range(6), 2))
-    offset = h.put("m", None, pid, high)
+    offset = h.append("m", None, pid, high)
     if rng.random() < 0.5:
         h.settle("m")
-        offset = h.put("m", None, pid, low)
+        offset = h.append("m", None, pid, low)
     else:
         offset += 1
     assert h.mark_now("m", pid, "abort", low) >= offset
@@ -31,20 +31,20 @@ def epoch_regression_of_states(h: Run, rng: Random) -> Planted:
     """In the transaction log."""
     _, pid = h.fresh()
     low, high = sorted(rng.sample(range(6), 2))
-    h.complete(pid, (), epoch=high)
+    h.log_transaction(pid, (), epoch=high)
     offset = len(h.entries[TRANSACTIONS])
-    h.complete(pid, (), epoch=low)
+    h.log_transaction(pid, (), epoch=low)
     return {"epoch-regression": [record(TRANSACTIONS, offset)]}
 
 
 def sequence_violation(h: Run, rng: Random) -> Planted:
     _, pid = h.fresh()
     first = rng.choice([0, 7, 2**31 - 2])
-    h.put("m", None, pid, seq=first)
+    h.append("m", None, pid, seq=first)
     wrong = (first + rng.choice([-1, 0, 2, 5])) % 2**31
-    offset = h.put("m", None, pid, seq=wrong)
-    h.put("m", None, pid)
-    h.mark("m", pid, "abort")
+    offset = h.append("m", None, pid, seq=wrong)
+    h.append("m", None, pid)
+    h.append_marker("m", pid, "abort")
     return {"sequence-violation": [{**record("m", offset), "sequence": wrong}]}
 
 
@@ -59,10 +59,10 @@ def transaction_state_violation(h: Run, rng: Random) -> Planted:
         ]
     )
     for state in states:
-        h.state(pid, state)
-    h.state(pid, wrong)
+        h.log_state(pid, state)
+    h.log_state(pid, wrong)
     offset = len(h.entries[TRANSACTIONS]) - 1
-    h.state(pid, {"PrepareCommit": "CompleteCommit"}.get(wrong, "Empty"))
+    h.log_state(pid, {"PrepareCommit": "CompleteCommit"}.get(wrong, "Empty"))
     return {
         "transaction-state-violation": [{**record(TRANSACTIONS, offset), "transactional_id": f"id-{pid}"}]
     }
@@ -71,8 +71,8 @@ def transaction_state_violation(h: Run, rng: Random) -> Planted:
 def stuck_completion(h: Run, rng: Random) -> Planted:
     """Decided, and never done; a minute before the end."""
     _, pid = h.fresh()
-    h.state(pid, "Ongoing", "m")
-    h.state(pid, rng.choice(["PrepareCommit", "PrepareAbort"]), "m")
+    h.log_state(pid, "Ongoing", "m")
+    h.log_state(pid, rng.choice(["PrepareCommit", "PrepareAbort"]), "m")
     return {"stuck-completion": [{"transactional_id": f"id-{pid}"}]}
 
 
@@ -82,10 +82,10 @@ def unmarked_partition(h: Run, rng: Random) -> Planted:
     many = rng.randint(2, 3)
     missing = rng.randrange(many - 1)
     for number in range(many):
-        offset = h.put("m", None, pid)
+        offset = h.append("m", None, pid)
         if number != missing:
-            h.mark("m", pid, "abort")
-        h.complete(pid, "m", "Abort")
+            h.append_marker("m", pid, "abort")
+        h.log_transaction(pid, "m", "Abort")
     return {"unmarked-partition": [{**record("m", offset), "markers": many - 1, "completions": many}]}
 
 
@@ -120,12 +120,12 @@ def undue_fencing(h: Run, rng: Random) -> Planted:
     source, inputs = h.fed(rng.randint(1, 2))
     worker, pid = h.fresh()
     h.op(worker, "init", transactional_id=f"id-{pid}")
-    op = h.take(
-        *inputs, gives="p", outcome="fail", fenced=True, transactional_id=f"id-{pid}",
+    op = h.transact(
+        *inputs, to="p", outcome="fail", fenced=True, transactional_id=f"id-{pid}",
         source=source, worker=worker, pid=pid,
     )  # fmt: skip
     worker, pid = h.fresh()
-    h.take(*inputs, gives="p", source=source, worker=worker, pid=pid)
+    h.transact(*inputs, to="p", source=source, worker=worker, pid=pid)
     return {"undue-fencing": [at(op)]}
 
 
@@ -133,9 +133,9 @@ def stalled(h: Run, rng: Random) -> Planted:
     """There is an input and a worker, and for long there is no commit."""
     source, inputs = h.fed(2)
     worker, pid = h.fresh()
-    h.take(inputs[0], gives="p", source=source, worker=worker, pid=pid)
+    h.transact(inputs[0], to="p", source=source, worker=worker, pid=pid)
     h.clock += BOUND_NS + rng.randint(1, 20) * SECOND
-    op = h.take(inputs[1], gives="p", source=source, worker=worker, pid=pid)
+    op = h.transact(inputs[1], to="p", source=source, worker=worker, pid=pid)
     return {"stalled": [{**at(op), **taken(source, inputs[1])}]}
 
 
@@ -143,7 +143,7 @@ def offsets_of_a_ghost(h: Run, rng: Random) -> Planted:
     """Offsets alone, of a transaction that was told to have failed; its inputs owe nothing."""
     source, inputs = h.fed(rng.randint(1, 2), owes="")
     worker, pid = h.fresh()
-    op = h.take(*inputs, gives="", outcome="fail", fate="commit", source=source, worker=worker, pid=pid)
+    op = h.transact(*inputs, to="", outcome="fail", fate="commit", source=source, worker=worker, pid=pid)
     assert h.entries[OFFSETS]
     return {"ghost-commit": [at(op)]}
 

@@ -53,7 +53,7 @@ def given_again(h: Run, rng: Random) -> Planted:
     """A worker is given an input again, though it has committed."""
     source, inputs = h.fed(rng.randint(1, 3))
     worker, pid = h.fresh()
-    h.take(*inputs, gives="p", source=source, worker=worker, pid=pid)
+    h.transact(*inputs, to="p", source=source, worker=worker, pid=pid)
     reader = h.op(worker, "poll")
     offset = inputs[-1]
     h.poll(reader, source, offset, h.entries[source][offset]["value"])
@@ -65,7 +65,7 @@ def nonmonotonic_send(h: Run, rng: Random) -> Planted:
     source, _ = h.fed(0)
     feeder, _ = h.fresh()
     one, two = h.op(f"f-{feeder}", "send"), h.op(f"f-{feeder}", "send")
-    low, high = (h.put(source, f"{op.name}:0", digest=7) for op in (two, one))
+    low, high = (h.append(source, f"{op.name}:0", digest=7) for op in (two, one))
     h.send(one, source, high)
     h.send(two, source, low)
     _owed(h, source, [low, high])
@@ -77,7 +77,7 @@ def int_nonmonotonic_send(h: Run, rng: Random) -> Planted:
     source, _ = h.fed(0)
     feeder, _ = h.fresh()
     op = h.op(f"f-{feeder}", "send")
-    low, high = (h.put(source, f"{op.name}:{n}", digest=7) for n in (1, 0))
+    low, high = (h.append(source, f"{op.name}:{n}", digest=7) for n in (1, 0))
     h.send(op, source, high)
     h.send(op, source, low)
     _owed(h, source, [low, high])
@@ -89,7 +89,7 @@ def _owed(h: Run, source: str, inputs: list[int]) -> None:
     for offset in inputs:
         h.expect(offset, source)
     worker, pid = h.fresh()
-    h.take(*inputs, source=source, worker=worker, pid=pid)
+    h.transact(*inputs, source=source, worker=worker, pid=pid)
 
 
 PLANTS = (

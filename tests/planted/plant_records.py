@@ -38,7 +38,7 @@ def vanished(h: Run, rng: Random) -> Planted:
 def duplicate(h: Run, rng: Random) -> Planted:
     op, _ = h.sent("p", rng.randint(1, 2))
     value = rng.choice(op.values)
-    h.put("p", value, digest=7)
+    h.append("p", value, digest=7)
     return {"duplicate": [{"value": value, **at(op)}]}
 
 
@@ -54,11 +54,11 @@ def aborted_read(h: Run, rng: Random) -> Planted:
     """Observers are given a record of a transaction that failed; one of them may be."""
     source, inputs = h.fed(rng.randint(1, 2))
     worker, pid = h.fresh()
-    op = h.take(*inputs, gives="p", outcome="fail", source=source, worker=worker, pid=pid)
+    op = h.transact(*inputs, to="p", outcome="fail", source=source, worker=worker, pid=pid)
     offset = rng.choice(h.sent_of(op, "p"))
     read = [given("p", offset, h.shown("p", offset)) for _ in range(rng.randint(1, 2))]
     h.shown("p", offset, promised=RU)
-    h.take(*inputs, gives="p", source=source, worker=worker, pid=pid)
+    h.transact(*inputs, to="p", source=source, worker=worker, pid=pid)
     return {"aborted-read": read, "dirty-read": read}
 
 
@@ -66,7 +66,7 @@ def refused_read(h: Run, rng: Random) -> Planted:
     """What was sent outside any transaction, and refused, is there all the same: the final reader has it."""
     worker, _ = h.fresh()
     op = h.op(worker, "send", "fail")
-    offset = h.put("p", h.send(op, "p"), digest=7)
+    offset = h.append("p", h.send(op, "p"), digest=7)
     return {"aborted-read": [{**record("p", offset), **at(op)}]}
 
 
@@ -74,10 +74,10 @@ def dirty_read(h: Run, rng: Random) -> Planted:
     """An observer is given a record that was aborted, though its client did not know."""
     source, inputs = h.fed(rng.randint(1, 2))
     worker, pid = h.fresh()
-    op = h.take(*inputs, gives="p", outcome="info", fate="abort", source=source, worker=worker, pid=pid)
+    op = h.transact(*inputs, to="p", outcome="info", fate="abort", source=source, worker=worker, pid=pid)
     offset = rng.choice(h.sent_of(op, "p"))
     reader = h.shown("p", offset)
-    h.take(*inputs, gives="p", source=source, worker=worker, pid=pid)
+    h.transact(*inputs, to="p", source=source, worker=worker, pid=pid)
     return {"dirty-read": [given("p", offset, reader)]}
 
 
@@ -85,12 +85,12 @@ def early_read(h: Run, rng: Random) -> Planted:
     """An observer is given a record long before its commit marker is written."""
     worker, pid = h.fresh()
     op = h.op(worker)
-    offset = h.put("p", f"{op.name}:0", pid, digest=7)
+    offset = h.append("p", f"{op.name}:0", pid, digest=7)
     h.send(op, "p", offset)
     reader = h.shown("p", offset)
     h.clock += MARGIN_NS
     h.mark_now("p", pid, "commit")
-    h.complete(pid, "p")
+    h.log_transaction(pid, "p")
     return {"dirty-read": [given("p", offset, reader)]}
 
 
@@ -115,7 +115,7 @@ def unseen(h: Run, rng: Random) -> Planted:
 def phantom(h: Run, rng: Random) -> Planted:
     """Nobody announced it: in the name of a worker, or in nobody's."""
     op, _ = h.sent("p", 1)
-    offset = h.put("p", rng.choice([None, f"{op.name}:77"]))
+    offset = h.append("p", rng.choice([None, f"{op.name}:77"]))
     return {"phantom": [record("p", offset)]}
 
 
@@ -123,10 +123,10 @@ def output_of_nothing(h: Run, rng: Random) -> Planted:
     """A worker is given an input that was aborted, and makes an output of it."""
     source, _ = h.fed(0)
     worker, pid = h.fresh()
-    offset = h.put(source, None, pid)
+    offset = h.append(source, None, pid)
     h.mark_now(source, pid, "abort")
     worker, pid = h.fresh()
-    op = h.take(offset, gives="p", source=source, worker=worker, pid=pid)
+    op = h.transact(offset, to="p", source=source, worker=worker, pid=pid)
     (output,) = h.sent_of(op, "p")
     return {
         "phantom": [{**record("p", output), "input": place(source, offset)}],
@@ -139,7 +139,7 @@ def corrupt(h: Run, rng: Random) -> Planted:
     source, inputs = h.fed(rng.randint(1, 2), owes="pq")
     worker, pid = h.fresh()
     topic = rng.choice("pq")
-    op = h.take(*inputs, gives="pq", source=source, worker=worker, pid=pid)
+    op = h.transact(*inputs, to="pq", source=source, worker=worker, pid=pid)
     offset = rng.choice(h.sent_of(op, topic))
     value = h.entries[topic][offset]["value"]
 

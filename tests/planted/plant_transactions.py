@@ -11,9 +11,9 @@ def lost_commit(h: Run, rng: Random) -> Planted:
     source, inputs = h.fed(rng.randint(1, 3))
     worker, pid = h.fresh()
     if rng.random() < 0.3:
-        op = h.take(*inputs, gives="p", offsets_fate="abort", source=source, worker=worker, pid=pid)
+        op = h.transact(*inputs, to="p", offsets_fate="abort", source=source, worker=worker, pid=pid)
         return {"lost-commit": [at(op)], "offset-output-mismatch": [at(op)]}
-    op = h.take(*inputs, gives="p", fates={"p": "abort"}, source=source, worker=worker, pid=pid)
+    op = h.transact(*inputs, to="p", fates={"p": "abort"}, source=source, worker=worker, pid=pid)
     records = each("p", h.sent_of(op, "p"))
     return {
         "lost-commit": [at(op)],
@@ -29,9 +29,11 @@ def ghost_commit(h: Run, rng: Random) -> Planted:
     source, inputs = h.fed(rng.randint(1, 3))
     worker, pid = h.fresh()
     if rng.random() < 0.5:
-        op = h.take(*inputs, gives="p", outcome="info", commit_ns=None, source=source, worker=worker, pid=pid)
+        op = h.transact(
+            *inputs, to="p", outcome="info", commit_ns=None, source=source, worker=worker, pid=pid
+        )
         return {"ghost-commit": [at(op)]}
-    op = h.take(*inputs, gives="p", outcome="fail", fate="commit", source=source, worker=worker, pid=pid)
+    op = h.transact(*inputs, to="p", outcome="fail", fate="commit", source=source, worker=worker, pid=pid)
     records = h.sent_of(op, "p")
     return {"ghost-commit": [at(op)], "aborted-read": [record("p", offset) for offset in records]}
 
@@ -40,9 +42,9 @@ def ghost_taken_again(h: Run, rng: Random) -> Planted:
     """Its inputs are processed a second time."""
     source, inputs = h.fed(rng.randint(1, 2))
     worker, pid = h.fresh()
-    op = h.take(
+    op = h.transact(
         *inputs,
-        gives="p",
+        to="p",
         outcome="info",
         fate="commit",
         commit_ns=None,
@@ -51,7 +53,7 @@ def ghost_taken_again(h: Run, rng: Random) -> Planted:
         pid=pid,
     )
     worker, pid = h.fresh()
-    h.take(*inputs, gives="p", source=source, worker=worker, pid=pid)
+    h.transact(*inputs, to="p", source=source, worker=worker, pid=pid)
     return {
         "ghost-commit": [at(op)],
         "reprocessed-input": [taken(source, offset) for offset in inputs],
@@ -63,8 +65,8 @@ def torn_transaction(h: Run, rng: Random) -> Planted:
     """Committed in one topic and aborted in the other, though nobody was told how it ended."""
     source, inputs = h.fed(rng.randint(1, 3))
     worker, pid = h.fresh()
-    op = h.take(
-        *inputs, gives="pq", outcome="info", fates={"q": "abort"}, source=source, worker=worker, pid=pid
+    op = h.transact(
+        *inputs, to="pq", outcome="info", fates={"q": "abort"}, source=source, worker=worker, pid=pid
     )
     return {
         "torn-transaction": [at(op)],
@@ -78,9 +80,9 @@ def torn_of_what_was_aborted(h: Run, rng: Random) -> Planted:
     worker, pid = h.fresh()
     op = h.op(worker, "txn", "fail")
     for topic, fate in (("p", "abort"), ("q", "commit")):
-        h.send(op, topic, h.put(topic, f"{op.name}:{len(op.values)}", pid, digest=7))
-        h.mark(topic, pid, fate)
-    h.complete(pid, "pq", "Abort")
+        h.send(op, topic, h.append(topic, f"{op.name}:{len(op.values)}", pid, digest=7))
+        h.append_marker(topic, pid, fate)
+    h.log_transaction(pid, "pq", "Abort")
     return {
         "torn-transaction": [at(op)],
         "ghost-commit": [at(op)],
@@ -95,7 +97,7 @@ def zombie_write(h: Run, rng: Random) -> Planted:
     shared = {"transactional_id": f"shared-{pid}"}
     h.op(first, "init", **shared)
     h.op(second, "init", **shared)
-    op = h.take(*inputs, gives="p", source=source, worker=first, pid=pid, **shared)
+    op = h.transact(*inputs, to="p", source=source, worker=first, pid=pid, **shared)
     return {"zombie-write": [at(op)]}
 
 
@@ -103,10 +105,10 @@ def zombie_by_epoch(h: Run, rng: Random) -> Planted:
     """A batch that was committed stands above one of a higher epoch."""
     _, pid = h.fresh()
     high = rng.randint(1, 5)
-    h.put("m", None, pid, high)
-    h.mark("m", pid, "abort", high)
-    offset = h.put("m", None, pid, high - 1)
-    h.mark("m", pid, "commit", high - 1)
+    h.append("m", None, pid, high)
+    h.append_marker("m", pid, "abort", high)
+    offset = h.append("m", None, pid, high - 1)
+    h.append_marker("m", pid, "commit", high - 1)
     return {"zombie-write": [record("m", offset)], "epoch-regression": [record("m", offset)]}
 
 
@@ -116,12 +118,12 @@ def hanging_transaction(h: Run, rng: Random) -> Planted:
     op = h.op(worker, "txn", "fail")
     offsets = []
     for n in range(rng.randint(1, 3)):
-        offsets.append(h.put("h", f"{op.name}:{n}", pid, digest=7))
+        offsets.append(h.append("h", f"{op.name}:{n}", pid, digest=7))
         h.send(op, "h", offsets[-1])
     if rng.random() < 0.5:
-        h.complete(pid, "", "Abort")
+        h.log_transaction(pid, "", "Abort")
     else:
-        h.state(pid, "Ongoing", "h")
+        h.log_state(pid, "Ongoing", "h")
     h.sent("h", rng.randint(0, 2))
     return {"hanging-transaction": each("h", offsets)}
 
@@ -130,9 +132,9 @@ def read_above_lso(h: Run, rng: Random) -> Planted:
     """An observer goes past a record that is open to this day."""
     worker, pid = h.fresh()
     op = h.op(worker, "txn", "fail")
-    held = h.put("l", f"{op.name}:0", pid, digest=7)
+    held = h.append("l", f"{op.name}:0", pid, digest=7)
     h.send(op, "l", held)
-    h.complete(pid, "", "Abort")
+    h.log_transaction(pid, "", "Abort")
     _, offsets = h.sent("l", rng.randint(1, 3))
     read = rng.choice(offsets)
     reader = h.shown("l", read)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tests.support.histories import Op
-from tests.support.within import within
+from tests.support.within import is_part_of
 
 Planted = dict[str, list[Mapping[str, Any]]]
 
@@ -38,11 +38,11 @@ def differs(planted: Planted, may_be: Planted, said: Mapping[str, Sequence[objec
     for name in sorted({*planted, *said}):
         left = list(said.get(name, []))
         for one in planted.get(name, []):
-            match = next((example for example in left if within(one, example)), None)
+            match = next((example for example in left if is_part_of(one, example)), None)
             if match is None:
                 return f"{name}: none of {left} holds {one}"
             left.remove(match)
         for example in left:
-            if not any(within(one, example) for one in may_be.get(name, [])):
+            if not any(is_part_of(one, example) for one in may_be.get(name, [])):
                 return f"{name}: nobody planted {example}"
     return None

@@ -12,7 +12,7 @@ from tests.planted import counted, plant_inputs, plant_log, plant_order, plant_r
 from tests.planted.gone import NEEDS_ALL
 from tests.planted.planted import Planted, differs
 from tests.planted.run import Run
-from tests.support.stored_tables import write
+from tests.support.stored_tables import write_store
 
 Plant = Callable[[Run, Random], Planted]
 PLANTS: Mapping[str, Plant] = {
@@ -38,7 +38,7 @@ class PlantedRun:
 
     def differs(self, judgement: CheckResult) -> str | None:
         """What is said of it otherwise."""
-        letters = {place: letter for letter, place in self.run.homes.items()}
+        letters = {place: letter for letter, place in self.run.topic_partitions.items()}
         said = {
             name: [_by_letters(one.as_json(), letters) for one in anomaly.examples]
             for name, anomaly in judgement.anomalies.items()
@@ -109,7 +109,7 @@ def store(runs: Iterable[PlantedRun], folder: Path, first: int = 0) -> list[Stor
     numbered = list(enumerate(runs, first))
     for logged in (True, False):
         histories = [(number, one.run) for number, one in numbered if one.logged is logged]
-        write(folder / f"log-{logged}", histories, log=logged)
+        write_store(folder / f"log-{logged}", histories, log=logged)
     return [
         StoredRun(
             number,

@@ -69,15 +69,17 @@ def draw(case: Reads) -> History:
     """Each observer takes its steps; at a marker it is given a record that nobody else has seen."""
     h = History(expects="xy")
     h.feed(sum(many for many, _ in case.log))
-    h.owe(lambda row: row if row["output_name"] == "y" or _is_committed(case.log, row["offset"]) else None)
+    h.alter_expected(
+        lambda row: row if row["output_name"] == "y" or _is_committed(case.log, row["offset"]) else None
+    )
     at = 0
     for many, committed in case.log:
         taken = range(at, at + many)
         if committed:
-            h.take(*taken, gives="xy")
+            h.transact(*taken, to="xy")
         else:
-            h.take(*taken, outcome="fail")
-            h.take(*taken, gives="y")
+            h.transact(*taken, outcome="fail")
+            h.transact(*taken, to="y")
         at += many
     for number, steps in enumerate(case.readers):
         op = None
@@ -184,18 +186,18 @@ def draw_claims(case: Claims) -> History:
         if committed:
             h.feed(1)
         else:
-            h.put("a", None, 9)
-            h.mark("a", 9, "abort")
+            h.append("a", None, 9)
+            h.append_marker("a", 9, "abort")
     due = min((row["offset"] for row in h.rows["expected"]), default=-1)
-    h.owe(lambda row: row if row["offset"] == due else None)
+    h.alter_expected(lambda row: row if row["offset"] == due else None)
     for number, steps in enumerate(case.workers):
         for place, step in enumerate(steps, 1):
             if isinstance(step, int):
                 h.poll(h.op(f"w{number}", "poll"), "a", step, h.entries["a"][step]["value"])
             else:
                 first, following, outcome, fate = step
-                h.take(
-                    outcome=outcome, fate=fate, gives="", claim=(first, following),
+                h.transact(
+                    outcome=outcome, fate=fate, to="", claim=(first, following),
                     worker=f"w{number}", pid=number + 1,
                 )  # fmt: skip
                 if place < len(steps):

@@ -34,7 +34,7 @@ class Run(LateMarkers):
         self.followers = rng.randint(1, 2)
         self.healed_ns, self.session_ms = 0, SESSION_MS
         for letters in ("ab", "xy", "pq") if rng.random() < 0.5 else ():
-            self.homes |= {letter: (letters, number) for number, letter in enumerate(letters)}
+            self.topic_partitions |= {letter: (letters, number) for number, letter in enumerate(letters)}
         self.due: dict[str, list[int]] = {topic: [] for topic in INPUTS}  # fed, and not yet taken
         self.owner: dict[str, int] = {}  # the worker that has the topic
         self.epochs: dict[int, int] = {}  # by producer id
@@ -50,21 +50,21 @@ class Run(LateMarkers):
             self.rows["ops"][-1]["return_ns"] = self.tick()
         return op
 
-    def take(self, *offsets: int, worker: str = "w", source: str = "a", **more: Any) -> Op:
+    def transact(self, *offsets: int, worker: str = "w", source: str = "a", **more: Any) -> Op:
         """What it takes is polled first, as workers do."""
         reader = self.op(worker, "poll")
         for at in offsets:
             self.poll(reader, source, at, self.entries[source][at]["value"])
-        return super().take(*offsets, worker=worker, source=source, poll=False, **more)
+        return super().transact(*offsets, worker=worker, source=source, poll=False, **more)
 
-    def put(self, topic: str, value: str | None, pid: int = -1, epoch: int = 0, **more: Any) -> int:
-        return super().put(topic, value, pid, epoch or self.epochs.get(pid, 0), **more)
+    def append(self, topic: str, value: str | None, pid: int = -1, epoch: int = 0, **more: Any) -> int:
+        return super().append(topic, value, pid, epoch or self.epochs.get(pid, 0), **more)
 
-    def mark(self, topic: str, pid: int, marker: str, epoch: int = 0, ms: int | None = None) -> int:
-        return super().mark(topic, pid, marker, epoch or self.epochs.get(pid, 0), ms)
+    def append_marker(self, topic: str, pid: int, marker: str, epoch: int = 0, ms: int | None = None) -> int:
+        return super().append_marker(topic, pid, marker, epoch or self.epochs.get(pid, 0), ms)
 
-    def state(self, pid: int, state: str, topics: Sequence[str] = (), epoch: int = 0) -> None:
-        super().state(pid, state, topics, epoch or self.epochs.get(pid, 0))
+    def log_state(self, pid: int, state: str, topics: Sequence[str] = (), epoch: int = 0) -> None:
+        super().log_state(pid, state, topics, epoch or self.epochs.get(pid, 0))
 
     def make(self) -> dict[str, list[Row]]:
         """Of records side by side some stand in one batch."""
@@ -88,7 +88,7 @@ class Run(LateMarkers):
     def feeds(self, topic: str) -> None:
         start, count = len(self.entries[topic]), self.rng.randint(1, 3)
         if self.rng.random() < 0.1:
-            self.put(topic, None, 99)
+            self.append(topic, None, 99)
             self.mark_now(topic, 99, "abort")
             start += 2
         self.feed(count, topic)
@@ -104,10 +104,10 @@ class Run(LateMarkers):
         taken = self.due[topic][: self.rng.randint(1, 3)]
         told = outcome or self.rng.choices(["ok", "fail", "info"], [6, 1, 1])[0]
         fate = {"ok": "commit", "fail": "abort"}.get(told) or self.rng.choice(["commit", "abort"])
-        gives = self.rng.choice(["x", "x", "xy", "xpq", "xq"])
-        self.take(
+        topics = self.rng.choice(["x", "x", "xy", "xpq", "xq"])
+        self.transact(
             *taken,
-            gives=gives,
+            to=topics,
             outcome=told,
             fate=fate,
             worker=self.process(worker),
@@ -116,7 +116,7 @@ class Run(LateMarkers):
             transactional_id=f"id-{worker}",
         )
         if fate == "commit":
-            usual, self.expects = self.expects, gives.removeprefix(self.expects)
+            usual, self.expects = self.expects, topics.removeprefix(self.expects)
             for at in taken:  # the others of its outputs are due as well
                 self.expect(at, topic)
             self.expects = usual
@@ -166,9 +166,9 @@ class Run(LateMarkers):
         for topic in topics:
             for _ in range(self.rng.randint(1, 2)):
                 value = f"{op.name}:{len(op.values)}"
-                self.send(op, topic, self.put(topic, value, pid, digest=7))
-            self.mark(topic, pid, fate)
-        self.complete(pid, topics, "Commit" if fate == "commit" else "Abort")
+                self.send(op, topic, self.append(topic, value, pid, digest=7))
+            self.append_marker(topic, pid, fate)
+        self.log_transaction(pid, topics, "Commit" if fate == "commit" else "Abort")
 
     # room for what is planted
 
@@ -197,10 +197,10 @@ class Run(LateMarkers):
         op = self.op(worker)
         offsets = []
         for n in range(count):
-            offsets.append(self.put(topic, f"{op.name}:{n}", pid, digest=7))
+            offsets.append(self.append(topic, f"{op.name}:{n}", pid, digest=7))
             self.send(op, topic, offsets[-1])
-        self.mark(topic, pid, "commit")
-        self.complete(pid, topic)
+        self.append_marker(topic, pid, "commit")
+        self.log_transaction(pid, topic)
         return op, offsets
 
     def sent_of(self, op: Op, topic: str) -> list[int]:

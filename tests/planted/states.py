@@ -69,7 +69,7 @@ def larger(rng: Random) -> Walk:
 def draw(walk: Walk) -> History:
     h = begun()
     for pid, (state, epoch) in walk:
-        h.state(pid, state, "", epoch)
+        h.log_state(pid, state, "", epoch)
     h.clock += 60_000_000_000
     forgotten = {"producer_id": None, "epoch": None}
     h.alter("transactions", lambda row: row | forgotten if row["state"] == "Tombstone" else row)

@@ -130,9 +130,9 @@ def draw(case: Txns) -> History:
         pending = "open" in fates.values()
         ends = {*fates.values(), txn.offsets} - {"open", ""}
         decided = "CompleteAbort" if ends == {"abort"} else "CompleteCommit"
-        op = h.take(
+        op = h.transact(
             *txn.takes,
-            gives="".join(fates),
+            to="".join(fates),
             fates=fates,
             outcome="info" if txn.outcome == "killed" else txn.outcome,
             offsets_fate=txn.offsets,

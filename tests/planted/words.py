@@ -10,7 +10,7 @@ def begun(**options: str) -> History:
     """One input, taken: everything else stands beside it."""
     h = History(**options)  # type: ignore[arg-type]
     h.feed(1)
-    h.take(0)
+    h.transact(0)
     return h
 
 

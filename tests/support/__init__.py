@@ -1,1 +1,1 @@
-"""What several tests share; imported by name."""
+"""Helpers that several tests share."""

@@ -1,4 +1,4 @@
-"""What can be altered of a store so that one thing was read, sent, committed or added up wrong."""
+"""Alterations of a store: one record is read, sent, committed or summed incorrectly."""
 
 import json
 import random
@@ -16,7 +16,7 @@ Row = dict[str, Any]
 
 
 class Copy:
-    """A copy of a store, whose tables can be rewritten."""
+    """A copy of a store. Its tables can be rewritten."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -31,15 +31,15 @@ class Copy:
         return rows
 
     def write(self, table: str, rows: list[Row]) -> None:
-        """As if the run had written these."""
+        """Replace the rows of a table, and their number in the run metadata."""
         schema = (HISTORY | LOG)[table]
         pq.write_table(pa.Table.from_pylist(rows, schema=schema), self.path(table))
-        facts = json.loads((self.folder / "metadata.json").read_text())
-        facts["rows"][table] = len(rows)
-        (self.folder / "metadata.json").write_text(json.dumps(facts))
+        metadata = json.loads((self.folder / "metadata.json").read_text())
+        metadata["rows"][table] = len(rows)
+        (self.folder / "metadata.json").write_text(json.dumps(metadata))
 
     def renumber(self, table: str, run: int) -> None:
-        """Have every row bear this run."""
+        """Set the column `run` of every row."""
         rows = pq.read_table(self.path(table))
         number = pa.repeat(pa.scalar(run, pa.int64()), len(rows))
         pq.write_table(rows.set_column(rows.schema.get_field_index("run"), "run", number), self.path(table))
@@ -51,71 +51,75 @@ class Copy:
         return {row["op"]: row for row in self.rows("ops") if row["f"] == f and row["outcome"] == outcome}
 
     def recount(self) -> None:
-        """Each reader was given what its table now holds: what is taken from both was never read."""
-        given = Counter((row["role"], row["tp"]) for row in self.rows("polls"))
-        found = Counter(row["tp"] for row in self.rows("records"))
+        """Set the number of records that each reader read to the rows that its table now has."""
+        polls = Counter((row["role"], row["tp"]) for row in self.rows("polls"))
+        records = Counter(row["tp"] for row in self.rows("records"))
         ends = self.rows("ends")
         for row in ends:
             committed = row["isolation"] == "read_committed"
-            row["read"] = given[row["role"], row["tp"]] if committed else found[row["tp"]]
+            row["read"] = polls[row["role"], row["tp"]] if committed else records[row["tp"]]
         self.write("ends", ends)
 
     def observed(self) -> list[list[Row]]:
-        """What an observer was given of one partition, poll by poll, from its second on: of the partition of which
-        it was given most at once.
+        """The polls of an observer of one partition, without its first poll. Each poll is a list of rows.
+
+        The observer and partition are those with the largest poll.
         """
         journals = {row["op"]: row["journal"] for row in self.rows("ops")}
         polls: dict[tuple[str, int], dict[int, list[Row]]] = defaultdict(lambda: defaultdict(list))
         for row in self.rows("polls"):
             if row["role"] == "observer":
                 polls[journals[row["op"]], row["tp"]][row["op"]].append(row)
-        found = [[sorted(of[op], key=lambda row: row["n"]) for op in sorted(of)][1:] for of in polls.values()]
-        return max(found, key=lambda of: max(map(len, of), default=0))
+        ordered = [
+            [sorted(by_op[op], key=lambda row: row["n"]) for op in sorted(by_op)][1:]
+            for by_op in polls.values()
+        ]
+        return max(ordered, key=lambda batches: max(map(len, batches), default=0))
 
     def committed_output(self, topic: str) -> Row:
-        """One of the committed outputs of that topic."""
+        """One of the committed outputs of a topic."""
         records = self.committed_outputs(topic)
         return records[len(records) // 2]
 
     def committed_outputs(self, topic: str) -> list[Row]:
-        """The records of that topic which were given to the final read-committed reader.
+        """The records of a topic that the final read-committed reader read.
 
-        Their writers were told that their transactions had committed, and wrote to several partitions.
+        Only records of transactions with outcome ok that wrote to several partitions.
         """
-        given = {(row["tp"], row["offset"]) for row in self.rows("polls") if row["role"] == "final"}
-        told = self.ops("txn")
-        sends = [row for row in self.rows("sends") if row["op"] in told]
-        reach: dict[int, set[int]] = {}
+        read = {(row["tp"], row["offset"]) for row in self.rows("polls") if row["role"] == "final"}
+        ok_ops = self.ops("txn")
+        sends = [row for row in self.rows("sends") if row["op"] in ok_ops]
+        partitions: dict[int, set[int]] = {}
         for row in sends:
-            reach.setdefault(row["op"], set()).add(row["tp"])
-        values = {row["value"] for row in sends if len(reach[row["op"]]) > 1}
+            partitions.setdefault(row["op"], set()).add(row["tp"])
+        values = {row["value"] for row in sends if len(partitions[row["op"]]) > 1}
         tps = self.tp(topic)
         return [
             row
             for row in self.rows("records")
-            if row["tp"] in tps and row["value"] in values and (row["tp"], row["offset"]) in given
+            if row["tp"] in tps and row["value"] in values and (row["tp"], row["offset"]) in read
         ]
 
     def neighbours(self, f: str, *, in_one_op: bool) -> tuple[Row, Row]:
-        """Two acknowledged sends to one partition, the second next to the first."""
-        told = self.ops(f)
+        """Two successive acknowledged sends of a process to one partition."""
+        ops = self.ops(f)
         rows: dict[tuple[str, int], list[Row]] = {}
         for row in self.rows("sends"):
-            if row["op"] in told:
-                rows.setdefault((told[row["op"]]["journal"], row["tp"]), []).append(row)
+            if row["op"] in ops:
+                rows.setdefault((ops[row["op"]]["journal"], row["tp"]), []).append(row)
         return next(
-            (one, other)
+            (first, second)
             for sends in rows.values()
-            for one, other in pairwise(sorted(sends, key=lambda row: (row["op"], row["n"])))
-            if (one["op"] == other["op"]) is in_one_op and one["output_name"] == other["output_name"]
-            and (not one["inputs"] or one["inputs"][0]["tp"] == other["inputs"][0]["tp"])
+            for first, second in pairwise(sorted(sends, key=lambda row: (row["op"], row["n"])))
+            if (first["op"] == second["op"]) is in_one_op and first["output_name"] == second["output_name"]
+            and (not first["inputs"] or first["inputs"][0]["tp"] == second["inputs"][0]["tp"])
         )  # fmt: skip
 
 
-def take_away_the_end_of_a_transaction(copy: Copy) -> None:
-    """An aborted batch, with others' committed records above it, is of a producer without any marker."""
-    told = copy.ops("txn", "fail")
-    sent = next(row for row in copy.rows("sends") if row["op"] in told and row["acked"])
+def remove_the_end_of_a_transaction(copy: Copy) -> None:
+    """Give an aborted batch the id of a producer without markers. Committed records of others are above it."""
+    aborted = copy.ops("txn", "fail")
+    sent = next(row for row in copy.rows("sends") if row["op"] in aborted and row["acked"])
     rows = copy.rows("batches")
     for row in rows:
         if row["tp"] == sent["tp"] and row["base_offset"] <= sent["offset"] <= row["last_offset"]:
@@ -123,22 +127,23 @@ def take_away_the_end_of_a_transaction(copy: Copy) -> None:
     copy.write("batches", rows)
 
 
-def give_a_record_where_there_is_none(copy: Copy) -> None:
-    """To an observer, at the place of a marker."""
+def deliver_a_record_at_a_marker(copy: Copy) -> None:
+    """Deliver a record to an observer at the offset of a marker."""
     markers = {(row["tp"], row["base_offset"]) for row in copy.rows("batches") if row["control"]}
     last = next(poll[-1] for poll in copy.observed() if (poll[-1]["tp"], poll[-1]["offset"] + 1) in markers)
-    more = last | {"n": 1_000_000, "offset": last["offset"] + 1, "value": "nobody:0:0"}
+    more = last | {"n": 1_000_000, "offset": last["offset"] + 1, "value": "unknown:0:0"}
     copy.write("polls", [*copy.rows("polls"), more])
 
 
-def tell_an_observer_another_value(copy: Copy) -> None:
-    told = copy.observed()[0][0]
+def deliver_another_value(copy: Copy) -> None:
+    """Change the value of a record that an observer read."""
+    delivered = copy.observed()[0][0]
     rows = copy.rows("polls")
-    rows[rows.index(told)]["value"] = "nobody:0:0"
+    rows[rows.index(delivered)]["value"] = "unknown:0:0"
     copy.write("polls", rows)
 
 
-def give_a_transaction_its_own_record(copy: Copy) -> None:
+def deliver_its_own_record_to_a_transaction(copy: Copy) -> None:
     record = copy.committed_output("invoices")
     sent = next(row for row in copy.rows("sends") if row["value"] == record["value"])
     op = copy.ops("txn")[sent["op"]]
@@ -155,33 +160,33 @@ def give_a_transaction_its_own_record(copy: Copy) -> None:
     copy.write("polls", [*copy.rows("polls"), poll])
 
 
-def _without(copy: Copy, gone: Row) -> None:
-    copy.write("polls", [row for row in copy.rows("polls") if row != gone])
+def _remove_from_polls(copy: Copy, removed: Row) -> None:
+    copy.write("polls", [row for row in copy.rows("polls") if row != removed])
 
 
 def skip_the_first_record_of_a_poll(copy: Copy) -> None:
-    _without(copy, next(poll[0] for poll in copy.observed() if len(poll) > 1))
+    _remove_from_polls(copy, next(poll[0] for poll in copy.observed() if len(poll) > 1))
 
 
 def skip_a_record_inside_a_poll(copy: Copy) -> None:
-    _without(copy, next(poll[1] for poll in copy.observed() if len(poll) > 2))
+    _remove_from_polls(copy, next(poll[1] for poll in copy.observed() if len(poll) > 2))
 
 
-def give_the_last_record_of_the_poll_before_again(copy: Copy) -> None:
+def repeat_the_last_record_of_the_poll_before(copy: Copy) -> None:
     before, after = copy.observed()[:2]
     again = after[0] | {"n": -1, "offset": before[-1]["offset"], "value": before[-1]["value"]}
     copy.write("polls", [*copy.rows("polls"), again])
 
 
-def give_a_record_twice_in_one_poll(copy: Copy) -> None:
+def deliver_a_record_twice_in_one_poll(copy: Copy) -> None:
     copy.write("polls", [*copy.rows("polls"), copy.observed()[0][0]])
 
 
-def _swap(copy: Copy, table: str, one: Row, other: Row, *columns: str) -> None:
+def _swap(copy: Copy, table: str, first: Row, second: Row, *columns: str) -> None:
     rows = copy.rows(table)
-    first, second = rows.index(one), rows.index(other)
+    m, n = rows.index(first), rows.index(second)
     for column in columns:
-        rows[first][column], rows[second][column] = other[column], one[column]
+        rows[m][column], rows[n][column] = second[column], first[column]
     copy.write(table, rows)
 
 
@@ -194,11 +199,11 @@ def send_in_another_order_inside_an_operation(copy: Copy) -> None:
 
 
 def begin_below_a_committed_offset(copy: Copy) -> None:
-    """A worker is assigned a partition right after a commit of its own, and is given that input again."""
-    told, ops = copy.ops("txn"), {row["op"]: row for row in copy.rows("ops")}
+    """Assign a partition to a worker directly after its commit, and deliver a committed input to it again."""
+    ok_ops, ops = copy.ops("txn"), {row["op"]: row for row in copy.rows("ops")}
     polls = copy.rows("polls")
     for claim in copy.rows("claims"):
-        committer = told.get(claim["op"])
+        committer = ok_ops.get(claim["op"])
         if committer is None:
             continue
         later = [
@@ -224,44 +229,45 @@ def begin_below_a_committed_offset(copy: Copy) -> None:
     copy.write("assignments", [*copy.rows("assignments"), assigned])
 
 
-def claim_what_another_has_committed(copy: Copy) -> None:
-    told = copy.ops("txn")
+def claim_committed_inputs_again(copy: Copy) -> None:
+    """Extend a claim back over inputs that another transaction committed."""
+    ok_ops = copy.ops("txn")
     rows = copy.rows("claims")
-    claim = next(row for row in rows if row["op"] in told and row["first"] > 40)
+    claim = next(row for row in rows if row["op"] in ok_ops and row["first"] > 40)
     claim["first"] -= 30
     copy.write("claims", rows)
 
 
-def lose_the_offsets_of_a_transaction(copy: Copy) -> None:
-    told = copy.ops("txn")
+def remove_the_offsets_of_a_transaction(copy: Copy) -> None:
+    ok_ops = copy.ops("txn")
     rows = copy.rows("offsets")
-    lost = [row for row in rows if row["op"] in told][-1]["op"]
-    copy.write("offsets", [row for row in rows if row["op"] != lost])
-    gone = {(row["log_tp"], row["log_offset"]) for row in rows if row["op"] == lost}
+    op = [row for row in rows if row["op"] in ok_ops][-1]["op"]
+    copy.write("offsets", [row for row in rows if row["op"] != op])
+    removed = {(row["log_tp"], row["log_offset"]) for row in rows if row["op"] == op}
     copy.write(
-        "batches", [row for row in copy.rows("batches") if (row["tp"], row["base_offset"]) not in gone]
+        "batches", [row for row in copy.rows("batches") if (row["tp"], row["base_offset"]) not in removed]
     )
 
 
-def commit_beyond_what_was_given(copy: Copy) -> None:
-    """The last input of a transaction was not given to its worker."""
-    told = copy.ops("txn")
-    given: dict[tuple[int, int], list[Row]] = {}
+def commit_an_input_that_was_not_delivered(copy: Copy) -> None:
+    """Remove the delivery of a transaction's last input to its worker."""
+    ok_ops = copy.ops("txn")
+    deliveries: dict[tuple[int, int], list[Row]] = {}
     for row in copy.rows("polls"):
         if row["role"] == "worker":
-            given.setdefault((row["tp"], row["offset"]), []).append(row)
-    gone = next(
-        once[0]
+            deliveries.setdefault((row["tp"], row["offset"]), []).append(row)
+    removed = next(
+        of_last[0]
         for row in copy.rows("claims")
-        if row["op"] in told and row["next"] - row["first"] > 5
-        for once in [given[row["tp"], row["next"] - 1]]
-        if len(once) == 1
+        if row["op"] in ok_ops and row["next"] - row["first"] > 5
+        for of_last in [deliveries[row["tp"], row["next"] - 1]]
+        if len(of_last) == 1
     )
-    _without(copy, gone)
+    _remove_from_polls(copy, removed)
 
 
-def add_up_wrong(copy: Copy) -> None:
-    """Two inputs add 3 and 4 to a key, and its last sum says 4."""
+def write_a_wrong_sum(copy: Copy) -> None:
+    """Two inputs add 3 and 4 to a key, and its last sum is 4."""
     record = copy.committed_output("payments")
     rows = copy.rows("records")
     rows[rows.index(record)] |= {"key": "sum of two", "state": 4}
@@ -276,46 +282,45 @@ def add_up_wrong(copy: Copy) -> None:
     ends = copy.rows("ends")
     for row in ends:
         if row["expected"] is not None:
-            row["expected"] += sum(one["tp"] == row["tp"] for one in added)
+            row["expected"] += sum(new["tp"] == row["tp"] for new in added)
     copy.write("ends", ends)
 
 
-def put_outputs_in_another_order(copy: Copy) -> None:
-    """Two outputs of one key and transaction change places, with all that says so."""
-    one, other = copy.neighbours("txn", in_one_op=True)
-    _swap(copy, "sends", one, other, "inputs", "digest")
-    rows = copy.rows("records")
-    places = {(row["tp"], row["offset"]): row for row in rows}
-    first, second = (places[row["tp"], row["offset"]] for row in (one, other))
+def swap_two_outputs(copy: Copy) -> None:
+    """Swap two outputs of one key and one transaction, in the sends and in the log."""
+    sends = copy.neighbours("txn", in_one_op=True)
+    _swap(copy, "sends", *sends, "inputs", "digest")
+    records = {(row["tp"], row["offset"]): row for row in copy.rows("records")}
+    first, second = (records[row["tp"], row["offset"]] for row in sends)
     _swap(copy, "records", first, second, "inputs", "digest")
     rows = copy.rows("records")
     for row in rows:
-        if row["value"] in (one["value"], other["value"]):
+        if row["value"] in [send["value"] for send in sends]:
             row["key"] = "one key"
     copy.write("records", rows)
     copy.write("stages", [row | {"ordered": True} for row in copy.rows("stages")])
 
 
-ONE_BY_ONE = (
-    (lose_the_offsets_of_a_transaction, {"lost-commit"}, {"lost-input", "offset-output-mismatch"}),
+CHANGES = (
+    (remove_the_offsets_of_a_transaction, {"lost-commit"}, {"lost-input", "offset-output-mismatch"}),
     (
-        take_away_the_end_of_a_transaction,
+        remove_the_end_of_a_transaction,
         {"read-above-lso", "hanging-transaction"},
         {"torn-transaction", "dirty-read", "sequence-violation", "unmarked-partition"},
     ),
-    (give_a_record_where_there_is_none, {"vanished"}, set()),
-    (tell_an_observer_another_value, {"inconsistent-offsets"}, set()),
-    (give_a_transaction_its_own_record, {"precommitted-read"}, set()),
+    (deliver_a_record_at_a_marker, {"vanished"}, set()),
+    (deliver_another_value, {"inconsistent-offsets"}, set()),
+    (deliver_its_own_record_to_a_transaction, {"precommitted-read"}, set()),
     (skip_the_first_record_of_a_poll, {"poll-skip"}, set()),
     (skip_a_record_inside_a_poll, {"int-poll-skip"}, set()),
-    (give_the_last_record_of_the_poll_before_again, {"nonmonotonic-poll"}, set()),
-    (give_a_record_twice_in_one_poll, {"int-nonmonotonic-poll"}, set()),
+    (repeat_the_last_record_of_the_poll_before, {"nonmonotonic-poll"}, set()),
+    (deliver_a_record_twice_in_one_poll, {"int-nonmonotonic-poll"}, set()),
     (send_in_another_order, {"nonmonotonic-send"}, {"int-nonmonotonic-send"}),
     (send_in_another_order_inside_an_operation, {"int-nonmonotonic-send"}, set()),
     (begin_below_a_committed_offset, {"stale-offset"}, set()),
-    (claim_what_another_has_committed, {"overlapping-commit"}, {"offset-output-mismatch"}),
-    (commit_beyond_what_was_given, {"premature-offset"}, {"poll-skip"}),
-    (add_up_wrong, {"aggregate-mismatch"}, set()),
-    (put_outputs_in_another_order, {"order-violation"}, set()),
+    (claim_committed_inputs_again, {"overlapping-commit"}, {"offset-output-mismatch"}),
+    (commit_an_input_that_was_not_delivered, {"premature-offset"}, {"poll-skip"}),
+    (write_a_wrong_sum, {"aggregate-mismatch"}, set()),
+    (swap_two_outputs, {"order-violation"}, set()),
 )
-"""Each with what must be found, and what may follow from it."""
+"""Each alteration with the anomalies that must be found, and those that may be found besides."""

@@ -1,4 +1,4 @@
-"""Stores that are judged without journals: what must come of each alteration, and why one of them may be valid."""
+"""The expected result of each alteration when the store is checked without journals, and why some stay valid."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,37 +7,36 @@ from tests.support import altered_outputs as outputs
 from tests.support import altered_transactions as transactions
 from tests.support.alterations import Copy
 from tests.support.altered_store import ALTERATIONS, UNKNOWN, VALID, Alteration
-from tests.support.whole_log import place
+from tests.support.whole_log import record_key
 
-TABLES_OF_WORKERS = ("assignments", "claims")
-"""They hold nothing but what workers said, so a store that is judged without journals lacks nothing without them."""
+JOURNAL_TABLES = ("assignments", "claims")
+"""Tables that come only from the workers' journals. A check without journals does not need them."""
 
 
 @dataclass(frozen=True)
-class Silent:
-    """A run stays valid, and why."""
+class StaysValid:
+    """The run stays valid, for this reason."""
 
-    why: str
+    reason: str
 
 
-WORKERS = Silent("what the worker's journal says is altered, and such a pipeline keeps none")
-NAMES = Silent("the names of attempts are altered, which the records of such a pipeline do not bear")
-FEEDER = Silent(
-    "the order in which the feeder says that it sent is altered: nonmonotonic-send needs the journals of all"
+ALTERS_A_JOURNAL = StaysValid("only a worker's journal is altered, and a custom pipeline keeps no journals")
+ALTERS_ATTEMPT_NAMES = StaysValid(
+    "only names of attempts are altered, and the records of a custom pipeline have no such names"
 )
-BELOW_NOTHING = Silent(
-    "no input stands between the offset and the one that it was moved to, so none is passed over"
+ALTERS_SEND_ORDER = StaysValid(
+    "only the order of sends in the feeder's journal is altered: nonmonotonic-send needs the journals of all"
 )
-"""Why an alteration may be valid."""
+PASSES_OVER_NO_INPUT = StaysValid("there is no input between the old and the new offset")
 
-Expected = frozenset[str] | tuple[set[str], set[str]] | Silent
-"""Unknown; or what must be found and what may follow; or valid."""
+Expected = frozenset[str] | tuple[set[str], set[str]] | StaysValid
+"""UNKNOWN; or the anomalies that must be found, and those that may be found besides; or valid."""
 
-OF_JOURNALED: dict[str, Expected] = {
-    "remove_an_output": UNKNOWN,  # the log holds it
+EXPECTED_OF_JOURNALED: dict[str, Expected] = {
+    "remove_an_output": UNKNOWN,  # the log has its batch
     "hide_an_output_from_the_final_reader": ({"lost-write"}, {"vanished"}),
-    "give_an_output_twice": NAMES,
-    "change_what_an_output_holds": ({"corrupt"}, set()),
+    "give_two_outputs_one_value": ALTERS_ATTEMPT_NAMES,
+    "change_the_content_of_an_output": ({"corrupt"}, set()),
     "flip_a_commit_marker": (
         {"torn-transaction"},
         {"dirty-read", "lost-input", "offset-output-mismatch", "zombie-write"},
@@ -54,62 +53,62 @@ OF_JOURNALED: dict[str, Expected] = {
         },
     ),
     "move_an_offset_record_back": ({"group-offset-regression"}, {"offset-output-mismatch"}),
-    "drop_a_line_of_a_journal": WORKERS,
-    "lose_a_sentinel": UNKNOWN,
+    "drop_an_operation_of_a_journal": ALTERS_A_JOURNAL,
+    "remove_a_sentinel": UNKNOWN,
     "raise_the_epoch_of_a_batch": ({"epoch-regression"}, {"sequence-violation"}),
     "skip_a_sequence_number": ({"sequence-violation"}, set()),
-    "complete_with_an_abort_what_was_prepared_to_commit": (
+    "complete_a_prepared_commit_as_an_abort": (
         {"transaction-state-violation", "torn-transaction"},
         set(),
     ),
     "never_complete_a_transaction": ({"stuck-completion"}, set()),
-    "take_away_a_marker": ({"unmarked-partition"}, {"dirty-read"}),
+    "remove_a_marker": ({"unmarked-partition"}, {"dirty-read"}),
     "change_a_batch_of_one_replica": ({"replica-divergence"}, set()),
-    "take_an_id_back": WORKERS,
-    "fence_somebody_for_nothing": WORKERS,
-    "stand_still_for_two_minutes": WORKERS,
-    "lose_the_offsets_of_a_transaction": ({"offset-output-mismatch"}, set()),
-    "take_away_the_end_of_a_transaction": (
+    "contend_for_an_id": ALTERS_A_JOURNAL,
+    "fence_a_producer_without_cause": ALTERS_A_JOURNAL,
+    "stall_for_two_minutes": ALTERS_A_JOURNAL,
+    "remove_the_offsets_of_a_transaction": ({"offset-output-mismatch"}, set()),
+    "remove_the_end_of_a_transaction": (
         {"read-above-lso", "hanging-transaction"},
         {"torn-transaction", "dirty-read", "sequence-violation", "unmarked-partition"},
     ),
-    "give_a_record_where_there_is_none": ({"vanished"}, set()),
-    "tell_an_observer_another_value": NAMES,
-    "give_a_transaction_its_own_record": WORKERS,
+    "deliver_a_record_at_a_marker": ({"vanished"}, set()),
+    "deliver_another_value": ALTERS_ATTEMPT_NAMES,
+    "deliver_its_own_record_to_a_transaction": ALTERS_A_JOURNAL,
     "skip_the_first_record_of_a_poll": ({"poll-skip"}, set()),
     "skip_a_record_inside_a_poll": ({"int-poll-skip"}, set()),
-    "give_the_last_record_of_the_poll_before_again": ({"nonmonotonic-poll"}, set()),
-    "give_a_record_twice_in_one_poll": ({"int-nonmonotonic-poll"}, set()),
-    "send_in_another_order": FEEDER,
-    "send_in_another_order_inside_an_operation": WORKERS,
-    "begin_below_a_committed_offset": WORKERS,
-    "claim_what_another_has_committed": WORKERS,
-    "commit_beyond_what_was_given": WORKERS,
-    "add_up_wrong": ({"aggregate-mismatch"}, set()),
-    "put_outputs_in_another_order": ({"order-violation"}, set()),
+    "repeat_the_last_record_of_the_poll_before": ({"nonmonotonic-poll"}, set()),
+    "deliver_a_record_twice_in_one_poll": ({"int-nonmonotonic-poll"}, set()),
+    "send_in_another_order": ALTERS_SEND_ORDER,
+    "send_in_another_order_inside_an_operation": ALTERS_A_JOURNAL,
+    "begin_below_a_committed_offset": ALTERS_A_JOURNAL,
+    "claim_committed_inputs_again": ALTERS_A_JOURNAL,
+    "commit_an_input_that_was_not_delivered": ALTERS_A_JOURNAL,
+    "write_a_wrong_sum": ({"aggregate-mismatch"}, set()),
+    "swap_two_outputs": ({"order-violation"}, set()),
 }
-"""By alteration of a journaled store."""
+"""By name of an alteration of `altered_store`."""
 
-OF_LOGS: dict[Callable[[Copy], None], Expected] = {
-    outputs.move_an_output_into_another_transaction: ({"offset-output-mismatch"}, {"order-violation"}),
-    outputs.double_an_output_in_the_place_of_another: (
+EXPECTED_OF_LOGS: dict[Callable[[Copy], None], Expected] = {
+    outputs.swap_outputs_of_two_transactions: ({"offset-output-mismatch"}, {"order-violation"}),
+    outputs.overwrite_an_output_with_another: (
         {"reprocessed-input", "lost-input", "offset-output-mismatch"},
         set(),
     ),
-    outputs.double_an_output: ({"reprocessed-input", "offset-output-mismatch"}, set()),
-    outputs.take_an_output_out_of_the_log: ({"lost-input"}, {"sequence-violation"}),
+    outputs.duplicate_an_output: ({"reprocessed-input", "offset-output-mismatch"}, set()),
+    outputs.remove_an_output_from_the_log: ({"lost-input"}, {"sequence-violation"}),
     outputs.hide_an_output_from_every_reader: ({"lost-write"}, set()),
-    outputs.let_an_output_say_nothing_of_its_input: ({"lost-input", "phantom"}, set()),
-    outputs.let_an_output_name_the_input_of_another: (
+    outputs.remove_the_input_of_an_output: ({"lost-input", "phantom"}, set()),
+    outputs.change_the_input_of_an_output: (
         {"reprocessed-input", "lost-input"},
         {"offset-output-mismatch", "corrupt", "order-violation"},
     ),
-    outputs.add_a_foreign_output: ({"phantom", "offset-output-mismatch"}, set()),
-    outputs.add_an_output_of_an_input_that_is_not_there: ({"phantom", "offset-output-mismatch"}, set()),
-    outputs.add_a_copy_of_an_output: ({"reprocessed-input", "offset-output-mismatch"}, set()),
-    transactions.take_away_a_marker_of_outputs: ({"unmarked-partition"}, {"dirty-read"}),
-    transactions.take_away_a_marker_of_offsets: ({"unmarked-partition"}, set()),
-    transactions.take_away_the_last_marker: (
+    outputs.add_an_output_without_an_input: ({"phantom", "offset-output-mismatch"}, set()),
+    outputs.add_an_output_of_a_missing_input: ({"phantom", "offset-output-mismatch"}, set()),
+    outputs.add_a_copy_outside_any_transaction: ({"reprocessed-input", "offset-output-mismatch"}, set()),
+    transactions.remove_a_marker_of_outputs: ({"unmarked-partition"}, {"dirty-read"}),
+    transactions.remove_a_marker_of_offsets: ({"unmarked-partition"}, set()),
+    transactions.remove_the_last_marker: (
         {"unmarked-partition", "hanging-transaction"},
         {"dirty-read", "read-above-lso", "lost-input", "vanished"},
     ),
@@ -125,8 +124,8 @@ OF_LOGS: dict[Callable[[Copy], None], Expected] = {
             "order-violation",
         },
     ),
-    transactions.abort_what_was_committed: ({"lost-input"}, set()),
-    transactions.commit_what_was_aborted: (
+    transactions.abort_a_committed_transaction: ({"lost-input"}, set()),
+    transactions.commit_an_aborted_transaction: (
         {"reprocessed-input"},
         {
             "offset-output-mismatch",
@@ -136,33 +135,34 @@ OF_LOGS: dict[Callable[[Copy], None], Expected] = {
             "int-poll-skip",
         },
     ),
-    transactions.forget_a_completion: UNKNOWN,
-    transactions.forget_a_preparation: ({"transaction-state-violation"}, set()),
-    transactions.lose_a_row_of_the_transaction_log: UNKNOWN,
-    transactions.lose_an_offset_commit_of_the_table: UNKNOWN,
+    transactions.remove_a_completion: UNKNOWN,
+    transactions.remove_a_preparation: ({"transaction-state-violation"}, set()),
+    transactions.drop_a_row_of_the_transactions_table: UNKNOWN,
+    transactions.drop_a_row_of_the_offsets_table: UNKNOWN,
     transactions.move_an_offset_back: ({"offset-output-mismatch"}, set()),
     transactions.move_an_offset_forward: ({"offset-output-mismatch"}, set()),
     transactions.move_the_last_offset_of_a_partition_back: ({"offset-output-mismatch"}, set()),
-    transactions.move_the_last_offset_of_a_partition_forward: BELOW_NOTHING,
+    transactions.move_the_last_offset_of_a_partition_forward: PASSES_OVER_NO_INPUT,
     transactions.commit_beyond_the_end: ({"offset-output-mismatch"}, set()),
-    transactions.take_an_offset_commit_out_of_the_log: ({"offset-output-mismatch"}, set()),
+    transactions.remove_an_offset_commit_from_the_log: ({"offset-output-mismatch"}, set()),
 }
-"""By alteration of the logs."""
+"""By alteration of `altered_outputs` and `altered_transactions`."""
 
 
-def join(copy: Copy) -> None:
-    """Have each output say what it is about, where it named its input: as outputs of a user's program do."""
-    correlation_key = {place(row): f"{row['tp']}/{row['offset']}" for row in copy.rows("records")}
+def replace_inputs_by_keys(copy: Copy) -> None:
+    """Replace the inputs that outputs name by correlation keys, which outputs of a custom pipeline have."""
+    keys = {record_key(row): f"{row['tp']}/{row['offset']}" for row in copy.rows("records")}
 
-    def of(row: dict[str, object]) -> dict[str, object]:
+    def with_key(row: dict[str, object]) -> dict[str, object]:
         if not row["inputs"]:
             return row
-        (at,) = row["inputs"]  # type: ignore[misc]
-        return row | {"correlation_key": correlation_key[place(at)], "inputs": [], "output_name": None}
+        (source,) = row["inputs"]  # type: ignore[misc]
+        return row | {"correlation_key": keys[record_key(source)], "inputs": [], "output_name": None}
 
-    copy.write("records", [of(row) for row in copy.rows("records")])
+    copy.write("records", [with_key(row) for row in copy.rows("records")])
     copy.write(
-        "expected", [row | {"correlation_key": correlation_key[place(row)]} for row in copy.rows("expected")]
+        "expected",
+        [row | {"correlation_key": keys[record_key(row)]} for row in copy.rows("expected")],
     )
     toml = copy.folder / "run.toml"
     toml.write_text(toml.read_text().replace('identity = "journal"', 'identity = "correlation"'))
@@ -170,14 +170,14 @@ def join(copy: Copy) -> None:
 
 def _both(change: Callable[[Copy], None]) -> Callable[[Copy], None]:
     def joined(copy: Copy) -> None:
-        join(copy)
+        replace_inputs_by_keys(copy)
         change(copy)
 
     return joined
 
 
 def _alteration(change: Callable[[Copy], None], expected: Expected) -> Alteration:
-    if isinstance(expected, Silent):
+    if isinstance(expected, StaysValid):
         return Alteration(change, VALID)
     if isinstance(expected, frozenset):
         return Alteration(change, expected)
@@ -185,15 +185,19 @@ def _alteration(change: Callable[[Copy], None], expected: Expected) -> Alteratio
     return Alteration(change, frozenset(root), frozenset(also))
 
 
-BLIND: dict[str, Alteration] = {
-    **{name: _alteration(one.change, OF_JOURNALED[name]) for name, one in ALTERATIONS.items()},
-    **{change.__name__: _alteration(change, expected) for change, expected in OF_LOGS.items()},
+BLIND_ALTERATIONS: dict[str, Alteration] = {
+    **{
+        name: _alteration(alteration.change, EXPECTED_OF_JOURNALED[name])
+        for name, alteration in ALTERATIONS.items()
+    },
+    **{change.__name__: _alteration(change, expected) for change, expected in EXPECTED_OF_LOGS.items()},
     **{
         f"{change.__name__}_joined": _alteration(_both(change), expected)
-        for change, expected in OF_LOGS.items()
+        for change, expected in EXPECTED_OF_LOGS.items()
     },
-    "join": Alteration(join, VALID),
+    "replace_inputs_by_keys": Alteration(replace_inputs_by_keys, VALID),
 }
-"""Each alteration, and what is found of it without journals. Those of the logs also where outputs are joined to inputs:
-`_joined`.
+"""Each alteration with its expected result without journals.
+
+Alterations of the logs occur twice: names that end in `_joined` are for outputs that are joined by correlation key.
 """

@@ -1,4 +1,4 @@
-"""One thing of the brokers' log of a valid run altered at a time, and what must be found of it."""
+"""Alterations of the broker logs in a valid store, and the anomaly that each must lead to."""
 
 import json
 import tomllib
@@ -11,12 +11,12 @@ from typing import Any, Protocol
 from harness.record.schema import HISTORY, LOG
 
 Row = dict[str, Any]
-SECOND = 1_000_000_000
-MOMENTS_MS = {"timestamp_ms", "max_timestamp_ms", "start_ms", "update_ms"}
+NS_PER_S = 1_000_000_000
+TIME_COLUMNS_MS = {"timestamp_ms", "max_timestamp_ms", "start_ms", "update_ms"}
 
 
 class Tables(Protocol):
-    """A copy of a store, whose tables can be rewritten."""
+    """A copy of a store. Its tables can be rewritten."""
 
     folder: Path
 
@@ -27,8 +27,8 @@ class Tables(Protocol):
     def tp(self, topic: str) -> set[int]: ...
 
 
-def entries(copy: Tables, topic: str) -> tuple[list[Row], dict[tuple[int, int], list[Row]]]:
-    """All batches, and by partition of the topic and producer id the leader's, in order."""
+def batches_by_producer(copy: Tables, topic: str) -> tuple[list[Row], dict[tuple[int, int], list[Row]]]:
+    """All batches, and the leader's batches in order by partition of the topic and producer id."""
     rows, tps = copy.rows("batches"), copy.tp(topic)
     by: dict[tuple[int, int], list[Row]] = {}
     for row in sorted(rows, key=lambda row: row["base_offset"]):
@@ -37,33 +37,34 @@ def entries(copy: Tables, topic: str) -> tuple[list[Row], dict[tuple[int, int], 
     return rows, by
 
 
-def places(row: Row) -> tuple[int, int]:
+def batch_key(row: Row) -> tuple[int, int]:
+    """The number of the topic partition, and the base offset."""
     return row["tp"], row["base_offset"]
 
 
 def raise_the_epoch_of_a_batch(copy: Tables) -> None:
-    """The last that its producer wrote there: its marker then has the lower epoch."""
-    rows, by = entries(copy, "invoices")
+    """Raise the epoch of the last batch of a producer in a partition, so that its marker has a lower epoch."""
+    rows, by = batches_by_producer(copy, "invoices")
     raised = [row for row in next(iter(by.values())) if not row["control"]][-1]
-    copy.write("batches", [r | {"epoch": r["epoch"] + (places(r) == places(raised))} for r in rows])
+    copy.write("batches", [r | {"epoch": r["epoch"] + (batch_key(r) == batch_key(raised))} for r in rows])
 
 
 def skip_a_sequence_number(copy: Tables) -> None:
-    rows, by = entries(copy, "shipments")
+    rows, by = batches_by_producer(copy, "shipments")
     batches = [row for row in next(own for own in by.values() if len(own) > 5) if not row["control"]]
-    moved = places(batches[len(batches) // 2])
-    copy.write("batches", [r | {"base_sequence": r["base_sequence"] + (places(r) == moved)} for r in rows])
+    moved = batch_key(batches[len(batches) // 2])
+    copy.write("batches", [r | {"base_sequence": r["base_sequence"] + (batch_key(r) == moved)} for r in rows])
 
 
-def complete_with_an_abort_what_was_prepared_to_commit(copy: Tables) -> None:
+def complete_a_prepared_commit_as_an_abort(copy: Tables) -> None:
     rows = copy.rows("transactions")
     done = [row for row in rows if row["state"] == "CompleteCommit"]
     done[len(done) // 2]["state"] = "CompleteAbort"
     copy.write("transactions", rows)
 
 
-def close_up(copy: Tables, rows: list[Row], gone: Row) -> None:
-    """Have the transaction log go on where a record of it was: what is left of it, and how far it goes."""
+def close_gap(copy: Tables, rows: list[Row], gone: Row) -> None:
+    """Move up the states after a removed one, so that the transaction log has no gap."""
     for row in rows:
         row["log_offset"] -= row["log_tp"] == gone["log_tp"] and row["log_offset"] > gone["log_offset"]
     replicas = copy.rows("replicas")
@@ -73,19 +74,19 @@ def close_up(copy: Tables, rows: list[Row], gone: Row) -> None:
 
 
 def never_complete_a_transaction(copy: Tables) -> None:
-    """The last of a transactional id; and it was prepared a minute before it really was."""
+    """Remove the last completion of a transactional id, and prepare its transaction a minute earlier."""
     rows = sorted(copy.rows("transactions"), key=lambda row: (row["log_tp"], row["log_offset"]))
     last = {row["transactional_id"]: row for row in rows}
     gone = next(row for row in last.values() if row["state"] == "CompleteCommit")
     rows.remove(gone)
-    close_up(copy, rows, gone)
+    close_gap(copy, rows, gone)
     own = [row for row in rows if row["transactional_id"] == gone["transactional_id"]]
     own[-1]["update_ms"] -= 60_000
     copy.write("transactions", rows)
 
 
-def take_away_a_marker(copy: Tables) -> None:
-    """One that was written once, on every replica; the producer's next one commits as well."""
+def remove_a_marker(copy: Tables) -> None:
+    """Remove a commit marker from every replica. The producer's next marker is a commit too."""
     completions: Counter[tuple[int, int]] = Counter()
     by_id: dict[str, list[Row]] = {}
     for row in sorted(copy.rows("transactions"), key=lambda row: (row["log_tp"], row["log_offset"])):
@@ -94,15 +95,15 @@ def take_away_a_marker(copy: Tables) -> None:
         for before, after in pairwise(own):
             if after["state"].startswith("Complete"):
                 completions.update((tp, before["producer_id"]) for tp in before["tps"])
-    rows, by = entries(copy, "payments")
-    for place, own in by.items():
+    rows, by = batches_by_producer(copy, "payments")
+    for tp_and_producer, own in by.items():
         kinds = [row["marker"] if row["control"] else "data" for row in own]
-        if sum(row["control"] for row in own) != completions[place]:
+        if sum(row["control"] for row in own) != completions[tp_and_producer]:
             continue
         for at in range(1, len(kinds) - 2):
             if kinds[at - 1 : at + 3] == ["data", "commit", "data", "commit"]:
-                gone = places(own[at])
-                copy.write("batches", [row for row in rows if places(row) != gone])
+                gone = batch_key(own[at])
+                copy.write("batches", [row for row in rows if batch_key(row) != gone])
                 return
     raise AssertionError("no producer committed twice in a row")
 
@@ -114,8 +115,8 @@ def change_a_batch_of_one_replica(copy: Tables) -> None:
     copy.write("batches", rows)
 
 
-def take_an_id_back(copy: Tables) -> None:
-    """A worker's first poll was its second initialisation, and between the two another one took its id."""
+def contend_for_an_id(copy: Tables) -> None:
+    """Turn a worker's first poll into a second initialisation, and let another worker take the id in between."""
     rows = copy.rows("ops")
     inits = [row for row in rows if row["f"] == "init" and row["outcome"] == "ok"]
     own = min(inits, key=lambda row: int(row["return_ns"]))
@@ -132,8 +133,8 @@ def take_an_id_back(copy: Tables) -> None:
     copy.write("ops", rows)
 
 
-def fence_somebody_for_nothing(copy: Tables) -> None:
-    """A transaction of a worker whose transactional id was initialised once."""
+def fence_a_producer_without_cause(copy: Tables) -> None:
+    """Fence a transaction of a worker whose transactional id was initialised only once."""
     rows = copy.rows("ops")
     inits = Counter(row["transactional_id"] for row in rows if row["f"] == "init")
     txn = next(row for row in rows if row["f"] == "txn" and inits[row["transactional_id"]] == 1)
@@ -141,10 +142,8 @@ def fence_somebody_for_nothing(copy: Tables) -> None:
     copy.write("ops", rows)
 
 
-def stand_still_for_two_minutes(copy: Tables) -> None:
-    """All that happened in the second half of a stage's time happened two minutes later; the faults were over by
-    then.
-    """
+def stall_for_two_minutes(copy: Tables) -> None:
+    """Move everything after the middle commit of a stage two minutes later. All faults end before that commit."""
     plan = tomllib.loads((copy.folder / "run.toml").read_text())
     of_stage = [row for row in copy.rows("ops") if row["stage"] == "payments" and row["f"] == "txn"]
     commits = sorted(row["return_ns"] for row in of_stage if row["outcome"] == "ok")
@@ -152,31 +151,36 @@ def stand_still_for_two_minutes(copy: Tables) -> None:
     half_ms = plan["run"]["wall_ms_at_zero"] + half / 1e6
 
     def later(row: Row) -> Row:
-        by_ns = {name: 120 * SECOND for name, at in row.items() if name.endswith("_ns") and at and at > half}
-        by_ms = {name: 120_000 for name in MOMENTS_MS & row.keys() if (row[name] or 0) > half_ms}
+        by_ns = {
+            name: 120 * NS_PER_S for name, at in row.items() if name.endswith("_ns") and at and at > half
+        }
+        by_ms = {name: 120_000 for name in TIME_COLUMNS_MS & row.keys() if (row[name] or 0) > half_ms}
         return row | {name: row[name] + by for name, by in (by_ns | by_ms).items()}
 
     for table in HISTORY | LOG:
         copy.write(table, [later(row) for row in copy.rows(table)])
-    told = copy.folder / "metadata.json"
-    facts = json.loads(told.read_text())
-    for fault in facts["faults"]:
-        fault |= {name: min(fault[name], half / SECOND) for name in ("start_s", "end_s")}
-    told.write_text(json.dumps(facts))
+    file = copy.folder / "metadata.json"
+    metadata = json.loads(file.read_text())
+    for fault in metadata["faults"]:
+        fault |= {name: min(fault[name], half / NS_PER_S) for name in ("start_s", "end_s")}
+    file.write_text(json.dumps(metadata))
 
 
 ROOTS: dict[Callable[[Tables], None], tuple[str, set[str]]] = {
     raise_the_epoch_of_a_batch: ("epoch-regression", {"sequence-violation"}),
     skip_a_sequence_number: ("sequence-violation", set()),
-    complete_with_an_abort_what_was_prepared_to_commit: ("transaction-state-violation", {"torn-transaction"}),
+    complete_a_prepared_commit_as_an_abort: ("transaction-state-violation", {"torn-transaction"}),
     never_complete_a_transaction: ("stuck-completion", set()),
-    take_away_a_marker: ("unmarked-partition", {"dirty-read"}),
+    remove_a_marker: ("unmarked-partition", {"dirty-read"}),
     change_a_batch_of_one_replica: ("replica-divergence", set()),
 }
-"""What must be found, and what may follow: reads that came long before the marker that is left."""
+"""The anomaly that must be found, and those that may be found besides.
+
+Without its marker, a record counts as undecided until the producer's next marker. Reads before that are dirty reads.
+"""
 WARNINGS: dict[Callable[[Tables], None], str] = {
-    take_an_id_back: "contended-id",
-    fence_somebody_for_nothing: "undue-fencing",
-    stand_still_for_two_minutes: "stalled",
+    contend_for_an_id: "contended-id",
+    fence_a_producer_without_cause: "undue-fencing",
+    stall_for_two_minutes: "stalled",
 }
-"""What must be listed; the run stays valid."""
+"""The warning that must be listed. The run stays valid."""

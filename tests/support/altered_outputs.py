@@ -1,72 +1,72 @@
-"""What can be altered of the outputs of a store that is judged without journals.
+"""Alterations of outputs in a store that is checked without journals.
 
-Each alteration looks at the tables of the logs and of the final readers alone, so that a run of a user's program can be
-altered as well as one of ours.
+Each alteration needs only the tables of the logs and of the final readers. Therefore it works on the run of a workload
+and on the run of a custom pipeline.
 """
 
 from itertools import pairwise
 
 from tests.support.alterations import Copy, Row
 from tests.support.whole_log import (
-    HOLDS,
-    append,
+    CONTENT_COLUMNS,
+    append_batches,
+    append_states,
+    decided_transactions,
+    deciding_marker,
     leader_batches,
-    marker_above,
     outputs_topic,
-    place,
+    record_key,
     replace_record,
     transaction_log,
-    txns,
-    visible,
-    write_down,
+    visible_records,
 )
 
 
-def holds(row: Row) -> Row:
-    return {column: row[column] for column in HOLDS}
+def content_of(row: Row) -> Row:
+    return {column: row[column] for column in CONTENT_COLUMNS}
 
 
-def joined(copy: Copy) -> bool:
-    """Whether outputs are joined to their inputs by what they are about."""
+def has_correlation_keys(copy: Copy) -> bool:
+    """Whether outputs are joined to their inputs by a correlation key."""
     return any(row["correlation_key"] is not None for row in copy.rows("records"))
 
 
-def two_of_one_partition(copy: Copy) -> tuple[Row, Row]:
-    """Two outputs of two transactions, made of inputs of one partition where that can be seen."""
+def two_outputs_of_a_partition(copy: Copy) -> tuple[Row, Row]:
+    """Two outputs next to each other in one partition, of two transactions and with different digests."""
     batches = leader_batches(copy)
-    rows = visible(copy, outputs_topic(copy))
-    for one, other in pairwise(rows[len(rows) // 3 :]):
-        if one["tp"] == other["tp"]:
-            mine, its = (marker_above(batches, row["tp"], row["offset"]) for row in (one, other))
-            if mine != its and one["digest"] != other["digest"]:
-                return one, other
+    rows = visible_records(copy, outputs_topic(copy))
+    for first, second in pairwise(rows[len(rows) // 3 :]):
+        if first["tp"] == second["tp"]:
+            markers = [deciding_marker(batches, row["tp"], row["offset"]) for row in (first, second)]
+            if markers[0] != markers[1] and first["digest"] != second["digest"]:
+                return first, second
     raise AssertionError("no partition has outputs of two transactions")
 
 
-def one_of_many(copy: Copy) -> Row:
-    rows = visible(copy, outputs_topic(copy))
+def pick_an_output(copy: Copy) -> Row:
+    rows = visible_records(copy, outputs_topic(copy))
     return rows[len(rows) // 2]
 
 
 # outputs
 
 
-def move_an_output_into_another_transaction(copy: Copy) -> None:
-    """Two outputs change places, each into the transaction of the other."""
-    one, other = two_of_one_partition(copy)
-    replace_record(copy, one, **holds(other))
-    replace_record(copy, other, **holds(one))
+def swap_outputs_of_two_transactions(copy: Copy) -> None:
+    """Two outputs change places, so that each is in the transaction of the other."""
+    first, second = two_outputs_of_a_partition(copy)
+    replace_record(copy, first, **content_of(second))
+    replace_record(copy, second, **content_of(first))
 
 
-def double_an_output_in_the_place_of_another(copy: Copy) -> None:
-    one, other = two_of_one_partition(copy)
-    replace_record(copy, other, **holds(one))
+def overwrite_an_output_with_another(copy: Copy) -> None:
+    first, second = two_outputs_of_a_partition(copy)
+    replace_record(copy, second, **content_of(first))
 
 
-def double_an_output(copy: Copy) -> None:
-    """A transaction more holds its copy, and nothing else."""
-    output = one_of_many(copy)
-    tp, txn = output["tp"], txns(copy, "commit")[0]
+def duplicate_an_output(copy: Copy) -> None:
+    """One more transaction has a copy of the output and no other record."""
+    output = pick_an_output(copy)
+    tp, txn = output["tp"], decided_transactions(copy, "commit")[0]
     own = [row for row in leader_batches(copy)[tp] if not row["control"]]
     last = next(row for row in reversed(own) if row["transactional"])
     data = last | {"count": 1, "base_sequence": last["base_sequence"] + last["count"]}
@@ -76,70 +76,71 @@ def double_an_output(copy: Copy) -> None:
         row for row in reversed(leader_batches(copy)[tp]) if row["control"] and row["marker"] == "commit"
     )
     marker = last_marker | {"producer_id": last["producer_id"], "epoch": last["epoch"]}
-    append(copy, tp, [data, marker], [output])
+    append_batches(copy, tp, [data, marker], [output])
     states = [state | {"state": name} for name in ("Ongoing", "PrepareCommit")]
-    write_down(copy, [*states, state | {"state": "CompleteCommit", "tps": []}])
+    append_states(copy, [*states, state | {"state": "CompleteCommit", "tps": []}])
 
 
-def take_an_output_out_of_the_log(copy: Copy) -> None:
-    """With its batch, on every replica: nobody was ever given it."""
+def remove_an_output_from_the_log(copy: Copy) -> None:
+    """Remove it with its batch from every replica, and from what readers read."""
     batches = leader_batches(copy)
     counts = {(row["tp"], row["base_offset"]): row["count"] for rows in batches.values() for row in rows}
-    rows = visible(copy, outputs_topic(copy))
-    gone = next(place(row) for row in rows[len(rows) // 2 :] if counts.get(place(row)) == 1)
-    copy.write("batches", [row for row in copy.rows("batches") if (row["tp"], row["base_offset"]) != gone])
+    rows = visible_records(copy, outputs_topic(copy))
+    removed = next(record_key(row) for row in rows[len(rows) // 2 :] if counts.get(record_key(row)) == 1)
+    copy.write("batches", [row for row in copy.rows("batches") if (row["tp"], row["base_offset"]) != removed])
     for table in ("records", "polls"):
-        copy.write(table, [row for row in copy.rows(table) if place(row) != gone])
+        copy.write(table, [row for row in copy.rows(table) if record_key(row) != removed])
 
 
 def hide_an_output_from_every_reader(copy: Copy) -> None:
-    """From all that read committed; it stands in the log."""
-    gone = place(one_of_many(copy))
-    copy.write("polls", [row for row in copy.rows("polls") if place(row) != gone or row["role"] == "worker"])
-
-
-def let_an_output_say_nothing_of_its_input(copy: Copy) -> None:
-    """It is about something else, or names no input."""
-    changed = (
-        {"correlation_key": "nothing that is there"} if joined(copy) else {"inputs": [], "output_name": None}
+    """Remove it from the polls of the observers and final readers. It stays in the log."""
+    removed = record_key(pick_an_output(copy))
+    copy.write(
+        "polls", [row for row in copy.rows("polls") if record_key(row) != removed or row["role"] == "worker"]
     )
-    replace_record(copy, one_of_many(copy), **changed)
 
 
-def let_an_output_name_the_input_of_another(copy: Copy) -> None:
-    one, other = two_of_one_partition(copy)
-    replace_record(copy, one, correlation_key=other["correlation_key"], inputs=other["inputs"])
+def remove_the_input_of_an_output(copy: Copy) -> None:
+    """The output has another correlation key, or names no input."""
+    changed = (
+        {"correlation_key": "nothing that is there"}
+        if has_correlation_keys(copy)
+        else {"inputs": [], "output_name": None}
+    )
+    replace_record(copy, pick_an_output(copy), **changed)
 
 
-# records of others
+def change_the_input_of_an_output(copy: Copy) -> None:
+    first, second = two_outputs_of_a_partition(copy)
+    replace_record(copy, first, correlation_key=second["correlation_key"], inputs=second["inputs"])
 
 
-def _add(copy: Copy, **more: object) -> None:
-    """A record that was sent outside any transaction, like one of the outputs but for this."""
-    like = one_of_many(copy)
+# records that no stage sent
+def _add_plain_record(copy: Copy, **more: object) -> None:
+    """Append a record outside any transaction: a copy of an output with the columns `more` changed."""
+    like = pick_an_output(copy)
     batch = next(row for row in leader_batches(copy)[like["tp"]] if not row["control"])
     plain = {"producer_id": -1, "epoch": -1, "base_sequence": -1, "transactional": False, "count": 1}
-    append(copy, like["tp"], [batch | plain], [like | {"value": None} | more])
+    append_batches(copy, like["tp"], [batch | plain], [like | {"value": None} | more])
 
 
-def add_a_foreign_output(copy: Copy) -> None:
-    """No input accounts for it."""
-    if joined(copy):
-        _add(copy, correlation_key="a purchase that nobody made", digest=12345)
+def add_an_output_without_an_input(copy: Copy) -> None:
+
+    if has_correlation_keys(copy):
+        _add_plain_record(copy, correlation_key="a purchase that nobody made", digest=12345)
     else:
-        _add(copy, inputs=[], output_name=None, digest=12345)
+        _add_plain_record(copy, inputs=[], output_name=None, digest=12345)
 
 
-def add_an_output_of_an_input_that_is_not_there(copy: Copy) -> None:
-    """It names an input above the last of all; of outputs that name none, one of a purchase that nobody made."""
-    if joined(copy):
-        _add(copy, correlation_key="", digest=12345)
+def add_an_output_of_a_missing_input(copy: Copy) -> None:
+    """The output names an input above the last one, or has a correlation key that no input has."""
+    if has_correlation_keys(copy):
+        _add_plain_record(copy, correlation_key="", digest=12345)
     else:
-        tp = one_of_many(copy)["inputs"][0]["tp"]
+        tp = pick_an_output(copy)["inputs"][0]["tp"]
         end = next(row["log_end"] for row in copy.rows("replicas") if row["tp"] == tp and row["leader"])
-        _add(copy, inputs=[{"tp": tp, "offset": end - 2}])
+        _add_plain_record(copy, inputs=[{"tp": tp, "offset": end - 2}])
 
 
-def add_a_copy_of_an_output(copy: Copy) -> None:
-    """Sent outside any transaction."""
-    _add(copy)
+def add_a_copy_outside_any_transaction(copy: Copy) -> None:
+    _add_plain_record(copy)

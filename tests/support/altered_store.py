@@ -1,6 +1,6 @@
-"""The checker is checked: one thing of a valid run's store is altered at a time, and it must be seen.
+"""Alter one thing in a copy of a valid run's store, and state which anomalies a check must then find.
 
-All alterations are copies of one real run, judged in one call.
+All altered copies are of one real run, and one call checks them all.
 """
 
 import shlex
@@ -15,34 +15,34 @@ from fencepost.cli import run_command_line
 from harness.record.schema import HISTORY, LOG
 from harness.results.example import Example
 from reports.trace.commands import trace_commands
-from tests.support.alterations import ONE_BY_ONE, Copy, Row
+from tests.support.alterations import CHANGES, Copy, Row
 from tests.support.altered_log import ROOTS, WARNINGS
 
 UNKNOWN: frozenset[str] = frozenset({"unknown"})
-"""The evidence is gone, so nothing is to be found."""
+"""Evidence is missing, so the verdict must be unknown, without findings."""
 VALID: frozenset[str] = frozenset()
-"""Nothing is wrong."""
+"""The verdict must stay valid."""
 
 
-def without(rows: list[Row], gone: Row) -> list[Row]:
-    return [row for row in rows if (row["tp"], row["offset"]) != (gone["tp"], gone["offset"])]
+def without_record(rows: list[Row], removed: Row) -> list[Row]:
+    return [row for row in rows if (row["tp"], row["offset"]) != (removed["tp"], removed["offset"])]
 
 
 def remove_an_output(copy: Copy) -> None:
-    gone = copy.committed_output("payments")
-    copy.write("records", without(copy.rows("records"), gone))
-    copy.write("polls", without(copy.rows("polls"), gone))
+    removed = copy.committed_output("payments")
+    copy.write("records", without_record(copy.rows("records"), removed))
+    copy.write("polls", without_record(copy.rows("polls"), removed))
 
 
 def hide_an_output_from_the_final_reader(copy: Copy) -> None:
-    gone = copy.committed_output("payments")
+    removed = copy.committed_output("payments")
     kept = [row for row in copy.rows("polls") if row["role"] != "final"]
     final = [row for row in copy.rows("polls") if row["role"] == "final"]
-    copy.write("polls", kept + without(final, gone))
+    copy.write("polls", kept + without_record(final, removed))
 
 
-def give_an_output_twice(copy: Copy) -> None:
-    """The same value at the place of another record of its partition."""
+def give_two_outputs_one_value(copy: Copy) -> None:
+    """Overwrite the value of another record of the same partition with the value of the output."""
     outputs = copy.committed_outputs("payments")
     first = outputs[len(outputs) // 4]
     other = next(row for row in reversed(outputs) if row["tp"] == first["tp"])
@@ -55,7 +55,7 @@ def give_an_output_twice(copy: Copy) -> None:
         copy.write(table, changed)
 
 
-def change_what_an_output_holds(copy: Copy) -> None:
+def change_the_content_of_an_output(copy: Copy) -> None:
     changed = copy.committed_output("invoices")
     rows = copy.rows("records")
     for row in rows:
@@ -65,7 +65,7 @@ def change_what_an_output_holds(copy: Copy) -> None:
 
 
 def flip_the_marker_above(rows: list[Row], tp: int, offset: int, marker: str) -> None:
-    """Change what ended the transaction of a record in its partition, on every replica."""
+    """Change the marker that ends the transaction of a record, on every replica."""
     data = next(
         row
         for row in rows
@@ -85,7 +85,7 @@ def flip_the_marker_above(rows: list[Row], tp: int, offset: int, marker: str) ->
 
 
 def flip_a_commit_marker(copy: Copy) -> None:
-    """In one partition of one transaction."""
+
     record = copy.committed_output("payments")
     rows = copy.rows("batches")
     flip_the_marker_above(rows, record["tp"], record["offset"], "abort")
@@ -93,7 +93,7 @@ def flip_a_commit_marker(copy: Copy) -> None:
 
 
 def flip_an_abort_marker(copy: Copy) -> None:
-    """In one partition of a transaction that its worker aborted on purpose."""
+    """The marker of one partition, of a transaction that its worker aborted."""
     aborted = {row["op"] for row in copy.rows("ops") if row["asked"] == "abort" and row["outcome"] == "fail"}
     tps = copy.tp("invoices")
     sent = next(row for row in copy.rows("sends") if row["op"] in aborted and row["tp"] in tps)
@@ -109,20 +109,20 @@ def move_an_offset_record_back(copy: Copy) -> None:
     copy.write("offsets", rows)
 
 
-def drop_a_line_of_a_journal(copy: Copy) -> None:
-    """One operation with all that it said, and its line's number missing."""
+def drop_an_operation_of_a_journal(copy: Copy) -> None:
+    """Remove an operation with its sends and claims, and count its lines as missing."""
     rows = copy.rows("ops")
-    gone = next(row for row in rows if row["f"] == "txn" and row["outcome"] == "ok")
-    copy.write("ops", [row for row in rows if row["op"] != gone["op"]])
+    removed = next(row for row in rows if row["f"] == "txn" and row["outcome"] == "ok")
+    copy.write("ops", [row for row in rows if row["op"] != removed["op"]])
     for table in ("sends", "claims"):
-        copy.write(table, [row for row in copy.rows(table) if row["op"] != gone["op"]])
+        copy.write(table, [row for row in copy.rows(table) if row["op"] != removed["op"]])
     journals = copy.rows("journals")
     for row in journals:
-        row["missing_lines"] += 3 if row["journal"] == gone["journal"] else 0
+        row["missing_lines"] += 3 if row["journal"] == removed["journal"] else 0
     copy.write("journals", journals)
 
 
-def lose_a_sentinel(copy: Copy) -> None:
+def remove_a_sentinel(copy: Copy) -> None:
     rows = copy.rows("ends")
     next(row for row in rows if row["sentinel_offset"] is not None)["sentinel_offset"] = None
     copy.write("ends", rows)
@@ -131,9 +131,9 @@ def lose_a_sentinel(copy: Copy) -> None:
 @dataclass(frozen=True)
 class Alteration:
     change: Callable[[Copy], None]
-    root: frozenset[str]  # what must be found
-    also: frozenset[str] = frozenset()  # what may follow from it
-    warns: frozenset[str] = frozenset()  # the warnings that must be listed
+    root: frozenset[str]  # anomalies that must be found
+    also: frozenset[str] = frozenset()  # anomalies that may be found besides
+    warns: frozenset[str] = frozenset()  # warnings that must be listed
 
 
 ALTERATIONS = {
@@ -146,7 +146,7 @@ ALTERATIONS = {
             frozenset({"torn-transaction", "lost-input", "unseen", "vanished"}),
         ),
         Alteration(
-            give_an_output_twice,
+            give_two_outputs_one_value,
             frozenset({"duplicate"}),
             frozenset(
                 {
@@ -161,7 +161,7 @@ ALTERATIONS = {
                 }
             ),
         ),
-        Alteration(change_what_an_output_holds, frozenset({"corrupt"})),
+        Alteration(change_the_content_of_an_output, frozenset({"corrupt"})),
         Alteration(
             flip_a_commit_marker,
             frozenset({"torn-transaction", "lost-commit"}),
@@ -187,57 +187,64 @@ ALTERATIONS = {
             frozenset({"group-offset-regression"}),
             frozenset({"offset-output-mismatch", "lost-input"}),
         ),
-        Alteration(drop_a_line_of_a_journal, UNKNOWN),
-        Alteration(lose_a_sentinel, UNKNOWN),
+        Alteration(drop_an_operation_of_a_journal, UNKNOWN),
+        Alteration(remove_a_sentinel, UNKNOWN),
         *(Alteration(change, frozenset({root}), frozenset(also)) for change, (root, also) in ROOTS.items()),
         *(Alteration(change, VALID, warns=frozenset({warning})) for change, warning in WARNINGS.items()),
-        *(Alteration(change, frozenset(root), frozenset(also)) for change, root, also in ONE_BY_ONE),
+        *(Alteration(change, frozenset(root), frozenset(also)) for change, root, also in CHANGES),
     )
 }
 EMPTIED = sorted(HISTORY | LOG)
 
 
-def a_right_run(store: Path) -> Result:
-    """A run of a correct pipeline under the faults that strike its workers, with its logs."""
+def run_correct_pipeline(store: Path) -> Result:
+    """Run a correct pipeline under faults of its workers, and keep the brokers' logs."""
     return fencepost.run(
         nemesis=["kill-worker", "pause-worker"],
         time_limit=26,
         seed=11,
-        rate=12,  # seventy copies of it are altered, and judged together
+        rate=12,  # tests alter seventy copies of this run and check them together
         store=str(store),
         keep="logs",
     )
 
 
-def judged(
+def check_alterations(
     stored: Result,
-    place: Path,
+    parent: Path,
     names: Collection[str],
     emptied: Collection[str],
     alterations: Mapping[str, Alteration] = ALTERATIONS,
     *,
     blind: bool = False,
 ) -> dict[str, Result]:
-    """These alterations by name, and the store without each of these tables (`empty-TABLE`), judged in one call.
-    `blind`: as if the pipeline had kept no journals.
+    """Check copies of a store in one call: one for each alteration, and one for each table without its rows.
+
+    Args:
+        stored: The run, which must be valid.
+        parent: The folder for the copies.
+        names: Names of alterations.
+        emptied: Names of tables; the result of each has the name `empty-TABLE`.
+        alterations: The alterations by name.
+        blind: Check as if the pipeline had kept no journals.
     """
     stored.assert_valid()
     folders = {}
     for n, name in enumerate(names, 1):
-        copy = copy_of(stored.folder, place / name, n)
+        copy = copy_run(stored.folder, parent / name, n)
         alterations[name].change(copy)
         copy.recount()
         folders[name] = copy.folder
     for n, table in enumerate(emptied, len(folders) + 1):
-        copy = copy_of(stored.folder, place / f"empty-{table}", n)
+        copy = copy_run(stored.folder, parent / f"empty-{table}", n)
         copy.write(table, [])
         folders[f"empty-{table}"] = copy.folder
     results = fencepost.check(list(folders.values()), blind=blind)
     return dict(zip(folders, results, strict=True))
 
 
-def copy_of(stored: Path, folder: Path, n: int) -> Copy:
-    """A copy of that run, as run `n`."""
+def copy_run(stored: Path, folder: Path, n: int) -> Copy:
+    """Copy a run folder. The copy has the run number `n`."""
     ignored = shutil.ignore_patterns("brokers", "journals", "workers", "*.html")
     shutil.copytree(stored, folder, ignore=ignored)
     copy = Copy(folder)
@@ -249,27 +256,29 @@ def copy_of(stored: Path, folder: Path, n: int) -> Copy:
     return copy
 
 
-def check_found(name: str, result: Result, alterations: Mapping[str, Alteration] = ALTERATIONS) -> None:
-    """What was altered is found, and nothing but what follows from it."""
+def assert_expected_findings(
+    name: str, result: Result, alterations: Mapping[str, Alteration] = ALTERATIONS
+) -> None:
+    """Assert that a check finds the anomalies of the alteration and no others."""
     alteration = alterations[name]
-    found = {anomaly for anomaly, body in result.verdict["anomalies"].items() if not body["allowed"]}
+    anomalies = {anomaly for anomaly, body in result.verdict["anomalies"].items() if not body["allowed"]}
     if alteration.root == UNKNOWN:
         assert result.valid is None, result.explain()
-        assert not found, result.explain()
+        assert not anomalies, result.explain()
     elif alteration.root == VALID:
         assert result.valid is True, result.explain()
     else:
         assert result.valid is False, result.explain()
-        assert alteration.root <= found, result.explain()
-        assert found <= alteration.root | alteration.also, result.explain()
-    warned = {anomaly for anomaly, body in result.verdict["anomalies"].items() if body.get("warning")}
-    assert alteration.warns <= warned, result.explain()
+        assert alteration.root <= anomalies, result.explain()
+        assert anomalies <= alteration.root | alteration.also, result.explain()
+    warnings = {anomaly for anomaly, body in result.verdict["anomalies"].items() if body.get("warning")}
+    assert alteration.warns <= warnings, result.explain()
 
 
-def traced(results: Mapping[str, Result]) -> tuple[list[str], list[str]]:
-    """Of the first example of each anomaly: the commands that are named to trace it, and those that had no answer."""
-    named = []
+def run_trace_commands(results: Mapping[str, Result]) -> tuple[list[str], list[str]]:
+    """Run the trace command of the first example of each anomaly. Return all commands, and those that failed."""
+    commands: list[str] = []
     for result in results.values():
         bodies = [body["examples"][0] for body in result.verdict["anomalies"].values() if body["examples"]]
-        named += list(filter(None, trace_commands(result.folder, list(map(Example.from_json, bodies)))))
-    return named, [command for command in named if run_command_line(shlex.split(command)[1:]) != 0]
+        commands += filter(None, trace_commands(result.folder, list(map(Example.from_json, bodies))))
+    return commands, [command for command in commands if run_command_line(shlex.split(command)[1:]) != 0]

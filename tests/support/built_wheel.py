@@ -11,7 +11,7 @@ ROOMS = ("harness", "workloads", "nemeses", "checkers", "reports")
 SOURCES = ("pyproject.toml", "setup.py", "README.md", "LICENSE", "fencepost", *ROOMS)
 
 
-def call(
+def run_isolated(
     *words: object, cwd: Path, timeout_s: float = 1500, path: Path | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Run a command that does not see this repository.
@@ -35,33 +35,33 @@ def call(
     )
 
 
-def done(ended: subprocess.CompletedProcess[str]) -> str:
-    """Return what a command printed; fail the test if it failed."""
-    assert ended.returncode == 0, ended.stdout[-4000:]
-    return ended.stdout
+def output_of(process: subprocess.CompletedProcess[str]) -> str:
+    """Return the output of a command. Fail the test if the command failed."""
+    assert process.returncode == 0, process.stdout[-4000:]
+    return process.stdout
 
 
-def build_wheel(place: Path) -> Path:
-    """Build the wheel in a folder, from a copy, so that the repository has no build files in it."""
-    source = place / "source"
+def build_wheel(folder: Path) -> Path:
+    """Build the wheel from a copy of the repository, so that no build files are left in it."""
+    source = folder / "source"
     source.mkdir()
     for name in SOURCES:
         if (ROOT / name).is_dir():
             shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
         else:
             shutil.copy(ROOT / name, source)
-    options = ("--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", place)
-    done(call(sys.executable, "-P", "-m", "pip", "wheel", *options, source, cwd=place))
-    (built,) = place.glob("*.whl")
+    options = ("--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", folder)
+    output_of(run_isolated(sys.executable, "-P", "-m", "pip", "wheel", *options, source, cwd=folder))
+    (built,) = folder.glob("*.whl")
     return built
 
 
-def users_folder(place: Path) -> Path:
-    """Make a project whose own packages have the names of rooms, with a test that uses them and Fencepost."""
+def make_user_project(folder: Path) -> Path:
+    """Make a user's project whose packages have the same names as Fencepost's, with a test that uses both."""
     for name in ROOMS:
-        (place / name).mkdir(parents=True)
-        (place / name / "__init__.py").write_text(f"OWNER = 'the user of {name}'\n")
-    (place / "test_team.py").write_text(
+        (folder / name).mkdir(parents=True)
+        (folder / name / "__init__.py").write_text(f"OWNER = 'the user of {name}'\n")
+    (folder / "test_team.py").write_text(
         """
 import fencepost as library
 import pytest
@@ -77,4 +77,4 @@ def test_the_shop(fencepost):
     result.assert_valid()
 """
     )
-    return place
+    return folder

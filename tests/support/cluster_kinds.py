@@ -1,4 +1,4 @@
-"""A real cluster of each kind that there is, opened as a run opens it, and what it has left once it is over."""
+"""Open a real cluster of each kind as a run opens it, and list what it leaves behind."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -21,24 +21,26 @@ from harness.model.pipeline import TopicSpec
 from harness.processes.marks import marked_processes
 from harness.processes.spawn import Supervisor
 from tests.support import docker_engine
-from tests.support.conformance.means import ENDPOINT, GROUP, Footing
+from tests.support.conformance.means import ENDPOINT, GROUP, ClusterUser
 from tests.support.secured_cluster import SecuredCluster
 
 TAG = "fencepost-conformance-"
-STRANGER = "a-strangers-topic"
+OTHERS_TOPIC = "a-strangers-topic"
 _TOPIC = ("CREATE", "DELETE", "DESCRIBE", "READ", "WRITE")
 _RIGHTS = (
     *((ResourceType.TOPIC, right) for right in _TOPIC),
     *((ResourceType.GROUP, right) for right in ("READ", "DELETE")),
     *((ResourceType.TRANSACTIONAL_ID, right) for right in ("DESCRIBE", "WRITE")),
 )
-GUEST = [(kind, "fencepost-", ResourcePatternType.PREFIXED, AclOperation[right]) for kind, right in _RIGHTS]
-"""What docs/external-clusters.md asks for; nothing on the internal topics."""
+USER_RIGHTS = [
+    (kind, "fencepost-", ResourcePatternType.PREFIXED, AclOperation[right]) for kind, right in _RIGHTS
+]
+"""The rights that docs/external-clusters.md requires. It requires none on the internal topics."""
 
 
 @dataclass(frozen=True)
-class Parts:
-    """What there is to open a cluster with."""
+class Environment:
+    """The resources that are needed to open a cluster."""
 
     folder: Path
     prepared: PreparedEnvironment
@@ -47,19 +49,19 @@ class Parts:
 
 
 @dataclass(frozen=True)
-class Subject:
+class OpenedCluster:
     """A cluster that is up."""
 
     cluster: Cluster
     folder: Path  # of its run
-    footing: Footing
-    close: Callable[[], None]  # leave it, once; idempotent
-    left: Callable[[], list[str]]  # what it has left behind, once it is over
+    user: ClusterUser
+    close: Callable[[], None]  # idempotent
+    leftovers: Callable[[], list[str]]  # processes, containers, topics and groups that are left after `close`
 
 
 @dataclass(frozen=True)
 class Version:
-    """A kind of cluster on a version of Kafka."""
+    """A kind of cluster with a version of Kafka."""
 
     kind: str
     kafka: str
@@ -68,58 +70,63 @@ class Version:
         return f"{self.kind}-{self.kafka}"
 
     @property
-    def missing(self) -> str | None:
-        """Why this machine cannot have one; None: it can."""
-        return docker_engine.why_not() if CLUSTERS[self.kind].image else None
+    def missing_requirement(self) -> str | None:
+        """What this machine lacks to open such a cluster; None if nothing."""
+        return docker_engine.unavailable_reason() if CLUSTERS[self.kind].image else None
 
     @contextmanager
-    def opened(self, folder: Path) -> Iterator[Subject]:
-        """One that is up, in a folder of its own."""
+    def open(self, folder: Path) -> Iterator[OpenedCluster]:
+        """Open a cluster of this kind. `folder` is the folder of its run."""
         kind = CLUSTERS[self.kind]
         image = "bundled" if kind.image else None
         prepared = prepare(self.kafka, "auto", "auto", cache_folder(), lambda words: None, image_choice=image)
         with Supervisor() as supervisor, PortBlock(prepared.cache) as ports, ExitStack() as up:
-            parts = Parts(folder, prepared, supervisor, ports)
-            yield up.enter_context((_as_guest if kind.shared else _of_ones_own)(kind, self.kafka, parts))
+            environment = Environment(folder, prepared, supervisor, ports)
+            yield up.enter_context(
+                (_shared_cluster if kind.shared else _own_cluster)(kind, self.kafka, environment)
+            )
 
 
 def every() -> list[Version]:
-    """Each kind on each pinned version, newest first; one that is there already on the newest."""
-    found = []
-    for kind in CLUSTERS.values():
-        found += [Version(kind.name, kafka) for kafka in (versions()[:1] if kind.shared else versions())]
-    return found
+    """Each kind with each pinned version, newest first. A shared cluster only with the newest."""
+    return [
+        Version(kind.name, kafka)
+        for kind in CLUSTERS.values()
+        for kafka in (versions()[:1] if kind.shared else versions())
+    ]
 
 
 @contextmanager
-def _of_ones_own(kind: ClusterKind, kafka: str, parts: Parts) -> Iterator[Subject]:
-    aside: Callable[[], set[str]] = docker_engine.things_of_ours if kind.image else set
-    before = aside()
+def _own_cluster(kind: ClusterKind, kafka: str, environment: Environment) -> Iterator[OpenedCluster]:
+    list_objects: Callable[[], set[str]] = docker_engine.list_fencepost_objects if kind.image else set
+    before = list_objects()
     spec = ClusterSpec(endpoints=(ENDPOINT, "w0"), kafka=kafka)
-    opened = _opened(kind, spec, parts)
-    cluster = opened.__enter__()
+    context = _open(kind, spec, environment)
+    cluster = context.__enter__()
 
-    def left() -> list[str]:
-        processes = [process for process, whose in marked_processes() if whose == parts.supervisor.mark]
-        return [*map(str, processes), *sorted(aside() - before)]
+    def leftovers() -> list[str]:
+        processes = [process for process, mark in marked_processes() if mark == environment.supervisor.mark]
+        return [*map(str, processes), *sorted(list_objects() - before)]
 
     with ExitStack() as stack:
-        stack.push(opened)
-        yield Subject(cluster, parts.folder, Footing(), stack.close, left)
+        stack.push(context)
+        yield OpenedCluster(cluster, environment.folder, ClusterUser(), stack.close, leftovers)
 
 
 @contextmanager
-def _as_guest(kind: ClusterKind, kafka: str, parts: Parts) -> Iterator[Subject]:
-    """On a cluster with TLS, SASL and ACLs, beside a stranger's topic."""
-    place = parts.folder / "theirs"
+def _shared_cluster(kind: ClusterKind, kafka: str, environment: Environment) -> Iterator[OpenedCluster]:
+    """Open a cluster with TLS, SASL and ACLs, on which another user has a topic."""
+    folder = environment.folder / "theirs"
     spec = ClusterSpec(endpoints=(ENDPOINT,), kafka=kafka)
-    make = partial(SecuredCluster, spec, place, parts.prepared, parts.supervisor, parts.ports.take)
+    make = partial(
+        SecuredCluster, spec, folder, environment.prepared, environment.supervisor, environment.ports.take
+    )
     with make() as host, ExitStack() as stack:
-        host.admit(*GUEST)
-        host.create_topics([TopicSpec(STRANGER, 1)], 60)
-        before = _things_on(host)
-        config = host.client_config(parts.folder / "client.properties")
-        told = ClusterSpec(
+        host.create_user(*USER_RIGHTS)
+        host.create_topics([TopicSpec(OTHERS_TOPIC, 1)], 60)
+        before = _topics_and_groups(host)
+        config = host.client_config(environment.folder / "client.properties")
+        user_spec = ClusterSpec(
             kafka=kafka,
             bootstrap=host.bootstrap_for(ENDPOINT),
             client_config=str(config),
@@ -127,25 +134,27 @@ def _as_guest(kind: ClusterKind, kafka: str, parts: Parts) -> Iterator[Subject]:
             groups=(f"{TAG}{GROUP}",),
         )
         stack.callback(use_client_config, None)
-        cluster = stack.enter_context(_opened(kind, told, parts))
+        cluster = stack.enter_context(_open(kind, user_spec, environment))
 
-        footing = Footing(TAG, guest=True, security=ClientProperties.load(config).security)
+        user = ClusterUser(TAG, shared=True, security=ClientProperties.load(config).security)
 
-        def left() -> list[str]:
-            return sorted(_things_on(host) ^ before)
+        def leftovers() -> list[str]:
+            return sorted(_topics_and_groups(host) ^ before)
 
-        yield Subject(cluster, parts.folder, footing, stack.close, left)
-
-
-def _opened(kind: ClusterKind, spec: ClusterSpec, parts: Parts) -> AbstractContextManager[Cluster]:
-    taken = ClusterParts(spec, parts.folder, parts.prepared, parts.supervisor, parts.ports.take)
-    return kind.open(taken)
+        yield OpenedCluster(cluster, environment.folder, user, stack.close, leftovers)
 
 
-def _things_on(cluster: Cluster) -> set[str]:
-    """Topics and groups, the internal ones aside."""
+def _open(kind: ClusterKind, spec: ClusterSpec, environment: Environment) -> AbstractContextManager[Cluster]:
+    cluster_parts = ClusterParts(
+        spec, environment.folder, environment.prepared, environment.supervisor, environment.ports.take
+    )
+    return kind.open(cluster_parts)
+
+
+def _topics_and_groups(cluster: Cluster) -> set[str]:
+    """All topics and groups except the internal ones."""
     use_client_config(None)
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     groups = admin.list_consumer_groups(request_timeout=30).result().valid
     topics = {name for name in admin.list_topics(timeout=30).topics if not name.startswith("__")}
-    return {f"topic {name}" for name in topics} | {f"group {one.group_id}" for one in groups}
+    return {f"topic {name}" for name in topics} | {f"group {group.group_id}" for group in groups}

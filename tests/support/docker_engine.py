@@ -1,4 +1,4 @@
-"""Docker, asked over its socket: whether there is one, and what Fencepost has left in it."""
+"""Queries to the Docker daemon over its socket: whether it answers, and which objects of Fencepost it has."""
 
 import http.client
 import json
@@ -6,7 +6,7 @@ import os
 import socket
 from typing import Any
 
-DEFAULT = "/var/run/docker.sock"
+DEFAULT_SOCKET = "/var/run/docker.sock"
 TIMEOUT_S = 10.0
 
 
@@ -21,43 +21,47 @@ class _Socket(http.client.HTTPConnection):
         self.sock.connect(self._path)
 
 
-def ask(what: str) -> Any:
-    """The answer to a GET; raises OSError where there is no Docker, or none that lets us in."""
-    named = os.environ.get("DOCKER_HOST", "")
-    connection = _Socket(named.removeprefix("unix://") if named.startswith("unix://") else DEFAULT)
+def get(path: str) -> Any:
+    """Send a GET request and return the decoded body.
+
+    Raises:
+        OSError: No Docker daemon answers, or it refuses the request.
+    """
+    host = os.environ.get("DOCKER_HOST", "")
+    connection = _Socket(host.removeprefix("unix://") if host.startswith("unix://") else DEFAULT_SOCKET)
     try:
-        connection.request("GET", what)
-        answer = connection.getresponse()
-        body = answer.read()
+        connection.request("GET", path)
+        response = connection.getresponse()
+        body = response.read()
     except http.client.HTTPException as error:
-        raise OSError(f"what answers is no Docker: {error}") from error
+        raise OSError(f"the server at the socket is not Docker: {error}") from error
     finally:
         connection.close()
-    if answer.status != http.client.OK:
-        raise OSError(f"Docker answers {what} with {answer.status}")
-    return json.loads(body) if what != "/_ping" else body
+    if response.status != http.client.OK:
+        raise OSError(f"Docker answers {path} with {response.status}")
+    return json.loads(body) if path != "/_ping" else body
 
 
-def why_not() -> str | None:
-    """Why there is no Docker here; None: there is one."""
+def unavailable_reason() -> str | None:
+    """Why no Docker daemon can be used; None if one answers."""
     try:
-        ask("/_ping")
+        get("/_ping")
     except OSError as error:
         return f"there is no Docker that can be reached: {error.strerror or error}"
     return None
 
 
-def things_of_ours() -> set[str]:
-    """Containers, networks and volumes whose name or labels say fencepost."""
-    found = set()
+def list_fencepost_objects() -> set[str]:
+    """Containers, networks and volumes whose name or labels contain "fencepost"."""
+    objects = set()
     for kind, path, within in (
         ("container", "/containers/json?all=true", None),
         ("network", "/networks", None),
         ("volume", "/volumes", "Volumes"),
     ):
-        told = ask(path)
-        for one in (told.get(within) or []) if within else told:
-            words = json.dumps([one.get("Names"), one.get("Name"), one.get("Labels")])
-            if "fencepost" in words.lower():
-                found.add(f"{kind} {one.get('Id') or one.get('Name')}")
-    return found
+        answer = get(path)
+        for entry in (answer.get(within) or []) if within else answer:
+            text = json.dumps([entry.get("Names"), entry.get("Name"), entry.get("Labels")])
+            if "fencepost" in text.lower():
+                objects.add(f"{kind} {entry.get('Id') or entry.get('Name')}")
+    return objects

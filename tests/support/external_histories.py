@@ -1,4 +1,4 @@
-"""Histories of what clients told, judged in one job and held against the definition in `tests/reference`."""
+"""External histories: one job checks them all, and each is compared with the definition in `tests/reference`."""
 
 import json
 import zlib
@@ -23,8 +23,8 @@ from tests.reference.records import numbers, unsettled
 Drawn = Sequence[list[Event]]
 
 
-def random_ones(seeds: Iterable[int]) -> Iterator[list[Event]]:
-    """One for each seed: with anomalies planted, or bent until it is true of no broker."""
+def random_histories(seeds: Iterable[int]) -> Iterator[list[Event]]:
+    """One history for each seed. It has planted anomalies, and every third has random changes besides."""
     for seed in seeds:
         rng = Random(seed)
         planted = set(rng.sample(sorted(PLANTABLE), rng.randint(0, 3)))
@@ -32,13 +32,13 @@ def random_ones(seeds: Iterable[int]) -> Iterator[list[Event]]:
         yield bent(rng, events, rng.randint(1, 6)) if seed % 3 == 0 else events
 
 
-def number(thing: object) -> int:
-    """A key or a value as a number; the reader has its own way, and its own tests."""
-    return thing if isinstance(thing, int) else zlib.crc32(json.dumps(thing).encode())
+def to_number(value: object) -> int:
+    """A key or a value as a number. The product numbers them differently, and other tests cover that."""
+    return value if isinstance(value, int) else zlib.crc32(json.dumps(value).encode())
 
 
 def tables(drawn: Drawn) -> tuple[pa.Table, pa.Table]:
-    """OPS and MICRO of all histories, each a run of its own."""
+    """The tables OPS and MICRO of all histories. Each history is one run."""
     ops, micro = [], []
     for run, events in enumerate(drawn):
         for op in operations(events):
@@ -48,26 +48,26 @@ def tables(drawn: Drawn) -> tuple[pa.Table, pa.Table]:
             ops.append(
                 common
                 | {"f": op.f, "invoked": op.invoked + 1, "isolation": op.isolation}
-                | {"keys": list(map(number, op.keys)), "rebalanced": list(map(number, op.rebalanced))}
+                | {"keys": list(map(to_number, op.keys)), "rebalanced": list(map(to_number, op.rebalanced))}
             )
             for polled, records in ((False, op.sends), (True, op.reads)):
                 for n, record in enumerate(records):
-                    place = {"key": number(record.key), "offset": record.offset, "n": n}
-                    micro.append(common | place | {"value": number(record.value), "polled": polled})
+                    columns = {"key": to_number(record.key), "offset": record.offset, "n": n}
+                    micro.append(common | columns | {"value": to_number(record.value), "polled": polled})
     return pa.Table.from_pylist(ops, schema=OPS), pa.Table.from_pylist(micro, schema=MICRO)
 
 
-def judge(spark: SparkSession, drawn: Drawn) -> list[Verdict]:
-    """What the checkers say of each."""
+def check(spark: SparkSession, drawn: Drawn) -> list[Verdict]:
+    """The verdict of the product for each history."""
     ops, micro = (SparkTable(spark.createDataFrame(table)) for table in tables(drawn))
     names = SparkTable(spark.createDataFrame(NAMES.empty_table()))
-    found = check_histories(ops, micro, names, range(len(drawn)), examples=1)
-    return [decide_external(Path("history.jsonl"), found[run]) for run in range(len(drawn))]
+    findings = check_histories(ops, micro, names, range(len(drawn)), examples=1)
+    return [decide_external(Path("history.jsonl"), findings[run]) for run in range(len(drawn))]
 
 
 @dataclass(frozen=True)
-class Defined:
-    """What must be said of a history."""
+class ExpectedVerdict:
+    """The parts of a verdict that the definition determines."""
 
     valid: bool | str
     counts: Mapping[str, int]
@@ -75,28 +75,28 @@ class Defined:
     unsettled: int
     numbers: Mapping[str, int]
 
-    def differs(self, said: Verdict) -> str | None:
-        """What is said otherwise."""
-        told = Defined(
-            said.valid.json,
-            {name: anomaly.count for name, anomaly in said.anomalies.items()},
-            {name for name, anomaly in said.anomalies.items() if anomaly.allowed},
-            said.unsettled.count,
-            {**said.coverage, **said.stats},
+    def difference(self, verdict: Verdict) -> str | None:
+        """Describe the parts of a verdict that are not as expected; None if there are none."""
+        actual = ExpectedVerdict(
+            verdict.valid.json,
+            {name: anomaly.count for name, anomaly in verdict.anomalies.items()},
+            {name for name, anomaly in verdict.anomalies.items() if anomaly.allowed},
+            verdict.unsettled.count,
+            {**verdict.coverage, **verdict.stats},
         )
         parts = [
-            field.name for field in fields(self) if getattr(told, field.name) != getattr(self, field.name)
+            field.name for field in fields(self) if getattr(actual, field.name) != getattr(self, field.name)
         ]
-        return f"{', '.join(parts)}: {told} is said, not {self}" if parts else None
+        return f"{', '.join(parts)}: the verdict has {actual}, expected is {self}" if parts else None
 
 
-def define(events: list[Event]) -> Defined:
-    """By the definition in `tests/reference`."""
+def expected_verdict(events: list[Event]) -> ExpectedVerdict:
+    """The verdict by the definition in `tests/reference`."""
     h = History(events)
-    return Defined(*verdict(events), len(unsettled(h)), numbers(h))
+    return ExpectedVerdict(*verdict(events), len(unsettled(h)), numbers(h))
 
 
-def holds(events: list[Event], said: Verdict) -> None:
-    """It is judged as it is defined."""
-    difference = define(events).differs(said)
+def assert_expected_verdict(events: list[Event], verdict: Verdict) -> None:
+    """Assert that a verdict agrees with the definition."""
+    difference = expected_verdict(events).difference(verdict)
     assert difference is None, "\n".join([difference, *map(json.dumps, events)])

@@ -1,4 +1,4 @@
-"""A run without Kafka: a fake cluster, and real processes that speak the control line and nothing else."""
+"""A run without Kafka: a fake cluster, and real processes that only use the control line."""
 
 import sys
 import time
@@ -21,12 +21,12 @@ from harness.runner.progress import Tick
 from harness.runner.run_log import RunLog
 from harness.testing.fake_cluster import FakeCluster
 
-# What each kind of process does after it has said that it is ready. `report` and `commands` are its control line.
+# A process runs SCRIPT with one of the bodies below. `report` and `commands` are its control line.
 SCRIPT = """
 import json, socket, sys, time
 line = socket.socket(fileno=int(sys.argv[1]))
 report = lambda **body: line.sendall(json.dumps(body).encode() + b"\\n")
-commands = (json.loads(one) for one in line.makefile("rb"))
+commands = (json.loads(text) for text in line.makefile("rb"))
 {body}
 """
 WORKS = """
@@ -39,14 +39,14 @@ for command in commands:
 """
 NEVER_COMMITS = """
 import threading
-def toil():
+def work():
     fenced = 0
     while True:
         fenced += 1
         report(counts={"fenced": fenced, "failed": fenced})
         time.sleep(0.01)
 report(ready=True)
-threading.Thread(target=toil, daemon=True).start()
+threading.Thread(target=work, daemon=True).start()
 for command in commands:
     if command.get("stop"):
         break
@@ -57,11 +57,11 @@ for command in commands:
     if command.get("stop"):
         break
 """
-DIES = """
+EXITS_AT_START = """
 print("Segmentation fault")
 sys.exit(1)
 """
-DIES_LATER = """
+EXITS_WHEN_READY = """
 report(ready=True)
 print("Segmentation fault")
 sys.exit(1)
@@ -82,46 +82,44 @@ READS = "report(ready=True, records_read=5, reached=1)"
 
 @dataclass(frozen=True)
 class Script:
-    """A program: by role, what it does."""
+    """A program whose workers run `body`; `others` are the bodies of other roles."""
 
     body: str = WORKS
     others: Mapping[Role, str] = field(default_factory=dict)
 
     def command_line(self, spec: ProcessSpec) -> CommandLine:
-        """In a Python that loads nothing."""
-        own = self.others.get(spec.role, IDLE if spec.role is not Role.FINAL else READS)
-        body = self.body if spec.role is Role.WORKER else own
+        default = IDLE if spec.role is not Role.FINAL else READS
+        body = self.body if spec.role is Role.WORKER else self.others.get(spec.role, default)
         argv = [sys.executable, "-S", "-E", "-c", SCRIPT.replace("{body}", body), str(spec.control_fd)]
         assert spec.control_fd is not None
         return CommandLine(argv, pass_fds=(spec.control_fd,))
 
 
 @dataclass(frozen=True)
-class Plain:
-    """A program of a user's, in the words of a shell; whoever is no worker is one of ours."""
+class ShellProgram:
+    """A custom pipeline: its instances are shell scripts without a control line."""
 
     body: str
     rules: ProgramRules = field(default_factory=ProgramRules)
-    ours: Script = field(default_factory=Script)
+    other_roles: Script = field(default_factory=Script)  # feeder, observers and final readers
 
     def command_line(self, spec: ProcessSpec) -> CommandLine:
-        """It knows nothing of a control line."""
         if spec.role is not Role.WORKER:
-            return self.ours.command_line(spec)
+            return self.other_roles.command_line(spec)
         return CommandLine(["/bin/sh", "-c", self.body], rules=self.rules)
 
 
-class Silent:
-    """A progress that keeps what it is told."""
+class RecordedProgress:
+    """A progress that stores its lines and prints nothing."""
 
     def __init__(self) -> None:
-        self.said: list[str] = []
+        self.lines: list[str] = []
 
     def phase(self, name: str) -> None:
-        self.said.append(name)
+        self.lines.append(name)
 
     def say(self, text: str) -> None:
-        self.said.append(text)
+        self.lines.append(text)
 
     def tick(self, tick: Tick) -> None:
         pass
@@ -131,22 +129,25 @@ class Silent:
 
 
 @dataclass
-class FakeEnds:
-    """`EndMarkers` that say what they were told to."""
+class FakeEndMarkers:
+    """`EndMarkers` with answers that a test sets."""
 
-    lefts: list[int | None] = field(default_factory=lambda: [0])
-    open_at: list[str] = field(default_factory=list)
+    inputs_left_values: list[int | None] = field(
+        default_factory=lambda: [0]
+    )  # one a call; the last is repeated
+    open_transactions_listed: list[str] = field(default_factory=list)
     marked: list[TopicPartition] = field(default_factory=list)
     end_offsets: dict[TopicPartition, int] = field(default_factory=dict)
 
     def inputs_left(self, stage: StageSpec, starting: bool = False) -> int | None:
-        return self.lefts.pop(0) if len(self.lefts) > 1 else self.lefts[0]
+        values = self.inputs_left_values
+        return values.pop(0) if len(values) > 1 else values[0]
 
     def outputs_written(self, stage: StageSpec) -> int:
         return 0
 
     def open_transactions(self, topics: Any, groups: Any) -> list[str]:
-        return self.open_at
+        return self.open_transactions_listed
 
     def resolve_ends(self, places: Any) -> None:
         pass
@@ -157,18 +158,17 @@ class FakeEnds:
 
 @dataclass
 class FakeService:
-    """A `Service` of which nothing is real."""
+    """A `Service` without a process."""
 
     ending: str = "process 7 ended by SIGKILL, and so did 3 processes that it had started"
-    dies: bool = False  # it does not come back
-    well: bool = True
+    fails_to_start: bool = False
     name: str = "postgres"
 
     def kill(self) -> str:
         return self.ending
 
     def start(self) -> str:
-        if self.dies:
+        if self.fails_to_start:
             raise StartFailed("postgres ended at its start")
         return "it answered after 0.1 s"
 
@@ -189,22 +189,22 @@ PIPELINE = PipelineSpec(
 )
 
 
-USERS = PipelineSpec(
+CUSTOM_PIPELINE = PipelineSpec(
     "users",
     PIPELINE.topics,
     (StageSpec("s", ("in",), "g", writes=("out",), journaled=False, transactional_ids={"s-1": "s-1"}),),
 )
-"""The same as the pipeline of a user's."""
+"""`PIPELINE` as a custom pipeline: it keeps no journals."""
 
 
 @dataclass
 class FakeRun:
-    """What the parts of a run are tested on."""
+    """The parts of a run."""
 
     cluster: FakeCluster
     processes: Processes
     run_log: RunLog
-    progress: Silent
+    progress: RecordedProgress
     supervisor: Supervisor
     folder: Path
     service: FakeService = field(default_factory=FakeService)
@@ -233,7 +233,7 @@ def fake_run(
     pipeline: PipelineSpec = PIPELINE,
     time_scale: float = 0.01,
 ) -> Iterator[FakeRun]:
-    """Processes of a program, and a cluster of which nothing is real."""
+    """Make the parts of a run on a fake cluster. No process is started yet."""
     cluster = cluster or FakeCluster()
     cluster.create_topics(pipeline.topics, 1)
     clock = RunClock(time.monotonic_ns(), time.time() * 1000)
@@ -250,7 +250,7 @@ def fake_run(
             program,
             cluster.members,
         )
-        progress = Silent()
+        progress = RecordedProgress()
         yield FakeRun(
             cluster,
             processes,

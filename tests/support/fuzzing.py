@@ -1,6 +1,6 @@
-"""History files that nobody meant: random bytes, valid files that were changed, events with anything in them.
+"""Random history files: random bytes, changed valid files, and events with any content that the format permits.
 
-What must hold of each is said once here; the quick run tries a few hundred of each, `tests/chaos` many more.
+This file has the properties that must hold of each. `tests/unit` tries a few hundred files, `tests/chaos` many more.
 """
 
 import gzip
@@ -32,14 +32,14 @@ NASTY = (
 )  # fmt: skip
 
 
-def both_forms(kind: str, events: Iterable[dict[str, Any]]) -> bytes:
-    """The events in the form of that suffix."""
+def serialize(kind: str, events: Iterable[dict[str, Any]]) -> bytes:
+    """The events in the format of a file suffix."""
     return (to_edn(events) if SUFFIXES[kind] else to_jsonl(events)).encode()
 
 
 @st.composite
 def histories(draw: st.DrawFn) -> list[dict[str, Any]]:
-    """Events of a correct broker, with something planted, or bent at random."""
+    """Events of a correct broker, with planted anomalies and random changes."""
     rng = Random(draw(st.integers(0, 1 << 30)))
     plant = draw(st.sets(st.sampled_from(["duplicate", "lost-write", "poll-skip", "G1c"]), max_size=2))
     events = random_history(rng, draw(st.integers(1, 12)), plant)
@@ -47,8 +47,8 @@ def histories(draw: st.DrawFn) -> list[dict[str, Any]]:
 
 
 @st.composite
-def changed(draw: st.DrawFn, body: bytes) -> bytes:
-    """The bytes with a few things done to them: cut, flipped, doubled, moved, spliced."""
+def changed_bytes(draw: st.DrawFn, body: bytes) -> bytes:
+    """Bytes with up to four changes: cut, flip a bit, remove, repeat, move, insert."""
     for _ in range(draw(st.integers(0, 4))):
         at, to = sorted(draw(st.tuples(*[st.integers(0, len(body))] * 2)))
         part, act = body[at:to], draw(st.integers(0, 7))
@@ -72,20 +72,20 @@ def changed(draw: st.DrawFn, body: bytes) -> bytes:
 
 @st.composite
 def files(draw: st.DrawFn) -> tuple[str, bytes]:
-    """The name of a file and what it holds."""
+    """The name and the content of a file."""
     kind = draw(st.sampled_from(sorted(SUFFIXES)))
-    body = draw(st.binary(max_size=200)) if draw(st.booleans()) else both_forms(kind, draw(histories()))
-    body = draw(changed(body))
+    body = draw(st.binary(max_size=200)) if draw(st.booleans()) else serialize(kind, draw(histories()))
+    body = draw(changed_bytes(body))
     if not draw(st.booleans()):
         return f"h{kind}", body
     packed = gzip.compress(body, 1)
     if draw(st.booleans()):
         packed += gzip.compress(body, 0)
-    return f"h{kind}.gz", draw(changed(packed)) if draw(st.booleans()) else packed
+    return f"h{kind}.gz", draw(changed_bytes(packed)) if draw(st.booleans()) else packed
 
 
 def read(path: Path, block_bytes: int = 1 << 20) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """The rows of all blocks, lines counted over the file, and the last rows of the blocks."""
+    """The rows of all blocks with line numbers in the file, and the last row of each block."""
     events: list[dict[str, Any]] = []
     ends: list[dict[str, Any]] = []
     for block in blocks_of(7, path, block_bytes):
@@ -101,12 +101,12 @@ def read(path: Path, block_bytes: int = 1 << 20) -> tuple[list[dict[str, Any]], 
 
 
 def first_error(ends: Iterable[dict[str, Any]]) -> tuple[int | None, str] | None:
-    """The line, from 0, and the words; None if all could be read."""
+    """The line number, from 0, and the message; None if the whole file could be read."""
     return next(((end["line"], end["error"]) for end in ends if end["error"] is not None), None)
 
 
-def holds_of_a_file(name: str, body: bytes) -> None:
-    """A file is rows, or an error that names its line; and however it is cut, it is the same."""
+def check_file(name: str, body: bytes) -> None:
+    """Assert that a file yields rows, or an error with its line number, for any size of blocks."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / name
         path.write_bytes(body)
@@ -118,91 +118,93 @@ def holds_of_a_file(name: str, body: bytes) -> None:
         events, ends = read(path)
         numbers = [event["line"] for event in events]
         assert numbers == sorted(numbers)
-        text, whole = unpacked(body) if packed else (body, True)
+        text, complete = decompress(body) if packed else (body, True)
         text = text.removeprefix(BYTE_ORDER_MARK)
         lines = len(text.removesuffix(b"\n").split(b"\n")) if text else 0
-        if whole:
+        if complete:
             assert sum(end["lines"] for end in ends) == lines
         assert all(0 <= number < max(lines, 1) for number in numbers)
         error = first_error(ends)
         if error is not None and error[1] == OTHER_SENDS:
-            return  # of two lines, which need not be in one block: `checkers.external.read_files` sees to the rest
-        assert whole or error is not None
+            return  # it concerns two lines, which may be in two blocks: `checkers.external.read_files` finds it
+        assert complete or error is not None
         if error is not None:
-            line, words = error
-            assert words and "\n" not in words and len(words) < 400, words
-            assert line is not None or not whole, words
-            assert line is None or (0 <= line < lines and line not in numbers), words
-        if whole and not packed:
+            line, message = error
+            assert message and "\n" not in message and len(message) < 400, message
+            assert line is not None or not complete, message
+            assert line is None or (0 <= line < lines and line not in numbers), message
+        if complete and not packed:
             in_parts = read(path, 1 + len(body) // 5)
             assert first_error(in_parts[1]) == error
-            assert list(map(known, in_parts[0])) == list(map(known, events))
+            assert list(map(comparable, in_parts[0])) == list(map(comparable, events))
 
 
-def unpacked(body: bytes) -> tuple[bytes, bool]:
-    """What a gzipped file holds, and whether all of it could be had."""
+def decompress(body: bytes) -> tuple[bytes, bool]:
+    """The content of a gzip file as far as it can be read, and whether that is all of it."""
     try:
         return gzip.decompress(body), bool(body)
     except (EOFError, zlib.error, gzip.BadGzipFile):
         pass
     text, rest = b"", body
-    while rest:  # as much as there is
-        if len(rest) > 3:  # flags that mean nothing: zlib refuses them, and Python's gzip passes over them
+    while rest:
+        if len(rest) > 3:  # undefined flags: zlib refuses them, and Python's gzip ignores them
             rest = rest[:3] + bytes([rest[3] & 0x1F]) + rest[4:]
-        one = zlib.decompressobj(31)
+        member = zlib.decompressobj(31)
         try:
-            while rest and not one.eof:
-                text += one.decompress(rest[:1])
+            while rest and not member.eof:
+                text += member.decompress(rest[:1])
                 rest = rest[1:]
         except zlib.error:
             break
-        rest = (one.unused_data + rest).lstrip(b"\0")
+        rest = (member.unused_data + rest).lstrip(b"\0")
     return text, False
 
 
-def known(event: dict[str, Any]) -> dict[str, Any]:
-    """What does not depend on the events that were read with it."""
-    without = {"names", "block"} | ({"sends"} if event["type"] == "invoke" else set())
-    return {column: value for column, value in event.items() if column not in without}
+def comparable(event: dict[str, Any]) -> dict[str, Any]:
+    """The columns of an event that do not depend on the other events in its block."""
+    dependent = {"names", "block"} | ({"sends"} if event["type"] == "invoke" else set())
+    return {column: value for column, value in event.items() if column not in dependent}
 
 
 KEYS = st.one_of(
-    st.integers(-(1 << 70), 1 << 70), st.text(max_size=6).filter(lambda text: not number_like(text))
+    st.integers(-(1 << 70), 1 << 70), st.text(max_size=6).filter(lambda text: not is_integer_text(text))
 )
 SCALARS = st.one_of(
     st.none(), st.booleans(), st.integers(-(1 << 70), 1 << 70), st.text(max_size=6), st.floats(-1e15, 1e15)
 )
 VALUES = st.recursive(
     SCALARS,
-    lambda one: st.one_of(st.lists(one, max_size=3), st.dictionaries(st.text(max_size=4), one, max_size=3)),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=4), inner, max_size=3)
+    ),
     max_leaves=5,
 )
 OFFSETS = st.one_of(st.none(), st.integers(0, 9), st.integers(0, (1 << 63) - 1))
 
 
-def number_like(text: str) -> bool:
-    """Whether JSON's keys would take it for a number."""
+def is_integer_text(text: str) -> bool:
+    """Whether the reader would take this text as a number if it is a key in JSON."""
     return text.removeprefix("-").isdigit()
 
 
-def steps(draw: st.DrawFn) -> list[Any]:
+def draw_micro_operations(draw: st.DrawFn) -> list[Any]:
     """The micro-operations of a transaction."""
-    made: list[Any] = []
+    steps: list[Any] = []
     for _ in range(draw(st.integers(0, 4))):
         value = draw(VALUES)
         if draw(st.booleans()):
             bare = draw(st.booleans()) and not isinstance(value, list)
-            made.append(["send", draw(KEYS), value if bare else [draw(OFFSETS), value]])
+            steps.append(["send", draw(KEYS), value if bare else [draw(OFFSETS), value]])
         else:
             records = st.lists(st.tuples(OFFSETS, VALUES).map(list), max_size=3)
-            made.append(["poll", draw(st.dictionaries(KEYS, records, max_size=2))])
-    return made
+            steps.append(["poll", draw(st.dictionaries(KEYS, records, max_size=2))])
+    return steps
 
 
 @st.composite
 def any_events(draw: st.DrawFn) -> list[dict[str, Any]]:
-    """Events with all that the form permits; not a history."""
-    made: list[dict[str, Any]] = []
+    """Events with anything that the format permits. They need not be a possible history."""
+    events: list[dict[str, Any]] = []
     for _ in range(draw(st.integers(1, 6))):
         event: dict[str, Any] = {
             "process": draw(st.one_of(st.integers(-9, 1 << 60), st.just("nemesis"))),
@@ -210,20 +212,20 @@ def any_events(draw: st.DrawFn) -> list[dict[str, Any]]:
             "f": draw(st.sampled_from(["txn", "send", "poll", "assign", "subscribe", "crash", "other"])),
         }
         if event["type"] != "invoke" and event["process"] != "nemesis":
-            event["process"] += 1 << 61  # what completes here was invoked elsewhere, and told the same there
+            event["process"] += 1 << 61  # so that no completion belongs to an invocation in this file
         keyed = event["f"] in ("assign", "subscribe")
-        event["value"] = draw(st.lists(KEYS, max_size=3)) if keyed else steps(draw)
+        event["value"] = draw(st.lists(KEYS, max_size=3)) if keyed else draw_micro_operations(draw)
         if draw(st.booleans()):
             event["isolation"] = draw(st.sampled_from(["read_committed", "read_uncommitted"]))
         if draw(st.booleans()):
             event["rebalance-log"] = [{"keys": draw(st.lists(KEYS, max_size=2))}]
-        made.append(event)
-    return numbered(made)
+        events.append(event)
+    return numbered(events)
 
 
-def holds_of_both_forms(events: list[dict[str, Any]]) -> None:
-    """Written as JSON Lines and as EDN, events are the same rows and the same names."""
-    told = []
+def check_both_formats(events: list[dict[str, Any]]) -> None:
+    """Assert that events yield the same rows and names from JSON Lines and from EDN."""
+    results = []
     for name, body in (("h.jsonl", to_jsonl(events)), ("h.edn", to_edn(events))):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / name
@@ -233,12 +235,12 @@ def holds_of_both_forms(events: list[dict[str, Any]]) -> None:
             assert len(rows) == len(events)
             names = {(name["id"], name["text"]) for row in rows for name in row["names"] or ()}
             assert len(names) <= sum(end["named"] for end in ends)
-            told.append(([{**row, "names": None} for row in rows], names))
-    assert told[0] == told[1]
+            results.append(([{**row, "names": None} for row in rows], names))
+    assert results[0] == results[1]
 
 
-def mangled(rng: Random, events: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """A history of which each line can be read, and that may mean nothing as a whole."""
+def mangle(rng: Random, events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Change events at random. Each line can still be read, but the history need not make sense."""
     events = deepcopy(events)
     for _ in range(rng.randint(0, 3)):
         at, other = rng.randrange(len(events)), rng.randrange(len(events))
@@ -258,19 +260,19 @@ def mangled(rng: Random, events: list[dict[str, Any]]) -> list[dict[str, Any]]:
         elif act == 6:
             events[at] |= {"time": rng.choice([None, 0, INT64_MAX]), "index": rng.choice([None, INT64_MAX])}
         elif events[at]["type"] != "invoke" and isinstance(events[at]["value"], list):
-            _strain(rng, events[at]["value"], _invocation(events, at))
+            _use_extreme_values(rng, events[at]["value"], _invocation(events, at))
     return events
 
 
 def _invocation(events: list[dict[str, Any]], at: int) -> list[Any]:
     """The steps of the last event of the same process before this one."""
-    before = (one for one in reversed(events[:at]) if one["process"] == events[at]["process"])
+    before = (event for event in reversed(events[:at]) if event["process"] == events[at]["process"])
     value = next(before, {}).get("value")
     return value if isinstance(value, list) else []
 
 
-def _strain(rng: Random, steps: list[Any], invoked: list[Any]) -> None:
-    """Another key, value or offset, at the edge of what there can be."""
+def _use_extreme_values(rng: Random, steps: list[Any], invoked: list[Any]) -> None:
+    """Replace keys, values and offsets with extreme ones."""
     for at, step in enumerate(steps):
         if isinstance(step, list) and step[0] == "send" and rng.random() < 0.5:
             value = rng.choice([0, INT64_MAX, -INT64_MAX - 9, "", None, 0.5, {"a": 1}])

@@ -1,4 +1,4 @@
-"""Members of a group, each in a thread, where a transaction still holds the group's offsets."""
+"""Members of a group, each in a thread, while an open transaction has pending offsets of the group."""
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -27,15 +27,15 @@ from harness.model.pipeline import TopicPartition
 from harness.model.vocabulary import Isolation
 from harness.processes.spawn import Supervisor
 
-WITHIN_S = 40.0
-RECORDS = 10  # of each partition
-COMMITTED, HELD = 5, 7
+TIMEOUT_S = 40.0
+RECORDS = 10  # in each partition
+COMMITTED_OFFSET, OPEN_OFFSET = 5, 7
 CLIENT = LibrdkafkaClient()
 
 
 @contextmanager
-def brokers(folder: Path) -> Iterator[str]:
-    """A cluster to join, by its bootstrap servers."""
+def start_brokers(folder: Path) -> Iterator[str]:
+    """Start a local cluster. Gives its bootstrap servers."""
     ready = prepare("4.3.1", "auto", "auto", cache_folder(), print)
     with (
         Supervisor() as supervisor,
@@ -47,91 +47,97 @@ def brokers(folder: Path) -> Iterator[str]:
 
 @dataclass
 class Member:
-    """A member of the group, in a thread of its own: it notes how often it was given partitions, and what it read."""
+    """A member of the group. It counts its assignments and stores the offsets that it read."""
 
     settings: ConsumerSettings
     topic: str
-    asks: bool  # where the group stands, and begins there; otherwise the client decides
-    gains: int = 0
+    fetches_committed: (
+        bool  # it starts at the committed offsets that it fetches; otherwise the client decides
+    )
+    assignments: int = 0
     read: dict[TopicPartition, list[int]] = field(default_factory=dict)
     ending: threading.Event = field(default_factory=threading.Event)
 
-    def on_assigned(self, places: Sequence[TopicPartition]) -> Sequence[PartitionOffset] | None:
-        self.gains += 1
-        while self.asks and not self.ending.is_set():
+    def on_assigned(self, partitions: Sequence[TopicPartition]) -> Sequence[PartitionOffset] | None:
+        self.assignments += 1
+        while self.fetches_committed and not self.ending.is_set():
             try:
-                return self.consumer.committed(places, 1.0)
+                return self.consumer.committed(partitions, 1.0)
             except ClientError:
                 continue
-        return [] if self.asks else None
+        return [] if self.fetches_committed else None
 
-    def on_revoked(self, places: Sequence[TopicPartition]) -> None:
-        """What it has read stays."""
+    def on_revoked(self, partitions: Sequence[TopicPartition]) -> None:
+        """Do nothing: the offsets that it read stay."""
 
     def work(self) -> None:
         self.consumer = CLIENT.consumer(self.settings, [self.topic], self, lambda error: None)
         while not self.ending.is_set():
-            for one in self.consumer.poll(100, 0.1):
-                self.read.setdefault((one.topic(), one.partition()), []).append(one.offset())
+            for record in self.consumer.poll(100, 0.1):
+                self.read.setdefault((record.topic(), record.partition()), []).append(record.offset())
         self.consumer.close()
 
 
 @contextmanager
-def member(
-    bootstrap: str, group: str, name: str, asks: bool, kind: GroupSettings = DEFAULT_GROUP
+def start_member(
+    bootstrap: str, group: str, name: str, fetches_committed: bool, kind: GroupSettings = DEFAULT_GROUP
 ) -> Iterator[Member]:
     settings = ConsumerSettings(bootstrap, group, name, Isolation.READ_COMMITTED, group_settings=kind)
-    one = Member(settings, group, asks)
-    thread = threading.Thread(target=one.work)
+    member = Member(settings, group, fetches_committed)
+    thread = threading.Thread(target=member.work)
     thread.start()
     try:
-        yield one
+        yield member
     finally:
-        one.ending.set()
-        thread.join(WITHIN_S)
+        member.ending.set()
+        thread.join(TIMEOUT_S)
         assert not thread.is_alive()
 
 
-def filled(bootstrap: str, topic: str) -> list[TopicPartition]:
-    """A topic of two partitions, with records."""
+def create_filled_topic(bootstrap: str, topic: str) -> list[TopicPartition]:
+    """Create a topic of two partitions and write `RECORDS` records to each."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.create_topics([NewTopic(topic, 2, 3)])[topic].result(WITHIN_S)
+    admin.create_topics([NewTopic(topic, 2, 3)])[topic].result(TIMEOUT_S)
     producer = CLIENT.plain_producer(ProducerSettings(bootstrap))
     for n in range(2 * RECORDS):
         assert producer.send(topic, None, b"%d" % n, [], lambda *_: None, partition=n % 2)
-    assert producer.flush(WITHIN_S) == 0
+    assert producer.flush(TIMEOUT_S) == 0
     return [(topic, 0), (topic, 1)]
 
 
-def holding(
-    bootstrap: str, group: str, places: Sequence[TopicPartition], *offsets: int
+def hold_last_offset_open(
+    bootstrap: str, group: str, partitions: Sequence[TopicPartition], *offsets: int
 ) -> TransactionalClient:
-    """A producer that has committed all these offsets for the group but the last, which its open transaction holds."""
+    """Commit these offsets for the group in transactions, and leave the transaction of the last one open."""
     owner = CLIENT.producer(ProducerSettings(bootstrap), f"owner-{group}")
-    owner.init(WITHIN_S)
+    owner.init(TIMEOUT_S)
     unsubscribed_consumer = CLIENT.unsubscribed_consumer(
         ConsumerSettings(bootstrap, group, "stranger", Isolation.READ_COMMITTED)
     )
     for offset in offsets:
         owner.begin()
         owner.send_offsets(
-            [PartitionOffset(*place, offset) for place in places],
+            [PartitionOffset(*partition, offset) for partition in partitions],
             unsubscribed_consumer.membership(),
-            WITHIN_S,
+            TIMEOUT_S,
         )
         if offset != offsets[-1]:
-            owner.commit(WITHIN_S)
+            owner.commit(TIMEOUT_S)
     return owner
 
 
-def all_read(first: Member, second: Member, places: Sequence[TopicPartition]) -> Callable[[], bool]:
-    def read() -> bool:
-        ends = [one.read.get(place, [-1])[-1] for place in places for one in (first, second)]
-        return ends.count(RECORDS - 1) >= len(places)
+def have_read_all(first: Member, second: Member, partitions: Sequence[TopicPartition]) -> Callable[[], bool]:
+    """Return a condition: the two members have read every partition to its end."""
 
-    return read
+    def condition() -> bool:
+        ends = [
+            member.read.get(partition, [-1])[-1] for partition in partitions for member in (first, second)
+        ]
+        return ends.count(RECORDS - 1) >= len(partitions)
+
+    return condition
 
 
-def members(bootstrap: str, group: str) -> int:
+def count_members(bootstrap: str, group: str) -> int:
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    return len(admin.describe_consumer_groups([group])[group].result(WITHIN_S).members)
+    return len(admin.describe_consumer_groups([group])[group].result(TIMEOUT_S).members)

@@ -18,7 +18,7 @@ NO_SUCH_TOPIC, NON_EMPTY = 3, 68
 class GuestCluster:
     """Two brokers: the first coordinates all groups, and each topic has a partition on each."""
 
-    written: dict[str, int] = field(
+    last_write_ms: dict[str, int] = field(
         default_factory=dict
     )  # by topic: the timestamp of its newest record in ms; -1: no record
     members: dict[str, int] = field(default_factory=dict)  # by group
@@ -49,8 +49,8 @@ class GuestCluster:
                 n: PartitionView(-1 if name in self.leaderless else n + 1, (1, 2), (1, 2), "id")
                 for n in (0, 1)
             }
-            for name in (self.written if topics is None else topics)
-            if name in self.written
+            for name in (self.last_write_ms if topics is None else topics)
+            if name in self.last_write_ms
         }
         refused = {name: NO_SUCH_TOPIC for name in topics or () if name not in known}
         return admin.BrokerView((1, 2), known, {}, {1: ("a", 1), 2: ("b", 2)}, 1, refused)
@@ -61,7 +61,7 @@ class GuestCluster:
         assert timestamp == admin.MAX_TIMESTAMP
         assert {number for _, number in places} == {at - 1}, "each leader is asked for its own partitions"
         # Only the first partition was written.
-        told = {(name, n): self.written[name] if n == 0 else -1 for name, n in places}
+        told = {(name, n): self.last_write_ms[name] if n == 0 else -1 for name, n in places}
         return {place: SimpleNamespace(offset=0, timestamp=written) for place, written in told.items()}
 
     def find_coordinator(self, at: Target, key: str, kind: int, timeout_s: float = 0.0) -> int:
@@ -85,7 +85,7 @@ class GuestCluster:
         for name in topics:
             if name in self.forbidden:
                 raise RequestRefused(f"deleting the topic {name}", 29)
-            del self.written[name]
+            del self.last_write_ms[name]
 
     def delete_group(self, at: int, group: str, timeout_s: float = 0.0) -> None:
         assert at == 1, "a group is deleted at its coordinator"

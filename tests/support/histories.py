@@ -1,9 +1,9 @@
-"""Tiny histories, each a run: what a real store would hold, in a few letters.
+"""Small histories. Each becomes the stored tables of one run.
 
-A history has an input topic `a`, output topics `x` and `y`, one partition each, one stage `s` of group
-`g`, which owes each input one output in `x`. The log is an append-only list for each partition; fates,
-final reads, ends and replicas follow from it, as they would from real brokers (`stored_tables`). `alter` then
-bends a table, as a fault would.
+A history has an input topic `a`, output topics `x` and `y`, one partition each, and one stage `s` of group `g`. Each
+input has one expected output in `x`. The log of a partition is an append-only list. `stored_tables` derives fates,
+final reads, ends and replicas from it, as real brokers would write them. `alter` then changes rows of a table, as a
+fault would.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,7 +22,7 @@ WALL_MS = 1_000_000.0
 
 @dataclass
 class Op:
-    """An operation of a history, to refer to."""
+    """An operation of a history. Other methods of `History` take it as an argument."""
 
     op: int
     name: str
@@ -31,7 +31,7 @@ class Op:
 
 
 class History:
-    """One run in the making."""
+    """Collects the events of one run, in order, and makes its tables."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class History:
         self.expects = expects
         self.topics = [*inputs, *outputs, OFFSETS, TRANSACTIONS]
         self.tp = {topic: number for number, topic in enumerate(self.topics)}
-        self.homes: dict[str, tuple[str, int]] = {}  # letters that are partitions of one topic
+        self.topic_partitions: dict[str, tuple[str, int]] = {}  # letters that are partitions of one topic
         self.inputs = inputs
         self.entries: dict[str, list[Row]] = {topic: [] for topic in self.topics}
         self.rows: dict[str, list[Row]] = {table: [] for table in (*HISTORY, *LOG)}
@@ -57,39 +57,41 @@ class History:
         self.revisions: list[Callable[[Row], Row | None]] = []
         self.incomplete: tuple[str, ...] = ()
         self.allowed: frozenset[str] = frozenset()
-        self.permitted: frozenset[str] = frozenset()  # by the guarantee of the stage that did it
-        self.had_log = log  # the brokers' logs were read; they may be gone all the same
+        self.permitted: frozenset[str] = frozenset()  # by the guarantee of the stage
+        self.had_log = log  # the run read the brokers' logs; their tables may be missing all the same
         self.promises: Promises | None = None
         self.wall_ms: float | None = WALL_MS
         self.clock_drift_ms: float | None = 0.0
-        self.followers = 0  # how many other brokers hold the same
+        self.followers = 0  # how many brokers besides the leader hold the same log
         self.healed_ns: int | None = None
         self.session_ms: int | None = None
         self.broken_premises: frozenset[Premise] = frozenset()
-        self.drained = False  # the run says that every stage had taken all of its inputs
+        self.drained = False  # the run says that every stage took all of its inputs
 
-    # what happens, in the order in which it happens
+    # events, in the order in which they happen
 
     def tick(self) -> int:
         self.clock += 1_000_000
         return self.clock
 
-    def put(self, topic: str, value: str | None, pid: int = -1, epoch: int = 0, **more: Any) -> int:
-        """Append a record; its offset. `seq`: its sequence number, if it is not the next one."""
-        there = self.entries[topic]
-        own = [entry for entry in there if (entry["pid"], entry["epoch"]) == (pid, epoch) and "seq" in entry]
+    def append(self, topic: str, value: str | None, pid: int = -1, epoch: int = 0, **more: Any) -> int:
+        """Append a record and return its offset. `seq` is its sequence number, by default the next one."""
+        log = self.entries[topic]
+        own = [entry for entry in log if (entry["pid"], entry["epoch"]) == (pid, epoch) and "seq" in entry]
         seq = (own[-1]["seq"] + 1) % 2**31 if own else 0
-        there.append({"value": value, "pid": pid, "epoch": epoch, "ms": self._ms(), "seq": seq} | more)
-        return len(there) - 1
+        log.append({"value": value, "pid": pid, "epoch": epoch, "ms": self._ms(), "seq": seq} | more)
+        return len(log) - 1
 
-    def mark(self, topic: str, pid: int, marker: str, epoch: int = 0, ms: int | None = None) -> int:
-        """Append a marker; its offset."""
+    def append_marker(self, topic: str, pid: int, marker: str, epoch: int = 0, ms: int | None = None) -> int:
+        """Append a marker and return its offset."""
         entry = {"marker": marker, "pid": pid, "epoch": epoch, "ms": self._ms() if ms is None else ms}
         self.entries[topic].append(entry)
         return len(self.entries[topic]) - 1
 
     def op(self, journal: str = "w", f: str = "txn", outcome: str = "ok", **more: Any) -> Op:
-        """An operation; a new journal is a worker's unless it is `f` (feeder) or `o` (observer)."""
+        """Add an operation. The first letter of `journal` says the role: f feeder, o observer, z final reader;
+        any other letter is a worker.
+        """
         role = {"f": "feeder", "o": "observer", "z": "final"}.get(journal[0], "worker")
         row = self.journals.setdefault(journal, {"journal": journal, "role": role, "ops": 0})
         number = len(self.rows["ops"])
@@ -129,15 +131,15 @@ class History:
         value: str | None = None,
         source: str = "a",
     ) -> str:
-        """Announce a send; `offset` None: it was not acknowledged. The value's name."""
+        """Add a send to an operation and return the record's value. `offset` None: it was not acknowledged."""
         n = len(op.values)
-        named = value or f"{op.name}:{n}"
-        op.values.append(named)
+        record_value = value or f"{op.name}:{n}"
+        op.values.append(record_value)
         self.rows["sends"].append(
             {
                 "op": op.op,
                 "n": n,
-                "value": named,
+                "value": record_value,
                 "topic": topic,
                 "tp": None if offset is None else self.tp[topic],
                 "offset": offset,
@@ -147,12 +149,12 @@ class History:
                 "inputs": [{"tp": self.tp[source], "offset": at} for at in inputs],
             }
         )
-        return named
+        return record_value
 
     def poll(
         self, op: Op, topic: str, offset: int, value: str | None, role: str = "worker", promised: str = RC
     ) -> None:
-        """A delivery."""
+        """Deliver a record to the poll of an operation."""
         n, op.polled = op.polled, op.polled + 1
         self.rows["polls"].append(
             {
@@ -168,15 +170,15 @@ class History:
         )
 
     def feed(self, count: int = 1, topic: str = "a") -> None:
-        """Inputs, one operation each, and what the stage owes them."""
+        """Append `count` inputs, one send operation each, with their expected outputs."""
         for _ in range(count):
             op = self.op("f", "send")
-            at = self.put(topic, f"{op.name}:0", digest=7)
+            at = self.append(topic, f"{op.name}:0", digest=7)
             self.send(op, topic, at)
             self.expect(at, topic)
 
     def expect(self, offset: int, source: str = "a", digest: int | None = 7) -> None:
-        """What the stage owes an input: one output in each topic of `expects`."""
+        """Expect one output of this input in each topic of `self.expects`."""
         for topic in self.expects:
             self.rows["expected"].append(
                 {
@@ -190,10 +192,10 @@ class History:
                 }
             )
 
-    def take(
+    def transact(
         self,
         *offsets: int,
-        gives: str = "x",
+        to: str = "x",
         outcome: str = "ok",
         fate: str | None = None,
         offsets_fate: str | None = None,
@@ -205,57 +207,70 @@ class History:
         source: str = "a",
         claim: tuple[int, int] | None = None,
         state: str | None = None,
-        names: Sequence[int] | None = None,
+        output_inputs: Sequence[int] | None = None,
         key: str | None = None,
         **more: Any,
     ) -> Op:
-        """A whole transaction: poll inputs, send an output for each to every topic of `gives`, commit.
+        """Process inputs in one transaction: poll them, send an output of each to every topic of `to`, and commit.
 
-        `fate`: how its markers say it ended (commit, abort, open); else as the client was told. `fates` has
-        others for single topics, `offsets_fate` for the offset commit ("" : it never reached the log).
+        Args:
+            offsets: The inputs, in the topic `source`.
+            to: Letters of topics.
+            outcome: The outcome in the journal: ok, fail or info.
+            fate: How the markers end the transaction: commit, abort or open (no marker). By default it agrees with
+                `outcome`.
+            fates: A different fate for single topics.
+            offsets_fate: A different fate for the offset commit. "" means that no offset commit is in the log.
+            output_inputs: The inputs that the outputs name, by default `offsets`.
+            claim: First and next offset of the claim, by default those of `offsets`.
+            state: The last state of the transaction in the transaction log.
         """
         fate = fate or {"ok": "commit", "fail": "abort", "info": "commit"}[outcome]
         op = self.op(worker, "txn", outcome, **more)
         for at in offsets if poll else ():
             self.poll(op, source, at, self.entries[source][at].get("value"))
-        for topic in gives:
-            for at in names if names is not None else offsets:
+        for topic in to:
+            for at in output_inputs if output_inputs is not None else offsets:
                 value = f"{op.name}:{len(op.values)}"
-                place = self.put(
+                offset = self.append(
                     topic, value, pid, output_name=topic, inputs=[(source, at)], digest=7, key=key
                 )
-                self.send(op, topic, place if acked else None, inputs=[at], output_name=topic, source=source)
-        ends = {topic: (fates or {}).get(topic, fate) for topic in gives}
+                self.send(op, topic, offset if acked else None, inputs=[at], output_name=topic, source=source)
+        ends = {topic: (fates or {}).get(topic, fate) for topic in to}
         if offsets or claim:
             first, after = claim or (min(offsets), max(offsets) + 1)
             self.rows["claims"].append(
                 {"op": op.op, "group": "g", "tp": self.tp[source], "first": first, "next": after}
             )
             if offsets_fate != "":
-                self.offset(after, op, pid, source=source)
+                self.commit_offset(after, op, pid, source=source)
                 ends[OFFSETS] = offsets_fate or fate
         for topic, end in ends.items():
             if end != "open":
-                self.mark(topic, pid, end)
+                self.append_marker(topic, pid, end)
         pending = [topic for topic, end in ends.items() if end == "open"]
         if pending and state in (None, "Ongoing"):
             for how in sorted({end for end in ends.values() if end != "open"}):
-                self.complete(pid, [topic for topic, end in ends.items() if end == how], how.capitalize())
-            self.state(pid, "Ongoing", pending)
+                self.log_transaction(
+                    pid, [topic for topic, end in ends.items() if end == how], how.capitalize()
+                )
+            self.log_state(pid, "Ongoing", pending)
         else:
             how = (state or ("CompleteAbort" if fate == "abort" else "CompleteCommit"))[len("Complete") :]
-            self.complete(pid, [topic for topic in ends if topic not in pending], how)
+            self.log_transaction(pid, [topic for topic in ends if topic not in pending], how)
         return op
 
-    def complete(self, pid: int, topics: Sequence[str], how: str = "Commit", epoch: int = 0) -> None:
-        """The transaction log of a transaction from its beginning to its end."""
-        self.state(pid, "Ongoing", topics, epoch)
-        self.state(pid, f"Prepare{how}", topics, epoch)
-        self.state(pid, f"Complete{how}", (), epoch)
+    def log_transaction(self, pid: int, topics: Sequence[str], how: str = "Commit", epoch: int = 0) -> None:
+        """Append the states of a complete transaction to the transaction log. `how` is Commit or Abort."""
+        self.log_state(pid, "Ongoing", topics, epoch)
+        self.log_state(pid, f"Prepare{how}", topics, epoch)
+        self.log_state(pid, f"Complete{how}", (), epoch)
 
-    def offset(self, committed: int | None, op: Op | None = None, pid: int = -1, source: str = "a") -> None:
-        """An offset commit in the log; outside any transaction if `pid` is -1."""
-        at = self.put(OFFSETS, None, pid)
+    def commit_offset(
+        self, committed: int | None, op: Op | None = None, pid: int = -1, source: str = "a"
+    ) -> None:
+        """Append an offset commit of group `g`. It is outside any transaction if `pid` is -1."""
+        at = self.append(OFFSETS, None, pid)
         self.rows["offsets"].append(
             {
                 "log_tp": self.tp[OFFSETS],
@@ -272,9 +287,9 @@ class History:
             }
         )
 
-    def state(self, pid: int, state: str, topics: Sequence[str] = (), epoch: int = 0) -> None:
-        """A line of the transaction log."""
-        at = self.put(TRANSACTIONS, None)
+    def log_state(self, pid: int, state: str, topics: Sequence[str] = (), epoch: int = 0) -> None:
+        """Append a state to the transaction log. `topics` are the partitions in the transaction."""
+        at = self.append(TRANSACTIONS, None)
         self.rows["transactions"].append(
             {
                 "log_tp": self.tp[TRANSACTIONS],
@@ -290,8 +305,8 @@ class History:
             }
         )
 
-    def adds(self, offset: int, key: str, amount: int, topic: str = "y") -> None:
-        """What an input adds to a key of a topic of sums."""
+    def expect_amount(self, offset: int, key: str, amount: int, topic: str = "y") -> None:
+        """Expect that an input adds `amount` to the sum of `key` in `topic`."""
         self.rows["expected"].append(
             {
                 "stage": "s",
@@ -305,7 +320,7 @@ class History:
         )
 
     def assign(self, journal: str, topic: str = "a", *, gained: bool = True) -> None:
-        """A partition is assigned to a worker, or taken from it."""
+        """Assign a partition to a worker, or revoke it if `gained` is false."""
         self.rows["assignments"].append(
             {
                 "journal": journal,
@@ -318,44 +333,44 @@ class History:
         )
 
     def observe(self, topic: str, offset: int, value: str | None = None, promised: str = RC) -> None:
-        """An observer is given a record."""
-        named = value or self.entries[topic][offset].get("value")
-        self.poll(self.op("o", "poll"), topic, offset, named, role="observer", promised=promised)
+        """Deliver a record to an observer. `value` replaces the record's own value."""
+        delivered = value or self.entries[topic][offset].get("value")
+        self.poll(self.op("o", "poll"), topic, offset, delivered, role="observer", promised=promised)
 
-    def owe(self, change: Callable[[Row], Row | None]) -> None:
-        """Change what is expected of inputs when all is done; None: nothing is. The final reader writes it so."""
+    def alter_expected(self, change: Callable[[Row], Row | None]) -> None:
+        """Change the rows of the table `expected` as the final reader would write them. None removes a row."""
         self.revisions.append(change)
 
     def alter(self, table: str, change: Callable[[Row], Row | None]) -> None:
-        """Bend the rows of a table when all is done; None takes the row away."""
+        """Change the rows of a table after all tables are made. None removes a row."""
         self.alterations.append((table, change))
 
-    # what it comes to
+    # the tables
 
     def tables(self, run: int) -> dict[str, list[Row]]:
         """Every table of the run."""
-        return {table: [{**row, "run": run} for row in found] for table, found in self.made.items()}
+        return {table: [{**row, "run": run} for row in rows] for table, rows in self.built.items()}
 
     @cached_property
-    def made(self) -> dict[str, list[Row]]:
-        """Every table, bent as it is to be; nothing can happen any more."""
+    def built(self) -> dict[str, list[Row]]:
+        """Every table with its alterations. After the first use, no event can be added."""
         return self.make()
 
     def make(self) -> dict[str, list[Row]]:
-        """All that follows from what has happened; once."""
+        """Make the tables. This works only once."""
         return make_tables(self)
 
     def fates(self, topic: str) -> list[str | None]:
         """The fate of each entry, None for a marker."""
-        found: list[str | None] = []
-        marked: dict[int, str] = {}
+        fates: list[str | None] = []
+        markers: dict[int, str] = {}  # the next marker, by producer id
         for entry in reversed(self.entries[topic]):
             if "marker" in entry:
-                marked[entry["pid"]] = entry["marker"]
-                found.append(None)
+                markers[entry["pid"]] = entry["marker"]
+                fates.append(None)
             else:
-                found.append("plain" if entry["pid"] < 0 else marked.get(entry["pid"], "open"))
-        return found[::-1]
+                fates.append("plain" if entry["pid"] < 0 else markers.get(entry["pid"], "open"))
+        return fates[::-1]
 
     def _ms(self) -> int:
         return int(WALL_MS + self.clock / 1e6)

@@ -15,13 +15,16 @@ from harness.runner.nemesis import (
 )
 from harness.testing.fake_cluster import FakeCluster
 from nemeses.registry import NEMESES
-from tests.support.fake_run import USERS, FakeRun, Plain, fake_run
+from tests.support.fake_run import CUSTOM_PIPELINE, FakeRun, ShellProgram, fake_run
 
 FAULTS = ("kill-instance", "pause-instance")
-STAYS = Plain("echo up; exec sleep 600", ProgramRules("up"))
-ONCE = (("out", 0),)
-DONE, OPEN = TransactionView("CompleteCommit", 7, 0, ()), TransactionView("Ongoing", 7, 0, ONCE)
-WITH_OFFSETS = TransactionView("Ongoing", 7, 0, (*ONCE, (CONSUMER_OFFSETS, 3)))
+RUNS_FOREVER = ShellProgram("echo up; exec sleep 600", ProgramRules("up"))
+PARTITIONS = (("out", 0),)
+COMPLETED, ONGOING = (
+    TransactionView("CompleteCommit", 7, 0, ()),
+    TransactionView("Ongoing", 7, 0, PARTITIONS),
+)
+ONGOING_WITH_OFFSETS = TransactionView("Ongoing", 7, 0, (*PARTITIONS, (CONSUMER_OFFSETS, 3)))
 
 
 class WritingCluster(FakeCluster):
@@ -35,11 +38,11 @@ class WritingCluster(FakeCluster):
 
 
 @contextmanager
-def running(
-    folder: Path, cluster: FakeCluster, program: Plain = STAYS, *, time_scale: float = 0.003
+def run_instance(
+    folder: Path, cluster: FakeCluster, program: ShellProgram = RUNS_FOREVER, *, time_scale: float = 0.003
 ) -> Iterator[tuple[FakeRun, RunProcess]]:
     """A run with one instance that is ready. `time_scale`: see `FaultContext`."""
-    with fake_run(folder, program, cluster, pipeline=USERS, time_scale=time_scale) as run:
+    with fake_run(folder, program, cluster, pipeline=CUSTOM_PIPELINE, time_scale=time_scale) as run:
         member = run.processes.start_worker("s", "s-1")
         run.processes.await_ready([member])
         yield run, member
@@ -56,5 +59,5 @@ def inject(run: FakeRun, fault: str, state: str | None = None, *, prefers: bool 
     return effect
 
 
-def journals(run: FakeRun) -> list[str]:
+def journal_names(run: FakeRun) -> list[str]:
     return [member.journal for member in run.processes.members]

@@ -1,8 +1,11 @@
-"""A member of a group with a transactional id of its own, as a process that can be paused: what it holds it tells, and
-goes on when it is told to. `python -P -m tests.support.member SPECIFICATION`.
+"""A member of a group with a transactional producer, as a process that a test can pause.
 
-It answers each line of standard input with one of JSON: `poll` with the inputs that it then has in a transaction;
-`send` with the error that sending their offsets and committing met, or null; `end` ends it.
+Start it with `python -P -m tests.support.member SPECIFICATION`. It reads commands from standard input, one a line, and
+answers each with a line of JSON:
+
+- `poll`: begin a transaction and poll inputs; the answer has their offsets.
+- `send`: send the offsets and commit; the answer has the error, or null.
+- `end`: exit.
 """
 
 import json
@@ -27,7 +30,7 @@ POLL_TIMEOUT_S = 60.0
 
 @dataclass(frozen=True)
 class MemberSpec:
-    """What such a process is told."""
+    """The argument of the process."""
 
     name: str
     worker: str
@@ -35,7 +38,7 @@ class MemberSpec:
     group: str
     client: ClientSpec
     membership: MembershipSpec
-    thinks_s: float  # how long it waits before it sends
+    delay_s: float  # how long it waits before it sends
 
 
 def main(spec: MemberSpec) -> None:
@@ -48,25 +51,25 @@ def main(spec: MemberSpec) -> None:
         max_records=BATCH,
         group_settings=group_settings(spec.membership, spec.worker),
     )
-    met: list[str] = []
+    errors: list[str] = []
 
-    class Unheeded:
-        def on_assigned(self, places: Sequence[TopicPartition]) -> None:
-            """It begins where the client says."""
+    class IgnoreAssignments:
+        def on_assigned(self, partitions: Sequence[TopicPartition]) -> None:
+            """Do nothing: the client chooses the start position."""
 
-        def on_revoked(self, places: Sequence[TopicPartition]) -> None:
-            """Its next poll gives nothing of them."""
+        def on_revoked(self, partitions: Sequence[TopicPartition]) -> None:
+            """Do nothing: the next poll has no records of these partitions."""
 
-    def consumer() -> Any:
-        return client.consumer(settings, ["in"], Unheeded(), noted)
+    def make_consumer() -> Any:
+        return client.consumer(settings, ["in"], IgnoreAssignments(), on_error)
 
-    def noted(error: ClientError) -> None:
-        met.append(f"{error.meaning.value}: {error}")
+    def on_error(error: ClientError) -> None:
+        errors.append(f"{error.meaning.value}: {error}")
         if error.ends_client:
-            ended.append(True)
+            client_ended.append(True)
 
-    ended: list[bool] = []
-    member = consumer()
+    client_ended: list[bool] = []
+    member = make_consumer()
     producer = client.producer(ProducerSettings(spec.bootstrap), f"own-{spec.name}-{time.time_ns()}")
     producer.init(30)
     positions = BatchOffsets.of([])
@@ -79,15 +82,15 @@ def main(spec: MemberSpec) -> None:
             batch: list[Any] = []
             while not batch and time.monotonic() < deadline:
                 batch = member.poll(BATCH, 0.2)
-                if ended:
+                if client_ended:
                     member.close()
-                    ended.clear()
-                    member = consumer()
+                    client_ended.clear()
+                    member = make_consumer()
             positions = BatchOffsets.of(batch)
             producer.begin()
-            answer = {"claims": positions.claims, "met": met}
+            answer = {"claims": positions.claims, "errors": errors}
         else:
-            threading.Event().wait(spec.thinks_s)  # as a member does that has work to do
+            threading.Event().wait(spec.delay_s)  # as if it processed its inputs
             try:
                 producer.send("out", b"k", b"v", [], lambda *_: None)
                 producer.flush(30)
@@ -95,7 +98,7 @@ def main(spec: MemberSpec) -> None:
                 producer.commit(30)
                 answer = {"failure": None}
             except ClientError as error:
-                answer = {"failure": error.meaning.value, "words": str(error)}
+                answer = {"failure": error.meaning.value, "message": str(error)}
         print(json.dumps(answer), flush=True)  # noqa: T201
 
 

@@ -1,4 +1,4 @@
-"""Micro-operations of one key, for tests of what is made of them."""
+"""Rows of the table of micro-operations, all of one key."""
 
 from typing import Any
 
@@ -9,20 +9,23 @@ from harness.history_files.schema import MICRO, OK
 Row = dict[str, Any]
 
 
-def sent(op: int, value: int, offset: int | None = None, outcome: int = OK, **more: int) -> Row:
-    """A record sent by an operation, which must have committed if it is ok."""
+def send_row(op: int, value: int, offset: int | None = None, outcome: int = OK, **more: int) -> Row:
+    """A record that an operation sent. The column `committed` is true if the operation is ok."""
     return _row(op, value, offset, outcome, polled=False) | more
 
 
-def given(op: int, value: int, offset: int | None, outcome: int = OK, **more: int) -> Row:
-    """A record given to one that was promised what is committed."""
+def poll_row(op: int, value: int, offset: int | None, outcome: int = OK, **more: int) -> Row:
+    """A record that an operation polled at isolation level read committed."""
     return _row(op, value, offset, outcome, polled=True) | more
 
 
 def _row(op: int, value: int, offset: int | None, outcome: int, *, polled: bool) -> Row:
-    place = {"run": 0, "key": 7, "value": value, "offset": offset}
     committed = polled or outcome == OK
-    return place | {
+    return {
+        "run": 0,
+        "key": 7,
+        "value": value,
+        "offset": offset,
         "op": op,
         "n": 0,
         "process": op,
@@ -32,6 +35,6 @@ def _row(op: int, value: int, offset: int | None, outcome: int, *, polled: bool)
     }
 
 
-def table(*rows: Row) -> pa.Table:
-    """MICRO, with `committed`."""
+def micro_table(*rows: Row) -> pa.Table:
+    """A table of the schema MICRO with the additional column `committed`."""
     return pa.Table.from_pylist(list(rows), MICRO.append(pa.field("committed", pa.bool_())))

@@ -10,7 +10,7 @@ from tests.support.unknown_name import unknown_name
 
 CASES = "test_cases.py"
 EXAMPLES = "test_told_histories.py"
-"""The tests that check one history each, stored or external; one Spark job checks all of a file."""
+"""Files whose tests check one history each. One Spark job checks all histories of a file."""
 
 
 def anomalies_named(name: str) -> frozenset[str]:
@@ -22,7 +22,7 @@ def anomalies_named(name: str) -> frozenset[str]:
     if not name:
         pytest.exit("no anomaly is named; try make check FILE=duplicate", returncode=2)
     files = {checker.module: frozenset(checker.anomalies) for checker in CHECKERS}
-    anomalies = {anomaly for found in files.values() for anomaly in found}
+    anomalies = {anomaly for names in files.values() for anomaly in names}
     if name in anomalies:
         return frozenset({name})
     if name not in files:
@@ -31,9 +31,10 @@ def anomalies_named(name: str) -> frozenset[str]:
 
 
 def tests_of(anomalies: Set[str], items: Sequence[pytest.Item]) -> list[pytest.Item]:
-    """Return the cases that run in Spark, and the light tests whose names have the name of an anomaly.
+    """Return the cases that run in Spark, and the light tests whose names contain the name of an anomaly.
 
-    A case belongs to an anomaly if a case in the same file finds the anomaly: its legal neighbours are there too.
+    A case belongs to an anomaly if any case in the same file finds the anomaly, because that file has its legal
+    neighbours too.
     """
     cases = {item: item.callspec.params["case"] for item in items if item.path.name == CASES}  # type: ignore[attr-defined]
     families = {case.draw.__module__ for case in cases.values() if case.finds.keys() & anomalies}

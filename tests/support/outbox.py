@@ -1,7 +1,7 @@
-"""An outbox in a few letters: rows that are marked as done one by one, a relay, and a consumer.
+"""Small histories of an outbox: a table of inputs whose rows are marked one by one, a relay, and a consumer.
 
-`a` is the table of inputs, `x` the topic of events, `y` the consumer's table: the relay `s` makes of each row of `a` a
-record of `x`, and the consumer `c` of that record a row of `y`, which names the row of `a`.
+`a` is the table of inputs, `x` the topic of events, and `y` the consumer's table. The relay `s` sends a record to `x`
+for each row of `a`. The consumer `c` writes a row to `y` for each record of `x`. That row names the row of `a`.
 """
 
 from collections.abc import Sequence
@@ -15,44 +15,49 @@ OPTIONS = {"inputs": "ax", "outputs": "y", "expects": "xy"}
 
 
 def publish(h: History, *rows: int, committed: bool = True) -> None:
-    """A relay takes rows, in this order, and publishes them in a transaction that commits, or aborts."""
-    taken = h.op("w", "poll")
+    """Have the relay take rows, in this order, and publish them in one transaction."""
+    poll = h.op("w", "poll")
     for at in rows:
-        h.poll(taken, "a", at, h.entries["a"][at]["value"])
+        h.poll(poll, "a", at, h.entries["a"][at]["value"])
     op = h.op("w", outcome="ok" if committed else "fail")
     for at in rows:
         value = f"{op.name}:{len(op.values)}"
-        place = h.put("x", value, 1, output_name="x", inputs=[("a", at)], digest=7)
-        h.send(op, "x", place, inputs=[at], output_name="x")
-    h.mark("x", 1, "commit" if committed else "abort")
-    h.complete(1, ["x"], "Commit" if committed else "Abort")
+        offset = h.append("x", value, 1, output_name="x", inputs=[("a", at)], digest=7)
+        h.send(op, "x", offset, inputs=[at], output_name="x")
+    h.append_marker("x", 1, "commit" if committed else "abort")
+    h.log_transaction(1, ["x"], "Commit" if committed else "Abort")
 
 
 def apply(h: History, events: Sequence[int], *rows: int) -> None:
-    """A consumer is given events, writes these rows, and moves its group's offset behind them."""
-    given = h.op("v", "poll", stage="c")
+    """Have the consumer poll events, write an effect of each of `rows`, and commit its offset after the events."""
+    poll = h.op("v", "poll", stage="c")
     for at in events:
-        h.poll(given, "x", at, h.entries["x"][at]["value"])
+        h.poll(poll, "x", at, h.entries["x"][at]["value"])
     op = h.op("v", "send", stage="c")
     for at in rows:
         h.send(op, "y", None, inputs=[at], output_name="y")
         h.rows["sends"][-1]["acked"] = True
-        h.put("y", op.values[-1], output_name="y", inputs=[("a", at)], digest=7)
-    moved, after = h.op("v", "commit-offsets", stage="c"), max(events) + 1
+        h.append("y", op.values[-1], output_name="y", inputs=[("a", at)], digest=7)
+    commit, after = h.op("v", "commit-offsets", stage="c"), max(events) + 1
     h.rows["claims"].append(
-        {"op": moved.op, "group": "g", "tp": h.tp["x"], "first": min(events), "next": after}
+        {"op": commit.op, "group": "g", "tp": h.tp["x"], "first": min(events), "next": after}
     )
-    h.offset(after, moved, source="x")
+    h.commit_offset(after, commit, source="x")
 
 
-def outbox(h: History, *, pending: Sequence[int] = (), skips_refused_records: bool = True) -> None:
-    """The stages as they are, and what is stated of the rows that are done. `lenient`: the relay may repeat."""
-    promised = "at-least-once" if skips_refused_records else None
+def outbox(h: History, *, pending: Sequence[int] = (), relay_may_repeat: bool = True) -> None:
+    """Turn the stages of a history into a relay and a consumer.
+
+    Args:
+        pending: Rows that the relay has not yet marked; their outputs are not expected.
+        relay_may_repeat: Give the relay the guarantee at-least-once.
+    """
+    guarantee = "at-least-once" if relay_may_repeat else None
 
     def stage(row: Row) -> Row:
         if row["in_topic"] == "x":
             return row | {"stage": "c"}
-        return row | {"group": None, "positions": OffsetTracking.EACH.value, "guarantee": promised}
+        return row | {"group": None, "positions": OffsetTracking.EACH.value, "guarantee": guarantee}
 
     def expected(row: Row) -> Row | None:
         if row["offset"] in pending:
@@ -60,7 +65,7 @@ def outbox(h: History, *, pending: Sequence[int] = (), skips_refused_records: bo
         return row | ({"group": None} if row["topic"] == "x" else {"stage": "c", "intermediate_topic": "x"})
 
     h.alter("stages", stage)
-    h.owe(expected)
+    h.alter_expected(expected)
     h.alter("ops", lambda row: row | {"group": None} if row["stage"] == "s" else row)
     h.alter("assignments", lambda row: None if row["tp"] == h.tp["a"] else row | {"journal": "v"})
     h.promises = Promises(

@@ -1,4 +1,4 @@
-"""A team's folder with tests in it, and a command that answers at once."""
+"""A user's project with tests that use the pytest plugin, and a fake `fencepost` command that answers at once."""
 
 import json
 import sys
@@ -11,8 +11,8 @@ COMMAND = """
 import json, os, select, socket, sys
 from pathlib import Path
 if sys.argv[1] == "_serve":
-    Path(os.environ["ASKED"] + f".server-{os.getpid()}").touch()
-    cluster = Path(os.environ["ASKED"] + f".cluster-{os.getpid()}")
+    Path(os.environ["OPTIONS_FILE"] + f".server-{os.getpid()}").touch()
+    cluster = Path(os.environ["OPTIONS_FILE"] + f".cluster-{os.getpid()}")
     listener = socket.socket(fileno=int(sys.argv[3]))
     while sys.stdin not in select.select([listener, sys.stdin], [], [])[0]:
         channel, _ = listener.accept()
@@ -28,8 +28,8 @@ if sys.argv[1] == "_serve":
         cluster.write_text("ended")
     sys.exit(0)
 options = dict(word.split("=", 1) for word in sys.argv[2:] if "=" in word)
-with open(os.environ["ASKED"], "a") as asked:
-    print(json.dumps(options), file=asked)
+with open(os.environ["OPTIONS_FILE"], "a") as file:
+    print(json.dumps(options), file=file)
 if options.get("workers") == "many":
     Path(os.environ["FENCEPOST_LAST_WORDS"]).write_text("workers must be a number")
     sys.exit(2)
@@ -47,39 +47,38 @@ verdict = {"history": str(store), "valid": good, "summary": summary, "seed": int
 print(json.dumps(verdict))
 sys.exit(0 if good else 1)
 """
-"""Answers as `fencepost run --json` does, and writes down what it was asked."""
+"""It answers as `fencepost run --json` does, and appends its options to the file in OPTIONS_FILE."""
 
 
 class Project:
-    """A team's folder with tests in it."""
+    """A user's project."""
 
     def __init__(self, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
         self.pytester = pytester
-        self.asked_file = pytester.path / "asked.jsonl"
+        self.options_file = pytester.path / "options.jsonl"
         command = pytester.path / "stand in.py"
         command.write_text(COMMAND)
-        monkeypatch.setenv("ASKED", str(self.asked_file))
-        monkeypatch.delenv(
-            SERVER_VARIABLE, raising=False
-        )  # the server that the tests around this one may share
+        monkeypatch.setenv("OPTIONS_FILE", str(self.options_file))
+        # The tests that run this one may share a server.
+        monkeypatch.delenv(SERVER_VARIABLE, raising=False)
         self.command = f"{sys.executable} '{command}'"
 
     def run(self, code: str, *words: str) -> pytest.RunResult:
-        self.asked_file.unlink(missing_ok=True)
+        self.options_file.unlink(missing_ok=True)
         self.pytester.makepyfile(test_shop="import pytest\n\n" + code)
         return self.pytester.runpytest(f"--fencepost-command={self.command}", *words)
 
     @property
     def servers(self) -> int:
-        """How many were started."""
-        return len(list(self.pytester.path.glob("asked.jsonl.server-*")))
+        """The number of servers that were started."""
+        return len(list(self.pytester.path.glob("options.jsonl.server-*")))
 
     @property
-    def asked(self) -> list[dict[str, str]]:
+    def requested_options(self) -> list[dict[str, str]]:
         """The options of each run, in order."""
-        return [json.loads(line) for line in self.asked_file.read_text().splitlines()]
+        return [json.loads(line) for line in self.options_file.read_text().splitlines()]
 
     @property
     def clusters(self) -> list[str]:
-        """Of each that was started: up, or ended."""
-        return [mark.read_text() for mark in self.pytester.path.glob("asked.jsonl.cluster-*")]
+        """The state of each cluster that was started: up or ended."""
+        return [state.read_text() for state in self.pytester.path.glob("options.jsonl.cluster-*")]

@@ -1,6 +1,6 @@
-"""Questions whose answers hold addresses of brokers, in every version, and the bytes that come back.
+"""Requests whose responses contain addresses of brokers, in every version, and the bytes of the responses.
 
-`python -P -m tests.support.real_answers VERSION FILE` records those of that Kafka, for the unit tests.
+`python -P -m tests.support.real_answers VERSION FILE` records the responses of a version of Kafka for the unit tests.
 """
 
 import json
@@ -38,42 +38,42 @@ TIMEOUT_S = 20.0
 
 
 @dataclass(frozen=True)
-class Place:
-    """A partition that has one replica, and the port of a broker that is not it."""
+class SingleReplica:
+    """A partition with one replica, and the port of a broker that does not have it."""
 
     topic_id: UUID
-    elsewhere: int
+    other_port: int
 
 
-def raw(port: int, request: Any) -> bytes:
-    """An answer as it came, without its length."""
+def raw_response(port: int, request: Any) -> bytes:
+    """Send a request and return the bytes of its response without the length field."""
     with socket.create_connection(("127.0.0.1", port), TIMEOUT_S) as connection:
         connection.sendall(encode_request(request, 77))
         stream = connection.makefile("rb")
         return stream.read(int.from_bytes(stream.read(4)))
 
 
-def spoken(port: int) -> dict[int, tuple[int, int]]:
-    """The versions of each API that a broker says it speaks."""
-    told = send_request(port, ApiVersionsRequest(version=0), TIMEOUT_S)
-    return {key.api_key: (key.min_version, key.max_version) for key in told.api_keys}
+def supported_versions(port: int) -> dict[int, tuple[int, int]]:
+    """The minimum and maximum version of each API, by API key, that a broker supports."""
+    response = send_request(port, ApiVersionsRequest(version=0), TIMEOUT_S)
+    return {key.api_key: (key.min_version, key.max_version) for key in response.api_keys}
 
 
-def one_replica(bootstrap: str, ports: Sequence[int]) -> Place:
-    """Make a topic of one partition on one broker. `ports`: of every broker, to ask for its leader."""
+def create_single_replica(bootstrap: str, ports: Sequence[int]) -> SingleReplica:
+    """Create a topic with one partition and one replica. `ports` are those of all brokers."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    for made in admin.create_topics([NewTopic(TOPIC, 1, 1)]).values():
-        made.result(TIMEOUT_S)
+    for future in admin.create_topics([NewTopic(TOPIC, 1, 1)]).values():
+        future.result(TIMEOUT_S)
     for group in GROUPS:
         retry(partial(find_coordinator, ports[0], group, GROUP), "a coordinator", TIMEOUT_S)
     view = next(view for view in map(fetch_view, ports) if TOPIC in view.topics)
     partition = view.topics[TOPIC][0]
     others = (port for broker, (_, port) in view.addresses.items() if broker != partition.leader)
-    return Place(UUID(partition.topic_id), next(others))
+    return SingleReplica(UUID(partition.topic_id), next(others))
 
 
-def questions(place: Place) -> Iterator[tuple[int, Any]]:
-    """Each with the port that it goes to, or 0 for any."""
+def requests(partition: SingleReplica) -> Iterator[tuple[int, Any]]:
+    """Every request with the port that it is sent to; 0 is any broker."""
     for version in range(14):
         topics = [MetadataRequest.MetadataRequestTopic(name=TOPIC)]
         yield 0, MetadataRequest(topics=topics, allow_auto_topic_creation=False, version=version)
@@ -83,15 +83,15 @@ def questions(place: Place) -> Iterator[tuple[int, Any]]:
     for version in range(3):
         yield 0, DescribeClusterRequest(version=version)
     for version in range(5):
-        told = {"client_software_name": "test", "client_software_version": "1"} if version >= 3 else {}
-        yield 0, ApiVersionsRequest(version=version, **told)
+        software = {"client_software_name": "test", "client_software_version": "1"} if version >= 3 else {}
+        yield 0, ApiVersionsRequest(version=version, **software)
     for version in range(16, 19):
-        yield place.elsewhere, _fetch(place, version)
+        yield partition.other_port, _fetch(partition, version)
     for version in range(10, 14):
-        yield place.elsewhere, _produce(place, version)
+        yield partition.other_port, _produce(partition, version)
 
 
-def _fetch(place: Place, version: int) -> Any:
+def _fetch(partition: SingleReplica, version: int) -> Any:
     kind: Any = FetchRequest.FetchTopic
     part = kind.FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1000, log_start_offset=-1)
     return FetchRequest(
@@ -101,20 +101,20 @@ def _fetch(place: Place, version: int) -> Any:
         isolation_level=0,
         session_id=0,
         session_epoch=-1,
-        topics=[kind(topic_id=place.topic_id, partitions=[part])],
+        topics=[kind(topic_id=partition.topic_id, partitions=[part])],
         forgotten_topics_data=[],
         rack_id="",
         version=version,
     )
 
 
-def _produce(place: Place, version: int) -> Any:
+def _produce(partition: SingleReplica, version: int) -> Any:
     batch = MemoryRecordsBuilder(2, 0, 1000)
     batch.append(None, None, b"x")
     batch.close()
     kind: Any = ProduceRequest.TopicProduceData
     part = kind.PartitionProduceData(index=0, records=batch.buffer())
-    name = {"topic_id": place.topic_id} if version >= 13 else {"name": TOPIC}
+    name = {"topic_id": partition.topic_id} if version >= 13 else {"name": TOPIC}
     return ProduceRequest(
         transactional_id=None,
         acks=-1,
@@ -124,8 +124,8 @@ def _produce(place: Place, version: int) -> Any:
     )
 
 
-def may_be_asked(request: Any, versions: dict[int, tuple[int, int]]) -> bool:
-    """Whether a broker speaks it, and a client behind the proxies may."""
+def is_supported(request: Any, versions: dict[int, tuple[int, int]]) -> bool:
+    """Whether the broker supports the version of a request, and a client behind the proxies may use it."""
     low, high = versions.get(request.API_KEY, (1, 0))
     known = newest_version(request.API_KEY)
     if request.API_KEY == API_VERSIONS:
@@ -133,28 +133,28 @@ def may_be_asked(request: Any, versions: dict[int, tuple[int, int]]) -> bool:
     return known is not None and low <= request.version <= min(high, known)
 
 
-def record(kafka: str, file: Path) -> None:
-    """Start that Kafka, ask, and write down what it answers."""
+def record_responses(kafka: str, file: Path) -> None:
+    """Start a cluster of this version of Kafka, send every request, and write the responses to a file."""
     with tempfile.TemporaryDirectory() as folder, Supervisor() as supervisor:
         ready = prepare(kafka, "auto", "auto", cache_folder(), print)
         with PortBlock(ready.cache) as ports:
             spec = ClusterSpec(endpoints=("any",), kafka=kafka)
             with LocalCluster(spec, Path(folder), ready, supervisor, ports.take) as cluster:
                 cluster.create_topics([], 60)
-                all_ports = [int(one.rpartition(":")[2]) for one in cluster.bootstrap.split(",")]
-                place = one_replica(cluster.bootstrap, all_ports)
-                versions = spoken(all_ports[0])
-                told = [
+                all_ports = [int(server.rpartition(":")[2]) for server in cluster.bootstrap.split(",")]
+                partition = create_single_replica(cluster.bootstrap, all_ports)
+                versions = supported_versions(all_ports[0])
+                responses = [
                     {
                         "key": request.API_KEY,
                         "version": request.version,
-                        "answer": raw(port or all_ports[0], request).hex(),
+                        "answer": raw_response(port or all_ports[0], request).hex(),
                     }
-                    for port, request in questions(place)
-                    if may_be_asked(request, versions)
+                    for port, request in requests(partition)
+                    if is_supported(request, versions)
                 ]
-    file.write_text("[\n" + ",\n".join(map(json.dumps, told)) + "\n]\n")
+    file.write_text("[\n" + ",\n".join(map(json.dumps, responses)) + "\n]\n")
 
 
 if __name__ == "__main__":
-    record(sys.argv[1], Path(sys.argv[2]))
+    record_responses(sys.argv[1], Path(sys.argv[2]))

@@ -1,4 +1,4 @@
-"""A cluster of the local cluster's parts whose one client listener asks for TLS, SASL and ACLs."""
+"""A local cluster with one client listener that requires TLS and SASL and checks ACLs."""
 
 import subprocess
 from pathlib import Path
@@ -23,16 +23,16 @@ from tests.support.token_server import AUDIENCE, ISSUER, TokenServer
 LISTENER = "ENDPOINT_0"
 OAUTH = "org.apache.kafka.common.security.oauthbearer.OAuthBearer"
 USER, PASSWORD = "guest", "pass=wo,rd-4711"
-WITHIN_S = 30
+TIMEOUT_S = 30
 EC = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1")
 
 PREFIXED = ResourcePatternType.PREFIXED
 TOPIC_RIGHTS = ("CREATE", "DELETE", "DESCRIBE", "READ", "WRITE")
-Allowed = tuple[ResourceType, str, ResourcePatternType, AclOperation]
+AclRight = tuple[ResourceType, str, ResourcePatternType, AclOperation]
 
 
-def own(prefix: str) -> list[Allowed]:
-    """What the documentation asks for, for names with this prefix; nothing on the internal topics."""
+def rights_for_prefix(prefix: str) -> list[AclRight]:
+    """The rights that the documentation requires for names with this prefix. It requires none on internal topics."""
     rights = {
         ResourceType.TOPIC: TOPIC_RIGHTS,
         ResourceType.GROUP: ("READ", "DELETE"),
@@ -43,14 +43,14 @@ def own(prefix: str) -> list[Allowed]:
     ]
 
 
-OWN = own("fencepost-")
+FENCEPOST_RIGHTS = rights_for_prefix("fencepost-")
 
 
 class SecuredCluster(LocalCluster):
-    """Its first client endpoint speaks SASL_SSL alone; whoever comes over the others may do everything."""
+    """Its first client endpoint accepts only SASL_SSL. Clients of the other endpoints have all rights."""
 
     authority: "Authority"
-    tokens: TokenServer | None = None  # whose tokens are taken as well; set before it is started
+    tokens: TokenServer | None = None  # brokers accept its tokens too; set it before the start
 
     def _make_nodes(self) -> list[LocalBroker]:
         self.authority = Authority(self._folder)
@@ -89,27 +89,27 @@ class SecuredCluster(LocalCluster):
             config.write_text(text + "".join(f"{name}={value}\n" for name, value in more.items()))
         return nodes
 
-    def admit(self, *allowed: Allowed) -> None:
-        """Make the user known, with SCRAM as well, and allow it these things."""
+    def create_user(self, *rights: AclRight) -> None:
+        """Create the user's SCRAM credentials and give it these rights."""
         admin = AdminClient({"bootstrap.servers": self.bootstrap})
-        told = [
+        upsertions = [
             UserScramCredentialUpsertion(USER, ScramCredentialInfo(mechanism, 4096), PASSWORD.encode())
             for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512)
         ]
-        for upsertion in told:
-            for done in admin.alter_user_scram_credentials([upsertion]).values():
-                done.result(WITHIN_S)
+        for upsertion in upsertions:
+            for future in admin.alter_user_scram_credentials([upsertion]).values():
+                future.result(TIMEOUT_S)
         bindings = [
             AclBinding(kind, name, pattern, f"User:{USER}", "*", operation, AclPermissionType.ALLOW)
-            for kind, name, pattern, operation in allowed
+            for kind, name, pattern, operation in rights
         ]
-        for done in admin.create_acls(bindings).values() if bindings else ():
-            done.result(WITHIN_S)
+        for future in admin.create_acls(bindings).values() if bindings else ():
+            future.result(TIMEOUT_S)
 
     def client_config(
         self, path: Path, *, mechanism: str = "SCRAM-SHA-512", password: str = PASSWORD
     ) -> Path:
-        """A file that lets a client in."""
+        """Write a file of client properties with which a client can connect."""
         module = "scram.Scram" if mechanism.startswith("SCRAM") else "plain.Plain"
         path.write_text(
             "# how to connect\n"
@@ -124,7 +124,7 @@ class SecuredCluster(LocalCluster):
 
 
 class Authority:
-    """Signs certificates, by openssl."""
+    """A certificate authority that uses the command `openssl`."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -137,7 +137,7 @@ class Authority:
         )
 
     def issue(self, name: str, *, days: int = 2, host: str = "IP:127.0.0.1,DNS:localhost") -> Path:
-        """Key and certificate of a name, for a host, in one PEM file; `days` below 0: it has expired."""
+        """Write a key and its certificate to one PEM file. If `days` is below 0, the certificate has expired."""
         request, key, signed, store = (
             self._folder / f"{name}.{kind}" for kind in ("csr", "key", "crt", "pem")
         )
@@ -155,5 +155,5 @@ class Authority:
         return store
 
 
-def _openssl(*words: str) -> None:
-    subprocess.run(["openssl", *words], check=True, capture_output=True)
+def _openssl(*arguments: str) -> None:
+    subprocess.run(["openssl", *arguments], check=True, capture_output=True)

@@ -1,4 +1,4 @@
-"""Specs of processes, where a test says only what it is about."""
+"""Specs of processes with defaults, so that a test sets only the fields that it is about."""
 
 from pathlib import Path
 from typing import Any
@@ -19,8 +19,8 @@ from harness.processes.specs import (
 
 
 def worker_spec(worker: str = "w", stage: str = "s", **other: Any) -> WorkerSpec:
-    told = {"process": 0, "group": None, "transactional_id": None, **other}
-    return WorkerSpec(stage, worker, **told)
+    fields = {"process": 0, "group": None, "transactional_id": None, **other}
+    return WorkerSpec(stage, worker, **fields)
 
 
 def process_spec(folder: Path, task: TaskSpec, name: str = "p", control_fd: int | None = None) -> ProcessSpec:

@@ -1,4 +1,4 @@
-"""Runs as processes, for tests that end them."""
+"""Runs of the command `fencepost` as processes, for tests that interrupt them."""
 
 import os
 import signal
@@ -18,63 +18,67 @@ from harness.processes.marks import VARIABLE
 COMMAND = (sys.executable, "-P", "-m", "fencepost")
 
 
-class Started:
-    """A run in a session of its own, and what it has said so far."""
+class StartedRun:
+    """A run in a process session that it does not share with the test, and its output so far."""
 
     def __init__(self, process: "subprocess.Popen[str]", log: Path) -> None:
         self.process = process
         self._log = log
 
-    def said(self) -> str:
+    def output(self) -> str:
         return self._log.read_text()
 
-    def await_said(self, enough: Callable[[str], bool], what: str, timeout_s: float = 180) -> None:
-        def seen() -> bool:
-            if self.process.poll() is not None:
-                raise AssertionError(f"the run ended before {what}:\n{self.said()}")
-            return enough(self.said())
+    def await_output(
+        self, condition: Callable[[str], bool], description: str, timeout_s: float = 180
+    ) -> None:
+        """Wait until `condition` holds for the output. Fail if the run ends before that."""
 
-        wait_for(seen, what, timeout_s, last_seen=lambda: self.said()[-500:])
+        def is_met() -> bool:
+            if self.process.poll() is not None:
+                raise AssertionError(f"the run ended before {description}:\n{self.output()}")
+            return condition(self.output())
+
+        wait_for(is_met, description, timeout_s, last_seen=lambda: self.output()[-500:])
 
     def signal(self, number: signal.Signals) -> None:
         os.kill(self.process.pid, number)
 
-    def left(self) -> list[str]:
-        """The processes and folders that are still there."""
-        mine = f"{self.process.pid}."
-        found = []
+    def leftovers(self) -> list[str]:
+        """The processes and scratch folders of the run that still exist."""
+        prefix = f"{self.process.pid}."
+        processes = []
         for process in psutil.process_iter(["name"]):
             try:
-                if process.environ().get(VARIABLE, "").startswith(mine):
-                    found.append(f"{process.pid} {process.name()}")
+                if process.environ().get(VARIABLE, "").startswith(prefix):
+                    processes.append(f"{process.pid} {process.name()}")
             except (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess):
                 continue
-        folders = Path(tempfile.gettempdir()).glob(f"{SCRATCH_PREFIX}{mine}*")
-        return found + [str(folder) for folder in folders]
+        folders = Path(tempfile.gettempdir()).glob(f"{SCRATCH_PREFIX}{prefix}*")
+        return processes + [str(folder) for folder in folders]
 
-    def await_nothing_left(self) -> None:
-        wait_for(lambda: not self.left(), "nothing to be left of the run", 30, last_seen=self.left)
+    def await_no_leftovers(self) -> None:
+        wait_for(lambda: not self.leftovers(), "nothing to be left of the run", 30, last_seen=self.leftovers)
 
 
 @contextmanager
-def started(log: Path, *options: str, command: str = "run") -> Iterator[Started]:
-    """Start a run, or another command; it is ended with the test if it has not ended by then."""
+def start_run(log: Path, *options: str, command: str = "run") -> Iterator[StartedRun]:
+    """Start a run, or another command of `fencepost`. Leaving kills it if it is still running."""
     with (
         log.open("w") as output,
         subprocess.Popen(
             [*COMMAND, command, *options], stdout=output, stderr=output, text=True, start_new_session=True
         ) as process,
     ):
-        run = Started(process, log)
+        run = StartedRun(process, log)
         try:
             yield run
         finally:
             if process.poll() is None:
                 process.kill()
             process.wait()
-            run.await_nothing_left()
+            run.await_no_leftovers()
 
 
-def working(said: str) -> bool:
-    """Whether some transactions have been committed."""
-    return any("(" in line and "(0 ok" not in line and " ok," in line for line in said.splitlines())
+def has_commits(output: str) -> bool:
+    """Whether a status line of the run counts committed transactions."""
+    return any("(" in line and "(0 ok" not in line and " ok," in line for line in output.splitlines())

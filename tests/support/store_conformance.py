@@ -1,4 +1,4 @@
-"""What every kind of store must do, asked through the interface alone."""
+"""The conformance suite of databases: it uses only the interface `Database`."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -7,7 +7,7 @@ import pytest
 
 from harness.databases.interface import Database, PositionConflict, SideEffect
 
-PLACE = ("in", 0)
+PARTITION = ("in", 0)
 
 
 def effect(n: int, content: bytes | None = b"v", table: str = "applied") -> SideEffect:
@@ -15,73 +15,72 @@ def effect(n: int, content: bytes | None = b"v", table: str = "applied") -> Side
 
 
 def check_store(connect: Callable[[], Database]) -> None:
-    """Each check uses tables, groups and keys of its own."""
+    """Run every check with two connections. No two checks share a table, a group or a key."""
     for check in (
-        check_effects_and_position_stand_together,
-        check_who_was_overtaken_does_nothing,
-        check_changes_are_counted_by_key,
-        check_an_effect_that_is_done_once_is_there_once,
-        check_what_was_rolled_back_is_not_there,
+        check_effects_and_position_commit_together,
+        check_an_overtaken_process_changes_nothing,
+        check_changes_are_counted_per_key,
+        check_add_once_adds_an_effect_once,
+        check_a_rollback_leaves_no_effect,
     ):
         check(connect(), connect())
 
 
-def check_effects_and_position_stand_together(one: Database, other: Database) -> None:
-    with one.transaction() as work:
+def check_effects_and_position_commit_together(first: Database, second: Database) -> None:
+    with first.transaction() as work:
         work.add(effect(0))
         work.add(effect(1, None))
-        work.advance("g", PLACE, None, 2)
-    told = [(number, found) for number, found in other.effects("applied")]
-    assert told == [(0, effect(0)), (1, effect(1, None))]
-    assert other.position("g", PLACE) == 2 and other.position("h", PLACE) is None
+        work.advance("g", PARTITION, None, 2)
+    assert list(second.effects("applied")) == [(0, effect(0)), (1, effect(1, None))]
+    assert second.position("g", PARTITION) == 2 and second.position("h", PARTITION) is None
 
 
-def check_who_was_overtaken_does_nothing(one: Database, other: Database) -> None:
-    with one.transaction() as work:
-        work.advance("overtaken", PLACE, None, 1)
+def check_an_overtaken_process_changes_nothing(first: Database, second: Database) -> None:
+    with first.transaction() as work:
+        work.advance("overtaken", PARTITION, None, 1)
     for known in (None, 0, 2):
         with (
             pytest.raises(PositionConflict, match="another process has moved the position"),
-            other.transaction() as work,
+            second.transaction() as work,
         ):
             work.add(effect(0, table="overtaken"))
             work.change("overtaken", b"k", None)
-            work.advance("overtaken", PLACE, known, 2)
-    assert not list(one.effects("overtaken")) and not list(one.states("overtaken"))
-    assert one.position("overtaken", PLACE) == 1
+            work.advance("overtaken", PARTITION, known, 2)
+    assert not list(first.effects("overtaken")) and not list(first.states("overtaken"))
+    assert first.position("overtaken", PARTITION) == 1
 
 
-def check_changes_are_counted_by_key(one: Database, other: Database) -> None:
-    for store, content in ((one, b"one"), (other, None), (one, b"")):
+def check_changes_are_counted_per_key(first: Database, second: Database) -> None:
+    for store, content in ((first, b"one"), (second, None), (first, b"")):
         with store.transaction() as work:
             work.change("users", b"\x00k", content)
-    ((_, state),) = other.states("users")
+    ((_, state),) = second.states("users")
     assert (state.key, state.content, state.changes) == (b"\x00k", b"", 3)
 
 
-def check_an_effect_that_is_done_once_is_there_once(one: Database, other: Database) -> None:
-    done = []
-    first = effect(7, table="once")
+def check_add_once_adds_an_effect_once(first: Database, second: Database) -> None:
+    added = []
+    once = effect(7, table="once")
     for store, one_effect in (
-        (one, first),
-        (other, first),
-        (one, effect(7, table="other")),
-        (one, replace(first, output_name="second")),
-        (other, replace(first, output_name="second")),
+        (first, once),
+        (second, once),
+        (first, effect(7, table="other")),
+        (first, replace(once, output_name="second")),
+        (second, replace(once, output_name="second")),
     ):
         with store.transaction() as work:
-            done.append(work.add_once(one_effect))
-    assert done == [True, False, True, True, False]
-    assert [found.output_name for _, found in other.effects("once")] == [first.output_name, "second"]
+            added.append(work.add_once(one_effect))
+    assert added == [True, False, True, True, False]
+    assert [stored.output_name for _, stored in second.effects("once")] == [once.output_name, "second"]
 
 
-def check_what_was_rolled_back_is_not_there(one: Database, other: Database) -> None:
+def check_a_rollback_leaves_no_effect(first: Database, second: Database) -> None:
     class Mistake(Exception):
         pass
 
-    with pytest.raises(Mistake), one.transaction() as work:
+    with pytest.raises(Mistake), first.transaction() as work:
         work.add(effect(0, table="undone"))
         raise Mistake
-    with one.transaction() as work:
+    with first.transaction() as work:
         work.add(effect(1, table="undone"))
-    assert [found.value for _, found in other.effects("undone")] == ["w:1:0"]
+    assert [stored.value for _, stored in second.effects("undone")] == ["w:1:0"]

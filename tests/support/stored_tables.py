@@ -1,4 +1,4 @@
-"""What a tiny history comes to: every table of its run, as real brokers would have left them."""
+"""Make every table of a small history's run, as a real run would have stored them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Row = dict[str, Any]
 
 
 def make_tables(history: History) -> dict[str, list[Row]]:
-    """All that follows from what has happened, and is bent then; once."""
+    """Derive all tables from the events of a history, then apply its alterations. This works only once."""
     for revise in history.revisions:
         expected = [revise(dict(row)) for row in history.rows["expected"]]
         history.rows["expected"] = [row for row in expected if row is not None]
@@ -30,29 +30,29 @@ def make_tables(history: History) -> dict[str, list[Row]]:
     _final_reads(history)
     rows = history.rows
     for row in (*rows["sends"], *rows["expected"]):
-        row["topic"] = home(history, row["topic"])[0]
+        row["topic"] = topic_partition(history, row["topic"])[0]
     _describe(history)
     journal_of = {row["op"]: row["journal"] for row in rows["ops"]}
     for table, change in history.alterations:
-        rows[table] = [bent for row in rows[table] if (bent := change(dict(row))) is not None]
+        rows[table] = [changed for row in rows[table] if (changed := change(dict(row))) is not None]
     _clean(rows)
-    bent_tables = {table for table, _ in history.alterations}
-    if "ends" not in bent_tables and bent_tables & {"polls", "records"}:
+    altered = {table for table, _ in history.alterations}
+    if "ends" not in altered and altered & {"polls", "records"}:
         _count_reads(rows)
-    _count_what_journals_had(rows, journal_of)
+    _count_journal_rows(rows, journal_of)
     return rows
 
 
 def _describe(history: History) -> None:
-    """The tables that say what the run consists of."""
+    """Make the tables of partitions, stages, journals and assignments."""
     rows = history.rows
     rows["partitions"] = [
         {
             "tp": tp,
-            "topic": home(history, topic)[0],
-            "partition": home(history, topic)[1],
+            "topic": topic_partition(history, topic)[0],
+            "partition": topic_partition(history, topic)[1],
             "internal": is_internal(history, topic),
-            "compacted": home(history, topic)[0] == OFFSETS,
+            "compacted": topic_partition(history, topic)[0] == OFFSETS,
         }
         for topic, tp in history.tp.items()
     ]
@@ -65,7 +65,7 @@ def _describe(history: History) -> None:
             "ordered": history.ordered,
             "journaled": True,
         }
-        for topic in dict.fromkeys(home(history, one)[0] for one in history.inputs)
+        for topic in dict.fromkeys(topic_partition(history, letter)[0] for letter in history.inputs)
     ]
     rows["journals"] = [
         {
@@ -94,68 +94,68 @@ def _describe(history: History) -> None:
 
 
 def _log_transactions(history: History) -> None:
-    """The transaction log of producers of which a case wrote markers and nothing else."""
+    """Add transaction log entries for each producer for which the case wrote only markers."""
     logged = {row["producer_id"] for row in history.rows["transactions"]}
     marks: dict[int, dict[int, list[tuple[str, Row]]]] = {}
     for topic, entries in history.entries.items():
         own: dict[int, int] = {}
         before: dict[int, tuple[Any, Any]] = {}
         for entry in entries:
-            pid, said = entry["pid"], (entry.get("marker"), entry["epoch"])
-            if "marker" in entry and pid not in logged and before.get(pid) != said:
+            pid, marker = entry["pid"], (entry.get("marker"), entry["epoch"])
+            if "marker" in entry and pid not in logged and before.get(pid) != marker:
                 nth = own[pid] = own.get(pid, -1) + 1
                 marks.setdefault(pid, {}).setdefault(nth, []).append((topic, entry))
-            before[pid] = said
+            before[pid] = marker
     for pid, transactions in marks.items():
         epoch = 0
         for _, parts in sorted(transactions.items()):
             entry = parts[0][1]
             epoch = max(epoch, entry["epoch"])
-            history.complete(pid, [topic for topic, _ in parts], entry["marker"].capitalize(), epoch)
+            history.log_transaction(pid, [topic for topic, _ in parts], entry["marker"].capitalize(), epoch)
 
 
 def _clean(rows: dict[str, list[Row]]) -> None:
-    """The log cleaner took the first record of each partition of a compacted topic, whose batch stays."""
+    """Remove the first record of each compacted partition, as the log cleaner does. Its batch stays."""
     for partition in rows["partitions"]:
         if partition["compacted"] and not partition.pop("kept", False):
             own = [row for row in rows["batches"] if row["tp"] == partition["tp"]]
             for row in own:
-                if row["base_offset"] == min(one["base_offset"] for one in own):
+                if row["base_offset"] == min(batch["base_offset"] for batch in own):
                     row["count"] = 0
 
 
 def _count_reads(rows: dict[str, list[Row]]) -> None:
-    """What is in no table any more was given to no final reader; of an empty table the reader knows."""
-    given = {RC: [row for row in rows["polls"] if row["role"] == "final"], RU: rows["records"]}
+    """Set the number of records that each final reader read to the rows that are left, unless none is left."""
+    read_by = {RC: [row for row in rows["polls"] if row["role"] == "final"], RU: rows["records"]}
     for end in rows["ends"]:
-        here = [row for row in given[end["isolation"]] if row["tp"] == end["tp"]]
-        if here and end["role"] == "final":
-            end["read"] = len(here)
+        read = [row for row in read_by[end["isolation"]] if row["tp"] == end["tp"]]
+        if read and end["role"] == "final":
+            end["read"] = len(read)
 
 
-def _count_what_journals_had(rows: dict[str, list[Row]], journal_of: Mapping[int, str]) -> None:
-    """Unless a case says it, the journals had what the tables hold."""
+def _count_journal_rows(rows: dict[str, list[Row]], journal_of: Mapping[int, str]) -> None:
+    """Set the numbers of sends and claims in each journal to those in the tables, unless the case sets them."""
     for table in ("sends", "claims"):
-        had = Counter(journal_of.get(row["op"]) for row in rows[table])
+        counts = Counter(journal_of.get(row["op"]) for row in rows[table])
         for journal in rows["journals"]:
-            journal.setdefault(table, had[journal["journal"]])
+            journal.setdefault(table, counts[journal["journal"]])
 
 
-def home(history: History, letter: str) -> tuple[str, int]:
-    """The topic and partition that a letter stands for."""
-    return history.homes.get(letter, (letter, 0))
+def topic_partition(history: History, letter: str) -> tuple[str, int]:
+    """The topic and partition number of a letter."""
+    return history.topic_partitions.get(letter, (letter, 0))
 
 
 def is_internal(history: History, letter: str) -> bool:
-    """Whether the brokers write it for themselves."""
-    return home(history, letter)[0].startswith("__")
+    """Whether the topic is one of the brokers' internal topics."""
+    return topic_partition(history, letter)[0].startswith("__")
 
 
 def _final_reads(history: History) -> None:
     reader = history.op("z", "poll")
     for topic in history.topics:
         internal = is_internal(history, topic)
-        end = None if internal else history.put(topic, SENTINEL_VALUE, sentinel=True)
+        end = None if internal else history.append(topic, SENTINEL_VALUE, sentinel=True)
         fates, tp = history.fates(topic), history.tp[topic]
         stable = fates.index("open") if "open" in fates else len(fates)
         for at, (entry, fate) in enumerate(zip(history.entries[topic], fates, strict=True)):
@@ -241,8 +241,8 @@ def _batch(history: History, tp: int, at: int, entry: Row) -> None:
     ]
 
 
-def write(folder: Path, runs: Sequence[tuple[int, History]], *, log: bool) -> Path:
-    """All the runs in one store folder."""
+def write_store(folder: Path, runs: Sequence[tuple[int, History]], *, log: bool) -> Path:
+    """Write the tables of all runs into one folder. `log`: with the tables of the brokers' logs."""
     united: dict[str, list[Row]] = {table: [] for table in (*HISTORY, *LOG)}
     for number, history in runs:
         for table, rows in history.tables(number).items():

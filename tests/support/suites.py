@@ -1,4 +1,4 @@
-"""Suites that nobody has carried out, for the pages that tell of them."""
+"""Results of suites and their cells, for tests of the pages that show them."""
 
 from typing import Any
 
@@ -29,10 +29,10 @@ def cell(
     state: CellState = CellState.VALID,
     **more: Any,
 ) -> Cell:
-    """One run, with all that belongs to its state."""
+    """A cell with the fields that belong to its state."""
     name = " ".join([workload, client, nemesis, *(f"{k}={v}" for k, v in more.get("more", {}).items())])
     ran = state is not CellState.NOT_RUN
-    told = {
+    fields = {
         "name": name,
         "seed": 7,
         "kafka": "4.3.1",
@@ -55,11 +55,11 @@ def cell(
         "flake": Flake(30, 2) if ran else Flake(),
         **more,
     }
-    return Cell(workload=workload, client=client, nemesis=nemesis, state=state, **told)
+    return Cell(workload=workload, client=client, nemesis=nemesis, state=state, **fields)
 
 
 def suite(*cells: Cell, **more: Any) -> Suite:
-    """A night: by default a cell in each state, on two clients."""
+    """A suite. By default it has a cell in each state, for two clients."""
     if not cells:
         cells = tuple(
             cell(workload, client, nemesis, state)
@@ -74,7 +74,7 @@ def suite(*cells: Cell, **more: Any) -> Suite:
             )
             for client in ("librdkafka", "java")
         )
-    told = {
+    fields = {
         "name": "nightly",
         "file": "suites/nightly.toml",
         "seed": 42,
@@ -87,4 +87,4 @@ def suite(*cells: Cell, **more: Any) -> Suite:
         "remarks": ("known 1 (reprocessed-input: a bug) no longer fails in any of its 2 cells: remove it",),
         **more,
     }
-    return Suite(cells=cells, **told)
+    return Suite(cells=cells, **fields)

@@ -1,27 +1,27 @@
-"""A valid run of any size, written straight to Parquet, to measure the analysis with.
+"""Write the tables of a valid run of any size, to measure how long a check takes.
 
-    python tests/synthetic.py FOLDER [INPUTS]
+    python -P -m tests.support.synthetic FOLDER [INPUTS]
 
-Each input leads to two outputs, ten inputs to a transaction. Two observers and the final reader are given
-every record: N inputs make 3 N records and 10 N polls. One transaction in fifty is aborted and done again.
+Each input has two outputs, and each transaction has ten inputs. Two observers and the final reader read every record:
+N inputs make 3 N records and 10 N polls. One transaction in fifty aborts and is repeated.
 """
 
 import sys
 from pathlib import Path
 
 from tests.support.histories import History
-from tests.support.stored_tables import write
+from tests.support.stored_tables import write_store
 
 
 def synthetic(inputs: int) -> History:
-    """The history."""
+
     h = History(expects="xy")
     h.feed(inputs)
     for number, first in enumerate(range(0, inputs, 10)):
-        taken = range(first, min(first + 10, inputs))
+        batch = range(first, min(first + 10, inputs))
         if number % 50 == 0:
-            h.take(*taken, gives="xy", outcome="fail")
-        h.take(*taken, gives="xy")
+            h.transact(*batch, to="xy", outcome="fail")
+        h.transact(*batch, to="xy")
     for observer in ("o1", "o2"):
         op = h.op(observer, "poll")
         for topic in "axy":
@@ -32,4 +32,6 @@ def synthetic(inputs: int) -> History:
 
 
 if __name__ == "__main__":
-    write(Path(sys.argv[1]), [(0, synthetic(int(sys.argv[2]) if len(sys.argv) > 2 else 20_000))], log=True)
+    write_store(
+        Path(sys.argv[1]), [(0, synthetic(int(sys.argv[2]) if len(sys.argv) > 2 else 20_000))], log=True
+    )

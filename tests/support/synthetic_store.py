@@ -1,4 +1,4 @@
-"""Synthetic stores: a run's folder as the recorder would leave it, small, for tests that draw it."""
+"""Write a small run folder as a real run would leave it, for tests of pages and messages."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -21,7 +21,7 @@ from reports.summary import summary
 from tests.support.findings import findings_of
 
 MS = 1_000_000
-CHECKED = tuple(name for checker in STORE_CHECKERS for name in checker.anomalies)
+CHECKED_ANOMALIES = tuple(name for checker in STORE_CHECKERS for name in checker.anomalies)
 FAULTS = (
     FaultReport(
         "kill-broker",
@@ -54,7 +54,7 @@ FAULTS = (
 
 
 def operation(number: int, journal: str = "shop-2.0", **changes: Any) -> dict[str, Any]:
-    """An operation as findings hold it."""
+    """An operation as it is in an example."""
     stage = journal.split("-", maxsplit=1)[0]
     body = {
         "name": f"{journal}:{number}",
@@ -75,7 +75,7 @@ def operation(number: int, journal: str = "shop-2.0", **changes: Any) -> dict[st
 
 
 def record(offset: int, topic: str = "invoices", **changes: Any) -> dict[str, Any]:
-    """A record as findings hold it."""
+    """A record as it is in an example."""
     body = {
         "topic": topic,
         "partition": 3,
@@ -89,7 +89,7 @@ def record(offset: int, topic: str = "invoices", **changes: Any) -> dict[str, An
     return body | changes
 
 
-REPROCESSED = {
+REPROCESSED_INPUT = {
     "input": {"topic": "purchases", "partition": 1, "offset": 812},
     "slot": "invoice",
     "records": [
@@ -107,17 +107,19 @@ REPROCESSED = {
 }
 
 
-def outcomes(run_s: int = 75, seed: int = 7) -> Iterator[dict[str, Any]]:
-    """Rows of the table of operations: two stages, slower and fewer under the faults."""
+def operation_rows(run_s: int = 75, seed: int = 7) -> Iterator[dict[str, Any]]:
+    """Rows of the table `ops`: two stages, with fewer and slower transactions during faults."""
     rng, op = Random(seed), 0
     for stage in ("payments", "shop"):
         for second in range(run_s):
-            struck = any(fault.start_s <= second < fault.start_s + 4 for fault in FAULTS)
-            for _ in range(rng.randint(0, 6) if struck else rng.randint(24, 34)):
+            during_fault = any(fault.start_s <= second < fault.start_s + 4 for fault in FAULTS)
+            for _ in range(rng.randint(0, 6) if during_fault else rng.randint(24, 34)):
                 call = second * 1000 * MS + rng.randrange(1000) * MS
-                took = int((rng.lognormvariate(6, 1.2) if struck else rng.lognormvariate(2.6, 0.4)) * MS)
+                duration_ns = int(
+                    (rng.lognormvariate(6, 1.2) if during_fault else rng.lognormvariate(2.6, 0.4)) * MS
+                )
                 draw = rng.random()
-                outcome = "info" if struck and draw < 0.1 else "fail" if draw < 0.03 else "ok"
+                outcome = "info" if during_fault and draw < 0.1 else "fail" if draw < 0.03 else "ok"
                 abort = outcome == "fail" and draw < 0.02
                 yield {
                     "run": 0,
@@ -133,7 +135,7 @@ def outcomes(run_s: int = 75, seed: int = 7) -> Iterator[dict[str, Any]]:
                     "asked": "abort" if abort else "commit",
                     "call_ns": call,
                     "commit_ns": call + 5 * MS,
-                    "return_ns": None if outcome == "info" else call + 5 * MS + took,
+                    "return_ns": None if outcome == "info" else call + 5 * MS + duration_ns,
                     "error": None,
                     "fenced": False,
                     "line": 1,
@@ -143,14 +145,14 @@ def outcomes(run_s: int = 75, seed: int = 7) -> Iterator[dict[str, Any]]:
 
 
 def write_table(folder: Path, name: str, rows: Sequence[dict[str, Any]]) -> None:
-    """One Parquet file of the history."""
+    """Write one table of the history."""
     (folder / "history").mkdir(parents=True, exist_ok=True)
     table = pa.Table.from_pylist(list(rows), schema=HISTORY[name])
     pq.write_table(table, folder / "history" / f"{name}.parquet", compression="zstd")
 
 
 def write_journal(folder: Path, name: str, operations: int) -> None:
-    """A journal of some operations: an invocation and a completion each."""
+    """Write a journal with an invocation and a completion of each operation."""
     (folder / "journals").mkdir(exist_ok=True)
     with (folder / "journals" / f"{name}.jsonl").open("w") as file:
         for number in range(1, operations + 1):
@@ -160,12 +162,12 @@ def write_journal(folder: Path, name: str, operations: int) -> None:
             file.write(json.dumps(common | {"type": "ok", "sends": [["invoices", 3, number * 7]]}) + "\n")
 
 
-def verdict(valid: Validity, **changes: Any) -> Verdict:
+def make_verdict(valid: Validity, **changes: Any) -> Verdict:
     """A verdict of the run that `write_store` writes."""
     anomalies: dict[str, AnomalyFindings] = {}
     reasons: list[Reason] = []
     if valid is Validity.INVALID:
-        anomalies["reprocessed-input"] = findings_of(3, [REPROCESSED] * 3)
+        anomalies["reprocessed-input"] = findings_of(3, [REPROCESSED_INPUT] * 3)
         anomalies["group-offset-regression"] = findings_of(
             1,
             [
@@ -194,7 +196,7 @@ def verdict(valid: Validity, **changes: Any) -> Verdict:
         ]
     faults = changes.get("faults", FAULTS)
     coverage = {"inputs": 120034, "outputs": 240068, "committed": 3900, "aborted": 60, "fenced": 2}
-    told = {"unknown_because": reasons, "coverage": coverage}
+
     body: dict[str, Any] = {
         "history": "store/shop/20261121T100000Z",
         "name": "shop",
@@ -209,38 +211,39 @@ def verdict(valid: Validity, **changes: Any) -> Verdict:
         if valid is Validity.UNKNOWN
         else {},
         "faults": faults,
-        "checked": CHECKED,
+        "checked": CHECKED_ANOMALIES,
         "stats": {"ops": 4000, "ok": 3900, "fail": 60, "info": 40},
-        **told,
+        "unknown_because": reasons,
+        "coverage": coverage,
     }
-    judged = in_words(Verdict(**(body | changes)))
-    return judged if judged.summary else replace(judged, summary=summarised(judged))
+    verdict = add_wording(Verdict(**(body | changes)))
+    return verdict if verdict.summary else replace(verdict, summary=summarize(verdict))
 
 
-def in_words(judged: Verdict) -> Verdict:
-    """With the words for each anomaly that a checker knows."""
+def add_wording(verdict: Verdict) -> Verdict:
+    """Add the words for each anomaly that belongs to a checker."""
     known = {name for checker in CHECKERS for name in checker.anomalies}
-    told = {
-        name: with_wording(name, found) if name in known else found
-        for name, found in judged.anomalies.items()
+    anomalies = {
+        name: with_wording(name, findings) if name in known else findings
+        for name, findings in verdict.anomalies.items()
     }
-    return replace(judged, anomalies=told)
+    return replace(verdict, anomalies=anomalies)
 
 
-def summarised(judged: Verdict) -> str:
-    """The sentence for a verdict, as the front door asks for it."""
-    untold = {name: replace(found, words="") for name, found in judged.anomalies.items()}
+def summarize(verdict: Verdict) -> str:
+    """The summary of a verdict, as `fencepost` writes it."""
+    without_words = {name: replace(findings, words="") for name, findings in verdict.anomalies.items()}
     return summary(
-        judged.valid,
-        in_words(replace(judged, anomalies=untold)).anomalies,
-        judged.faults,
-        unknown_because=judged.unknown_because,
-        coverage=judged.coverage,
-        not_checked=judged.not_checked,
+        verdict.valid,
+        add_wording(replace(verdict, anomalies=without_words)).anomalies,
+        verdict.faults,
+        unknown_because=verdict.unknown_because,
+        coverage=verdict.coverage,
+        not_checked=verdict.not_checked,
     )
 
 
-def _write_facts(folder: Path, judged: Verdict) -> None:
+def _write_metadata(folder: Path, verdict: Verdict) -> None:
     spans = [("start the cluster", -5.8, 0), ("workload under faults", 0, 60), ("drain", 60, 66)]
     spans += [("final reads", 66, 71), ("take the logs", 71, 73.5), ("check", 73.5, 86)]
     versions = {
@@ -252,7 +255,7 @@ def _write_facts(folder: Path, judged: Verdict) -> None:
     }
     RunMetadata(
         phases=[RunPhase(*span) for span in spans],
-        faults=list(judged.faults),
+        faults=list(verdict.faults),
         unscheduled={
             "kill-group-coordinator": "the schedule had no room for it: a time limit of 75 s would do"
         },
@@ -264,15 +267,15 @@ def _write_facts(folder: Path, judged: Verdict) -> None:
                 "shop-1.0:812",
             )
         ]
-        if judged.anomalies
+        if verdict.anomalies
         else [],
     ).save(folder / "metadata.json")
 
 
-def _write_settings(folder: Path, judged: Verdict) -> None:
+def _write_run_file(folder: Path, verdict: Verdict) -> None:
     schedule = [
         {"fault": f.fault, "target": f.target.split(",")[0], "start_s": f.start_s, "hold_s": 8.0}
-        for f in judged.faults
+        for f in verdict.faults
     ]
     settings = {
         "run": {
@@ -288,10 +291,10 @@ def _write_settings(folder: Path, judged: Verdict) -> None:
     (folder / "run.toml").write_text(tomli_w.dumps(settings))
 
 
-def write_store(folder: Path, judged: Verdict) -> Path:
-    """A whole folder of a run of 75 s."""
+def write_store(folder: Path, verdict: Verdict) -> Path:
+    """Write the folder of a run of 75 s."""
     folder.mkdir(parents=True, exist_ok=True)
-    rows = list(outcomes())
+    rows = list(operation_rows())
     write_table(folder, "ops", rows)
     write_table(
         folder,
@@ -315,7 +318,7 @@ def write_store(folder: Path, judged: Verdict) -> Path:
     for broker in "123":
         (folder / "brokers" / broker).mkdir(parents=True, exist_ok=True)
         (folder / "brokers" / broker / "server.log").write_text("INFO started\n" * 100)
-    _write_facts(folder, judged)
-    _write_settings(folder, judged)
-    (folder / "verdict.json").write_text(judged.line())
+    _write_metadata(folder, verdict)
+    _write_run_file(folder, verdict)
+    (folder / "verdict.json").write_text(verdict.line())
     return folder

@@ -1,5 +1,6 @@
-"""A server that gives tokens to clients and keys to brokers, on this machine: OAuth 2.0 as Kafka's brokers and clients
-use it. Tokens are signed by openssl.
+"""A local OAuth 2.0 server: it issues tokens to Kafka clients, and brokers get its public keys from it.
+
+The command `openssl` signs the tokens.
 """
 
 import json
@@ -16,42 +17,42 @@ ISSUER, AUDIENCE = "https://tokens.example", "kafka"
 
 
 class TokenServer:
-    """Gives a token for `client_id` to whoever knows the secret. Started when it is made; `close` ends it."""
+    """Issues a token to a client that sends `client_id` and the secret. The constructor starts it; `close` stops it."""
 
     def __init__(self, folder: Path, client_id: str, secret: str, *, audience: str = AUDIENCE) -> None:
         self._key = folder / f"tokens-{audience}.key"
         subprocess.run(["openssl", "genrsa", "-out", str(self._key), "2048"], check=True, capture_output=True)
         self.client_id, self.secret, self.audience = client_id, secret, audience
-        self.asked: list[dict[str, str]] = []
+        self.requests: list[dict[str, str]] = []  # the form of each request for a token
         server = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                self._say(200, server.keys())
+                self._respond(200, server.keys())
 
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["content-length"])).decode()
                 form = {name: values[0] for name, values in parse_qs(body).items()}
-                server.asked.append(form)
-                kind, _, told = self.headers.get("authorization", "").partition(" ")
-                known = kind == "Basic" and b64decode(told).decode() == f"{client_id}:{secret}"
+                server.requests.append(form)
+                kind, _, credentials = self.headers.get("authorization", "").partition(" ")
+                known = kind == "Basic" and b64decode(credentials).decode() == f"{client_id}:{secret}"
                 if known and form["grant_type"] == "client_credentials":
-                    self._say(
+                    self._respond(
                         200, {"access_token": server.token(), "token_type": "Bearer", "expires_in": 120}
                     )
                 else:
-                    self._say(401, {"error": "invalid_client", "error_description": "unknown client"})
+                    self._respond(401, {"error": "invalid_client", "error_description": "unknown client"})
 
-            def _say(self, status: int, told: object) -> None:
-                body = json.dumps(told).encode()
+            def _respond(self, status: int, answer: object) -> None:
+                body = json.dumps(answer).encode()
                 self.send_response(status)
                 self.send_header("content-type", "application/json")
                 self.send_header("content-length", str(len(body)))
                 self.end_headers()
                 self.wfile.write(body)
 
-            def log_message(self, *words: object) -> None:
-                """Nothing."""
+            def log_message(self, *arguments: object) -> None:
+                """Log nothing."""
 
         self._server = ThreadingHTTPServer((HOST, 0), Handler)
         self._thread = threading.Thread(target=self._server.serve_forever)
@@ -63,8 +64,8 @@ class TokenServer:
 
     def keys(self) -> dict[str, object]:
         command = ["openssl", "rsa", "-in", str(self._key), "-noout", "-modulus"]
-        told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-        modulus = bytes.fromhex(told.strip().partition("=")[2])
+        output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        modulus = bytes.fromhex(output.strip().partition("=")[2])
         key = {"kty": "RSA", "kid": "one", "use": "sig", "alg": "RS256"}
         return {"keys": [{**key, "n": _url64(modulus), "e": _url64((65537).to_bytes(3))}]}
 
@@ -85,7 +86,7 @@ class TokenServer:
         return f"{signed}.{_url64(signature)}"
 
     def client_config(self, path: Path, authority: Path, *, secret: str | None = None) -> Path:
-        """A file with which a client gets a token here, and connects with it."""
+        """Write a file of client properties: get a token from this server, and connect with it."""
         path.write_text(
             "security.protocol=SASL_SSL\n"
             "sasl.mechanism=OAUTHBEARER\n"
@@ -103,5 +104,5 @@ class TokenServer:
         self._server.server_close()
 
 
-def _url64(told: bytes) -> str:
-    return urlsafe_b64encode(told).rstrip(b"=").decode()
+def _url64(data: bytes) -> str:
+    return urlsafe_b64encode(data).rstrip(b"=").decode()

@@ -1,4 +1,4 @@
-"""A small pipeline of a user's: its file, and the Python file beside it."""
+"""A small custom pipeline: `pipeline.toml`, and the Python file with its functions."""
 
 from pathlib import Path
 
@@ -37,19 +37,23 @@ command = ["true"]
 [inputs.purchases]
 make = "expect.py:purchase"
 """
-EXPECTING = f"""{MINIMAL}
+WITH_OUTPUTS = f"""{MINIMAL}
 [expect]
 outputs = "expect.py:outputs"
 """
 
 
-def described(folder: Path, text: str = EXPECTING, functions: str = FUNCTIONS) -> PipelineDescription:
-    """What is read of it. Raises `UsageError`."""
-    return read(written(folder, text, functions))
+def read_pipeline(folder: Path, text: str = WITH_OUTPUTS, functions: str = FUNCTIONS) -> PipelineDescription:
+    """Write a pipeline and read it back.
+
+    Raises:
+        UsageError: The pipeline is not valid.
+    """
+    return read(write_pipeline(folder, text, functions))
 
 
-def written(folder: Path, text: str = EXPECTING, functions: str = FUNCTIONS) -> Path:
-    """The file `pipeline.toml`, with `expect.py` beside it."""
+def write_pipeline(folder: Path, text: str = WITH_OUTPUTS, functions: str = FUNCTIONS) -> Path:
+    """Write `pipeline.toml` and `expect.py`, and return the path of the former."""
     (folder / "expect.py").write_text(functions)
     file = folder / "pipeline.toml"
     file.write_text(text)

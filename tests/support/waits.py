@@ -1,15 +1,15 @@
-"""A control line on which nobody says go."""
+"""A control line that never sends the command to go on."""
 
 from harness.roles.control import Control
 
 
-class Waits(Control):
-    """Notes that it was asked to wait, and then has its process stop."""
+class StoppingControl(Control):
+    """Notes that a process waits for the command, and then stops the process."""
 
-    waited = False
+    was_waiting = False
 
     def await_go(self) -> None:
-        self.waited = self.stopping = True
+        self.was_waiting = self.stopping = True
 
     def listen(self, timeout_s: float = 0.0) -> None:
         self.stopping = True

@@ -1,4 +1,4 @@
-"""What stands in the brokers' log of a stored run, and room for more of it: the log is whole before and after."""
+"""Read and change the broker logs in a stored run. The logs are whole before and after each change."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -6,59 +6,58 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.support.alterations import Copy, Row
-from tests.support.altered_log import close_up
+from tests.support.altered_log import close_gap
 
-HOLDS = ("value", "output_name", "inputs", "digest", "key", "state", "about")
-"""The columns of a record that say what it holds."""
+CONTENT_COLUMNS = ("value", "output_name", "inputs", "digest", "key", "state", "about")
+"""The columns that are the content of a record."""
 OFFSETS = "__consumer_offsets"
-ENDS = ("sentinel_offset", "next", "log_end", "high_watermark")
-"""The columns that say where a partition ends."""
+END_COLUMNS = ("sentinel_offset", "next", "log_end", "high_watermark")
+"""The columns that are the end of a partition."""
 
 
 @dataclass(frozen=True)
 class Txn:
-    """A transaction that the log completes, with its markers: the partition and the offset of each."""
+    """A transaction that the transaction log completes."""
 
-    decided: str  # commit or abort
+    decision: str  # commit or abort
     prepared: Row
     completed: Row
-    markers: tuple[tuple[int, int], ...]
+    markers: tuple[tuple[int, int], ...]  # number of the topic partition, and offset
 
 
 def outputs_topic(copy: Copy) -> str:
-    """One that no stage reads."""
+    """A topic that no stage reads."""
     read = {row["in_topic"] for row in copy.rows("stages")}
     return min(
         row["topic"] for row in copy.rows("partitions") if not row["internal"] and row["topic"] not in read
     )
 
 
-def visible(copy: Copy, topic: str) -> list[Row]:
-    """The records of that topic which the final read-committed reader was given, partition by partition."""
-    given = {place(row) for row in copy.rows("polls") if row["role"] == "final"}
+def visible_records(copy: Copy, topic: str) -> list[Row]:
+    """The records of a topic that the final read-committed reader read, by partition and offset."""
+    read = {record_key(row) for row in copy.rows("polls") if row["role"] == "final"}
     tps = copy.tp(topic)
     rows = [
         row
         for row in copy.rows("records")
-        if row["tp"] in tps and place(row) in given and not row["sentinel"]
+        if row["tp"] in tps and record_key(row) in read and not row["sentinel"]
     ]
-    return sorted(rows, key=place)
+    return sorted(rows, key=record_key)
 
 
-def place(row: Row) -> tuple[int, int]:
+def record_key(row: Row) -> tuple[int, int]:
+    """The number of the topic partition, and the offset."""
     return row["tp"], row["offset"]
 
 
-def replace_record(copy: Copy, at: Row, **holds: Any) -> None:
-    """Have the record in this place hold something else."""
-    copy.write(
-        "records",
-        [row | holds if place(row) == place(at) else row for row in copy.rows("records")],
-    )
+def replace_record(copy: Copy, record: Row, **columns: Any) -> None:
+    """Change columns of the record at this offset."""
+    key = record_key(record)
+    copy.write("records", [row | columns if record_key(row) == key else row for row in copy.rows("records")])
 
 
 def leader_batches(copy: Copy) -> dict[int, list[Row]]:
-    """By partition, what the leader holds, in order."""
+    """The leader's batches by partition, in order."""
     by: dict[int, list[Row]] = defaultdict(list)
     for row in sorted(copy.rows("batches"), key=lambda row: row["base_offset"]):
         if row["leader"]:
@@ -66,8 +65,8 @@ def leader_batches(copy: Copy) -> dict[int, list[Row]]:
     return by
 
 
-def marker_above(batches: dict[int, list[Row]], tp: int, offset: int) -> tuple[int, int]:
-    """The place of the marker that decides this record."""
+def deciding_marker(batches: dict[int, list[Row]], tp: int, offset: int) -> tuple[int, int]:
+    """The partition and offset of the marker that ends the record's transaction."""
     own = next(row for row in batches[tp] if row["base_offset"] <= offset <= row["last_offset"])
     return tp, next(
         row["base_offset"]
@@ -77,12 +76,12 @@ def marker_above(batches: dict[int, list[Row]], tp: int, offset: int) -> tuple[i
 
 
 def transaction_log(copy: Copy) -> list[Row]:
-    """All of it, in order."""
+    """All rows of the transaction log, in order."""
     return sorted(copy.rows("transactions"), key=lambda row: (row["log_tp"], row["log_offset"]))
 
 
-def txns(copy: Copy, decided: str) -> list[Txn]:
-    """Those that were decided so and of which every marker is known, for no coordinator wrote one again."""
+def decided_transactions(copy: Copy, decision: str) -> list[Txn]:
+    """Transactions that ended with this decision and have exactly one marker in each of their partitions."""
     markers: dict[tuple[int, int], list[int]] = defaultdict(list)
     for tp, rows in leader_batches(copy).items():
         for row in rows:
@@ -105,15 +104,15 @@ def txns(copy: Copy, decided: str) -> list[Txn]:
             for n, offset in zip(numbers, markers[key], strict=True):
                 found[n].append((key[0], offset))
     return [
-        Txn(decided, prepared, completed, tuple(sorted(found[n])))
+        Txn(decision, prepared, completed, tuple(sorted(found[n])))
         for n, (prepared, completed) in enumerate(ends)
-        if completed["state"] == f"Complete{decided.capitalize()}"
+        if completed["state"] == f"Complete{decision.capitalize()}"
         and len(found[n]) == len(prepared["tps"]) > 0
     ]
 
 
-def records_of(copy: Copy, txn: Txn, topic: str) -> list[Row]:
-    """What it wrote to that topic."""
+def records_of_transaction(copy: Copy, txn: Txn, topic: str) -> list[Row]:
+    """The records that a transaction wrote to a topic."""
     batches, tps = leader_batches(copy), copy.tp(topic)
     own = {
         (tp, offset)
@@ -122,13 +121,13 @@ def records_of(copy: Copy, txn: Txn, topic: str) -> list[Row]:
         for row in batches[tp]
         if not row["control"] and row["producer_id"] == txn.prepared["producer_id"]
         for offset in range(row["base_offset"], row["last_offset"] + 1)
-        if marker_above(batches, tp, offset) == (tp, marker)
+        if deciding_marker(batches, tp, offset) == (tp, marker)
     }
-    return [row for row in copy.rows("records") if place(row) in own]
+    return [row for row in copy.rows("records") if record_key(row) in own]
 
 
-def mark(copy: Copy, markers: Iterable[tuple[int, int]], marker: str) -> None:
-    """Have these markers say so, on every replica."""
+def set_markers(copy: Copy, markers: Iterable[tuple[int, int]], marker: str) -> None:
+    """Change the type of these markers on every replica."""
     own = set(markers)
     rows = copy.rows("batches")
     for row in rows:
@@ -137,51 +136,59 @@ def mark(copy: Copy, markers: Iterable[tuple[int, int]], marker: str) -> None:
     copy.write("batches", rows)
 
 
-def decide(copy: Copy, txn: Txn, decided: str) -> None:
-    """Have the transaction log, and every marker, say that it ended so."""
-    mark(copy, txn.markers, decided)
+def set_decision(copy: Copy, txn: Txn, decision: str) -> None:
+    """Change the end of a transaction in the transaction log and in every marker."""
+    set_markers(copy, txn.markers, decision)
     ends = {(row["log_tp"], row["log_offset"]): row["state"] for row in (txn.prepared, txn.completed)}
     rows = copy.rows("transactions")
     for row in rows:
         state = ends.get((row["log_tp"], row["log_offset"]))
         if state is not None:
-            row["state"] = state.replace(txn.decided.capitalize(), decided.capitalize())
+            row["state"] = state.replace(txn.decision.capitalize(), decision.capitalize())
     copy.write("transactions", rows)
 
 
 LAST_N = 1_000_000
-"""Above the number of any record in a poll."""
+"""A number above the number of any record in a poll."""
 
 
-def append(copy: Copy, tp: int, batches: list[Row], held: list[Row]) -> int:
-    """Put batches at the end of a partition, below its sentinel, on every replica; the offset of the first. `held`:
-    what their records hold, one for each. The final reader is given all of them.
+def append_batches(copy: Copy, tp: int, batches: list[Row], records: list[Row]) -> int:
+    """Insert batches before the sentinel of a partition, on every replica.
+
+    Args:
+        copy: The store.
+        tp: The number of the topic partition.
+        batches: The batches and markers.
+        records: Their records. The final reader reads all of them.
+
+    Returns:
+        The offset of the first batch.
     """
-    end = make_room(copy, tp, sum(row["count"] for row in batches))
-    kept = copy.rows("batches")
+    end = move_end(copy, tp, sum(row["count"] for row in batches))
+    all_batches = copy.rows("batches")
     replicas = [row for row in copy.rows("replicas") if row["tp"] == tp]
     at = end
     for row in batches:
-        for one in replicas:
-            here = {"tp": tp, "broker": one["broker"], "leader": one["leader"]}
-            kept.append(row | here | {"base_offset": at, "last_offset": at + row["count"] - 1})
+        for replica in replicas:
+            columns = {"tp": tp, "broker": replica["broker"], "leader": replica["leader"]}
+            all_batches.append(row | columns | {"base_offset": at, "last_offset": at + row["count"] - 1})
         at += row["count"]
-    copy.write("batches", kept)
-    run = kept[0]["run"]
-    rows = [row | {"run": run, "tp": tp, "offset": end + n} for n, row in enumerate(held)]
+    copy.write("batches", all_batches)
+    run = all_batches[0]["run"]
+    rows = [row | {"run": run, "tp": tp, "offset": end + n} for n, row in enumerate(records)]
     copy.write("records", [*copy.rows("records"), *rows])
     polls = copy.rows("polls")
     own = [row for row in polls if row["role"] == "final" and row["tp"] == tp]
     last = max(own, key=lambda row: (row["op"], row["n"]))
-    given = [last | {"n": LAST_N + n, "offset": end + n, "value": None} for n in range(len(held))]
-    if last["offset"] > end:  # the sentinel, which comes after them
-        last["n"] = LAST_N + len(held)
-    copy.write("polls", [*polls, *given])
+    reads = [last | {"n": LAST_N + n, "offset": end + n, "value": None} for n in range(len(records))]
+    if last["offset"] > end:  # the sentinel, which comes after the new records
+        last["n"] = LAST_N + len(records)
+    copy.write("polls", [*polls, *reads])
     return end
 
 
-def make_room(copy: Copy, tp: int, many: int) -> int:
-    """Move the end of a partition up by so many offsets; the first of them."""
+def move_end(copy: Copy, tp: int, count: int) -> int:
+    """Move the end of a partition up by `count` offsets, and return the first free offset."""
     sentinel = next(
         (row["offset"] for row in copy.rows("records") if row["tp"] == tp and row["sentinel"]), None
     )
@@ -198,22 +205,22 @@ def make_room(copy: Copy, tp: int, many: int) -> int:
             if row["tp"] != tp or row.get("role") == "observer":
                 continue
             for column in columns:
-                if row[column] is not None and (column in ENDS or row[column] == sentinel):
-                    row[column] += many
+                if row[column] is not None and (column in END_COLUMNS or row[column] == sentinel):
+                    row[column] += count
         copy.write(table, rows)
     return end if sentinel is None else sentinel
 
 
-def take_out(copy: Copy, gone: Row) -> None:
-    """Take a record out of the transaction log, as if it had never been written."""
-    rows = [row for row in copy.rows("transactions") if row != gone]
-    close_up(copy, rows, gone)
+def remove_state(copy: Copy, state: Row) -> None:
+    """Remove a state from the transaction log, as if it had never been written."""
+    rows = [row for row in copy.rows("transactions") if row != state]
+    close_gap(copy, rows, state)
     copy.write("transactions", rows)
 
 
-def write_down(copy: Copy, states: list[Row]) -> None:
-    """Append to the partition of the transaction log in which the last of them stands."""
+def append_states(copy: Copy, states: list[Row]) -> None:
+    """Append states to their partition of the transaction log."""
     log_tp = states[0]["log_tp"]
-    first = make_room(copy, log_tp, len(states))
+    first = move_end(copy, log_tp, len(states))
     rows = [row | {"log_offset": first + n} for n, row in enumerate(states)]
     copy.write("transactions", [*copy.rows("transactions"), *rows])

@@ -1,12 +1,12 @@
-"""Whether an example tells what it must."""
+"""Compare an example with the part of it that a test expects."""
 
 from collections.abc import Mapping
 
 
-def within(wanted: object, said: object) -> bool:
-    """Whether every part that is wanted is said as it is wanted; a list is wanted whole."""
-    if isinstance(wanted, Mapping) and isinstance(said, Mapping):
-        return all(within(part, said.get(name)) for name, part in wanted.items())
-    if isinstance(wanted, list) and isinstance(said, list):
-        return len(wanted) == len(said) and all(map(within, wanted, said))
-    return wanted == said
+def is_part_of(expected: object, actual: object) -> bool:
+    """Whether `actual` has every key of `expected` with an equal value. Lists must have the same length."""
+    if isinstance(expected, Mapping) and isinstance(actual, Mapping):
+        return all(is_part_of(part, actual.get(name)) for name, part in expected.items())
+    if isinstance(expected, list) and isinstance(actual, list):
+        return len(expected) == len(actual) and all(map(is_part_of, expected, actual))
+    return expected == actual

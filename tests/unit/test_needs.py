@@ -24,7 +24,7 @@ def test_a_test_whose_need_is_required_fails_instead_of_being_skipped(
     required: str, status: int, tmp_path: Path
 ) -> None:
     (tmp_path / "test_it.py").write_text(
-        "from tests.support.needs import lacking\ndef test_it():\n    lacking('browser', 'there is none')\n"
+        "from tests.support.needs import skip_or_fail\ndef test_it():\n    skip_or_fail('browser', 'there is none')\n"
     )
     command = [sys.executable, "-P", "-m", "pytest", "-q", "-p", "tests.conftest", "-c", os.devnull]
     done = subprocess.run(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from tests.support.needs import browser_path, lacking
+from tests.support.needs import browser_path, skip_or_fail
 
 sys.path.append(str(Path(__file__).parents[1] / "unit" / "reports"))  # synthetic_store
 
@@ -17,7 +17,7 @@ sys.path.append(str(Path(__file__).parents[1] / "unit" / "reports"))  # syntheti
 def browser() -> Iterator[Browser]:
     path = browser_path()
     if path is None:
-        lacking("browser", "there is no chromium on this machine: apt-get install chromium")
+        skip_or_fail("browser", "there is no chromium on this machine: apt-get install chromium")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
         yield browser

@@ -11,7 +11,7 @@ from harness.results.reasons import EXTERNAL_ONLY
 from harness.results.verdict import Validity
 from reports.html.page import draw
 from tests.support.findings import findings_of
-from tests.support.synthetic_store import record, verdict, write_store
+from tests.support.synthetic_store import make_verdict, record, write_store
 
 WIDTHS = (1280, 390)
 HOSTILE = "<b onclick=alert(1)>\u202e\x00" + "k" * 100_000
@@ -33,25 +33,25 @@ def opened(open_file: Opener, tmp_path: Path) -> Opener:
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("valid", Validity)
 def test_the_verdict_and_its_reason_are_visible_first(opened: Opener, valid: Validity, width: int) -> None:
-    page = opened(verdict(valid), width)
+    page = opened(make_verdict(valid), width)
     expect(page.get_by_role("heading", level=1)).to_have_text(f"{'✓?✕'[valid]} {valid.name.capitalize()}")
     expect(page.get_by_role("heading", level=1)).to_be_in_viewport()
     expect(page.locator(".reason")).to_be_in_viewport()
-    expect(page.locator(".reason")).to_have_text(verdict(valid).summary)
+    expect(page.locator(".reason")).to_have_text(make_verdict(valid).summary)
     expect(page.locator("header .beside")).to_contain_text("Not exercised: kill-group-coordinator")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("valid", Validity)
 def test_no_part_of_the_page_is_wider_than_a_phone(opened: Opener, valid: Validity, scheme: str) -> None:
-    page = opened(verdict(valid), 390, color_scheme=scheme)
+    page = opened(make_verdict(valid), 390, color_scheme=scheme)
     page.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
     assert page.evaluate("document.documentElement.scrollWidth") == 390
 
 
 @pytest.mark.parametrize("width", [390, 800, 1300])
 def test_a_long_list_of_checks_not_made_does_not_widen_the_page(opened: Opener, width: int) -> None:
-    checked_verdict = verdict(Validity.VALID)
+    checked_verdict = make_verdict(Validity.VALID)
     page = opened(
         replace(checked_verdict, not_checked=dict.fromkeys(registry.anomalies(), EXTERNAL_ONLY)), width
     )
@@ -60,7 +60,9 @@ def test_a_long_list_of_checks_not_made_does_not_widen_the_page(opened: Opener, 
 
 def test_hostile_values_run_no_script_and_do_not_widen_the_page(opened: Opener) -> None:
     findings = findings_of(1, [{"record": record(1, topic=HOSTILE, value=HOSTILE), HOSTILE: HOSTILE}])
-    checked_verdict = verdict(Validity.INVALID, name=HOSTILE, summary=HOSTILE, anomalies={HOSTILE: findings})
+    checked_verdict = make_verdict(
+        Validity.INVALID, name=HOSTILE, summary=HOSTILE, anomalies={HOSTILE: findings}
+    )
     page = opened(checked_verdict, 390)
     page.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
     assert page.locator("main b").count() == 0
@@ -69,7 +71,7 @@ def test_hostile_values_run_no_script_and_do_not_widen_the_page(opened: Opener) 
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_a_finding_leads_to_its_line_in_the_journal(opened: Opener, width: int) -> None:
-    page = opened(verdict(Validity.INVALID), width)
+    page = opened(make_verdict(Validity.INVALID), width)
     page.locator("#reprocessed-input-1").get_by_role("link", name="line 119").first.click()
     line = page.locator(":target")
     expect(line).to_be_in_viewport()
@@ -78,7 +80,7 @@ def test_a_finding_leads_to_its_line_in_the_journal(opened: Opener, width: int) 
 
 
 def test_the_journal_file_opens_from_its_excerpt(opened: Opener, tmp_path: Path) -> None:
-    page = opened(verdict(Validity.INVALID))
+    page = opened(make_verdict(Validity.INVALID))
     links = page.locator("#journals a.file")
     hrefs = [links.nth(n).evaluate("link => link.href") for n in range(links.count())]
     assert hrefs == [(tmp_path / "run" / "journals" / f"shop-2.{n}.jsonl").as_uri() for n in (0, 1)]
@@ -86,7 +88,7 @@ def test_the_journal_file_opens_from_its_excerpt(opened: Opener, tmp_path: Path)
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_no_text_of_a_drawing_is_cut_off(opened: Opener, width: int) -> None:
-    page = opened(verdict(Validity.INVALID), width)
+    page = opened(make_verdict(Validity.INVALID), width)
     outside = page.evaluate(
         """() => [...document.querySelectorAll('svg')].filter(svg => svg.checkVisibility()).flatMap(svg => {
             const frame = svg.getBoundingClientRect();
@@ -101,7 +103,7 @@ def test_no_text_of_a_drawing_is_cut_off(opened: Opener, width: int) -> None:
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_one_size_of_each_drawing_is_visible_and_has_a_name(opened: Opener, width: int) -> None:
-    page = opened(verdict(Validity.INVALID), width)
+    page = opened(make_verdict(Validity.INVALID), width)
     assert page.get_by_role("img", name="The run over time").count() == 1
     box = page.get_by_role("img", name="The run over time").bounding_box()
     assert box is not None
@@ -109,14 +111,14 @@ def test_one_size_of_each_drawing_is_visible_and_has_a_name(opened: Opener, widt
 
 
 def test_the_drawing_has_its_numbers_in_a_table(opened: Opener) -> None:
-    page = opened(verdict(Validity.VALID))
+    page = opened(make_verdict(Validity.VALID))
     page.get_by_text("The numbers behind the drawing").click()
     expect(page.locator("table.numbers")).to_be_visible()
     assert page.locator("table.numbers tbody tr").count() >= 75
 
 
 def test_the_command_that_repeats_the_run_is_copied(opened: Opener) -> None:
-    page = opened(verdict(Validity.VALID), permissions=["clipboard-read", "clipboard-write"])
+    page = opened(make_verdict(Validity.VALID), permissions=["clipboard-read", "clipboard-write"])
     page.locator("button[data-copies=command]").click()
     expect(page.locator("#copied-command")).to_have_text("copied")
     copied = page.evaluate("navigator.clipboard.readText()")
@@ -124,13 +126,13 @@ def test_the_command_that_repeats_the_run_is_copied(opened: Opener) -> None:
 
 
 def test_the_page_can_be_read_without_scripts(opened: Opener) -> None:
-    page = opened(verdict(Validity.INVALID), java_script_enabled=False)
+    page = opened(make_verdict(Validity.INVALID), java_script_enabled=False)
     expect(page.locator("#command")).to_be_visible()
     expect(page.get_by_role("button")).to_have_count(0)
 
 
 def test_the_keyboard_reaches_links_and_details(opened: Opener) -> None:
-    page = opened(verdict(Validity.INVALID))
+    page = opened(make_verdict(Validity.INVALID))
     reached = set()
     for _ in range(60):
         page.keyboard.press("Tab")
@@ -141,7 +143,7 @@ def test_the_keyboard_reaches_links_and_details(opened: Opener) -> None:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_text_has_enough_contrast(opened: Opener, scheme: str) -> None:
     """WCAG AA: the contrast is 4.5 to 1, for each pair of colours of a text and its background."""
-    page = opened(verdict(Validity.INVALID), color_scheme=scheme)
+    page = opened(make_verdict(Validity.INVALID), color_scheme=scheme)
     style = "getComputedStyle(document.documentElement)"
 
     def luminance(name: str) -> float:

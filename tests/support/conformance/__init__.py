@@ -1,1 +1,1 @@
-"""What every kind of cluster must do, asked through the interface alone."""
+"""The conformance suite of clusters: it uses only the interface `Cluster`."""

@@ -1,4 +1,4 @@
-"""Links are cut, and carry again."""
+"""Checks that a cluster can cut links, drop responses, and heal."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -12,22 +12,22 @@ from harness.network import ActiveEffect, Cut, DropResponses
 from harness.network.links import client_link, links_around, peer_link
 from tests.support.conformance.means import (
     ENDPOINT,
-    HOST,
     MOVE_TIMEOUT_S,
-    STILL_S,
+    ONLY_USER,
+    QUIET_S,
     SYNC_TIMEOUT_S,
+    TIMEOUT_S,
     TOPIC,
-    WITHIN_S,
-    Footing,
-    comes_true,
-    highs,
-    load,
-    moved_from,
-    of,
+    ClusterUser,
+    becomes_true,
+    broker_of,
+    has_moved_leaders,
+    high_watermarks,
+    write_load,
 )
 
 
-def check_links_are_not_to_be_struck(cluster: Cluster) -> None:
+def check_cluster_offers_no_links(cluster: Cluster) -> None:
     assert not cluster.network.links
     with (
         pytest.raises(FaultFailed),
@@ -38,19 +38,19 @@ def check_links_are_not_to_be_struck(cluster: Cluster) -> None:
 
 
 def peer_links(cluster: Cluster) -> list[str]:
-    """Those between brokers; a guest has none."""
+    """The links between brokers. A user of a shared cluster has none."""
     return [link for link in cluster.network.links if link.startswith("peer:")]
 
 
 def _proof(cut: ActiveEffect) -> str:
-    """Return its evidence, once bytes of the load have met the cut."""
-    return wait_for(cut.evidence, "a proof of the cut", WITHIN_S, last_seen=lambda: cut.missing_proof)
+    """Wait until the cut has stopped bytes of the load, and return the evidence."""
+    return wait_for(cut.evidence, "a proof of the cut", TIMEOUT_S, last_seen=lambda: cut.missing_proof)
 
 
-def check_bytes_are_counted(cluster: Cluster, footing: Footing = HOST) -> None:
-    """A meter counts what a client sends over its link, and what it is answered, or says that it cannot count."""
-    topic = footing.name(TOPIC)
-    with load(cluster, footing) as last:
+def check_bytes_are_counted(cluster: Cluster, user: ClusterUser = ONLY_USER) -> None:
+    """A meter counts the bytes of requests and responses of a link, or returns None if it cannot count."""
+    topic = user.name(TOPIC)
+    with write_load(cluster, user) as last:
         broker, led, _ = _one_leader(cluster, topic)
         link = client_link(ENDPOINT, broker)
         meter = cluster.network.meter([link])
@@ -59,72 +59,72 @@ def check_bytes_are_counted(cluster: Cluster, footing: Footing = HOST) -> None:
         assert carried is None or (carried[link].requests > 0 and carried[link].responses > 0)
 
 
-def check_a_cut_client_link(cluster: Cluster, footing: Footing = HOST) -> None:
-    """Nothing passes: what is sent meanwhile to that broker is neither acknowledged nor written."""
-    topic = footing.name(TOPIC)
-    with load(cluster, footing) as last:
+def check_a_cut_client_link(cluster: Cluster, user: ClusterUser = ONLY_USER) -> None:
+    """During the cut, the broker neither acknowledges nor writes a record of this client."""
+    topic = user.name(TOPIC)
+    with write_load(cluster, user) as last:
         broker, led, others = _one_leader(cluster, topic)
         link = client_link(ENDPOINT, broker)
-        wait_for(lambda: cluster.network.connections([link])[link], "a connection on the link", WITHIN_S)
+        wait_for(lambda: cluster.network.connections([link])[link], "a connection on the link", TIMEOUT_S)
         with cluster.network.impose([link], Cut()) as cut:
             assert list(cut.links) == [link]
-            assert _proof(cut), "a cut that stands cannot be shown to act"
-            # What a busy broker had taken before is still written; twenty records a second would never be still.
+            assert _proof(cut), "an active cut has no evidence"
+            # A busy broker still writes records that it received before the cut.
             wait_for(
-                lambda: _still(cluster, topic, last, led, others),
+                lambda: _is_quiet(cluster, topic, last, led, others),
                 "nothing to pass",
                 MOVE_TIMEOUT_S,
                 every_s=0.01,
             )
-            assert cluster.out_of_sync() == [], "a cut of one client's link struck somebody else"
+            assert cluster.out_of_sync() == [], "a cut of one client's link had an effect on replication"
         assert cut.evidence() == ""
         _acknowledged_since(last, [*led, *others], time.monotonic())
 
 
-def check_lost_answers(cluster: Cluster, footing: Footing = HOST) -> None:
-    """What is asked arrives and is carried out, and nobody is told."""
-    topic = footing.name(TOPIC)
-    with load(cluster, footing) as last:
+def check_dropped_responses(cluster: Cluster, user: ClusterUser = ONLY_USER) -> None:
+    """The broker carries out requests, but the client gets no response."""
+    topic = user.name(TOPIC)
+    with write_load(cluster, user) as last:
         broker, led, others = _one_leader(cluster, topic)
         link = client_link(ENDPOINT, broker)
-        wait_for(lambda: cluster.network.connections([link])[link], "a connection on the link", WITHIN_S)
+        wait_for(lambda: cluster.network.connections([link])[link], "a connection on the link", TIMEOUT_S)
         with cluster.network.impose([link], DropResponses()) as cut:
-            assert _proof(cut), "answers that are lost cannot be shown to be"
+            assert _proof(cut), "dropped responses have no evidence"
             _acknowledged_since(last, others, time.monotonic())
-            before, high = dict(last), highs(cluster, topic, led)
-            _acknowledged_since(last, others, time.monotonic() + STILL_S)
+            before, high = dict(last), high_watermarks(cluster, topic, led)
+            _acknowledged_since(last, others, time.monotonic() + QUIET_S)
             assert {number: last[number] for number in led} == {number: before[number] for number in led}
-            after = highs(cluster, topic, led)
-            assert all(after[number] > high[number] for number in led), "what was asked did not arrive"
+            after = high_watermarks(cluster, topic, led)
+            assert all(after[number] > high[number] for number in led), "the requests did not arrive"
         _acknowledged_since(last, [*led, *others], time.monotonic())
 
 
-def check_a_broker_that_is_cut_off(cluster: Cluster, footing: Footing = HOST) -> None:
-    """It leaves every ISR and leads nothing in the others' view; there is no way round the cut."""
+def check_a_broker_that_is_cut_off(cluster: Cluster, user: ClusterUser = ONLY_USER) -> None:
+    """The broker leaves every ISR and leads no partition, and no connection bypasses the cut."""
     ids = [broker.id for broker in cluster.brokers]
-    topic = footing.name(TOPIC)
+    topic = user.name(TOPIC)
     kinds = {link.rpartition(":")[2] for link in peer_links(cluster)}
     assert {peer_link(a, b, kind) for a in ids for b in ids if a != b for kind in kinds} == set(
         peer_links(cluster)
     )
-    with load(cluster, footing):
-        broker = of(cluster, cluster.describe(topic)[0].leader)
+    with write_load(cluster, user):
+        broker = broker_of(cluster, cluster.describe(topic)[0].leader)
         links = [link for link in links_around(broker.id, ids) if link in cluster.network.links]
         with cluster.network.impose(links, Cut()) as cut:
             assert sorted(cut.links) == sorted(links)
             evidence = _proof(cut)
             proven = {part.partition(": ")[0] for part in evidence.split("; ")}
             assert proven and proven <= set(links), evidence
-            wait_for(lambda: moved_from(cluster, broker, footing), "other leaders", MOVE_TIMEOUT_S)
+            wait_for(lambda: has_moved_leaders(cluster, broker, user), "other leaders", MOVE_TIMEOUT_S)
             wait_for(lambda: _out_of_every_isr(cluster, broker, topic), "the ISRs to shrink", MOVE_TIMEOUT_S)
             assert broker.running
             assert getattr(cluster, "bypasses", list)() == []
-            # A cut that leaks would let it come back.
-            leaks = comes_true(lambda: not _out_of_every_isr(cluster, broker, topic), STILL_S)
+            # If the cut leaked, the broker would come back into an ISR.
+            leaks = becomes_true(lambda: not _out_of_every_isr(cluster, broker, topic), QUIET_S)
             assert not leaks, "the broker that is cut off came back into an ISR"
         assert cut.evidence() == ""
         cluster.await_in_sync(SYNC_TIMEOUT_S)
-    cluster.network.heal()  # once more: nothing is left to heal
+    cluster.network.heal()  # a second time: there is nothing to heal
 
 
 def _one_leader(cluster: Cluster, topic: str) -> tuple[int, list[int], list[int]]:
@@ -145,14 +145,14 @@ def _acknowledged_since(last: Mapping[int, float], partitions: Sequence[int], si
     )
 
 
-def _still(
+def _is_quiet(
     cluster: Cluster, topic: str, last: Mapping[int, float], led: Sequence[int], others: Sequence[int]
 ) -> bool:
-    """Whether nothing is written to some partitions, or acknowledged of them, while others take records."""
-    before, high = dict(last), highs(cluster, topic, led)
-    _acknowledged_since(last, others, time.monotonic() + STILL_S)
+    """Whether the partitions `led` get no record and no acknowledgement while `others` do."""
+    before, high = dict(last), high_watermarks(cluster, topic, led)
+    _acknowledged_since(last, others, time.monotonic() + QUIET_S)
     acknowledged = [number for number in led if last[number] != before[number]]
-    return not acknowledged and highs(cluster, topic, led) == high
+    return not acknowledged and high_watermarks(cluster, topic, led) == high
 
 
 def _out_of_every_isr(cluster: Cluster, broker: Broker, topic: str) -> bool:

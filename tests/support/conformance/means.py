@@ -1,4 +1,4 @@
-"""How checks of a cluster write, read, and see what it says of itself."""
+"""Helpers of the conformance suite: write to a cluster, read from it, and query its state."""
 
 import threading
 import time
@@ -21,49 +21,49 @@ from harness.wire.security import PLAINTEXT, Security
 
 TOPIC = "orders"
 SMALL = "small"
-SEEN = "seen"
+WITNESSED = "seen"
 GROUP = "group"
 ENDPOINT = "feed"
 MOVE_TIMEOUT_S = 40.0  # a failover takes 6 to 9 s; a busy machine, longer
 SYNC_TIMEOUT_S = 60.0
-WITHIN_S = 30.0
-STILL_S = 2.0
-"""For so long nothing may pass a link that is cut, while other links carry."""
-INTERNAL = ("__transaction_state", "__consumer_offsets")
+TIMEOUT_S = 30.0
+QUIET_S = 2.0
+"""For so long, no bytes may pass a link that is cut, while other links carry traffic."""
+INTERNAL_TOPICS = ("__transaction_state", "__consumer_offsets")
 
 
 @dataclass(frozen=True)
-class Footing:
-    """How one stands on a cluster: as its only user, or as a guest whose names bear a tag."""
+class ClusterUser:
+    """A user of a cluster: its only user, or one of several, whose names begin with a tag."""
 
     tag: str = ""
-    guest: bool = False
+    shared: bool = False  # whether the cluster has other users
     security: Security = PLAINTEXT
 
     def name(self, name: str) -> str:
-        """As this user may call a topic, a group or a transactional id."""
+        """The name of a topic, group or transactional id with the user's tag."""
         return f"{self.tag}{name}"
 
     def address(self, cluster: Cluster) -> Address:
-        """Where one of its brokers listens to this user."""
+        """The address of a broker's listener for this user."""
         host, _, port = cluster.bootstrap.partition(",")[0].rpartition(":")
         return Address(host, int(port), self.security)
 
 
-HOST = Footing()
+ONLY_USER = ClusterUser()
 
 
 @contextmanager
-def load(cluster: Cluster, footing: Footing = HOST) -> Iterator[Mapping[int, float]]:
-    """Write to every partition meanwhile; gives the time of the last acknowledgement of each.
+def write_load(cluster: Cluster, user: ClusterUser = ONLY_USER) -> Iterator[Mapping[int, float]]:
+    """Write to every partition until the context ends. Gives the time of the last acknowledgement by partition.
 
-    (A follower that lags behind nothing never leaves the ISR.)
+    Without new records, a follower never falls behind and so never leaves the ISR.
     """
     producer = Producer(
         {"bootstrap.servers": cluster.bootstrap_for(ENDPOINT), "acks": "all", "log_level": 0,
          "socket.timeout.ms": 10_000, "reconnect.backoff.max.ms": 500, **librdkafka_properties()}
     )  # fmt: skip
-    topic = footing.name(TOPIC)
+    topic = user.name(TOPIC)
     last: dict[int, float] = {}
     over = threading.Event()
 
@@ -72,7 +72,7 @@ def load(cluster: Cluster, footing: Footing = HOST) -> Iterator[Mapping[int, flo
             last[message.partition()] = time.monotonic()
 
     def write() -> None:
-        while not over.wait(0.05):  # a pace that leaves the brokers time for what is tested
+        while not over.wait(0.05):  # slowly, so that the brokers have time for the test
             for partition in range(6):
                 producer.produce(topic, b"x", partition=partition, on_delivery=acknowledged)
             producer.poll(0)
@@ -88,83 +88,86 @@ def load(cluster: Cluster, footing: Footing = HOST) -> Iterator[Mapping[int, flo
         producer.flush(30)
 
 
-def producing(cluster: Cluster, id_: str, compression: str = "none") -> Producer:
-    """A transactional producer that has been initialised, through the endpoint."""
+def transactional_producer(cluster: Cluster, id_: str, compression: str = "none") -> Producer:
+    """An initialised transactional producer that connects through the endpoint."""
     settings = ProducerSettings(cluster.bootstrap_for(ENDPOINT), compression=compression)
     producer = Producer(librdkafka.transactional_producer(settings, id_))
-    producer.init_transactions(WITHIN_S)
+    producer.init_transactions(TIMEOUT_S)
     return producer
 
 
-def read(cluster: Cluster, topic: str, number: int, isolation: Isolation, start: int = 0) -> list[bytes]:
-    """The values that a consumer is given from an offset to the end, through the endpoint."""
-    return [value for _, _, value in records(cluster, topic, number, isolation, start)]
+def read_values(
+    cluster: Cluster, topic: str, number: int, isolation: Isolation, start: int = 0
+) -> list[bytes]:
+    """The values from an offset to the last stable offset, read through the endpoint."""
+    return [value for _, _, value in read_partition(cluster, topic, number, isolation, start)]
 
 
-def records(
+def read_partition(
     cluster: Cluster, topic: str, number: int, isolation: Isolation, start: int = 0
 ) -> list[tuple[int, bytes | None, bytes]]:
-    """Offset, key and value of what a consumer is given, from an offset to the end of what is stable."""
-    found: list[tuple[int, bytes | None, bytes]] = []
+    """Offset, key and value of each record from an offset to the last stable offset, read through the endpoint."""
+    records: list[tuple[int, bytes | None, bytes]] = []
     end = cluster.log_offsets([topic])[topic, number][1]
-    with closing(reader(cluster, isolation)) as consumer:
+    with closing(make_consumer(cluster, isolation)) as consumer:
         consumer.assign([TopicPartition(topic, number, start)])
 
         def at_the_end() -> bool:
-            for one in consumer.consume(1_000, 0.2):
-                assert one.error() is None, one.error()
-                found.append((one.offset(), one.key(), one.value()))
-            (place,) = consumer.position([TopicPartition(topic, number)])
-            return bool(place.offset >= end)
+            for record in consumer.consume(1_000, 0.2):
+                assert record.error() is None, record.error()
+                records.append((record.offset(), record.key(), record.value()))
+            (position,) = consumer.position([TopicPartition(topic, number)])
+            return bool(position.offset >= end)
 
-        wait_for(at_the_end, f"{topic}/{number} to be read to its end", WITHIN_S)
-    return found
+        wait_for(at_the_end, f"{topic}/{number} to be read to its end", TIMEOUT_S)
+    return records
 
 
-def reader(cluster: Cluster, isolation: Isolation, group: str | None = None) -> Consumer:
-    """A consumer through the endpoint."""
+def make_consumer(cluster: Cluster, isolation: Isolation, group: str | None = None) -> Consumer:
+    """A consumer that connects through the endpoint."""
     settings = librdkafka.reader(cluster.bootstrap_for(ENDPOINT), "conformance", isolation)
     return Consumer(settings | ({"group.id": group} if group else {}))
 
 
-def listed(cluster: Cluster):  # type: ignore[no-untyped-def]
-    """What a client of the endpoint is told of the brokers."""
+def cluster_metadata(cluster: Cluster):  # type: ignore[no-untyped-def]
+    """The metadata that a client of the endpoint gets from the brokers."""
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_for(ENDPOINT), **librdkafka_properties()})
-    return admin.list_topics(timeout=WITHIN_S)
+    return admin.list_topics(timeout=TIMEOUT_S)
 
 
-def state(cluster: Cluster, id_: str) -> str | None:
-    told = cluster.describe_transaction(id_)
-    return told.state if told else None
+def transaction_state(cluster: Cluster, id_: str) -> str | None:
+    transaction = cluster.describe_transaction(id_)
+    return transaction.state if transaction else None
 
 
-def high(cluster: Cluster, topic: str, number: int) -> int:
+def high_watermark(cluster: Cluster, topic: str, number: int) -> int:
     return cluster.log_offsets([topic])[topic, number][2]
 
 
-def highs(cluster: Cluster, topic: str, numbers: Sequence[int]) -> dict[int, int]:
+def high_watermarks(cluster: Cluster, topic: str, numbers: Sequence[int]) -> dict[int, int]:
     ends = cluster.log_offsets([topic])
     return {number: ends[topic, number][2] for number in numbers}
 
 
-def at_rest(cluster: Cluster, topic: str) -> bool:
+def is_stable(cluster: Cluster, topic: str) -> bool:
     return all(stable == high for _, stable, high in cluster.log_offsets([topic]).values())
 
 
-def comes_true(question: Callable[[], bool], within_s: float) -> bool:
-    """Whether it does, in so many seconds."""
+def becomes_true(condition: Callable[[], bool], within_s: float) -> bool:
+    """Whether the condition becomes true within so many seconds."""
     try:
-        return wait_for(question, "it", within_s)
+        return wait_for(condition, "it", within_s)
     except EnvironmentFailure:
         return False
 
 
-def of(cluster: Cluster, id_: int) -> Broker:
+def broker_of(cluster: Cluster, id_: int) -> Broker:
     return next(broker for broker in cluster.brokers if broker.id == id_)
 
 
-def moved_from(cluster: Cluster, broker: Broker, footing: Footing) -> bool:
-    everything: list[PartitionView] = []
-    for topic in (footing.name(TOPIC), *INTERNAL):
-        everything += cluster.describe(topic).values()
-    return all(view.leader not in (-1, broker.id) for view in everything)
+def has_moved_leaders(cluster: Cluster, broker: Broker, user: ClusterUser) -> bool:
+    """Whether every partition has a leader that is not this broker."""
+    views: list[PartitionView] = []
+    for topic in (user.name(TOPIC), *INTERNAL_TOPICS):
+        views += cluster.describe(topic).values()
+    return all(view.leader not in (-1, broker.id) for view in views)

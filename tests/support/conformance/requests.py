@@ -1,4 +1,4 @@
-"""A cluster tells by which names a client speaks over its endpoint, from what its brokers write down."""
+"""Checks that a cluster records which transactional ids and group members use an endpoint."""
 
 from contextlib import closing
 
@@ -6,34 +6,45 @@ from harness.cluster import Cluster
 from harness.common.waiting import wait_for
 from harness.model.vocabulary import Isolation
 from harness.witness.request_log import ObservedClientIds
-from tests.support.conformance.means import ENDPOINT, GROUP, HOST, SMALL, WITHIN_S, Footing, producing, reader
+from tests.support.conformance.means import (
+    ENDPOINT,
+    GROUP,
+    ONLY_USER,
+    SMALL,
+    TIMEOUT_S,
+    ClusterUser,
+    make_consumer,
+    transactional_producer,
+)
 
 
-def check_who_speaks_over_a_endpoint_is_heard(cluster: Cluster, footing: Footing = HOST) -> None:
-    """A member of a group and a producer in transactions, both through the endpoint."""
-    group, own = footing.name(GROUP), footing.name("checks-heard")
-    producer = producing(cluster, own)
-    with closing(reader(cluster, Isolation.READ_COMMITTED, group)) as member:
-        member.subscribe([footing.name(SMALL)])
-        wait_for(lambda: member.poll(0.1) or member.assignment(), f"{group} to be joined", WITHIN_S)
+def check_client_ids_of_an_endpoint_are_recorded(cluster: Cluster, user: ClusterUser = ONLY_USER) -> None:
+    """A group member and a transactional producer, both of which connect through the endpoint."""
+    group, own = user.name(GROUP), user.name("checks-requests")
+    producer = transactional_producer(cluster, own)
+    with closing(make_consumer(cluster, Isolation.READ_COMMITTED, group)) as member:
+        member.subscribe([user.name(SMALL)])
+        wait_for(lambda: member.poll(0.1) or member.assignment(), f"{group} to be joined", TIMEOUT_S)
 
-        def heard() -> ObservedClientIds:
+        def observe() -> ObservedClientIds:
             producer.begin_transaction()
-            producer.produce(footing.name(SMALL), b"x")
+            producer.produce(user.name(SMALL), b"x")
             producer.commit_transaction(30)
             member.poll(0.1)
             return cluster.client_ids(ENDPOINT)
 
         cluster.record_requests(True)
         try:
-            if footing.guest:  # the brokers' logs are not a guest's to turn on
-                assert heard() == ObservedClientIds()
+            if user.shared:  # a user of a shared cluster cannot turn on the brokers' request logs
+                assert observe() == ObservedClientIds()
                 return
-            told = wait_for(lambda: cluster.members(group), f"{group} to be stable", WITHIN_S)
-            ids = frozenset((group, one) for one in told)
-            wait_for(lambda: heard().members & ids, f"the member of {group} to be heard", WITHIN_S)
-            first = heard().transactional_ids[own]
-            wait_for(lambda: heard().transactional_ids[own] > first, f"{own} to be heard again", WITHIN_S)
-            assert cluster.client_ids("w0") == ObservedClientIds()  # nobody has spoken there
+            members = wait_for(lambda: cluster.members(group), f"{group} to be stable", TIMEOUT_S)
+            ids = frozenset((group, member_id) for member_id in members)
+            wait_for(lambda: observe().members & ids, f"the member of {group} to be recorded", TIMEOUT_S)
+            first = observe().transactional_ids[own]
+            wait_for(
+                lambda: observe().transactional_ids[own] > first, f"{own} to be recorded again", TIMEOUT_S
+            )
+            assert cluster.client_ids("w0") == ObservedClientIds()  # no client used this endpoint
         finally:
             cluster.record_requests(False)

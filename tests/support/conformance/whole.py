@@ -1,22 +1,22 @@
-"""All of what a cluster of one's own promises, in one call."""
+"""The conformance suite of a cluster with one user, in one call."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
 from harness.cluster import Cluster
 from tests.support.conformance import brokers, told
-from tests.support.conformance.means import SYNC_TIMEOUT_S, load
+from tests.support.conformance.means import SYNC_TIMEOUT_S, write_load
 
 
 def check_cluster(make: Callable[[], AbstractContextManager[Cluster]]) -> None:
-    """Start one, and hold it to its interface; every check leaves it as it found it."""
+    """Start a cluster and run the checks. Every check leaves the cluster as it was before."""
     with make() as cluster:
         told.check_every_broker_is_registered(cluster)
         told.check_topics_are_in_sync_when_they_are_created(cluster)
-        told.check_coordinators_are_those_that_the_brokers_name(cluster)
-        told.check_offsets_are_told(cluster)
-        told.check_requests_are_recorded_and_then_no_more(cluster)
-        for check in brokers.OF_BROKERS:
-            with load(cluster):
+        told.check_coordinators_agree_with_the_brokers(cluster)
+        told.check_offsets_and_transactions_are_described(cluster)
+        told.check_recording_of_requests_can_be_stopped(cluster)
+        for check in brokers.BROKER_CHECKS:
+            with write_load(cluster):
                 check(cluster)
                 cluster.await_in_sync(SYNC_TIMEOUT_S)

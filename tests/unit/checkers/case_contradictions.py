@@ -19,7 +19,7 @@ NOTHING = ("phantom", "lost-write", "duplicate")
 def a_send_that_is_twice_in_the_table_accuses_nobody(h: History) -> None:
     plain(h)
     _twice(h, "sends")
-    h.put("y", None)
+    h.append("y", None)
 
 
 @case(broken=("the table replicas has 2 leaders of x/0", "the table batches has"), not_checked=NOTHING)
@@ -38,8 +38,8 @@ def a_partition_with_two_leaders_accuses_nobody(h: History) -> None:
 def _cut(h: History, *, ended: bool) -> None:
     """No table has the last operation of a worker, but the log has its output."""
     h.feed(2)
-    h.take(0)
-    last = h.take(1).op
+    h.transact(0)
+    last = h.transact(1).op
     for table in ("ops", "sends", "claims", "polls"):
         h.alter(table, lambda row: None if row.get("op") == last else row)
     h.alter("offsets", lambda row: row | {"op": None} if row["op"] == last else row)
@@ -64,8 +64,8 @@ def an_operation_that_a_worker_which_ended_did_not_write_down_is_a_phantom(h: Hi
 @case(broken=("the table sends holds 3 rows, and the journals had 4",))
 def sends_that_the_journals_had_and_the_table_lacks_are_a_gap(h: History) -> None:
     h.feed(2)
-    h.take(0)
-    last = h.take(1).op
+    h.transact(0)
+    last = h.transact(1).op
     h.alter("sends", lambda row: None if row["op"] == last else row)
     h.alter("journals", lambda row: row | {"sends": {"f": 2, "w": 2}.get(row["journal"], 0)})
 
@@ -89,17 +89,17 @@ def a_leader_whose_batches_are_said_to_be_a_followers_accuses_nobody(h: History)
 )
 def a_producer_id_of_two_transactional_ids_is_a_contradiction(h: History) -> None:
     h.feed(2)
-    h.take(0)
-    h.take(1)
+    h.transact(0)
+    h.transact(1)
     h.alter("transactions", lambda row: row | {"transactional_id": "zz"} if row["log_offset"] >= 3 else row)
 
 
 @case(broken=("the leader's log of x/0 lacks 2 offsets, though nothing was compacted",))
 def a_hole_in_a_log_that_was_not_compacted_is_a_gap(h: History) -> None:
     h.feed(1)
-    h.put("x", None, 9)
-    h.mark("x", 9, "abort")
-    h.take(0)
+    h.append("x", None, 9)
+    h.append_marker("x", 9, "abort")
+    h.transact(0)
     gone = {(h.tp["x"], 0), (h.tp["x"], 1)}
     h.alter("batches", lambda row: None if (row["tp"], row["base_offset"]) in gone else row)
     h.alter("records", lambda row: None if (row["tp"], row["offset"]) in gone else row)

@@ -31,31 +31,31 @@ def markers_that_commit_what_the_transaction_log_aborted_are_torn(h: History) ->
 @case(torn_transaction=1)
 def markers_that_commit_what_the_transaction_log_aborted_are_torn_of_an_info_too(h: History) -> None:
     h.feed(1)
-    h.take(0, outcome="info")
+    h.transact(0, outcome="info")
     _log_says(h, "Abort")
 
 
 @case(torn_transaction=1)
 def markers_that_abort_what_the_transaction_log_committed_are_torn(h: History) -> None:
     h.feed(1)
-    h.take(0, outcome="fail")
-    h.take(0, worker="v", pid=2)
+    h.transact(0, outcome="fail")
+    h.transact(0, worker="v", pid=2)
     _log_says(h, "Commit")
 
 
 @case()
 def a_marker_that_a_new_coordinator_repeats_changes_nothing(h: History) -> None:
     h.feed(2)
-    h.take(0)
-    h.mark("x", 1, "commit")
-    h.take(1)
+    h.transact(0)
+    h.append_marker("x", 1, "commit")
+    h.transact(1)
 
 
 @case(broken=(LACKS + "x/0: 1 marker of 1 producer (for example producer id 1)",))
 def a_producer_that_the_transaction_log_does_not_know_is_a_gap(h: History) -> None:
     h.feed(2)
-    h.take(0)
-    h.take(1, worker="v", pid=2)
+    h.transact(0)
+    h.transact(1, worker="v", pid=2)
     log = h.tp["__transaction_state"]
     left = {"log_end": 3, "high_watermark": 3}
     h.alter(
@@ -69,8 +69,8 @@ def a_producer_that_the_transaction_log_does_not_know_is_a_gap(h: History) -> No
 @case(broken=(LACKS + "x/0: 1 marker",))
 def the_last_transaction_that_the_transaction_log_lacks_is_a_gap(h: History) -> None:
     h.feed(2)
-    h.take(0)
-    h.take(1)
+    h.transact(0)
+    h.transact(1)
     log = h.tp["__transaction_state"]
     h.alter("transactions", lambda row: None if row["log_offset"] >= 3 else row)
     h.alter("replicas", lambda row: row | {"log_end": 3, "high_watermark": 3} if row["tp"] == log else row)
@@ -87,10 +87,10 @@ def a_partition_with_a_marker_that_its_transaction_does_not_list_is_a_gap(h: His
 @case()
 def the_markers_of_a_prepared_transaction_are_known(h: History) -> None:
     plain(h)
-    h.put("y", None, 7)
-    h.mark("y", 7, "abort")
-    h.state(7, "Ongoing", ["y"])
-    h.state(7, "PrepareAbort", ["y"])
+    h.append("y", None, 7)
+    h.append_marker("y", 7, "abort")
+    h.log_state(7, "Ongoing", ["y"])
+    h.log_state(7, "PrepareAbort", ["y"])
 
 
 def _in_two(h: History, *, between: bool) -> None:
@@ -99,16 +99,16 @@ def _in_two(h: History, *, between: bool) -> None:
     op = h.op()
     for at in (0, 1):
         h.poll(op, "a", at, f"f:{at}:0")
-        place = h.put("x", f"{op.name}:{at}", 1, output_name="x", inputs=[("a", at)], digest=7)
+        place = h.append("x", f"{op.name}:{at}", 1, output_name="x", inputs=[("a", at)], digest=7)
         h.send(op, "x", place, inputs=[at], output_name="x")
         if at == 0 and between:
-            h.mark("x", 1, "commit")
-            h.complete(1, ["x"])
+            h.append_marker("x", 1, "commit")
+            h.log_transaction(1, ["x"])
     h.rows["claims"].append({"op": op.op, "group": "g", "tp": h.tp["a"], "first": 0, "next": 2})
-    h.offset(2, op, 1)
+    h.commit_offset(2, op, 1)
     for topic in ("x", OFFSETS):
-        h.mark(topic, 1, "commit")
-    h.complete(1, ["x", OFFSETS])
+        h.append_marker(topic, 1, "commit")
+    h.log_transaction(1, ["x", OFFSETS])
 
 
 @case(torn_transaction=1, tells={"torn-transaction": {"why": "a marker is between its records"}})
@@ -126,14 +126,14 @@ def a_transaction_whose_parts_are_two_transactions_of_the_log_is_torn(h: History
     h.feed(1)
     op = h.op()
     h.poll(op, "a", 0, "f:0:0")
-    place = h.put("x", f"{op.name}:0", 1, output_name="x", inputs=[("a", 0)], digest=7)
+    place = h.append("x", f"{op.name}:0", 1, output_name="x", inputs=[("a", 0)], digest=7)
     h.send(op, "x", place, inputs=[0], output_name="x")
-    h.mark("x", 1, "commit")
-    h.complete(1, ["x"])
+    h.append_marker("x", 1, "commit")
+    h.log_transaction(1, ["x"])
     h.rows["claims"].append({"op": op.op, "group": "g", "tp": h.tp["a"], "first": 0, "next": 1})
-    h.offset(1, op, 1)
-    h.mark(OFFSETS, 1, "commit")
-    h.complete(1, [OFFSETS])
+    h.commit_offset(1, op, 1)
+    h.append_marker(OFFSETS, 1, "commit")
+    h.log_transaction(1, [OFFSETS])
 
 
 @case(broken=("several operations wrote into one transaction of the transaction log: 1 transaction",))
@@ -142,13 +142,13 @@ def a_transaction_of_the_log_that_holds_two_operations_is_a_gap(h: History) -> N
     for at in (0, 1):
         op = h.op()
         h.poll(op, "a", at, f"f:{at}:0")
-        place = h.put("x", f"{op.name}:0", 1, output_name="x", inputs=[("a", at)], digest=7)
+        place = h.append("x", f"{op.name}:0", 1, output_name="x", inputs=[("a", at)], digest=7)
         h.send(op, "x", place, inputs=[at], output_name="x")
         h.rows["claims"].append({"op": op.op, "group": "g", "tp": h.tp["a"], "first": at, "next": at + 1})
-        h.offset(at + 1, op, 1)
+        h.commit_offset(at + 1, op, 1)
     for topic in ("x", OFFSETS):
-        h.mark(topic, 1, "commit")
-    h.complete(1, ["x", OFFSETS])
+        h.append_marker(topic, 1, "commit")
+    h.log_transaction(1, ["x", OFFSETS])
 
 
 def _markers_earlier(h: History, by_ms: int) -> None:
@@ -167,7 +167,7 @@ def a_marker_older_than_the_request_to_commit_is_a_ghost_commit(h: History) -> N
 @case(unsettled=0, ghost_commit=1)
 def a_marker_older_than_the_request_is_a_ghost_commit_of_an_info_too(h: History) -> None:
     h.feed(1)
-    h.take(0, outcome="info")
+    h.transact(0, outcome="info")
     _markers_earlier(h, 3_000)
 
 
@@ -187,8 +187,8 @@ def without_one_clock_no_marker_is_too_old(h: History) -> None:
 @case(epoch_regression=1, tells={"epoch-regression": {"coordinator_epoch": 3, "coordinator_epoch_before": 9}})
 def a_marker_of_a_lower_coordinator_epoch_is_a_regression(h: History) -> None:
     h.feed(2)
-    h.take(0)
-    h.take(1)
+    h.transact(0)
+    h.transact(1)
     x = h.tp["x"]
 
     def bend(row: Row) -> Row:
@@ -205,14 +205,16 @@ def _two_inputs(h: History, *committed: str) -> None:
     op = h.op()
     for source in "ab":
         h.poll(op, source, 0, h.entries[source][0]["value"])
-        place = h.put("x", f"{op.name}:{len(op.values)}", 1, output_name="x", inputs=[(source, 0)], digest=7)
+        place = h.append(
+            "x", f"{op.name}:{len(op.values)}", 1, output_name="x", inputs=[(source, 0)], digest=7
+        )
         h.send(op, "x", place, inputs=[0], output_name="x", source=source)
         h.rows["claims"].append({"op": op.op, "group": "g", "tp": h.tp[source], "first": 0, "next": 1})
     for source in committed:
-        h.offset(1, op, 1, source=source)
+        h.commit_offset(1, op, 1, source=source)
     for topic in ("x", OFFSETS):
-        h.mark(topic, 1, "commit")
-    h.complete(1, ["x", OFFSETS])
+        h.append_marker(topic, 1, "commit")
+    h.log_transaction(1, ["x", OFFSETS])
     _uncompacted(h)
 
 

@@ -26,20 +26,20 @@ from tests.support.stored_tables import OFFSETS
 )
 def outputs_aborted_under_a_commit_that_was_told_ok_are_a_lost_commit(h: History) -> None:
     h.feed(1)
-    h.take(0, fates={"x": "abort"})
+    h.transact(0, fates={"x": "abort"})
 
 
 @case(lost_commit=1, offset_output_mismatch=1)
 def offsets_aborted_under_a_commit_that_was_told_ok_are_a_lost_commit(h: History) -> None:
     h.feed(1)
-    h.take(0, offsets_fate="abort")
+    h.transact(0, offsets_fate="abort")
 
 
 def _uncompacted(h: History) -> None:
     """The log of offset commits loses nothing. The last transaction sends no offsets."""
     h.feed(2)
-    h.take(0)
-    h.take(1, offsets_fate="")
+    h.transact(0)
+    h.transact(1, offsets_fate="")
     h.alter("partitions", lambda row: row | {"compacted": False})
 
 
@@ -63,14 +63,14 @@ def where_no_sentinel_was_written_the_logs_still_tell(h: History) -> None:
 @case(lost_commit=1)
 def offsets_gone_beside_a_commit_outside_that_names_no_operation_are_a_lost_commit(h: History) -> None:
     _uncompacted(h)
-    h.offset(2)
+    h.commit_offset(2)
 
 
 @case(lost_commit=1)
 def all_offsets_of_the_pipeline_gone_are_a_lost_commit(h: History) -> None:
     h.feed(1)
-    h.take(0, offsets_fate="")
-    h.offset(2)
+    h.transact(0, offsets_fate="")
+    h.commit_offset(2)
     h.rows["offsets"][-1]["group"] = "another"
     h.alter("partitions", lambda row: row | {"compacted": False})
 
@@ -78,15 +78,15 @@ def all_offsets_of_the_pipeline_gone_are_a_lost_commit(h: History) -> None:
 @case(lost_commit=1)
 def what_another_group_commits_hides_no_offsets_that_are_gone(h: History) -> None:
     _uncompacted(h)
-    h.offset(2)
+    h.commit_offset(2)
     h.rows["offsets"][-1]["group"] = "another"
 
 
 @case()
 def a_transaction_without_offsets_lacks_none_in_an_uncompacted_log(h: History) -> None:
     h.feed(1)
-    h.take(0)
-    h.take(gives="")
+    h.transact(0)
+    h.transact(to="")
     h.alter("partitions", lambda row: row | {"compacted": False})
 
 
@@ -103,16 +103,16 @@ def a_transaction_without_offsets_lacks_none_in_an_uncompacted_log(h: History) -
 )
 def an_acknowledged_place_that_holds_another_record_is_a_lost_commit(h: History) -> None:
     h.feed(1)
-    h.take(0)
+    h.transact(0)
     other, op = h.op("f", "send"), h.op()
-    at = h.put("y", f"{other.name}:0", digest=7)
+    at = h.append("y", f"{other.name}:0", digest=7)
     h.send(other, "y", at)
     h.send(op, "y", at)
 
 
 def _half_of_the_commits_gone(h: History) -> None:
     """One partition of the log of offset commits is damaged."""
-    h.homes["z"] = OFFSETS, 1
+    h.topic_partitions["z"] = OFFSETS, 1
     h.alter("replicas", lambda row: row | {"damaged": "a torn tail"} if row["tp"] == h.tp["z"] else row)
 
 
@@ -131,42 +131,42 @@ def offsets_that_may_stand_in_a_log_that_is_damaged_are_not_gone(h: History) -> 
 @case(unsettled=1, **HALF)
 def of_an_info_that_may_stand_in_a_log_that_is_damaged_nobody_knows(h: History) -> None:
     plain(h)
-    h.take(gives="", claim=(1, 2), outcome="info", offsets_fate="")
+    h.transact(to="", claim=(1, 2), outcome="info", offsets_fate="")
     _half_of_the_commits_gone(h)
 
 
 @case(broken=("the leader's log of x/0 is missing",))
 def of_an_info_that_stands_in_no_log_of_commits_nothing_came(h: History) -> None:
     plain(h)
-    h.take(gives="", claim=(1, 2), outcome="info", offsets_fate="")
+    h.transact(to="", claim=(1, 2), outcome="info", offsets_fate="")
     h.alter("replicas", lambda row: row | {"damaged": "a torn tail"} if row["tp"] == h.tp["x"] else row)
 
 
 @case()
 def of_an_info_that_stands_in_no_log_nothing_came(h: History) -> None:
     plain(h)
-    h.take(gives="", claim=(1, 2), outcome="info", offsets_fate="")
+    h.transact(to="", claim=(1, 2), outcome="info", offsets_fate="")
 
 
 @case()
 def offsets_gone_from_a_log_that_names_an_operation_of_no_transaction_are_none(h: History) -> None:
     _uncompacted(h)
-    h.offset(2, h.op("w", "commit-offsets"))
+    h.commit_offset(2, h.op("w", "commit-offsets"))
 
 
 @case(not_checked=("lost-commit by offsets",))
 def offsets_gone_from_a_log_with_a_transaction_that_nobody_named_are_none(h: History) -> None:
     _uncompacted(h)
-    h.offset(2, pid=1)
-    h.mark(OFFSETS, 1, "commit")
-    h.complete(1, [OFFSETS])
+    h.commit_offset(2, pid=1)
+    h.append_marker(OFFSETS, 1, "commit")
+    h.log_transaction(1, [OFFSETS])
 
 
 @case()
 def an_info_commit_that_was_aborted_is_no_lost_commit(h: History) -> None:
     h.feed(1)
-    h.take(0, outcome="info", fate="abort")
-    h.take(0)
+    h.transact(0, outcome="info", fate="abort")
+    h.transact(0)
 
 
 @case(
@@ -177,21 +177,21 @@ def an_info_commit_that_was_aborted_is_no_lost_commit(h: History) -> None:
 )
 def records_of_an_abort_that_were_committed_are_a_ghost(h: History) -> None:
     h.feed(2)
-    h.take(0, outcome="fail", fate="commit")
-    h.take(1)
+    h.transact(0, outcome="fail", fate="commit")
+    h.transact(1)
 
 
 @case(ghost_commit=1, tells={"ghost-commit": {"told": "nothing: the commit was never invoked"}})
 def records_of_a_worker_killed_before_its_commit_are_a_ghost(h: History) -> None:
     h.feed(1)
-    h.take(0, outcome="info", fate="commit", commit_ns=None)
+    h.transact(0, outcome="info", fate="commit", commit_ns=None)
 
 
 def _unacknowledged(h: History, fate: str) -> None:
     """A worker is killed before its commit, and before it got the offset of its record."""
     h.feed(2)
-    h.take(0)
-    h.take(1, outcome="info", fate=fate, commit_ns=None, acked=False, offsets_fate="")
+    h.transact(0)
+    h.transact(1, outcome="info", fate=fate, commit_ns=None, acked=False, offsets_fate="")
 
 
 @case(ghost_commit=1, tells={"ghost-commit": {"records": [{"offset": 2, "value": "w:1:0"}]}})
@@ -209,7 +209,7 @@ def a_record_that_was_acknowledged_without_an_offset_and_is_committed_is_a_ghost
 @case()
 def a_record_that_was_never_acknowledged_and_is_aborted_is_none(h: History) -> None:
     _unacknowledged(h, "abort")
-    h.take(1)
+    h.transact(1)
 
 
 @case(
@@ -221,18 +221,18 @@ def a_record_that_was_never_acknowledged_and_is_aborted_is_none(h: History) -> N
 )
 def a_ghost_whose_inputs_are_taken_again_reprocesses_them(h: History) -> None:
     h.feed(1)
-    h.take(0, outcome="fail", fate="commit")
-    h.take(0)
+    h.transact(0, outcome="fail", fate="commit")
+    h.transact(0)
 
 
 @case()
 def an_info_whose_commit_was_asked_for_is_no_ghost(h: History) -> None:
     h.feed(1)
-    h.take(0, outcome="info", fate="commit")
+    h.transact(0, outcome="info", fate="commit")
 
 
 @case(broken=("lacks 1 line",))
 def a_journal_with_gaps_accuses_nobody_of_a_ghost(h: History) -> None:
     h.feed(1)
-    h.take(0, outcome="info", fate="commit", commit_ns=None)
+    h.transact(0, outcome="info", fate="commit", commit_ns=None)
     h.alter("journals", lambda row: row | {"missing_lines": 1} if row["journal"] == "w" else row)

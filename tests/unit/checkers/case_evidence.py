@@ -10,8 +10,8 @@ from tests.support.stored_tables import OFFSETS, RC, RU
 def plain(h: History) -> None:
     h.expects = "xy"
     h.feed(3)
-    h.take(0, gives="xy")
-    h.take(1, 2, gives="xy")
+    h.transact(0, to="xy")
+    h.transact(1, 2, to="xy")
     h.observe("x", 0)
 
 
@@ -84,8 +84,8 @@ def an_operation_that_is_gone_is_a_gap(h: History) -> None:
 @case(options={"log": False}, broken=("had 2 operations, and the table ops has 1",))
 def an_operation_that_is_gone_is_no_unsettled_one(h: History) -> None:
     h.feed(2)
-    h.take(0)
-    h.take(1, outcome="info", fate="abort")
+    h.transact(0)
+    h.transact(1, outcome="info", fate="abort")
     h.alter("ops", lambda row: None if row["name"] == "w:1" else row)
 
 
@@ -102,7 +102,7 @@ def where_nobody_took_the_input_nothing_is_missed_in_the_logs_of_transactions(h:
 @case(broken=("nothing was committed",))
 def where_the_only_transaction_was_aborted_no_offset_is_missed(h: History) -> None:
     h.feed(1)
-    h.take(0, outcome="fail", offsets_fate="")
+    h.transact(0, outcome="fail", offsets_fate="")
 
 
 @case()
@@ -113,7 +113,7 @@ def a_run_without_a_stage_may_have_a_feeder_alone(h: History) -> None:
 
 @case(broken=("nothing was committed",))
 def a_run_without_a_stage_in_which_no_send_succeeded_is_unknown(h: History) -> None:
-    h.put("y", None)
+    h.append("y", None)
     h.send(h.op("f", "send", "fail"), "a")
     h.alter("stages", lambda _: None)
 
@@ -128,7 +128,7 @@ def sends_of_which_neither_journal_nor_operation_is_here_are_a_gap(h: History) -
 @case(phantom=1)
 def a_record_that_bears_no_name_of_ours_is_of_no_journal_that_is_gone(h: History) -> None:
     plain(h)
-    h.put("y", "another's")
+    h.append("y", "another's")
 
 
 @case(broken=("it stopped at offset 1",))
@@ -200,7 +200,7 @@ def _without_workers(h: History) -> None:
     """Its inputs are there, but nothing of its workers."""
     h.feed(1)
     h.expects = ""
-    h.owe(lambda row: None)
+    h.alter_expected(lambda row: None)
     h.alter("assignments", lambda row: None)
 
 
@@ -231,8 +231,8 @@ def without_the_logs_of_the_pipelines_topics_what_needs_them_is_not_checked(h: H
 @case(reprocessed_input=1, overlapping_commit=1)
 def an_allowed_anomaly_is_listed_all_the_same(h: History) -> None:
     h.feed(1)
-    h.take(0)
-    h.take(0)
+    h.transact(0)
+    h.transact(0)
     h.allowed = frozenset({"reprocessed-input"})
 
 
@@ -313,8 +313,8 @@ def what_a_stage_s_own_group_has_not_done_is_not_held_against_it(h: History) -> 
 def without_a_topic_of_offset_commits_what_needs_none_is_judged(h: History) -> None:
     h.expects = "xy"
     h.feed(2)
-    op = h.take(0, gives="xy")
-    h.take(1, gives="xy")
+    op = h.transact(0, to="xy")
+    h.transact(1, to="xy")
     h.alter("polls", lambda row: None if row["value"] == op.values[1] else row)
     h.alter("partitions", lambda row: None if row["topic"] == OFFSETS else row)
 
@@ -396,8 +396,8 @@ def an_observer_is_no_final_reader(h: History) -> None:
 def what_the_log_cleaner_took_from_a_right_run_accuses_nobody(h: History) -> None:
     h.expects = "xy"
     h.feed(3)
-    h.take(0, gives="xy")
-    h.take(1, 2, gives="xy")
+    h.transact(0, to="xy")
+    h.transact(1, 2, to="xy")
     y = h.tp["y"]
     h.alter("partitions", lambda row: row | {"compacted": True} if row["tp"] == y else row)
     for table, offset in (("batches", "base_offset"), ("records", "offset"), ("polls", "offset")):

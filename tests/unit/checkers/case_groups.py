@@ -12,9 +12,9 @@ def takes_in_another_group(h: History, first: int, after: int) -> None:
     for at in range(first, after):
         h.poll(op, "a", at, h.entries["a"][at]["value"])
     h.rows["claims"].append({"op": op.op, "group": "k", "tp": h.tp["a"], "first": first, "next": after})
-    h.offset(after, op, 5)
+    h.commit_offset(after, op, 5)
     h.rows["offsets"][-1]["group"] = "k"
-    h.mark(OFFSETS, 5, "commit")
+    h.append_marker(OFFSETS, 5, "commit")
 
 
 # group-offset-regression
@@ -23,7 +23,7 @@ def takes_in_another_group(h: History, first: int, after: int) -> None:
 @case()
 def an_offset_below_that_of_another_group_is_no_regression(h: History) -> None:
     h.feed(2)
-    h.take(0, 1)
+    h.transact(0, 1)
     takes_in_another_group(h, 0, 1)
 
 
@@ -31,8 +31,8 @@ def an_offset_below_that_of_another_group_is_no_regression(h: History) -> None:
 def an_offset_below_that_of_another_partition_is_no_regression(h: History) -> None:
     h.feed(2)
     h.feed(1, "b")
-    h.take(0, 1)
-    h.take(0, source="b")
+    h.transact(0, 1)
+    h.transact(0, source="b")
 
 
 # offset-output-mismatch
@@ -46,32 +46,32 @@ def an_operation_may_commit_the_offsets_of_two_partitions(h: History) -> None:
     for source in "ab":
         h.poll(op, source, 0, h.entries[source][0]["value"])
         value = f"{op.name}:{len(op.values)}"
-        place = h.put("x", value, 1, output_name="x", inputs=[(source, 0)], digest=7)
+        place = h.append("x", value, 1, output_name="x", inputs=[(source, 0)], digest=7)
         h.send(op, "x", place, inputs=[0], output_name="x", source=source)
         h.rows["claims"].append({"op": op.op, "group": "g", "tp": h.tp[source], "first": 0, "next": 1})
-        h.offset(1, op, 1, source=source)
-    h.mark("x", 1, "commit")
-    h.mark(OFFSETS, 1, "commit")
-    h.complete(1, ["x", OFFSETS])
+        h.commit_offset(1, op, 1, source=source)
+    h.append_marker("x", 1, "commit")
+    h.append_marker(OFFSETS, 1, "commit")
+    h.log_transaction(1, ["x", OFFSETS])
 
 
 @case()
 def an_aborted_offset_at_another_place_than_claimed_is_no_mismatch(h: History) -> None:
     h.feed(2)
-    h.take(0)
-    op = h.take(1, outcome="fail")
-    h.take(1)
+    h.transact(0)
+    op = h.transact(1, outcome="fail")
+    h.transact(1)
     h.alter("offsets", lambda row: row | {"committed": 9} if row["op"] == op.op else row)
 
 
 @case()
 def an_aborted_input_may_be_claimed_without_output(h: History) -> None:
     h.feed(1)
-    h.put("a", None, 9)
-    h.mark("a", 9, "abort")
+    h.append("a", None, 9)
+    h.append_marker("a", 9, "abort")
     h.expect(1)
     h.feed(1)
-    h.take(0, 3)
+    h.transact(0, 3)
 
 
 # reprocessed-input, of a filter
@@ -80,22 +80,22 @@ def an_aborted_input_may_be_claimed_without_output(h: History) -> None:
 @case()
 def an_input_of_a_filter_that_two_groups_claim_is_not_reprocessed(h: History) -> None:
     h.feed(2)
-    h.owe(lambda row: None if row["offset"] == 1 else row)
-    h.take(0)
-    h.take(1, gives="")
+    h.alter_expected(lambda row: None if row["offset"] == 1 else row)
+    h.transact(0)
+    h.transact(1, to="")
     takes_in_another_group(h, 1, 2)
 
 
 @case(reprocessed_input=2, overlapping_commit=1)
 def of_what_two_committed_ranges_hold_the_visible_inputs_are_reprocessed(h: History) -> None:
     h.feed(2)
-    h.put("a", None, 9)
-    h.mark("a", 9, "abort")
+    h.append("a", None, 9)
+    h.append_marker("a", 9, "abort")
     h.feed(1)
-    h.owe(lambda row: row if row["offset"] == 0 else None)
-    h.take(0)
-    h.take(1, 4, gives="")
-    h.take(1, 4, gives="", poll=False)
+    h.alter_expected(lambda row: row if row["offset"] == 0 else None)
+    h.transact(0)
+    h.transact(1, 4, to="")
+    h.transact(1, 4, to="", poll=False)
 
 
 # overlapping-commit
@@ -104,5 +104,5 @@ def of_what_two_committed_ranges_hold_the_visible_inputs_are_reprocessed(h: Hist
 @case()
 def a_range_that_holds_nothing_overlaps_nothing(h: History) -> None:
     h.feed(2)
-    h.take(gives="", claim=(1, 1), worker="v", pid=2)
-    h.take(0, 1)
+    h.transact(to="", claim=(1, 1), worker="v", pid=2)
+    h.transact(0, 1)

@@ -13,7 +13,7 @@ STUCK = "did not come to the end of x/0", "nothing was committed"
 def _left_open(h: History, outcome: str, state: str) -> None:
     """A transaction leaves its output open, and the transaction log says that it is in that state."""
     h.feed(1)
-    h.take(0, outcome=outcome, fate="open", offsets_fate="abort", state=state)
+    h.transact(0, outcome=outcome, fate="open", offsets_fate="abort", state=state)
 
 
 def _aborted(h: History) -> None:
@@ -106,7 +106,7 @@ def a_transaction_that_is_under_way_elsewhere_is_not_under_way_here(h: History) 
     options={"outputs": "xyz"},
 )
 def without_a_part_of_the_transaction_log_nobody_knows_what_hangs(h: History) -> None:
-    h.homes["z"] = TRANSACTIONS, 1
+    h.topic_partitions["z"] = TRANSACTIONS, 1
     _aborted(h)
     h.alter("replicas", lambda row: row | {"damaged": "a torn tail"} if row["tp"] == h.tp["z"] else row)
 
@@ -117,9 +117,9 @@ def without_a_part_of_the_transaction_log_nobody_knows_what_hangs(h: History) ->
     options={"outputs": "xyz"},
 )
 def without_a_part_of_the_transaction_log_what_is_open_is_torn_from_nothing(h: History) -> None:
-    h.homes["z"] = TRANSACTIONS, 1
+    h.topic_partitions["z"] = TRANSACTIONS, 1
     h.feed(1)
-    h.take(0, gives="xy", fates={"y": "open"}, state="CompleteCommit")
+    h.transact(0, to="xy", fates={"y": "open"}, state="CompleteCommit")
     h.alter("replicas", lambda row: row | {"damaged": "a torn tail"} if row["tp"] == h.tp["z"] else row)
 
 
@@ -163,8 +163,8 @@ def a_run_that_was_cut_short_has_no_hanging_transaction(h: History) -> None:
 def _prepared(h: History, state: str, for_ns: int) -> None:
     """A transaction that was prepared this long before the end of the run."""
     plain(h)
-    h.state(7, "Ongoing")
-    h.state(7, state)
+    h.log_state(7, "Ongoing")
+    h.log_state(7, state)
     h.clock += for_ns
 
 
@@ -181,7 +181,7 @@ def a_transaction_that_was_prepared_just_now_is_not_stuck(h: History) -> None:
 @case(stuck_completion=1)
 def a_state_that_is_written_again_holds_since_it_was_first_written(h: History) -> None:
     _prepared(h, "PrepareCommit", 30_001_000_000)
-    h.state(7, "PrepareCommit")
+    h.log_state(7, "PrepareCommit")
 
 
 @case()
@@ -193,8 +193,8 @@ def a_transaction_that_was_prepared_just_at_the_bound_is_not_stuck(h: History) -
 @case()
 def a_transaction_that_was_completed_is_not_stuck(h: History) -> None:
     plain(h)
-    h.complete(7, ())
-    h.state(8, "Ongoing")
+    h.log_transaction(7, ())
+    h.log_state(8, "Ongoing")
     h.clock += 60_000_000_000
 
 

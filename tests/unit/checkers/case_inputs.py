@@ -9,98 +9,98 @@ from tests.support.stored_tables import RC, RU, Row
 @case(reprocessed_input=1, overlapping_commit=1)
 def two_visible_outputs_of_one_input_and_output_name_are_a_reprocessed_input(h: History) -> None:
     h.feed(1)
-    h.take(0)
-    h.take(0, worker="v", pid=2)
+    h.transact(0)
+    h.transact(0, worker="v", pid=2)
 
 
 @case()
 def a_second_output_that_was_aborted_is_none(h: History) -> None:
     h.feed(1)
-    h.take(0)
-    h.take(0, worker="v", pid=2, outcome="fail")
+    h.transact(0)
+    h.transact(0, worker="v", pid=2, outcome="fail")
 
 
 @case()
 def a_second_output_of_an_info_that_did_nothing_is_none(h: History) -> None:
     h.feed(1)
-    h.take(0, outcome="info", fate="abort")
-    h.take(0, worker="v", pid=2)
+    h.transact(0, outcome="info", fate="abort")
+    h.transact(0, worker="v", pid=2)
 
 
 @case(reprocessed_input=1, overlapping_commit=1)
 def a_second_output_of_an_info_that_was_committed_is_one(h: History) -> None:
     h.feed(1)
-    h.take(0, outcome="info", fate="commit")
-    h.take(0, worker="v", pid=2)
+    h.transact(0, outcome="info", fate="commit")
+    h.transact(0, worker="v", pid=2)
 
 
 @case()
 def two_outputs_in_two_output_names_are_none(h: History) -> None:
     h.expects = "xy"
     h.feed(1)
-    h.take(0, gives="xy")
+    h.transact(0, to="xy")
 
 
 @case(reprocessed_input=1, overlapping_commit=1)
 def an_input_of_a_filter_in_two_committed_ranges_is_reprocessed(h: History) -> None:
     h.feed(2)
-    h.owe(lambda row: None if row["offset"] == 1 else row)
-    h.take(0)
-    h.take(1, gives="")
-    h.take(1, gives="", poll=False)
+    h.alter_expected(lambda row: None if row["offset"] == 1 else row)
+    h.transact(0)
+    h.transact(1, to="")
+    h.transact(1, to="", poll=False)
 
 
 @case()
 def an_input_of_a_filter_in_an_aborted_range_and_a_committed_one_is_none(h: History) -> None:
     h.feed(2)
-    h.owe(lambda row: None if row["offset"] == 1 else row)
-    h.take(0)
-    h.take(1, gives="", outcome="fail")
-    h.take(1, gives="")
+    h.alter_expected(lambda row: None if row["offset"] == 1 else row)
+    h.transact(0)
+    h.transact(1, to="", outcome="fail")
+    h.transact(1, to="")
 
 
 @case(lost_input=1)
 def an_input_that_the_group_went_past_without_output_is_lost(h: History) -> None:
     h.feed(2)
-    h.take(0, outcome="fail")
-    h.take(1)
+    h.transact(0, outcome="fail")
+    h.transact(1)
 
 
 @case()
 def an_input_that_the_group_has_not_reached_is_not_lost(h: History) -> None:
     h.feed(2)
-    h.take(0)
+    h.transact(0)
 
 
 @case()
 def an_aborted_input_is_not_lost(h: History) -> None:
     h.feed(1)
-    h.put("a", None, 9)
-    h.mark("a", 9, "abort")
+    h.append("a", None, 9)
+    h.append_marker("a", 9, "abort")
     h.expect(1)
     h.feed(1)
-    h.take(0)
-    h.take(3)
+    h.transact(0)
+    h.transact(3)
 
 
 @case(overlapping_commit=1)
 def what_marks_the_end_of_a_topic_is_no_input(h: History) -> None:
     h.feed(1)
-    h.take(0, claim=(0, 2))
-    h.take(gives="", claim=(1, 2))
+    h.transact(0, claim=(0, 2))
+    h.transact(to="", claim=(1, 2))
 
 
 @case()
 def an_input_before_the_first_position_of_the_group_is_not_lost(h: History) -> None:
     h.feed(2)
-    h.take(1)
+    h.transact(1)
     h.alter("assignments", lambda row: row | {"offset": 1})
 
 
 @case()
 def a_beginning_at_no_known_position_is_none(h: History) -> None:
     h.feed(2)
-    h.take(1)
+    h.transact(1)
     h.alter("assignments", lambda row: row | {"offset": None})
 
 
@@ -111,8 +111,8 @@ def a_beginning_at_no_known_position_is_none(h: History) -> None:
 def a_group_that_committed_and_whose_beginning_nobody_saw_may_have_left_inputs_out(h: History) -> None:
     h.feed(2, "a")
     h.feed(1, "b")
-    h.take(1)
-    h.take(0, source="b")
+    h.transact(1)
+    h.transact(0, source="b")
     h.alter("assignments", lambda row: row | {"offset": None})
     h.alter("claims", lambda row: None if row["tp"] == h.tp["a"] else row)
 
@@ -123,7 +123,7 @@ def a_group_that_committed_and_whose_beginning_nobody_saw_may_have_left_inputs_o
 )
 def a_stage_that_keeps_its_offsets_itself_is_not_held_against_those_of_a_group(h: History) -> None:
     h.feed(2)
-    h.take(0, offsets_fate="")
+    h.transact(0, offsets_fate="")
     for table in ("stages", "claims", "assignments", "expected", "ops"):
         h.alter(table, lambda row: row | {"group": None})
 
@@ -131,15 +131,15 @@ def a_stage_that_keeps_its_offsets_itself_is_not_held_against_those_of_a_group(h
 @case()
 def where_a_member_lost_a_partition_its_group_did_not_begin(h: History) -> None:
     h.feed(2)
-    h.take(1)
+    h.transact(1)
     h.alter("assignments", lambda row: row | {"gained": False})
 
 
 @case(broken=("did not come to the end of x/0",))
 def an_output_topic_that_was_not_read_to_the_end_accuses_nobody_of_a_lost_input(h: History) -> None:
     h.feed(2)
-    h.take(0, outcome="fail")
-    h.take(1)
+    h.transact(0, outcome="fail")
+    h.transact(1)
     h.alter("ends", lambda row: row | {"sentinel_offset": None} if row["tp"] == h.tp["x"] else row)
 
 
@@ -151,15 +151,15 @@ def an_output_topic_that_was_not_read_to_the_end_accuses_nobody_of_a_lost_input(
 )
 def an_input_whose_output_hangs_is_lost(h: History) -> None:
     h.feed(1)
-    h.take(0, fates={"x": "open"}, state="CompleteCommit")
+    h.transact(0, fates={"x": "open"}, state="CompleteCommit")
 
 
 def _elsewhere_not_to_the_end(h: History, isolation: str) -> None:
     """A group goes past an input without an output. A final reader does not reach the end of another partition of x."""
-    h.homes["z"] = "x", 1
+    h.topic_partitions["z"] = "x", 1
     h.feed(2)
-    h.take(0, outcome="fail")
-    h.take(1)
+    h.transact(0, outcome="fail")
+    h.transact(1)
 
     def cut(row: Row) -> Row:
         here = row["tp"] == h.tp["z"] and row["isolation"] == isolation
@@ -197,32 +197,32 @@ def an_input_whose_output_may_stand_in_a_log_that_is_not_here_is_not_lost(h: His
 )
 def the_first_commit_that_took_effect_beyond_it_went_past_an_input(h: History) -> None:
     h.feed(4)
-    h.offset(3)  # at 0
+    h.commit_offset(3)  # at 0
     h.rows["offsets"][-1]["group"] = "another"
-    h.take(0)  # at 1, and its marker at 2
-    h.take(1, outcome="fail")
-    h.take(2)
-    h.take(3)
+    h.transact(0)  # at 1, and its marker at 2
+    h.transact(1, outcome="fail")
+    h.transact(2)
+    h.transact(3)
 
 
 @case(options={"log": False}, lost_input=1, tells={"lost-input": {"passed_by": None}})
 def without_logs_the_claims_of_committed_transactions_count(h: History) -> None:
     h.feed(2)
-    h.take(0, outcome="fail")
-    h.take(1)
+    h.transact(0, outcome="fail")
+    h.transact(1)
 
 
 @case(options={"log": False}, lost_input=1)
 def without_logs_the_furthest_claim_counts(h: History) -> None:
     h.feed(3)
-    h.take(0)
-    h.take(1, outcome="fail")
-    h.take(2)
+    h.transact(0)
+    h.transact(1, outcome="fail")
+    h.transact(2)
 
 
 @case(unsettled=1, options={"log": False})
 def without_logs_the_claims_of_an_info_count_for_nothing(h: History) -> None:
     h.feed(2)
-    h.take(0)
-    op = h.take(1, outcome="info", fate="abort")
+    h.transact(0)
+    op = h.transact(1, outcome="info", fate="abort")
     assert op.values

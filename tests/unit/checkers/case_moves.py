@@ -11,9 +11,9 @@ from tests.support.stored_tables import OFFSETS
 def _gone(h: History) -> None:
     """Another worker takes over what w had begun, and commits."""
     h.feed(2)
-    h.take(0)
+    h.transact(0)
     h.assign("w", gained=False)
-    h.take(1, worker="w2", pid=2)
+    h.transact(1, worker="w2", pid=2)
 
 
 @case(stale_offset=1)
@@ -51,42 +51,42 @@ def a_poll_in_which_a_partition_was_lost_again_may_hold_records_of_before(h: His
 )
 def of_several_steps_back_in_one_poll_the_first_is_told(h: History) -> None:
     h.feed(4)
-    h.take(0)
-    h.take(3, 2, 1)
+    h.transact(0)
+    h.transact(3, 2, 1)
 
 
 @case(int_nonmonotonic_poll=1)
 def what_was_given_before_a_step_back_was_given(h: History) -> None:
     h.feed(4)
-    h.take(0)
-    h.take(1, 3, 2)
+    h.transact(0)
+    h.transact(1, 3, 2)
 
 
 @case(int_nonmonotonic_poll=1)
 def what_an_operation_sends_is_no_step_of_what_it_is_given(h: History) -> None:
     h.feed(3)
-    h.take(0)
+    h.transact(0)
     op = h.op("w")
     for at in (2, 1):
         h.poll(op, "a", at, f"f:{at}:0")
     for n in range(2):
-        h.send(op, "a", h.put("a", f"{op.name}:{n}", 1, digest=7))
-    h.mark("a", 1, "commit")
-    h.complete(1, "a")
+        h.send(op, "a", h.append("a", f"{op.name}:{n}", 1, digest=7))
+    h.append_marker("a", 1, "commit")
+    h.log_transaction(1, "a")
 
 
 @case()
 def records_were_given_in_the_order_of_their_numbers(h: History) -> None:
     """For every way of storing them."""
     h.feed(2)
-    h.take(0, 1)
+    h.transact(0, 1)
     h.rows["polls"].reverse()
 
 
 @case(broken=("(z) received 3 records of a/0 below an earlier record", "(z) received 3 records of x/0 below"))
 def a_final_reader_that_goes_back_makes_a_run_unknown(h: History) -> None:
     h.feed(3)
-    h.take(0, 1, 2)
+    h.transact(0, 1, 2)
     h.alter("polls", lambda row: row | {"n": -row["n"]} if row["role"] == "final" else row)
 
 
@@ -97,7 +97,7 @@ def polls_of_operations_that_are_not_here_are_nobodys(h: History) -> None:
     ops = [h.op("o", "poll") for _ in range(2)]
     for op, at in zip(ops, (1, 0), strict=True):
         h.poll(op, "a", at, f"f:{at}:0", role="observer")
-    h.take(1)
+    h.transact(1)
     h.alter("ops", lambda row: None if row["journal"] == "o" else row)
     h.alter("journals", lambda row: row | {"ops": 0} if row["journal"] == "o" else row)
 
@@ -113,13 +113,13 @@ def polls_of_operations_that_are_not_here_are_nobodys(h: History) -> None:
 )
 def a_premature_offset_tells_how_far_its_process_had_come(h: History) -> None:
     h.feed(4)
-    h.take(0, 1, claim=(0, 4))
+    h.transact(0, 1, claim=(0, 4))
 
 
 @case(premature_offset=1, lost_input=1, offset_output_mismatch=1)
 def an_offset_in_the_log_beyond_what_was_claimed_counts(h: History) -> None:
     h.feed(2)
-    h.take(0)
+    h.transact(0)
     h.alter("offsets", lambda row: row | {"committed": 2})
 
 
@@ -127,7 +127,7 @@ def an_offset_in_the_log_beyond_what_was_claimed_counts(h: History) -> None:
 def an_aborted_offset_beyond_what_was_claimed_does_not(h: History) -> None:
     """Its outputs were committed."""
     h.feed(2)
-    h.take(0, outcome="info", offsets_fate="abort")
+    h.transact(0, outcome="info", offsets_fate="abort")
     h.alter("offsets", lambda row: row | {"committed": 2})
 
 
@@ -140,10 +140,10 @@ def the_offset_of_another_partition_counts_there(h: History) -> None:
         for at in range(upto):
             h.poll(op, source, at, h.entries[source][at]["value"])
             value = f"{op.name}:{len(op.values)}"
-            place = h.put("x", value, 1, output_name="x", inputs=[(source, at)], digest=7)
+            place = h.append("x", value, 1, output_name="x", inputs=[(source, at)], digest=7)
             h.send(op, "x", place, inputs=[at], output_name="x", source=source)
         h.rows["claims"].append({"op": op.op, "group": "g", "tp": h.tp[source], "first": 0, "next": upto})
-        h.offset(upto, op, 1, source=source)
+        h.commit_offset(upto, op, 1, source=source)
     for topic in ("x", OFFSETS):
-        h.mark(topic, 1, "commit")
-    h.complete(1, ["x", OFFSETS])
+        h.append_marker(topic, 1, "commit")
+    h.log_transaction(1, ["x", OFFSETS])

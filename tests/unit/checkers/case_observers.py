@@ -11,7 +11,7 @@ def _observed(h: History, *given: int, inputs: int = 5, **end: int) -> None:
     """An observer received these outputs, and says how far it read."""
     h.feed(inputs)
     for at in range(inputs):
-        h.take(at)
+        h.transact(at)
     for n in given:
         h.observe("x", 2 * n)  # a marker is between two outputs
     places = [2 * n for n in given]
@@ -39,10 +39,10 @@ def an_observer_that_began_late_is_a_gap(h: History) -> None:
 @case(broken=("did not come to the end of x/0",), hanging_transaction=1, phantom=1)
 def an_observer_need_not_read_beyond_an_open_transaction(h: History) -> None:
     _observed(h, 0, inputs=1)
-    h.put("x", None, 9)
-    h.state(9, "Ongoing", ["y"])
-    h.take(0, worker="v", pid=2, gives="", claim=(1, 1))
-    h.put("x", None)
+    h.append("x", None, 9)
+    h.log_state(9, "Ongoing", ["y"])
+    h.transact(0, worker="v", pid=2, to="", claim=(1, 1))
+    h.append("x", None)
 
 
 def _promised(h: History) -> None:
@@ -58,8 +58,8 @@ def _promised(h: History) -> None:
 @case(broken=("the observer (o) does not say how far it read x/0, where 2 records are visible",))
 def an_observer_that_was_promised_and_is_silent_is_a_gap(h: History) -> None:
     h.feed(2)
-    h.take(0)
-    h.take(1)
+    h.transact(0)
+    h.transact(1)
     _promised(h)
 
 
@@ -77,7 +77,7 @@ def an_observer_that_was_promised_and_read_what_is_there_is_whole(h: History) ->
 def a_final_reader_that_met_its_end_too_early_is_a_gap(h: History) -> None:
     h.feed(3)
     for at in range(3):
-        h.take(at)
+        h.transact(at)
     x = h.tp["x"]
     early = {"next": 3, "sentinel_offset": 2, "read": 2}
     h.alter(

@@ -9,8 +9,8 @@ from tests.support.histories import History
 
 def _three(h: History) -> None:
     h.feed(3)
-    h.take(0, 1)
-    h.take(2)
+    h.transact(0, 1)
+    h.transact(2)
 
 
 @case(poll_skip=1, tells={"poll-skip": {"skipped": 1, "operations": [{"op": 5}], "reader": {"op": 6}}})
@@ -30,9 +30,9 @@ def a_marker_between_two_polls_was_not(h: History) -> None:
 @case()
 def an_aborted_record_between_two_polls_was_not(h: History) -> None:
     h.feed(2)
-    h.take(0)
-    h.take(1, outcome="fail")
-    h.take(1)
+    h.transact(0)
+    h.transact(1, outcome="fail")
+    h.transact(1)
     h.observe("x", 0)
     h.observe("x", 4)
 
@@ -40,9 +40,9 @@ def an_aborted_record_between_two_polls_was_not(h: History) -> None:
 @case()
 def an_aborted_record_that_was_read_uncommitted_is_no_step(h: History) -> None:
     h.feed(2)
-    h.take(0)
-    h.take(1, outcome="fail")
-    h.take(1)
+    h.transact(0)
+    h.transact(1, outcome="fail")
+    h.transact(1)
     for at in (0, 2, 4):
         h.observe("x", at, promised="read_uncommitted")
 
@@ -101,51 +101,51 @@ def _again(h: History) -> None:
 @case(nonmonotonic_poll=1)
 def a_worker_that_is_given_an_input_again_goes_back(h: History) -> None:
     h.feed(2)
-    h.take(0)
-    h.take(1)
+    h.transact(0)
+    h.transact(1)
     _again(h)
 
 
 @case()
 def after_an_abort_of_its_own_it_may(h: History) -> None:
     h.feed(2)
-    h.take(0)
-    h.take(1, outcome="fail")
+    h.transact(0)
+    h.transact(1, outcome="fail")
     _again(h)
-    h.take(1, poll=False)
+    h.transact(1, poll=False)
 
 
 @case()
 def after_an_info_of_its_own_it_may(h: History) -> None:
     h.feed(2)
-    h.take(0)
-    h.take(1, outcome="info", fate="abort")
+    h.transact(0)
+    h.transact(1, outcome="info", fate="abort")
     _again(h)
-    h.take(1, poll=False)
+    h.transact(1, poll=False)
 
 
 @case()
 def after_a_rebalance_it_may(h: History) -> None:
     h.feed(2)
-    h.take(0)
+    h.transact(0)
     h.poll(h.op("w", "poll"), "a", 1, "f:1:0")
     h.assign("w", gained=False)
     h.assign("w")
     _again(h)
-    h.take(1, poll=False)
+    h.transact(1, poll=False)
 
 
 @case()
 def the_first_poll_after_a_rebalance_may_hold_records_of_before(h: History) -> None:
     h.feed(2)
-    h.take(0)
+    h.transact(0)
     h.poll(h.op("w", "poll"), "a", 1, "f:1:0")
     h.assign("w")
     op = h.op("w", "poll")
     for at in (1, 0):
         h.poll(op, "a", at, f"f:{at}:0")
     _again(h)
-    h.take(1, poll=False)
+    h.transact(1, poll=False)
 
 
 # sends
@@ -164,20 +164,20 @@ def two_senders_are_not_mixed(h: History) -> None:
 def _fed_in_reverse(h: History, first: str, second: str) -> None:
     one, two = h.op(first, "send"), h.op(second, "send")
     for op in (two, one):
-        h.expect(h.put("a", f"{op.name}:0", digest=7))
+        h.expect(h.append("a", f"{op.name}:0", digest=7))
     h.send(one, "a", 1)
     h.send(two, "a", 0)
-    h.take(0, 1)
+    h.transact(0, 1)
 
 
 @case(int_nonmonotonic_send=1)
 def two_sends_of_one_operation_in_reverse_are_told_apart(h: History) -> None:
     op = h.op("f", "send")
     for n in (1, 0):
-        h.expect(h.put("a", f"{op.name}:{n}", digest=7))
+        h.expect(h.append("a", f"{op.name}:{n}", digest=7))
     h.send(op, "a", 1)
     h.send(op, "a", 0)
-    h.take(0, 1)
+    h.transact(0, 1)
 
 
 @case()
@@ -186,7 +186,7 @@ def a_send_whose_place_nobody_told_has_no_order(h: History) -> None:
     op = h.op("f", "send", "info")
     h.send(op, "a")
     h.feed(1)
-    h.take(0, 1)
+    h.transact(0, 1)
 
 
 # outputs of one key
@@ -197,8 +197,8 @@ ORDERED = {"ordered": True}
 def _reversed(h: History, **more: object) -> None:
     """The output of input 1, and the output of input 0 above it."""
     h.feed(2)
-    h.take(1, key="k")
-    h.take(0, worker="v", pid=2, offsets_fate="", **({"key": "k"} | more))  # type: ignore[arg-type]
+    h.transact(1, key="k")
+    h.transact(0, worker="v", pid=2, offsets_fate="", **({"key": "k"} | more))  # type: ignore[arg-type]
 
 
 @case(order_violation=1, options=ORDERED)
@@ -219,7 +219,7 @@ def two_outputs_of_two_keys_may_be_reversed(h: History) -> None:
 @case(options=ORDERED)
 def an_aborted_output_in_reverse_order_is_none(h: History) -> None:
     _reversed(h, outcome="fail")
-    h.take(0, key="j", worker="v", pid=2, offsets_fate="")
+    h.transact(0, key="j", worker="v", pid=2, offsets_fate="")
 
 
 @case(options=ORDERED, order_violation=1)
@@ -230,17 +230,17 @@ def an_info_that_was_committed_in_reverse_order_is_one(h: History) -> None:
 @case(options=ORDERED, reprocessed_input=1)
 def a_repeat_above_a_later_input_is_a_repeat_and_no_more(h: History) -> None:
     h.feed(2)
-    h.take(0, key="k")
-    h.take(1, key="k")
-    h.take(0, key="k", worker="v", pid=2, offsets_fate="")
+    h.transact(0, key="k")
+    h.transact(1, key="k")
+    h.transact(0, key="k", worker="v", pid=2, offsets_fate="")
 
 
 @case(options=ORDERED, order_violation=1, tells={"order-violation": {"input_before": {"offset": 2}}})
 def an_output_above_one_of_a_later_input_violates_it_whatever_stands_lower(h: History) -> None:
     h.feed(3)
-    h.take(0, key="k")
-    h.take(2, key="k", worker="u", pid=3)
-    h.take(1, key="k", worker="v", pid=2, offsets_fate="")
+    h.transact(0, key="k")
+    h.transact(2, key="k", worker="u", pid=3)
+    h.transact(1, key="k", worker="v", pid=2, offsets_fate="")
 
 
 @case(options={"inputs": "ab"})

@@ -45,7 +45,7 @@ def what_is_repeated_where_no_stage_promises_less_is_not(h: History) -> None:
     publish(h, 0)
     publish(h, 0)
     apply(h, [0, 2], 0)
-    outbox(h, skips_refused_records=False)
+    outbox(h, relay_may_repeat=False)
 
 
 @case(options=OPTIONS, lost_input=1, tells={"lost-input": {"slot": "x"}})

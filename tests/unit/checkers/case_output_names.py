@@ -24,21 +24,21 @@ def _second(h: History, op: Op, **change: object) -> None:
 @case()
 def outputs_in_two_output_names_of_one_topic_are_none_too_many(h: History) -> None:
     _owes_q(h)
-    _second(h, h.take(0, gives="xx"), output_name="q")
+    _second(h, h.transact(0, to="xx"), output_name="q")
 
 
 @case(reprocessed_input=1, overlapping_commit=1)
 def an_output_name_is_not_owed_more_because_of_another_one(h: History) -> None:
     _owes_q(h)
-    _second(h, h.take(0, gives="xx"), output_name="q")
-    h.take(0, worker="v", pid=2)
+    _second(h, h.transact(0, to="xx"), output_name="q")
+    h.transact(0, worker="v", pid=2)
 
 
 @case()
 def two_outputs_that_one_output_name_owes_are_none_too_many(h: History) -> None:
     h.feed(1)
     h.expect(0, digest=8)
-    _second(h, h.take(0, gives="xx"), digest=8)
+    _second(h, h.transact(0, to="xx"), digest=8)
 
 
 # lost-input
@@ -48,7 +48,7 @@ def two_outputs_that_one_output_name_owes_are_none_too_many(h: History) -> None:
 def of_two_outputs_that_one_output_name_owes_one_is_missing(h: History) -> None:
     h.feed(1)
     h.expect(0, digest=8)
-    h.take(0)
+    h.transact(0)
 
 
 @case(lost_input=1)
@@ -56,20 +56,20 @@ def of_three_outputs_that_one_output_name_owes_one_is_missing(h: History) -> Non
     h.feed(1)
     h.expect(0, digest=8)
     h.expect(0, digest=9)
-    _second(h, h.take(0, gives="xx"), digest=8)
+    _second(h, h.transact(0, to="xx"), digest=8)
 
 
 @case(lost_input=2)
 def of_two_outputs_that_one_output_name_owes_both_are_missing(h: History) -> None:
     h.feed(1)
     h.expect(0, digest=8)
-    h.take(0, gives="")
+    h.transact(0, to="")
 
 
 @case(lost_input=1, tells={"lost-input": {"slot": "q", "operations": []}})
 def an_output_in_another_output_name_of_the_topic_is_not_the_one_that_is_due(h: History) -> None:
     _owes_q(h)
-    h.take(0)
+    h.transact(0)
 
 
 @case(
@@ -78,8 +78,8 @@ def an_output_in_another_output_name_of_the_topic_is_not_the_one_that_is_due(h: 
 )
 def who_tried_in_vain_is_told_beside_a_lost_input(h: History) -> None:
     h.feed(2)
-    h.take(0, gives="xy", outcome="fail")
-    h.take(1)
+    h.transact(0, to="xy", outcome="fail")
+    h.transact(1)
 
 
 # corrupt
@@ -88,5 +88,5 @@ def who_tried_in_vain_is_told_beside_a_lost_input(h: History) -> None:
 @case(corrupt=1)
 def an_output_that_holds_what_another_output_name_must_hold_is_corrupt(h: History) -> None:
     _owes_q(h)
-    _second(h, h.take(0, gives="xx"), output_name="q")
-    h.owe(lambda row: row | {"digest": 8} if row["output_name"] == "x" else row)
+    _second(h, h.transact(0, to="xx"), output_name="q")
+    h.alter_expected(lambda row: row | {"digest": 8} if row["output_name"] == "x" else row)

@@ -40,7 +40,7 @@ def an_offset_outside_its_transaction_is_a_mismatch(h: History) -> None:
 @case()
 def what_a_feeder_writes_is_in_no_transaction_and_right(h: History) -> None:
     h.feed(3)
-    h.take(0, 1, 2)
+    h.transact(0, 1, 2)
 
 
 @case(broken=("group g of stage s has committed no offset of a/0, which holds 1 input",))
@@ -61,16 +61,16 @@ def a_drained_stage_whose_group_committed_its_inputs_is_known(h: History) -> Non
 )
 def a_drained_stage_that_left_inputs_is_unknown(h: History) -> None:
     h.feed(3)
-    h.take(0)
+    h.transact(0)
     h.drained = True
 
 
 @case(broken=("group g of stage s has committed offset 100 of a/0, whose log ends at 3",))
 def an_offset_beyond_the_end_of_its_partition_is_unknown(h: History) -> None:
     h.feed(2)
-    h.take(0)
-    h.take(1)
-    h.offset(100)
+    h.transact(0)
+    h.transact(1)
+    h.commit_offset(100)
 
 
 def _uncompacted(h: History) -> None:
@@ -80,24 +80,24 @@ def _uncompacted(h: History) -> None:
 @case(broken=("1 transaction claimed inputs for a group that committed no offset within a transaction",))
 def where_all_offsets_were_committed_outside_a_run_is_unknown(h: History) -> None:
     h.feed(1)
-    h.take(0, offsets_fate="")
-    h.offset(1)
+    h.transact(0, offsets_fate="")
+    h.commit_offset(1)
     _uncompacted(h)
 
 
 @case(offset_output_mismatch=1)
 def an_info_whose_outputs_are_committed_and_whose_offsets_are_gone_is_a_mismatch(h: History) -> None:
     h.feed(2)
-    h.take(0, outcome="info", offsets_fate="")
-    h.take(1)
+    h.transact(0, outcome="info", offsets_fate="")
+    h.transact(1)
     _uncompacted(h)
 
 
 @case()
 def an_info_that_was_aborted_needs_no_offsets(h: History) -> None:
     h.feed(1)
-    h.take(0, outcome="info", fate="abort", offsets_fate="")
-    h.take(0)
+    h.transact(0, outcome="info", fate="abort", offsets_fate="")
+    h.transact(0)
     _uncompacted(h)
 
 
@@ -108,10 +108,10 @@ def an_info_that_was_aborted_needs_no_offsets(h: History) -> None:
 def a_group_that_commits_outside_is_not_hidden_by_one_that_commits_within(h: History) -> None:
     h.feed(1)
     h.feed(1, "b")
-    h.take(0)
-    op = h.take(0, source="b", offsets_fate="").op
+    h.transact(0)
+    op = h.transact(0, source="b", offsets_fate="").op
     h.alter("claims", lambda row: row | {"group": "h"} if row["op"] == op else row)
-    h.offset(1, source="b")
+    h.commit_offset(1, source="b")
     h.rows["offsets"][-1]["group"] = "h"
     other = {"stage": "t", "group": "h"}
     h.alter("stages", lambda row: row | other if row["in_topic"] == "b" else row)

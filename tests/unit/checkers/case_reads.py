@@ -14,9 +14,9 @@ def _open(h: History, fate: str = "open") -> None:
     """x holds an open record of w, and a committed one of v above it."""
     h.feed(2)
     state = "CompleteAbort"
-    h.take(0, outcome="fail", fate=fate, offsets_fate="abort", state=state)
-    h.take(0, worker="v", pid=2)
-    h.take(1, worker="v", pid=2)
+    h.transact(0, outcome="fail", fate=fate, offsets_fate="abort", state=state)
+    h.transact(0, worker="v", pid=2)
+    h.transact(1, worker="v", pid=2)
 
 
 @case(
@@ -54,28 +54,28 @@ def who_reads_uncommitted_may_read_above_the_lso(h: History) -> None:
 @case(vanished=1)
 def a_record_that_the_final_reader_passed_without_being_given_it_has_vanished(h: History) -> None:
     h.feed(1)
-    h.take(0)
+    h.transact(0)
     h.observe("x", 1, "w:8:0")
 
 
 @case(vanished=1, options={"log": False})
 def without_logs_a_record_that_is_gone_has_vanished(h: History) -> None:
     h.feed(1)
-    h.take(0)
+    h.transact(0)
     h.observe("x", 1, "w:8:0")
 
 
 @case()
 def what_was_given_to_a_read_uncommitted_reader_may_vanish(h: History) -> None:
     h.feed(1)
-    h.take(0)
+    h.transact(0)
     h.observe("x", 1, "w:8:0", promised=RU)
 
 
 @case(vanished=1)
 def only_those_who_were_promised_read_committed_were_given_what_has_vanished(h: History) -> None:
     h.feed(1)
-    h.take(0)
+    h.transact(0)
     h.observe("x", 1, "w:8:0")
     h.poll(h.op("v", "poll"), "x", 1, "w:8:0", role="observer", promised=RU)
 
@@ -83,15 +83,15 @@ def only_those_who_were_promised_read_committed_were_given_what_has_vanished(h: 
 @case(dirty_read=1)
 def an_aborted_record_that_was_read_has_not_vanished(h: History) -> None:
     h.feed(1)
-    h.take(0, outcome="info", fate="abort")
+    h.transact(0, outcome="info", fate="abort")
     h.observe("x", 0)
-    h.take(0)
+    h.transact(0)
 
 
 @case(broken=("did not come to the end of x/0",))
 def a_record_beyond_the_place_where_the_final_reader_stopped_has_not_vanished(h: History) -> None:
     h.feed(1)
-    h.take(0)
+    h.transact(0)
     h.observe("x", 1, "w:8:0")
     h.alter("ends", lambda row: row | {"next": 1, "sentinel_offset": None} if row["tp"] == 1 else row)
 
@@ -100,8 +100,8 @@ def a_record_beyond_the_place_where_the_final_reader_stopped_has_not_vanished(h:
 def an_acknowledged_record_that_was_read_and_is_gone_is_lost_first_of_all(h: History) -> None:
     h.expects = "xy"
     h.feed(2)
-    op = h.take(0, gives="xy")
-    h.take(1, gives="xy")
+    op = h.transact(0, to="xy")
+    h.transact(1, to="xy")
     h.observe("y", 0)
     h.alter("polls", lambda row: None if row["value"] == op.values[1] and row["role"] == "final" else row)
 
@@ -112,7 +112,7 @@ def an_acknowledged_record_that_was_read_and_is_gone_is_lost_first_of_all(h: His
 @case(inconsistent_offsets=1)
 def two_readers_that_are_given_different_values_at_one_offset_are_told_apart(h: History) -> None:
     h.feed(1)
-    h.take(0)
+    h.transact(0)
     h.poll(h.op("o1", "poll"), "x", 0, "w:0:0", role="observer")
     h.poll(h.op("o2", "poll"), "x", 0, "w:8:0", role="observer")
 
@@ -120,7 +120,7 @@ def two_readers_that_are_given_different_values_at_one_offset_are_told_apart(h: 
 @case(broken=(NAMELESS,))
 def a_reader_that_was_given_no_name_is_no_contradiction(h: History) -> None:
     h.feed(1)
-    h.take(0)
+    h.transact(0)
     h.poll(h.op("o", "poll"), "x", 0, None, role="observer")
 
 
@@ -131,7 +131,7 @@ def a_reader_that_was_given_no_name_is_no_contradiction(h: History) -> None:
 )
 def a_reader_that_was_given_no_name_is_no_witness_of_a_contradiction(h: History) -> None:
     h.feed(1)
-    h.take(0)
+    h.transact(0)
     h.poll(h.op("o1", "poll"), "x", 0, "w:8:0", role="observer")
     h.poll(h.op("o2", "poll"), "x", 0, None, role="observer")
 
@@ -140,7 +140,7 @@ def a_reader_that_was_given_no_name_is_no_witness_of_a_contradiction(h: History)
 def one_value_at_one_offset_of_two_partitions_is_none(h: History) -> None:
     h.expects = "xy"
     h.feed(1)
-    h.take(0, gives="xy")
+    h.transact(0, to="xy")
     h.observe("x", 0)
     h.observe("y", 0)
 
@@ -151,43 +151,43 @@ def one_value_at_one_offset_of_two_partitions_is_none(h: History) -> None:
 @case(precommitted_read=1)
 def an_operation_that_is_given_what_it_sent_reads_its_own(h: History) -> None:
     h.feed(1)
-    op = h.take(0)
+    op = h.transact(0)
     h.poll(op, "x", 0, op.values[0])
 
 
 @case()
 def one_that_asked_for_uncommitted_records_may_read_its_own(h: History) -> None:
     h.feed(1)
-    op = h.take(0)
+    op = h.transact(0)
     h.poll(op, "x", 0, op.values[0], promised="read_uncommitted")
 
 
 @case()
 def the_next_operation_of_the_process_may_read_it(h: History) -> None:
     h.feed(1)
-    op = h.take(0)
+    op = h.transact(0)
     h.poll(h.op("w", "poll"), "x", 0, op.values[0])
 
 
 @case()
 def an_operation_may_read_what_others_wrote_where_it_writes(h: History) -> None:
     h.feed(2)
-    h.take(0, worker="v", pid=2)
-    h.poll(h.take(1), "x", 0, "v:0:0")
+    h.transact(0, worker="v", pid=2)
+    h.poll(h.transact(1), "x", 0, "v:0:0")
 
 
 @case()
 def the_operation_of_that_number_in_another_run_may_read_the_record(h: History) -> None:
     h.feed(1)
     op = h.op("o", "poll")
-    h.take(0)
+    h.transact(0)
     h.poll(op, "x", 0, "w:0:0", role="observer")
 
 
 @case(precommitted_read=1)
 def an_info_that_reads_its_own_is_one_too(h: History) -> None:
     h.feed(1)
-    op = h.take(0, outcome="info", fate="commit")
+    op = h.transact(0, outcome="info", fate="commit")
     h.poll(op, "x", 0, op.values[0])
 
 
@@ -197,15 +197,15 @@ def an_info_that_reads_its_own_is_one_too(h: History) -> None:
 @case(dirty_read=1)
 def only_the_reader_that_was_promised_read_committed_has_read_dirty(h: History) -> None:
     h.feed(1)
-    h.take(0, outcome="info", fate="abort")
+    h.transact(0, outcome="info", fate="abort")
     h.observe("x", 0)
     h.poll(h.op("o2", "poll"), "x", 0, "w:0:0", role="observer", promised=RU)
-    h.take(0)
+    h.transact(0)
 
 
 @case(inconsistent_offsets=1)
 def another_value_than_that_of_the_aborted_record_is_no_dirty_read(h: History) -> None:
     h.feed(1)
-    h.take(0, outcome="info", fate="abort")
+    h.transact(0, outcome="info", fate="abort")
     h.observe("x", 0, "w:8:0")
-    h.take(0)
+    h.transact(0)

@@ -11,38 +11,38 @@ from tests.support.histories import History
 def an_acknowledged_record_that_the_final_reader_skips_is_lost(h: History) -> None:
     h.expects = "xy"
     h.feed(2)
-    op = h.take(0, gives="xy")
-    h.take(1, gives="xy")
+    op = h.transact(0, to="xy")
+    h.transact(1, to="xy")
     h.alter("polls", lambda row: None if row["value"] == op.values[1] else row)
 
 
 @case()
 def an_aborted_record_that_the_final_reader_skips_is_not_lost(h: History) -> None:
     h.feed(1)
-    h.take(0, outcome="fail")
-    h.take(0)
+    h.transact(0, outcome="fail")
+    h.transact(0)
 
 
 @case()
 def what_was_acknowledged_at_no_known_offset_stands_where_it_is_found(h: History) -> None:
     h.feed(2)
-    op = h.take(0, 1)
+    op = h.transact(0, 1)
     h.alter("sends", lambda row: row | {"offset": None} if row["value"] in op.values else row)
 
 
 @case()
 def an_info_write_without_a_record_is_not_lost(h: History) -> None:
     h.feed(1)
-    h.take(0)
+    h.transact(0)
     h.send(h.op(outcome="info"), "x")
 
 
 @case(lost_write=1, unseen=1, inconsistent_offsets=1, nonmonotonic_send=1)
 def an_acknowledged_place_that_holds_another_value_is_lost(h: History) -> None:
     h.feed(1)
-    h.take(0)
+    h.transact(0)
     first, second = h.op("f", "send"), h.op("f", "send")
-    at = h.put("y", f"{second.name}:0", digest=7)
+    at = h.append("y", f"{second.name}:0", digest=7)
     h.send(first, "y", at)
     h.send(second, "y", at)
 
@@ -50,8 +50,8 @@ def an_acknowledged_place_that_holds_another_value_is_lost(h: History) -> None:
 @case(lost_write=1, vanished=1, broken=("records that the final read-uncommitted reader did not receive",))
 def an_output_taken_from_all_final_reads_is_lost_where_the_log_holds_it(h: History) -> None:
     h.feed(2)
-    op = h.take(0)
-    h.take(1)
+    op = h.transact(0)
+    h.transact(1)
     h.observe("x", 0)
     h.alter("polls", lambda row: None if row["value"] == op.values[0] and row["role"] == "final" else row)
     h.alter("records", lambda row: None if row["value"] == op.values[0] else row)
@@ -60,7 +60,7 @@ def an_output_taken_from_all_final_reads_is_lost_where_the_log_holds_it(h: Histo
 @case(lost_write=1, lost_commit=1, unseen=1, because={"lost-write": "lost-commit"})
 def an_acknowledged_place_beyond_the_end_of_the_log_is_lost(h: History) -> None:
     h.feed(1)
-    h.take(0)
+    h.transact(0)
     op = h.op()
     h.send(op, "y", 9, value="w:1:0")
 
@@ -68,8 +68,8 @@ def an_acknowledged_place_beyond_the_end_of_the_log_is_lost(h: History) -> None:
 @case(broken=("did not come to the end of x/0",))
 def a_reader_that_stopped_before_a_record_proves_nothing(h: History) -> None:
     h.feed(2)
-    h.take(0)
-    op = h.take(1)
+    h.transact(0)
+    op = h.transact(1)
     h.alter("polls", lambda row: None if row["value"] == op.values[0] else row)
     h.alter(
         "ends",
@@ -87,32 +87,32 @@ def _of(h: History, row: dict[str, object], topic: str, isolation: str) -> bool:
 @case(duplicate=1)
 def one_value_at_two_offsets_is_a_duplicate(h: History) -> None:
     h.feed(1)
-    op = h.take(0)
-    h.put("x", op.values[0], output_name="x", inputs=[("a", 0)], digest=7)
+    op = h.transact(0)
+    h.append("x", op.values[0], output_name="x", inputs=[("a", 0)], digest=7)
 
 
 @case(duplicate=1)
 def a_repeat_that_was_aborted_is_a_duplicate_and_takes_nothing_from_the_commit(h: History) -> None:
     h.feed(1)
-    op = h.take(0)
-    h.put("x", op.values[0], 1, output_name="x", inputs=[("a", 0)], digest=7)
-    h.mark("x", 1, "abort")
-    h.complete(1, ["x"], "Abort")
+    op = h.transact(0)
+    h.append("x", op.values[0], 1, output_name="x", inputs=[("a", 0)], digest=7)
+    h.append_marker("x", 1, "abort")
+    h.log_transaction(1, ["x"], "Abort")
 
 
 @case()
 def an_input_that_the_feeder_repeated_is_no_duplicate(h: History) -> None:
     h.feed(1)
-    h.put("a", "f:0:0", digest=7)
+    h.append("a", "f:0:0", digest=7)
     h.expect(1)
-    h.take(0, 1)
+    h.transact(0, 1)
 
 
 @case()
 def two_attempts_of_which_one_was_aborted_are_no_duplicate(h: History) -> None:
     h.feed(1)
-    h.take(0, outcome="fail")
-    h.take(0)
+    h.transact(0, outcome="fail")
+    h.transact(0)
 
 
 # unseen
@@ -129,14 +129,14 @@ def _acknowledged_nowhere(h: History, many: int = 1, tp: int | None = None) -> l
 @case(unseen=1)
 def an_acknowledged_record_without_a_place_that_nobody_saw_is_unseen(h: History) -> None:
     h.feed(1)
-    h.take(0)
+    h.transact(0)
     _acknowledged_nowhere(h)
 
 
 @case()
 def a_record_seen_by_an_observer_alone_is_not_unseen_if_its_place_is_unknown(h: History) -> None:
     h.feed(1)
-    h.take(0)
+    h.transact(0)
     (value,) = _acknowledged_nowhere(h)
     h.poll(h.op("o", "poll"), "y", 5, value, role="observer")
 
@@ -160,7 +160,7 @@ def a_record_whose_offset_is_unknown_is_unseen_if_nobody_saw_it(h: History) -> N
 @case(unseen=1)
 def of_two_records_whose_places_are_unknown_the_one_that_nobody_saw_is_unseen(h: History) -> None:
     h.feed(1)
-    h.take(0)
+    h.transact(0)
     seen, _ = _acknowledged_nowhere(h, 2)
     h.poll(h.op("o", "poll"), "y", 5, seen, role="observer")
 
@@ -168,7 +168,7 @@ def of_two_records_whose_places_are_unknown_the_one_that_nobody_saw_is_unseen(h:
 @case(options={"log": False}, broken=("y/0 is compacted",))
 def a_record_without_a_place_may_be_gone_from_a_compacted_topic(h: History) -> None:
     h.feed(1)
-    h.take(0)
+    h.transact(0)
     _acknowledged_nowhere(h)
     h.alter("partitions", lambda row: row | {"compacted": row["compacted"] or row["topic"] == "y"})
 
@@ -182,8 +182,8 @@ def a_record_without_a_place_may_be_gone_from_a_compacted_topic(h: History) -> N
 def a_record_that_was_given_to_a_reader_who_saw_no_name_is_not_unseen(h: History) -> None:
     h.expects = "xy"
     h.feed(2)
-    op = h.take(0, gives="xy")
-    h.take(1, gives="xy")
+    op = h.transact(0, to="xy")
+    h.transact(1, to="xy")
     h.alter("polls", lambda row: None if row["value"] == op.values[1] else row)
     h.poll(h.op("o", "poll"), "y", 0, None, role="observer")
 
@@ -191,7 +191,7 @@ def a_record_that_was_given_to_a_reader_who_saw_no_name_is_not_unseen(h: History
 @case()
 def an_info_record_that_nobody_saw_is_not_unseen(h: History) -> None:
     h.feed(1)
-    h.take(0)
+    h.transact(0)
     h.send(h.op("f", "send", "info"), "y")
 
 
@@ -199,16 +199,18 @@ def an_info_record_that_nobody_saw_is_not_unseen(h: History) -> None:
 def a_record_that_may_stand_above_a_hanging_transaction_elsewhere_in_its_topic_is_not_unseen(
     h: History,
 ) -> None:
-    h.homes["z"] = "y", 1
+    h.topic_partitions["z"] = "y", 1
     h.feed(1)
-    h.take(0)
-    h.take(gives="z", names=[0], outcome="fail", fate="open", state="CompleteAbort", worker="v", pid=2)
+    h.transact(0)
+    h.transact(
+        to="z", output_inputs=[0], outcome="fail", fate="open", state="CompleteAbort", worker="v", pid=2
+    )
     _acknowledged_nowhere(h)
 
 
 @case(hanging_transaction=1, broken=("did not come to the end of x/0",))
 def a_record_above_a_hanging_transaction_is_not_unseen(h: History) -> None:
     h.feed(2)
-    h.take(0, outcome="fail", fate="open", offsets_fate="abort", state="CompleteAbort")
-    h.take(0, worker="v", pid=2)
-    h.take(1, worker="v", pid=2)
+    h.transact(0, outcome="fail", fate="open", offsets_fate="abort", state="CompleteAbort")
+    h.transact(0, worker="v", pid=2)
+    h.transact(1, worker="v", pid=2)

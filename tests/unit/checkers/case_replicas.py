@@ -40,7 +40,7 @@ def a_batch_that_a_follower_lacks_is_a_divergence(h: History) -> None:
 def a_batch_that_the_leader_lacks_is_a_divergence(h: History) -> None:
     plain(h)
     h.followers = 1
-    h.put("y", None)
+    h.append("y", None)
     gone = (1, h.tp["y"], 0)
     h.alter("batches", lambda row: None if (row["broker"], row["tp"], row["base_offset"]) == gone else row)
 
@@ -246,8 +246,8 @@ def without_logs_nothing_of_the_log_is_checked(h: History) -> None:
 def _differs_in_y(h: History) -> None:
     """The follower holds a different batch in y."""
     h.feed(1)
-    h.take(0)
-    h.put("y", None)
+    h.transact(0)
+    h.append("y", None)
     h.followers = 1
 
     def bend(row: Row) -> Row:

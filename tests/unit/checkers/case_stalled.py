@@ -19,9 +19,9 @@ def _healed(h: History, at_s: float = 0.0) -> None:
 def a_group_that_commits_nothing_for_longer_than_the_bound_is_stalled(h: History) -> None:
     _healed(h)
     h.feed(2)
-    h.take(0)
+    h.transact(0)
     h.clock += 27 * SECOND
-    h.take(1)
+    h.transact(1)
 
 
 @case(not_checked=("stalled",))
@@ -35,7 +35,7 @@ def where_a_fault_may_leave_no_leader_nobody_is_accused_of_standing_still(h: His
 )
 def where_logs_may_be_destroyed_a_run_is_not_valid(h: History) -> None:
     h.feed(1)
-    h.take(0)
+    h.transact(0)
     h.broken_premises = frozenset({Premise.WHOLE_LOGS})
 
 
@@ -43,57 +43,57 @@ def where_logs_may_be_destroyed_a_run_is_not_valid(h: History) -> None:
 def a_group_that_commits_within_the_bound_is_not_stalled(h: History) -> None:
     _healed(h)
     h.feed(2)
-    h.take(0)
+    h.transact(0)
     h.clock += 26 * SECOND
-    h.take(1)
+    h.transact(1)
 
 
 @case()
 def the_longest_time_out_counts(h: History) -> None:
     _healed(h)
-    h.state(7, "Empty")
+    h.log_state(7, "Empty")
     h.rows["transactions"][-1]["timeout_ms"] = 30_000
     h.feed(2)
-    h.take(0)
+    h.transact(0)
     h.clock += 40 * SECOND
-    h.take(1)
+    h.transact(1)
 
 
 @case()
 def a_group_without_anything_to_do_is_not_stalled(h: History) -> None:
     _healed(h)
     h.feed(1)
-    h.take(0)
+    h.transact(0)
     h.clock += 60 * SECOND
     h.feed(1)
-    h.take(1)
+    h.transact(1)
 
 
 @case()
 def a_group_that_stood_still_before_the_heal_is_not_stalled(h: History) -> None:
     _healed(h, 40)
     h.feed(2)
-    h.take(0)
+    h.transact(0)
     h.clock += 60 * SECOND
-    h.take(1)
+    h.transact(1)
 
 
 @case()
 def a_worker_that_began_late_was_not_there_to_work(h: History) -> None:
     _healed(h)
     h.feed(2)
-    h.take(0)
+    h.transact(0)
     h.clock += 60 * SECOND
-    h.take(1, worker="w2", pid=2)
+    h.transact(1, worker="w2", pid=2)
 
 
 @case()
 def an_input_whose_writer_was_not_answered_lies_before_nobody(h: History) -> None:
     _healed(h)
     h.feed(2)
-    h.take(0)
+    h.transact(0)
     h.clock += 60 * SECOND
-    h.take(1)
+    h.transact(1)
     h.alter("ops", lambda row: row | {"outcome": "info"} if row["name"] == "f:1" else row)
 
 
@@ -101,7 +101,7 @@ def an_input_whose_writer_was_not_answered_lies_before_nobody(h: History) -> Non
 def a_group_that_never_commits_again_is_stalled(h: History) -> None:
     _healed(h)
     h.feed(2)
-    h.take(0)
+    h.transact(0)
     h.clock += 20 * SECOND
     h.op("w", "init", "ok")
     for seconds in (8, 12):
@@ -113,9 +113,9 @@ def a_group_that_never_commits_again_is_stalled(h: History) -> None:
 def what_was_aborted_below_the_inputs_that_wait_is_passed_over(h: History) -> None:
     _healed(h)
     h.feed(1)
-    h.take(0)
-    h.put("a", None, 9)
-    h.mark("a", 9, "abort")
+    h.transact(0)
+    h.append("a", None, 9)
+    h.append_marker("a", 9, "abort")
     h.feed(1)
     h.clock += 40 * SECOND
     h.op("w", "init", "info")
@@ -125,30 +125,30 @@ def what_was_aborted_below_the_inputs_that_wait_is_passed_over(h: History) -> No
 def what_a_worker_tried_in_vain_is_no_commit(h: History) -> None:
     _healed(h)
     h.feed(2)
-    h.take(0)
+    h.transact(0)
     h.clock += 20 * SECOND
-    h.take(1, outcome="fail")
+    h.transact(1, outcome="fail")
     h.clock += 20 * SECOND
-    h.take(1)
+    h.transact(1)
 
 
 @case(stalled=1)
 def the_commits_of_another_stage_are_no_commits_of_this_one(h: History) -> None:
     _healed(h)
     h.feed(2)
-    h.take(0)
+    h.transact(0)
     h.clock += 20 * SECOND
     other = h.op("u", "txn", stage="t", group="k")
     h.rows["claims"].append({"op": other.op, "group": "k", "tp": h.tp["a"], "first": 1, "next": 1})
     h.clock += 20 * SECOND
-    h.take(1)
+    h.transact(1)
 
 
 @case()
 def a_worker_that_goes_on_with_nothing_left_is_not_stalled(h: History) -> None:
     _healed(h)
     h.feed(1)
-    h.take(0)
+    h.transact(0)
     h.clock += 60 * SECOND
     h.op("w", "init", "info")
 
@@ -157,19 +157,19 @@ def a_worker_that_goes_on_with_nothing_left_is_not_stalled(h: History) -> None:
 def without_a_session_time_out_that_of_kafka_counts(h: History) -> None:
     h.healed_ns = 0
     h.feed(3)
-    h.take(0)
+    h.transact(0)
     h.clock += 69 * SECOND
-    h.take(1)
+    h.transact(1)
     h.clock += 70 * SECOND
-    h.take(2)
+    h.transact(2)
 
 
 @case(not_checked=("stalled",))
 def a_run_that_does_not_say_when_it_was_healed_is_not_checked(h: History) -> None:
     h.feed(2)
-    h.take(0)
+    h.transact(0)
     h.clock += 100 * SECOND
-    h.take(1)
+    h.transact(1)
 
 
 def _ended(h: History, name: str) -> int:
@@ -181,9 +181,9 @@ def _commits_after(h: History, late_ns: int) -> None:
     """w commits input 0, and this long afterwards input 1."""
     _healed(h)
     h.feed(2)
-    h.take(0)
+    h.transact(0)
     h.clock += 26 * SECOND
-    h.take(1, return_ns=_ended(h, "w:0") + late_ns)
+    h.transact(1, return_ns=_ended(h, "w:0") + late_ns)
 
 
 @case()
@@ -196,11 +196,11 @@ def an_input_that_waits_for_just_the_bound_shows_no_stall(h: History) -> None:
     """An input came after the group had been without inputs, and so without commits, for five seconds."""
     _healed(h)
     h.feed(1)
-    h.take(0)
+    h.transact(0)
     h.clock += 5 * SECOND
     h.feed(1)
     h.clock += 26 * SECOND
-    h.take(1, return_ns=_ended(h, "f:1") + 27 * SECOND)
+    h.transact(1, return_ns=_ended(h, "f:1") + 27 * SECOND)
 
 
 @case(stalled=1, tells={"stalled": {"still_s": 27.5, "bound_s": 27.0, "input": {"offset": 1}}})
@@ -213,7 +213,7 @@ def a_group_that_commits_again_and_again_is_not_stalled(h: History) -> None:
     _healed(h)
     h.feed(3)
     for at in range(3):
-        h.take(at)
+        h.transact(at)
         h.clock += 20 * SECOND
 
 
@@ -221,11 +221,11 @@ def a_group_that_commits_again_and_again_is_not_stalled(h: History) -> None:
 def of_several_inputs_that_wait_the_one_that_waits_longest_is_told(h: History) -> None:
     _healed(h)
     h.feed(2)
-    h.take(0)
+    h.transact(0)
     h.clock += 5 * SECOND
     h.feed(1)
     h.clock += 30 * SECOND
-    h.take(1, 2)
+    h.transact(1, 2)
 
 
 @case()
@@ -233,12 +233,12 @@ def commits_count_in_the_order_of_their_ends(h: History) -> None:
     """w1 works on input 1 for a long time, while w2 commits input 2."""
     _healed(h)
     h.feed(3)
-    h.take(0, worker="w1")
+    h.transact(0, worker="w1")
     h.op("w2", "init")
     began = h.clock
-    slow = h.take(1, worker="w1")
+    slow = h.transact(1, worker="w1")
     h.clock += 15 * SECOND
-    h.take(2, worker="w2", pid=2)
+    h.transact(2, worker="w2", pid=2)
     h.rows["ops"][slow.op]["return_ns"] = began + 30 * SECOND
 
 
@@ -249,4 +249,4 @@ def who_begins_in_the_moment_of_the_heal_is_there_to_work(h: History) -> None:
     first = h.op("w", "init")
     h.healed_ns = h.rows["ops"][first.op]["call_ns"]
     h.clock += 28 * SECOND
-    h.take(0)
+    h.transact(0)

@@ -10,41 +10,41 @@ from tests.support.histories import History
 @case(transaction_state_violation=1)
 def a_transaction_that_was_prepared_to_commit_and_aborted_is_a_violation(h: History) -> None:
     plain(h)
-    h.state(7, "Ongoing", "x")
-    h.state(7, "PrepareCommit", "x")
-    h.state(7, "CompleteAbort")
+    h.log_state(7, "Ongoing", "x")
+    h.log_state(7, "PrepareCommit", "x")
+    h.log_state(7, "CompleteAbort")
 
 
 @case(transaction_state_violation=1)
 def a_transaction_that_is_complete_without_being_prepared_is_a_violation(h: History) -> None:
     plain(h)
-    h.state(7, "Empty")
-    h.state(7, "Ongoing")
-    h.state(7, "CompleteCommit")
+    h.log_state(7, "Empty")
+    h.log_state(7, "Ongoing")
+    h.log_state(7, "CompleteCommit")
 
 
 @case(transaction_state_violation=1)
 def a_commit_is_not_prepared_twice(h: History) -> None:
     plain(h)
-    h.complete(7, ())
-    h.state(7, "PrepareCommit")
-    h.state(7, "CompleteCommit")
+    h.log_transaction(7, ())
+    h.log_state(7, "PrepareCommit")
+    h.log_state(7, "CompleteCommit")
 
 
 @case()
 def the_life_of_a_transactional_id_is_legal(h: History) -> None:
     plain(h)
-    h.state(7, "Empty")
-    h.state(7, "Ongoing", "x")
-    h.state(7, "Ongoing", "xy")
-    h.state(7, "PrepareAbort", "xy", epoch=1)
-    h.state(7, "CompleteAbort", epoch=1)
-    h.state(7, "Empty", epoch=2)
-    h.state(7, "Empty", epoch=3)
-    h.complete(7, "", "Commit", epoch=3)
-    h.complete(7, "", "Abort", epoch=3)
-    h.state(7, "Tombstone")
-    h.state(7, "Ongoing")
+    h.log_state(7, "Empty")
+    h.log_state(7, "Ongoing", "x")
+    h.log_state(7, "Ongoing", "xy")
+    h.log_state(7, "PrepareAbort", "xy", epoch=1)
+    h.log_state(7, "CompleteAbort", epoch=1)
+    h.log_state(7, "Empty", epoch=2)
+    h.log_state(7, "Empty", epoch=3)
+    h.log_transaction(7, "", "Commit", epoch=3)
+    h.log_transaction(7, "", "Abort", epoch=3)
+    h.log_state(7, "Tombstone")
+    h.log_state(7, "Ongoing")
     h.alter(
         "transactions",
         lambda row: row | {"producer_id": None, "epoch": None} if row["state"] == "Tombstone" else row,
@@ -54,58 +54,58 @@ def the_life_of_a_transactional_id_is_legal(h: History) -> None:
 @case()
 def an_abort_of_nothing_raises_the_epoch(h: History) -> None:
     plain(h)
-    h.complete(7, ())
-    h.state(7, "PrepareAbort", epoch=1)
-    h.state(7, "CompleteAbort", epoch=1)
+    h.log_transaction(7, ())
+    h.log_state(7, "PrepareAbort", epoch=1)
+    h.log_state(7, "CompleteAbort", epoch=1)
 
 
 @case(transaction_state_violation=1)
 def an_abort_of_nothing_that_does_not_raise_the_epoch_is_a_violation(h: History) -> None:
     plain(h)
-    h.complete(7, ())
-    h.state(7, "PrepareAbort")
-    h.state(7, "CompleteAbort")
+    h.log_transaction(7, ())
+    h.log_state(7, "PrepareAbort")
+    h.log_state(7, "CompleteAbort")
 
 
 @case()
 def the_first_state_in_the_log_is_not_judged(h: History) -> None:
     plain(h)
-    h.state(7, "CompleteCommit")
+    h.log_state(7, "CompleteCommit")
 
 
 @case()
 def two_transactional_ids_have_states_of_their_own(h: History) -> None:
     plain(h)
     for state in ("Ongoing", "PrepareCommit", "CompleteCommit"):
-        h.state(7, state)
-        h.state(8, state)
+        h.log_state(7, state)
+        h.log_state(8, state)
 
 
 @case()
 def a_state_that_is_written_again_is_legal(h: History) -> None:
     plain(h)
     for state in ("Ongoing", "PrepareCommit", "CompleteCommit"):
-        h.state(7, state)
-        h.state(7, state)
+        h.log_state(7, state)
+        h.log_state(7, state)
 
 
 @case()
 def a_state_that_was_not_confirmed_may_be_passed_over(h: History) -> None:
     plain(h)
-    h.complete(7, ())
-    h.state(7, "Ongoing", "x")
-    h.state(7, "Ongoing", "x")
-    h.state(7, "Empty", epoch=1)
-    h.state(7, "Ongoing", epoch=1)
-    h.state(7, "PrepareCommit", epoch=1)
-    h.state(7, "PrepareAbort", epoch=2)
-    h.state(7, "CompleteAbort", epoch=2)
+    h.log_transaction(7, ())
+    h.log_state(7, "Ongoing", "x")
+    h.log_state(7, "Ongoing", "x")
+    h.log_state(7, "Empty", epoch=1)
+    h.log_state(7, "Ongoing", epoch=1)
+    h.log_state(7, "PrepareCommit", epoch=1)
+    h.log_state(7, "PrepareAbort", epoch=2)
+    h.log_state(7, "CompleteAbort", epoch=2)
 
 
 @case()
 def two_states_that_were_not_confirmed_may_be_passed_over(h: History) -> None:
     plain(h)
-    h.complete(7, ())
-    h.state(7, "Ongoing", "x")
-    h.state(7, "Ongoing", "y")
-    h.state(7, "Empty", epoch=1)
+    h.log_transaction(7, ())
+    h.log_state(7, "Ongoing", "x")
+    h.log_state(7, "Ongoing", "y")
+    h.log_state(7, "Empty", epoch=1)

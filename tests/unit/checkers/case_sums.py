@@ -12,10 +12,10 @@ def _sums(h: History, *states: int) -> None:
     """Inputs 0 and 1 add 3 and 4 to k. Input 2 adds 9, but no worker takes it. `sums`: the sums of k in y."""
     h.feed(3)
     for at, amount in enumerate((3, 4, 9)):
-        h.adds(at, "k", amount)
-    h.take(0, 1)
+        h.expect_amount(at, "k", amount)
+    h.transact(0, 1)
     for state in states:
-        h.put("y", None, key="k", state=state)
+        h.append("y", None, key="k", state=state)
 
 
 @case(
@@ -39,29 +39,29 @@ def a_key_without_a_sum_is_a_mismatch(h: History) -> None:
 @case()
 def an_aborted_sum_does_not_count(h: History) -> None:
     _sums(h, 7)
-    h.put("y", None, 9, key="k", state=99)
-    h.mark("y", 9, "abort")
+    h.append("y", None, 9, key="k", state=99)
+    h.append_marker("y", 9, "abort")
 
 
 @case(aggregate_mismatch=1, tells={"aggregate-mismatch": {"input": None}})
 def a_sum_of_a_key_to_which_nothing_was_added_is_a_mismatch(h: History) -> None:
     _sums(h, 7)
-    h.put("y", None, key="j", state=1)
+    h.append("y", None, key="j", state=1)
 
 
 @case()
 def inputs_that_cancel_each_other_need_no_sum(h: History) -> None:
     h.feed(2)
-    h.adds(0, "k", 3)
-    h.adds(1, "k", -3)
-    h.take(0, 1)
+    h.expect_amount(0, "k", 3)
+    h.expect_amount(1, "k", -3)
+    h.transact(0, 1)
 
 
 @case(not_checked=("aggregate-mismatch",))
 def a_workload_without_aggregates_is_not_checked_for_them(h: History) -> None:
     h.feed(1)
-    h.take(0)
-    h.put("y", None, key="k", state=7)
+    h.transact(0)
+    h.append("y", None, key="k", state=7)
 
 
 @case(broken=("did not come to the end of y/0",))
@@ -73,67 +73,67 @@ def a_topic_of_sums_that_was_not_read_to_its_end_accuses_nobody(h: History) -> N
 def _fed(h: History) -> None:
     """Inputs 0 and 1 add 3 and 4 to k, and the group has processed both."""
     h.feed(2)
-    h.adds(0, "k", 3)
-    h.adds(1, "k", 4)
-    h.take(0, 1)
+    h.expect_amount(0, "k", 3)
+    h.expect_amount(1, "k", 4)
+    h.transact(0, 1)
 
 
 @case()
 def a_sum_is_measured_by_the_offset_of_its_own_group(h: History) -> None:
     _fed(h)
     takes_in_another_group(h, 0, 1)
-    h.put("y", None, key="k", state=7)
+    h.append("y", None, key="k", state=7)
 
 
 @case(options={"inputs": "ab"})
 def a_sum_is_measured_by_the_offset_of_the_partition_of_its_inputs(h: History) -> None:
     _fed(h)
     h.feed(1, "b")
-    h.take(0, source="b")
-    h.put("y", None, key="k", state=7)
+    h.transact(0, source="b")
+    h.append("y", None, key="k", state=7)
 
 
 @case()
 def an_aborted_input_adds_nothing(h: History) -> None:
     h.feed(1)
-    h.put("a", None, 9)
-    h.mark("a", 9, "abort")
+    h.append("a", None, 9)
+    h.append_marker("a", 9, "abort")
     h.feed(1)
     for at, amount in ((0, 3), (1, 99), (3, 4)):
-        h.adds(at, "k", amount)
-    h.take(0, 3)
-    h.put("y", None, key="k", state=7)
+        h.expect_amount(at, "k", amount)
+    h.transact(0, 3)
+    h.append("y", None, key="k", state=7)
 
 
 @case(options={"outputs": "xyz"}, aggregate_mismatch=1, tells={"aggregate-mismatch": {"state": 4}})
 def a_key_in_two_partitions_that_ends_right_in_neither_is_a_mismatch(h: History) -> None:
     _fed(h)
-    h.put("y", None, key="k", state=3)
-    h.put("z", None, key="k", state=7)
-    h.put("z", None, key="k", state=4)
+    h.append("y", None, key="k", state=3)
+    h.append("z", None, key="k", state=7)
+    h.append("z", None, key="k", state=4)
     h.alter("partitions", lambda row: row | {"topic": "y", "partition": 1} if row["topic"] == "z" else row)
 
 
 @case(options={"outputs": "xyz"})
 def a_key_in_two_partitions_of_which_one_ends_right_accuses_nobody(h: History) -> None:
     _fed(h)
-    h.put("y", None, key="k", state=7)
-    h.put("z", None, key="k", state=3)
-    h.put("z", None, key="k", state=4)
+    h.append("y", None, key="k", state=7)
+    h.append("z", None, key="k", state=3)
+    h.append("z", None, key="k", state=4)
     h.alter("partitions", lambda row: row | {"topic": "y", "partition": 1} if row["topic"] == "z" else row)
 
 
 @case(options={"log": False}, aggregate_mismatch=1)
 def without_logs_the_last_sum_that_was_read_counts(h: History) -> None:
     _fed(h)
-    h.put("y", None, key="k", state=7)
-    h.put("y", None, key="k", state=4)
+    h.append("y", None, key="k", state=7)
+    h.append("y", None, key="k", state=4)
 
 
 @case(options={"log": False})
 def without_logs_a_right_sum_is_right(h: History) -> None:
     _fed(h)
-    h.put("y", None, key="k", state=7)
+    h.append("y", None, key="k", state=7)
 
 
 def _compacted(h: History) -> None:
@@ -144,7 +144,7 @@ def _compacted(h: History) -> None:
 @case()
 def a_topic_of_sums_needs_no_more_than_the_last_record_of_each_key(h: History) -> None:
     _fed(h)
-    h.put("y", None, key="k", state=7)
+    h.append("y", None, key="k", state=7)
     _compacted(h)
 
 
@@ -152,6 +152,6 @@ def a_topic_of_sums_needs_no_more_than_the_last_record_of_each_key(h: History) -
 def a_topic_of_sums_and_outputs_that_was_compacted_is_a_gap(h: History) -> None:
     h.expects = "xy"
     h.feed(1)
-    h.adds(0, "k", 0)
-    h.take(0, gives="xy")
+    h.expect_amount(0, "k", 0)
+    h.transact(0, to="xy")
     _compacted(h)

@@ -16,7 +16,7 @@ def apply(h: History, *inputs: int, outcome: str = "ok", acked: bool = True) -> 
         h.send(op, "y", None, inputs=[at], output_name="y")
         h.rows["sends"][-1]["acked"] = acked
         if outcome != "fail":
-            h.put("y", op.values[-1], output_name="y", inputs=[("a", at)], digest=7)
+            h.append("y", op.values[-1], output_name="y", inputs=[("a", at)], digest=7)
 
 
 def store(h: History, *, promised: bool = True) -> None:
@@ -35,7 +35,7 @@ def store(h: History, *, promised: bool = True) -> None:
 def every_input_that_is_applied_once_is_right(h: History) -> None:
     h.feed(2)
     apply(h, 0, 1)
-    h.take(0, 1, gives="")
+    h.transact(0, 1, to="")
     store(h)
 
 
@@ -44,7 +44,7 @@ def an_effect_that_is_repeated_is_found(h: History) -> None:
     h.feed(2)
     apply(h, 0, 1)
     apply(h, 1)
-    h.take(0, 1, gives="")
+    h.transact(0, 1, to="")
     store(h)
 
 
@@ -53,7 +53,7 @@ def an_effect_that_was_rolled_back_is_none(h: History) -> None:
     h.feed(1)
     apply(h, 0, outcome="fail", acked=False)
     apply(h, 0)
-    h.take(0, gives="")
+    h.transact(0, to="")
     store(h)
 
 
@@ -61,7 +61,7 @@ def an_effect_that_was_rolled_back_is_none(h: History) -> None:
 def an_input_that_was_passed_and_never_applied_is_lost(h: History) -> None:
     h.feed(2)
     apply(h, 0)
-    h.take(0, 1, gives="")
+    h.transact(0, 1, to="")
     store(h)
 
 
@@ -69,7 +69,7 @@ def an_input_that_was_passed_and_never_applied_is_lost(h: History) -> None:
 def a_topic_is_no_table_unless_the_run_says_so(h: History) -> None:
     h.feed(1)
     apply(h, 0)
-    h.take(0, gives="")
+    h.transact(0, to="")
     store(h, promised=False)
 
 
@@ -77,5 +77,5 @@ def a_topic_is_no_table_unless_the_run_says_so(h: History) -> None:
 def what_a_table_holds_of_which_nothing_is_expected_is_not_asked_for_its_input(h: History) -> None:
     h.feed(1)
     apply(h, 0)
-    h.take(0)
+    h.transact(0)
     store(h)

@@ -11,73 +11,73 @@ from tests.support.histories import WALL_MS, History
 @case(aborted_read=1, dirty_read=1, because={"dirty-read": "aborted-read"})
 def a_failed_record_given_to_a_read_committed_reader_is_an_aborted_read(h: History) -> None:
     h.feed(1)
-    h.take(0, outcome="fail")
+    h.transact(0, outcome="fail")
     h.observe("x", 0)
-    h.take(0)
+    h.transact(0)
 
 
 @case()
 def a_failed_record_given_to_a_read_uncommitted_reader_is_none(h: History) -> None:
     h.feed(1)
-    h.take(0, outcome="fail")
+    h.transact(0, outcome="fail")
     h.observe("x", 0, promised="read_uncommitted")
-    h.take(0)
+    h.transact(0)
 
 
 @case(aborted_read=1, dirty_read=1, broken=("the table journals is empty",))
 def a_failed_record_that_was_read_is_one_though_no_journal_is_named(h: History) -> None:
     h.feed(1)
-    h.take(0, outcome="fail")
+    h.transact(0, outcome="fail")
     h.observe("x", 0)
-    h.take(0)
+    h.transact(0)
     h.alter("journals", lambda _: None)
 
 
 @case(aborted_read=1)
 def a_refused_send_that_a_reader_was_given_is_an_aborted_read(h: History) -> None:
     h.feed(1)
-    h.take(0)
+    h.transact(0)
     op = h.op("w", "send", "fail")
-    h.put("y", h.send(op, "y"), digest=7)
+    h.append("y", h.send(op, "y"), digest=7)
 
 
 @case()
 def what_was_acknowledged_beside_a_refused_send_is_none(h: History) -> None:
     h.feed(1)
-    h.take(0)
+    h.transact(0)
     op = h.op("w", "send", "fail")
-    h.send(op, "y", h.put("y", f"{op.name}:0", digest=7))
+    h.send(op, "y", h.append("y", f"{op.name}:0", digest=7))
     h.send(op, "y")
 
 
 @case()
 def a_send_of_which_nobody_can_say_whether_it_was_refused_is_none(h: History) -> None:
     h.feed(1)
-    h.take(0)
+    h.transact(0)
     op = h.op("w", "send", "info")
-    h.put("y", h.send(op, "y"), digest=7)
+    h.append("y", h.send(op, "y"), digest=7)
 
 
 @case(dirty_read=1, because={"dirty-read": None})
 def an_aborted_info_record_given_to_a_reader_is_a_dirty_read_only(h: History) -> None:
     h.feed(1)
-    h.take(0, outcome="info", fate="abort")
+    h.transact(0, outcome="info", fate="abort")
     h.observe("x", 0)
-    h.take(0)
+    h.transact(0)
 
 
 @case()
 def a_committed_info_record_given_to_a_reader_is_none(h: History) -> None:
     h.feed(1)
-    h.take(0, outcome="info", fate="commit")
+    h.transact(0, outcome="info", fate="commit")
     h.observe("x", 0)
 
 
 @case(aborted_read=1, ghost_commit=1, because={"aborted-read": "ghost-commit"})
 def a_failed_record_that_was_committed_and_read_comes_of_a_ghost(h: History) -> None:
     h.feed(2)
-    h.take(0, outcome="fail", fate="commit")
-    h.take(1)
+    h.transact(0, outcome="fail", fate="commit")
+    h.transact(1)
     h.observe("x", 0)
     h.alter("polls", lambda row: row | {"promised": "read_uncommitted"} if row["role"] == "final" else row)
 
@@ -85,7 +85,7 @@ def a_failed_record_that_was_committed_and_read_comes_of_a_ghost(h: History) -> 
 @case(dirty_read=1, tells={"dirty-read": {"early_ms": 51.0}})
 def a_record_read_long_before_its_marker_is_a_dirty_read(h: History) -> None:
     h.feed(1)
-    op = h.take(0)
+    op = h.transact(0)
     h.observe("x", 0)
     _marker_at(h, op.values[0], int(WALL_MS + h.clock / 1e6) + 51)
 
@@ -93,7 +93,7 @@ def a_record_read_long_before_its_marker_is_a_dirty_read(h: History) -> None:
 @case()
 def a_record_read_within_the_margin_before_its_marker_is_none(h: History) -> None:
     h.feed(1)
-    op = h.take(0)
+    op = h.transact(0)
     h.observe("x", 0)
     _marker_at(h, op.values[0], int(WALL_MS + h.clock / 1e6) + 50)
 
@@ -101,7 +101,7 @@ def a_record_read_within_the_margin_before_its_marker_is_none(h: History) -> Non
 @case()
 def without_one_clock_no_read_is_too_early(h: History) -> None:
     h.feed(1)
-    op = h.take(0)
+    op = h.transact(0)
     h.observe("x", 0)
     _marker_at(h, op.values[0], int(WALL_MS + h.clock / 1e6) + 9999)
     h.wall_ms = None
@@ -109,7 +109,7 @@ def without_one_clock_no_read_is_too_early(h: History) -> None:
 
 def _drifts(h: History, drift_ms: float) -> None:
     h.feed(1)
-    op = h.take(0)
+    op = h.transact(0)
     h.observe("x", 0)
     _marker_at(h, op.values[0], int(WALL_MS + h.clock / 1e6) + 60)
     h.clock_drift_ms = drift_ms

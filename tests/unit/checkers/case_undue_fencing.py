@@ -11,15 +11,15 @@ def _fenced(h: History, **more: object) -> Op:
     """A transaction of w1, which had initialised `id-7`, is fenced. Another worker processes its input."""
     h.feed(1)
     h.op("w1", "init", transactional_id="id-7")
-    return h.take(
-        0, worker="w1", transactional_id="id-7", pid=7, outcome="fail", fenced=True, gives="x", **more
+    return h.transact(
+        0, worker="w1", transactional_id="id-7", pid=7, outcome="fail", fenced=True, to="x", **more
     )  # type: ignore[arg-type]
 
 
 @case(undue_fencing=1)
 def a_producer_that_was_fenced_by_nobody_is_told(h: History) -> None:
     _fenced(h)
-    h.take(0, worker="v")
+    h.transact(0, worker="v")
 
 
 @case()
@@ -27,8 +27,8 @@ def a_producer_that_was_replaced_is_fenced_duly(h: History) -> None:
     h.feed(1)
     h.op("w1", "init", transactional_id="id-7")
     h.op("w2", "init", transactional_id="id-7")
-    h.take(0, worker="w1", transactional_id="id-7", pid=7, outcome="fail", fenced=True)
-    h.take(0, worker="w2")
+    h.transact(0, worker="w1", transactional_id="id-7", pid=7, outcome="fail", fenced=True)
+    h.transact(0, worker="w2")
 
 
 @case()
@@ -36,8 +36,8 @@ def one_who_began_to_take_the_id_and_was_not_answered_may_have_fenced(h: History
     h.feed(1)
     h.op("w2", "init", "info", transactional_id="id-7")
     h.op("w1", "init", transactional_id="id-7")
-    h.take(0, worker="w1", transactional_id="id-7", pid=7, outcome="fail", fenced=True)
-    h.take(0, worker="v")
+    h.transact(0, worker="w1", transactional_id="id-7", pid=7, outcome="fail", fenced=True)
+    h.transact(0, worker="v")
 
 
 @case(undue_fencing=1)
@@ -46,8 +46,8 @@ def one_who_had_the_id_before_fences_nobody(h: History) -> None:
     h.op("w2", "init", transactional_id="id-7")
     h.op("w1", "init", transactional_id="id-7")
     h.op("w3", "init", transactional_id="other")
-    h.take(0, worker="w1", transactional_id="id-7", pid=7, outcome="fail", fenced=True)
-    h.take(0, worker="v")
+    h.transact(0, worker="w1", transactional_id="id-7", pid=7, outcome="fail", fenced=True)
+    h.transact(0, worker="v")
 
 
 @case()
@@ -55,8 +55,8 @@ def one_whose_attempt_to_take_the_id_ended_in_an_error_may_come_later(h: History
     h.feed(1)
     h.op("w2", "init", "info", transactional_id="id-7", return_ns=h.tick())
     h.op("w1", "init", transactional_id="id-7")
-    h.take(0, worker="w1", transactional_id="id-7", pid=7, outcome="fail", fenced=True)
-    h.take(0, worker="v")
+    h.transact(0, worker="w1", transactional_id="id-7", pid=7, outcome="fail", fenced=True)
+    h.transact(0, worker="v")
 
 
 @case()
@@ -64,8 +64,8 @@ def an_own_attempt_without_an_answer_may_have_fenced(h: History) -> None:
     h.feed(1)
     for outcome in ("ok", "info"):
         h.op("w1", "init", outcome, transactional_id="id-7")
-    h.take(0, worker="w1", transactional_id="id-7", pid=7, outcome="fail", fenced=True)
-    h.take(0, worker="v")
+    h.transact(0, worker="w1", transactional_id="id-7", pid=7, outcome="fail", fenced=True)
+    h.transact(0, worker="v")
 
 
 @case(contended_id=1)
@@ -73,20 +73,20 @@ def one_who_takes_the_id_back_was_fenced_duly(h: History) -> None:
     h.feed(1)
     for worker in ("w1", "w2"):
         h.op(worker, "init", transactional_id="id-7")
-    h.take(0, worker="w1", transactional_id="id-7", pid=7, outcome="fail", fenced=True)
+    h.transact(0, worker="w1", transactional_id="id-7", pid=7, outcome="fail", fenced=True)
     h.op("w1", "init", transactional_id="id-7")
-    h.take(0, worker="v")
+    h.transact(0, worker="v")
 
 
 @case(undue_fencing=1)
 def one_who_takes_the_id_afterwards_has_not_fenced(h: History) -> None:
     _fenced(h)
     h.op("w2", "init", transactional_id="id-7")
-    h.take(0, worker="w2")
+    h.transact(0, worker="w2")
 
 
 def _timed_out(h: History, start_ms: float, update_ms: float, state: str = "PrepareAbort") -> None:
-    h.take(0, worker="v")
+    h.transact(0, worker="v")
 
     def bend(row: dict[str, object]) -> dict[str, object]:
         own = row["transactional_id"] == "id-7" and row["state"] == state
@@ -129,9 +129,9 @@ def a_transaction_that_was_only_completed_late_excuses_nothing(h: History) -> No
 def the_last_of_several_time_outs_excuses(h: History) -> None:
     h.feed(1)
     h.op("w1", "init", transactional_id="id-7")
-    h.take(0, worker="w1", transactional_id="id-7", pid=7, outcome="fail", gives="x")
-    h.take(0, worker="w1", transactional_id="id-7", pid=7, outcome="fail", fenced=True, gives="y")
-    h.take(0, worker="v")
+    h.transact(0, worker="w1", transactional_id="id-7", pid=7, outcome="fail", to="x")
+    h.transact(0, worker="w1", transactional_id="id-7", pid=7, outcome="fail", fenced=True, to="y")
+    h.transact(0, worker="v")
     ends_ms = iter((WALL_MS - 5_000, WALL_MS))
 
     def bend(row: dict[str, object]) -> dict[str, object]:
@@ -152,8 +152,8 @@ def without_a_wall_clock_any_time_out_excuses(h: History) -> None:
 
 def _fenced_and_followed(h: History, **more: object) -> Op:
     """A transaction of w1 is fenced, and v processes its input."""
-    op = h.take(0, worker="w1", transactional_id="id-7", pid=7, outcome="fail", fenced=True, **more)  # type: ignore[arg-type]
-    h.take(0, worker="v")
+    op = h.transact(0, worker="w1", transactional_id="id-7", pid=7, outcome="fail", fenced=True, **more)  # type: ignore[arg-type]
+    h.transact(0, worker="v")
     return op
 
 
@@ -162,7 +162,7 @@ def a_producer_without_an_id_is_not_fenced_for_one(h: History) -> None:
     h.feed(1)
     h.op("w1", "init", transactional_id=None)
     h.op("w1", "send", "fail", fenced=True)
-    h.take(0, worker="v")
+    h.transact(0, worker="v")
 
 
 @case()
@@ -246,14 +246,14 @@ def a_time_out_further_away_than_the_clocks_may_differ_excuses_nothing(h: Histor
 def one_whose_answer_has_no_time_may_have_been_replaced_after_its_call(h: History) -> None:
     h.feed(1)
     h.op("w1", "init", transactional_id="id-7")
-    h.take(0, worker="w1", transactional_id="id-7", pid=7, outcome="info", fenced=True, fate="abort")
+    h.transact(0, worker="w1", transactional_id="id-7", pid=7, outcome="info", fenced=True, fate="abort")
     h.op("w2", "init", transactional_id="id-7")
-    h.take(0, worker="v")
+    h.transact(0, worker="v")
 
 
 @case(undue_fencing=1)
 def one_whose_answer_has_no_time_is_fenced_for_nothing_where_nobody_ever_came(h: History) -> None:
     h.feed(1)
     h.op("w1", "init", transactional_id="id-7")
-    h.take(0, worker="w1", transactional_id="id-7", pid=7, outcome="info", fenced=True, fate="abort")
-    h.take(0, worker="v")
+    h.transact(0, worker="w1", transactional_id="id-7", pid=7, outcome="info", fenced=True, fate="abort")
+    h.transact(0, worker="v")

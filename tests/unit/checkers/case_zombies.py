@@ -13,8 +13,8 @@ from tests.support.stored_tables import OFFSETS
 @case(zombie_write=1, epoch_regression=1)
 def a_batch_above_one_of_a_higher_epoch_is_a_zombie(h: History) -> None:
     h.feed(2)
-    h.take(0)
-    h.take(1)
+    h.transact(0)
+    h.transact(1)
     h.alter(
         "batches",
         lambda row: row | {"epoch": 5} if row["tp"] == h.tp["x"] and row["base_offset"] == 0 else row,
@@ -24,9 +24,9 @@ def a_batch_above_one_of_a_higher_epoch_is_a_zombie(h: History) -> None:
 @case(epoch_regression=1)
 def an_aborted_batch_above_a_higher_epoch_is_no_zombie(h: History) -> None:
     h.feed(2)
-    h.take(0)
-    h.take(1, outcome="fail")
-    h.take(1, worker="v", pid=2)
+    h.transact(0)
+    h.transact(1, outcome="fail")
+    h.transact(1, worker="v", pid=2)
     h.alter(
         "batches",
         lambda row: row | {"epoch": 5} if row["tp"] == h.tp["x"] and row["base_offset"] == 0 else row,
@@ -38,7 +38,7 @@ def a_commit_after_another_has_taken_the_id_is_a_zombie(h: History) -> None:
     h.feed(1)
     h.op("w1", "init", transactional_id="i")
     h.op("w2", "init", transactional_id="i")
-    h.take(0, worker="w1", transactional_id="i")
+    h.transact(0, worker="w1", transactional_id="i")
 
 
 @case()
@@ -46,7 +46,7 @@ def a_commit_of_the_one_who_took_the_id_last_is_none(h: History) -> None:
     h.feed(1)
     h.op("w1", "init", transactional_id="i")
     h.op("w2", "init", transactional_id="i")
-    h.take(0, worker="w2", transactional_id="i")
+    h.transact(0, worker="w2", transactional_id="i")
 
 
 @case()
@@ -54,7 +54,7 @@ def inits_at_the_same_time_prove_no_zombie(h: History) -> None:
     h.feed(1)
     h.op("w1", "init", transactional_id="i", call_ns=1, return_ns=10)
     h.op("w2", "init", transactional_id="i", call_ns=2, return_ns=20)
-    h.take(0, worker="w1", transactional_id="i")
+    h.transact(0, worker="w1", transactional_id="i")
 
 
 @case()
@@ -62,8 +62,8 @@ def a_zombie_whose_commit_was_not_told_and_did_nothing_is_none(h: History) -> No
     h.feed(1)
     h.op("w1", "init", transactional_id="i")
     h.op("w2", "init", transactional_id="i")
-    h.take(0, worker="w1", transactional_id="i", outcome="info", fate="abort")
-    h.take(0, worker="w2", transactional_id="i", pid=2)
+    h.transact(0, worker="w1", transactional_id="i", outcome="info", fate="abort")
+    h.transact(0, worker="w2", transactional_id="i", pid=2)
 
 
 def _replaced(h: History, **more: Any) -> Op:
@@ -71,57 +71,57 @@ def _replaced(h: History, **more: Any) -> Op:
     h.feed(1)
     h.op("w1", "init", transactional_id="i")
     h.op("w2", "init", transactional_id="i")
-    h.take(0, worker="w2", transactional_id="i", pid=2)
+    h.transact(0, worker="w2", transactional_id="i", pid=2)
     return h.op("w1", transactional_id="i", **more)
 
 
 @case(zombie_write=1)
 def a_zombie_that_commits_outputs_alone_is_one(h: History) -> None:
     op = _replaced(h)
-    h.send(op, "y", h.put("y", f"{op.name}:0", 1, digest=7))
-    h.mark("y", 1, "commit")
+    h.send(op, "y", h.append("y", f"{op.name}:0", 1, digest=7))
+    h.append_marker("y", 1, "commit")
 
 
 @case(zombie_write=1)
 def a_zombie_that_commits_offsets_alone_is_one(h: History) -> None:
-    h.offset(1, _replaced(h), 1)
-    h.mark(OFFSETS, 1, "commit")
+    h.commit_offset(1, _replaced(h), 1)
+    h.append_marker(OFFSETS, 1, "commit")
 
 
 @case(ghost_commit=1)
 def when_a_worker_that_was_killed_before_its_commit_took_effect_nobody_knows(h: History) -> None:
     op = _replaced(h, outcome="info", commit_ns=None)
-    h.send(op, "y", h.put("y", f"{op.name}:0", 1, digest=7))
-    h.mark("y", 1, "commit")
+    h.send(op, "y", h.append("y", f"{op.name}:0", 1, digest=7))
+    h.append_marker("y", 1, "commit")
 
 
 @case(zombie_write=1, options={"log": False})
 def without_logs_a_zombie_that_was_told_ok_is_one(h: History) -> None:
     op = _replaced(h)
-    h.send(op, "y", h.put("y", f"{op.name}:0", 1, digest=7))
-    h.mark("y", 1, "commit")
+    h.send(op, "y", h.append("y", f"{op.name}:0", 1, digest=7))
+    h.append_marker("y", 1, "commit")
 
 
 @case(zombie_write=1, options={"log": False})
 def without_logs_a_zombie_that_was_told_nothing_and_was_read_is_one(h: History) -> None:
     op = _replaced(h, outcome="info")
-    h.send(op, "y", h.put("y", f"{op.name}:0", 1, digest=7))
-    h.mark("y", 1, "commit")
+    h.send(op, "y", h.append("y", f"{op.name}:0", 1, digest=7))
+    h.append_marker("y", 1, "commit")
 
 
 @case(unsettled=1, options={"log": False})
 def without_logs_a_zombie_that_was_told_nothing_and_never_read_is_none(h: History) -> None:
     op = _replaced(h, outcome="info")
-    h.send(op, "y", h.put("y", f"{op.name}:0", 1, digest=7))
-    h.mark("y", 1, "abort")
+    h.send(op, "y", h.append("y", f"{op.name}:0", 1, digest=7))
+    h.append_marker("y", 1, "abort")
 
 
 @case(lost_commit=1, unseen=2, broken=("the leader's log of x/0 is missing",))
 def a_zombie_that_was_told_ok_and_was_aborted_where_there_is_a_log_is_none(h: History) -> None:
     op = _replaced(h)
     for topic in "xy":
-        h.send(op, topic, h.put(topic, f"{op.name}:{len(op.values)}", 1, digest=7))
-        h.mark(topic, 1, "abort")
+        h.send(op, topic, h.append(topic, f"{op.name}:{len(op.values)}", 1, digest=7))
+        h.append_marker(topic, 1, "abort")
     h.alter("replicas", lambda row: row | {"damaged": "a torn tail"} if row["tp"] == h.tp["x"] else row)
 
 
@@ -130,7 +130,7 @@ def whoever_takes_another_id_replaces_nobody(h: History) -> None:
     h.feed(1)
     h.op("w1", "init", transactional_id="i")
     h.op("w2", "init", transactional_id="j")
-    h.take(0, worker="w1", transactional_id="i")
+    h.transact(0, worker="w1", transactional_id="i")
 
 
 @case(zombie_write=1)
@@ -139,7 +139,7 @@ def whoever_takes_another_id_has_not_taken_its_own_back(h: History) -> None:
     h.op("w1", "init", transactional_id="i")
     h.op("w2", "init", transactional_id="i")
     h.op("w1", "init", transactional_id="j")
-    h.take(0, worker="w1", transactional_id="i")
+    h.transact(0, worker="w1", transactional_id="i")
 
 
 @case()
@@ -147,7 +147,7 @@ def an_init_that_began_when_the_other_ended_proves_no_zombie(h: History) -> None
     h.feed(1)
     h.op("w1", "init", transactional_id="i", call_ns=1, return_ns=10)
     h.op("w2", "init", transactional_id="i", call_ns=10, return_ns=20)
-    h.take(0, worker="w1", transactional_id="i")
+    h.transact(0, worker="w1", transactional_id="i")
 
 
 @case()
@@ -156,4 +156,4 @@ def whoever_takes_its_id_back_while_another_takes_it_is_no_zombie(h: History) ->
     h.op("w1", "init", transactional_id="i", call_ns=1, return_ns=2)
     h.op("w1", "init", transactional_id="i", call_ns=20, return_ns=30)
     h.op("w2", "init", transactional_id="i", call_ns=25, return_ns=28)
-    h.take(0, worker="w1", transactional_id="i")
+    h.transact(0, worker="w1", transactional_id="i")

@@ -12,8 +12,8 @@ from harness.results.verdict import CheckResult
 from tests.planted import counted
 from tests.support.findings import objects_without_kind
 from tests.support.histories import History
-from tests.support.stored_tables import write
-from tests.support.within import within
+from tests.support.stored_tables import write_store
+from tests.support.within import is_part_of
 
 WARNINGS = ("contended-id", "undue-fencing", "stalled")
 """Anomalies that never decide a verdict."""
@@ -46,7 +46,7 @@ class Case:
 
     def alone(self, folder: Path, run: StoredRun) -> StoredRun:
         """Return the run of this case, stored in a folder of its own."""
-        write(folder, [(run.run, self.history)], log=self.history.log)
+        write_store(folder, [(run.run, self.history)], log=self.history.log)
         return replace(run, folder=folder)
 
     def differs(self, judgement: CheckResult) -> str | None:
@@ -90,7 +90,7 @@ class Case:
     def _examples(self, judgement: CheckResult) -> str | None:
         for name, wanted in self.tells.items():
             first = judgement.anomalies[name].examples[0].as_json()
-            if not within(wanted, first):
+            if not is_part_of(wanted, first):
                 return f"the example of {name} holds {first}"
         for name, anomaly in judgement.anomalies.items():
             for example in anomaly.examples:
@@ -111,7 +111,7 @@ FAMILIES = (
 def plain(history: History) -> None:
     """Add an input, and a transaction that processes it."""
     history.feed(1)
-    history.take(0)
+    history.transact(0)
 
 
 def case(
@@ -153,7 +153,7 @@ def store(folder: Path, cases: Sequence[Case] | None = None) -> list[StoredRun]:
     """Write a store of these cases, or of all, as runs numbered from 0."""
     histories = [(run, case.history) for run, case in enumerate(all_cases() if cases is None else cases)]
     for log in (True, False):
-        write(folder / f"log-{log}", [(run, h) for run, h in histories if h.log is log], log=log)
+        write_store(folder / f"log-{log}", [(run, h) for run, h in histories if h.log is log], log=log)
     return [
         StoredRun(
             run,

@@ -9,17 +9,17 @@ from checkers.external.by_key.rows import NONE, OperationRows, make_records
 from checkers.external.by_key.shuffle import deal
 from checkers.external.key_kernel import by_key
 from harness.history_files.schema import FAIL, INFO, OK, OPEN
-from tests.support.micro import Row, given, sent, table
+from tests.support.micro import Row, micro_table, poll_row, send_row
 
 
 def found(kind: str, *rows: Row) -> list[Row]:
     """What the kernel tells of a kind."""
-    batches = list(by_key(deal(iter(table(*rows).to_batches()))))
+    batches = list(by_key(deal(iter(micro_table(*rows).to_batches()))))
     return [row[kind] for batch in batches for row in batch.to_pylist() if row[kind] is not None]
 
 
 def test_a_key_that_no_task_could_hold_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = [sent(1, value, value) for value in range(3)]
+    rows = [send_row(1, value, value) for value in range(3)]
     monkeypatch.setattr("checkers.external.by_key.shuffle.MOST", 3)
     assert found("counted", *rows)
     monkeypatch.setattr("checkers.external.by_key.shuffle.MOST", 2)
@@ -48,14 +48,14 @@ def test_rows_have_one_number_if_all_columns_are_equal() -> None:
 
 
 def test_an_ordinary_record_is_not_remarkable() -> None:
-    assert found("step", sent(1, 5, 0), given(2, 5, 0)) == []
-    assert found("counted", sent(1, 5, 0), given(2, 5, 0)) == [
+    assert found("step", send_row(1, 5, 0), poll_row(2, 5, 0)) == []
+    assert found("counted", send_row(1, 5, 0), poll_row(2, 5, 0)) == [
         {"run": 0, "records": 1, "read": 1, "in_place_of_another": 0}
     ]
 
 
 def test_a_record_that_nobody_was_given_is() -> None:
-    (step,) = found("step", sent(1, 5, 0), sent(3, 6, 4), given(2, 6, 4))
+    (step,) = found("step", send_row(1, 5, 0), send_row(3, 6, 4), poll_row(2, 6, 4))
     assert (step["value"], step["due"], step["ok_read"], step["highest"], step["bound"]) == (
         5,
         True,
@@ -66,43 +66,52 @@ def test_a_record_that_nobody_was_given_is() -> None:
 
 
 def test_the_offset_of_what_may_not_have_committed_does_not_count() -> None:
-    rows = OperationRows(table(sent(1, 5, 3, INFO), sent(2, 6, -1), sent(3, 8, 4)))
+    rows = OperationRows(micro_table(send_row(1, 5, 3, INFO), send_row(2, 6, -1), send_row(3, 8, 4)))
     assert rows.offset.tolist() == [NONE, NONE, 4]
     assert make_records(rows).index.tolist() == [0, 0, 1]
 
 
 def test_the_writer_is_the_last_completion_and_an_open_one_only_if_nobody_else_is() -> None:
     records = make_records(
-        OperationRows(table(sent(9, 5, None, OPEN), sent(1, 5, None, FAIL), sent(3, 5, 0)))
+        OperationRows(micro_table(send_row(9, 5, None, OPEN), send_row(1, 5, None, FAIL), send_row(3, 5, 0)))
     )
     assert (records.writer.tolist(), records.writer_outcome.tolist()) == ([3], [OK])
-    assert make_records(OperationRows(table(sent(9, 5, None, OPEN)))).writer.tolist() == [9]
+    assert make_records(OperationRows(micro_table(send_row(9, 5, None, OPEN)))).writer.tolist() == [9]
 
 
 def test_the_writer_is_the_last_however_many_there_are_and_whatever_their_order() -> None:
     ops = np.random.default_rng(7).permutation(np.arange(1, 200))
-    assert make_records(OperationRows(table(*(sent(int(op), 5) for op in ops)))).writer.tolist() == [199]
+    assert make_records(
+        OperationRows(micro_table(*(send_row(int(op), 5) for op in ops)))
+    ).writer.tolist() == [199]
 
 
 def test_the_index_of_a_record_is_counted_in_its_own_key() -> None:
-    records = make_records(OperationRows(table(*(sent(op, op, op, key=op % 2) for op in (2, 3, 4, 5, 6)))))
+    records = make_records(
+        OperationRows(micro_table(*(send_row(op, op, op, key=op % 2) for op in (2, 3, 4, 5, 6))))
+    )
     assert records.index.tolist() == [1, 1, 2, 2, 3]
 
 
 def test_two_values_at_one_offset_have_no_index_and_what_follows_has() -> None:
-    records = make_records(OperationRows(table(given(1, 5, 0), given(2, 6, 0), given(3, 8, 9))))
+    records = make_records(
+        OperationRows(micro_table(poll_row(1, 5, 0), poll_row(2, 6, 0), poll_row(3, 8, 9)))
+    )
     assert (records.clash.tolist(), records.index.tolist()) == ([True, True, False], [0, 0, 2])
 
 
 def test_an_operation_that_was_given_what_it_sent_is_remarkable_whoever_else_sent_it() -> None:
-    rows = [sent(1, 5, 0), sent(4, 5, 0), given(1, 5, 0), given(2, 5, 0)]
-    assert make_records(OperationRows(table(*rows))).own.tolist() == [False, False, True, False]
+    rows = [send_row(1, 5, 0), send_row(4, 5, 0), poll_row(1, 5, 0), poll_row(2, 5, 0)]
+    assert make_records(OperationRows(micro_table(*rows))).own.tolist() == [False, False, True, False]
 
 
 def test_a_step_of_more_than_one_is_a_jump_and_only_moves_count() -> None:
     rows = OperationRows(
-        table(
-            *(given(op, op, op, outcome, process=1) for op, outcome in ((1, OK), (2, FAIL), (3, OK), (4, OK)))
+        micro_table(
+            *(
+                poll_row(op, op, op, outcome, process=1)
+                for op, outcome in ((1, OK), (2, FAIL), (3, OK), (4, OK))
+            )
         )
     )
     at, before, inside = find_jumps(rows, make_records(rows), rows.polls, rows.outcome == OK)
@@ -111,7 +120,12 @@ def test_a_step_of_more_than_one_is_a_jump_and_only_moves_count() -> None:
 
 def test_what_others_sent_between_two_operations_is_no_jump_but_a_step_back_is() -> None:
     rows = OperationRows(
-        table(sent(1, 1, 1, process=1), sent(2, 2, 2), sent(3, 3, 3, process=1), sent(4, 4, 0, process=1))
+        micro_table(
+            send_row(1, 1, 1, process=1),
+            send_row(2, 2, 2),
+            send_row(3, 3, 3, process=1),
+            send_row(4, 4, 0, process=1),
+        )
     )
     at, _, _ = find_jumps(rows, make_records(rows), rows.sends, rows.outcome == OK)
     assert rows.op[at].tolist() == [4]
@@ -119,16 +133,18 @@ def test_what_others_sent_between_two_operations_is_no_jump_but_a_step_back_is()
 
 def test_a_record_that_is_sent_twice_is_a_step_back_and_one_that_is_alone_is_none() -> None:
     for rows, steps in (((1,), []), ((1, 1), [(2, 1)])):
-        sends = OperationRows(table(*(sent(op, value, value, process=1) for op, value in enumerate(rows, 1))))
+        sends = OperationRows(
+            micro_table(*(send_row(op, value, value, process=1) for op, value in enumerate(rows, 1)))
+        )
         at, before, _ = find_jumps(sends, make_records(sends), sends.sends, sends.outcome == OK)
         assert list(zip(sends.op[at].tolist(), sends.op[before].tolist(), strict=True)) == steps
-    poll = OperationRows(table(given(1, 1, 1)))
+    poll = OperationRows(micro_table(poll_row(1, 1, 1)))
     assert not len(find_jumps(poll, make_records(poll), poll.polls, poll.outcome == OK)[0])
 
 
 def test_the_steps_of_another_process_come_before_nothing() -> None:
     rows = OperationRows(
-        table(given(1, 1, 1, process=1), given(2, 2, 2, process=2), given(3, 3, 3, process=2))
+        micro_table(poll_row(1, 1, 1, process=1), poll_row(2, 2, 2, process=2), poll_row(3, 3, 3, process=2))
     )
     at, _, _ = find_jumps(rows, make_records(rows), rows.polls, rows.outcome == OK)
     assert at.tolist() == []

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from checkers.checking.stored_runs import StoredRun, check_runs
 from harness.results.verdict import CheckResult
 from tests.support.histories import OFFSETS, TRANSACTIONS, WALL_MS, History, Row
-from tests.support.stored_tables import write
+from tests.support.stored_tables import write_store
 
 CASES: dict[str, tuple[Callable[[History], None], dict[str, int], str]] = {}
 
@@ -51,63 +51,63 @@ def join(h: History, correlation_key: Callable[[int], str] = str) -> None:
 @found()
 def each_input_has_its_output(h: History) -> None:
     h.feed(2)
-    h.take(0)
-    h.take(1)
+    h.transact(0)
+    h.transact(1)
     join(h)
 
 
 @found(reprocessed_input=1, group_offset_regression=1, offset_output_mismatch=1)
 def an_output_too_many(h: History) -> None:
     h.feed(2)
-    h.take(0)
-    h.take(1)
-    h.take(0, pid=2)
+    h.transact(0)
+    h.transact(1)
+    h.transact(0, pid=2)
     join(h)
 
 
 @found(lost_input=1)
 def an_input_without_an_output(h: History) -> None:
     h.feed(2)
-    h.take(0)
-    h.take(1, gives="")
+    h.transact(0)
+    h.transact(1, to="")
     join(h)
 
 
 @found()
 def an_aborted_attempt_counts_for_nothing(h: History) -> None:
     h.feed(1)
-    h.take(0, outcome="fail")
-    h.take(0)
+    h.transact(0, outcome="fail")
+    h.transact(0)
     join(h)
 
 
 @found()
 def two_inputs_that_are_alike_have_two_outputs(h: History) -> None:
     h.feed(2)
-    h.take(0, 1)
+    h.transact(0, 1)
     join(h, lambda offset: "same")
 
 
 @found(lost_input=1)
 def two_inputs_that_are_alike_and_one_output(h: History) -> None:
     h.feed(2)
-    h.take(0, 1, names=[0])
+    h.transact(0, 1, output_inputs=[0])
     join(h, lambda offset: "same")
 
 
 @found(reprocessed_input=1, group_offset_regression=1)
 def two_inputs_that_are_alike_and_three_outputs(h: History) -> None:
     h.feed(2)
-    h.take(0, 1)
-    h.take(1, pid=2, claim=(0, 1))
+    h.transact(0, 1)
+    h.transact(1, pid=2, claim=(0, 1))
     join(h, lambda offset: "same")
 
 
 @found(phantom=1)
 def an_output_that_no_input_accounts_for(h: History) -> None:
     h.feed(1)
-    h.take(0)
-    h.put("x", None, -1, digest=7)
+    h.transact(0)
+    h.append("x", None, -1, digest=7)
     join(h)
     stray = len(h.entries["x"]) - 1
     h.alter(
@@ -121,7 +121,7 @@ def an_output_that_no_input_accounts_for(h: History) -> None:
 @found(corrupt=1)
 def an_output_that_holds_something_else(h: History) -> None:
     h.feed(1)
-    h.take(0)
+    h.transact(0)
     join(h)
     h.alter("records", lambda row: row | {"digest": 8} if row.get("correlation_key") is not None else row)
 
@@ -129,25 +129,25 @@ def an_output_that_holds_something_else(h: History) -> None:
 @found(offset_output_mismatch=1)
 def an_output_whose_offset_is_in_another_transaction(h: History) -> None:
     h.feed(1)
-    op = h.take(0, offsets_fate="")
-    h.offset(1, op, 2)
-    h.mark(OFFSETS, 2, "commit")
-    h.complete(2, [OFFSETS])
+    op = h.transact(0, offsets_fate="")
+    h.commit_offset(1, op, 2)
+    h.append_marker(OFFSETS, 2, "commit")
+    h.log_transaction(2, [OFFSETS])
     join(h)
 
 
 @found(torn_transaction=1, offset_output_mismatch=1)
 def a_transaction_of_which_one_record_is_aborted(h: History) -> None:
     h.feed(1)
-    h.take(0, gives="xy", fates={"y": "abort"})
+    h.transact(0, to="xy", fates={"y": "abort"})
     join(h)
 
 
 @found(torn_transaction=1, offset_output_mismatch=1)
 def one_on_a_cluster_that_others_had_used_before(h: History) -> None:
     h.feed(2)
-    h.take(0)
-    h.take(1, gives="xy", fates={"y": "abort"})
+    h.transact(0)
+    h.transact(1, to="xy", fates={"y": "abort"})
     join(h)
     internal = {h.tp[OFFSETS], h.tp[TRANSACTIONS]}
     h.alter("replicas", lambda row: row | {"log_start": 1} if row["tp"] in internal else row)
@@ -157,7 +157,7 @@ def one_on_a_cluster_that_others_had_used_before(h: History) -> None:
 def one_output_twice_and_the_other_never(h: History) -> None:
     h.feed(1)
     h.rows["expected"].append(h.rows["expected"][0] | {"output_name": "x#2", "digest": 8})
-    h.take(0, names=[0, 0])
+    h.transact(0, output_inputs=[0, 0])
     join(h)
 
 
@@ -165,8 +165,8 @@ def one_output_twice_and_the_other_never(h: History) -> None:
 def inputs_that_are_alike_in_two_partitions_and_outputs_crosswise(h: History) -> None:
     h.feed(1)
     h.feed(1, "b")
-    h.take(0, source="b", pid=2)
-    h.take(0)
+    h.transact(0, source="b", pid=2)
+    h.transact(0)
     join(h, lambda offset: "same")
 
 
@@ -174,7 +174,7 @@ def inputs_that_are_alike_in_two_partitions_and_outputs_crosswise(h: History) ->
 def of_several_outputs_the_one_that_holds_something_else(h: History) -> None:
     h.feed(1)
     h.rows["expected"].append(h.rows["expected"][0] | {"output_name": "x#2", "digest": 8})
-    h.take(0, names=[0, 0])
+    h.transact(0, output_inputs=[0, 0])
     join(h)
     h.alter(
         "records",
@@ -185,41 +185,41 @@ def of_several_outputs_the_one_that_holds_something_else(h: History) -> None:
 @found()
 def a_marker_that_was_written_again(h: History) -> None:
     h.feed(2)
-    h.take(0)
-    h.mark("x", 1, "commit")
-    h.mark(OFFSETS, 1, "commit")
-    h.take(1)
+    h.transact(0)
+    h.append_marker("x", 1, "commit")
+    h.append_marker(OFFSETS, 1, "commit")
+    h.transact(1)
     join(h)
 
 
 @found()
 def where_it_is_not_known_which_offsets_are_of_a_transaction_it_lacks_none(h: History) -> None:
     h.feed(1)
-    h.take(0)
-    h.put(OFFSETS, None, 1)
-    h.mark(OFFSETS, 1, "commit")
+    h.transact(0)
+    h.append(OFFSETS, None, 1)
+    h.append_marker(OFFSETS, 1, "commit")
     join(h)
 
 
 @found(torn_transaction=1, offset_output_mismatch=1, lost_input=1, phantom=1)
 def a_marker_that_was_written_again_hides_no_torn_transaction(h: History) -> None:
     h.feed(1)
-    h.take(0, gives="yx", fates={"x": "abort"})
-    h.mark("y", 1, "commit")
+    h.transact(0, to="yx", fates={"x": "abort"})
+    h.append_marker("y", 1, "commit")
     join(h)
 
 
 @found(torn_transaction=1)
 def markers_that_say_otherwise_than_the_transaction_log(h: History) -> None:
     h.feed(1)
-    h.take(0, fate="abort", state="CompleteCommit")
+    h.transact(0, fate="abort", state="CompleteCommit")
     join(h)
 
 
 @found(lost_write=1)
 def a_committed_output_that_the_final_reader_was_not_given(h: History) -> None:
     h.feed(1)
-    h.take(0)
+    h.transact(0)
     join(h)
     h.alter("polls", lambda row: None if (row["tp"], row["offset"]) == (h.tp["x"], 0) else row)
 
@@ -227,15 +227,15 @@ def a_committed_output_that_the_final_reader_was_not_given(h: History) -> None:
 @found(offset_output_mismatch=1)
 def an_offset_beyond_the_end_of_its_partition(h: History) -> None:
     h.feed(1)
-    h.take(0, claim=(0, 50))
+    h.transact(0, claim=(0, 50))
     join(h)
 
 
 @found()
 def an_offset_above_a_marker_alone(h: History) -> None:
     h.feed(1)
-    h.mark("a", 9, "commit")
-    h.take(0, claim=(0, 2))
+    h.append_marker("a", 9, "commit")
+    h.transact(0, claim=(0, 2))
     join(h)
 
 
@@ -246,7 +246,7 @@ def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dic
         history = History(inputs=topics)
         draw(history)
         histories.append((run, history))
-    folder = write(tmp_path_factory.mktemp("store") / "runs", histories, log=True)
+    folder = write_store(tmp_path_factory.mktemp("store") / "runs", histories, log=True)
     runs = [
         StoredRun(
             run,
@@ -301,7 +301,7 @@ def test_without_a_word_of_what_is_due_nobody_is_accused(spark: SparkSession, tm
     history = History()
     each_input_has_its_output(history)
     history.alter("expected", lambda row: None)
-    folder = write(tmp_path / "runs", [(1, history)], log=True)
+    folder = write_store(tmp_path / "runs", [(1, history)], log=True)
     run = StoredRun(1, folder, WALL_MS, blind=True, without_journals=True, correlated=True, had_log=True)
     told = check_runs(spark, [run])[1]
     assert not told.anomalies
@@ -318,7 +318,7 @@ def one(spark: SparkSession, folder: Path, draw: Callable[[History], None], **mo
     """What is said of one history."""
     history = History()
     draw(history)
-    kept = write(folder / "runs", [(1, history)], log=True)
+    kept = write_store(folder / "runs", [(1, history)], log=True)
     run = StoredRun(1, kept, WALL_MS, blind=True, without_journals=True, had_log=True, healed_ns=0, **more)
     return check_runs(spark, [run])[1]
 
@@ -329,7 +329,7 @@ def test_what_a_stage_left_behind_makes_a_run_unknown(
 ) -> None:
     def draw(h: History) -> None:
         h.feed(2)
-        h.take(0)
+        h.transact(0)
         join(h)
         if not grouped:
             ungrouped(h)
@@ -349,7 +349,7 @@ def test_a_stage_without_a_group_has_gone_past_what_is_below_its_last_output_onc
 ) -> None:
     def draw(h: History) -> None:
         h.feed(2)
-        h.take(1)
+        h.transact(1)
         join(h)
         ungrouped(h)
 

@@ -13,7 +13,7 @@ from checkers.checking.wording import with_wording
 from harness.results.verdict import AnomalyFindings, CheckResult
 from reports.findings_text import first_example_sentence as sentence
 from tests.support.histories import WALL_MS, History
-from tests.support.stored_tables import OFFSETS, write
+from tests.support.stored_tables import OFFSETS, write_store
 
 Draw = Callable[[History], None]
 
@@ -25,48 +25,48 @@ def whole(h: History) -> None:
 
 def a_transaction_that_wrote_nothing(h: History) -> None:
     h.feed(1)
-    h.take(0)
-    h.mark("x", 1, "commit")
-    h.complete(1, ["x"])
+    h.transact(0)
+    h.append_marker("x", 1, "commit")
+    h.log_transaction(1, ["x"])
     whole(h)
 
 
 def a_marker_that_the_transaction_log_does_not_account_for(h: History) -> None:
     h.feed(1)
-    h.take(0)
-    h.put("y", None, 1)
-    h.mark("y", 1, "commit")
-    h.put("y", None, 1)
-    h.mark("y", 1, "commit")
-    h.complete(1, ["y"])
+    h.transact(0)
+    h.append("y", None, 1)
+    h.append_marker("y", 1, "commit")
+    h.append("y", None, 1)
+    h.append_marker("y", 1, "commit")
+    h.log_transaction(1, ["y"])
     whole(h)
 
 
 def offsets_that_the_table_lacks(h: History) -> None:
     h.feed(1)
-    h.take(0)
+    h.transact(0)
     h.alter("offsets", lambda row: None)
     whole(h)
 
 
 def a_state_that_the_table_lacks(h: History) -> None:
     h.feed(1)
-    h.take(0)
+    h.transact(0)
     h.alter("transactions", lambda row: None if row["state"] == "CompleteCommit" else row)
     whole(h)
 
 
 def an_output_that_names_no_input(h: History) -> None:
     h.feed(1)
-    h.take(0)
-    h.put("x", None, -1, digest=7)
+    h.transact(0)
+    h.append("x", None, -1, digest=7)
     whole(h)
 
 
 def nothing_is_expected(h: History) -> None:
     h.feed(1)
-    h.take(0)
-    h.owe(lambda row: None)
+    h.transact(0)
+    h.alter_expected(lambda row: None)
     whole(h)
 
 
@@ -88,7 +88,7 @@ def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dic
         history = History()
         draw(history)
         histories.append((run, history))
-    folder = write(tmp_path_factory.mktemp("store") / "runs", histories, log=True)
+    folder = write_store(tmp_path_factory.mktemp("store") / "runs", histories, log=True)
     runs = [
         StoredRun(run, folder, WALL_MS, blind=True, had_log=True, healed_ns=0) for run in range(len(CASES))
     ]
@@ -109,9 +109,9 @@ def test_missing_evidence_makes_no_finding(
 def test_an_undescribed_topic_is_in_not_checked(spark: SparkSession, tmp_path: Path) -> None:
     history = History()
     history.feed(1)
-    history.take(0)
+    history.transact(0)
     whole(history)
-    folder = write(tmp_path / "runs", [(1, history), (2, history)], log=True)
+    folder = write_store(tmp_path / "runs", [(1, history), (2, history)], log=True)
     runs = [
         StoredRun(
             run, folder, WALL_MS, without_journals=True, blind=True, had_log=True, healed_ns=0, topics=topics
@@ -128,17 +128,17 @@ def last_record(committed_within: int, committed_after: int, sums: int = 2, expe
     h = History(expects=expects)
     h.feed(2)
     for at in range(sums):
-        h.adds(at, "k", 3)
-    h.put("y", None, 1, key="k", state=3 * sums)
+        h.expect_amount(at, "k", 3)
+    h.append("y", None, 1, key="k", state=3 * sums)
     topics = ["y"]
     if committed_within:
-        h.offset(committed_within, pid=1)
+        h.commit_offset(committed_within, pid=1)
         topics.append(OFFSETS)
     for topic in topics:
-        h.mark(topic, 1, "commit")
-    h.complete(1, topics)
+        h.append_marker(topic, 1, "commit")
+    h.log_transaction(1, topics)
     if committed_after:
-        h.offset(committed_after)
+        h.commit_offset(committed_after)
     whole(h)
     return h
 
@@ -153,7 +153,7 @@ def test_an_offset_outside_a_transaction_is_told_where_it_goes_past_what_a_last_
         last_record(1, 2, sums=1),
         last_record(2, 2),
     ]
-    folder = write(tmp_path / "runs", list(enumerate(drawn)), log=True)
+    folder = write_store(tmp_path / "runs", list(enumerate(drawn)), log=True)
     runs = [
         StoredRun(run, folder, WALL_MS, blind=True, had_log=True, healed_ns=0) for run in range(len(drawn))
     ]
@@ -178,7 +178,7 @@ def test_offsets_are_compared_where_only_last_records_are_checked(
         last_record(2, 0),
         last_record(2, 0, expects="x"),
     ]  # of the other outputs none was held against an offset
-    folder = write(tmp_path / "runs", list(enumerate(drawn)), log=True)
+    folder = write_store(tmp_path / "runs", list(enumerate(drawn)), log=True)
     runs = [
         StoredRun(run, folder, WALL_MS, blind=True, had_log=True, healed_ns=0) for run in range(len(drawn))
     ]
@@ -190,8 +190,8 @@ def with_a_plain_record() -> History:
     """An input, its output in a transaction, and a record of y outside any."""
     history = History()
     history.feed(1)
-    history.take(0)
-    history.put("y", None)
+    history.transact(0)
+    history.append("y", None)
     whole(history)
     return history
 
@@ -202,7 +202,7 @@ def test_a_plain_record_where_stages_write_in_transactions_is_a_mismatch(
     unread = with_a_plain_record()  # it may be the sentinel
     unread.alter("records", lambda row: None)
     drawn = [with_a_plain_record(), with_a_plain_record(), unread]
-    folder = write(tmp_path / "runs", list(enumerate(drawn)), log=True)
+    folder = write_store(tmp_path / "runs", list(enumerate(drawn)), log=True)
     topics = [frozenset({"x", "y"}), frozenset({"x"}), frozenset({"x", "y"})]
     runs = [
         StoredRun(

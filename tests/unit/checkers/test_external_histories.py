@@ -12,12 +12,12 @@ from checkers.external.table import SparkTable
 from harness.history_files.schema import NAMES, NAMES_FROM, OK, OPS
 from harness.results.reasons import ReasonCode
 from harness.results.verdict import CheckResult
-from tests.support.micro import given, sent, table
+from tests.support.micro import micro_table, poll_row, send_row
 
 # The reader of op 30 lags behind every writer; ops 5 and 6 read what the other wrote.
 LAGGING = [
-    sent(5, 1, 0), sent(6, 2, 1), *(sent(op, op, op) for op in (10, 15, 20)), given(30, 1, 0), given(6, 1, 0),
-    given(5, 2, 1),
+    send_row(5, 1, 0), send_row(6, 2, 1), *(send_row(op, op, op) for op in (10, 15, 20)),
+    poll_row(30, 1, 0), poll_row(6, 1, 0), poll_row(5, 2, 1),
 ]  # fmt: skip
 
 
@@ -29,7 +29,7 @@ def judged(spark: SparkSession, micro: list[dict[str, object]], names: dict[int,
     texts = [{"run": 0, "id": number, "text": json.dumps(text)} for number, text in names.items()]
     tables = (
         pa.Table.from_pylist(ops, OPS),
-        table(*micro).drop(["committed"]),
+        micro_table(*micro).drop(["committed"]),
         pa.Table.from_pylist(texts, NAMES),
     )
     return check_histories(*(SparkTable(spark.createDataFrame(one)) for one in tables), [0])[0]
@@ -47,7 +47,7 @@ def test_a_search_in_parts_is_in_not_checked(spark: SparkSession, monkeypatch: p
 
 @pytest.mark.parametrize("number", [NAMES_FROM, NAMES_FROM + 9])
 def test_a_value_is_shown_as_it_was_written(spark: SparkSession, number: int) -> None:
-    said = judged(spark, [given(2, number, 0), sent(4, 3, 1), given(6, 3, 1)], {number: "seven"})
+    said = judged(spark, [poll_row(2, number, 0), send_row(4, 3, 1), poll_row(6, 3, 1)], {number: "seven"})
     assert said.anomalies["phantom"].examples[0].first_record.get("value") == "seven"
 
 
@@ -58,7 +58,7 @@ def without_reads(spark: SparkSession, kinds: dict[int, list[str]]) -> list[str]
         for run, names in kinds.items()
         for n, f in enumerate(names)
     ]
-    tables = (pa.Table.from_pylist(ops, OPS), table().drop(["committed"]), NAMES.empty_table())
+    tables = (pa.Table.from_pylist(ops, OPS), micro_table().drop(["committed"]), NAMES.empty_table())
     said = check_histories(*(SparkTable(spark.createDataFrame(one)) for one in tables), list(kinds))
     return [one.broken[ReasonCode.NOTHING_READ].text for one in said.values() if isinstance(one, CheckResult)]
 
@@ -83,6 +83,6 @@ def test_where_nothing_was_read_the_kinds_that_were_passed_over_are_named(spark:
 
 
 def test_a_cycle_names_the_last_record_of_all(spark: SparkSession) -> None:
-    said = judged(spark, [sent(5, 1, 0), sent(6, 2, 1), given(6, 1, 0), given(5, 2, 1)], {})
+    said = judged(spark, [send_row(5, 1, 0), send_row(6, 2, 1), poll_row(6, 1, 0), poll_row(5, 2, 1)], {})
     steps = ["T6 read 1 from 7, which T5 wrote", "T5 read 2 from 7, which T6 wrote"]
     assert said.anomalies["G1c"].examples[0].rest["steps"] == steps

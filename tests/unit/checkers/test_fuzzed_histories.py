@@ -10,7 +10,7 @@ from fencepost.checks.histories import check_history_files
 from harness.common.errors import UnreadableInput
 from harness.results.verdict import Verdict
 from tests.reference.generate import bent, random_history, to_edn, to_jsonl
-from tests.support.fuzzing import mangled
+from tests.support.fuzzing import mangle
 
 PLANTS = ("duplicate", "inconsistent-offsets", "aborted-read", "poll-skip", "G1c", "G-single")
 
@@ -21,7 +21,7 @@ def write_mangled(folder: Path, count: int, seed: int) -> list[Path]:
         rng = Random(f"{seed} {number}")
         plant = set(rng.sample(PLANTS, rng.randint(0, 2)))
         events = bent(rng, random_history(rng, rng.randint(2, 15), plant), rng.randint(0, 3))
-        text = (to_edn if number % 3 == 0 else to_jsonl)(mangled(rng, events))
+        text = (to_edn if number % 3 == 0 else to_jsonl)(mangle(rng, events))
         paths.append(folder / f"h{number}.{'edn' if number % 3 == 0 else 'jsonl'}")
         paths[-1].write_text(text)
     return paths

@@ -18,7 +18,7 @@ from checkers.external.table import SparkTable
 from checkers.external.tables import ExternalTables, make_external
 from checkers.spark.errors import SPARK_ERRORS
 from harness.history_files.schema import FAIL, INFO, OK, OPS
-from tests.support.micro import Row, given, sent, table
+from tests.support.micro import Row, micro_table, poll_row, send_row
 
 
 def test_a_circle_of_reads_is_g1c_and_nothing_that_needs_more() -> None:
@@ -109,15 +109,15 @@ def cycles_of(spark: SparkSession, *micro: Row) -> tuple[list[str], Mapping[int,
         {"run": 0, "op": op, "process": op, "f": "txn", "outcome": OK, "invoked": op - 1}
         for op in sorted({row["op"] for row in micro})
     ]
-    told = told_of(spark, ops, table(*micro).drop(["committed"]))
+    told = told_of(spark, ops, micro_table(*micro).drop(["committed"]))
     return [row.anomaly for row in told.components.collect()], told.too_large
 
 
 def circle(one: int, other: int) -> list[Row]:
     """Two operations that read what the other wrote."""
     return [
-        sent(one, one, 0, key=one), given(other, one, 0, key=one),
-        sent(other, other, 0, key=other), given(one, other, 0, key=other),
+        send_row(one, one, 0, key=one), poll_row(other, one, 0, key=one),
+        send_row(other, other, 0, key=other), poll_row(one, other, 0, key=other),
     ]  # fmt: skip
 
 
@@ -126,7 +126,7 @@ def test_an_interval_that_is_too_large_is_looked_at_without_rw_edges(
 ) -> None:
     monkeypatch.setattr("checkers.external.graph.make.LARGEST_LINES", 10)
     # The reader of op 30 lags behind every writer; an interval beside theirs is small.
-    lagging = [*(sent(op, op, op) for op in (4, 10, 15, 20)), given(30, 4, 4)]
+    lagging = [*(send_row(op, op, op) for op in (4, 10, 15, 20)), poll_row(30, 4, 4)]
     assert cycles_of(spark, *circle(5, 6), *lagging, *circle(40, 42)) == (["G1c", "G1c"], {0: {RW}})
 
 
@@ -134,7 +134,7 @@ def test_without_ww_edges_too_if_they_make_it_too_large(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("checkers.external.graph.make.LARGEST_LINES", 10)
-    backwards = [sent(30, 30, 0), sent(4, 4, 1)]
+    backwards = [send_row(30, 30, 0), send_row(4, 4, 1)]
     assert cycles_of(spark, *circle(5, 6), *backwards) == (["G1c"], {0: {RW, WW}})
 
 
@@ -157,15 +157,17 @@ def test_what_is_remarkable_is_the_same_whether_it_is_few_or_many(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, few: int
 ) -> None:
     monkeypatch.setattr("checkers.external.tables.FEW_HERE", few)
-    micro = [sent(op, op, op, FAIL) for op in (2, 4, 6)]  # a row of each, and one that counts them
-    told = told_of(spark, [], table(*micro, given(8, 4, 4)).drop(["committed"]))
+    micro = [send_row(op, op, op, FAIL) for op in (2, 4, 6)]  # a row of each, and one that counts them
+    told = told_of(spark, [], micro_table(*micro, poll_row(8, 4, 4)).drop(["committed"]))
     assert sorted(told.steps.toArrow()["op"].to_pylist()) == [2, 4, 6, 8]
     assert [(row.records, row.read) for row in told.counted.collect()] == [(3, 1)]
 
 
 def judged_with(spark: SparkSession, outcome: int, *ops: int) -> None:
     """Two operations that read what the other wrote, of which `ops` has only these."""
-    micro = table(sent(5, 1, 0), sent(6, 2, 1, outcome), given(6, 1, 0), given(5, 2, 1)).drop(["committed"])
+    micro = micro_table(
+        send_row(5, 1, 0), send_row(6, 2, 1, outcome), poll_row(6, 1, 0), poll_row(5, 2, 1)
+    ).drop(["committed"])
     told = [{"run": 0, "op": op, "process": op, "f": "txn", "outcome": OK, "invoked": op - 1} for op in ops]
     _ = told_of(spark, told, micro).components
 

@@ -23,7 +23,7 @@ from harness.history_files.schema import FAIL, MICRO, NAMES, OK, OPS, TABLES
 from harness.history_files.url import Url, is_url
 from harness.results.verdict import Verdict
 from tests.reference.generate import random_history, to_jsonl
-from tests.support.micro import given, sent, table
+from tests.support.micro import micro_table, poll_row, send_row
 
 
 @pytest.fixture(scope="module")
@@ -127,7 +127,9 @@ def rows_of(pieces: DataFrame) -> list[str]:
 
 
 def test_files_that_tasks_open_hold_the_same_rows(spark: SparkSession, tmp_path: Path) -> None:
-    given_rows = table(*(sent(n, n, n, FAIL if n % 3 == 0 else OK) for n in range(40)), given(41, 7, 7))
+    given_rows = micro_table(
+        *(send_row(n, n, n, FAIL if n % 3 == 0 else OK) for n in range(40)), poll_row(41, 7, 7)
+    )
     micro = given_rows.drop(["committed"])
     pq.write_table(micro, tmp_path / "micro.parquet", row_group_size=7)
     of_spark = make_pieces(SparkTable(spark.createDataFrame(micro)), certain=True)
@@ -138,7 +140,7 @@ def test_files_that_tasks_open_hold_the_same_rows(spark: SparkSession, tmp_path:
 
 
 def test_a_file_of_one_row_group_is_shared_out(spark: SparkSession, tmp_path: Path) -> None:
-    rows = table(*(sent(n, n, n) for n in range(41))).drop(["committed"])
+    rows = micro_table(*(send_row(n, n, n) for n in range(41))).drop(["committed"])
     pq.write_table(rows, tmp_path / "micro.parquet")
 
     def numbered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -157,7 +159,7 @@ def test_a_file_of_one_row_group_is_shared_out(spark: SparkSession, tmp_path: Pa
 
 @pytest.mark.parametrize("damaged", ["ops", "micro"])
 def test_a_table_whose_pages_are_damaged_is_told(spark: SparkSession, tmp_path: Path, damaged: str) -> None:
-    micro = table(sent(2, 1, 0), given(4, 1, 0)).drop(["committed"])
+    micro = micro_table(send_row(2, 1, 0), poll_row(4, 1, 0)).drop(["committed"])
     ops = [{"run": 0, "op": op, "process": op, "f": "txn", "outcome": OK, "invoked": op - 1} for op in (2, 4)]
     for name, rows in (("ops", pa.Table.from_pylist(ops, OPS)), ("micro", micro), ("names", None)):
         pq.write_table(rows or NAMES.empty_table(), tmp_path / f"{name}.parquet")

@@ -11,11 +11,13 @@ from checkers.external.by_key.version_log import FOLLOWED, LINES, READ, Pack, cu
 from checkers.external.graph.edges import edges_of
 from checkers.external.graph.names import RW, WR, WW
 from harness.history_files.schema import FAIL, OK, OPEN
-from tests.support.micro import given, sent, table
+from tests.support.micro import micro_table, poll_row, send_row
 
 
 def test_edges_follow_from_versions_and_their_readers() -> None:
-    rows = OperationRows(table(sent(1, 5, 0, run=2), sent(3, 6, 4, run=2), given(4, 5, 0, run=2)))
+    rows = OperationRows(
+        micro_table(send_row(1, 5, 0, run=2), send_row(3, 6, 4, run=2), poll_row(4, 5, 0, run=2))
+    )
     edges = edges_of(make_pack(rows, make_records(rows)))
     pairs = {
         kind: [(a % LINES, b % LINES) for a, b in zip(e.src, e.dst, strict=True)] for kind, e in edges.items()
@@ -26,7 +28,13 @@ def test_edges_follow_from_versions_and_their_readers() -> None:
 
 def test_what_never_completed_wrote_the_version_that_was_read() -> None:
     rows = OperationRows(
-        table(sent(1, 5, 0), sent(3, 6, None, OPEN), sent(7, 9, None, OPEN), given(4, 6, 4), given(5, 5, 0))
+        micro_table(
+            send_row(1, 5, 0),
+            send_row(3, 6, None, OPEN),
+            send_row(7, 9, None, OPEN),
+            poll_row(4, 6, 4),
+            poll_row(5, 5, 0),
+        )
     )
     assert {kind: len(e.src) for kind, e in edges_of(make_pack(rows, make_records(rows))).items()} == {
         WR: 2, WW: 1, RW: 1
@@ -34,7 +42,9 @@ def test_what_never_completed_wrote_the_version_that_was_read() -> None:
 
 
 def test_a_record_has_its_lowest_offset_or_none() -> None:
-    rows = OperationRows(table(sent(1, 5, 7), given(3, 5, 4), sent(4, 6, None), given(6, 8, 0)))
+    rows = OperationRows(
+        micro_table(send_row(1, 5, 7), poll_row(3, 5, 4), send_row(4, 6, None), poll_row(6, 8, 0))
+    )
     pack = make_pack(rows, make_records(rows))
     assert dict(zip(pack.value.tolist(), pack.offset.tolist(), strict=True)) == {5: 4, 6: -1, 8: 0}
 
@@ -43,16 +53,16 @@ def a_pack(seed: int) -> Pack:
     """Of two keys, of records some of which nobody sent, that never completed, or that many were given."""
     rng = np.random.default_rng(seed)
     sends = [
-        sent(3 * n + 1, n, 2 * n, int(rng.choice([OK, FAIL, OPEN])), key=n % 2)
+        send_row(3 * n + 1, n, 2 * n, int(rng.choice([OK, FAIL, OPEN])), key=n % 2)
         for n in range(20)
         if rng.random() < 0.9
     ]
     polls = [
-        given(3 * n + 200 + who, n, 2 * n, int(rng.choice([OK, FAIL])), key=n % 2)
+        poll_row(3 * n + 200 + who, n, 2 * n, int(rng.choice([OK, FAIL])), key=n % 2)
         for n in range(20)
         for who in range(int(rng.integers(0, 4)))
     ]
-    rows = OperationRows(table(*sends, *polls))
+    rows = OperationRows(micro_table(*sends, *polls))
     return make_pack(rows, make_records(rows))
 
 

@@ -7,7 +7,7 @@ from checkers.checking.wording import with_wording
 from checkers.registry import STORE_CHECKERS
 from reports.findings_text import first_example_sentence as first_sentence
 from tests.support.findings import findings_of
-from tests.support.synthetic_store import REPROCESSED, operation, record
+from tests.support.synthetic_store import REPROCESSED_INPUT, operation, record
 
 T3 = operation(3, outcome="fail", asked="abort")
 T7 = operation(7, "payments-1.0")
@@ -123,7 +123,7 @@ EXAMPLES: dict[str, list[tuple[dict[str, Any], str]]] = {
     ],
     "reprocessed-input": [
         (
-            REPROCESSED,
+            REPROCESSED_INPUT,
             "input purchases/1 offset 812 took effect twice: invoices/3 offset 417 by shop-2.0:60 and invoices/3 offset 431 by shop-2.1:3",
         ),
         (

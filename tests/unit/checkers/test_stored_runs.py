@@ -22,7 +22,7 @@ from checkers.stored.tables import Tables
 from harness.common.errors import AnalysisFailed, UnreadableInput
 from harness.results.verdict import CheckResult
 from tests.support.histories import WALL_MS, History
-from tests.support.stored_tables import write
+from tests.support.stored_tables import write_store
 
 
 class Crashing(Checker):
@@ -68,9 +68,9 @@ def wrong(tmp_path: Path) -> Path:
 def taken_twice(folder: Path, run: int) -> Path:
     h = History()
     h.feed(1)
-    h.take(0)
-    h.take(0, worker="v", pid=2)
-    return write(folder, [(run, h)], log=True)
+    h.transact(0)
+    h.transact(0, worker="v", pid=2)
+    return write_store(folder, [(run, h)], log=True)
 
 
 def test_a_crashed_checker_is_reported_and_the_others_count(
@@ -184,7 +184,7 @@ def test_a_check_that_crashes_on_one_run_is_reported_for_that_run_only(
 
 
 def test_empty_tables_of_a_run_do_not_change_later_runs(spark: SparkSession, tmp_path: Path) -> None:
-    empty = [StoredRun(run, write(tmp_path / str(run), [(run, History())], log=True)) for run in (1, 2)]
+    empty = [StoredRun(run, write_store(tmp_path / str(run), [(run, History())], log=True)) for run in (1, 2)]
     run = StoredRun(3, taken_twice(tmp_path / "3", 3))
     judgement = check_runs(spark, [*empty, run])[3]
     assert judgement == check_runs(spark, [run])[3]
@@ -199,7 +199,7 @@ def test_a_folder_name_is_not_a_pattern(
     odd = taken_twice(tmp_path / "z[1]{a,b}*?", 3)
     h = History()
     h.feed(1)
-    write(tmp_path / "z1", [(3, h)], log=True)  # what a pattern would find
+    write_store(tmp_path / "z1", [(3, h)], log=True)  # what a pattern would find
     assert check_runs(spark, [StoredRun(3, odd)])[3].anomalies["reprocessed-input"].count == 1
 
 
@@ -262,9 +262,9 @@ def test_a_verdict_does_not_depend_on_the_runs_beside_it(spark: SparkSession, tm
     for number, change in enumerate((lambda h: None, _torn, _of_a_program)):
         h = History()
         h.feed(1)
-        h.take(0)
+        h.transact(0)
         change(h)
-        folder = write(tmp_path / str(number), [(number, h)], log=True)
+        folder = write_store(tmp_path / str(number), [(number, h)], log=True)
         runs.append(
             StoredRun(
                 number, folder, WALL_MS, had_log=True, healed_ns=0, without_journals=change is _of_a_program

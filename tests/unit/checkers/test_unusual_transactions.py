@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 from checkers.checking.stored_runs import StoredRun, check_runs
 from harness.model.vocabulary import Exercise
 from tests.support.histories import WALL_MS, History
-from tests.support.stored_tables import OFFSETS, write
+from tests.support.stored_tables import OFFSETS, write_store
 
 SHAPES = (
     Exercise.SEVERAL_TOPICS,
@@ -28,27 +28,27 @@ def _unusual() -> History:
         h.poll(both, source, 0, h.entries[source][0]["value"])
         h.rows["claims"].append({"op": both.op, "group": "g", "tp": h.tp[source], "first": 0, "next": 1})
         value = f"{both.name}:{len(both.values)}"
-        at = h.put("x", value, 1, output_name="x", inputs=[(source, 0)], digest=7)
+        at = h.append("x", value, 1, output_name="x", inputs=[(source, 0)], digest=7)
         h.send(both, "x", at, inputs=[0], output_name="x", source=source)
-        h.offset(1, both, 1, source=source)
+        h.commit_offset(1, both, 1, source=source)
     for topic in ("x", OFFSETS):
-        h.mark(topic, 1, "commit")
-    h.complete(1, ["x", OFFSETS])
+        h.append_marker(topic, 1, "commit")
+    h.log_transaction(1, ["x", OFFSETS])
     h.op()  # nothing
     again = h.op()  # offsets alone, which claim nothing
-    h.offset(1, again, 1)
-    h.mark(OFFSETS, 1, "commit")
-    h.complete(1, [OFFSETS])
+    h.commit_offset(1, again, 1)
+    h.append_marker(OFFSETS, 1, "commit")
+    h.log_transaction(1, [OFFSETS])
     alone = h.op()  # an output of no input
-    h.send(alone, "y", h.put("y", f"{alone.name}:0", 1, digest=7))
-    h.mark("y", 1, "commit")
-    h.complete(1, ["y"])
+    h.send(alone, "y", h.append("y", f"{alone.name}:0", 1, digest=7))
+    h.append_marker("y", 1, "commit")
+    h.log_transaction(1, ["y"])
     h.op(
         "w1", "init", transactional_id="id-7"
     )  # one that timed out: asked to commit, and nobody says whether it did
     late = {"transactional_id": "id-7", "pid": 7, "fenced": True}
-    h.take(1, worker="w1", outcome="info", fate="abort", **late)  # type: ignore[arg-type]
-    h.take(1, worker="v", pid=2)
+    h.transact(1, worker="w1", outcome="info", fate="abort", **late)  # type: ignore[arg-type]
+    h.transact(1, worker="v", pid=2)
 
     def bend(row: dict[str, object]) -> dict[str, object]:
         timed_out = (row["transactional_id"], row["state"]) == ("id-7", "PrepareAbort")
@@ -61,14 +61,14 @@ def _unusual() -> History:
 def _plain() -> History:
     h = History()
     h.feed(2)
-    h.take(0)
-    h.take(1)
+    h.transact(0)
+    h.transact(1)
     return h
 
 
 def test_unusual_transactions_are_counted_and_are_no_findings(spark: SparkSession, tmp_path: Path) -> None:
     histories = [(3, _unusual()), (4, _plain())]
-    folder = write(tmp_path / "runs", histories, log=True)
+    folder = write_store(tmp_path / "runs", histories, log=True)
     runs = [StoredRun(run, folder, wall_ms_at_zero=WALL_MS, goals=GOALS) for run, _ in histories]
     judged = check_runs(spark, runs)
     assert {run: one.anomalies for run, one in judged.items()} == {3: {}, 4: {}}

@@ -8,7 +8,7 @@ from harness.model.expectation import Feed, FeedRecord
 from harness.record.events import JournalBegan
 from harness.record.journal import Journal
 from harness.roles.feeder import Feeder
-from tests.support.waits import Waits
+from tests.support.waits import StoppingControl
 
 
 def make(rng: Random, n: int) -> FeedRecord:
@@ -16,7 +16,7 @@ def make(rng: Random, n: int) -> FeedRecord:
 
 
 def test_a_feeder_waits_until_the_run_says_go(tmp_path: Path) -> None:
-    control = Waits(None)
+    control = StoppingControl(None)
     with Journal(tmp_path / "feeder.jsonl", 0, JournalBegan("feeder", role="feeder")) as journal:
         Feeder(ProducerSettings("127.0.0.1:1"), [Feed("in", make)], 0.0, 1, journal, control).run()
-        assert control.waited
+        assert control.was_waiting

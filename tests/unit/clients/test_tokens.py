@@ -35,15 +35,15 @@ def test_a_token_is_used_again_for_four_fifths_of_its_lifetime(
 ) -> None:
     now_s = 1_000.0
     monkeypatch.setattr("harness.wire.tokens.time.monotonic", lambda: now_s)
-    tokens, before = Tokens(credentials), len(server.asked)
+    tokens, before = Tokens(credentials), len(server.requests)
     assert tokens.token() == tokens.token()
     now_s += 95
     tokens.token()
-    assert len(server.asked) == before + 1
+    assert len(server.requests) == before + 1
     now_s += 2  # past four fifths of two minutes
     tokens.token()
-    assert len(server.asked) == before + 2
-    assert server.asked[-1] == {"grant_type": "client_credentials", "scope": "kafka"}
+    assert len(server.requests) == before + 2
+    assert server.requests[-1] == {"grant_type": "client_credentials", "scope": "kafka"}
 
 
 def test_a_process_has_one_provider_for_the_same_credentials(credentials: Credentials) -> None:

@@ -56,7 +56,7 @@ def test_the_longest_possible_prefix_counts() -> None:
 
 def test_names_that_no_run_made_are_neither_found_nor_removed(cluster: GuestCluster) -> None:
     other_names = ("fencepost-mine", f"{TAG}7-x", f"team.{TAG}-in", "strangers")
-    cluster.written |= dict.fromkeys(other_names, NOW_MS)
+    cluster.last_write_ms |= dict.fromkeys(other_names, NOW_MS)
     cluster.members |= dict.fromkeys(other_names, 0)
     (leftovers,) = find_leftovers(cluster.brokers, "fencepost")
     assert leftovers == Leftovers(
@@ -66,7 +66,7 @@ def test_names_that_no_run_made_are_neither_found_nor_removed(cluster: GuestClus
         f"team.{TAG}"
     ]
     remove_leftovers(cluster.brokers, leftovers)
-    assert cluster.written.keys() == set(other_names)
+    assert cluster.last_write_ms.keys() == set(other_names)
     assert cluster.members.keys() == set(other_names)
 
 
@@ -110,7 +110,7 @@ def test_a_tag_is_kept_if_the_user_may_not_see_its_groups(cluster: GuestCluster)
 
 def test_topics_that_a_run_kept_on_purpose_have_another_prefix(cluster: GuestCluster) -> None:
     tag = new_tag("fencepost", keep_topics=True)
-    cluster.written = {f"{tag}-in": NOW_MS - 60 * MINUTE_MS}
+    cluster.last_write_ms = {f"{tag}-in": NOW_MS - 60 * MINUTE_MS}
     cluster.members = {}
     assert find_leftovers(cluster.brokers, "fencepost") == []
     assert [leftovers.tag for leftovers in find_leftovers(cluster.brokers, "fencepost-kept")] == [tag]
@@ -149,7 +149,7 @@ def test_a_tag_is_kept_if_its_newest_record_cannot_be_read(
     cluster: GuestCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     send_each_request_once(monkeypatch)
-    cluster.written[f"{OTHER}-in"] = 0
+    cluster.last_write_ms[f"{OTHER}-in"] = 0
     cluster.leaderless = {f"{TAG}-in"}
     readable, leaderless = find_leftovers(cluster.brokers, "fencepost")
     assert reason_to_keep(readable) is None
@@ -171,7 +171,7 @@ def test_a_tag_that_its_run_has_removed_meanwhile_is_not_listed(
 ) -> None:
     cluster.members.clear()
     view_before = cluster.fetch_view(0)
-    cluster.written.clear()
+    cluster.last_write_ms.clear()
     fetch_view = cluster.fetch_view
     monkeypatch.setattr(
         "harness.cluster.admin.fetch_view",
@@ -187,7 +187,7 @@ def test_names_that_acls_do_not_protect_are_still_removed(cluster: GuestCluster)
     (leftovers,) = find_leftovers(cluster.brokers, "fencepost")
     removed = remove_leftovers(cluster.brokers, leftovers)
     assert (removed.topics, removed.groups) == ((f"{TAG}-out",), ())
-    assert cluster.written.keys() == {f"{TAG}-in"}
+    assert cluster.last_write_ms.keys() == {f"{TAG}-in"}
     group, topic = removed.failures
     assert "--operation Delete --group fencepost- --resource-pattern-type prefixed" in group
     assert "--topic fencepost- --resource-pattern-type prefixed" in topic
@@ -199,4 +199,4 @@ def test_topics_are_kept_if_a_group_has_a_new_member_before_its_deletion(cluster
     removed = remove_leftovers(cluster.brokers, leftovers)
     assert (removed.topics, removed.groups) == ((), ())
     assert len(removed.failures) == 1
-    assert cluster.written.keys() == {f"{TAG}-in", f"{TAG}-out"}
+    assert cluster.last_write_ms.keys() == {f"{TAG}-in", f"{TAG}-out"}

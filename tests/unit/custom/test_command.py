@@ -10,7 +10,7 @@ import workloads
 from harness.common.errors import UsageError
 from harness.processes.program import CommandLine, ProgramRules
 from tests.support.specs import process_spec, worker_spec
-from tests.support.user_pipeline import described
+from tests.support.user_pipeline import read_pipeline
 from workloads.custom.command import ExternalProgram, instance_of, require_executable, worker_name
 from workloads.custom.description import CustomStage
 from workloads.custom.placeholders import NAMES
@@ -35,7 +35,7 @@ def executable(file: Path, mode: int = 0o755) -> Path:
 def test_every_placeholder_has_a_value(tmp_path: Path) -> None:
     stage = replace(STAGE, command=("./billing", *(f"{name}={{{name}}}" for name in NAMES)))
     task = worker_spec("bill-2", "bill", group="run-7-g", transactional_id="run-7-b-2")
-    placeholders = {**placeholder_values(described(tmp_path)), "client_config": "c.properties"}
+    placeholders = {**placeholder_values(read_pipeline(tmp_path)), "client_config": "c.properties"}
     argv = (
         ExternalProgram(stage, tmp_path, tmp_path / "run-7", placeholders)
         .command_line(process_spec(tmp_path, task))

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from harness.model.expectation import InputRecord
-from tests.support.user_pipeline import written
+from tests.support.user_pipeline import write_pipeline
 from workloads.custom.correlation import Correlation
 from workloads.custom.description import CONTENT, ExpectedOutputs, UserFunction
 from workloads.custom.functions import UserError
@@ -64,7 +64,7 @@ def test_a_header_or_the_key_gives_the_correlation_key_as_text() -> None:
 
 def test_a_function_gives_the_correlation_key_or_none(tmp_path: Path) -> None:
     correlation = Correlation(
-        ExpectedOutputs(correlate=UserFunction(written(tmp_path).with_name("expect.py"), "about"))
+        ExpectedOutputs(correlate=UserFunction(write_pipeline(tmp_path).with_name("expect.py"), "about"))
     )
     assert correlation.of_output(record(b'{"id": 7}')) == correlation.of_input(record(b'{"id": 7}')) == "7"
     assert correlation.of_output(record(b"{}")) is None

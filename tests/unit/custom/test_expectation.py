@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from harness.model.expectation import ExpectedOutput, InputRecord
-from tests.support.user_pipeline import EXPECTING, FUNCTIONS, MINIMAL, described
+from tests.support.user_pipeline import FUNCTIONS, MINIMAL, WITH_OUTPUTS, read_pipeline
 from workloads.custom.correlation import Correlation
 from workloads.custom.expectation import CustomExpectation, NothingExpected
 from workloads.custom.functions import UserError
@@ -23,8 +23,8 @@ command = ["true"]
 """
 
 
-def load_expectation(folder: Path, text: str = EXPECTING, functions: str = FUNCTIONS) -> CustomExpectation:
-    description = described(folder, text, functions)
+def load_expectation(folder: Path, text: str = WITH_OUTPUTS, functions: str = FUNCTIONS) -> CustomExpectation:
+    description = read_pipeline(folder, text, functions)
     assert description.expect is not None
     return CustomExpectation(description, description.expect)
 
@@ -75,7 +75,7 @@ def test_an_intermediate_record_without_a_key_has_no_expected_outputs(
 
 
 def test_an_expected_output_has_the_correlation_key_and_digest_of_its_output(tmp_path: Path) -> None:
-    for text in (EXPECTING, f'{EXPECTING}correlate = "json:/id"', f'{EXPECTING}correlate = "key"'):
+    for text in (WITH_OUTPUTS, f'{WITH_OUTPUTS}correlate = "json:/id"', f'{WITH_OUTPUTS}correlate = "key"'):
         expectation = load_expectation(tmp_path, text)
         (due,) = expectation.expected_outputs(purchase_record())
         correlation_key = expectation.correlation_key(purchase_record(topic="invoices"))

@@ -8,7 +8,7 @@ from harness.model.goals import optional_abort_goal, transactions_goal
 from harness.model.pipeline import TOPIC_CONFIG, PipelineSpec, RecordIdentity
 from harness.model.vocabulary import Guarantee
 from harness.settings.options import Options
-from tests.support.user_pipeline import EXPECTING, MINIMAL, described
+from tests.support.user_pipeline import MINIMAL, WITH_OUTPUTS, read_pipeline
 from workloads.custom.expectation import CustomExpectation, NothingExpected
 from workloads.custom.pipeline import CustomPipeline
 
@@ -52,7 +52,7 @@ outputs = "expect.py:outputs"
 
 
 def pipeline(folder: Path, text: str) -> CustomPipeline:
-    return CustomPipeline(described(folder, text))
+    return CustomPipeline(read_pipeline(folder, text))
 
 
 def spec_of(
@@ -62,7 +62,7 @@ def spec_of(
 
 
 def test_a_custom_pipeline_is_loaded_from_its_file(tmp_path: Path) -> None:
-    file = described(tmp_path, TWO_STAGES.replace("GUARANTEE", "")).file
+    file = read_pipeline(tmp_path, TWO_STAGES.replace("GUARANTEE", "")).file
     loaded = CustomPipeline.load(str(file))
     assert loaded.name == "billing"
     assert loaded.summary == "purchases + refunds -> invoices; invoices -> totals"
@@ -91,9 +91,9 @@ def test_input_topics_come_first_and_topics_have_their_own_settings(tmp_path: Pa
     ("text", "identity"),
     [
         (MINIMAL, RecordIdentity.NONE),
-        (EXPECTING, RecordIdentity.CONTENT),
-        (f'{EXPECTING}correlate = "key"', RecordIdentity.CORRELATION),
-        (f'{EXPECTING}correlate = "expect.py:about"', RecordIdentity.CORRELATION),
+        (WITH_OUTPUTS, RecordIdentity.CONTENT),
+        (f'{WITH_OUTPUTS}correlate = "key"', RecordIdentity.CORRELATION),
+        (f'{WITH_OUTPUTS}correlate = "expect.py:about"', RecordIdentity.CORRELATION),
     ],
 )
 def test_the_identity_of_outputs_follows_from_correlate(

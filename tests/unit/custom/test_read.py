@@ -8,7 +8,7 @@ import pytest
 from harness.common.errors import UsageError
 from harness.model.vocabulary import Guarantee
 from harness.processes.program import ProgramRules
-from tests.support.user_pipeline import EXPECTING, MINIMAL, described, written
+from tests.support.user_pipeline import MINIMAL, WITH_OUTPUTS, read_pipeline, write_pipeline
 from workloads.custom.description import (
     CONTENT,
     CustomStage,
@@ -68,7 +68,7 @@ ignore = ["/created_at"]
 
 def test_a_file_with_every_key_is_read(tmp_path: Path) -> None:
     (tmp_path / "refunds.jsonl").write_text("")
-    description = described(tmp_path, EVERY_KEY)
+    description = read_pipeline(tmp_path, EVERY_KEY)
     functions = tmp_path / "expect.py"
     bill = CustomStage(
         name="bill",
@@ -102,7 +102,7 @@ def test_a_file_with_every_key_is_read(tmp_path: Path) -> None:
 
 
 def test_a_minimal_file_promises_exactly_once_and_expects_no_outputs(tmp_path: Path) -> None:
-    description = described(tmp_path, MINIMAL)
+    description = read_pipeline(tmp_path, MINIMAL)
     assert (description.guarantee, description.expect, description.topics) == (
         Guarantee.EXACTLY_ONCE,
         None,
@@ -118,13 +118,13 @@ def test_outputs_are_correlated_by_content_unless_the_file_names_a_key(tmp_path:
         ('correlate = "key"', "key"),
         ('correlate = "expect.py:about"', UserFunction(tmp_path / "expect.py", "about")),
     ):
-        expect = described(tmp_path, f"{EXPECTING}{line}").expect
+        expect = read_pipeline(tmp_path, f"{WITH_OUTPUTS}{line}").expect
         assert expect is not None and expect.correlate == correlate
 
 
 def test_the_path_of_a_file_may_begin_with_a_tilde(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    written(tmp_path)
+    write_pipeline(tmp_path)
     assert read(Path("~/pipeline.toml")).file == tmp_path / "pipeline.toml"
 
 
@@ -320,10 +320,10 @@ final = ["invoices"]""",
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_the_error_for_a_mistake_names_the_file_and_the_key(mistake: str, tmp_path: Path) -> None:
     old, new, words = MISTAKES[mistake]
-    text = EXPECTING.replace(old, new, 1)
-    assert text != EXPECTING
+    text = WITH_OUTPUTS.replace(old, new, 1)
+    assert text != WITH_OUTPUTS
     with pytest.raises(UsageError) as refused:
-        described(tmp_path, text)
+        read_pipeline(tmp_path, text)
     message = str(refused.value)
     assert message.startswith(str(tmp_path / "pipeline.toml")) and words in message
     assert "\n" not in message
@@ -339,13 +339,13 @@ def test_the_error_for_a_mistake_names_the_file_and_the_key(mistake: str, tmp_pa
 def test_final_is_refused_with_a_guarantee_under_which_it_checks_nothing(
     guarantee: str, by: str, words: str, tmp_path: Path
 ) -> None:
-    text = EXPECTING.replace('name = "billing"\n', f'name = "billing"\nguarantee = "{guarantee}"\n', 1)
+    text = WITH_OUTPUTS.replace('name = "billing"\n', f'name = "billing"\nguarantee = "{guarantee}"\n', 1)
     text = text.replace('["true"]', '["true"]\ngroup = "g"').replace("outputs =", f"{by} =")
     with_final = text.replace("[expect]", '[expect]\ncorrelate = "key"\nfinal = ["invoices"]')
     with pytest.raises(UsageError, match=words):
-        described(tmp_path, with_final)
+        read_pipeline(tmp_path, with_final)
     if by == "fold":
-        described(tmp_path, with_final.replace("fold =", "outputs ="))
+        read_pipeline(tmp_path, with_final.replace("fold =", "outputs ="))
 
 
 def test_the_error_for_a_missing_or_binary_file_names_it(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 from harness.common.errors import UsageError
 from harness.model.expectation import InputRecord
 from harness.settings.options import Options
-from tests.support.user_pipeline import FUNCTIONS, MINIMAL, described
+from tests.support.user_pipeline import FUNCTIONS, MINIMAL, read_pipeline
 from workloads.custom.pipeline import CustomPipeline
 from workloads.custom.tagged import placeholder_values, require_names_passed, tagged
 
@@ -36,23 +36,23 @@ def about(topic, key, value, headers):
 
 
 def test_every_name_of_a_run_begins_with_its_tag(tmp_path: Path) -> None:
-    spec = CustomPipeline(described(tmp_path, GROUPED)).spec(Options(), "run-7")
+    spec = CustomPipeline(read_pipeline(tmp_path, GROUPED)).spec(Options(), "run-7")
     (stage,) = spec.stages
     assert [topic.name for topic in spec.topics] == ["run-7-purchases", "run-7-invoices"]
     assert (stage.reads, stage.writes, stage.group) == (("run-7-purchases",), ("run-7-invoices",), "run-7-g")
     assert set(stage.transactional_ids.values()) == {"run-7-b-1", "run-7-b-2", "run-7-b-3"}
-    (untagged,) = CustomPipeline(described(tmp_path, GROUPED)).spec(Options()).stages
+    (untagged,) = CustomPipeline(read_pipeline(tmp_path, GROUPED)).spec(Options()).stages
     assert (untagged.reads, untagged.group) == (("purchases",), "g")
 
 
 def test_a_tagged_topic_keeps_its_settings(tmp_path: Path) -> None:
     text = f"{NAMED}\n[topics.invoices]\npartitions = 7\n"
-    spec = CustomPipeline(described(tmp_path, text)).spec(Options(), "run-7")
+    spec = CustomPipeline(read_pipeline(tmp_path, text)).spec(Options(), "run-7")
     assert {topic.name: topic.partitions for topic in spec.topics}["run-7-invoices"] == 7
 
 
 def test_functions_of_the_user_get_topic_names_without_the_tag(tmp_path: Path) -> None:
-    pipeline = CustomPipeline(described(tmp_path, NAMED + EXPECT, UNTAGGED_TOPICS)).tagged("run-7")
+    pipeline = CustomPipeline(read_pipeline(tmp_path, NAMED + EXPECT, UNTAGGED_TOPICS)).tagged("run-7")
     expectation = pipeline.expectation()
     record = InputRecord("run-7-purchases", b"c", b'{"id": 3}')
     (due,) = expectation.expected_outputs(record)
@@ -63,18 +63,18 @@ def test_functions_of_the_user_get_topic_names_without_the_tag(tmp_path: Path) -
 
 
 def test_placeholders_have_the_tagged_names(tmp_path: Path) -> None:
-    tagged_description = tagged(described(tmp_path, NAMED), "run-7")
+    tagged_description = tagged(read_pipeline(tmp_path, NAMED), "run-7")
     assert placeholder_values(tagged_description) == {
         "topic:purchases": "run-7-purchases",
         "topic:invoices": "run-7-invoices",
         "prefix": "run-7-",
     }
-    assert placeholder_values(described(tmp_path, NAMED))["prefix"] == ""
+    assert placeholder_values(read_pipeline(tmp_path, NAMED))["prefix"] == ""
 
 
 @pytest.mark.parametrize("text", [NAMED, GROUPED])
 def test_a_pipeline_with_a_placeholder_for_each_name_may_share_a_cluster(text: str, tmp_path: Path) -> None:
-    require_names_passed(described(tmp_path, text))
+    require_names_passed(read_pipeline(tmp_path, text))
 
 
 @pytest.mark.parametrize(
@@ -98,10 +98,10 @@ def test_a_pipeline_without_one_of_the_placeholders_may_not_share_a_cluster(
     text: str, missing: str, tmp_path: Path
 ) -> None:
     with pytest.raises(UsageError, match=f"write {missing} in its command or env"):
-        require_names_passed(described(tmp_path, text))
+        require_names_passed(read_pipeline(tmp_path, text))
 
 
 def test_a_placeholder_for_an_unknown_topic_is_refused(tmp_path: Path) -> None:
     text = NAMED.replace("{topic:invoices}", "{topic:invoice}")
     with pytest.raises(UsageError, match=r'has {topic:invoice} in .*bill: .*did you mean "invoices"'):
-        described(tmp_path, text, FUNCTIONS)
+        read_pipeline(tmp_path, text, FUNCTIONS)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from harness.common.errors import UsageError
-from tests.support.user_pipeline import EXPECTING, FUNCTIONS, MINIMAL, described
+from tests.support.user_pipeline import FUNCTIONS, MINIMAL, WITH_OUTPUTS, read_pipeline
 from workloads.custom import trial
 from workloads.custom.trial import require_working
 
@@ -27,10 +27,10 @@ def functions_with(body: str) -> str:
     return f"import os, sys, time, uuid\n{FUNCTIONS}\ndef outputs(topic, key, value, headers):\n    {body}\n"
 
 
-def trial_error(folder: Path, functions: str = FUNCTIONS, text: str = EXPECTING) -> str:
+def trial_error(folder: Path, functions: str = FUNCTIONS, text: str = WITH_OUTPUTS) -> str:
     """Return the error of the trial; empty if there is none."""
     try:
-        require_working(described(folder, text, functions))
+        require_working(read_pipeline(folder, text, functions))
     except UsageError as error:
         assert str(error).startswith(f"{folder}/pipeline.toml: ") and "\n" not in str(error)
         return str(error)
@@ -40,7 +40,7 @@ def trial_error(folder: Path, functions: str = FUNCTIONS, text: str = EXPECTING)
 def test_correct_functions_are_accepted(tmp_path: Path) -> None:
     assert trial_error(tmp_path) == ""
     assert trial_error(tmp_path, f"{FUNCTIONS}\nprint('loaded', end='')") == ""
-    fold = EXPECTING.replace("outputs =", "fold =").replace(":outputs", ":counted")
+    fold = WITH_OUTPUTS.replace("outputs =", "fold =").replace(":outputs", ":counted")
     assert trial_error(tmp_path, f"{FUNCTIONS}\ndef counted(state, *record):\n    return 1, []\n", fold) == ""
 
 
@@ -75,7 +75,7 @@ def test_the_error_of_a_wrong_function_says_what_is_wrong(body: str, words: str,
 def test_ignored_fields_may_differ_between_calls(tmp_path: Path) -> None:
     differs = functions_with("return [('invoices', key, json.dumps({'at': str(uuid.uuid4())}))]")
     assert "differ between two calls" in trial_error(tmp_path, differs)
-    assert trial_error(tmp_path, differs, f'{EXPECTING}ignore = ["/at"]') == ""
+    assert trial_error(tmp_path, differs, f'{WITH_OUTPUTS}ignore = ["/at"]') == ""
 
 
 def test_a_function_that_makes_inputs_may_be_random(tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_expected_outputs_of_a_stage_are_tried_as_inputs_of_the_next(tmp_path: P
 
 
 def test_an_input_without_a_correlation_key_is_an_error(tmp_path: Path) -> None:
-    error = trial_error(tmp_path, text=f'{EXPECTING}correlate = "json:/purchase_id"')
+    error = trial_error(tmp_path, text=f'{WITH_OUTPUTS}correlate = "json:/purchase_id"')
     assert "the input at purchases/3 offset 0 cannot be joined to its outputs" in error
 
 
@@ -117,7 +117,7 @@ def test_inputs_are_tried_even_if_no_outputs_are_expected(tmp_path: Path) -> Non
 
 
 def test_different_correlation_keys_of_input_and_output_are_an_error(tmp_path: Path) -> None:
-    by_key = EXPECTING + 'correlate = "key"\n'
+    by_key = WITH_OUTPUTS + 'correlate = "key"\n'
     assert trial_error(tmp_path, functions_with("return [('invoices', key, value)]"), by_key) == ""
     words = trial_error(tmp_path, functions_with("return [('invoices', b'another', value)]"), by_key)
     assert "and 'another' in its expected output in invoices" in words
@@ -135,14 +135,14 @@ def test_different_correlation_keys_of_input_and_output_are_an_error(tmp_path: P
 def test_a_final_key_with_inputs_in_several_partitions_is_an_error(
     key: str, more: str, words: str, tmp_path: Path
 ) -> None:
-    text = EXPECTING.replace('["true"]', '["true"]\ngroup = "g"')
+    text = WITH_OUTPUTS.replace('["true"]', '["true"]\ngroup = "g"')
     text = text.replace("[expect]", f'{more}[expect]\nfinal = ["invoices"]')
     error = trial_error(tmp_path, functions_with(f"return [('invoices', {key}, value)]"), text)
     assert words in error if words else error == ""
 
 
 def test_inputs_without_a_key_cannot_be_folded(tmp_path: Path) -> None:
-    fold = EXPECTING.replace("outputs =", "fold =").replace(":outputs", ":counted")
+    fold = WITH_OUTPUTS.replace("outputs =", "fold =").replace(":outputs", ":counted")
     functions = FUNCTIONS.replace('return f"customer-{rng.randrange(9)}"', 'return ""')
     assert "records of the key b'' are in several partitions of purchases" in trial_error(
         tmp_path, f"{functions}\ndef counted(state, *record):\n    return 1, []\n", fold

@@ -11,7 +11,7 @@ from harness.record.events import JournalBegan
 from harness.record.journal import Journal
 from harness.roles.control import Control
 from tests.support.fake_inputs import FakeInputs
-from tests.support.waits import Waits
+from tests.support.waits import StoppingControl
 
 
 def make_record(rng: Random, n: int) -> FeedRecord:
@@ -53,9 +53,9 @@ class FixedFates(Random):
 
 def test_nothing_is_written_before_the_command_to_go(tmp_path: Path) -> None:
     feeder = make_feeder(tmp_path, [FakeInputs() for _ in range(CONNECTIONS)])
-    feeder._control = Waits(None)
+    feeder._control = StoppingControl(None)
     feeder.run()
-    assert feeder._control.waited and feeder._journal.ops == 0
+    assert feeder._control.was_waiting and feeder._journal.ops == 0
 
 
 def test_a_committed_row_is_acknowledged_by_its_number(tmp_path: Path) -> None:

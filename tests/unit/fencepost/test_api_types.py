@@ -21,7 +21,7 @@ from harness.results.reasons import Reason, ReasonCode
 from harness.results.verdict import Validity, Verdict
 from harness.settings.kinds import OneOf
 from harness.settings.options import FIELDS, Options
-from tests.support.synthetic_store import verdict
+from tests.support.synthetic_store import make_verdict
 
 ROOT = Path(__file__).parents[3]
 OPTION_TYPES = get_type_hints(Options)
@@ -67,10 +67,10 @@ WARNING = Reason(ReasonCode.UNEXPECTED_END, "shop-1.0 ended by itself")
 @pytest.mark.parametrize(
     "stored_verdict",
     [
-        verdict(Validity.VALID, warnings=[WARNING]),
-        verdict(Validity.INVALID, churn=[CHANGE], requests={"EndTxn": [5]}),
-        verdict(Validity.UNKNOWN),
-        verdict(Validity.UNKNOWN, seed=None),
+        make_verdict(Validity.VALID, warnings=[WARNING]),
+        make_verdict(Validity.INVALID, churn=[CHANGE], requests={"EndTxn": [5]}),
+        make_verdict(Validity.UNKNOWN),
+        make_verdict(Validity.UNKNOWN, seed=None),
     ],
 )
 def test_a_stored_verdict_matches_its_type(stored_verdict: Verdict) -> None:
@@ -78,7 +78,7 @@ def test_a_stored_verdict_matches_its_type(stored_verdict: Verdict) -> None:
 
 
 def test_the_comparison_reports_keys_that_differ_from_the_type() -> None:
-    body = json.loads(verdict(Validity.VALID).line())
+    body = json.loads(make_verdict(Validity.VALID).line())
     assert differences({**body, "color": "red"}, VerdictDocument, "verdict") == [
         "verdict.color is not in the type"
     ]
@@ -121,14 +121,14 @@ def result(stored_verdict: Verdict) -> Result:
 
 
 def test_a_result_has_its_forbidden_and_its_allowed_anomalies() -> None:
-    found = result(verdict(Validity.INVALID))
+    found = result(make_verdict(Validity.INVALID))
     assert "reprocessed-input" in found.anomalies and "contended-id" not in found.anomalies
     assert found.allowed_anomalies == {"contended-id"}
     assert found.reasons == frozenset()
 
 
 def test_a_result_has_its_faults_and_the_codes_of_its_reasons() -> None:
-    unknown = result(verdict(Validity.UNKNOWN))
+    unknown = result(make_verdict(Validity.UNKNOWN))
     assert [fault["fault"] for fault in unknown.faults] == ["kill-broker", "pause-worker", "partition"]
     assert unknown.reasons == {"fault-did-not-act", "reader-short"}
     assert unknown.anomalies == frozenset()
@@ -136,7 +136,7 @@ def test_a_result_has_its_faults_and_the_codes_of_its_reasons() -> None:
 
 def test_the_result_of_an_unreadable_history_has_no_anomalies() -> None:
     unread = replace(
-        result(verdict(Validity.VALID)), verdict={"history": "h", "valid": "unknown", "error": "e"}
+        result(make_verdict(Validity.VALID)), verdict={"history": "h", "valid": "unknown", "error": "e"}
     )  # type: ignore[typeddict-item]
     assert (unread.anomalies, unread.allowed_anomalies, unread.reasons, list(unread.faults)) == (
         frozenset(), frozenset(), frozenset(), [],

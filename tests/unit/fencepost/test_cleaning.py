@@ -52,7 +52,7 @@ def test_without_delete_all_tags_are_listed_and_kept(cluster: GuestCluster, fenc
         f"{IDLE_TAG}  2 topics, 1 group without members, written 3 h 12 min ago; idle",
         "to delete the idle tags: fencepost clean --cluster external --set bootstrap=a:1 --delete",
     ]
-    assert len(cluster.written) == 3
+    assert len(cluster.last_write_ms) == 3
 
 
 def test_the_suggested_command_has_the_same_options_and_no_secret(
@@ -79,10 +79,10 @@ def test_delete_removes_idle_tags_and_says_why_it_keeps_the_others(
         f"{USED_TAG}  1 topic, 1 group without members, written 0 s ago; less than --idle 10m",
         f"{IDLE_TAG}  2 topics, 1 group without members, written 3 h 12 min ago; deleted",
     ]
-    assert cluster.written.keys() == {f"{USED_TAG}-in"}
+    assert cluster.last_write_ms.keys() == {f"{USED_TAG}-in"}
     assert cluster.members.keys() == {f"{USED_TAG}-shop"}
     assert fencepost(*CLUSTER, "--delete", IDLE_TAG)[0] == 2
-    cluster.written.clear()
+    cluster.last_write_ms.clear()
     cluster.members.clear()
     assert fencepost(*CLUSTER, "--delete") == (0, "nothing was left\n", "")
 
@@ -95,7 +95,7 @@ def test_json_is_a_list_of_objects_and_messages_go_to_standard_error(
     used, idle = json.loads(entries_json)
     assert (used["idle"], used["groups"]) == (False, [{"name": f"{USED_TAG}-shop", "members": 3}])
     assert (idle["tag"], idle["idle"], idle["because"]) == (IDLE_TAG, True, None)
-    assert idle["last_record_ms"] == cluster.written[f"{IDLE_TAG}-in"]
+    assert idle["last_record_ms"] == cluster.last_write_ms[f"{IDLE_TAG}-in"]
     _, deleted, _ = fencepost(*CLUSTER, "--json", "--delete", IDLE_TAG)
     (output,) = json.loads(deleted)
     assert output["deleted"] == {
@@ -113,14 +113,14 @@ def test_a_topic_that_acls_protect_is_reported_with_status_4(
     assert status == 4
     assert "deleted 1 of 2 topics and 1 of 1 group\n" in output
     assert f"  {IDLE_TAG}-in was not removed: the cluster's ACLs do not allow" in output
-    assert cluster.written.keys() == {f"{IDLE_TAG}-in", f"{USED_TAG}-in"}
+    assert cluster.last_write_ms.keys() == {f"{IDLE_TAG}-in", f"{USED_TAG}-in"}
 
 
 def test_a_tag_without_records_is_kept_unless_it_is_named(
     cluster: GuestCluster, fencepost: Fencepost
 ) -> None:
     """A run that is starting has topics, but no records and no members."""
-    cluster.written = {f"{IDLE_TAG}-in": -1}
+    cluster.last_write_ms = {f"{IDLE_TAG}-in": -1}
     cluster.members = {}
     status, output, _ = fencepost(*CLUSTER, "--delete", "--idle", "1s")
     assert (status, output) == (
@@ -132,19 +132,21 @@ def test_a_tag_without_records_is_kept_unless_it_is_named(
     )
     _, output, _ = fencepost(*CLUSTER, "--delete", IDLE_TAG)
     assert output == f"{IDLE_TAG}  1 topic, 0 groups, no records; deleted\n"
-    assert not cluster.written
+    assert not cluster.last_write_ms
 
 
 def test_each_tag_is_examined_again_before_its_deletion(
     cluster: GuestCluster, fencepost: Fencepost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cluster.written = {f"{tag}-in": ago_ms(192) for tag in ("fencepost-000001", "fencepost-000002", IDLE_TAG)}
+    cluster.last_write_ms = {
+        f"{tag}-in": ago_ms(192) for tag in ("fencepost-000001", "fencepost-000002", IDLE_TAG)
+    }
     cluster.members = {}
     delete = cluster.delete_topics
 
     def delete_after_a_change(at: int, topics: Sequence[str], timeout_s: float) -> None:
         cluster.members = {f"{IDLE_TAG}-shop": 3}  # meanwhile one tag is used, and another is gone
-        cluster.written.pop("fencepost-000002-in", None)
+        cluster.last_write_ms.pop("fencepost-000002-in", None)
         delete(at, topics, timeout_s)
 
     monkeypatch.setattr("harness.cluster.topics.delete_topics", delete_after_a_change)
@@ -154,7 +156,7 @@ def test_each_tag_is_examined_again_before_its_deletion(
         ("fencepost-000001", True),
         (IDLE_TAG, False),
     ]
-    assert cluster.written.keys() == {f"{IDLE_TAG}-in"}
+    assert cluster.last_write_ms.keys() == {f"{IDLE_TAG}-in"}
 
 
 def test_a_tag_whose_use_is_not_known_fails_only_with_delete(
@@ -166,7 +168,7 @@ def test_a_tag_whose_use_is_not_known_fails_only_with_delete(
     assert output.count("left alone: the cluster's ACLs do not allow") == 2
     assert "to delete" not in output
     assert fencepost(*CLUSTER, "--delete")[0] == 4
-    assert len(cluster.written) == 3
+    assert len(cluster.last_write_ms) == 3
 
 
 @pytest.mark.parametrize(
@@ -192,12 +194,12 @@ def test_a_tag_whose_use_is_not_known_fails_only_with_delete(
 def test_options_that_exclude_each_other_are_one_sentence_and_status_2(
     cluster: GuestCluster, fencepost: Fencepost, arguments: Sequence[str], messages: str
 ) -> None:
-    before = dict(cluster.written)
+    before = dict(cluster.last_write_ms)
     status, output, error = fencepost(*arguments)
     assert (status, output) == (2, "")
     assert messages in error
     assert error.count("\n") == 1
-    assert cluster.written == before
+    assert cluster.last_write_ms == before
 
 
 @pytest.fixture

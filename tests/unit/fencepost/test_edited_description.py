@@ -6,18 +6,18 @@ from pathlib import Path
 from fencepost.runs.carry_out import digest_of, report_edit
 from harness.runner.processes import RunClock
 from harness.runner.run_log import RunLog
-from tests.support.fake_run import Silent
-from tests.support.user_pipeline import EXPECTING, FUNCTIONS, described
+from tests.support.fake_run import RecordedProgress
+from tests.support.user_pipeline import FUNCTIONS, WITH_OUTPUTS, read_pipeline
 from workloads.custom.pipeline import CustomPipeline
 from workloads.registry import WORKLOADS
 
 
 def new_run_log() -> RunLog:
-    return RunLog(Silent(), RunClock(time.monotonic_ns(), 0.0))
+    return RunLog(RecordedProgress(), RunClock(time.monotonic_ns(), 0.0))
 
 
 def test_an_edited_function_is_a_problem(tmp_path: Path) -> None:
-    pipeline, run_log = CustomPipeline(described(tmp_path, EXPECTING, FUNCTIONS)), new_run_log()
+    pipeline, run_log = CustomPipeline(read_pipeline(tmp_path, WITH_OUTPUTS, FUNCTIONS)), new_run_log()
     digest = digest_of(pipeline)
     report_edit(pipeline, digest, run_log)
     assert run_log.evidence_problems == []

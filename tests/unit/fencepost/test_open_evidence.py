@@ -25,7 +25,7 @@ from harness.runner.tabulate import count_rows
 from harness.settings.options import Options
 from harness.settings.run_file import StoredPlan
 from tests.support.histories import History
-from tests.support.stored_tables import write
+from tests.support.stored_tables import write_store
 
 
 def promises_table(**fields: Any) -> dict[str, Any]:
@@ -44,8 +44,8 @@ def store(tmp_path: Path) -> Path:
     """The complete evidence of run 7."""
     history = History()
     history.feed(2)
-    history.take(0, 1)
-    write(tmp_path, [(7, history)], log=True)
+    history.transact(0, 1)
+    write_store(tmp_path, [(7, history)], log=True)
     pipeline = PipelineSpec("w", (), (StageSpec("s", ("a",), "g"),))
     run = {"id": 7, "promises": promises_table(witness=SEGMENTS)}
     StoredPlan(Options(seed=1), run, [], pipeline.as_table()).save(tmp_path / "run.toml")
@@ -304,12 +304,12 @@ def test_a_replica_of_an_internal_topic_that_is_missing_is_a_contradiction(store
     set_promises(store, replicas=True, witness="segments", internal_logs=("__consumer_offsets",))
     history = History()
     history.followers = 2
-    history.homes["o"] = ("__consumer_offsets", 1)
+    history.topic_partitions["o"] = ("__consumer_offsets", 1)
     history.topics.append("o")
     history.tp["o"], history.entries["o"] = len(history.tp), []
     history.feed(2)
-    history.take(0, 1)
-    write(store, [(7, history)], log=True)
+    history.transact(0, 1)
+    write_store(store, [(7, history)], log=True)
     RunMetadata(rows=count_rows(store)).save(store / "metadata.json")
     wording = "replicas of __consumer_offsets"
     assert not [text for text in open_evidence("it", store).incomplete if wording in text]

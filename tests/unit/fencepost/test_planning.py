@@ -26,7 +26,7 @@ from harness.runner.schedule import Schedule
 from harness.settings.options import Options
 from harness.settings.run_file import StoredPlan
 from tests.support.specs import process_spec, worker_spec
-from tests.support.user_pipeline import MINIMAL, described
+from tests.support.user_pipeline import MINIMAL, read_pipeline
 from workloads.custom.pipeline import CustomPipeline
 from workloads.registry import WORKLOADS
 
@@ -231,7 +231,7 @@ def test_the_number_of_brokers_of_an_external_cluster_cannot_be_set(tmp_path: Pa
 def test_a_fault_at_unknown_transactional_ids_needs_recorded_requests(
     tmp_path: Path,
 ) -> None:
-    programs = CustomPipeline(described(tmp_path, MINIMAL.replace('"true"', '"true", "{prefix}"')))
+    programs = CustomPipeline(read_pipeline(tmp_path, MINIMAL.replace('"true"', '"true", "{prefix}"')))
     options = Options(nemesis=("kill-instance@ongoing",), seed=1)
     (first, *_) = planning.draw_schedule(options, programs).planned_faults
     assert first.state == "ongoing"

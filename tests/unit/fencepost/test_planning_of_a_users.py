@@ -14,17 +14,17 @@ from harness.processes.specs import CustomPipelineSpec, FeederSpec, ObserverSpec
 from harness.runner.schedule import Schedule
 from harness.settings.options import Options
 from tests.support.specs import process_spec, worker_spec
-from tests.support.user_pipeline import EXPECTING, FUNCTIONS, described
+from tests.support.user_pipeline import FUNCTIONS, WITH_OUTPUTS, read_pipeline
 from workloads.custom.command import ExternalProgram
 from workloads.custom.pipeline import CustomPipeline
 from workloads.registry import WORKLOADS
 
 OPTIONS = Options(seed=1, time_limit_s=300)
-GROUPED = EXPECTING.replace('["true"]', '["true"]\ngroup = "g"\ntransactional_id = "b-{instance}"')
+GROUPED = WITH_OUTPUTS.replace('["true"]', '["true"]\ngroup = "g"\ntransactional_id = "b-{instance}"')
 
 
 def pipeline(folder: Path, text: str = GROUPED, functions: str = FUNCTIONS) -> CustomPipeline:
-    return CustomPipeline(described(folder, text, functions))
+    return CustomPipeline(read_pipeline(folder, text, functions))
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ from harness.runner import run
 from harness.runner.schedule import Schedule
 from harness.settings.options import Options
 from tests.support.specs import process_spec
-from tests.support.user_pipeline import described
+from tests.support.user_pipeline import read_pipeline
 from workloads.custom.pipeline import CustomPipeline
 from workloads.registry import WORKLOADS
 
@@ -82,7 +82,7 @@ def test_every_process_of_a_workload_can_be_built_from_its_specs(name: str, tmp_
 
 
 def test_every_process_of_the_harness_for_a_custom_pipeline_can_be_built(tmp_path: Path) -> None:
-    custom_pipeline = CustomPipeline(described(tmp_path))
+    custom_pipeline = CustomPipeline(read_pipeline(tmp_path))
     test = planning.plan_run(Options(seed=1), custom_pipeline, Schedule(()), tmp_path / "run")
     for n, task in enumerate([*tasks_of_the_harness(), FinalReaderSpec(Isolation.READ_COMMITTED, (), ())]):
         assert build(test, task, tmp_path / str(n))

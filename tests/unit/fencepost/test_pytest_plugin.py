@@ -71,7 +71,7 @@ def test_shop(fencepost):
 
 def test_options_come_from_markers_and_the_nearest_one_wins(project: Project) -> None:
     project.run(WITH_MARKERS, "--strict-markers", "--fencepost-seed=7").assert_outcomes(passed=1)
-    first, second = project.asked
+    first, second = project.requested_options
     assert (first["workload"], first["rate"], first["nemesis"], first["seed"]) == (
         *("orders", "100", "kill-broker"),
         "7",
@@ -88,13 +88,13 @@ def test_a_marker_with_positional_options_is_refused(project: Project) -> None:
 
 def test_runs_without_a_seed_have_different_seeds_from_the_session(project: Project) -> None:
     project.run("def test_shop(fencepost):\n    fencepost()\n    fencepost()\n", "--fencepost-seed=7")
-    assert [options["seed"] for options in project.asked] == ["7", "1007"]
+    assert [options["seed"] for options in project.requested_options] == ["7", "1007"]
 
 
 def test_a_failing_test_shows_the_drawn_seed(project: Project) -> None:
     output = project.run(FAILS).stdout.str()
     (seed,) = re.findall(r"repeat the test: pytest \S+ --fencepost-seed (\d+)", output)
-    assert project.asked[0]["seed"] == seed
+    assert project.requested_options[0]["seed"] == seed
 
 
 NIGHTLY = """
@@ -112,14 +112,14 @@ def test_without_fencepost():
 
 def test_a_nightly_session_is_longer_and_has_more_seeds(project: Project) -> None:
     project.run(NIGHTLY, "--fencepost-seed=7", "--fencepost-nightly").assert_outcomes(passed=3 + 2 + 1)
-    seeds_and_limits = [(options["seed"], options["time-limit"]) for options in project.asked]
+    seeds_and_limits = [(options["seed"], options["time-limit"]) for options in project.requested_options]
     assert seeds_and_limits == [("7", "180.0"), ("8", "180.0"), ("9", "180.0"), ("5", "90"), ("6", "90")]
-    assert all("seeds" not in options and "nightly" not in options for options in project.asked)
+    assert all("seeds" not in options and "nightly" not in options for options in project.requested_options)
 
 
 def test_without_nightly_its_options_have_no_effect(project: Project) -> None:
     project.run(NIGHTLY, "--fencepost-seed=7").assert_outcomes(passed=3)
-    assert [(options["seed"], options.get("time-limit")) for options in project.asked] == [
+    assert [(options["seed"], options.get("time-limit")) for options in project.requested_options] == [
         ("7", None),
         ("5", "20"),
     ]
@@ -136,7 +136,7 @@ def test_one_repetition_of_a_nightly_test_can_be_repeated(project: Project) -> N
         f"--fencepost-command={project.command}",
     )
     result.assert_outcomes(failed=1)
-    assert project.asked[-1]["seed"] == "8"
+    assert project.requested_options[-1]["seed"] == "8"
 
 
 def test_the_default_time_limit_is_that_of_the_command() -> None:
@@ -169,7 +169,7 @@ def test_shop(fencepost, n):
 def test_workers_of_xdist_share_a_server_and_the_seed(project: Project) -> None:
     result = project.run(PARALLEL, "-n2", "--dist=each")
     result.assert_outcomes(failed=4)
-    seeds = {options["seed"] for options in project.asked}
+    seeds = {options["seed"] for options in project.requested_options}
     assert len(seeds) == 1
     result.stdout.fnmatch_lines([f"repeat the test: pytest *--fencepost-seed {seeds.pop()} *"])
     assert project.servers == 1

@@ -33,7 +33,7 @@ def test_alone(fencepost):
 def test_tests_that_request_the_fixture_share_one_cluster(project: Project) -> None:
     project.run(SHARED_AND_OTHER, "--fencepost-seed=7").assert_outcomes(passed=3, failed=1)
     assert project.clusters == ["ended"]
-    right, wrong, elsewhere, alone = project.asked
+    right, wrong, elsewhere, alone = project.requested_options
     for options in (right, wrong):
         assert (options["cluster"], options["bootstrap"]) == ("external", "127.0.0.1:4711")
     assert elsewhere["cluster"] == "local" and "bootstrap" not in elsewhere
@@ -75,7 +75,7 @@ def test_shop(fencepost, fencepost_cluster, n):
 def test_workers_of_xdist_share_the_cluster(project: Project) -> None:
     project.run(PARAMETRIZED, "-n2", "--dist=each").assert_outcomes(passed=8)
     assert project.clusters == ["ended"]
-    assert {options["bootstrap"] for options in project.asked} == {"127.0.0.1:4711"}
+    assert {options["bootstrap"] for options in project.requested_options} == {"127.0.0.1:4711"}
 
 
 def test_workers_of_xdist_report_why_the_cluster_did_not_start(project: Project) -> None:

@@ -28,13 +28,13 @@ def result_of(verdict: Verdict, failures: ListedFailures = ListedFailures()) -> 
 
 
 def test_the_first_example_is_that_of_the_console() -> None:
-    verdict = synthetic_store.verdict(Validity.INVALID)
+    verdict = synthetic_store.make_verdict(Validity.INVALID)
     shown = [line for line in last_lines(verdict, Path("s"), "c") if line.startswith("    first: ")]
     assert result_of(verdict).first == shown[0].removeprefix("    first: ")
 
 
 def test_the_first_example_is_of_an_unlisted_anomaly() -> None:
-    verdict = synthetic_store.verdict(Validity.INVALID)
+    verdict = synthetic_store.make_verdict(Validity.INVALID)
     cycle = findings_of(1, [{"transactions": 2}], sentences=["a cycle of T1 and T2"])
     verdict = replace(verdict, anomalies={**verdict.anomalies, "G1c": cycle})
     table = {"workload": "shop", "anomaly": "reprocessed-input", "why": "planted"}
@@ -43,13 +43,13 @@ def test_the_first_example_is_of_an_unlisted_anomaly() -> None:
 
 
 def test_an_unknown_cell_has_the_first_remedy_and_all_reason_codes() -> None:
-    unknown = result_of(synthetic_store.verdict(Validity.UNKNOWN))
+    unknown = result_of(synthetic_store.make_verdict(Validity.UNKNOWN))
     assert (unknown.first, unknown.remedy) == ("", "repeat it with another `--seed`")
     assert unknown.codes == ("fault-did-not-act pause-worker", "reader-short")
 
 
 def test_a_missed_defect_has_a_remedy_and_a_valid_cell_has_none() -> None:
-    valid = synthetic_store.verdict(Validity.VALID)
+    valid = synthetic_store.make_verdict(Validity.VALID)
     planted = read([], [{"anomaly": "lost-input", "why": "planted"}])
     assert result_of(valid, planted).remedy == MISSED_REMEDY
     assert (result_of(valid).first, result_of(valid).remedy, result_of(valid).codes) == ("", "", ())
@@ -58,7 +58,9 @@ def test_a_missed_defect_has_a_remedy_and_a_valid_cell_has_none() -> None:
 def test_faults_are_counted_and_those_without_effect_count_zero() -> None:
     faults = [*FAULTS, FAULTS[0], replace(FAULTS[1], fault="cut-worker", acted=False)]
     not_exercised = {"kill-group-coordinator": NO_TIME, "zombie": "no paused worker came back"}
-    cell_ = result_of(synthetic_store.verdict(Validity.VALID, faults=faults, not_exercised=not_exercised))
+    cell_ = result_of(
+        synthetic_store.make_verdict(Validity.VALID, faults=faults, not_exercised=not_exercised)
+    )
     assert cell_.faults == {
         "cut-worker": 0,
         "kill-broker": 2,
@@ -79,14 +81,14 @@ def test_a_cell_without_a_verdict_has_the_faults_of_the_run_metadata(tmp_path: P
 def test_a_long_example_is_shortened_to_one_printable_line() -> None:
     control_characters = findings_of(1, [{"transactions": 2}], sentences=["\n\x1b" + "k" * 100_000])
     cell_ = result_of(
-        replace(synthetic_store.verdict(Validity.INVALID), anomalies={"G1c": control_characters})
+        replace(synthetic_store.make_verdict(Validity.INVALID), anomalies={"G1c": control_characters})
     )
     assert cell_.first.startswith("\\n\\x1bkkk")
     assert len(cell_.first) < 1_200 and cell_.first.isprintable()
 
 
 def test_a_cell_with_its_outcome_is_loaded_unchanged(tmp_path: Path) -> None:
-    cell_ = result_of(synthetic_store.verdict(Validity.UNKNOWN))
+    cell_ = result_of(synthetic_store.make_verdict(Validity.UNKNOWN))
     suite(cell_).save(tmp_path)
     assert Suite.load(tmp_path).cells == [cell_]
 

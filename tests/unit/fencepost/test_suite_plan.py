@@ -10,7 +10,7 @@ from fencepost.commands.options import settle
 from fencepost.suites import plan
 from fencepost.suites.plan import SuitePlan, SuiteRequest
 from harness.common.errors import ExitStatus, UsageError
-from tests.support.user_pipeline import written
+from tests.support.user_pipeline import write_pipeline
 
 KNOWN = '[[known]]\nworkload = "shop"\nanomaly = "reprocessed-input"\nwhy = "a bug"\nuntil = 2027-01-31\n'
 
@@ -41,7 +41,7 @@ def test_each_client_version_is_a_cell_and_can_have_a_known_failure(tmp_path: Pa
 
 
 def test_the_name_of_a_custom_pipelines_cell_has_no_client(tmp_path: Path) -> None:
-    text = f'[matrix]\npipeline = ["{written(tmp_path)}"]\nnemesis = ["kill-broker"]\n'
+    text = f'[matrix]\npipeline = ["{write_pipeline(tmp_path)}"]\nnemesis = ["kill-broker"]\n'
     (cell,) = plan_of(tmp_path, text).suite.cells
     assert cell.name == f"{tmp_path / 'pipeline'} kill-broker"
     assert cell.client == "its own client"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 
 from harness.history_files.blocks import BYTE_ORDER_MARK
-from tests.support.fuzzing import any_events, files, histories, holds_of_a_file, holds_of_both_forms
+from tests.support.fuzzing import any_events, check_both_formats, check_file, files, histories
 
 FEW = settings(max_examples=250, derandomize=True, deadline=None, database=None)
 
@@ -19,22 +19,22 @@ REGRESSIONS = {
 
 @pytest.mark.parametrize("case", REGRESSIONS)
 def test_a_file_that_once_failed_is_read_correctly(case: str) -> None:
-    holds_of_a_file(*REGRESSIONS[case])
+    check_file(*REGRESSIONS[case])
 
 
 @FEW
 @given(files())
 def test_any_file_is_rows_or_an_error_with_its_line(file: tuple[str, bytes]) -> None:
-    holds_of_a_file(*file)
+    check_file(*file)
 
 
 @FEW
 @given(any_events())
 def test_any_events_are_the_same_rows_in_both_forms(events: list[dict[str, Any]]) -> None:
-    holds_of_both_forms(events)
+    check_both_formats(events)
 
 
 @settings(FEW, max_examples=60)
 @given(histories())
 def test_a_history_is_the_same_rows_in_both_forms(events: list[dict[str, Any]]) -> None:
-    holds_of_both_forms(events)
+    check_both_formats(events)

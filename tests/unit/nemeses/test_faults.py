@@ -69,7 +69,7 @@ def inject(run: FakeRun, *faults: str) -> InjectionState:
 
 def test_a_server_that_the_fault_cannot_kill_or_restart_is_an_error_of_the_run(tmp_path: Path) -> None:
     for n, service in enumerate(
-        (FakeService(ending="process 7 ended with status 1"), FakeService(dies=True))
+        (FakeService(ending="process 7 ended with status 1"), FakeService(fails_to_start=True))
     ):
         (tmp_path / str(n)).mkdir()
         with fake_run(tmp_path / str(n), service=service) as run:

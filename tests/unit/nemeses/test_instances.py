@@ -18,19 +18,28 @@ from harness.testing.fake_cluster import FakeCluster
 from harness.witness.request_log import ObservedClientIds
 from nemeses.aiming.in_transaction import GOAL as STATE
 from nemeses.registry import NEMESES
-from tests.support.fake_run import USERS, FakeRun, Plain, fake_run
-from tests.support.instances import DONE, FAULTS, OPEN, STAYS, WritingCluster, inject, journals, running
+from tests.support.fake_run import CUSTOM_PIPELINE, FakeRun, ShellProgram, fake_run
+from tests.support.instances import (
+    COMPLETED,
+    FAULTS,
+    ONGOING,
+    RUNS_FOREVER,
+    WritingCluster,
+    inject,
+    journal_names,
+    run_instance,
+)
 
 ENDS_WHEN_RESUMED = "trap 'exit 1' CONT; echo up; while :; do sleep 0.02; done"
 
 
 def test_an_instance_is_killed_with_its_child_processes_and_started_again(tmp_path: Path) -> None:
-    launcher = Plain("echo up; sleep 600; true", ProgramRules("up"))
-    with running(tmp_path, WritingCluster(), launcher) as (run, member):
+    launcher = ShellProgram("echo up; sleep 600; true", ProgramRules("up"))
+    with run_instance(tmp_path, WritingCluster(), launcher) as (run, member):
         effect = inject(run, "kill-instance")
         assert effect.acted and effect.unmet_goals == {} and effect.injected_ns is not None
         assert member.child.ending().endswith("ended by SIGKILL") and member.child.ending() in effect.proof
-        assert journals(run) == ["s-1.0", "s-1.1"] and run.processes.members[1].alive
+        assert journal_names(run) == ["s-1.0", "s-1.1"] and run.processes.members[1].alive
         assert effect.target == "instance s-1.0"
 
 
@@ -40,13 +49,13 @@ def test_the_fault_waits_until_the_instance_is_ready_and_its_stage_writes(
     fault: str, state: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     high_watermarks = [5, 5, 6]
-    late = Plain(f"sleep 0.05; {ENDS_WHEN_RESUMED}", ProgramRules("up"))
+    late = ShellProgram(f"sleep 0.05; {ENDS_WHEN_RESUMED}", ProgramRules("up"))
     cluster = FakeCluster(
-        transactions={"s-1": [OPEN]},
+        transactions={"s-1": [ONGOING]},
         groups={"g": [*[("a",)] * 3, ("b",)]},
         observed_ids={"w0": ObservedClientIds(frozenset({("g", "a")}))},
     )
-    with fake_run(tmp_path, late, cluster, pipeline=USERS, time_scale=0.1) as run:
+    with fake_run(tmp_path, late, cluster, pipeline=CUSTOM_PIPELINE, time_scale=0.1) as run:
         member = run.processes.start_worker("s", "s-1")
 
         def log_offsets(topics: Sequence[str]) -> dict[tuple[str, int], tuple[int, int, int]]:
@@ -59,15 +68,15 @@ def test_the_fault_waits_until_the_instance_is_ready_and_its_stage_writes(
         assert "the stage was not seen to write" not in "; ".join(effect.proof)
 
 
-@pytest.mark.parametrize("looks", [[OPEN], [DONE]])
+@pytest.mark.parametrize("looks", [[ONGOING], [COMPLETED]])
 def test_the_fault_reports_that_the_stage_was_not_seen_to_write(
     looks: list[TransactionView], tmp_path: Path
 ) -> None:
     cluster = FakeCluster(transactions={"s-1": looks}, ends={("out", 0): (0, 7, 7)})
-    with running(tmp_path, cluster, time_scale=0.001) as (run, _):
+    with run_instance(tmp_path, cluster, time_scale=0.001) as (run, _):
         effect = inject(run, "kill-instance", "ongoing")
     words = "; ".join(effect.proof) if effect.acted else effect.unmet_goals[STATE]
-    assert effect.acted == (looks == [OPEN])
+    assert effect.acted == (looks == [ONGOING])
     assert (
         "the stage was not seen to write before the fault: waited 0.02 s for s to write; last seen: its output topics "
         "end at 7 records, as at the first look" in words
@@ -92,21 +101,21 @@ def test_the_replacement_is_the_target_if_the_instance_ends_before_it_is_stopped
     fault: str, state: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster = WritingCluster(
-        transactions={"s-1": [OPEN]},
+        transactions={"s-1": [ONGOING]},
         groups={"g": [*[("a",)] * 4, ("b",)]},
         observed_ids={"w0": ObservedClientIds(frozenset({("g", "a")}))},
     )
-    with running(tmp_path, cluster) as (run, member):
+    with run_instance(tmp_path, cluster) as (run, member):
         end_before_pause(run, member, monkeypatch)
         effect = inject(run, fault, state)
         assert effect.acted and effect.unmet_goals == {} and effect.target == "instance s-1.1"
-        assert effect.details["worker"] == "s-1.1" and journals(run) == ["s-1.0", "s-1.1", "s-1.2"]
+        assert effect.details["worker"] == "s-1.1" and journal_names(run) == ["s-1.0", "s-1.1", "s-1.2"]
         assert effect.proof[0] == "s-1.0 ended by itself before the injection: up"
         assert run.processes.members[1].alive == (fault == "pause-instance")
 
 
 def test_only_a_few_replacements_are_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with running(tmp_path, WritingCluster()) as (run, member):
+    with run_instance(tmp_path, WritingCluster()) as (run, member):
         start = run.processes.start_worker
 
         def start_worker(stage: str, worker: str) -> RunProcess:
@@ -125,7 +134,7 @@ def test_the_replacement_is_killed_if_the_instance_ends_during_the_wait(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     high_watermarks = [5, 5, 6]
-    with running(tmp_path, FakeCluster(), time_scale=0.1) as (run, member):
+    with run_instance(tmp_path, FakeCluster(), time_scale=0.1) as (run, member):
 
         def log_offsets(topics: Sequence[str]) -> dict[tuple[str, int], tuple[int, int, int]]:
             if len(high_watermarks) == 2:
@@ -137,15 +146,15 @@ def test_the_replacement_is_killed_if_the_instance_ends_during_the_wait(
         monkeypatch.setattr(run.cluster, "log_offsets", log_offsets)
         effect = inject(run, "kill-instance")
         assert effect.acted and effect.target == "instance s-1.1" and high_watermarks == []
-        assert journals(run) == ["s-1.0", "s-1.1", "s-1.2"]
+        assert journal_names(run) == ["s-1.0", "s-1.1", "s-1.2"]
 
 
 def test_the_wait_is_as_long_as_the_stage_may_write_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (stage,) = USERS.stages
-    pipeline = replace(USERS, stages=(replace(stage, group=None, idle_s=10_000.0),))
-    with fake_run(tmp_path, STAYS, pipeline=pipeline, time_scale=0.001) as run:
+    (stage,) = CUSTOM_PIPELINE.stages
+    pipeline = replace(CUSTOM_PIPELINE, stages=(replace(stage, group=None, idle_s=10_000.0),))
+    with fake_run(tmp_path, RUNS_FOREVER, pipeline=pipeline, time_scale=0.001) as run:
         run.processes.await_ready([run.processes.start_worker("s", "s-1")])
         writes_from_s = time.monotonic() + 0.1  # the wait for a stage with a group ends after 0.02 s
 
@@ -160,7 +169,7 @@ def test_the_wait_is_as_long_as_the_stage_may_write_nothing(
 def test_an_instance_that_ends_before_the_state_is_reported_with_its_last_output(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with running(tmp_path, WritingCluster()) as (run, member):
+    with run_instance(tmp_path, WritingCluster()) as (run, member):
         monkeypatch.setattr(
             run.cluster, "describe_transaction", lambda transactional_id: member.child.kill() and None
         )

@@ -13,22 +13,25 @@ from harness.network.links import peer_link
 from harness.witness.request_log import ObservedClientIds
 from nemeses.aiming.in_transaction import GOAL as STATE
 from nemeses.effects import stopped
-from tests.support.fake_run import USERS, fake_run
+from tests.support.fake_run import CUSTOM_PIPELINE, fake_run
 from tests.support.instances import (
-    DONE,
+    COMPLETED,
     FAULTS,
-    ONCE,
-    OPEN,
-    STAYS,
-    WITH_OFFSETS,
+    ONGOING,
+    ONGOING_WITH_OFFSETS,
+    PARTITIONS,
+    RUNS_FOREVER,
     WritingCluster,
     inject,
-    journals,
-    running,
+    journal_names,
+    run_instance,
 )
 
-WITHOUT_IDS = replace(USERS, stages=(replace(USERS.stages[0], transactional_ids={}),))
-DECIDED, ABORTS = TransactionView("PrepareCommit", 7, 0, ONCE), TransactionView("PrepareAbort", 7, 0, ONCE)
+WITHOUT_IDS = replace(CUSTOM_PIPELINE, stages=(replace(CUSTOM_PIPELINE.stages[0], transactional_ids={}),))
+DECIDED, ABORTS = (
+    TransactionView("PrepareCommit", 7, 0, PARTITIONS),
+    TransactionView("PrepareAbort", 7, 0, PARTITIONS),
+)
 
 
 @pytest.mark.parametrize(
@@ -36,16 +39,19 @@ DECIDED, ABORTS = TransactionView("PrepareCommit", 7, 0, ONCE), TransactionView(
     [
         (
             "ongoing",
-            [DONE, OPEN, DONE, OPEN, OPEN],
+            [COMPLETED, ONGOING, COMPLETED, ONGOING, ONGOING],
         ),  # at the first try the transaction ended before the instance was stopped
-        ("offsets-added", [OPEN, WITH_OFFSETS, OPEN, WITH_OFFSETS, WITH_OFFSETS]),
+        (
+            "offsets-added",
+            [ONGOING, ONGOING_WITH_OFFSETS, ONGOING, ONGOING_WITH_OFFSETS, ONGOING_WITH_OFFSETS],
+        ),
     ],
 )
 def test_an_instance_is_killed_in_the_state_in_which_it_was_stopped(
     state: str, looks: list[TransactionView], tmp_path: Path
 ) -> None:
     last = looks[-1]
-    with running(tmp_path, WritingCluster(transactions={"s-1": looks})) as (run, member):
+    with run_instance(tmp_path, WritingCluster(transactions={"s-1": looks})) as (run, member):
         effect = inject(run, "kill-instance", state)
         assert effect.acted and looks == [last]
         topics = ", ".join(sorted(topic for topic, _ in last.partitions))
@@ -56,8 +62,10 @@ def test_an_instance_is_killed_in_the_state_in_which_it_was_stopped(
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_that_prefers_an_open_transaction_is_injected_in_it(fault: str, tmp_path: Path) -> None:
-    cluster = WritingCluster(transactions={"s-1": [DONE, OPEN, OPEN]}, groups={"g": [("a",), ("a",), ("b",)]})
-    with running(tmp_path, cluster) as (run, _):
+    cluster = WritingCluster(
+        transactions={"s-1": [COMPLETED, ONGOING, ONGOING]}, groups={"g": [("a",), ("a",), ("b",)]}
+    )
+    with run_instance(tmp_path, cluster) as (run, _):
         effect = inject(run, fault, prefers=True)
         assert effect.acted and effect.injected_ns is not None
         assert "s-1.0 was stopped while s-1 was Ongoing with out" in effect.proof
@@ -65,12 +73,12 @@ def test_a_fault_that_prefers_an_open_transaction_is_injected_in_it(fault: str, 
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize("looks", [[DONE], []])
+@pytest.mark.parametrize("looks", [[COMPLETED], []])
 def test_a_fault_is_injected_even_if_the_preferred_state_does_not_come(
     fault: str, looks: list[TransactionView], tmp_path: Path
 ) -> None:
     cluster = WritingCluster(transactions={"s-1": looks}, groups={"g": [("a",), ("a",), ("b",)]})
-    with running(tmp_path, cluster) as (run, _):
+    with run_instance(tmp_path, cluster) as (run, _):
         effect = inject(run, fault, prefers=True)
         assert effect.acted and effect.unmet_goals == {}
         assert effect.details == {"worker": "s-1.0"}
@@ -88,22 +96,22 @@ def cluster_with(*looks: TransactionView, leader: int = 2) -> WritingCluster:
     "before",
     [
         (),
-        (OPEN, OPEN, ABORTS),  # the first transaction aborts
+        (ONGOING, ONGOING, ABORTS),  # the first transaction aborts
         (
-            OPEN,
-            OPEN,
+            ONGOING,
+            ONGOING,
             DECIDED,
             DECIDED,
-            DONE,
-            DONE,
+            COMPLETED,
+            COMPLETED,
         ),  # the transaction was complete before the instance was stopped
     ],
 )
 def test_a_fault_is_injected_while_the_markers_are_held_back(
     fault: str, before: tuple[TransactionView, ...], tmp_path: Path
 ) -> None:
-    cluster = cluster_with(*before, OPEN, OPEN, OPEN, DECIDED, DECIDED, DECIDED)
-    with running(tmp_path, cluster) as (run, member):
+    cluster = cluster_with(*before, ONGOING, ONGOING, ONGOING, DECIDED, DECIDED, DECIDED)
+    with run_instance(tmp_path, cluster) as (run, member):
         effect = inject(run, fault, "prepare-commit")
         assert effect.acted and effect.unmet_goals == {} and effect.details["state"] == "prepare-commit"
         assert effect.proof[0] == (
@@ -118,13 +126,13 @@ def test_a_fault_is_injected_while_the_markers_are_held_back(
 @pytest.mark.parametrize(
     ("make_cluster", "why"),
     [
-        (lambda: cluster_with(OPEN), "to be in PrepareCommit"),
-        (lambda: cluster_with(OPEN, OPEN, DECIDED, DONE), "to be in PrepareCommit"),
+        (lambda: cluster_with(ONGOING), "to be in PrepareCommit"),
+        (lambda: cluster_with(ONGOING, ONGOING, DECIDED, COMPLETED), "to be in PrepareCommit"),
         (
-            lambda: cluster_with(OPEN, OPEN, TransactionView("PrepareCommit", 7, 0, ())),
+            lambda: cluster_with(ONGOING, ONGOING, TransactionView("PrepareCommit", 7, 0, ())),
             "to be in PrepareCommit",
         ),
-        (lambda: cluster_with(OPEN, leader=1), "whose markers can be held back"),
+        (lambda: cluster_with(ONGOING, leader=1), "whose markers can be held back"),
     ],
 )
 def test_an_instance_that_is_not_seen_in_prepare_commit_keeps_running(
@@ -136,22 +144,22 @@ def test_an_instance_that_is_not_seen_in_prepare_commit_keeps_running(
 ) -> None:
     monkeypatch.setattr(stopped, "TRIES", 1)
     cluster = make_cluster()
-    with running(tmp_path, cluster, time_scale=0.002) as (run, member):
+    with run_instance(tmp_path, cluster, time_scale=0.002) as (run, member):
         effect = inject(run, fault, "prepare-commit")
         assert not effect.acted and why in effect.unmet_goals[STATE] and effect.injected_ns is None
-        assert member.child.running and cluster.network.affected == [] and journals(run) == ["s-1.0"]
+        assert member.child.running and cluster.network.affected == [] and journal_names(run) == ["s-1.0"]
 
 
 def test_an_instance_keeps_running_if_its_markers_cannot_be_held_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cluster = cluster_with(OPEN)
+    cluster = cluster_with(ONGOING)
 
     def refuse(*_: object) -> None:
         raise FaultFailed("the links could not be cut")
 
     monkeypatch.setattr(cluster.network, "impose", refuse)
-    with running(tmp_path, cluster) as (run, member):
+    with run_instance(tmp_path, cluster) as (run, member):
         with pytest.raises(FaultFailed):
             inject(run, "kill-instance", "prepare-commit")
         assert member.child.running
@@ -160,27 +168,32 @@ def test_an_instance_keeps_running_if_its_markers_cannot_be_held_back(
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize(
     ("state", "looks"),
-    [("ongoing", [DONE]), ("ongoing", [OPEN, DONE]), ("offsets-added", [OPEN]), ("ongoing", [])],
+    [
+        ("ongoing", [COMPLETED]),
+        ("ongoing", [ONGOING, COMPLETED]),
+        ("offsets-added", [ONGOING]),
+        ("ongoing", []),
+    ],
 )
 def test_an_instance_that_does_not_reach_the_state_keeps_running(
     fault: str, state: str, looks: list[TransactionView], tmp_path: Path
 ) -> None:
     cluster = WritingCluster(transactions={"s-1": looks}, groups={"g": [("a",)]})
-    with running(tmp_path, cluster, time_scale=0.002) as (run, member):
+    with run_instance(tmp_path, cluster, time_scale=0.002) as (run, member):
         effect = inject(run, fault, state)
         assert not effect.acted and f"in a transaction of s-1 that is {state}" in effect.unmet_goals[STATE]
-        assert effect.injected_ns is None and member.child.running and journals(run) == ["s-1.0"]
+        assert effect.injected_ns is None and member.child.running and journal_names(run) == ["s-1.0"]
 
 
 def test_an_instance_keeps_running_if_the_coordinator_does_not_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with running(tmp_path, WritingCluster()) as (run, member):
+    with run_instance(tmp_path, WritingCluster()) as (run, member):
 
         def describe(transactional_id: str) -> TransactionView:
             if member.child.paused:
                 raise WaitTimeout("the controller's view", 15.0, "nothing")
-            return OPEN
+            return ONGOING
 
         monkeypatch.setattr(run.cluster, "describe_transaction", describe)
         effect = inject(run, "kill-instance", "ongoing")
@@ -189,7 +202,7 @@ def test_an_instance_keeps_running_if_the_coordinator_does_not_answer(
 
 
 def test_an_instance_whose_transactional_id_is_not_known_keeps_running(tmp_path: Path) -> None:
-    with fake_run(tmp_path, STAYS, WritingCluster(), pipeline=WITHOUT_IDS) as run:
+    with fake_run(tmp_path, RUNS_FOREVER, WritingCluster(), pipeline=WITHOUT_IDS) as run:
         run.processes.await_ready([run.processes.start_worker("s", "s-1")])
         effect = inject(run, "kill-instance", "ongoing")
         (reason,) = effect.unmet_goals.values()
@@ -202,13 +215,15 @@ def test_an_unnamed_transactional_id_is_the_one_that_the_instance_used_last(
 ) -> None:
     before = {"id-of-another": "10:00:02,000", "s-1": "10:00:01,000"}
     looks = [before, before, before | {"s-1": "10:00:03,000", "thread-2": "10:00:02,999"}]
-    cluster = WritingCluster(transactions={"s-1": [OPEN], "thread-2": [OPEN], "id-of-another": [OPEN]})
+    cluster = WritingCluster(
+        transactions={"s-1": [ONGOING], "thread-2": [ONGOING], "id-of-another": [ONGOING]}
+    )
     monkeypatch.setattr(
         cluster,
         "client_ids",
         lambda endpoint: ObservedClientIds(transactional_ids=looks.pop(0) if len(looks) > 1 else looks[0]),
     )
-    with fake_run(tmp_path, STAYS, cluster, pipeline=WITHOUT_IDS) as run:
+    with fake_run(tmp_path, RUNS_FOREVER, cluster, pipeline=WITHOUT_IDS) as run:
         run.processes.await_ready([run.processes.start_worker("s", "s-1")])
         effect = inject(run, "kill-instance", "ongoing")
         assert effect.acted and effect.details["transactional_id"] == "s-1"

@@ -16,8 +16,8 @@ from harness.runner.nemesis import (
 from harness.witness.request_log import ObservedClientIds
 from nemeses.pause_worker import GOAL as ZOMBIE
 from nemeses.registry import NEMESES
-from tests.support.fake_run import Plain
-from tests.support.instances import WritingCluster, inject, journals, running
+from tests.support.fake_run import ShellProgram
+from tests.support.instances import WritingCluster, inject, journal_names, run_instance
 
 
 def cluster_with_group(*looks: Sequence[str] | None, own_id: str | None = None) -> WritingCluster:
@@ -35,21 +35,21 @@ def test_an_instance_is_paused_until_its_group_goes_on_without_it(tmp_path: Path
     cluster = cluster_with_group(
         None, "ab", "ab", "ab", None, "", "ac", "bc", own_id="a"
     )  # c joins, and only then a is removed
-    with running(tmp_path, cluster) as (run, member):
+    with run_instance(tmp_path, cluster) as (run, member):
         effect = inject(run, "pause-instance")
         assert effect.acted and effect.unmet_goals == {} and cluster.groups["g"] == [("b", "c")]
         assert effect.proof[-1] == (
             "its group g went on without it (a), with 2 members; then s-1.0 came back, sent 300 bytes of requests, and "
             "still runs after 0.06 s"
         )
-        assert member.child.running and journals(run) == ["s-1.0", "s-1.1"]
+        assert member.child.running and journal_names(run) == ["s-1.0", "s-1.1"]
         assert cluster.recording == [True, False]
 
 
 def test_an_instance_that_sends_nothing_after_its_pause_was_no_zombie(tmp_path: Path) -> None:
     cluster = cluster_with_group("ab", "ab", "ab", "bc", own_id="a")
     cluster.network.idle = [client_link("w0", broker) for broker in (1, 2, 3)]
-    with running(tmp_path, cluster) as (run, member):
+    with run_instance(tmp_path, cluster) as (run, member):
         effect = inject(run, "pause-instance")
         assert not effect.acted and member.child.running
         assert effect.unmet_goals == {
@@ -87,7 +87,7 @@ def test_without_byte_counts_an_instance_that_rejoins_its_group_was_a_zombie(
         return resume_child(child)
 
     monkeypatch.setattr(Child, "resume", resume)
-    with running(tmp_path, cluster) as (run, _):
+    with run_instance(tmp_path, cluster) as (run, _):
         effect = inject(run, "pause-instance")
     if activity is None:
         assert not effect.acted
@@ -106,8 +106,10 @@ def test_a_replacement_that_ends_by_itself_is_no_failure_of_the_fault(tmp_path: 
     body = (
         f"if [ -e {lock} ]; then echo the folder is locked; exit 1; fi; touch {lock}; echo up; exec sleep 600"
     )
-    with running(
-        tmp_path, cluster_with_group("ab", "ab", "ab", "bc", own_id="a"), Plain(body, ProgramRules("up"))
+    with run_instance(
+        tmp_path,
+        cluster_with_group("ab", "ab", "ab", "bc", own_id="a"),
+        ShellProgram(body, ProgramRules("up")),
     ) as (
         run,
         member,
@@ -121,7 +123,7 @@ def test_a_replacement_that_ends_by_itself_is_no_failure_of_the_fault(tmp_path: 
 
 
 def test_another_member_that_leaves_is_no_proof(tmp_path: Path) -> None:
-    with running(tmp_path, cluster_with_group("ab", "ab", "ab", "ac", own_id="a"), time_scale=0.001) as (
+    with run_instance(tmp_path, cluster_with_group("ab", "ab", "ab", "ac", own_id="a"), time_scale=0.001) as (
         run,
         member,
     ):
@@ -140,13 +142,13 @@ def test_another_member_that_leaves_is_no_proof(tmp_path: Path) -> None:
     ],
 )
 def test_the_evidence_says_so_if_the_member_id_is_not_known(cluster: WritingCluster, tmp_path: Path) -> None:
-    with running(tmp_path, cluster) as (run, _):
+    with run_instance(tmp_path, cluster) as (run, _):
         effect = inject(run, "pause-instance")
         assert effect.acted and "another instance may have left instead" in effect.proof[-1]
 
 
 def test_the_earlier_members_count_if_the_group_is_not_stable_at_the_pause(tmp_path: Path) -> None:
-    with running(tmp_path, cluster_with_group("ab", "ab", None, None, "bc", own_id="a")) as (run, _):
+    with run_instance(tmp_path, cluster_with_group("ab", "ab", None, None, "bc", own_id="a")) as (run, _):
         effect = inject(run, "pause-instance")
         assert effect.acted and "without it (a), with 2 members" in effect.proof[-1]
 
@@ -160,16 +162,16 @@ def test_an_instance_is_paused_even_if_no_broker_can_record_requests(
         raise WaitTimeout("a broker to answer", 1.0, "nothing")
 
     monkeypatch.setattr(cluster, "record_requests", refuse)
-    with running(tmp_path, cluster) as (run, _):
+    with run_instance(tmp_path, cluster) as (run, _):
         effect = inject(run, "pause-instance")
         assert effect.acted and "is not known, so another instance" in effect.proof[-1]
 
 
 def test_a_zombie_that_ends_is_reported_with_its_last_output(tmp_path: Path) -> None:
-    ends_when_resumed = Plain(
+    ends_when_resumed = ShellProgram(
         "trap 'echo fenced; exit 1' CONT; echo up; while :; do sleep 0.02; done", ProgramRules("up")
     )
-    with running(
+    with run_instance(
         tmp_path, cluster_with_group("a", "a", "a", "b", own_id="a"), ends_when_resumed, time_scale=0.1
     ) as (run, _):
         effect = inject(run, "pause-instance")
@@ -177,7 +179,7 @@ def test_a_zombie_that_ends_is_reported_with_its_last_output(tmp_path: Path) -> 
 
 
 def test_an_instance_whose_group_does_not_go_on_was_no_zombie(tmp_path: Path) -> None:
-    with running(tmp_path, cluster_with_group("ab"), time_scale=0.001) as (run, member):
+    with run_instance(tmp_path, cluster_with_group("ab"), time_scale=0.001) as (run, member):
         effect = inject(run, "pause-instance")
         assert not effect.acted
         assert effect.unmet_goals == {ZOMBIE: "s-1.0 was paused, but its group did not go on without it"}
@@ -185,7 +187,7 @@ def test_an_instance_whose_group_does_not_go_on_was_no_zombie(tmp_path: Path) ->
 
 
 def test_an_instance_is_not_paused_if_its_group_is_never_stable(tmp_path: Path) -> None:
-    with running(tmp_path, cluster_with_group(None), time_scale=0.001) as (run, member):
+    with run_instance(tmp_path, cluster_with_group(None), time_scale=0.001) as (run, member):
         effect = inject(run, "pause-instance")
         assert not effect.acted and "the group g to be stable" in effect.unmet_goals[ZOMBIE]
-        assert effect.injected_ns is None and member.child.running and journals(run) == ["s-1.0"]
+        assert effect.injected_ns is None and member.child.running and journal_names(run) == ["s-1.0"]

@@ -10,7 +10,7 @@ from fencepost.cli import run_command_line
 from harness.results.example import Example
 from reports.trace.commands import trace_commands
 from tests.support.histories import History
-from tests.support.stored_tables import write
+from tests.support.stored_tables import write_store
 
 INPUT = {"topic": "a", "partition": 0, "offset": 1}
 OUTPUT = {"topic": "x", "partition": 0, "offset": 1, "value": "w:0:1", "fate": "commit"}
@@ -24,10 +24,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of one transaction, which has acknowledgements of two records that were read, and of one that was not."""
     history = History()
     history.feed(2)
-    op = history.take(0, 1, transactional_id="id-1")
+    op = history.transact(0, 1, transactional_id="id-1")
     history.send(op, "x", 50, inputs=[1])
     folder = tmp_path_factory.mktemp("a store")
-    write(folder, [(1, history)], log=True)
+    write_store(folder, [(1, history)], log=True)
     (folder / "run.toml").write_text("[run]\nid = 1\nwall_ms_at_zero = 0\n")
     return folder
 

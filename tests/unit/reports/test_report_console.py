@@ -7,11 +7,11 @@ from harness.results.reasons import EXTERNAL_ONLY, NO_AGGREGATE, NO_ORDER, Reaso
 from harness.results.verdict import Validity
 from reports.console import last_lines
 from tests.support.findings import findings_of
-from tests.support.synthetic_store import REPROCESSED, operation, verdict, write_store
+from tests.support.synthetic_store import REPROCESSED_INPUT, make_verdict, operation, write_store
 
 
 def test_the_last_lines_are_verdict_reason_report_and_command() -> None:
-    lines = last_lines(verdict(Validity.INVALID), Path("store/shop/1"), "fencepost run --seed 42")
+    lines = last_lines(make_verdict(Validity.INVALID), Path("store/shop/1"), "fencepost run --seed 42")
     assert lines[-4:] == [
         "verdict  INVALID",
         ("reason   3 inputs took effect more than once, after worker shop-2.0 was paused and replaced"),
@@ -24,7 +24,7 @@ def test_the_last_lines_are_verdict_reason_report_and_command() -> None:
 
 
 def test_what_is_permitted_beside_what_counts_is_told() -> None:
-    told = verdict(Validity.INVALID)
+    told = make_verdict(Validity.INVALID)
     found = replace(told.anomalies["reprocessed-input"], permitted=41)
     lines = last_lines(
         replace(told, anomalies={**told.anomalies, "reprocessed-input": found}), Path("s"), "c"
@@ -35,7 +35,7 @@ def test_what_is_permitted_beside_what_counts_is_told() -> None:
 
 
 def test_what_was_left_open_is_named() -> None:
-    lines = last_lines(verdict(Validity.UNKNOWN), Path("s"), "c")
+    lines = last_lines(make_verdict(Validity.UNKNOWN), Path("s"), "c")
     assert "  1 check had no evidence; not exercised: zombie (the report says why)" in lines
     assert lines[0] == "  unknown: fault 2 (pause-worker) did not act"
 
@@ -46,28 +46,30 @@ def test_the_reasons_of_an_unknown_run_can_be_explained() -> None:
         Reason(ReasonCode.INPUTS_LEFT, "b"),
         Reason(ReasonCode.STALLED, "c"),
     ]
-    unknown = verdict(Validity.UNKNOWN, unknown_because=reasons)
+    unknown = make_verdict(Validity.UNKNOWN, unknown_because=reasons)
     assert "  more: fencepost explain inputs-left stalled" in last_lines(unknown, Path("s"), "c")
-    assert not any("explain" in line for line in last_lines(verdict(Validity.VALID), Path("s"), "c"))
+    assert not any("explain" in line for line in last_lines(make_verdict(Validity.VALID), Path("s"), "c"))
 
 
 def test_the_first_example_that_can_be_traced_says_how(tmp_path: Path) -> None:
-    folder = write_store(tmp_path / "a run", verdict(Validity.VALID))
+    folder = write_store(tmp_path / "a run", make_verdict(Validity.VALID))
     known = findings_of(1, [{"operation": operation(60, name="payments-1.0:0")}])
-    found = {"reprocessed-input": findings_of(1, [REPROCESSED]), "lost-commit": known}
-    lines = last_lines(verdict(Validity.INVALID, anomalies=found), folder, "c")
+    found = {"reprocessed-input": findings_of(1, [REPROCESSED_INPUT]), "lost-commit": known}
+    lines = last_lines(make_verdict(Validity.INVALID, anomalies=found), folder, "c")
     assert f"  step by step: fencepost trace '{folder}' --op payments-1.0:0" in lines
     allowed = {"contended-id": replace(known, allowed=True, warning=True)}
-    for judged in (verdict(Validity.VALID), verdict(Validity.VALID, anomalies=allowed)):
+    for judged in (make_verdict(Validity.VALID), make_verdict(Validity.VALID, anomalies=allowed)):
         assert not any("trace" in line for line in last_lines(judged, folder, "c"))
 
 
 @pytest.mark.parametrize("reason", [EXTERNAL_ONLY, NO_ORDER, NO_AGGREGATE])
 def test_what_is_not_for_this_kind_of_history_lacks_no_evidence(reason: Reason) -> None:
-    lines = last_lines(verdict(Validity.VALID, not_checked={"G1c": reason}), Path("s"), "c")
+    lines = last_lines(make_verdict(Validity.VALID, not_checked={"G1c": reason}), Path("s"), "c")
     assert not any("no evidence" in line for line in lines)
 
 
 def test_nothing_that_a_run_recorded_moves_the_cursor() -> None:
-    lines = last_lines(verdict(Validity.VALID, summary="\x1b[2Jverdict\n  valid"), Path("s"), "\x1b]0;x\x07")
+    lines = last_lines(
+        make_verdict(Validity.VALID, summary="\x1b[2Jverdict\n  valid"), Path("s"), "\x1b]0;x\x07"
+    )
     assert all(line.isprintable() for line in lines)

@@ -18,10 +18,10 @@ from reports.html.page import _moment, draw
 from tests.support.findings import findings_of
 from tests.support.synthetic_store import (
     FAULTS,
-    REPROCESSED,
+    REPROCESSED_INPUT,
+    make_verdict,
     operation,
     record,
-    verdict,
     write_journal,
     write_store,
 )
@@ -57,7 +57,7 @@ def hostile_verdict() -> Verdict:
         "operation": worker,
         HOSTILE: HOSTILE,
     }
-    return verdict(
+    return make_verdict(
         Validity.INVALID,
         name=HOSTILE,
         history=HOSTILE,
@@ -81,17 +81,17 @@ def test_workers_that_joined_and_left_stand_beside_the_faults_with_what_moved(tm
         MembershipChange("shop", "shop-4.0", None, 5.0, 6.0, ("purchases/3",)),
         MembershipChange("shop", None, "shop-2.0", 9.0, 10.0, why="it was held"),
     ]
-    judged = verdict(Validity.VALID, churn=churn)
+    judged = make_verdict(Validity.VALID, churn=churn)
     text = Page(draw(write_store(tmp_path, judged), judged)).text
     assert "Workers that joined and left" in text
     assert "purchases/3" in text and "none (it was held)" in text
-    plain = verdict(Validity.VALID)
+    plain = make_verdict(Validity.VALID)
     assert "Workers that joined" not in Page(draw(write_store(tmp_path / "plain", plain), plain)).text
 
 
 @pytest.mark.parametrize("valid", Validity)
 def test_a_run_is_drawn_whole(tmp_path: Path, valid: Validity) -> None:
-    judged = verdict(valid)
+    judged = make_verdict(valid)
     html = draw(write_store(tmp_path, judged), judged)
     page = Page(html)
     assert judged.summary in page.text
@@ -104,7 +104,7 @@ def test_a_run_is_drawn_whole(tmp_path: Path, valid: Validity) -> None:
 
 @pytest.mark.parametrize("valid", Validity)
 def test_a_folder_with_nothing_in_it_is_drawn_all_the_same(tmp_path: Path, valid: Validity) -> None:
-    judged = verdict(valid)
+    judged = make_verdict(valid)
     page = Page(draw(tmp_path, judged))
     assert judged.summary in page.text
     for name in ("run.toml", "metadata.json", "history/ops.parquet", "the folder journals"):
@@ -120,7 +120,7 @@ def test_a_verdict_that_says_nothing_is_drawn(tmp_path: Path) -> None:
     "name", ["run.toml", "metadata.json", "history/ops.parquet", "history/sends.parquet"]
 )
 def test_a_damaged_file_is_named_and_the_rest_is_drawn(tmp_path: Path, name: str) -> None:
-    judged = verdict(Validity.VALID)
+    judged = make_verdict(Validity.VALID)
     folder = write_store(tmp_path, judged)
     (folder / name).write_bytes(b"\xff\x00{")
     page = Page(draw(folder, judged))
@@ -129,7 +129,7 @@ def test_a_damaged_file_is_named_and_the_rest_is_drawn(tmp_path: Path, name: str
 
 
 def test_every_link_within_the_page_has_its_anchor_and_no_anchor_stands_twice(tmp_path: Path) -> None:
-    judged = verdict(Validity.INVALID)
+    judged = make_verdict(Validity.INVALID)
     page = Page(draw(write_store(tmp_path, judged), judged))
     anchors = page.all("id")
     assert len(anchors) == len(set(anchors))
@@ -139,7 +139,7 @@ def test_every_link_within_the_page_has_its_anchor_and_no_anchor_stands_twice(tm
 
 
 def test_nothing_is_loaded_from_elsewhere(tmp_path: Path) -> None:
-    judged = verdict(Validity.INVALID)
+    judged = make_verdict(Validity.INVALID)
     page = Page(draw(write_store(tmp_path, judged), judged))
     assert page.all("src") == []
     assert not any(re.match(r"[a-z]+:|//", link) for link in page.all("href") if link != "data:,")
@@ -147,7 +147,7 @@ def test_nothing_is_loaded_from_elsewhere(tmp_path: Path) -> None:
 
 
 def test_the_policy_permits_this_style_and_this_script_and_nothing_else(tmp_path: Path) -> None:
-    html = draw(tmp_path, verdict(Validity.VALID))
+    html = draw(tmp_path, make_verdict(Validity.VALID))
     (policy,) = [a["content"] for t, a in Page(html).tags if a.get("http-equiv") == "Content-Security-Policy"]
     assert policy is not None
     assert policy.startswith("default-src 'none'")
@@ -178,7 +178,7 @@ def test_a_journal_outside_the_folder_is_never_read(tmp_path: Path, name: str) -
     folder = tmp_path / "a" / "b"
     folder.mkdir(parents=True)
     found = {"lost-commit": findings_of(1, [{"operation": operation(1, name, line=1)}])}
-    assert "the secret" not in draw(folder, verdict(Validity.INVALID, anomalies=found))
+    assert "the secret" not in draw(folder, make_verdict(Validity.INVALID, anomalies=found))
 
 
 def test_a_journal_line_of_a_megabyte_is_shortened_and_a_line_that_is_gone_is_said(tmp_path: Path) -> None:
@@ -189,7 +189,7 @@ def test_a_journal_line_of_a_megabyte_is_shortened_and_a_line_that_is_gone_is_sa
         {"operation": operation(1, line=5, end_line=6)},
         {"operation": operation(2, line=99)},
     ]
-    html = draw(tmp_path, verdict(Validity.INVALID, anomalies={"lost-commit": findings_of(2, examples)}))
+    html = draw(tmp_path, make_verdict(Validity.INVALID, anomalies={"lost-commit": findings_of(2, examples)}))
     assert '{"after":1}' in Page(html).text
     assert "line 99 (not in the folder)" in " ".join(Page(html).text.split())
     assert len(html) < 200_000
@@ -203,7 +203,7 @@ def test_a_line_that_a_finding_names_is_whole_or_its_cut_is_marked(
     with (tmp_path / "journals" / "shop-2.0.jsonl").open("a") as file:
         file.write('{"k":"' + "x" * length + '"}\n')
     found = {"lost-commit": findings_of(1, [{"operation": operation(1, line=5)}])}
-    text = Page(draw(tmp_path, verdict(Validity.INVALID, anomalies=found))).text
+    text = Page(draw(tmp_path, make_verdict(Validity.INVALID, anomalies=found))).text
     assert ("x" * length in text) is whole
     assert ("characters left out" in text) is not whole
 
@@ -211,9 +211,9 @@ def test_a_line_that_a_finding_names_is_whole_or_its_cut_is_marked(
 def test_bad_findings_stand_apart_from_allowed_ones(tmp_path: Path) -> None:
     anomalies = {
         "G0": findings_of(1, [{}], allowed=True),
-        "reprocessed-input": findings_of(1, [REPROCESSED]),
+        "reprocessed-input": findings_of(1, [REPROCESSED_INPUT]),
     }
-    text = Page(draw(tmp_path, verdict(Validity.INVALID, anomalies=anomalies))).text
+    text = Page(draw(tmp_path, make_verdict(Validity.INVALID, anomalies=anomalies))).text
     assert (
         text.index("reprocessed-input")
         < text.index("Warnings and allowed anomalies")
@@ -222,8 +222,8 @@ def test_bad_findings_stand_apart_from_allowed_ones(tmp_path: Path) -> None:
 
 
 def test_what_is_permitted_beside_what_counts_is_told(tmp_path: Path) -> None:
-    anomalies = {"reprocessed-input": findings_of(1, [REPROCESSED], permitted=41)}
-    text = Page(draw(tmp_path, verdict(Validity.INVALID, anomalies=anomalies))).text
+    anomalies = {"reprocessed-input": findings_of(1, [REPROCESSED_INPUT], permitted=41)}
+    text = Page(draw(tmp_path, make_verdict(Validity.INVALID, anomalies=anomalies))).text
     assert "41 more are permitted by the guarantee of their stage, and not counted here." in text
 
 
@@ -231,19 +231,19 @@ def test_what_a_record_holds_and_what_its_input_must_lead_to_stand_beside_each_o
     due = [{"topic": "invoices", "output_name": "a", "content": "k: 70"}, "not a mapping"]
     example = {"record": record(1, content="k: 35"), "input": {"topic": "in", "offset": 3, "due": due}}
     text = Page(
-        draw(tmp_path, verdict(Validity.INVALID, anomalies={"corrupt": findings_of(1, [example])}))
+        draw(tmp_path, make_verdict(Validity.INVALID, anomalies={"corrupt": findings_of(1, [example])}))
     ).text
     assert re.search(r"holds\s*k: 35", text) and re.search(r"must lead to\s*invoices: k: 70", text)
     for hollow in ("k: 70", {"content": HOSTILE}, [HOSTILE], None):
         example["input"]["due"] = hollow
         found = {"corrupt": findings_of(1, [example])}
-        assert "<dt>must lead to" not in draw(tmp_path, verdict(Validity.INVALID, anomalies=found))
+        assert "<dt>must lead to" not in draw(tmp_path, make_verdict(Validity.INVALID, anomalies=found))
 
 
 def test_what_has_no_answer_comes_with_what_to_change(tmp_path: Path) -> None:
     operations = [Operation("operation", {"op": 3, "name": "w1:2"}), Operation("operation", {"op": 9})]
     unsettled = IndeterminateOperations(7, operations)
-    told = replace(verdict(Validity.UNKNOWN), not_checked={"unseen": NEEDS["log"]}, unsettled=unsettled)
+    told = replace(make_verdict(Validity.UNKNOWN), not_checked={"unseen": NEEDS["log"]}, unsettled=unsettled)
     page = Page(draw(tmp_path, told))
     text = " ".join(page.text.split())
     assert "no paused worker came back after its replacement had begun" in text
@@ -253,7 +253,7 @@ def test_what_has_no_answer_comes_with_what_to_change(tmp_path: Path) -> None:
 
 
 def test_what_does_not_apply_is_one_folded_line_and_no_open_end(tmp_path: Path) -> None:
-    told = verdict(Validity.VALID, not_checked={"G1c": EXTERNAL_ONLY, "G0": EXTERNAL_ONLY})
+    told = make_verdict(Validity.VALID, not_checked={"G1c": EXTERNAL_ONLY, "G0": EXTERNAL_ONLY})
     html = draw(tmp_path, told)
     assert '<section id="open"' not in html
     (into_buckets,) = re.findall(r'<details id="not-applicable">(.*?)</details>', html, re.DOTALL)
@@ -263,7 +263,7 @@ def test_what_does_not_apply_is_one_folded_line_and_no_open_end(tmp_path: Path) 
 def test_what_was_looked_for_is_listed_and_what_was_not_is_named_whole(tmp_path: Path) -> None:
     names = ["lost-commit", "ghost-commit", "hanging-transaction", "unmarked-partition", "replica-divergence"]
     judged = replace(
-        verdict(Validity.VALID),
+        make_verdict(Validity.VALID),
         not_checked=dict.fromkeys(names, NEEDS["log"]),
         checked=["torn-transaction", "unseen"],
     )
@@ -286,21 +286,21 @@ def test_an_instant_is_told_by_the_clock_of_the_brokers_logs_too() -> None:
 def test_an_invalid_run_that_lacks_evidence_is_not_called_unknown(tmp_path: Path) -> None:
     why = [Reason(ReasonCode.INCOMPLETE_EVIDENCE, "journal x lacks 1 line")]
     for valid, said in ((Validity.INVALID, False), (Validity.UNKNOWN, True)):
-        text = Page(draw(tmp_path, verdict(valid, unknown_because=why))).text
+        text = Page(draw(tmp_path, make_verdict(valid, unknown_because=why))).text
         assert ("Why it is unknown" in text) is said
         assert "journal x lacks 1 line" in text
         assert "More about the reasons: fencepost explain incomplete-evidence" in text
 
 
 def test_what_was_not_tried_has_no_advice_beside_its_reason(tmp_path: Path) -> None:
-    judged = verdict(Validity.VALID, not_exercised={"pause-instance": "needs a custom pipeline"})
+    judged = make_verdict(Validity.VALID, not_exercised={"pause-instance": "needs a custom pipeline"})
     text = Page(draw(tmp_path, judged)).text
     assert "needs a custom pipeline" in text and "repeat the run with a longer" not in text
 
 
 def test_what_was_not_checked_has_the_advice_of_its_reason_and_no_other(tmp_path: Path) -> None:
     without = {"lost-write": NEEDS["healed"], "overlapping-commit": NEEDS["offsets-within"]}
-    text = Page(draw(tmp_path, verdict(Validity.VALID, not_checked=without))).text
+    text = Page(draw(tmp_path, make_verdict(Validity.VALID, not_checked=without))).text
     assert NEEDS["healed"].text in text and "repeat the run with a longer" not in text
     assert "run a pipeline that commits its offsets in its transactions (sendOffsetsToTransaction)" in text
 
@@ -309,7 +309,7 @@ def test_an_example_says_which_command_tells_its_story(tmp_path: Path) -> None:
     """Where its run has tables that know it; no other has the words."""
     known = {"operation": operation(60, name="payments-1.0:0")}
     found = {"lost-commit": findings_of(2, [{"operation": operation(60)}, known])}
-    judged = verdict(Validity.INVALID, anomalies=found)
+    judged = make_verdict(Validity.INVALID, anomalies=found)
     folder = write_store(tmp_path / "run", judged)
     assert re.findall(r'Step by step: <code dir="ltr">([^<]*)<', draw(folder, judged)) == [
         f"fencepost trace {folder} --op payments-1.0:0"
@@ -321,7 +321,7 @@ def test_an_example_says_which_command_tells_its_story(tmp_path: Path) -> None:
 
 
 def test_each_fault_says_what_it_met_where_the_journals_tell(tmp_path: Path) -> None:
-    judged = verdict(Validity.VALID)
+    judged = make_verdict(Validity.VALID)
     page = draw(write_store(tmp_path / "run", judged), judged)
     met = re.findall(r'<td data-label="Operations under way">([^<]+)</td>', page)
     assert len(met) == len(FAULTS) and len(set(met)) == len(FAULTS)
@@ -339,7 +339,7 @@ def unacted(judged: Verdict) -> Verdict:
 
 
 def test_a_table_that_does_not_tell_what_faults_met_is_noted_once(tmp_path: Path) -> None:
-    judged = verdict(Validity.VALID)
+    judged = make_verdict(Validity.VALID)
     path = write_store(tmp_path / "run", judged) / "history" / "ops.parquet"
     pq.write_table(pq.read_table(path).drop_columns(["fenced"]), path)
     text = Page(draw(tmp_path / "run", judged)).text

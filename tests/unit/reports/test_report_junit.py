@@ -5,7 +5,7 @@ from harness.results.reasons import Reason, ReasonCode
 from harness.results.verdict import Validity
 from reports.junit import junit
 from tests.support.findings import findings_of
-from tests.support.synthetic_store import CHECKED, FAULTS, verdict
+from tests.support.synthetic_store import CHECKED_ANOMALIES, FAULTS, make_verdict
 
 HOSTILE = "\x00\x1b]]><x>&\ud800\ufffe\u202e" + "k" * 1_000_000
 
@@ -19,14 +19,14 @@ def case(root: ElementTree.Element, name: str) -> ElementTree.Element:
 
 
 def test_a_valid_run_passes_every_case() -> None:
-    root = ElementTree.fromstring(junit([(verdict(Validity.VALID), 86.5)]))
-    assert root.get("tests") == str(1 + len(CHECKED) + len(FAULTS))
+    root = ElementTree.fromstring(junit([(make_verdict(Validity.VALID), 86.5)]))
+    assert root.get("tests") == str(1 + len(CHECKED_ANOMALIES) + len(FAULTS))
     assert (root.get("failures"), root.get("errors"), root.get("skipped")) == ("0", "0", "0")
     assert root.get("time") == "86.500"
 
 
 def test_a_found_anomaly_is_a_failure_and_an_allowed_one_is_not() -> None:
-    root = ElementTree.fromstring(junit([(verdict(Validity.INVALID), 1.0)]))
+    root = ElementTree.fromstring(junit([(make_verdict(Validity.INVALID), 1.0)]))
     failure = case(root, "reprocessed-input").find("failure")
     assert failure is not None
     assert failure.get("message") == "3 inputs took effect more than once"
@@ -36,7 +36,7 @@ def test_a_found_anomaly_is_a_failure_and_an_allowed_one_is_not() -> None:
 
 
 def test_what_is_unknown_is_an_error_and_what_was_not_checked_is_skipped() -> None:
-    judged = verdict(Validity.UNKNOWN, faults=[replace(FAULTS[0], acted=False)])
+    judged = make_verdict(Validity.UNKNOWN, faults=[replace(FAULTS[0], acted=False)])
     root = ElementTree.fromstring(junit([(judged, 1.0)]))
     assert case(root, "verdict").find("error") is not None
     assert case(root, "1 kill-broker on broker 2, leader of invoices/0").find("error") is not None
@@ -48,14 +48,14 @@ def test_what_is_unknown_is_an_error_and_what_was_not_checked_is_skipped() -> No
 
 
 def test_a_check_that_broke_does_not_pass() -> None:
-    judged = verdict(Validity.UNKNOWN, unknown_because=[CRASHED], checked=["lost-write", "lost-input"])
+    judged = make_verdict(Validity.UNKNOWN, unknown_because=[CRASHED], checked=["lost-write", "lost-input"])
     root = ElementTree.fromstring(junit([(judged, 1.0)]))
     assert case(root, "lost-write").find("error") is not None
     assert len(case(root, "lost-input")) == 0
 
 
 def test_whatever_a_run_holds_the_xml_is_valid_and_short() -> None:
-    judged = verdict(
+    judged = make_verdict(
         Validity.INVALID,
         name=HOSTILE,
         history=HOSTILE,
@@ -75,6 +75,8 @@ def test_whatever_a_run_holds_the_xml_is_valid_and_short() -> None:
 
 
 def test_several_runs_are_several_suites() -> None:
-    root = ElementTree.fromstring(junit([(verdict(Validity.VALID), 1.0), (verdict(Validity.INVALID), 2.0)]))
+    root = ElementTree.fromstring(
+        junit([(make_verdict(Validity.VALID), 1.0), (make_verdict(Validity.INVALID), 2.0)])
+    )
     assert [suite.get("failures") for suite in root] == ["0", "3"]
     assert ElementTree.fromstring(junit([])).get("tests") == "0"

@@ -17,7 +17,7 @@ from reports.findings_text import first_example_sentence as sentence
 from reports.html.page import draw
 from reports.junit import junit
 from tests.support.findings import findings_of
-from tests.support.synthetic_store import verdict
+from tests.support.synthetic_store import make_verdict
 
 NAMES = """
 record records operation operations reader input offset offsets claims topic partition value fate epoch
@@ -61,7 +61,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_anything_is_drawn(
     folder: Path, name: str, examples: list[dict[str, Any]], text: str, numbers: float
 ) -> None:
-    judged = verdict(
+    judged = make_verdict(
         Validity.INVALID,
         name=text,
         anomalies={

@@ -8,19 +8,19 @@ from harness.results.reasons import EXTERNAL_ONLY, NO_AGGREGATE, NO_ORDER
 from harness.results.verdict import Validity
 from reports.summary import causes_first
 from tests.support.findings import findings_of
-from tests.support.synthetic_store import FAULTS, REPROCESSED, operation, summarised, verdict
+from tests.support.synthetic_store import FAULTS, REPROCESSED_INPUT, make_verdict, operation, summarize
 
 
 def test_the_reason_counts_what_was_found_and_names_the_fault_before_it() -> None:
     assert (
-        summarised(verdict(Validity.INVALID))
+        summarize(make_verdict(Validity.INVALID))
         == "3 inputs took effect more than once, after worker shop-2.0 was paused and replaced"
     )
 
 
 def test_a_fault_that_did_not_act_or_came_later_is_not_named() -> None:
     faults = [replace(FAULTS[1], acted=False), replace(FAULTS[0], start_s=36.0)]
-    assert summarised(verdict(Validity.INVALID, faults=faults)) == "3 inputs took effect more than once"
+    assert summarize(make_verdict(Validity.INVALID, faults=faults)) == "3 inputs took effect more than once"
 
 
 def test_a_cause_is_told_before_what_follows_from_it() -> None:
@@ -38,73 +38,77 @@ def test_a_cause_is_told_before_what_follows_from_it() -> None:
         "stalled",
         "G0",
     ]
-    told = summarised(verdict(Validity.INVALID, anomalies=anomalies, faults=[]))
+    told = summarize(make_verdict(Validity.INVALID, anomalies=anomalies, faults=[]))
     assert told == "1 value is stored more than once and 2 acknowledged commits were lost"
 
 
 def test_anomalies_that_follow_from_each_other_are_all_told() -> None:
     anomalies = {"a": findings_of(1, [], because="b"), "b": findings_of(1, [], because="a")}
     assert {name for name, _ in causes_first(anomalies)} == {"a", "b"}
-    assert "a was found once" in summarised(verdict(Validity.INVALID, anomalies=anomalies))
+    assert "a was found once" in summarize(make_verdict(Validity.INVALID, anomalies=anomalies))
 
 
 def test_a_valid_run_claims_no_more_than_was_checked() -> None:
-    judged = verdict(Validity.VALID)
+    judged = make_verdict(Validity.VALID)
     assert (
-        summarised(judged) == "120,034 inputs of all stages took effect exactly once under 3 faults, "
+        summarize(judged) == "120,034 inputs of all stages took effect exactly once under 3 faults, "
         "in 3,900 committed transactions"
     )
-    assert "exactly once" not in summarised(replace(judged, not_checked={"lost-input": NEEDS["log"]}))
+    assert "exactly once" not in summarize(replace(judged, not_checked={"lost-input": NEEDS["log"]}))
     for reason in (EXTERNAL_ONLY, NO_ORDER, NO_AGGREGATE):
-        assert "exactly once" in summarised(replace(judged, not_checked={"G1c": reason}))
-    assert "exactly once" not in summarised(
-        replace(judged, anomalies={"duplicate": findings_of(1, [REPROCESSED], allowed=True)})
+        assert "exactly once" in summarize(replace(judged, not_checked={"G1c": reason}))
+    assert "exactly once" not in summarize(
+        replace(judged, anomalies={"duplicate": findings_of(1, [REPROCESSED_INPUT], allowed=True)})
     )
 
 
 def test_what_the_caller_permits_is_not_what_the_guarantee_permits() -> None:
-    judged = verdict(Validity.VALID)
+    judged = make_verdict(Validity.VALID)
     for by, words in (
         ("Kafka", "that the guarantee forbids"),
         ("--allow", "but what --allow permits (G0) among"),
     ):
-        found = {"G0": findings_of(1, [REPROCESSED], allowed=True, allowed_by=by)}
-        assert f"nothing was found {words}" in summarised(replace(judged, anomalies=found))
+        found = {"G0": findings_of(1, [REPROCESSED_INPUT], allowed=True, allowed_by=by)}
+        assert f"nothing was found {words}" in summarize(replace(judged, anomalies=found))
 
 
 def test_a_warning_is_told_behind_what_held() -> None:
     contended = {"contended-id": findings_of(416, [], allowed=True, warning=True)}
-    told = summarised(replace(verdict(Validity.VALID), anomalies=contended))
+    told = summarize(replace(make_verdict(Validity.VALID), anomalies=contended))
     assert told.endswith(
         "in 3,900 committed transactions; warning: 416 transactional ids were taken back by workers that had lost them"
     )
 
 
 def test_an_unknown_run_says_its_first_reason() -> None:
-    assert summarised(verdict(Validity.UNKNOWN)) == "fault 2 (pause-worker) did not act (and 1 more reason)"
-    assert summarised(verdict(Validity.UNKNOWN, unknown_because=[])) == "there is not enough evidence to say"
+    assert (
+        summarize(make_verdict(Validity.UNKNOWN)) == "fault 2 (pause-worker) did not act (and 1 more reason)"
+    )
+    assert (
+        summarize(make_verdict(Validity.UNKNOWN, unknown_because=[])) == "there is not enough evidence to say"
+    )
 
 
 def test_an_operation_without_times_has_no_fault_before_it() -> None:
     example = {"operation": operation(1, call_ns=None, commit_ns=None, return_ns=None)}
-    told = summarised(verdict(Validity.INVALID, anomalies={"lost-commit": findings_of(1, [example])}))
+    told = summarize(make_verdict(Validity.INVALID, anomalies={"lost-commit": findings_of(1, [example])}))
     assert told == "1 acknowledged commit was lost"
 
 
 def test_where_an_earlier_finding_may_stand_beyond_the_examples_a_fault_is_named_for_those_alone() -> None:
-    judged = verdict(Validity.INVALID)
+    judged = make_verdict(Validity.INVALID)
     more = {name: replace(found, count=found.count + 1) for name, found in judged.anomalies.items()}
-    said = summarised(replace(judged, anomalies=more))
+    said = summarize(replace(judged, anomalies=more))
     assert said.endswith("; all examples shown are after worker shop-2.0 was paused and replaced")
 
 
 @pytest.mark.parametrize(("more", "said"), [(0, "them"), (1, "the examples shown")])
 def test_where_examples_come_after_several_faults_each_of_them_is_named(more: int, said: str) -> None:
-    judged = verdict(Validity.INVALID)
+    judged = make_verdict(Validity.INVALID)
     found = judged.anomalies["reprocessed-input"]
     early = operation(7, call_ns=14_000_000_000, commit_ns=14_100_000_000, return_ns=None)
-    records = [{**one, "operation": early} for one in REPROCESSED["records"]]
-    examples = [Example.from_json({**REPROCESSED, "records": records}), *found.examples[1:]]
+    records = [{**one, "operation": early} for one in REPROCESSED_INPUT["records"]]
+    examples = [Example.from_json({**REPROCESSED_INPUT, "records": records}), *found.examples[1:]]
     both = {"reprocessed-input": replace(found, examples=examples, count=len(examples) + more)}
     faults = "broker 2 was killed and worker shop-2.0 was paused and replaced"
-    assert summarised(replace(judged, anomalies=both)).endswith(f"; before {said}, {faults}")
+    assert summarize(replace(judged, anomalies=both)).endswith(f"; before {said}, {faults}")

@@ -12,11 +12,11 @@ from reports.trace.faults import of_fault
 from reports.trace.step import TraceStep
 from reports.trace.steps import of_id, of_operation, of_record
 from tests.support.histories import WALL_MS, History
-from tests.support.stored_tables import Row, write
+from tests.support.stored_tables import Row, write_store
 
 
 def stored(folder: Path, history: History, *, log: bool = True) -> RunTables:
-    write(folder, [(1, history)], log=log)
+    write_store(folder, [(1, history)], log=log)
     return RunTables(folder, WALL_MS)
 
 
@@ -27,7 +27,7 @@ def told(steps: list[TraceStep]) -> list[str]:
 def one_transaction() -> History:
     history = History()
     history.feed(2)
-    history.take(0, 1, transactional_id="id-1")
+    history.transact(0, 1, transactional_id="id-1")
     return history
 
 
@@ -56,8 +56,8 @@ def test_an_operation_is_told_by_all_witnesses_in_order(tmp_path: Path) -> None:
 def test_an_input_is_told_with_everybody_who_took_it(tmp_path: Path) -> None:
     history = History()
     history.feed(2)
-    history.take(0, outcome="info", fate="abort", transactional_id="id-1")
-    history.take(0, 1, worker="v", pid=2, transactional_id="id-2")
+    history.transact(0, outcome="info", fate="abort", transactional_id="id-1")
+    history.transact(0, 1, worker="v", pid=2, transactional_id="id-2")
     words = told(of_record(stored(tmp_path, history), "a", 0, 0))
     assert "f: f:0 sends with 1 record" in words
     assert "w: w:0 has no end: its process died" in words
@@ -74,7 +74,7 @@ def test_an_output_is_told_with_the_input_that_it_comes_from(tmp_path: Path) -> 
 def test_a_record_without_a_marker_is_open(tmp_path: Path) -> None:
     history = History()
     history.feed()
-    history.take(0, outcome="info", fate="open", transactional_id="id-1")
+    history.transact(0, outcome="info", fate="open", transactional_id="id-1")
     words = told(of_operation(stored(tmp_path, history), "w:0"))
     assert "log of x/0: no marker is above offset 0: the transaction is open" in words
 
@@ -82,8 +82,8 @@ def test_a_record_without_a_marker_is_open(tmp_path: Path) -> None:
 def test_what_is_outside_any_transaction_needs_no_marker(tmp_path: Path) -> None:
     history = History()
     history.feed(1)
-    op = history.take(0, offsets_fate="")
-    history.offset(1, op)
+    op = history.transact(0, offsets_fate="")
+    history.commit_offset(1, op)
     words = told(of_operation(stored(tmp_path, history), op.name))
     assert "group g: offset 1 of a/0 is stored, outside any transaction" in words
     assert [one for one in words if "marker" in one] == [
@@ -99,7 +99,7 @@ def test_without_the_brokers_logs_the_others_are_told(tmp_path: Path) -> None:
 def test_an_id_is_told_over_all_its_transactions(tmp_path: Path) -> None:
     history = one_transaction()
     history.feed()
-    history.take(2, transactional_id="id-1")
+    history.transact(2, transactional_id="id-1")
     words = told(of_id(stored(tmp_path, history), "id-1"))
     assert sum(word.startswith("coordinator of id-1: CompleteCommit") for word in words) == 2
 
@@ -144,8 +144,8 @@ def struck(history: History, at_s: float, **details: str) -> RunMetadata:
 def test_a_fault_is_told_with_the_operations_that_it_names(tmp_path: Path) -> None:
     history = History()
     history.feed(2)
-    w = history.take(0, transactional_id="id-1", outcome="info", fate="abort")
-    history.take(1, worker="v", pid=2, transactional_id="id-2")
+    w = history.transact(0, transactional_id="id-1", outcome="info", fate="abort")
+    history.transact(1, worker="v", pid=2, transactional_id="id-2")
     t = stored(tmp_path, history)
     t.metadata = struck(history, history.rows["ops"][w.op]["call_ns"] / 1e9, worker="w")
     words = told(of_fault(t, 1))
@@ -156,9 +156,9 @@ def test_a_fault_is_told_with_the_operations_that_it_names(tmp_path: Path) -> No
 def test_a_fault_is_told_with_whoever_took_the_same_inputs_afterwards(tmp_path: Path) -> None:
     history = History()
     history.feed(3)
-    history.take(2, worker="u", pid=3, transactional_id="id-3")
-    w = history.take(0, transactional_id="id-1", outcome="info", fate="abort")
-    history.take(0, 1, worker="v", pid=2, transactional_id="id-2")
+    history.transact(2, worker="u", pid=3, transactional_id="id-3")
+    w = history.transact(0, transactional_id="id-1", outcome="info", fate="abort")
+    history.transact(0, 1, worker="v", pid=2, transactional_id="id-2")
     t = stored(tmp_path, history)
     t.metadata = struck(history, history.rows["ops"][w.op]["call_ns"] / 1e9, worker="w")
     words = told(of_fault(t, 1))
@@ -168,8 +168,8 @@ def test_a_fault_is_told_with_whoever_took_the_same_inputs_afterwards(tmp_path: 
 def test_what_was_unanswered_until_the_heal_is_told_too(tmp_path: Path) -> None:
     history = History()
     history.feed(2)
-    history.take(0, transactional_id="id-1")
-    w = history.take(1, transactional_id="id-1")
+    history.transact(0, transactional_id="id-1")
+    w = history.transact(1, transactional_id="id-1")
     own = history.rows["ops"][w.op]
     own["return_ns"] += 2_000_000_000
     t = stored(tmp_path, history)
@@ -183,7 +183,7 @@ def test_the_last_before_the_fault_is_told_also_where_another_was_under_way_at_t
 ) -> None:
     history = History()
     history.feed(2)
-    ops = [history.take(at, transactional_id="id-1") for at in range(2)]
+    ops = [history.transact(at, transactional_id="id-1") for at in range(2)]
     first, second = (history.rows["ops"][one.op] for one in ops)
     second["call_ns"] += 100_000_000
     second["return_ns"] += 2_000_000_000
@@ -198,7 +198,7 @@ def test_a_fault_that_struck_between_all_operations_is_told_with_the_first_that_
 ) -> None:
     history = History()
     history.feed(6)
-    ops = [history.take(at, transactional_id="id-1") for at in range(6)]
+    ops = [history.transact(at, transactional_id="id-1") for at in range(6)]
     rows = history.rows["ops"]
     t = stored(tmp_path, history)
     t.metadata = struck(history, (rows[ops[1].op]["return_ns"] + 1) / 1e9)
@@ -223,10 +223,10 @@ def test_a_fault_whose_times_are_none_is_refused(tmp_path: Path) -> None:
 def test_of_each_id_those_transactions_are_told_that_had_to_do_with_it(tmp_path: Path) -> None:
     history = History()
     history.feed(3)
-    history.take(0, transactional_id="id-1", outcome="info", fate="abort")
-    history.take(1, worker="v", pid=2, transactional_id="id-2")  # something else
+    history.transact(0, transactional_id="id-1", outcome="info", fate="abort")
+    history.transact(1, worker="v", pid=2, transactional_id="id-2")  # something else
     history.clock += 10_000_000  # more than brokers' clocks are wrong by
-    again = history.take(0, worker="v", pid=2, transactional_id="id-2")
+    again = history.transact(0, worker="v", pid=2, transactional_id="id-2")
     begun_ns = history.rows["ops"][again.op]["call_ns"]
     steps = of_record(stored(tmp_path, history), "a", 0, 0)
     states = [step for step in steps if step.who == "coordinator of id-2"]
@@ -240,10 +240,10 @@ def test_what_never_ended_was_under_way_until_its_worker_called_something_else(
 ) -> None:
     history = History()
     history.feed(3)
-    gone = history.take(0, worker="w.0", transactional_id="id-1", outcome="info", fate="abort")
+    gone = history.transact(0, worker="w.0", transactional_id="id-1", outcome="info", fate="abort")
     history.rows["ops"][gone.op]["return_ns"] = None
-    history.take(1, worker=successor, pid=2, transactional_id="id-2")
-    late = history.take(2, worker="u.0", pid=3, transactional_id="id-3")
+    history.transact(1, worker=successor, pid=2, transactional_id="id-2")
+    late = history.transact(2, worker="u.0", pid=3, transactional_id="id-3")
     t = stored(tmp_path, history)
     t.metadata = struck(history, history.rows["ops"][late.op]["call_ns"] / 1e9)
     words = told(of_fault(t, 1))
@@ -253,8 +253,8 @@ def test_what_never_ended_was_under_way_until_its_worker_called_something_else(
 def test_of_a_worker_between_two_operations_the_last_is_told(tmp_path: Path) -> None:
     history = History()
     history.feed(2)
-    w = history.take(0, transactional_id="id-1")
-    history.take(1, worker="v", pid=2, transactional_id="id-2")
+    w = history.transact(0, transactional_id="id-1")
+    history.transact(1, worker="v", pid=2, transactional_id="id-2")
     t = stored(tmp_path, history)
     t.metadata = struck(history, history.rows["ops"][w.op]["return_ns"] / 1e9 + 0.001, worker="w")
     words = told(of_fault(t, 1))

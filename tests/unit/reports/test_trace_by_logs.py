@@ -69,8 +69,8 @@ def test_an_input_is_told_with_the_offset_that_went_past_it_and_its_outputs(tmp_
 def test_the_transaction_of_a_record_is_the_one_that_its_marker_ended(tmp_path: Path) -> None:
     history = History()
     history.feed(2)
-    history.take(0, transactional_id="id-1")
-    history.take(1, transactional_id="id-1")
+    history.transact(0, transactional_id="id-1")
+    history.transact(1, transactional_id="id-1")
     words = told(of_record(tables(tmp_path, history), "x", 0, 2))
     assert [word for word in words if word.startswith("coordinator")] == STATES
 
@@ -78,9 +78,9 @@ def test_the_transaction_of_a_record_is_the_one_that_its_marker_ended(tmp_path: 
 def test_where_the_last_record_of_a_key_counts_the_others_of_it_are_told(tmp_path: Path) -> None:
     history = one_transaction()
     for state in (3, 7):
-        history.put("y", None, key="k", state=state)
-    history.put("y", None, key="j", state=1)
-    history.adds(0, "k", 3)
+        history.append("y", None, key="k", state=state)
+    history.append("y", None, key="j", state=1)
+    history.expect_amount(0, "k", 3)
     t = tables(tmp_path, history)
     of_last = [word for word in told(of_record(t, "y", 0, 1)) if "log of y/0" in word]
     own, other = (word.partition(" is written")[0] for word in of_last)
@@ -92,7 +92,7 @@ def test_where_the_last_record_of_a_key_counts_the_others_of_it_are_told(tmp_pat
 def test_an_open_transaction_has_no_marker(tmp_path: Path) -> None:
     history = History()
     history.feed(1)
-    history.take(0, fate="open", transactional_id="id-1")
+    history.transact(0, fate="open", transactional_id="id-1")
     words = told(of_record(tables(tmp_path, history), "x", 0, 0))
     assert "log of x/0: no marker is above offset 0: the transaction is open" in words
 

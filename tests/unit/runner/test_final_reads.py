@@ -13,7 +13,7 @@ from harness.processes.specs import FinalReaderSpec, ReaderSpec
 from harness.runner.final_reads import MANY_RECORDS, MOST_STARTS, assign_readers, read_all
 from harness.runner.member import RunProcess
 from harness.runner.processes import Processes
-from tests.support.fake_run import DIES_LATER, READS, Script, fake_run
+from tests.support.fake_run import EXITS_WHEN_READY, READS, Script, fake_run
 
 TOPIC_PARTITIONS = [(topic, partition) for topic in ("in", "out") for partition in range(3)]
 
@@ -69,7 +69,7 @@ def test_a_reader_that_dies_is_started_again(tmp_path: Path, times: int) -> None
 
 
 def test_a_reader_that_dies_again_and_again_ends_the_final_reads(tmp_path: Path) -> None:
-    with fake_run(tmp_path, Script(others={Role.FINAL: DIES_LATER})) as run:
+    with fake_run(tmp_path, Script(others={Role.FINAL: EXITS_WHEN_READY})) as run:
         with pytest.raises(EnvironmentFailure, match="Segmentation fault"):
             read_all(run.processes, TOPIC_PARTITIONS, 0, stall_timeout_s=5.0, every_s=0.01)
         assert len(run.processes.members) == 2 * MOST_STARTS

@@ -24,7 +24,15 @@ from harness.settings.options import Options
 from harness.testing.fake_cluster import FakeCluster
 from harness.testing.fake_network import FakeNetwork
 from nemeses.registry import NEMESES
-from tests.support.fake_run import DIES, DIES_LATER, PIPELINE, WORKS, FakeEnds, Script, Silent
+from tests.support.fake_run import (
+    EXITS_AT_START,
+    EXITS_WHEN_READY,
+    PIPELINE,
+    WORKS,
+    FakeEndMarkers,
+    RecordedProgress,
+    Script,
+)
 
 SOON = DrainTimeouts(in_sync_s=0.2, drain_s=0.4, clean_up_s=0.2, reads_s=3.0, every_s=0.01)
 KILL = PlannedFault("kill-broker", Target("leader", "in/0"), 0.1, 0.05)
@@ -48,7 +56,7 @@ class FakeWholeRun:
 
     def __post_init__(self) -> None:
         (self.folder / "journals").mkdir()
-        self.progress = Silent()
+        self.progress = RecordedProgress()
         self.log = RunLog(self.progress, RunClock(time.monotonic_ns(), time.time() * 1000))
 
     def perform(self) -> FinalState:
@@ -68,12 +76,12 @@ class FakeWholeRun:
 
         def begin() -> None:
             self.prepared_s.append(time.monotonic() - start_s)
-            self.prepared_in.append(self.progress.said[-1])
+            self.prepared_in.append(self.progress.lines[-1])
 
         ahead = Preparation(begin, self.lead_s)
         try:
             with Supervisor() as supervisor:
-                running: Any = RunResources(self.cluster, supervisor, self.interrupt, FakeEnds())
+                running: Any = RunResources(self.cluster, supervisor, self.interrupt, FakeEndMarkers())
                 return perform(test, running, self.log, ahead)
         finally:
             self.took_s = time.monotonic() - start_s
@@ -92,7 +100,7 @@ def test_a_run_injects_faults_heals_them_and_reads_the_final_state(tmp_path: Pat
     ]
     assert run.problems == [] and final_state.leaders.keys() == set(PIPELINE.topic_partitions)
     assert run.cluster.recording == [True, False] and run.log.requests.versions == {"EndTxn": [1]}
-    assert run.progress.said[:3] == ["topics", "workers", "faults"]
+    assert run.progress.lines[:3] == ["topics", "workers", "faults"]
     assert run.prepared_in == ["faults"]
     assert run.took_s >= run.limit_s
     assert (tmp_path / "journals" / "nemesis.jsonl").read_text().count("kill-broker") == 2
@@ -134,7 +142,7 @@ def test_a_heal_that_fails_ends_the_run_at_once(
 
 
 def test_a_feeder_that_ends_by_itself_ends_the_run_with_its_last_output(tmp_path: Path) -> None:
-    run = FakeWholeRun(tmp_path, program=Script(others={Role.FEEDER: DIES_LATER}), limit_s=600.0)
+    run = FakeWholeRun(tmp_path, program=Script(others={Role.FEEDER: EXITS_WHEN_READY}), limit_s=600.0)
     with pytest.raises(EnvironmentFailure, match=r"feeder ended unexpectedly: .*Segmentation fault"):
         run.perform()
 
@@ -157,11 +165,11 @@ def test_a_network_that_has_ended_ends_the_run(tmp_path: Path) -> None:
 
 def test_a_worker_that_does_not_start_ends_the_run(tmp_path: Path) -> None:
     with pytest.raises(EnvironmentFailure, match="Segmentation fault"):
-        FakeWholeRun(tmp_path, program=Script(DIES)).perform()
+        FakeWholeRun(tmp_path, program=Script(EXITS_AT_START)).perform()
 
 
 def test_an_observer_that_ends_by_itself_ends_the_run(tmp_path: Path) -> None:
-    run = FakeWholeRun(tmp_path, program=Script(WORKS, {Role.OBSERVER: DIES_LATER}), limit_s=600.0)
+    run = FakeWholeRun(tmp_path, program=Script(WORKS, {Role.OBSERVER: EXITS_WHEN_READY}), limit_s=600.0)
     with pytest.raises(EnvironmentFailure, match="observer-1 ended unexpectedly"):
         run.perform()
 

@@ -10,7 +10,7 @@ from harness.model.vocabulary import Role, WorkerStep
 from harness.processes.control_line import Counts, Report
 from harness.processes.specs import ObserverSpec
 from harness.runner.member import RunProcess
-from tests.support.fake_run import DIES, DIES_LATER, IDLE, Script, fake_run
+from tests.support.fake_run import EXITS_AT_START, EXITS_WHEN_READY, IDLE, Script, fake_run
 
 
 def test_a_worker_waits_at_the_step_and_reports_its_inputs(tmp_path: Path) -> None:
@@ -30,7 +30,10 @@ def test_a_worker_that_has_nothing_to_do_reaches_no_step(tmp_path: Path) -> None
 
 
 def test_the_error_of_a_worker_that_ends_at_its_start_has_its_last_output(tmp_path: Path) -> None:
-    with fake_run(tmp_path, Script(DIES)) as run, pytest.raises(StartFailed, match="Segmentation fault"):
+    with (
+        fake_run(tmp_path, Script(EXITS_AT_START)) as run,
+        pytest.raises(StartFailed, match="Segmentation fault"),
+    ):
         run.processes.await_ready([run.processes.start_worker("s", "s-1")])
 
 
@@ -51,7 +54,7 @@ def test_a_report_that_arrives_during_a_check_is_not_lost(
 
 
 def test_a_worker_that_ends_by_itself_is_replaced_and_noted(tmp_path: Path) -> None:
-    with fake_run(tmp_path, Script(DIES_LATER)) as run:
+    with fake_run(tmp_path, Script(EXITS_WHEN_READY)) as run:
         worker = run.processes.start_worker("s", "s-1")
         wait_for(lambda: not worker.alive, "its end", 10)
         run.processes.replace_dead()
@@ -62,7 +65,7 @@ def test_a_worker_that_ends_by_itself_is_replaced_and_noted(tmp_path: Path) -> N
 
 
 def test_an_observer_that_ends_by_itself_ends_the_run(tmp_path: Path) -> None:
-    with fake_run(tmp_path, Script(others={Role.OBSERVER: DIES_LATER})) as run:
+    with fake_run(tmp_path, Script(others={Role.OBSERVER: EXITS_WHEN_READY})) as run:
         observer = run.processes.start_harness_process("observer-1", "aside", ObserverSpec(()))
         wait_for(lambda: not observer.alive, "its end", 10)
         with pytest.raises(StartFailed, match="observer-1 ended unexpectedly"):

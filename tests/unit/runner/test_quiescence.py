@@ -11,14 +11,14 @@ from harness.runner.final_state import DrainTimeouts, FinalState, quiesce
 from harness.testing.fake_cluster import FakeCluster
 from harness.testing.fake_network import FakeNetwork
 from tests.support.fake_run import (
-    DIES,
-    DIES_LATER,
+    EXITS_AT_START,
+    EXITS_WHEN_READY,
     IDLE,
     NEVER_COMMITS,
     PIPELINE,
     READS,
     WORKS,
-    FakeEnds,
+    FakeEndMarkers,
     FakeRun,
     Script,
     fake_run,
@@ -27,13 +27,15 @@ from tests.support.fake_run import (
 SOON = DrainTimeouts(in_sync_s=0.2, drain_s=0.4, clean_up_s=0.2, reads_s=3.0, every_s=0.01)
 
 
-def quiesce_and_list_problems(run: FakeRun, ends: FakeEnds | None = None) -> tuple[FinalState, list[str]]:
-    final_state = quiesce(PIPELINE, run.context, ends or FakeEnds(), run.run_log, SOON)
+def quiesce_and_list_problems(
+    run: FakeRun, ends: FakeEndMarkers | None = None
+) -> tuple[FinalState, list[str]]:
+    final_state = quiesce(PIPELINE, run.context, ends or FakeEndMarkers(), run.run_log, SOON)
     return final_state, [problem.code for problem in run.run_log.evidence_problems]
 
 
 def test_a_run_that_quiesces_has_no_problems(tmp_path: Path) -> None:
-    ends = FakeEnds()
+    ends = FakeEndMarkers()
     with fake_run(tmp_path) as run:
         run.processes.await_ready([run.processes.start_worker("s", "s-1")])
         final_state, problems = quiesce_and_list_problems(run, ends)
@@ -51,7 +53,7 @@ def test_workers_have_ended_before_the_ends_are_read_and_readers_run_when_marked
     def note_roles(when: str) -> None:
         alive[when] = {member.role for member in run.processes.members if member.alive}
 
-    class RecordingEnds(FakeEnds):
+    class RecordingEnds(FakeEndMarkers):
         def resolve_ends(self, topic_partitions: object) -> None:
             note_roles("settled")
 
@@ -83,7 +85,7 @@ def test_a_cluster_that_does_not_heal_is_a_problem(tmp_path: Path, cluster: Fake
 def test_a_broker_that_dies_after_the_heal_is_a_problem(tmp_path: Path) -> None:
     with fake_run(tmp_path) as run:
 
-        class DiesMeanwhile(FakeEnds):
+        class DiesMeanwhile(FakeEndMarkers):
             def mark_ends(self, topic_partitions: object) -> None:
                 run.cluster.brokers[0].kill()
 
@@ -92,20 +94,20 @@ def test_a_broker_that_dies_after_the_heal_is_a_problem(tmp_path: Path) -> None:
 
 def test_inputs_that_are_not_processed_are_a_problem(tmp_path: Path) -> None:
     with fake_run(tmp_path) as run:
-        assert quiesce_and_list_problems(run, FakeEnds([7]))[1] == ["not-drained", "inputs-left"]
+        assert quiesce_and_list_problems(run, FakeEndMarkers([7]))[1] == ["not-drained", "inputs-left"]
 
 
 def test_a_drain_continues_while_inputs_are_processed(tmp_path: Path) -> None:
     # One call in ten milliseconds: the drain lasts longer than `drain_s`, but it always makes progress.
     counts: list[int | None] = list(range(100, -1, -1))
     with fake_run(tmp_path) as run:
-        assert quiesce_and_list_problems(run, FakeEnds(counts))[1] == []
+        assert quiesce_and_list_problems(run, FakeEndMarkers(counts))[1] == []
 
 
 def test_workers_that_only_fence_each_other_make_no_progress(tmp_path: Path) -> None:
     with fake_run(tmp_path, Script(NEVER_COMMITS)) as run:
         run.processes.await_ready([run.processes.start_worker("s", "s-1")])
-        assert quiesce_and_list_problems(run, FakeEnds([None, 7] * 1_000))[1] == [
+        assert quiesce_and_list_problems(run, FakeEndMarkers([None, 7] * 1_000))[1] == [
             "not-drained",
             "inputs-left",
         ]
@@ -113,15 +115,17 @@ def test_workers_that_only_fence_each_other_make_no_progress(tmp_path: Path) -> 
 
 def test_an_unknown_number_of_inputs_does_not_end_the_drain(tmp_path: Path) -> None:
     with fake_run(tmp_path) as run:
-        assert quiesce_and_list_problems(run, FakeEnds([None, 3, None, 0]))[1] == []
+        assert quiesce_and_list_problems(run, FakeEndMarkers([None, 3, None, 0]))[1] == []
 
 
 def test_a_transaction_that_remains_open_is_a_problem(tmp_path: Path) -> None:
     with fake_run(tmp_path) as run:
-        assert quiesce_and_list_problems(run, FakeEnds(open_at=["out/0 at 7"]))[1] == ["transaction-open"]
+        assert quiesce_and_list_problems(run, FakeEndMarkers(open_transactions_listed=["out/0 at 7"]))[1] == [
+            "transaction-open"
+        ]
 
 
-@pytest.mark.parametrize("final", [DIES, DIES_LATER, IDLE])
+@pytest.mark.parametrize("final", [EXITS_AT_START, EXITS_WHEN_READY, IDLE])
 def test_readers_that_die_or_do_not_reach_the_end_are_a_problem(tmp_path: Path, final: str) -> None:
     with fake_run(tmp_path, Script(others={Role.FINAL: final})) as run:
         assert quiesce_and_list_problems(run)[1] == ["reader-short"]

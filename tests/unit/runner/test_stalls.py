@@ -9,7 +9,7 @@ from harness.common.waiting import wait_for
 from harness.model.vocabulary import WorkerStep
 from harness.runner.final_state import DrainTimeouts, quiesce
 from harness.runner.stalls import update_stalls
-from tests.support.fake_run import PIPELINE, FakeEnds, FakeRun, Script, fake_run
+from tests.support.fake_run import PIPELINE, FakeEndMarkers, FakeRun, Script, fake_run
 
 SOON = DrainTimeouts(in_sync_s=0.2, drain_s=0.4, clean_up_s=0.2, reads_s=3.0, every_s=0.01)
 WAITS = 'report(ready=True)\nreport(slow_call="{call}", slow_call_since_ns=1)\n{back}\nwhile True: time.sleep(600)'
@@ -22,7 +22,7 @@ def short_stop_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def reasons(run: FakeRun) -> list[tuple[str, str, str]]:
     run.processes.await_ready([run.processes.start_worker("s", "s-1")])
-    quiesce(PIPELINE, run.context, FakeEnds(), run.run_log, SOON)
+    quiesce(PIPELINE, run.context, FakeEndMarkers(), run.run_log, SOON)
     return [(problem.code, problem.subject, problem.text) for problem in run.run_log.evidence_problems]
 
 
@@ -81,10 +81,10 @@ def test_a_call_that_returns_late_is_a_warning(tmp_path: Path) -> None:
         run.processes.await_ready([worker])
         for _ in range(2):
             update_stalls(run.context, run.run_log)
-        (line,) = run.progress.said
+        (line,) = run.progress.lines
         assert "worker s-1.0 has waited in init_transactions for" in line
         run.processes.wait_at_step(worker, WorkerStep.AFTER_POLL, 5)
-        quiesce(PIPELINE, run.context, FakeEnds(), run.run_log, SOON)
+        quiesce(PIPELINE, run.context, FakeEndMarkers(), run.run_log, SOON)
         metadata = run.run_log.to_metadata(False, {}, {})
     assert metadata.evidence_problems == []
     (warning,) = metadata.unexpected_errors

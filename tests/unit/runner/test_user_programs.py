@@ -23,7 +23,14 @@ from harness.runner.run import Preparation, RunPlan, RunResources, perform
 from harness.runner.run_log import RunLog
 from harness.settings.options import Options
 from harness.testing.fake_cluster import FakeCluster
-from tests.support.fake_run import USERS, FakeEnds, FakeRun, Plain, Silent, fake_run
+from tests.support.fake_run import (
+    CUSTOM_PIPELINE,
+    FakeEndMarkers,
+    FakeRun,
+    RecordedProgress,
+    ShellProgram,
+    fake_run,
+)
 
 SOON = DrainTimeouts(in_sync_s=0.2, drain_s=0.4, clean_up_s=0.2, reads_s=3.0, every_s=0.01)
 BY_LINE = ProgramRules(ready="^started in [0-9]+ ms$")
@@ -47,7 +54,7 @@ def await_end(member: RunProcess) -> None:
 def test_an_instance_is_ready_after_it_prints_the_line(tmp_path: Path) -> None:
     continue_file = tmp_path / "goes-on"
     body = f"echo started; until [ -e {continue_file} ]; do sleep 0.02; done; echo started in 12 ms; {STAYS}"
-    with fake_run(tmp_path, Plain(body, BY_LINE), pipeline=USERS) as run:
+    with fake_run(tmp_path, ShellProgram(body, BY_LINE), pipeline=CUSTOM_PIPELINE) as run:
         member = start(run)
         wait_for(lambda: member.has_printed("^started$"), "its first line", 10)
         assert run.processes.is_starting("s")
@@ -58,20 +65,22 @@ def test_an_instance_is_ready_after_it_prints_the_line(tmp_path: Path) -> None:
 
 def test_an_instance_without_a_line_is_ready_when_its_group_is_complete(tmp_path: Path) -> None:
     looks: list[tuple[str, ...] | None] = [None, (), ("a",), None, ("a", "b")]
-    with fake_run(tmp_path, Plain(STAYS), FakeCluster(groups={"g": looks}), pipeline=USERS) as run:
+    with fake_run(
+        tmp_path, ShellProgram(STAYS), FakeCluster(groups={"g": looks}), pipeline=CUSTOM_PIPELINE
+    ) as run:
         members = [start(run, "s-1"), start(run, "s-2")]
         run.processes.await_ready(members[:1])
         assert looks == [("a", "b")]  # the first process was not ready before the group had both
 
 
 def test_an_instance_without_a_line_and_a_group_is_ready_at_once(tmp_path: Path) -> None:
-    alone = replace(USERS, stages=(replace(USERS.stages[0], group=None),))
-    with fake_run(tmp_path, Plain(STAYS), pipeline=alone) as run:
+    alone = replace(CUSTOM_PIPELINE, stages=(replace(CUSTOM_PIPELINE.stages[0], group=None),))
+    with fake_run(tmp_path, ShellProgram(STAYS), pipeline=alone) as run:
         assert start_ready(run).status.ready
 
 
 def test_the_last_output_of_an_instance_that_has_just_ended_is_read(tmp_path: Path) -> None:
-    with fake_run(tmp_path, Plain("echo no broker; exit 7"), pipeline=USERS) as run:
+    with fake_run(tmp_path, ShellProgram("echo no broker; exit 7"), pipeline=CUSTOM_PIPELINE) as run:
         for n in range(40):
             member = start(run, f"s-{n}")
             member.child.wait(10)
@@ -88,9 +97,12 @@ def test_the_last_output_of_an_instance_that_has_just_ended_is_read(tmp_path: Pa
 def test_the_wait_for_an_instance_ends_after_its_own_time_out(
     line: str | None, lacks: str, tmp_path: Path
 ) -> None:
-    program = Plain(STAYS, ProgramRules(line, ready_within_s=0.3))
+    program = ShellProgram(STAYS, ProgramRules(line, ready_within_s=0.3))
     message = rf"waited 0\.3 s for all workers .* last seen: {re.escape(lacks)}"
-    with fake_run(tmp_path, program, pipeline=USERS) as run, pytest.raises(WaitTimeout, match=message):
+    with (
+        fake_run(tmp_path, program, pipeline=CUSTOM_PIPELINE) as run,
+        pytest.raises(WaitTimeout, match=message),
+    ):
         start_ready(run)
 
 
@@ -102,7 +114,10 @@ def test_the_error_of_an_instance_that_exits_at_once_has_its_last_output(
     body: str, message: str, tmp_path: Path
 ) -> None:
     pattern = rf"s-1\.0 ended while it started: {message}"
-    with fake_run(tmp_path, Plain(body), pipeline=USERS) as run, pytest.raises(StartFailed, match=pattern):
+    with (
+        fake_run(tmp_path, ShellProgram(body), pipeline=CUSTOM_PIPELINE) as run,
+        pytest.raises(StartFailed, match=pattern),
+    ):
         start_ready(run)
 
 
@@ -110,7 +125,7 @@ def test_an_instance_that_exits_again_and_again_fails_the_pipeline(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(processes_module, "MOST_EXITS", 3)
-    with fake_run(tmp_path, Plain("echo no broker; exit 7"), pipeline=USERS) as run:
+    with fake_run(tmp_path, ShellProgram("echo no broker; exit 7"), pipeline=CUSTOM_PIPELINE) as run:
         start(run, "s-10")  # its exits do not count for s-1
         start(run)
         for _ in range(2):
@@ -132,8 +147,8 @@ def test_an_instance_that_exits_again_and_again_fails_the_pipeline(
 
 def test_a_paused_instance_is_stopped_by_its_own_signal(tmp_path: Path) -> None:
     body = "trap 'echo bye; exit 3' USR1; echo started in 1 ms; while :; do sleep 0.05; done"
-    program = Plain(body, replace(BY_LINE, stop_signal="SIGUSR1"))
-    with fake_run(tmp_path, program, pipeline=USERS) as run:
+    program = ShellProgram(body, replace(BY_LINE, stop_signal="SIGUSR1"))
+    with fake_run(tmp_path, program, pipeline=CUSTOM_PIPELINE) as run:
         member = start_ready(run)
         member.child.pause()
         assert run.processes.stop([member]) == []
@@ -144,9 +159,11 @@ def test_a_paused_instance_is_stopped_by_its_own_signal(tmp_path: Path) -> None:
 
 def test_an_instance_that_ignores_its_signal_is_killed_with_a_warning(tmp_path: Path) -> None:
     body = "trap '' TERM; echo started in 1 ms; while :; do sleep 600; done"
-    with fake_run(tmp_path, Plain(body, replace(BY_LINE, stop_within_s=0.3)), pipeline=USERS) as run:
+    with fake_run(
+        tmp_path, ShellProgram(body, replace(BY_LINE, stop_within_s=0.3)), pipeline=CUSTOM_PIPELINE
+    ) as run:
         member = start_ready(run)
-        quiesce(USERS, run.context, FakeEnds(), run.run_log, SOON)
+        quiesce(CUSTOM_PIPELINE, run.context, FakeEndMarkers(), run.run_log, SOON)
         assert member.child.ending().endswith("ended by SIGKILL")
         assert run.run_log.evidence_problems == []
         (warning,) = run.run_log.unexpected_errors
@@ -156,7 +173,7 @@ def test_an_instance_that_ignores_its_signal_is_killed_with_a_warning(tmp_path: 
 
 def test_a_bounded_log_has_its_first_and_its_last_part(tmp_path: Path) -> None:
     body = f"echo started in 1 ms; yes filler | head -c 4900000; echo and this was all; {STAYS}"
-    with fake_run(tmp_path, Plain(body, BY_LINE), pipeline=USERS) as run:
+    with fake_run(tmp_path, ShellProgram(body, BY_LINE), pipeline=CUSTOM_PIPELINE) as run:
         member = start_ready(run)
         wait_for(lambda: member.last_output() == "and this was all", "all of it", 20)
         assert member.has_printed("^started in 1 ms$")
@@ -165,7 +182,7 @@ def test_a_bounded_log_has_its_first_and_its_last_part(tmp_path: Path) -> None:
 
 
 @dataclass
-class FileAtFaults(Silent):
+class FileAtFaults(RecordedProgress):
     """Makes a file when the faults begin."""
 
     at_faults: Path
@@ -179,33 +196,42 @@ class FileAtFaults(Silent):
             self.at_faults.touch()
 
 
-def perform_run(folder: Path, program: Plain) -> tuple[Sequence[Reason], Sequence[str]]:
+def perform_run(folder: Path, program: ShellProgram) -> tuple[Sequence[Reason], Sequence[str]]:
     """Return the evidence problems of a whole run, and its phases."""
     (folder / "journals").mkdir()
     progress = FileAtFaults(folder / "faults-began")
     log = RunLog(progress, RunClock(time.monotonic_ns(), time.time() * 1000))
     options, endpoints = Options(time_limit_s=600, rate=10), ("w0", "w1", "w2")
     test = RunPlan(
-        options, folder, USERS, {"s": ("s-1",)}, endpoints, (), {}, {"s": program}, program, timeouts=SOON
+        options,
+        folder,
+        CUSTOM_PIPELINE,
+        {"s": ("s-1",)},
+        endpoints,
+        (),
+        {},
+        {"s": program},
+        program,
+        timeouts=SOON,
     )
     with Supervisor() as supervisor:
-        running: Any = RunResources(FakeCluster(), supervisor, Interrupt(), FakeEnds())
+        running: Any = RunResources(FakeCluster(), supervisor, Interrupt(), FakeEndMarkers())
         prepared: list[bool] = []
         final_state = perform(test, running, log, Preparation(lambda: prepared.append(True), 0.0))
     assert prepared == [True]  # the run is checked in any case
-    assert final_state.leaders.keys() == set(USERS.topic_partitions)  # the final state was read
-    return log.evidence_problems, progress.said
+    assert final_state.leaders.keys() == set(CUSTOM_PIPELINE.topic_partitions)  # the final state was read
+    return log.evidence_problems, progress.lines
 
 
 def test_a_pipeline_that_does_not_start_is_an_evidence_problem(tmp_path: Path) -> None:
-    (problem,), phases = perform_run(tmp_path, Plain("echo no broker; exit 7", BY_LINE))
+    (problem,), phases = perform_run(tmp_path, ShellProgram("echo no broker; exit 7", BY_LINE))
     assert (problem.code, problem.subject) == ("never-came-up", "s-1.0")
     assert problem.text == "the pipeline did not start: s-1.0 ended while it started: no broker"
     assert "workers/" in problem.remedy and "faults" not in phases
 
 
 def test_a_pipeline_that_is_never_ready_is_reported_with_its_last_output(tmp_path: Path) -> None:
-    program = Plain(f"echo waiting for a schema; {STAYS}", replace(BY_LINE, ready_within_s=0.5))
+    program = ShellProgram(f"echo waiting for a schema; {STAYS}", replace(BY_LINE, ready_within_s=0.5))
     (problem,), phases = perform_run(tmp_path, program)
     assert problem.code == "never-came-up" and "faults" not in phases
     assert problem.text.endswith("the last output of s-1.0: waiting for a schema")
@@ -218,7 +244,7 @@ def test_a_pipeline_that_exits_again_and_again_ends_the_run(
     ends = (
         f"echo started in 1 ms; until [ -e {tmp_path}/faults-began ]; do sleep 0.02; done; echo oops; exit 7"
     )
-    problems, phases = perform_run(tmp_path, Plain(ends, BY_LINE))
+    problems, phases = perform_run(tmp_path, ShellProgram(ends, BY_LINE))
     assert [problem.code for problem in problems] == ["pipeline-failed", "not-drained"]
     assert "s-1 exited 2 times" in problems[0].text and "faults" in phases
     assert problems[0].text.endswith("its last output was: oops")
