@@ -18,7 +18,7 @@ from harness.record.events import JournalBegan
 from harness.record.journal import Journal
 from harness.runner.inject import FaultInjector, InjectionState
 from harness.runner.nemesis import PlannedFault, Target
-from harness.testing.fake_cluster import FakeCluster
+from harness.testing.fake_cluster import FakeCluster, fault_context
 from harness.testing.fake_network import FakeMeter, FakeNetwork
 from harness.witness.request_log import ObservedClientIds
 from nemeses import pause_worker
@@ -89,6 +89,18 @@ def test_a_reader_of_a_table_is_a_zombie_once_others_have_processed_its_rows(tmp
         progress = pause_worker._await_processed(context, member, {"rows/0": (4, 8)})
     assert progress == "others had processed rows/0 from 4 to 7"
     assert calls == [("rows", (4, 8))] * 3
+
+
+def test_the_waits_of_a_fault_are_scaled() -> None:
+    context = fault_context(FakeCluster(), time_scale=0.001)
+    calls: list[float] = []
+
+    def probe() -> None:
+        calls.append(time.monotonic())
+
+    with pytest.raises(WaitTimeout, match=r"waited 0\.1 s for a leader"):
+        context.wait_for(probe, "a leader", 100.0, every_s=1.0)
+    assert len(calls) > 5 and calls[-1] - calls[0] >= 0.1
 
 
 def test_every_fault_is_tested_here() -> None:
@@ -209,7 +221,7 @@ def test_a_zombie_that_ends_when_it_is_resumed_proves_nothing(tmp_path: Path) ->
         assert "did not continue its transaction" in injected.unmet_goals["zombie"]
 
 
-def test_a_zombie_s_own_commit_does_not_prove_that_others_committed(tmp_path: Path) -> None:
+def test_a_commit_of_the_zombie_itself_is_no_proof(tmp_path: Path) -> None:
     with fake_run(tmp_path, Script(FENCED_ZOMBIE)) as run:
         run.cluster.offsets["g"] = {("in", 0): 10}
         run.processes.await_ready([run.processes.start_worker("s", "s-1")])
