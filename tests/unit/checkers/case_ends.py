@@ -23,6 +23,7 @@ from tests.support.stored_tables import OFFSETS
         "offset-output-mismatch": "lost-commit",
         "lost-commit": None,
     },
+    tells={"lost-commit": {"aborted_records": [{"topic": "x", "fate": "abort", "operation": {"name": "w:0"}}]}},
 )
 def outputs_aborted_under_a_commit_that_was_told_ok_are_a_lost_commit(h: History) -> None:
     h.feed(1)
@@ -97,7 +98,7 @@ def a_transaction_without_offsets_lacks_none_in_an_uncompacted_log(h: History) -
     inconsistent_offsets=1,
     because={"lost-write": "lost-commit"},
     tells={
-        "lost-commit": {"gone_records": [{"value": "w:1:0"}]},
+        "lost-commit": {"gone_records": [{"value": "w:1:0", "fate": None, "producer_id": None}]},
         "lost-write": {"log_holds": "another value"},
     },
 )
