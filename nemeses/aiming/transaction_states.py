@@ -47,8 +47,8 @@ STATES_WITHOUT_MARKERS = frozenset(AIMS) - {"ongoing"}
 def kill_in_state(context: FaultContext, planned: PlannedFault) -> Iterator[InjectedFault]:
     """Kill the coordinator of a transaction in the state `planned.state`.
 
-    The fault acted if the coordinator reported this state before it was killed, and if another broker took over its role
-    and brought the transaction out of this state.
+    The fault acted if the coordinator reported this state before it was killed, and if another broker took over and
+    brought the transaction out of this state.
     """
     cluster, aim = context.cluster, AIMS[planned.state or "ongoing"]
     effect = InjectedFault(target=f"coordinator of {planned.target.name}")
