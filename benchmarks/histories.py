@@ -17,7 +17,8 @@ PROCESSES, KEYS, SENDS = 16, 64, 4
 def history(transactions: int, seed: int = 0) -> Iterator[dict[str, Any]]:
     """Yield the events of this many transactions: two events and about 8 micro-operations (records) for each.
 
-    Each process polls four keys of its own, in order and to the end, so that no record is skipped or unseen.
+    Each process polls four keys that no other process polls. It polls them in order and to the end, so that no record
+    is skipped or unseen.
     """
     rng = random.Random(seed)
     offsets = [0] * KEYS

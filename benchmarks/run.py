@@ -87,14 +87,14 @@ class PipelineBench:
         folder = self._folder / f"round-{self._round}"
         folder.mkdir()
         tag = f"bench-{self._round}"
-        facts = workload.spec(Options(workers=1), tag)
+        pipeline_spec = workload.spec(Options(workers=1), tag)
         spec = RunSpec(
             seed=self._round,
             compression="none",
             record_bytes=0,
             journaled=record,
             connection=ConnectionSpec(None, proxied=False),
-            partition_counts=facts.partition_counts,
+            partition_counts=pipeline_spec.partition_counts,
             pipeline=WorkloadSpec(
                 "shop",
                 tag,
@@ -113,7 +113,7 @@ class PipelineBench:
             RunClock(time.monotonic_ns(), 0),
             lambda _: self.cluster.bootstrap,
             ("w0",),
-            facts.stages,
+            pipeline_spec.stages,
             {"shop": program},
             program,
         )
@@ -136,8 +136,8 @@ class PipelineBench:
     def _fresh(self, inputs: int) -> Workload:
         """Create new topics with this many inputs."""
         workload, tag = SHOP, f"bench-{self._round}"
-        facts = workload.spec(Options(), tag)
-        self.cluster.create_topics(facts.topics, 60)
+        pipeline_spec = workload.spec(Options(), tag)
+        self.cluster.create_topics(pipeline_spec.topics, 60)
         producer = Producer(
             {"bootstrap.servers": self.cluster.bootstrap, "enable.idempotence": True, "linger.ms": 20}
         )

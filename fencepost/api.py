@@ -61,7 +61,7 @@ class Result:
 
     @property
     def faults(self) -> Sequence[FaultDocument]:
-        """What each fault did, ordered by start time. Empty for an external history."""
+        """The reports of the faults, ordered by start time. Empty for an external history."""
         return self.verdict.get("faults", ())
 
     @property

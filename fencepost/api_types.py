@@ -98,7 +98,7 @@ class AnomalyDocument(TypedDict):
 
 
 class FaultDocument(TypedDict):
-    """What one fault did. Times are in seconds since the run began. `end_s` is None if the fault was not healed."""
+    """The report of one fault. Times are in seconds since the run began. `end_s` is None if it was not healed."""
 
     fault: str
     target: str

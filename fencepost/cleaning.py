@@ -56,57 +56,60 @@ def clean_cluster(options: Options, request: CleanRequest, say: Say) -> tuple[En
     have, and if the cluster does not answer.
     """
     brokers = reach_brokers(bootstrap_servers(options.bootstrap, options.client_config))
-    lefts = find_leftovers(brokers, options.prefix, request.tags or None)
-    if missing := sorted(set(request.tags) - {left.tag for left in lefts}):
+    all_leftovers = find_leftovers(brokers, options.prefix, request.tags or None)
+    if missing := sorted(set(request.tags) - {leftovers.tag for leftovers in all_leftovers}):
         raise UsageError(
             f"nothing on the cluster has the tag {missing[0]}: leave out the tag to list all tags"
         )
-    if not lefts:
+    if not all_leftovers:
         say("nothing was left")
     entries: Entries = []
     failed = idle = False
-    for left in _look_again(brokers, options.prefix, lefts) if request.delete else lefts:
+    for leftovers in _look_again(brokers, options.prefix, all_leftovers) if request.delete else all_leftovers:
         now_ms = time.time() * 1000
-        kept = left.reason_to_keep(now_ms, request.idle, named=left.tag in request.tags)
-        removed = remove_leftovers(brokers, left) if request.delete and kept is None else None
-        say(f"{left.tag}  {_describe(left, now_ms)}; {kept or _describe_removal(left, removed)}")
+        reason_to_keep = leftovers.reason_to_keep(now_ms, request.idle, named=leftovers.tag in request.tags)
+        removed = remove_leftovers(brokers, leftovers) if request.delete and reason_to_keep is None else None
+        outcome = reason_to_keep or _describe_removal(leftovers, removed)
+        say(f"{leftovers.tag}  {_describe(leftovers, now_ms)}; {outcome}")
         for failure in removed.failures if removed else ():
             say(f"  {failure}")
-        entries.append(_as_json(left, kept, removed))
-        idle = idle or kept is None
-        failed = failed or (request.delete and left.unknown is not None) or bool(removed and removed.failures)
+        entries.append(_as_json(leftovers, reason_to_keep, removed))
+        idle = idle or reason_to_keep is None
+        failed = (
+            failed or (request.delete and leftovers.unknown is not None) or bool(removed and removed.failures)
+        )
     if idle and not request.delete:
         say(f"to delete the idle tags: {_delete_command(options, request)}")
     return entries, ExitStatus.FAILURE if failed else ExitStatus.VALID
 
 
 def _look_again(
-    brokers: Mapping[int, Target], prefix: str, lefts: Sequence[Leftovers]
+    brokers: Mapping[int, Target], prefix: str, all_leftovers: Sequence[Leftovers]
 ) -> Iterator[Leftovers]:
     """Look at each tag again right before its deletion. Since the listing, a client may have begun to use it."""
-    for left in lefts:
-        yield from find_leftovers(brokers, prefix, [left.tag])
+    for leftovers in all_leftovers:
+        yield from find_leftovers(brokers, prefix, [leftovers.tag])
 
 
-def _describe(left: Leftovers, now_ms: float) -> str:
+def _describe(leftovers: Leftovers, now_ms: float) -> str:
     """`4 topics, 2 groups without members, written 3 h 12 min ago`."""
-    groups = plural(len(left.groups), "group")
-    if left.groups and all(group.members == 0 for group in left.groups):
+    groups = plural(len(leftovers.groups), "group")
+    if leftovers.groups and all(group.members == 0 for group in leftovers.groups):
         groups += " without members"
-    parts = [plural(len(left.topics), "topic"), groups]
-    if left.unknown is None:
-        parts.append("no records" if left.written_ms is None else f"written {left.age(now_ms)} ago")
+    parts = [plural(len(leftovers.topics), "topic"), groups]
+    if leftovers.unknown is None:
+        parts.append("no records" if leftovers.written_ms is None else f"written {leftovers.age(now_ms)} ago")
     return ", ".join(parts)
 
 
-def _describe_removal(left: Leftovers, removed: RemovalReport | None) -> str:
+def _describe_removal(leftovers: Leftovers, removed: RemovalReport | None) -> str:
     if removed is None:
         return "idle"
     if not removed.failures:
         return "deleted"
     counts = {
-        "topic": (len(removed.topics), len(left.topics)),
-        "group": (len(removed.groups), len(left.groups)),
+        "topic": (len(removed.topics), len(leftovers.topics)),
+        "group": (len(removed.groups), len(leftovers.groups)),
     }
     parts = [f"{deleted} of {plural(total, kind)}" for kind, (deleted, total) in counts.items() if total]
     return f"deleted {' and '.join(parts)}"
@@ -118,14 +121,16 @@ def _delete_command(options: Options, request: CleanRequest) -> str:
     return f"{command_line(options, 'clean')} {shlex.join(['--delete', *idle, *request.tags])}"
 
 
-def _as_json(left: Leftovers, kept: str | None, removed: RemovalReport | None) -> dict[str, Any]:
+def _as_json(
+    leftovers: Leftovers, reason_to_keep: str | None, removed: RemovalReport | None
+) -> dict[str, Any]:
     entry: dict[str, Any] = {
-        "tag": left.tag,
-        "topics": left.topics,
-        "groups": [{"name": group.name, "members": group.members} for group in left.groups],
-        "last_record_ms": left.written_ms,
-        "idle": kept is None,
-        "because": kept,
+        "tag": leftovers.tag,
+        "topics": leftovers.topics,
+        "groups": [{"name": group.name, "members": group.members} for group in leftovers.groups],
+        "last_record_ms": leftovers.written_ms,
+        "idle": reason_to_keep is None,
+        "because": reason_to_keep,
     }
     if removed is not None:
         entry["deleted"] = {"topics": removed.topics, "groups": removed.groups}

@@ -111,14 +111,14 @@ class SparkService:
         self, pending: "StartingSpark", request: SparkRequest, send_message: SendMessage
     ) -> list[Verdict | FencepostError]:
         """A result for each run. Raises `EnvironmentFailure` if Spark is gone."""
-        opened = [_open(Path(folder)) for folder in request.runs]
-        runs = [run for run in opened if not isinstance(run, FencepostError)]
+        evidence_or_errors = [_open(Path(folder)) for folder in request.runs]
+        runs = [run for run in evidence_or_errors if not isinstance(run, FencepostError)]
         allow = frozenset(request.allow)
-        decided = decide_runs(pending.session(), runs, allow, lambda name: send_message({"progress": name}))
-        if failure := next((result for result in decided if isinstance(result, EnvironmentFailure)), None):
+        decisions = decide_runs(pending.session(), runs, allow, lambda name: send_message({"progress": name}))
+        if failure := next((result for result in decisions if isinstance(result, EnvironmentFailure)), None):
             raise failure
-        results = iter(decided)
-        return [run if isinstance(run, FencepostError) else next(results) for run in opened]
+        results = iter(decisions)
+        return [run if isinstance(run, FencepostError) else next(results) for run in evidence_or_errors]
 
 
 def _open(folder: Path) -> Evidence | FencepostError:

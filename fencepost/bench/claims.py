@@ -41,7 +41,7 @@ class Claim:
         return spread
 
     def holds(self, spread: Spread) -> bool | None:
-        """Whether the median is in the interval. None if it is not, but the spread overlaps the interval."""
+        """True if the median is in the interval. None if it is not, but the spread overlaps the interval."""
         shown = self.shown(spread)
         if self.low <= shown.median <= self.high:
             return True
@@ -92,16 +92,16 @@ class AnsweredClaim:
         }
 
 
-def check_claims(measured: Sequence[Ratio]) -> list[AnsweredClaim]:
+def check_claims(all_ratios: Sequence[Ratio]) -> list[AnsweredClaim]:
     """Compare every claim with the measurements, in the order of `CLAIMS`."""
     transactions = [
-        ratio for ratio in measured if ratio.point.delivery is Delivery.TRANSACTIONS and ratio.point.journal
+        ratio for ratio in all_ratios if ratio.point.delivery is Delivery.TRANSACTIONS and ratio.point.journal
     ]
     return [*(_compare(claim, transactions) for claim in CLAIMS), _amortised(transactions)]
 
 
-def _compare(claim: Claim, measured: Sequence[Ratio]) -> AnsweredClaim:
-    ratios = [ratio for ratio in measured if ratio.figure == claim.figure]
+def _compare(claim: Claim, all_ratios: Sequence[Ratio]) -> AnsweredClaim:
+    ratios = [ratio for ratio in all_ratios if ratio.figure == claim.figure]
     compared = [(ratio, claim.holds(ratio.spread)) for ratio in ratios]
 
     def with_outcome(outcome: bool | None) -> list[Ratio]:
@@ -155,9 +155,9 @@ def _depends_on(holds: Sequence[Ratio], fails: Sequence[Ratio]) -> tuple[str, ..
     return tuple(name for name in _DIMENSIONS if name in deciding)
 
 
-def _amortised(measured: Sequence[Ratio]) -> AnsweredClaim:
+def _amortised(all_ratios: Sequence[Ratio]) -> AnsweredClaim:
     """Compare, for each client, the ratios at the largest and the smallest transaction size, across all rounds."""
-    throughput = [ratio for ratio in measured if ratio.figure == MeasurementKind.THROUGHPUT]
+    throughput = [ratio for ratio in all_ratios if ratio.figure == MeasurementKind.THROUGHPUT]
     series: dict[tuple[str, int, int], list[Ratio]] = {}
     for ratio in throughput:
         series.setdefault((ratio.point.client, ratio.point.partitions, ratio.point.workers), []).append(ratio)

@@ -20,7 +20,7 @@ SCHEMA = 1
 
 
 def as_json(
-    request: BenchRequest, measured: Sequence[Measurement], *, cut_short: str, context: Mapping[str, Any]
+    request: BenchRequest, measurements: Sequence[Measurement], *, cut_short: str, context: Mapping[str, Any]
 ) -> dict[str, Any]:
     """All results of a bench.
 
@@ -28,26 +28,28 @@ def as_json(
         cut_short: Why the bench ended early. Empty if it did not.
         context: Machine, versions, settings and seed.
     """
-    all_ratios = ratios(measured)
-    measured_points = {measurement.point for measurement in measured}
+    all_ratios = ratios(measurements)
+    measured_points = {measurement.point for measurement in measurements}
     points = [point for point in request.points() if point in measured_points]
     return {
         "schema": SCHEMA,
         "cut_short": cut_short,
         "rounds": {
             "asked": request.rounds,
-            "begun": 1 + max((measurement.round for measurement in measured), default=-1),
+            "begun": 1 + max((measurement.round for measurement in measurements), default=-1),
         },
-        "measurements": {"planned": request.rounds * len(request.points()), "made": len(measured)},
+        "measurements": {"planned": request.rounds * len(request.points()), "made": len(measurements)},
         "baseline": BASELINE.value,
         **context,
-        "points": [_point(point, measured, all_ratios) for point in points],
+        "points": [_point(point, measurements, all_ratios) for point in points],
         "claims": [claim.as_table() for claim in check_claims(all_ratios)],
     }
 
 
-def _point(point: BenchPoint, measured: Sequence[Measurement], all_ratios: Sequence[Ratio]) -> dict[str, Any]:
-    own = [measurement for measurement in measured if measurement.point == point]
+def _point(
+    point: BenchPoint, measurements: Sequence[Measurement], all_ratios: Sequence[Ratio]
+) -> dict[str, Any]:
+    own = [measurement for measurement in measurements if measurement.point == point]
     return {
         "measured": point.kind.value,
         "delivery": point.delivery.value,
@@ -59,8 +61,8 @@ def _point(point: BenchPoint, measured: Sequence[Measurement], all_ratios: Seque
         "where": describe(point),
         "rounds": len(own),
         "failed": sum(measurement.failed for measurement in own),
-        "steps_ms": {name: round(value, 3) for name, value in steps_of(measured, point).items()},
-        **(_latency(own, measured) if point.kind is MeasurementKind.LATENCY else _throughput(own)),
+        "steps_ms": {name: round(value, 3) for name, value in steps_of(measurements, point).items()},
+        **(_latency(own, measurements) if point.kind is MeasurementKind.LATENCY else _throughput(own)),
         "ratios": {
             ratio.figure: {
                 "to": {"delivery": point.baseline.delivery.value, "journal": point.baseline.journal},
@@ -82,8 +84,8 @@ def _throughput(own: Sequence[Measurement]) -> dict[str, Any]:
     }
 
 
-def _latency(own: Sequence[Measurement], measured: Sequence[Measurement]) -> dict[str, Any]:
-    values = pooled_latencies(measured, own[0].point)
+def _latency(own: Sequence[Measurement], measurements: Sequence[Measurement]) -> dict[str, Any]:
+    values = pooled_latencies(measurements, own[0].point)
     quantiles = {name: quantile(values, name) for name in QUANTILES}
     return {
         "rate": round(statistics.median(measurement.rate for measurement in own), 1),

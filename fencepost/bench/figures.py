@@ -93,16 +93,19 @@ def quantile(values: Sequence[float], name: str) -> float | None:
     return ordered[min(len(ordered) - 1, math.ceil(share * len(ordered)) - 1)]
 
 
-def pooled_latencies(measured: Sequence[Measurement], point: BenchPoint) -> list[float]:
+def pooled_latencies(measurements: Sequence[Measurement], point: BenchPoint) -> list[float]:
     """The latencies of a point from all rounds, in milliseconds."""
     return [
-        value for measurement in measured if measurement.point == point for value in measurement.latencies_ms
+        value
+        for measurement in measurements
+        if measurement.point == point
+        for value in measurement.latencies_ms
     ]
 
 
-def ratios(measured: Sequence[Measurement]) -> list[Ratio]:
+def ratios(measurements: Sequence[Measurement]) -> list[Ratio]:
     """Every ratio whose point and baseline were both measured in the same round."""
-    points = dict.fromkeys(measurement.point for measurement in measured)
+    points = dict.fromkeys(measurement.point for measurement in measurements)
     return [
         ratio
         for point in points
@@ -110,20 +113,22 @@ def ratios(measured: Sequence[Measurement]) -> list[Ratio]:
         for figure in (
             (MeasurementKind.THROUGHPUT,) if point.kind is MeasurementKind.THROUGHPUT else QUANTILES
         )
-        if (ratio := _ratio(measured, point, figure)) is not None
+        if (ratio := _ratio(measurements, point, figure)) is not None
     ]
 
 
-def _ratio(measured: Sequence[Measurement], point: BenchPoint, figure: str) -> Ratio | None:
-    pairs = list(_pairs(measured, point, figure))
+def _ratio(measurements: Sequence[Measurement], point: BenchPoint, figure: str) -> Ratio | None:
+    pairs = list(_pairs(measurements, point, figure))
     if not pairs:
         return None
     own, base = (statistics.median(side) for side in zip(*pairs, strict=True))
     return Ratio(point, figure, Spread(tuple(value / baseline for value, baseline in pairs)), own, base)
 
 
-def _pairs(measured: Sequence[Measurement], point: BenchPoint, figure: str) -> Iterator[tuple[float, float]]:
-    by_round = {(measurement.point, measurement.round): measurement for measurement in measured}
+def _pairs(
+    measurements: Sequence[Measurement], point: BenchPoint, figure: str
+) -> Iterator[tuple[float, float]]:
+    by_round = {(measurement.point, measurement.round): measurement for measurement in measurements}
     for (measured_point, number), measurement in by_round.items():
         baseline = by_round.get((point.baseline, number))
         if measured_point == point and baseline is not None:
@@ -132,11 +137,11 @@ def _pairs(measured: Sequence[Measurement], point: BenchPoint, figure: str) -> I
                 yield values[0], values[1]
 
 
-def steps_of(measured: Sequence[Measurement], point: BenchPoint) -> dict[str, float]:
+def steps_of(measurements: Sequence[Measurement], point: BenchPoint) -> dict[str, float]:
     """The duration of each step of a batch in milliseconds: the median of the rounds."""
     rounds = [
         measurement.steps_ms
-        for measurement in measured
+        for measurement in measurements
         if measurement.point == point and measurement.steps_ms
     ]
     names = dict.fromkeys(name for steps in rounds for name in steps)

@@ -60,7 +60,7 @@ class BenchInterrupted(Exception):
 
 @dataclass(frozen=True)
 class BenchSite:
-    """What a bench uses: the cluster, processes and a scratch folder."""
+    """The resources of a bench: the cluster, processes and a scratch folder."""
 
     cluster: Cluster
     supervisor: Supervisor
@@ -189,7 +189,7 @@ class Bench:
         }
 
     def _enough(self, first: Count, last: Count, workers: Sequence[RunProcess]) -> bool:
-        """Whether the measurement has lasted long enough and has enough batches."""
+        """Return True if the measurement has lasted long enough and has enough batches."""
         has_batches = last[2] - first[2] >= FEWEST_BATCHES * len(workers)
         duration_s = self._request.slice_s * (1.0 if has_batches else STRETCHED)
         return _over(first[0], duration_s)

@@ -73,22 +73,22 @@ def bench(options: Options, request: BenchRequest, progress: Progress, command: 
     prepared = prepare_cluster(options, cache, progress.say, clients=request.clients)
     started = datetime.now(UTC)
     folder = store.create_run_folder(Path(options.store), NAME, started)
-    measured: list[Measurement] = []
+    measurements: list[Measurement] = []
 
     def write(cut_short: str) -> BenchResult:
         context = _run_context(options, prepared, started, command)
-        figures = as_json(request, measured, cut_short=cut_short, context=context)
+        figures = as_json(request, measurements, cut_short=cut_short, context=context)
         (folder / "journals").rmdir()
         (folder / FIGURES).write_text(json.dumps(figures, indent=1) + "\n")
         (folder / PAGE).write_text(draw(figures), encoding="utf-8")
         return BenchResult(figures, folder)
 
     try:
-        interrupted = _measure(options, request, prepared, cache, folder, measured, progress)
-        if not measured:
+        interrupted = _measure(options, request, prepared, cache, folder, measurements, progress)
+        if not measurements:
             raise KeyboardInterrupt
     except BaseException as error:
-        if measured:
+        if measurements:
             write(redact_text(str(error)) or "interrupted")
             progress.say(f"the measurements until then: {folder / PAGE}")
         else:
@@ -104,10 +104,10 @@ def _measure(
     prepared: "PreparedEnvironment",
     cache: Path,
     folder: Path,
-    measured: list[Measurement],
+    measurements: list[Measurement],
     progress: Progress,
 ) -> bool:
-    """Start a cluster, and append all measurements to `measured`. Returns whether the user interrupted the bench."""
+    """Start a cluster, and append to `measurements`. Returns whether the user interrupted the bench."""
     from harness.environment.doctor import DISK_MB, memory_mb
     from harness.environment.ports import PortBlock
     from harness.environment.resources import require
@@ -129,13 +129,13 @@ def _measure(
         interrupt.phase = InterruptPhase.MEASURING
         site = BenchSite(cluster, supervisor, interrupt, scratch, _jvm(request, scratch, prepared))
         try:
-            _rounds(Bench(request, order, site), request, measured, progress)
+            _rounds(Bench(request, order, site), request, measurements, progress)
         except BenchInterrupted:
             return True
     return False
 
 
-def _rounds(work: Bench, request: BenchRequest, measured: list[Measurement], progress: Progress) -> None:
+def _rounds(work: Bench, request: BenchRequest, measurements: list[Measurement], progress: Progress) -> None:
     progress.phase("input")
     work.open()
     progress.phase("warm-up")
@@ -147,10 +147,14 @@ def _rounds(work: Bench, request: BenchRequest, measured: list[Measurement], pro
         progress.phase(f"round {n + 1} of {request.rounds}")
         for _ in range(count):
             measurement = work.measure(n)
-            measured.append(measurement)
-            left_s = (time.monotonic() - start_s) / len(measured) * (request.rounds * count - len(measured))
+            measurements.append(measurement)
+            left_s = (
+                (time.monotonic() - start_s)
+                / len(measurements)
+                * (request.rounds * count - len(measurements))
+            )
             progress.say(
-                f"{len(measured)}/{request.rounds * count}  {_line(measurement)}  ({left_s:.0f} s left)"
+                f"{len(measurements)}/{request.rounds * count}  {_line(measurement)}  ({left_s:.0f} s left)"
             )
 
 

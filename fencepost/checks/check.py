@@ -45,7 +45,7 @@ class CheckRequest:
 
     @property
     def large(self) -> bool:
-        """Whether Spark should get more memory, and a compiler that optimises more but takes longer."""
+        """True if Spark should get more memory, and a compiler that optimises more but takes longer."""
         run_bytes = sum(evidence.size_bytes for evidence in self.runs)
         file_bytes = sum(map(_text_bytes, self.files))
         return self.many or run_bytes > LARGE_BYTES or file_bytes > LARGE_TEXT_BYTES
@@ -134,9 +134,9 @@ class _Check:
         chunks = [[numbers[k] for k in chunk] for chunk in split_into_chunks(list(self._folders.values()))]
         self._request = replace(self._request, many=len(chunks) > 1)
         checked = 0
-        for chunk, opened in prefetched(chunks, self._open_all):
+        for chunk, evidence_or_errors in prefetched(chunks, self._open_all):
             prefix = f"runs {checked + 1:,} to {checked + len(chunk):,} of {len(numbers):,}: "
-            self._check_chunk(chunk, opened, prefix if self._request.many else "")
+            self._check_chunk(chunk, evidence_or_errors, prefix if self._request.many else "")
             checked += len(chunk)
         if self._request.files:
             spark = self._ensure_started(self._request)
@@ -146,17 +146,20 @@ class _Check:
             self._note([n for n, history in enumerate(self._histories) if history.file], results)
 
     def _open_all(self, numbers: Sequence[int]) -> list[Evidence | FencepostError]:
-        opened = [_open(self._histories[n].history, self._folders[n]) for n in numbers]
+        evidence_or_errors = [_open(self._histories[n].history, self._folders[n]) for n in numbers]
         return [
-            replace(run, blind=self._request.blind) if isinstance(run, Evidence) else run for run in opened
+            replace(run, blind=self._request.blind) if isinstance(run, Evidence) else run
+            for run in evidence_or_errors
         ]
 
     def _check_chunk(
-        self, numbers: Sequence[int], opened: Sequence[Evidence | FencepostError], prefix: str
+        self, numbers: Sequence[int], evidence_or_errors: Sequence[Evidence | FencepostError], prefix: str
     ) -> None:
         """Check the runs of one chunk in one job. The name of each phase begins with `prefix`."""
-        runs = {n: run for n, run in zip(numbers, opened, strict=True) if isinstance(run, Evidence)}
-        for n, run in zip(numbers, opened, strict=True):
+        runs = {
+            n: run for n, run in zip(numbers, evidence_or_errors, strict=True) if isinstance(run, Evidence)
+        }
+        for n, run in zip(numbers, evidence_or_errors, strict=True):
             if isinstance(run, FencepostError):
                 self._note([n], [run])
         if not runs:
@@ -167,13 +170,13 @@ class _Check:
             self._show_count(request)
             results = _check_with_shared_spark(request, *self._settings, self._progress)
         if results is None:
-            decided = decide_runs(
+            results = decide_runs(
                 self._ensure_started(request),
                 request.runs,
                 request.allow,
                 lambda name: self._progress.phase(prefix + name),
             )
-            results = _save_all(request, decided)
+            results = _save_all(request, results)
         self._note(list(runs), results)
 
     def _show_count(self, request: CheckRequest) -> None:
@@ -219,11 +222,11 @@ def _check_with_shared_spark(
     parts = SparkParts(str(find_java("auto").home), master, spark_conf)
     folders = [str(evidence.folder.absolute()) for evidence in request.runs]
     try:
-        decided = shared.decide(SparkRequest(parts, folders, sorted(request.allow)), progress.phase)
+        results = shared.decide(SparkRequest(parts, folders, sorted(request.allow)), progress.phase)
     except ServerRefused as error:
         log.info("this check starts its own Spark: %s", error)
         return None
-    return _save_all(request, decided)
+    return _save_all(request, results)
 
 
 def _save_all(request: CheckRequest, results: Results) -> Results:

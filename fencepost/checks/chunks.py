@@ -21,7 +21,7 @@ def split_into_chunks(
 ) -> list[list[int]]:
     """Split the runs into chunks, in their order. Returns indices of `folders`.
 
-    A run that is larger than `most_bytes` is a chunk of its own.
+    A run that is larger than `most_bytes` is alone in its chunk.
     """
     chunks: list[list[int]] = []
     chunk_bytes = 0

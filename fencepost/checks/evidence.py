@@ -57,7 +57,7 @@ class Evidence:
 
     @property
     def had_log(self) -> bool:
-        """Whether the run read the broker logs, according to its plan or its metadata."""
+        """True if the run read the broker logs, according to its plan or its metadata."""
         if self.run_metadata is None:
             return False
         return self.plan.promises.witness != NO_WITNESS or not self.run_metadata.rows.keys().isdisjoint(LOG)
@@ -121,9 +121,9 @@ def contradictions(folder: Path, plan: StoredPlan) -> Iterator[str]:
             if value != (expected_value := getattr(planned[name, topic], column)):
                 yield f"the table stages has {value} as {column} of {name}, and the run had {expected_value}"
     journals = read_parquet(history / "journals.parquet", ["journal"])["journal"].to_pylist()
-    written = [path.stem for path in (folder / "journals").glob("*.jsonl")]
+    journal_names = [path.stem for path in (folder / "journals").glob("*.jsonl")]
     # The journal of the faults is in the same folder, and is no part of the tables.
-    if missing := sorted(set(written) - set(journals) - {"nemesis"}):
+    if missing := sorted(set(journal_names) - set(journals) - {"nemesis"}):
         yield f"the table journals lacks {listed(missing)}"
     promised = {reader.journal for reader in plan.promises.readers}
     if missing_readers := sorted(promised - set(journals)):

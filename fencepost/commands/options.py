@@ -48,7 +48,7 @@ def json_flag(function: F) -> F:
 
 
 def run_keys() -> list[str]:
-    """The options that have a flag of their own. The others need `--set`."""
+    """The options with a flag. The others need `--set`."""
     return [key for key, field in FIELDS.items() if field.metadata["flag"]]
 
 

@@ -11,9 +11,9 @@ from harness.common.errors import ExitStatus, UsageError
 from harness.settings.options import FIELDS, parse
 
 WORKLOADS = "at-most-once,at-least-once,echo"
-"""The same pipeline (words -> echoes) with each of the three guarantees."""
+"""One pipeline (words -> echoes), with each of the three guarantees."""
 OWN = frozenset({"workload", "nemesis", "defect", "time-limit"})
-"""Options that a sweep chooses itself, or that have a flag of their own."""
+"""Options that a sweep chooses itself, or for which it has a flag."""
 
 
 @click.command("sweep", short_help="Crash a worker at every step of its loop.")

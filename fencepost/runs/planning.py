@@ -142,7 +142,7 @@ def draw_schedule(options: Options, workload: AnyPipeline) -> Schedule:
 
 
 def tag_for(options: Options) -> str:
-    """A new tag for a run on a shared cluster. Empty on a cluster of its own."""
+    """A new tag for a run on a shared cluster. Empty if the run starts its own cluster."""
     return (
         new_tag(options.prefix, keep_topics=options.keep == "topics")
         if CLUSTERS[options.cluster].shared

@@ -82,7 +82,7 @@ class RunSpark:
 
 
 def is_large(options: Options) -> bool:
-    """Whether a run with these options has a large history."""
+    """Return True if a run with these options has a large history."""
     return _inputs(options) > LARGE_INPUTS
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 MESSAGE_FILE = "last-words"
-"""File beside the socket that says why the server did not start, or why it ended."""
+"""File in the folder of the socket. It says why the server did not start, or why it ended."""
 
 
 class ServerRefused(Exception):
@@ -53,7 +53,7 @@ def send_request(
 
 
 def can_connect(path: Path) -> bool:
-    """Whether a connection succeeds. If the server starts with its first client, this starts it."""
+    """Return True if a connection succeeds. If the server starts with its first client, this starts it."""
     try:
         with _connect(path, None):
             return True

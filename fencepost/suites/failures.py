@@ -29,11 +29,11 @@ class ListedFailure:
     until: date | None = None  # the last day on which a failure is known; None: of a planted defect
 
     def applies_to(self, cell: Cell) -> bool:
-        """Whether the failure is listed for this cell."""
+        """Return True if the failure is listed for this cell."""
         return matches(self.where, self.options, {**cell.options, "nemesis": cell.nemesis})
 
     def expired(self, today: date) -> bool:
-        """Whether the last day of a known failure has passed."""
+        """Return True if the last day of a known failure has passed."""
         return self.until is not None and today > self.until
 
     def as_json(self) -> dict[str, Any]:
@@ -80,7 +80,7 @@ def _expected(where: str, table: Mapping[str, Any]) -> ListedFailure:
 
 
 def _table(where: str, table: Mapping[str, Any], keys: Sequence[str]) -> ListedFailure:
-    """Read one table. All keys beside `keys` are options of a cell."""
+    """Read one table. All keys except `keys` are options of a cell."""
     for key in keys:
         if key not in table:
             raise UsageError(f"{where} has no {key}: it needs {', '.join(keys)}")

@@ -136,8 +136,8 @@ def _as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-def matches(where: str, wanted: Mapping[str, Any], actual: Mapping[str, Any]) -> bool:
-    """Whether a cell has every option of a table. A list in the table matches any of its values.
+def matches(where: str, expected: Mapping[str, Any], actual: Mapping[str, Any]) -> bool:
+    """Return True if a cell has every option of a table. A list in the table matches any of its values.
 
     Args:
         where: The table, for messages.
@@ -148,7 +148,7 @@ def matches(where: str, wanted: Mapping[str, Any], actual: Mapping[str, Any]) ->
     """
     return all(
         any(nemesis_text(key, choice) == actual.get(key) for choice in _as_list(value))
-        for key, value in _by_key(where, wanted).items()
+        for key, value in _by_key(where, expected).items()
     )
 
 

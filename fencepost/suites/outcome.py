@@ -56,17 +56,17 @@ def with_verdict(cell: Cell, result: Verdict | FencepostError, failures: ListedF
         return failed(cell, str(result))
     planted = [failure for failure in failures.expected if failure.applies_to(cell)]
     known = [failure for failure in failures.known if failure.applies_to(cell) and not failure.expired(today)]
-    decided = _decide(result, planted, known)
+    decision = _decide(result, planted, known)
     examples = [(name, findings) for name, findings in causes_first(result.anomalies) if findings.example]
-    unlisted_first = sorted(examples, key=lambda example: example[0] not in decided.unlisted)
+    unlisted_first = sorted(examples, key=lambda example: example[0] not in decision.unlisted)
     unknown = result.unknown_because if result.valid is Validity.UNKNOWN else ()
-    remedy = decided.remedy or (printable(unknown[0].remedy, MOST_CHARACTERS) if unknown else "")
+    remedy = decision.remedy or (printable(unknown[0].remedy, MOST_CHARACTERS) if unknown else "")
     return replace(
         cell,
-        state=decided.state,
-        reason=decided.reason,
+        state=decision.state,
+        reason=decision.reason,
         anomalies=forbidden(result),
-        known=decided.known,
+        known=decision.known,
         expected="; ".join(failure.why for failure in planted),
         first=printable(first_example_sentence(*unlisted_first[0]), MOST_CHARACTERS) if examples else "",
         remedy=remedy,

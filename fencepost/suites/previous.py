@@ -70,7 +70,7 @@ def _compare(cell: Cell, previous: Sequence[Cell]) -> Cell:
 
 
 def _is_new(cell: Cell, last: Cell | None) -> bool:
-    """Whether the cell is bad for the first time: its last run was good, or there was none.
+    """Return True if the cell is newly bad: its last run was good, or there was none.
 
     An invalid or missed cell is also new after a run that was unknown or failed, and if it has a new anomaly.
     """

@@ -122,7 +122,7 @@ class SuiteRecord:
         part = self.folder / "index.part"
         try:
             part.write_text(draw(suite), encoding="utf-8")
-            part.replace(self.folder / "index.html")  # atomically: somebody may be reading it
+            part.replace(self.folder / "index.html")  # atomically, because a browser may be reading it
         except (OSError, TemplateError) as error:
             self._log_page_error(error)
 
@@ -161,7 +161,7 @@ def lock(folder: Path) -> Iterator[None]:
 def remove_good_evidence(record: SuiteRecord) -> str:
     """Remove the evidence of valid and caught runs (`--keep-evidence bad`). Returns one sentence for the user.
 
-    A known failure keeps its evidence, because somebody has to look at it before its last day. A run without a verdict
+    A known failure keeps its evidence, because its cause must be found before its last day. A run without a verdict
     in its folder keeps its evidence too.
     """
     runs = [run for cell in record.suite.cells if (run := _good_run(record, cell)) is not None]

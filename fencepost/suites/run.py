@@ -179,7 +179,7 @@ class SuiteRun:
         return self._forecast.estimate(self._waiting, jobs, left_s, active_s).seconds
 
     def _has_room(self) -> bool:
-        """Whether there is memory for one more run. The first run always starts, and reports missing memory itself."""
+        """Return True if one more run can start. The first run always starts, and reports missing memory itself."""
         if not self._active:
             return True
         starting = sum(run.seconds() < STARTING_S for run in self._active)

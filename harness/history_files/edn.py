@@ -108,7 +108,9 @@ def read_all(text: str) -> list[Any]:
         elif first != ";":
             items.append(_atom(token))
     if opened:
-        raise EdnError(f"the {opened} is never closed: the line is cut off, or the value continues on the next line")
+        raise EdnError(
+            f"the {opened} is never closed: the line is cut off, or the value continues on the next line"
+        )
     return _without_marks(items) if marked else items
 
 

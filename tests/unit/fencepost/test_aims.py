@@ -80,9 +80,9 @@ def test_crash_points_kill_at_every_step_and_pause_between_poll_and_commit() -> 
 
 def test_crash_points_of_every_workload_are_known_faults() -> None:
     for workload in registry.workloads().values():
-        facts = workload.spec(Options())
-        faults = expand_names(["crash-points"], facts)
-        steps = {step for stage in facts.stages for step in stage.steps}
+        spec = workload.spec(Options())
+        faults = expand_names(["crash-points"], spec)
+        steps = {step for stage in spec.stages for step in stage.steps}
         assert {planned for planned in faults if planned.startswith("kill")} == {
             f"kill-worker@{step}" for step in steps
         }

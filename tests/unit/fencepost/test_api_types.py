@@ -121,10 +121,10 @@ def result(stored_verdict: Verdict) -> Result:
 
 
 def test_a_result_has_its_forbidden_and_its_allowed_anomalies() -> None:
-    found = result(make_verdict(Validity.INVALID))
-    assert "reprocessed-input" in found.anomalies and "contended-id" not in found.anomalies
-    assert found.allowed_anomalies == {"contended-id"}
-    assert found.reasons == frozenset()
+    result_ = result(make_verdict(Validity.INVALID))
+    assert "reprocessed-input" in result_.anomalies and "contended-id" not in result_.anomalies
+    assert result_.allowed_anomalies == {"contended-id"}
+    assert result_.reasons == frozenset()
 
 
 def test_a_result_has_its_faults_and_the_codes_of_its_reasons() -> None:
