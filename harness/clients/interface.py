@@ -29,7 +29,7 @@ AUTO_COMMIT_MS = 500
 
 
 class ErrorMeaning(StrEnum):
-    """What a client's error says about the call and about the client."""
+    """The meaning of a client's error, for the call and for the client."""
 
     RETRIABLE = "retriable"  # the same call may succeed
     ABORTABLE = "abortable"  # the transaction must be aborted; then the producer can begin another one

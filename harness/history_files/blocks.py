@@ -125,10 +125,10 @@ def read_block(block: Block) -> Iterator[pa.RecordBatch]:
             ]
             if wrong:
                 events = events.filter(events["error"].is_null())
-            events, other = without_repeated_sends(events)
+            events, wrong_line = without_repeated_sends(events)
             waiting += invocations_with_sends(events)
-            if other is not None:
-                wrong.append((other, OTHER_SENDS))
+            if wrong_line is not None:
+                wrong.append((wrong_line, OTHER_SENDS))
             if wrong:
                 error = error or min(wrong)
             yield _as_block_rows(events, block)

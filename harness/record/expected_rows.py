@@ -4,21 +4,21 @@ from harness.model.expectation import ExpectedOutput, ExpectedSum
 from harness.record.naming import key_name
 
 
-def expected_output_row(due: ExpectedOutput, tp: int, partition: int, offset: int) -> tuple[object, ...]:
+def expected_output_row(expected: ExpectedOutput, tp: int, partition: int, offset: int) -> tuple[object, ...]:
     """Return the row of an expected output of an input. `tp` and `offset` name the input."""
-    crc = due.digest(partition, offset)
+    crc = expected.digest(partition, offset)
     return (
-        due.stage,
+        expected.stage,
         tp,
         offset,
-        due.output_name,
-        due.topic,
+        expected.output_name,
+        expected.topic,
         crc,
         None,
         None,
-        due.intermediate_topic,
-        due.correlation_key,
-        due.content,
+        expected.intermediate_topic,
+        expected.correlation_key,
+        expected.content,
     )
 
 

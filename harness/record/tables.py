@@ -150,7 +150,7 @@ class Tabulator:
                 self._complete(contents, event.op, event, line)
 
     def _complete(
-        self, contents: JournalContents, op: int, done: Completed | None, line: JournalLine | None
+        self, contents: JournalContents, op: int, completed: Completed | None, line: JournalLine | None
     ) -> None:
         """Add the rows of an operation, of its sends and of its claims."""
         operation = contents.open.pop(op, None)
@@ -173,20 +173,20 @@ class Tabulator:
             group if invoked.claims else None,
             (invoked.transactional_id or contents.transactional_id) if transactional else None,
             invoked.f,
-            (done.type if done else Outcome.INFO).value,
+            (completed.type if completed else Outcome.INFO).value,
             invoked.asked,
             operation.call_ns,
             operation.commit_ns,
             line.time_ns if line else None,
-            done.error if done else None,
-            bool(done and done.fenced),
+            completed.error if completed else None,
+            bool(completed and completed.fenced),
             operation.line,
             line.number if line else None,
             None,
         )
-        acks = (done and done.acks) or operation.acks
+        acks = (completed and completed.acks) or operation.acks
         all_acked = len(acks) == len(invoked.sends) and None not in acks
-        committed = done is not None and done.type is Outcome.OK and invoked.asked != "abort"
+        committed = completed is not None and completed.type is Outcome.OK and invoked.asked != "abort"
         if len(acks) > len(invoked.sends) or (committed and not all_acked):
             contents.missing += 1  # a transaction is ok only after all its records are acknowledged
         self._sends(contents, op, invoked.sends, acks)

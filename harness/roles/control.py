@@ -15,7 +15,7 @@ from harness.roles.calls import Calls
 
 
 class Control:
-    """The worker's end of the line. Without a socket, as in a benchmark, reports are dropped and no command comes."""
+    """The worker's end of the line. Without a socket, as in a benchmark, reports are dropped and no command arrives."""
 
     def __init__(self, channel: socket.socket | None) -> None:
         self._channel = channel

@@ -79,8 +79,10 @@ def write_sentinels(bootstrap: str, topic_partitions: Sequence[TopicPartition], 
         name = f"{SENTINEL_VALUE}:{topic}/{partition}"
         headers: Headers = [(VALUE_HEADER, name.encode())]
         producer.produce(topic, b"", partition=partition, headers=headers, on_delivery=on_delivery)
-    left = producer.flush(timeout_s)
-    if left or failed:
+    remaining = producer.flush(timeout_s)
+    if remaining or failed:
         raise WaitTimeout(
-            "all sentinels to be written", timeout_s, f"{left} unanswered; refused: {in_words(failed[:1])}"
+            "all sentinels to be written",
+            timeout_s,
+            f"{remaining} unanswered; refused: {in_words(failed[:1])}",
         )

@@ -76,11 +76,11 @@ class Feeder:
         begun = time.monotonic()
         while not self._control.stopping:
             for state in self._feeds:
-                due = int((time.monotonic() - begun) * state.rate) - state.sent
+                count_due = int((time.monotonic() - begun) * state.rate) - state.sent
                 if state.feed.count is not None:
-                    due = min(due, state.feed.count - state.sent)
-                if due > 0:
-                    self._send(state, due)
+                    count_due = min(count_due, state.feed.count - state.sent)
+                if count_due > 0:
+                    self._send(state, count_due)
             self._producer.poll(TICK_S)
             self._control.listen()
             self._control.report(Report(inputs_acked=self.acked))

@@ -63,11 +63,11 @@ class RecordSender:
 
     def flush(self) -> None:
         """Wait until all records are acknowledged. Raises `DeliveryFailed`."""
-        left = self._producer.flush(FLUSH_TIMEOUT_S)
+        remaining = self._producer.flush(FLUSH_TIMEOUT_S)
         missing = [self.acks[n] for n in self._queued].count(None)
         if missing:
             raise DeliveryFailed(
-                f"{missing} of {len(self._queued)} records not acknowledged, {left} still queued"
+                f"{missing} of {len(self._queued)} records not acknowledged, {remaining} still queued"
             )
 
     def _on_delivery(self, n: int, partition: int | None, offset: int | None, error: str | None) -> None:

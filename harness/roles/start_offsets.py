@@ -26,10 +26,12 @@ def first_offsets(
         return _request_offsets(consumer, topic_partitions, timeout_s / 2)
     except KafkaException:
         offsets: dict[TopicPartition, int] = {}
-        for left, topic_partition in zip(range(len(topic_partitions), 0, -1), topic_partitions, strict=True):
+        for remaining, topic_partition in zip(
+            range(len(topic_partitions), 0, -1), topic_partitions, strict=True
+        ):
             try:
                 offsets |= _request_offsets(
-                    consumer, [topic_partition], max(LEAST_S, (deadline - time.monotonic()) / left)
+                    consumer, [topic_partition], max(LEAST_S, (deadline - time.monotonic()) / remaining)
                 )
             except KafkaException:
                 continue  # the caller reports a missing partition

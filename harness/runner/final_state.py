@@ -149,15 +149,17 @@ def _drain(
     Workers that only abort and retry do not make progress.
     """
     processes = context.processes
-    left: list[int | None] = [None]
+    remaining: list[int | None] = [None]
     fewest: list[int] = []
 
     def drained() -> bool:
         processes.replace_dead()
         update_stalls(context, run_log)
-        left[0] = ends.inputs_left(stage, starting=stage.group is None and processes.is_starting(stage.name))
-        fewest[:] = [min([*fewest, left[0]])] if left[0] is not None else fewest
-        return left[0] == 0
+        remaining[0] = ends.inputs_left(
+            stage, starting=stage.group is None and processes.is_starting(stage.name)
+        )
+        fewest[:] = [min([*fewest, remaining[0]])] if remaining[0] is not None else fewest
+        return remaining[0] == 0
 
     def progress() -> tuple[int, ...]:
         counts = processes.counts()
@@ -169,14 +171,14 @@ def _drain(
         f"{stage.group or stage.name} to commit all of {', '.join(stage.reads)}",
         timeouts.drain_s + (0.0 if stage.group else stage.idle_s),
         every_s=timeouts.every_s,
-        last_seen=lambda: f"{'an unknown number of' if left[0] is None else left[0]} inputs left",
+        last_seen=lambda: f"{'an unknown number of' if remaining[0] is None else remaining[0]} inputs left",
     )
 
 
 def _require_drained(ends: EndMarkers, stage: StageSpec, timeouts: DrainTimeouts) -> None:
     """Raise `EnvironmentFailure` if inputs are not committed after all workers have ended."""
     (count,) = wait_for(
-        lambda: (left,) if (left := ends.inputs_left(stage)) is not None else None,
+        lambda: (remaining,) if (remaining := ends.inputs_left(stage)) is not None else None,
         f"the number of inputs that {stage.name} has left to be known",
         timeouts.drain_s,
         every_s=timeouts.every_s,
