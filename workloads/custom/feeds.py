@@ -48,18 +48,18 @@ def _from_lines(file: str, rows: Sequence[bytes]) -> Callable[[Random, int], Fee
 
 def _as_feed_record(where: str, key: object, value: object, headers: object = ()) -> FeedRecord:
     pairs = list(headers.items()) if isinstance(headers, Mapping) else headers
-    wrong = UserError(f"{where}: headers must be a mapping or a list of pairs, not {headers!r}")
+    wrong_headers = UserError(f"{where}: headers must be a mapping or a list of pairs, not {headers!r}")
     if not isinstance(pairs, list | tuple):
-        raise wrong
+        raise wrong_headers
     try:
-        named = [
+        checked_pairs = [
             (_header_name(where, name), as_bytes(content, f"{where}: header {name}"))
             for name, content in pairs
         ]
     except (TypeError, ValueError):
-        raise wrong from None
+        raise wrong_headers from None
     return FeedRecord(
-        as_bytes(key, f"{where}: the key"), as_bytes(value, f"{where}: the value"), tuple(named)
+        as_bytes(key, f"{where}: the key"), as_bytes(value, f"{where}: the value"), tuple(checked_pairs)
     )
 
 

@@ -16,14 +16,14 @@ class UserError(UsageError):
     """A user's function raised, or returned a wrong value. The message names the function."""
 
 
-def _call_guarded(what: str, act: Callable[[], Any]) -> Any:
-    """Call `act`. Raises `UserError` if the user's code raises or exits."""
+def _call_guarded(message: str, act: Callable[[], Any]) -> Any:
+    """Call `act`. Raises `UserError` if the user's code raises or exits. Its text begins with `message`."""
     try:
         return act()
     except UserError:
         raise
     except (Exception, SystemExit) as error:
-        raise UserError(f"{what} {describe_exception(error)}") from error
+        raise UserError(f"{message} {describe_exception(error)}") from error
 
 
 @cache
@@ -59,16 +59,16 @@ def describe_exception(error: BaseException) -> str:
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
-def as_bytes(thing: object, what: str) -> bytes | None:
+def as_bytes(content: object, name: str) -> bytes | None:
     """Return a key or a value as Kafka stores it.
 
-    Raises `UserError` if `thing` is not bytes, text or None. `what` names it in the message.
+    Raises `UserError` if `content` is not bytes, text or None. `name` is its name in the message.
     """
-    if thing is None or isinstance(thing, bytes):
-        return thing
-    if isinstance(thing, str):
+    if content is None or isinstance(content, bytes):
+        return content
+    if isinstance(content, str):
         try:
-            return thing.encode()
+            return content.encode()
         except UnicodeEncodeError as error:  # half of a surrogate pair
-            raise UserError(f"{what} cannot be encoded as UTF-8: {error}") from error
-    raise UserError(f"{what} must be bytes, text or None, not {type(thing).__name__}")
+            raise UserError(f"{name} cannot be encoded as UTF-8: {error}") from error
+    raise UserError(f"{name} must be bytes, text or None, not {type(content).__name__}")

@@ -251,8 +251,8 @@ def _require_final(body: TomlTable, description: PipelineDescription) -> None:
         )
     for topic in expect.final if expect else ():
         if topic not in written:
-            words = unknown("topic", topic, sorted(written))
-            raise body.error(f"has {topic} in `final`, which no stage writes: {words}")
+            suggestion = unknown("topic", topic, sorted(written))
+            raise body.error(f"has {topic} in `final`, which no stage writes: {suggestion}")
         for stage in description.stages:
             if topic in stage.reads:
                 raise body.error(
