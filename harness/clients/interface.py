@@ -16,7 +16,7 @@ from harness.model.vocabulary import Isolation
 from harness.record.naming import Headers
 
 TRANSACTION_TIMEOUT_MS = 30_000
-"""Longer than the pause that makes a zombie, so that fencing ends its transaction and not this time-out."""
+"""Longer than the pause that makes a zombie, so that fencing ends the zombie's transaction, and not this time-out."""
 SESSION_TIMEOUT_MS = 2_000
 HEARTBEAT_MS = 300
 """Heartbeat interval of a group member. The brokers use the same value for the consumer protocol (KIP-848)."""

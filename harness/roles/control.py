@@ -23,9 +23,8 @@ class Control:
         self._poll = select.poll()
         self._buffer = b""
         self._armed: str | None = None
-        self._armed_end: str | None = (
-            None  # pause only in a transaction with this intended end: commit or abort
-        )
+        # Pause only in a transaction with this intended end: commit or abort.
+        self._armed_end: str | None = None
         self._go = False
         self.calls = Calls()
         self.replaced = False  # the run has started another worker in place of this one

@@ -24,7 +24,7 @@ from harness.runner.member import STOP_TIMEOUT_S, RunProcess
 from harness.runner.processes import Processes
 
 LEAD_S = 3.0
-"""The pipeline runs so long before the first fault or change, so that transactions are in progress."""
+"""Time before the first fault or change, so that transactions are in progress."""
 LAST_S = 4.0
 """No change is planned in the last seconds of the time limit, because a rebalance would not finish."""
 MOST_EXTRA_WORKERS = 2

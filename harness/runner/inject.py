@@ -24,9 +24,8 @@ class InjectionState:
     reports: list[FaultReport] = field(default_factory=list)
     unmet_goals: dict[str, str] = field(default_factory=dict)
     errors: list[FencepostError] = field(default_factory=list)
-    active: dict[int, str] = field(
-        default_factory=dict
-    )  # the names of active faults, by index in the schedule
+    # The names of active faults, by index in the schedule.
+    active: dict[int, str] = field(default_factory=dict)
 
 
 class FaultInjector:

@@ -1,4 +1,4 @@
-"""Handles Ctrl-C. The first one ends the run early, and its evidence is checked. The next one stops at once."""
+"""Handles Ctrl-C. The first one ends the run early, and the evidence so far is checked. The next one exits at once."""
 
 import os
 import signal

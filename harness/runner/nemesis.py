@@ -122,9 +122,8 @@ class FaultTargets:
     topic_partitions: tuple[TopicPartition, ...]  # the partitions of the pipeline's topics
     workers: Mapping[str, tuple[str, ...]]  # by stage
     steps: Mapping[str, tuple[str, ...]]  # by stage: the steps of its worker's loop
-    zombie_steps: Mapping[
-        str, tuple[str, ...]
-    ]  # by stage: the steps at which pausing the worker leaves a zombie
+    # By stage: the steps at which a pause makes the worker a zombie.
+    zombie_steps: Mapping[str, tuple[str, ...]]
     groups: Mapping[str, str]  # by stage; stages without a group are left out
     transactional_ids: Mapping[str, tuple[str, ...]]  # by stage
     endpoints: tuple[str, ...]  # the client endpoints of the first incarnations of the workers
@@ -133,9 +132,8 @@ class FaultTargets:
     stage: str | None = None  # draw only workers of this stage
     step: str | None = None  # draw only this step
     services: tuple[str, ...] = ()  # the names of the database servers
-    stages_with_unknown_ids: tuple[
-        str, ...
-    ] = ()  # their transactional ids are observed in requests during the run
+    # Stages whose transactional ids are not declared. They are observed in requests during the run.
+    stages_with_unknown_ids: tuple[str, ...] = ()
 
     @property
     def stages(self) -> list[str]:
@@ -196,9 +194,8 @@ class InjectedFault:
     proof: list[str] = field(default_factory=list)
     acted: bool = False
     details: dict[str, str] = field(default_factory=dict)  # see `harness.results.verdict.FaultReport`
-    unmet_goals: dict[str, str] = field(
-        default_factory=dict
-    )  # goals that the fault missed, each with the reason
+    # The goals that the fault did not reach, each with the reason.
+    unmet_goals: dict[str, str] = field(default_factory=dict)
     injected_ns: int | None = None  # on the monotonic clock; None: the time of the call of `inject`
 
     def mark_injected(self) -> None:

@@ -278,7 +278,7 @@ class Processes:
             if member.role is Role.WORKER:
                 if member.journal not in [
                     end.subject for end in self.unexpected_ends
-                ]:  # add one warning for each process
+                ]:  # one warning per process
                     self.unexpected_ends.append(unexpected_end(member.journal, message))
                 self._check_exits(member, message)
                 self.replace(member)

@@ -44,7 +44,7 @@ from harness.settings.options import Options
 
 TOPICS_TIMEOUT_S = 60.0
 OVERTIME_S = 120.0
-"""If a fault is still active so long after the time limit, the run ends without it."""
+"""If a fault is still active this long after the time limit, the run does not wait for it any longer."""
 TICK_S = 0.25
 
 
@@ -70,7 +70,9 @@ class Preparation:
     """Work that starts before the run ends, so that its result is ready at the end (for example the Spark session)."""
 
     start: Callable[[], None]
-    lead_s: float  # `start` is called so long before the time limit, or at once if the time limit is shorter
+    lead_s: (
+        float  # time from the call of `start` to the time limit; `start` is called at once in a shorter run
+    )
 
 
 @dataclass(frozen=True)

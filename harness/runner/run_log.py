@@ -61,9 +61,8 @@ class RunLog:
     clients: Sequence[str] = ()  # the clients of the workers, from their journals
     # The finalized level of each feature of the cluster.
     features: Mapping[str, int] = field(default_factory=dict)
-    rested_ms: float | None = (
-        None  # wall-clock time when the end offsets were read; None: the run has sentinels
-    )
+    # The wall-clock time when the end offsets were read; None: the run has sentinels.
+    rested_ms: float | None = None
 
     def now_s(self) -> float:
         """Return the seconds since the start of the run; negative before it."""

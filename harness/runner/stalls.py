@@ -37,7 +37,7 @@ def update_stalls(context: FaultContext, run_log: RunLog) -> None:
 
 
 def explain_kill(member: RunProcess, context: FaultContext, run_log: RunLog) -> Reason:
-    """Return the reason that reports a process killed at the end. It names the call in which the process waited."""
+    """Return the reason for a process that had to be killed at the end. It names the call in which it waited."""
     stalls = [stall for stall in run_log.stalls if stall.journal == member.journal and stall.until_s is None]
     if not stalls:
         message = f"{member.journal} did not end within {STOP_TIMEOUT_S:g} s and was killed"
