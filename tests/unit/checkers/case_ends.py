@@ -23,7 +23,9 @@ from tests.support.stored_tables import OFFSETS
         "offset-output-mismatch": "lost-commit",
         "lost-commit": None,
     },
-    tells={"lost-commit": {"aborted_records": [{"topic": "x", "fate": "abort", "operation": {"name": "w:0"}}]}},
+    tells={
+        "lost-commit": {"aborted_records": [{"topic": "x", "fate": "abort", "operation": {"name": "w:0"}}]}
+    },
 )
 def outputs_aborted_under_a_commit_that_was_told_ok_are_a_lost_commit(h: History) -> None:
     h.feed(1)

@@ -43,8 +43,8 @@ def test_an_observer_runs_the_installed_librdkafka(spec: ClientSpec) -> None:
     code = (
         "from fencepost.runs import process; from harness.model.vocabulary import Role; "
         "from harness.processes.specs import ClientSpec; "
-        f"asked = {spec!r}; running = process.running_client(Role.OBSERVER, asked); "
-        "process.require_client(asked, running); print(running)"
+        f"spec = {spec!r}; client = process.running_client(Role.OBSERVER, spec); "
+        "process.require_client(spec, client); print(client)"
     )
     process = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True)
     assert process.stdout.startswith(f"confluent-kafka {confluent_kafka.__version__} ")

@@ -13,7 +13,7 @@ def night(n: int, *cells: Cell) -> Suite:
 
 
 def compared(cell_: Cell, *earlier: Cell) -> Cell:
-    """`before`: newest first."""
+    """Compare a cell with earlier ones, which are ordered newest first."""
     nights = [night(20 - n, old) for n, old in enumerate(earlier)]
     return compare(night(24, cell_), nights).cells[0]
 

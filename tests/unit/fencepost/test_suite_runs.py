@@ -166,7 +166,7 @@ def test_the_estimate_includes_the_rest_of_active_runs(tmp_path: Path) -> None:
 
 @pytest.fixture
 def check_jobs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Replace `check` by a fake for which every run is valid. The number of runs in each job."""
+    """Replace `check` by a fake for which every run is valid. Returns the number of runs in each job."""
     jobs: list[int] = []
 
     def check(histories: Any, *, on_result: Any, **more: Any) -> None:
@@ -269,4 +269,4 @@ def test_the_page_is_drawn_during_the_suite(tmp_path: Path) -> None:
     assert not page.exists()
     record.change(ended="2026-11-24T21:00:00+00:00")
     record.draw_pages()
-    assert "It goes on" not in page.read_text()
+    assert "It is still running" not in page.read_text()

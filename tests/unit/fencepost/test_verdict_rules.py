@@ -63,7 +63,7 @@ def test_a_clean_run_whose_faults_acted_is_valid() -> None:
             RunMetadata(faults=[ACTED], evidence_problems=[Reason(ReasonCode.INPUTS_LEFT, "3")]),
             "inputs-left",
         ),
-        (RunMetadata(faults=[ACTED], unmet_goals={"zombie": "nobody came back"}), "goal-not-met"),
+        (RunMetadata(faults=[ACTED], unmet_goals={"zombie": "no worker came back"}), "goal-not-met"),
     ],
 )
 def test_each_problem_of_a_run_makes_it_unknown(metadata: RunMetadata, code: str) -> None:
@@ -181,14 +181,14 @@ def test_the_summary_counts_the_anomalies_that_the_guarantee_permits(count: int,
 def test_the_summary_counts_each_permitted_anomaly_separately() -> None:
     anomalies = {
         name: AnomalyFindings(count, [], allowed=True, allowed_by="the workload", words=words)
-        for name, count, words in (("reprocessed-input", 3, ""), ("duplicate", 2, "2 values stand twice"))
+        for name, count, words in (("reprocessed-input", 3, ""), ("duplicate", 2, "2 values are duplicates"))
     }
     result = replace(CLEAN, anomalies=anomalies, checked=[*anomalies, "lost-input"])
     permissive = replace(ONCE_OR_MORE, allowed=tuple(anomalies))
     plan = StoredPlan(Options(seed=1), RUN, [PLANNED], permissive.as_table())
     verdict = decide(Evidence("h", Path("h"), plan, RunMetadata(faults=[ACTED]), incomplete=()), result)
     assert verdict.summary == (
-        "at least once held under 1 fault: 3 inputs took effect more than once, 2 values stand twice, "
+        "at least once held under 1 fault: 3 inputs took effect more than once, 2 values are duplicates, "
         "and none of 10 inputs was lost"
     )
 
