@@ -48,7 +48,7 @@ def judged(
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_every_history_is_judged_as_it_is_defined(
+def test_every_verdict_agrees_with_its_definition(
     family: str, histories: list[Small], judged: Mapping[int, CheckResult]
 ) -> None:
     said = [one.differs(judged[run]) for run, one in enumerate(histories) if one.family == family]
@@ -56,7 +56,7 @@ def test_every_history_is_judged_as_it_is_defined(
     assert not different, f"{len(different)} differ, first: {different[0]}"
 
 
-def test_what_was_planted_is_found_and_nothing_else(
+def test_exactly_the_planted_anomalies_are_found(
     histories: list[Small], planted: list[PlantedRun], judged: Mapping[int, CheckResult]
 ) -> None:
     said = [one.differs(judged[run]) for run, one in enumerate(planted, len(histories))]
@@ -66,7 +66,7 @@ def test_what_was_planted_is_found_and_nothing_else(
 
 @pytest.mark.parametrize("anomaly", ANOMALIES)
 @pytest.mark.usefixtures("judged")
-def test_of_every_anomaly_some_are_planted(anomaly: str, planted: list[PlantedRun]) -> None:
+def test_every_anomaly_is_planted_in_some_run(anomaly: str, planted: list[PlantedRun]) -> None:
     """Where it must be found."""
     assert any(anomaly in one.planted for one in planted if one.logged and not one.run.gone), (
         "no plant has it"

@@ -34,12 +34,12 @@ def judged(spark: SparkSession, drawn: list[list[Event]]) -> list[Verdict]:
     return check(spark, drawn)
 
 
-def test_every_history_is_judged_as_it_is_defined(drawn: list[list[Event]], judged: list[Verdict]) -> None:
+def test_every_verdict_agrees_with_its_definition(drawn: list[list[Event]], judged: list[Verdict]) -> None:
     for events, said in zip(drawn, judged, strict=True):
         assert_expected_verdict(events, said)
 
 
-def test_what_is_given_to_one_who_asked_for_the_uncommitted_proves_nothing(spark: SparkSession) -> None:
+def test_a_read_uncommitted_read_proves_nothing(spark: SparkSession) -> None:
     promised = check(spark, UNPROMISED)
     found = [{name for name, one in said.anomalies.items() if not one.allowed} for said in promised]
     assert found == [{"precommitted-read"}, {"G1c"}, {"torn-transaction", "lost-write"}]
@@ -47,7 +47,7 @@ def test_what_is_given_to_one_who_asked_for_the_uncommitted_proves_nothing(spark
     assert [said.anomalies for said in check(spark, asked)] == [{}, {}, {}]
 
 
-def test_what_an_operation_was_given_that_is_not_ok_is_no_phantom(spark: SparkSession) -> None:
+def test_a_read_of_an_operation_that_is_not_ok_is_no_phantom(spark: SparkSession) -> None:
     read = ("0 ok x1@0", "1 ok ?x1@0")
     drawn = [
         history(*read, *more) for more in (["2 info ?x9@9"], ["2 fail ?x9@9"], ["2 info ?x9@9", "3 ok ?x9@9"])
@@ -71,7 +71,7 @@ def described(spark: SparkSession) -> list[Verdict]:
     ("run", "anomaly", "wanted"),
     [(run, anomaly, wanted) for run, (anomaly, wanted, _) in enumerate(EXAMPLES)],
 )
-def test_an_example_tells_what_counts(
+def test_an_example_has_its_evidence(
     run: int, anomaly: str, wanted: dict[str, Any], described: list[Verdict]
 ) -> None:
     example = described[run].anomalies[anomaly].examples[0]
@@ -79,7 +79,7 @@ def test_an_example_tells_what_counts(
     assert not objects_without_kind(example)
 
 
-def test_every_name_occurs_and_so_does_every_verdict(judged: list[Verdict]) -> None:
+def test_every_anomaly_and_every_verdict_occurs(judged: list[Verdict]) -> None:
     seen = Counter(name for said in judged for name in said.anomalies)
     assert {name for name in DEFINED if seen[name] < 10} == set()
     assert {said.valid.json for said in judged} == {True, False, "unknown"}

@@ -35,13 +35,13 @@ def repeated_markers_and_markers_without_data_are_clean(h: History) -> None:
 
 
 @case()
-def an_info_whose_records_are_committed_is_settled_as_committed(h: History) -> None:
+def an_info_with_committed_records_counts_as_committed(h: History) -> None:
     h.feed(1)
     h.transact(0, outcome="info", fate="commit")
 
 
 @case()
-def an_info_whose_records_are_aborted_is_settled_as_aborted(h: History) -> None:
+def an_info_with_aborted_records_counts_as_aborted(h: History) -> None:
     h.feed(1)
     h.transact(0, outcome="info", fate="abort")
     h.transact(0)

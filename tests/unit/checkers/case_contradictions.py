@@ -16,14 +16,14 @@ NOTHING = ("phantom", "lost-write", "duplicate")
 
 
 @case(broken=("the table sends has 1 row twice",), not_checked=NOTHING)
-def a_send_that_is_twice_in_the_table_accuses_nobody(h: History) -> None:
+def a_send_with_two_rows_makes_no_finding(h: History) -> None:
     plain(h)
     _twice(h, "sends")
     h.append("y", None)
 
 
 @case(broken=("the table replicas has 2 leaders of x/0", "the table batches has"), not_checked=NOTHING)
-def a_partition_with_two_leaders_accuses_nobody(h: History) -> None:
+def a_partition_with_two_leaders_makes_no_finding(h: History) -> None:
     plain(h)
     h.followers = 1
     x = h.tp["x"]
@@ -77,7 +77,7 @@ def sends_that_the_journals_had_and_the_table_lacks_are_a_gap(h: History) -> Non
     ),
     not_checked=NOTHING,
 )
-def a_leader_whose_batches_are_said_to_be_a_followers_accuses_nobody(h: History) -> None:
+def batches_of_a_leader_listed_as_a_followers_make_no_finding(h: History) -> None:
     plain(h)
     h.followers = 1
     x = h.tp["x"]

@@ -122,7 +122,7 @@ def a_transaction_with_one_marker_above_its_records_is_whole(h: History) -> None
 
 
 @case(torn_transaction=1, tells={"torn-transaction": {"completions": [{"offset": 2}, {"offset": 5}]}})
-def a_transaction_whose_parts_are_two_transactions_of_the_log_is_torn(h: History) -> None:
+def a_transaction_that_is_two_in_the_transaction_log_is_torn(h: History) -> None:
     h.feed(1)
     op = h.op()
     h.poll(op, "a", 0, "f:0:0")
@@ -172,7 +172,7 @@ def a_marker_older_than_the_request_is_a_ghost_commit_of_an_info_too(h: History)
 
 
 @case()
-def a_marker_older_by_what_two_clocks_may_differ_is_none(h: History) -> None:
+def a_marker_older_by_less_than_the_clock_difference_is_no_finding(h: History) -> None:
     plain(h)
     _markers_earlier(h, 40)
 

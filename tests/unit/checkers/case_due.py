@@ -12,7 +12,7 @@ def an_output_in_an_output_name_that_is_not_due_is_a_phantom(h: History) -> None
 
 
 @case(phantom=1)
-def an_output_of_an_input_that_must_lead_to_nothing_is_a_phantom(h: History) -> None:
+def an_output_of_an_input_without_expected_outputs_is_a_phantom(h: History) -> None:
     h.feed(2)
     h.transact(0, 1)
     h.alter_expected(lambda row: None if row["offset"] == 1 else row)
@@ -33,7 +33,7 @@ def an_aborted_output_that_is_not_due_is_none(h: History) -> None:
 
 
 @case()
-def an_output_among_the_sums_is_not_asked_for_its_input(h: History) -> None:
+def a_sum_need_not_name_an_input(h: History) -> None:
     h.feed(1)
     h.expect_amount(0, "k", 1)
     h.transact(0, to="x")

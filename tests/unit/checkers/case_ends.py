@@ -27,13 +27,13 @@ from tests.support.stored_tables import OFFSETS
         "lost-commit": {"aborted_records": [{"topic": "x", "fate": "abort", "operation": {"name": "w:0"}}]}
     },
 )
-def outputs_aborted_under_a_commit_that_was_told_ok_are_a_lost_commit(h: History) -> None:
+def aborted_outputs_of_an_ok_transaction_are_a_lost_commit(h: History) -> None:
     h.feed(1)
     h.transact(0, fates={"x": "abort"})
 
 
 @case(lost_commit=1, offset_output_mismatch=1)
-def offsets_aborted_under_a_commit_that_was_told_ok_are_a_lost_commit(h: History) -> None:
+def aborted_offsets_of_an_ok_transaction_are_a_lost_commit(h: History) -> None:
     h.feed(1)
     h.transact(0, offsets_fate="abort")
 
@@ -64,7 +64,7 @@ def where_no_sentinel_was_written_the_logs_still_tell(h: History) -> None:
 
 
 @case(lost_commit=1)
-def offsets_gone_beside_a_commit_outside_that_names_no_operation_are_a_lost_commit(h: History) -> None:
+def missing_offsets_are_lost_although_a_plain_commit_names_no_operation(h: History) -> None:
     _uncompacted(h)
     h.commit_offset(2)
 
@@ -79,7 +79,7 @@ def all_offsets_of_the_pipeline_gone_are_a_lost_commit(h: History) -> None:
 
 
 @case(lost_commit=1)
-def what_another_group_commits_hides_no_offsets_that_are_gone(h: History) -> None:
+def commits_of_another_group_do_not_hide_missing_offsets(h: History) -> None:
     _uncompacted(h)
     h.commit_offset(2)
     h.rows["offsets"][-1]["group"] = "another"
@@ -104,7 +104,7 @@ def a_transaction_without_offsets_lacks_none_in_an_uncompacted_log(h: History) -
         "lost-write": {"log_holds": "another value"},
     },
 )
-def an_acknowledged_place_that_holds_another_record_is_a_lost_commit(h: History) -> None:
+def an_acknowledged_offset_with_another_record_is_a_lost_commit(h: History) -> None:
     h.feed(1)
     h.transact(0)
     other, op = h.op("f", "send"), h.op()
@@ -126,27 +126,27 @@ HALF: dict[str, Any] = {
 
 
 @case(**HALF)
-def offsets_that_may_stand_in_a_log_that_is_damaged_are_not_gone(h: History) -> None:
+def offsets_that_may_be_in_a_damaged_log_are_not_missing(h: History) -> None:
     _uncompacted(h)
     _half_of_the_commits_gone(h)
 
 
 @case(unsettled=1, **HALF)
-def of_an_info_that_may_stand_in_a_log_that_is_damaged_nobody_knows(h: History) -> None:
+def an_info_that_may_be_in_a_damaged_log_is_indeterminate(h: History) -> None:
     plain(h)
     h.transact(to="", claim=(1, 2), outcome="info", offsets_fate="")
     _half_of_the_commits_gone(h)
 
 
 @case(broken=("the leader's log of x/0 is missing",))
-def of_an_info_that_stands_in_no_log_of_commits_nothing_came(h: History) -> None:
+def an_info_without_an_offset_commit_in_the_log_had_no_effect(h: History) -> None:
     plain(h)
     h.transact(to="", claim=(1, 2), outcome="info", offsets_fate="")
     h.alter("replicas", lambda row: row | {"damaged": "a torn tail"} if row["tp"] == h.tp["x"] else row)
 
 
 @case()
-def of_an_info_that_stands_in_no_log_nothing_came(h: History) -> None:
+def an_info_without_a_record_in_the_logs_had_no_effect(h: History) -> None:
     plain(h)
     h.transact(to="", claim=(1, 2), outcome="info", offsets_fate="")
 
@@ -158,7 +158,7 @@ def offsets_gone_from_a_log_that_names_an_operation_of_no_transaction_are_none(h
 
 
 @case(not_checked=("lost-commit by offsets",))
-def offsets_gone_from_a_log_with_a_transaction_that_nobody_named_are_none(h: History) -> None:
+def missing_offsets_are_no_finding_beside_an_unnamed_transaction(h: History) -> None:
     _uncompacted(h)
     h.commit_offset(2, pid=1)
     h.append_marker(OFFSETS, 1, "commit")
@@ -222,20 +222,20 @@ def a_record_that_was_never_acknowledged_and_is_aborted_is_none(h: History) -> N
     overlapping_commit=1,
     because={"reprocessed-input": "ghost-commit", "overlapping-commit": "ghost-commit"},
 )
-def a_ghost_whose_inputs_are_taken_again_reprocesses_them(h: History) -> None:
+def a_ghost_commit_whose_inputs_are_processed_again_reprocesses_them(h: History) -> None:
     h.feed(1)
     h.transact(0, outcome="fail", fate="commit")
     h.transact(0)
 
 
 @case()
-def an_info_whose_commit_was_asked_for_is_no_ghost(h: History) -> None:
+def an_info_that_tried_to_commit_is_no_ghost_commit(h: History) -> None:
     h.feed(1)
     h.transact(0, outcome="info", fate="commit")
 
 
 @case(broken=("lacks 1 line",))
-def a_journal_with_gaps_accuses_nobody_of_a_ghost(h: History) -> None:
+def a_journal_with_gaps_proves_no_ghost_commit(h: History) -> None:
     h.feed(1)
     h.transact(0, outcome="info", fate="commit", commit_ns=None)
     h.alter("journals", lambda row: row | {"missing_lines": 1} if row["journal"] == "w" else row)

@@ -30,7 +30,7 @@ def an_epoch_that_goes_up_is_none(h: History) -> None:
 
 
 @case(broken=("the leader's log of y/0 is missing or damaged",))
-def a_damaged_log_says_nothing_of_epochs(h: History) -> None:
+def a_damaged_log_proves_no_epoch_regression(h: History) -> None:
     plain(h)
     for epoch in (3, 2):
         h.append("y", None, 7, epoch)
@@ -100,7 +100,7 @@ def batches_with_a_gap_in_their_sequences_are_a_violation(h: History) -> None:
 
 
 @case(sequence_violation=1)
-def a_batch_that_stands_twice_is_a_violation(h: History) -> None:
+def a_repeated_batch_is_a_sequence_violation(h: History) -> None:
     plain(h)
     h.append("y", None, 7)
     h.append("y", None, 7, seq=0)
@@ -108,7 +108,7 @@ def a_batch_that_stands_twice_is_a_violation(h: History) -> None:
 
 
 @case()
-def sequences_go_on_over_a_marker_and_beside_another_producer(h: History) -> None:
+def sequences_continue_after_markers_and_other_producers(h: History) -> None:
     plain(h)
     h.append("y", None, 7)
     h.append("y", None, 8)

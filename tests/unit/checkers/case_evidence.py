@@ -90,12 +90,12 @@ def an_operation_that_is_gone_is_no_unsettled_one(h: History) -> None:
 
 
 @case(broken=("nothing was read", "no input is visible", "nothing was consumed", "nothing was committed"))
-def a_run_in_which_nothing_happened_is_unknown(h: History) -> None:
+def a_run_without_operations_is_unknown(h: History) -> None:
     h.op("w", outcome="info")
 
 
 @case(broken=("nothing was consumed", "nothing was committed"))
-def where_nobody_took_the_input_nothing_is_missed_in_the_logs_of_transactions(h: History) -> None:
+def without_transactions_no_transaction_log_is_missed(h: History) -> None:
     h.feed(1)
 
 
@@ -132,13 +132,13 @@ def a_record_that_bears_no_name_of_ours_is_of_no_journal_that_is_gone(h: History
 
 
 @case(broken=("it stopped at offset 1",))
-def a_final_reader_that_stopped_is_told_with_its_place(h: History) -> None:
+def a_final_reader_that_stopped_is_named_with_its_partition(h: History) -> None:
     plain(h)
     h.alter("ends", lambda row: row | {"sentinel_offset": None, "next": 1} if row["tp"] == h.tp["y"] else row)
 
 
 @case(broken=("did not come to the end of y/0: it stopped at offset 1",))
-def behind_the_place_where_the_final_reader_stopped_its_records_are_not_missed(h: History) -> None:
+def records_after_the_final_readers_stop_are_not_lost(h: History) -> None:
     plain(h)
     h.alter("records", lambda row: None if row["tp"] == h.tp["y"] and row["offset"] >= 1 else row)
     stopped = {"sentinel_offset": None, "next": 1, "read": 1}
@@ -180,18 +180,18 @@ def a_log_that_was_not_promised_is_not_missed(h: History) -> None:
 
 
 @case(broken=("nothing was consumed", "nothing was committed"))
-def of_a_stage_that_promised_a_journal_and_left_none_is_told_that_nobody_consumed(h: History) -> None:
+def a_stage_without_its_promised_journal_is_reported(h: History) -> None:
     _without_workers(h)
 
 
 @case(broken=("nothing was committed",))
-def of_a_stage_that_promised_no_journal_nobody_asks_who_consumed(h: History) -> None:
+def a_stage_without_promised_journals_needs_no_consumer(h: History) -> None:
     _without_workers(h)
     h.promises = Promises(witness=SEGMENTS, internal_logs=(OFFSETS, TRANSACTIONS))
 
 
 @case(options={"inputs": "ab"}, broken=("it is not known what the inputs of stage t must lead to",))
-def a_stage_of_which_nothing_is_expected_is_told(h: History) -> None:
+def a_stage_without_expected_outputs_is_reported(h: History) -> None:
     plain(h)
     h.alter("stages", lambda row: row | {"stage": "t"} if row["in_topic"] == "b" else row)
 
@@ -214,7 +214,7 @@ def _damaged(h: History, *topics: str) -> None:
     broken=("the leader's log of __consumer_offsets/0 is missing",),
     not_checked=("group-offset-regression", "overlapping-commit"),
 )
-def without_the_log_of_offset_commits_what_needs_it_is_not_checked(h: History) -> None:
+def without_the_offsets_log_its_anomalies_are_not_checked(h: History) -> None:
     plain(h)
     _damaged(h, OFFSETS)
 
@@ -223,7 +223,7 @@ def without_the_log_of_offset_commits_what_needs_it_is_not_checked(h: History) -
     broken=tuple(f"the leader's log of {topic}/0 is missing" for topic in "axy"),
     not_checked=("lost-commit", "ghost-commit", "dirty-read", "hanging-transaction"),
 )
-def without_the_logs_of_the_pipelines_topics_what_needs_them_is_not_checked(h: History) -> None:
+def without_logs_of_the_topics_their_anomalies_are_not_checked(h: History) -> None:
     plain(h)
     _damaged(h, *"axy")
 
@@ -243,13 +243,13 @@ def a_damaged_log_is_a_gap(h: History) -> None:
 
 
 @case(broken=("no input is visible", *(f"the high watermark of {topic}/0 is 0" for topic in "axy")))
-def a_log_that_ends_before_what_was_read_is_a_gap(h: History) -> None:
+def a_log_that_ends_before_the_last_read_is_a_gap(h: History) -> None:
     plain(h)
     h.alter("replicas", lambda row: row | {"high_watermark": 0})
 
 
 @case(broken=("the log of a/0 begins at offset 1",))
-def a_log_whose_beginning_is_gone_is_a_gap(h: History) -> None:
+def a_log_without_its_beginning_is_a_gap(h: History) -> None:
     plain(h)
     h.alter("replicas", lambda row: row | {"log_start": 1} if row["tp"] == 0 else row)
 
@@ -261,12 +261,12 @@ def _begins_above_0(h: History, isolation: str) -> None:
 
 
 @case(broken=("the log of y/0 begins at offset 1",), options={"log": False})
-def a_final_reader_that_had_to_begin_above_0_says_so(h: History) -> None:
+def a_final_reader_that_began_above_0_is_reported(h: History) -> None:
     _begins_above_0(h, RC)
 
 
 @case(broken=("the log of y/0 begins at offset 1",), options={"log": False})
-def a_read_uncommitted_one_that_had_to_begin_above_0_says_so_too(h: History) -> None:
+def a_read_uncommitted_final_reader_that_began_above_0_is_reported(h: History) -> None:
     _begins_above_0(h, RU)
 
 
@@ -279,14 +279,14 @@ def without_logs_a_compacted_partition_is_a_gap_too(h: History) -> None:
 @case(
     broken=("the log of y/0 holds 1 records at or above offset 4, where the final read-uncommitted reader",)
 )
-def what_was_written_after_the_last_of_all_is_told(h: History) -> None:
+def records_after_the_sentinel_are_reported(h: History) -> None:
     plain(h)
     last = {"next": 4, "sentinel_offset": 3}
     h.alter("ends", lambda row: row | last if (row["tp"], row["isolation"]) == (h.tp["y"], RU) else row)
 
 
 @case(broken=("reader (z) met the end of y/0 at offset 5, and read nothing from offset 5 on",))
-def a_final_reader_that_met_the_end_beyond_what_it_read_contradicts_itself(h: History) -> None:
+def a_sentinel_beyond_the_reported_end_is_a_contradiction(h: History) -> None:
     plain(h)
     here = h.tp["y"], RC
     h.alter("ends", lambda row: row | {"next": 5} if (row["tp"], row["isolation"]) == here else row)
@@ -304,13 +304,13 @@ def a_sentinel_that_is_in_no_table_is_a_gap(h: History) -> None:
 
 
 @case()
-def what_a_stage_s_own_group_has_not_done_is_not_held_against_it(h: History) -> None:
+def expected_outputs_of_another_group_are_not_lost(h: History) -> None:
     plain(h)
     h.alter("stages", lambda row: row | {"group": "another"})
 
 
 @case(unseen=1, broken=("the run stored the logs of __consumer_offsets, and they are missing",))
-def without_a_topic_of_offset_commits_what_needs_none_is_judged(h: History) -> None:
+def without_an_offsets_topic_the_other_anomalies_are_checked(h: History) -> None:
     h.expects = "xy"
     h.feed(2)
     op = h.transact(0, to="xy")
@@ -329,7 +329,7 @@ def _says(h: History, isolation: str, read: int) -> None:
         "the table polls holds 4 records of y/0, where the final read_committed reader (z) read 5 records",
     )
 )
-def a_final_reader_of_whose_records_some_are_in_no_table_is_told(h: History) -> None:
+def missing_rows_of_a_final_readers_reads_are_reported(h: History) -> None:
     plain(h)
     _says(h, RC, 5)
 
@@ -340,7 +340,7 @@ def a_final_reader_of_whose_records_some_are_in_no_table_is_told(h: History) -> 
     ),
     options={"log": False},
 )
-def a_read_uncommitted_one_is_told_too(h: History) -> None:
+def missing_rows_of_a_read_uncommitted_final_reader_are_reported(h: History) -> None:
     plain(h)
     _says(h, RU, 5)
 
@@ -360,26 +360,26 @@ def _observed(h: History, topic: str, read: int) -> None:
 
 
 @case()
-def an_observer_that_was_given_what_the_table_holds_is_a_witness(h: History) -> None:
+def an_observer_with_all_its_rows_is_evidence(h: History) -> None:
     plain(h)
     _observed(h, "x", 1)
 
 
 @case(broken=("the observer (o) received nothing from y/0, where 3 records are visible",))
-def an_observer_that_was_given_nothing_is_blind(h: History) -> None:
+def an_observer_without_reads_is_no_evidence(h: History) -> None:
     plain(h)
     _observed(h, "x", 1)
     _observed(h, "y", 0)
 
 
 @case(broken=("the table polls has 1 records of x/0 for observers, and they received 2",))
-def an_observer_of_whose_deliveries_some_are_in_no_table_is_told(h: History) -> None:
+def missing_rows_of_an_observers_reads_are_reported(h: History) -> None:
     plain(h)
     _observed(h, "x", 2)
 
 
 @case(options={"outputs": "xyz"})
-def an_observer_is_given_nothing_where_nothing_is_visible(h: History) -> None:
+def an_observer_may_read_nothing_if_nothing_is_visible(h: History) -> None:
     plain(h)
     _observed(h, "z", 0)
 
@@ -393,7 +393,7 @@ def an_observer_is_no_final_reader(h: History) -> None:
 
 
 @case(broken=("y/0 is compacted",))
-def what_the_log_cleaner_took_from_a_right_run_accuses_nobody(h: History) -> None:
+def compaction_of_a_correct_run_makes_no_finding(h: History) -> None:
     h.expects = "xy"
     h.feed(3)
     h.transact(0, to="xy")

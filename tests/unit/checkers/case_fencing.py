@@ -24,7 +24,7 @@ def an_id_that_comes_back_with_its_partition_is_not_contended(h: History) -> Non
 
 
 @case(contended_id=1)
-def a_partition_that_was_lost_before_or_by_another_excuses_nobody(h: History) -> None:
+def a_partition_lost_earlier_or_by_another_explains_no_fencing(h: History) -> None:
     h.feed(1)
     h.assign("w1", gained=False)
     h.op("w1", "init", transactional_id="i")
@@ -51,7 +51,7 @@ def two_ids_are_not_contended(h: History) -> None:
 
 
 @case()
-def one_who_had_another_id_before_does_not_take_this_one_back(h: History) -> None:
+def a_worker_that_had_another_id_does_not_take_this_one_back(h: History) -> None:
     h.feed(1)
     for worker, own in (("w1", "j"), ("w2", "i"), ("w1", "i")):
         h.op(worker, "init", transactional_id=own)

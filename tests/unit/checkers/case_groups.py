@@ -56,7 +56,7 @@ def an_operation_may_commit_the_offsets_of_two_partitions(h: History) -> None:
 
 
 @case()
-def an_aborted_offset_at_another_place_than_claimed_is_no_mismatch(h: History) -> None:
+def an_aborted_offset_that_was_not_claimed_is_no_mismatch(h: History) -> None:
     h.feed(2)
     h.transact(0)
     op = h.transact(1, outcome="fail")
@@ -87,7 +87,7 @@ def an_input_of_a_filter_that_two_groups_claim_is_not_reprocessed(h: History) ->
 
 
 @case(reprocessed_input=2, overlapping_commit=1)
-def of_what_two_committed_ranges_hold_the_visible_inputs_are_reprocessed(h: History) -> None:
+def visible_inputs_of_two_committed_ranges_are_reprocessed(h: History) -> None:
     h.feed(2)
     h.append("a", None, 9)
     h.append_marker("a", 9, "abort")
@@ -102,7 +102,7 @@ def of_what_two_committed_ranges_hold_the_visible_inputs_are_reprocessed(h: Hist
 
 
 @case()
-def a_range_that_holds_nothing_overlaps_nothing(h: History) -> None:
+def an_empty_range_overlaps_nothing(h: History) -> None:
     h.feed(2)
     h.transact(to="", claim=(1, 1), worker="v", pid=2)
     h.transact(0, 1)

@@ -105,7 +105,7 @@ def a_transaction_that_is_under_way_elsewhere_is_not_under_way_here(h: History) 
     not_checked=("hanging-transaction",),
     options={"outputs": "xyz"},
 )
-def without_a_part_of_the_transaction_log_nobody_knows_what_hangs(h: History) -> None:
+def without_a_part_of_the_transaction_log_no_transaction_hangs(h: History) -> None:
     h.topic_partitions["z"] = TRANSACTIONS, 1
     _aborted(h)
     h.alter("replicas", lambda row: row | {"damaged": "a torn tail"} if row["tp"] == h.tp["z"] else row)
@@ -116,7 +116,7 @@ def without_a_part_of_the_transaction_log_nobody_knows_what_hangs(h: History) ->
     not_checked=("hanging-transaction",),
     options={"outputs": "xyz"},
 )
-def without_a_part_of_the_transaction_log_what_is_open_is_torn_from_nothing(h: History) -> None:
+def without_a_part_of_the_transaction_log_open_records_are_not_torn(h: History) -> None:
     h.topic_partitions["z"] = TRANSACTIONS, 1
     h.feed(1)
     h.transact(0, to="xy", fates={"y": "open"}, state="CompleteCommit")

@@ -21,7 +21,7 @@ def a_second_output_that_was_aborted_is_none(h: History) -> None:
 
 
 @case()
-def a_second_output_of_an_info_that_did_nothing_is_none(h: History) -> None:
+def the_output_of_an_info_without_effect_is_no_second_output(h: History) -> None:
     h.feed(1)
     h.transact(0, outcome="info", fate="abort")
     h.transact(0, worker="v", pid=2)
@@ -84,7 +84,7 @@ def an_aborted_input_is_not_lost(h: History) -> None:
 
 
 @case(overlapping_commit=1)
-def what_marks_the_end_of_a_topic_is_no_input(h: History) -> None:
+def a_sentinel_is_no_input(h: History) -> None:
     h.feed(1)
     h.transact(0, claim=(0, 2))
     h.transact(to="", claim=(1, 2))
@@ -108,7 +108,7 @@ def a_beginning_at_no_known_position_is_none(h: History) -> None:
     options={"inputs": "ab"},
     broken=("it is not known from which offset group g read a/0, which it has committed up to offset 2",),
 )
-def a_group_that_committed_and_whose_beginning_nobody_saw_may_have_left_inputs_out(h: History) -> None:
+def a_group_that_began_at_an_unknown_offset_may_skip_inputs(h: History) -> None:
     h.feed(2, "a")
     h.feed(1, "b")
     h.transact(1)
@@ -121,7 +121,7 @@ def a_group_that_committed_and_whose_beginning_nobody_saw_may_have_left_inputs_o
     not_checked=("lost-input", "aggregate-mismatch"),
     broken=("a stage keeps its offsets outside Kafka",),
 )
-def a_stage_that_keeps_its_offsets_itself_is_not_held_against_those_of_a_group(h: History) -> None:
+def a_stage_with_its_own_offsets_is_not_compared_with_a_group(h: History) -> None:
     h.feed(2)
     h.transact(0, offsets_fate="")
     for table in ("stages", "claims", "assignments", "expected", "ops"):
@@ -136,7 +136,7 @@ def where_a_member_lost_a_partition_its_group_did_not_begin(h: History) -> None:
 
 
 @case(broken=("did not come to the end of x/0",))
-def an_output_topic_that_was_not_read_to_the_end_accuses_nobody_of_a_lost_input(h: History) -> None:
+def a_partly_read_output_topic_proves_no_lost_input(h: History) -> None:
     h.feed(2)
     h.transact(0, outcome="fail")
     h.transact(1)
@@ -169,7 +169,7 @@ def _elsewhere_not_to_the_end(h: History, isolation: str) -> None:
 
 
 @case(broken=("read_uncommitted reader (z) did not come to the end of x/1",), options={"outputs": "xyz"})
-def an_input_whose_output_may_stand_elsewhere_in_its_topic_is_not_lost(h: History) -> None:
+def an_input_whose_output_may_be_in_another_partition_is_not_lost(h: History) -> None:
     _elsewhere_not_to_the_end(h, RU)
 
 
@@ -178,7 +178,7 @@ def an_input_whose_output_may_stand_elsewhere_in_its_topic_is_not_lost(h: Histor
     broken=("read_committed reader (z) did not come to the end of x/1",),
     options={"outputs": "xyz"},
 )
-def an_input_whose_output_stands_in_no_log_of_its_topic_is_lost(h: History) -> None:
+def an_input_without_an_output_in_any_log_of_the_topic_is_lost(h: History) -> None:
     _elsewhere_not_to_the_end(h, RC)
 
 
@@ -186,7 +186,7 @@ def an_input_whose_output_stands_in_no_log_of_its_topic_is_lost(h: History) -> N
     broken=("did not come to the end of x/1", "the leader's log of x/1 is missing"),
     options={"outputs": "xyz"},
 )
-def an_input_whose_output_may_stand_in_a_log_that_is_not_here_is_not_lost(h: History) -> None:
+def an_input_whose_output_may_be_in_a_missing_log_is_not_lost(h: History) -> None:
     _elsewhere_not_to_the_end(h, RC)
     h.alter("replicas", lambda row: row | {"damaged": "a torn tail"} if row["tp"] == h.tp["z"] else row)
 

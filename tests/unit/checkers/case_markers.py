@@ -83,7 +83,7 @@ def a_transaction_that_is_only_prepared_is_not_unmarked(h: History) -> None:
 
 
 @case(broken=("the log of x/0 begins at offset 1",))
-def a_log_whose_beginning_is_gone_may_have_lost_a_marker(h: History) -> None:
+def a_log_without_its_beginning_may_lack_a_marker(h: History) -> None:
     h.feed(1)
     h.append("x", None, 7)
     h.log_transaction(7, "x", "Abort")

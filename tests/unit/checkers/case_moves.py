@@ -17,14 +17,14 @@ def _gone(h: History) -> None:
 
 
 @case(stale_offset=1)
-def who_gains_a_partition_again_begins_where_its_group_stands_then(h: History) -> None:
+def a_reassigned_partition_begins_at_the_groups_offset_of_that_time(h: History) -> None:
     _gone(h)
     h.assign("w")
     h.poll(h.op("w", "poll"), "a", 1, "f:1:0")
 
 
 @case(stale_offset=1)
-def what_was_gained_during_the_poll_was_gained(h: History) -> None:
+def an_assignment_during_a_poll_counts(h: History) -> None:
     _gone(h)
     began = h.clock
     h.assign("w")
@@ -49,21 +49,21 @@ def a_poll_in_which_a_partition_was_lost_again_may_hold_records_of_before(h: His
     int_nonmonotonic_poll=1,
     tells={"int-nonmonotonic-poll": {"reader": {"n": 1}}},
 )
-def of_several_steps_back_in_one_poll_the_first_is_told(h: History) -> None:
+def the_example_is_the_first_of_several_steps_back_in_a_poll(h: History) -> None:
     h.feed(4)
     h.transact(0)
     h.transact(3, 2, 1)
 
 
 @case(int_nonmonotonic_poll=1)
-def what_was_given_before_a_step_back_was_given(h: History) -> None:
+def a_record_read_before_a_step_back_counts_as_read(h: History) -> None:
     h.feed(4)
     h.transact(0)
     h.transact(1, 3, 2)
 
 
 @case(int_nonmonotonic_poll=1)
-def what_an_operation_sends_is_no_step_of_what_it_is_given(h: History) -> None:
+def a_send_is_no_step_between_polls(h: History) -> None:
     h.feed(3)
     h.transact(0)
     op = h.op("w")
@@ -76,7 +76,7 @@ def what_an_operation_sends_is_no_step_of_what_it_is_given(h: History) -> None:
 
 
 @case()
-def records_were_given_in_the_order_of_their_numbers(h: History) -> None:
+def records_are_delivered_in_the_order_of_their_numbers(h: History) -> None:
     """For every way of storing them."""
     h.feed(2)
     h.transact(0, 1)
@@ -91,7 +91,7 @@ def a_final_reader_that_goes_back_makes_a_run_unknown(h: History) -> None:
 
 
 @case()
-def polls_of_operations_that_are_not_here_are_nobodys(h: History) -> None:
+def polls_without_an_operation_are_not_checked(h: History) -> None:
     plain(h)
     h.feed(1)
     ops = [h.op("o", "poll") for _ in range(2)]
@@ -117,14 +117,14 @@ def a_premature_offset_tells_how_far_its_process_had_come(h: History) -> None:
 
 
 @case(premature_offset=1, lost_input=1, offset_output_mismatch=1)
-def an_offset_in_the_log_beyond_what_was_claimed_counts(h: History) -> None:
+def an_offset_in_the_log_beyond_the_claim_counts(h: History) -> None:
     h.feed(2)
     h.transact(0)
     h.alter("offsets", lambda row: row | {"committed": 2})
 
 
 @case(offset_output_mismatch=1)
-def an_aborted_offset_beyond_what_was_claimed_does_not(h: History) -> None:
+def an_aborted_offset_beyond_the_claim_does_not_count(h: History) -> None:
     """Its outputs were committed."""
     h.feed(2)
     h.transact(0, outcome="info", offsets_fate="abort")

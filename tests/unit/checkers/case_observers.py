@@ -56,7 +56,7 @@ def _promised(h: History) -> None:
 
 
 @case(broken=("the observer (o) does not say how far it read x/0, where 2 records are visible",))
-def an_observer_that_was_promised_and_is_silent_is_a_gap(h: History) -> None:
+def a_promised_observer_without_reads_is_a_gap(h: History) -> None:
     h.feed(2)
     h.transact(0)
     h.transact(1)
@@ -64,7 +64,7 @@ def an_observer_that_was_promised_and_is_silent_is_a_gap(h: History) -> None:
 
 
 @case()
-def an_observer_that_was_promised_and_read_what_is_there_is_whole(h: History) -> None:
+def a_promised_observer_that_read_all_records_is_no_gap(h: History) -> None:
     _observed(h, 0, 1, inputs=2)
     _promised(h)
 

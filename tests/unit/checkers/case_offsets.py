@@ -8,7 +8,7 @@ from tests.support.histories import History
 
 
 @case(offset_output_mismatch=1)
-def an_offset_at_another_place_than_claimed_is_a_mismatch(h: History) -> None:
+def an_offset_that_was_not_claimed_is_a_mismatch(h: History) -> None:
     h.feed(3)
     h.transact(0)
     h.transact(1, 2)
@@ -49,7 +49,7 @@ def offsets_in_an_operation_of_their_own_are_no_mismatch(h: History) -> None:
 
 
 @case()
-def an_input_that_owes_nothing_may_be_claimed_without_output(h: History) -> None:
+def an_input_without_expected_outputs_may_be_claimed_alone(h: History) -> None:
     h.feed(3)
     h.transact(0, 1, 2, output_inputs=(0, 2))
     h.alter_expected(lambda row: None if row["offset"] == 1 else row)
@@ -119,7 +119,7 @@ def a_range_that_was_aborted_overlaps_nothing(h: History) -> None:
 
 
 @case()
-def the_range_of_an_info_that_did_nothing_overlaps_nothing(h: History) -> None:
+def the_range_of_an_info_without_effect_overlaps_nothing(h: History) -> None:
     h.feed(2)
     h.transact(0, 1)
     h.transact(1, to="", worker="v", pid=2, outcome="info", fate="abort")
@@ -150,7 +150,7 @@ def _beyond(h: History, **more: object) -> None:
 
 
 @case(premature_offset=1, tells={"premature-offset": {"claims": [{"first": 0, "next": 2}]}})
-def an_offset_beyond_what_was_given_is_premature(h: History) -> None:
+def an_offset_beyond_the_delivered_inputs_is_premature(h: History) -> None:
     _beyond(h)
 
 
@@ -160,13 +160,13 @@ def without_logs_the_claim_of_a_committed_operation_is_enough(h: History) -> Non
 
 
 @case()
-def an_aborted_offset_beyond_what_was_given_is_none(h: History) -> None:
+def an_aborted_offset_beyond_the_delivered_inputs_is_not_premature(h: History) -> None:
     _beyond(h, outcome="fail")
     h.transact(0)
 
 
 @case()
-def the_offset_of_an_info_that_did_nothing_is_none(h: History) -> None:
+def the_offset_of_an_info_without_effect_is_not_premature(h: History) -> None:
     _beyond(h, outcome="info", fate="abort")
     h.transact(0)
 
@@ -185,7 +185,7 @@ def an_offset_beyond_markers_and_aborted_records_is_none(h: History) -> None:
 
 
 @case(premature_offset=1)
-def what_another_process_was_given_does_not_count(h: History) -> None:
+def inputs_delivered_to_another_process_do_not_count(h: History) -> None:
     h.feed(2)
     h.poll(h.op("v", "poll"), "a", 1, "f:1:0")
     h.alter_expected(lambda row: None if row["offset"] == 1 else row)
@@ -223,7 +223,7 @@ def without_logs_the_offset_of_an_info_is_not_enough(h: History) -> None:
 
 
 @case()
-def an_offset_that_never_reached_the_log_makes_nobody_stale(h: History) -> None:
+def an_offset_that_is_not_in_the_log_makes_no_poll_stale(h: History) -> None:
     h.feed(3)
     h.transact(0)
     h.transact(1, offsets_fate="")
@@ -255,7 +255,7 @@ def a_worker_that_begins_below_an_aborted_offset_is_not(h: History) -> None:
 
 
 @case()
-def a_worker_that_begins_where_the_group_stands_is_not(h: History) -> None:
+def a_worker_that_begins_at_the_groups_offset_is_not_stale(h: History) -> None:
     h.feed(2)
     h.transact(0)
     h.assign("v")

@@ -48,7 +48,7 @@ def an_aborted_record_that_was_read_uncommitted_is_no_step(h: History) -> None:
 
 
 @case(int_poll_skip=1, tells={"int-poll-skip": {"skipped": 1, "operations": None}})
-def a_record_skipped_inside_one_poll_is_told_apart(h: History) -> None:
+def a_record_skipped_inside_one_poll_is_an_int_poll_skip(h: History) -> None:
     _three(h)
     op = h.op("o", "poll")
     for at in (0, 3):
@@ -63,14 +63,14 @@ def a_reader_that_goes_back_is_nonmonotonic(h: History) -> None:
 
 
 @case(nonmonotonic_poll=1)
-def a_record_given_twice_goes_back(h: History) -> None:
+def a_record_delivered_twice_is_a_step_back(h: History) -> None:
     _three(h)
     for at in (0, 0):
         h.observe("x", at)
 
 
 @case(int_nonmonotonic_poll=1)
-def a_step_back_inside_one_poll_is_told_apart(h: History) -> None:
+def a_step_back_inside_one_poll_is_an_int_nonmonotonic_poll(h: History) -> None:
     _three(h)
     op = h.op("o", "poll")
     for at in (0, 1, 0):
@@ -78,7 +78,7 @@ def a_step_back_inside_one_poll_is_told_apart(h: History) -> None:
 
 
 @case()
-def what_one_poll_gave_is_in_order_whatever_order_it_was_written_down_in(h: History) -> None:
+def the_row_order_of_a_poll_does_not_matter(h: History) -> None:
     _three(h)
     op = h.op("o", "poll")
     for at in (0, 1, 3):
@@ -99,7 +99,7 @@ def _again(h: History) -> None:
 
 
 @case(nonmonotonic_poll=1)
-def a_worker_that_is_given_an_input_again_goes_back(h: History) -> None:
+def an_input_delivered_again_to_a_worker_is_a_step_back(h: History) -> None:
     h.feed(2)
     h.transact(0)
     h.transact(1)
@@ -107,7 +107,7 @@ def a_worker_that_is_given_an_input_again_goes_back(h: History) -> None:
 
 
 @case()
-def after_an_abort_of_its_own_it_may(h: History) -> None:
+def a_worker_may_poll_an_input_again_after_its_abort(h: History) -> None:
     h.feed(2)
     h.transact(0)
     h.transact(1, outcome="fail")
@@ -116,7 +116,7 @@ def after_an_abort_of_its_own_it_may(h: History) -> None:
 
 
 @case()
-def after_an_info_of_its_own_it_may(h: History) -> None:
+def a_worker_may_poll_an_input_again_after_its_info(h: History) -> None:
     h.feed(2)
     h.transact(0)
     h.transact(1, outcome="info", fate="abort")
@@ -171,7 +171,7 @@ def _fed_in_reverse(h: History, first: str, second: str) -> None:
 
 
 @case(int_nonmonotonic_send=1)
-def two_sends_of_one_operation_in_reverse_are_told_apart(h: History) -> None:
+def two_reversed_sends_of_one_operation_are_an_int_nonmonotonic_send(h: History) -> None:
     op = h.op("f", "send")
     for n in (1, 0):
         h.expect(h.append("a", f"{op.name}:{n}", digest=7))
@@ -181,7 +181,7 @@ def two_sends_of_one_operation_in_reverse_are_told_apart(h: History) -> None:
 
 
 @case()
-def a_send_whose_place_nobody_told_has_no_order(h: History) -> None:
+def a_send_with_an_unknown_offset_has_no_order(h: History) -> None:
     h.feed(1)
     op = h.op("f", "send", "info")
     h.send(op, "a")
@@ -236,7 +236,7 @@ def a_repeat_above_a_later_input_is_a_repeat_and_no_more(h: History) -> None:
 
 
 @case(options=ORDERED, order_violation=1, tells={"order-violation": {"input_before": {"offset": 2}}})
-def an_output_above_one_of_a_later_input_violates_it_whatever_stands_lower(h: History) -> None:
+def an_output_above_one_of_a_later_input_violates_the_order(h: History) -> None:
     h.feed(3)
     h.transact(0, key="k")
     h.transact(2, key="k", worker="u", pid=3)
@@ -244,7 +244,7 @@ def an_output_above_one_of_a_later_input_violates_it_whatever_stands_lower(h: Hi
 
 
 @case(options={"inputs": "ab"})
-def outputs_of_a_partition_without_order_may_be_reversed_beside_one_with_it(h: History) -> None:
+def a_partition_without_order_may_reverse_outputs(h: History) -> None:
     _reversed(h)
     h.alter("stages", lambda row: row | {"ordered": row["in_topic"] == "b"})
 

@@ -21,7 +21,7 @@ def rows_that_are_published_and_applied_once_are_right_in_any_order(h: History) 
 
 
 @case(options=OPTIONS, reprocessed_input=1)
-def what_a_relay_repeats_is_permitted_by_its_own_guarantee(h: History) -> None:
+def a_relays_guarantee_permits_it_to_repeat(h: History) -> None:
     h.feed(2)
     publish(h, 0, 1)
     publish(h, 1)
@@ -31,7 +31,7 @@ def what_a_relay_repeats_is_permitted_by_its_own_guarantee(h: History) -> None:
 
 
 @case(options=OPTIONS, reprocessed_input=1)
-def what_the_consumer_repeats_is_not(h: History) -> None:
+def a_relays_guarantee_does_not_permit_the_consumer_to_repeat(h: History) -> None:
     h.feed(2)
     publish(h, 0, 1)
     publish(h, 1)
@@ -40,7 +40,7 @@ def what_the_consumer_repeats_is_not(h: History) -> None:
 
 
 @case(options=OPTIONS, reprocessed_input=1)
-def what_is_repeated_where_no_stage_promises_less_is_not(h: History) -> None:
+def a_repeat_without_a_weaker_guarantee_is_not_permitted(h: History) -> None:
     h.feed(1)
     publish(h, 0)
     publish(h, 0)
@@ -73,7 +73,7 @@ def an_event_that_the_group_went_past_and_that_was_not_applied_is_lost(h: Histor
 
 
 @case(options=OPTIONS)
-def an_event_that_was_aborted_is_not_the_one_that_the_group_had_to_take(h: History) -> None:
+def an_aborted_event_is_not_one_that_the_group_must_process(h: History) -> None:
     h.feed(3)
     publish(h, 0)
     publish(h, 1, committed=False)
@@ -92,7 +92,7 @@ def an_event_that_the_group_did_not_come_to_is_not_lost(h: History) -> None:
 
 
 @case(options=OPTIONS, lost_write=1, unseen=1)
-def a_row_that_was_told_to_be_committed_and_is_gone_is_lost(h: History) -> None:
+def a_missing_row_of_an_ok_send_is_lost(h: History) -> None:
     h.feed(3)
     publish(h, 0, 2)
     apply(h, [0, 1], 0, 2)
@@ -102,7 +102,7 @@ def a_row_that_was_told_to_be_committed_and_is_gone_is_lost(h: History) -> None:
 
 
 @case(options=OPTIONS, not_checked=("lost-input",), broken=("a stage keeps its offsets outside Kafka",))
-def a_stage_that_marks_nothing_and_has_no_group_cannot_be_judged(h: History) -> None:
+def a_stage_without_marks_and_group_is_not_checked(h: History) -> None:
     h.feed(1)
     publish(h, 0)
     apply(h, [0], 0)

@@ -67,7 +67,7 @@ def of_two_outputs_that_one_output_name_owes_both_are_missing(h: History) -> Non
 
 
 @case(lost_input=1, tells={"lost-input": {"slot": "q", "operations": []}})
-def an_output_in_another_output_name_of_the_topic_is_not_the_one_that_is_due(h: History) -> None:
+def an_output_with_another_output_name_is_not_the_expected_one(h: History) -> None:
     _owes_q(h)
     h.transact(0)
 
@@ -76,7 +76,7 @@ def an_output_in_another_output_name_of_the_topic_is_not_the_one_that_is_due(h: 
     lost_input=1,
     tells={"lost-input": {"slot": "x", "operations": [{"op": 2}], "passed_by": {"op": 3, "committed": 2}}},
 )
-def who_tried_in_vain_is_told_beside_a_lost_input(h: History) -> None:
+def a_lost_input_names_the_operations_that_failed(h: History) -> None:
     h.feed(2)
     h.transact(0, to="xy", outcome="fail")
     h.transact(1)
@@ -86,7 +86,7 @@ def who_tried_in_vain_is_told_beside_a_lost_input(h: History) -> None:
 
 
 @case(corrupt=1)
-def an_output_that_holds_what_another_output_name_must_hold_is_corrupt(h: History) -> None:
+def an_output_with_the_content_of_another_output_name_is_corrupt(h: History) -> None:
     _owes_q(h)
     _second(h, h.transact(0, to="xx"), output_name="q")
     h.alter_expected(lambda row: row | {"digest": 8} if row["output_name"] == "x" else row)

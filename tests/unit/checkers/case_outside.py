@@ -38,7 +38,7 @@ def an_offset_outside_its_transaction_is_a_mismatch(h: History) -> None:
 
 
 @case()
-def what_a_feeder_writes_is_in_no_transaction_and_right(h: History) -> None:
+def a_feeder_may_write_outside_transactions(h: History) -> None:
     h.feed(3)
     h.transact(0, 1, 2)
 
@@ -86,7 +86,7 @@ def where_all_offsets_were_committed_outside_a_run_is_unknown(h: History) -> Non
 
 
 @case(offset_output_mismatch=1)
-def an_info_whose_outputs_are_committed_and_whose_offsets_are_gone_is_a_mismatch(h: History) -> None:
+def an_info_with_outputs_and_without_offsets_is_a_mismatch(h: History) -> None:
     h.feed(2)
     h.transact(0, outcome="info", offsets_fate="")
     h.transact(1)
@@ -105,7 +105,7 @@ def an_info_that_was_aborted_needs_no_offsets(h: History) -> None:
     options={"inputs": "ab"},
     broken=("1 transaction claimed inputs for a group that committed no offset within a transaction",),
 )
-def a_group_that_commits_outside_is_not_hidden_by_one_that_commits_within(h: History) -> None:
+def a_transactional_group_does_not_hide_a_plain_commit_of_another(h: History) -> None:
     h.feed(1)
     h.feed(1, "b")
     h.transact(0)

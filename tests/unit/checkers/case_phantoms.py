@@ -9,7 +9,7 @@ from tests.support.stored_tables import Row
 
 
 @case(phantom=1)
-def a_visible_record_that_nobody_announced_is_a_phantom(h: History) -> None:
+def a_visible_record_without_a_send_is_a_phantom(h: History) -> None:
     h.feed(1)
     h.transact(0)
     h.append("x", "w:0:7")
@@ -23,14 +23,14 @@ def a_visible_record_without_a_name_is_a_phantom(h: History) -> None:
 
 
 @case()
-def a_record_without_a_name_where_nobody_announces_is_none(h: History) -> None:
+def a_record_without_a_name_in_a_topic_without_sends_is_no_phantom(h: History) -> None:
     h.feed(1)
     h.transact(0)
     h.append("y", None)
 
 
 @case()
-def an_aborted_record_that_nobody_announced_is_none(h: History) -> None:
+def an_aborted_record_without_a_send_is_no_phantom(h: History) -> None:
     h.feed(1)
     h.transact(0)
     h.append("x", "w:0:7", 9)
@@ -38,7 +38,7 @@ def an_aborted_record_that_nobody_announced_is_none(h: History) -> None:
 
 
 @case()
-def a_value_of_a_journal_whose_last_line_is_torn_is_no_phantom(h: History) -> None:
+def a_record_of_a_journal_with_a_torn_last_line_is_no_phantom(h: History) -> None:
     h.feed(1)
     h.transact(0)
     h.append("x", "w:0:7")
@@ -137,7 +137,7 @@ def without_logs_an_output_of_the_first_thing_that_was_passed_by_is_a_phantom(h:
 
 
 @case(options={"log": False})
-def without_logs_an_output_of_an_input_beyond_what_was_read_is_none(h: History) -> None:
+def without_logs_an_output_of_an_unread_input_is_no_phantom(h: History) -> None:
     h.feed(1)
     h.transact(0)
     h.transact(2, poll=False)
@@ -179,7 +179,7 @@ def an_output_with_another_hash_than_its_input_must_lead_to_is_corrupt(h: Histor
 
 
 @case()
-def hashes_that_nobody_recorded_accuse_nobody(h: History) -> None:
+def missing_digests_make_no_finding(h: History) -> None:
     h.feed(1)
     h.transact(0)
     h.alter("records", lambda row: row | {"digest": None} if row["output_name"] == "x" else row)

@@ -25,7 +25,7 @@ def _open(h: History, fate: str = "open") -> None:
     because={"read-above-lso": "hanging-transaction"},
     broken=("did not come to the end of x/0",),
 )
-def a_record_given_above_an_open_one_is_above_the_lso(h: History) -> None:
+def a_record_read_above_an_open_one_is_above_the_lso(h: History) -> None:
     _open(h)
     h.observe("x", 1)
 
@@ -37,13 +37,13 @@ def the_first_open_record_itself_is_a_dirty_read_and_not_above_the_lso(h: Histor
 
 
 @case()
-def a_record_given_above_one_that_was_ended_is_none(h: History) -> None:
+def a_record_read_above_a_decided_one_is_not_above_the_lso(h: History) -> None:
     _open(h, "abort")
     h.observe("x", 2)
 
 
 @case(hanging_transaction=1, broken=("did not come to the end of x/0",))
-def who_reads_uncommitted_may_read_above_the_lso(h: History) -> None:
+def a_read_uncommitted_reader_may_read_above_the_lso(h: History) -> None:
     _open(h)
     h.observe("x", 1, promised=RU)
 
@@ -52,7 +52,7 @@ def who_reads_uncommitted_may_read_above_the_lso(h: History) -> None:
 
 
 @case(vanished=1)
-def a_record_that_the_final_reader_passed_without_being_given_it_has_vanished(h: History) -> None:
+def a_record_that_the_final_reader_skipped_has_vanished(h: History) -> None:
     h.feed(1)
     h.transact(0)
     h.observe("x", 1, "w:8:0")
@@ -66,14 +66,14 @@ def without_logs_a_record_that_is_gone_has_vanished(h: History) -> None:
 
 
 @case()
-def what_was_given_to_a_read_uncommitted_reader_may_vanish(h: History) -> None:
+def a_record_read_at_read_uncommitted_may_vanish(h: History) -> None:
     h.feed(1)
     h.transact(0)
     h.observe("x", 1, "w:8:0", promised=RU)
 
 
 @case(vanished=1)
-def only_those_who_were_promised_read_committed_were_given_what_has_vanished(h: History) -> None:
+def only_read_committed_reads_make_a_record_vanished(h: History) -> None:
     h.feed(1)
     h.transact(0)
     h.observe("x", 1, "w:8:0")
@@ -89,7 +89,7 @@ def an_aborted_record_that_was_read_has_not_vanished(h: History) -> None:
 
 
 @case(broken=("did not come to the end of x/0",))
-def a_record_beyond_the_place_where_the_final_reader_stopped_has_not_vanished(h: History) -> None:
+def a_record_after_the_final_readers_stop_has_not_vanished(h: History) -> None:
     h.feed(1)
     h.transact(0)
     h.observe("x", 1, "w:8:0")
@@ -110,7 +110,7 @@ def an_acknowledged_record_that_was_read_and_is_gone_is_lost_first_of_all(h: His
 
 
 @case(inconsistent_offsets=1)
-def two_readers_that_are_given_different_values_at_one_offset_are_told_apart(h: History) -> None:
+def different_values_at_one_offset_are_inconsistent(h: History) -> None:
     h.feed(1)
     h.transact(0)
     h.poll(h.op("o1", "poll"), "x", 0, "w:0:0", role="observer")
@@ -118,7 +118,7 @@ def two_readers_that_are_given_different_values_at_one_offset_are_told_apart(h: 
 
 
 @case(broken=(NAMELESS,))
-def a_reader_that_was_given_no_name_is_no_contradiction(h: History) -> None:
+def a_read_without_a_value_is_not_inconsistent(h: History) -> None:
     h.feed(1)
     h.transact(0)
     h.poll(h.op("o", "poll"), "x", 0, None, role="observer")
@@ -129,7 +129,7 @@ def a_reader_that_was_given_no_name_is_no_contradiction(h: History) -> None:
     inconsistent_offsets=1,
     tells={"inconsistent-offsets": {"operations": [{"op": 1}, {"op": 2}, {"op": 4}]}},
 )
-def a_reader_that_was_given_no_name_is_no_witness_of_a_contradiction(h: History) -> None:
+def a_read_without_a_value_is_no_evidence_of_inconsistency(h: History) -> None:
     h.feed(1)
     h.transact(0)
     h.poll(h.op("o1", "poll"), "x", 0, "w:8:0", role="observer")
@@ -149,14 +149,14 @@ def one_value_at_one_offset_of_two_partitions_is_none(h: History) -> None:
 
 
 @case(precommitted_read=1)
-def an_operation_that_is_given_what_it_sent_reads_its_own(h: History) -> None:
+def an_operation_that_polls_its_own_record_reads_before_the_commit(h: History) -> None:
     h.feed(1)
     op = h.transact(0)
     h.poll(op, "x", 0, op.values[0])
 
 
 @case()
-def one_that_asked_for_uncommitted_records_may_read_its_own(h: History) -> None:
+def an_operation_at_read_uncommitted_may_poll_its_own_record(h: History) -> None:
     h.feed(1)
     op = h.transact(0)
     h.poll(op, "x", 0, op.values[0], promised="read_uncommitted")
@@ -170,7 +170,7 @@ def the_next_operation_of_the_process_may_read_it(h: History) -> None:
 
 
 @case()
-def an_operation_may_read_what_others_wrote_where_it_writes(h: History) -> None:
+def an_operation_may_poll_others_records_of_its_output_topic(h: History) -> None:
     h.feed(2)
     h.transact(0, worker="v", pid=2)
     h.poll(h.transact(1), "x", 0, "v:0:0")

@@ -24,7 +24,7 @@ def an_aborted_record_that_the_final_reader_skips_is_not_lost(h: History) -> Non
 
 
 @case()
-def what_was_acknowledged_at_no_known_offset_stands_where_it_is_found(h: History) -> None:
+def an_acknowledged_record_with_unknown_offset_is_where_it_is_found(h: History) -> None:
     h.feed(2)
     op = h.transact(0, 1)
     h.alter("sends", lambda row: row | {"offset": None} if row["value"] in op.values else row)
@@ -38,7 +38,7 @@ def an_info_write_without_a_record_is_not_lost(h: History) -> None:
 
 
 @case(lost_write=1, unseen=1, inconsistent_offsets=1, nonmonotonic_send=1)
-def an_acknowledged_place_that_holds_another_value_is_lost(h: History) -> None:
+def an_acknowledged_offset_with_another_value_is_a_lost_write(h: History) -> None:
     h.feed(1)
     h.transact(0)
     first, second = h.op("f", "send"), h.op("f", "send")
@@ -58,7 +58,7 @@ def an_output_taken_from_all_final_reads_is_lost_where_the_log_holds_it(h: Histo
 
 
 @case(lost_write=1, lost_commit=1, unseen=1, because={"lost-write": "lost-commit"})
-def an_acknowledged_place_beyond_the_end_of_the_log_is_lost(h: History) -> None:
+def an_acknowledged_offset_beyond_the_end_of_the_log_is_a_lost_write(h: History) -> None:
     h.feed(1)
     h.transact(0)
     op = h.op()
@@ -92,7 +92,7 @@ def one_value_at_two_offsets_is_a_duplicate(h: History) -> None:
 
 
 @case(duplicate=1)
-def a_repeat_that_was_aborted_is_a_duplicate_and_takes_nothing_from_the_commit(h: History) -> None:
+def an_aborted_repeat_is_a_duplicate_beside_the_committed_record(h: History) -> None:
     h.feed(1)
     op = h.transact(0)
     h.append("x", op.values[0], 1, output_name="x", inputs=[("a", 0)], digest=7)
@@ -127,14 +127,14 @@ def _acknowledged_nowhere(h: History, many: int = 1, tp: int | None = None) -> l
 
 
 @case(unseen=1)
-def an_acknowledged_record_without_a_place_that_nobody_saw_is_unseen(h: History) -> None:
+def an_acknowledged_record_without_offset_or_read_is_unseen(h: History) -> None:
     h.feed(1)
     h.transact(0)
     _acknowledged_nowhere(h)
 
 
 @case()
-def a_record_seen_by_an_observer_alone_is_not_unseen_if_its_place_is_unknown(h: History) -> None:
+def a_record_without_offset_that_an_observer_read_is_not_unseen(h: History) -> None:
     h.feed(1)
     h.transact(0)
     (value,) = _acknowledged_nowhere(h)
@@ -151,14 +151,14 @@ def a_record_that_may_have_stood_below_the_start_of_the_log_is_not_unseen(h: His
 
 
 @case(unseen=2)
-def a_record_whose_offset_is_unknown_is_unseen_if_nobody_saw_it(h: History) -> None:
+def a_record_with_unknown_offset_and_no_read_is_unseen(h: History) -> None:
     plain(h)
     for tp in (None, h.tp["y"]):
         _acknowledged_nowhere(h, tp=tp)
 
 
 @case(unseen=1)
-def of_two_records_whose_places_are_unknown_the_one_that_nobody_saw_is_unseen(h: History) -> None:
+def of_two_records_with_unknown_offsets_the_unread_one_is_unseen(h: History) -> None:
     h.feed(1)
     h.transact(0)
     seen, _ = _acknowledged_nowhere(h, 2)
@@ -166,7 +166,7 @@ def of_two_records_whose_places_are_unknown_the_one_that_nobody_saw_is_unseen(h:
 
 
 @case(options={"log": False}, broken=("y/0 is compacted",))
-def a_record_without_a_place_may_be_gone_from_a_compacted_topic(h: History) -> None:
+def a_record_with_unknown_offset_may_be_compacted(h: History) -> None:
     h.feed(1)
     h.transact(0)
     _acknowledged_nowhere(h)
@@ -179,7 +179,7 @@ def a_record_without_a_place_may_be_gone_from_a_compacted_topic(h: History) -> N
     because={"vanished": "lost-write"},
     broken=("one reader received 1 record of y/0 without the value",),
 )
-def a_record_that_was_given_to_a_reader_who_saw_no_name_is_not_unseen(h: History) -> None:
+def a_record_read_without_its_value_is_not_unseen(h: History) -> None:
     h.expects = "xy"
     h.feed(2)
     op = h.transact(0, to="xy")
@@ -189,14 +189,14 @@ def a_record_that_was_given_to_a_reader_who_saw_no_name_is_not_unseen(h: History
 
 
 @case()
-def an_info_record_that_nobody_saw_is_not_unseen(h: History) -> None:
+def an_unread_record_of_an_info_is_not_unseen(h: History) -> None:
     h.feed(1)
     h.transact(0)
     h.send(h.op("f", "send", "info"), "y")
 
 
 @case(hanging_transaction=1, broken=("did not come to the end of y/1",), options={"outputs": "xyz"})
-def a_record_that_may_stand_above_a_hanging_transaction_elsewhere_in_its_topic_is_not_unseen(
+def a_record_that_may_be_above_an_open_transaction_is_not_unseen(
     h: History,
 ) -> None:
     h.topic_partitions["z"] = "y", 1

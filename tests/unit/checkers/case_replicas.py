@@ -59,7 +59,7 @@ def replicas_that_hold_the_same_do_not_diverge(h: History) -> None:
 
 
 @case()
-def what_stands_above_the_high_watermark_may_differ(h: History) -> None:
+def replicas_may_differ_above_the_high_watermark(h: History) -> None:
     plain(h)
     _follower(h, "y", 0, crc=9)
     h.alter(
@@ -69,14 +69,14 @@ def what_stands_above_the_high_watermark_may_differ(h: History) -> None:
 
 
 @case(broken=("on broker 2 the replica of a/0 begins at offset 1, and its leader's at 0",))
-def what_a_follower_lacks_below_its_log_start_is_a_gap_and_no_divergence(h: History) -> None:
+def batches_below_a_followers_log_start_are_a_gap(h: History) -> None:
     plain(h)
     _follower(h, "x", 0, gone=True)
     h.alter("replicas", lambda row: row | {"log_start": 1} if row["broker"] == 2 else row)
 
 
 @case(replica_divergence=1)
-def a_marker_that_says_otherwise_under_the_same_checksum_is_a_divergence(h: History) -> None:
+def markers_that_differ_with_equal_checksums_are_a_divergence(h: History) -> None:
     plain(h)
     _follower(h, "x", 1, marker="abort")
 
@@ -103,7 +103,7 @@ def a_follower_that_is_behind_does_not_diverge_and_makes_a_run_unknown(h: Histor
 
 
 @case(replica_divergence=1)
-def a_follower_that_lacks_the_last_leader_epoch_is_judged_up_to_its_own_high_watermark(h: History) -> None:
+def a_follower_behind_the_leader_epoch_is_compared_up_to_its_watermark(h: History) -> None:
     plain(h)
     _follower(h, "x", 0, crc=9)
     x = h.tp["x"]
@@ -122,7 +122,7 @@ def a_follower_that_lacks_the_last_leader_epoch_is_judged_up_to_its_own_high_wat
 
 
 @case(broken=("on broker 2 the replica of x/0 has batches up to offset 0, and its log ends at 3",))
-def a_follower_whose_batches_are_gone_is_a_gap_and_no_divergence(h: History) -> None:
+def a_follower_without_batches_is_a_gap_and_no_divergence(h: History) -> None:
     plain(h)
     h.followers = 2
     x = h.tp["x"]
@@ -144,7 +144,7 @@ def a_compacted_partition_may_differ(h: History) -> None:
 
 
 @case(broken=("on broker 2 the replica of a/0 has no high watermark, and so do 4 other replicas there",))
-def without_a_high_watermark_nothing_is_compared_and_the_run_is_unknown(h: History) -> None:
+def without_a_high_watermark_replicas_are_not_compared(h: History) -> None:
     plain(h)
     _follower(h, "x", 0, crc=9)
     h.alter("replicas", lambda row: row | {"high_watermark": None} if row["broker"] == 2 else row)
@@ -162,7 +162,7 @@ def _damaged(h: History, topic: str, log_end: int | None = None) -> None:
 
 
 @case(replica_divergence=1)
-def what_can_be_read_of_a_damaged_replica_is_judged(h: History) -> None:
+def the_readable_part_of_a_damaged_replica_is_compared(h: History) -> None:
     plain(h)
     _follower(h, "x", 0, crc=9)
     _damaged(h, "x")
@@ -188,7 +188,7 @@ def a_replica_that_cannot_be_read_up_to_the_high_watermark_is_a_gap(h: History) 
 
 
 @case(broken=("the log of __consumer_offsets/0 on broker 2 cannot be read from offset 0 on",))
-def a_replica_of_which_nothing_can_be_read_is_a_gap(h: History) -> None:
+def an_unreadable_replica_is_a_gap(h: History) -> None:
     plain(h)
     h.followers = 1
     gone = h.tp[OFFSETS]
@@ -207,7 +207,7 @@ def a_torn_tail_above_the_high_watermark_is_nothing(h: History) -> None:
     replica_divergence=1,
     broken=("the log of x/0 on broker 2 cannot be read from offset 0 on",),
 )
-def beside_a_replica_that_cannot_be_read_another_one_is_judged(h: History) -> None:
+def replicas_beside_an_unreadable_one_are_compared(h: History) -> None:
     plain(h)
     h.followers = 2
     x = h.tp["x"]
@@ -239,7 +239,7 @@ def one_replica_alone_is_not_checked(h: History) -> None:
         "stalled",
     ),
 )
-def without_logs_nothing_of_the_log_is_checked(h: History) -> None:
+def without_logs_no_log_anomaly_is_checked(h: History) -> None:
     plain(h)
 
 

@@ -25,7 +25,7 @@ def a_group_that_commits_nothing_for_longer_than_the_bound_is_stalled(h: History
 
 
 @case(not_checked=("stalled",))
-def where_a_fault_may_leave_no_leader_nobody_is_accused_of_standing_still(h: History) -> None:
+def no_group_is_stalled_if_a_fault_may_leave_no_leader(h: History) -> None:
     a_group_that_commits_nothing_for_longer_than_the_bound_is_stalled(h)
     h.broken_premises = frozenset({Premise.LEADER_ALWAYS})
 
@@ -88,7 +88,7 @@ def a_worker_that_began_late_was_not_there_to_work(h: History) -> None:
 
 
 @case()
-def an_input_whose_writer_was_not_answered_lies_before_nobody(h: History) -> None:
+def an_unacknowledged_input_does_not_wait(h: History) -> None:
     _healed(h)
     h.feed(2)
     h.transact(0)
@@ -110,7 +110,7 @@ def a_group_that_never_commits_again_is_stalled(h: History) -> None:
 
 
 @case(stalled=1)
-def what_was_aborted_below_the_inputs_that_wait_is_passed_over(h: History) -> None:
+def aborted_records_below_waiting_inputs_are_passed_over(h: History) -> None:
     _healed(h)
     h.feed(1)
     h.transact(0)
@@ -122,7 +122,7 @@ def what_was_aborted_below_the_inputs_that_wait_is_passed_over(h: History) -> No
 
 
 @case(stalled=1)
-def what_a_worker_tried_in_vain_is_no_commit(h: History) -> None:
+def a_failed_transaction_is_no_commit_of_the_group(h: History) -> None:
     _healed(h)
     h.feed(2)
     h.transact(0)
@@ -218,7 +218,7 @@ def a_group_that_commits_again_and_again_is_not_stalled(h: History) -> None:
 
 
 @case(stalled=1, tells={"stalled": {"input": {"offset": 1}, "writer": {"op": 1}}})
-def of_several_inputs_that_wait_the_one_that_waits_longest_is_told(h: History) -> None:
+def the_example_is_the_input_that_waits_longest(h: History) -> None:
     _healed(h)
     h.feed(2)
     h.transact(0)
@@ -243,7 +243,7 @@ def commits_count_in_the_order_of_their_ends(h: History) -> None:
 
 
 @case(stalled=1)
-def who_begins_in_the_moment_of_the_heal_is_there_to_work(h: History) -> None:
+def a_worker_that_starts_at_the_heal_can_work(h: History) -> None:
     _healed(h)
     h.feed(1)
     first = h.op("w", "init")

@@ -68,7 +68,7 @@ def an_abort_of_nothing_that_does_not_raise_the_epoch_is_a_violation(h: History)
 
 
 @case()
-def the_first_state_in_the_log_is_not_judged(h: History) -> None:
+def the_first_state_in_the_log_is_not_checked(h: History) -> None:
     plain(h)
     h.log_state(7, "CompleteCommit")
 

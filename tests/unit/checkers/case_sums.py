@@ -65,7 +65,7 @@ def a_workload_without_aggregates_is_not_checked_for_them(h: History) -> None:
 
 
 @case(broken=("did not come to the end of y/0",))
-def a_topic_of_sums_that_was_not_read_to_its_end_accuses_nobody(h: History) -> None:
+def a_partly_read_topic_of_sums_makes_no_finding(h: History) -> None:
     _sums(h, 4)
     h.alter("ends", lambda row: row | {"sentinel_offset": None} if row["tp"] == h.tp["y"] else row)
 
@@ -79,7 +79,7 @@ def _fed(h: History) -> None:
 
 
 @case()
-def a_sum_is_measured_by_the_offset_of_its_own_group(h: History) -> None:
+def a_sum_is_compared_up_to_the_offset_of_its_group(h: History) -> None:
     _fed(h)
     takes_in_another_group(h, 0, 1)
     h.append("y", None, key="k", state=7)
@@ -115,7 +115,7 @@ def a_key_in_two_partitions_that_ends_right_in_neither_is_a_mismatch(h: History)
 
 
 @case(options={"outputs": "xyz"})
-def a_key_in_two_partitions_of_which_one_ends_right_accuses_nobody(h: History) -> None:
+def a_key_in_two_partitions_with_one_correct_sum_makes_no_finding(h: History) -> None:
     _fed(h)
     h.append("y", None, key="k", state=7)
     h.append("z", None, key="k", state=3)

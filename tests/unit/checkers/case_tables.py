@@ -74,7 +74,7 @@ def a_topic_is_no_table_unless_the_run_says_so(h: History) -> None:
 
 
 @case(options={"expects": "x"})
-def what_a_table_holds_of_which_nothing_is_expected_is_not_asked_for_its_input(h: History) -> None:
+def rows_of_a_table_without_expectations_need_no_input(h: History) -> None:
     h.feed(1)
     apply(h, 0)
     h.transact(0)

@@ -68,7 +68,7 @@ def without_logs_half_read_is_torn(h: History) -> None:
 
 
 @case(unsettled=1, options={"log": False})
-def without_logs_an_info_of_which_nothing_was_read_is_nothing(h: History) -> None:
+def without_logs_an_unread_info_makes_no_finding(h: History) -> None:
     h.feed(1)
     op = h.transact(0, outcome="info")
     h.alter("polls", lambda row: None if row["value"] in op.values else row)
@@ -76,7 +76,7 @@ def without_logs_an_info_of_which_nothing_was_read_is_nothing(h: History) -> Non
 
 
 @case(unsettled=1, options={"log": False})
-def without_logs_nobody_can_say_whether_an_info_that_only_moves_its_group_did(h: History) -> None:
+def without_logs_an_info_with_offsets_only_is_indeterminate(h: History) -> None:
     _moves_its_group(h)
     h.alter("partitions", lambda row: None if row["internal"] else row)
 
@@ -87,7 +87,7 @@ def an_info_that_only_moves_its_group_and_is_not_in_the_logs_did_nothing(h: Hist
 
 
 @case(options={"log": False})
-def without_logs_an_info_that_begins_with_its_id_has_nothing_to_be_settled(h: History) -> None:
+def without_logs_an_initialisation_with_info_is_not_indeterminate(h: History) -> None:
     h.feed(1)
     h.op(f="init", outcome="info")
     h.transact(0)
@@ -102,7 +102,7 @@ def _moves_its_group(h: History) -> None:
 
 
 @case(options={"log": False}, lost_write=2, unseen=2)
-def without_logs_a_transaction_of_which_nothing_was_read_is_lost_and_not_torn(h: History) -> None:
+def without_logs_an_unread_transaction_is_lost_and_not_torn(h: History) -> None:
     h.expects = "xy"
     h.feed(1)
     h.transact(0, to="xy")
@@ -114,7 +114,7 @@ def without_logs_a_transaction_of_which_nothing_was_read_is_lost_and_not_torn(h:
 
 
 @case(options={"log": False}, lost_write=1, unseen=1)
-def without_logs_half_of_what_was_sent_outside_a_transaction_is_lost_and_not_torn(h: History) -> None:
+def without_logs_half_read_plain_sends_are_lost_and_not_torn(h: History) -> None:
     h.feed(1)
     h.transact(0)
     op = h.op("f", "send")
@@ -147,7 +147,7 @@ def without_logs_a_record_that_was_never_acknowledged_tears_nothing(h: History) 
 
 
 @case(torn_transaction=1, lost_commit=1, offset_output_mismatch=1, broken=("no final reader",))
-def what_the_logs_tear_apart_is_torn_whether_or_not_anybody_read_it(h: History) -> None:
+def a_transaction_torn_in_the_logs_is_torn_without_reads(h: History) -> None:
     h.feed(1)
     h.transact(0, to="xy", fates={"y": "abort"})
     h.alter("ends", lambda _: None)

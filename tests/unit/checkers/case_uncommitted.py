@@ -9,7 +9,7 @@ from tests.support.histories import WALL_MS, History
 
 
 @case(aborted_read=1, dirty_read=1, because={"dirty-read": "aborted-read"})
-def a_failed_record_given_to_a_read_committed_reader_is_an_aborted_read(h: History) -> None:
+def a_read_committed_read_of_a_failed_record_is_an_aborted_read(h: History) -> None:
     h.feed(1)
     h.transact(0, outcome="fail")
     h.observe("x", 0)
@@ -17,7 +17,7 @@ def a_failed_record_given_to_a_read_committed_reader_is_an_aborted_read(h: Histo
 
 
 @case()
-def a_failed_record_given_to_a_read_uncommitted_reader_is_none(h: History) -> None:
+def a_read_uncommitted_read_of_a_failed_record_is_no_finding(h: History) -> None:
     h.feed(1)
     h.transact(0, outcome="fail")
     h.observe("x", 0, promised="read_uncommitted")
@@ -34,7 +34,7 @@ def a_failed_record_that_was_read_is_one_though_no_journal_is_named(h: History) 
 
 
 @case(aborted_read=1)
-def a_refused_send_that_a_reader_was_given_is_an_aborted_read(h: History) -> None:
+def a_read_of_a_refused_send_is_an_aborted_read(h: History) -> None:
     h.feed(1)
     h.transact(0)
     op = h.op("w", "send", "fail")
@@ -42,7 +42,7 @@ def a_refused_send_that_a_reader_was_given_is_an_aborted_read(h: History) -> Non
 
 
 @case()
-def what_was_acknowledged_beside_a_refused_send_is_none(h: History) -> None:
+def a_read_of_an_acknowledged_send_beside_a_refused_one_is_no_finding(h: History) -> None:
     h.feed(1)
     h.transact(0)
     op = h.op("w", "send", "fail")
@@ -51,7 +51,7 @@ def what_was_acknowledged_beside_a_refused_send_is_none(h: History) -> None:
 
 
 @case()
-def a_send_of_which_nobody_can_say_whether_it_was_refused_is_none(h: History) -> None:
+def a_read_of_an_indeterminate_send_is_no_finding(h: History) -> None:
     h.feed(1)
     h.transact(0)
     op = h.op("w", "send", "info")
@@ -59,7 +59,7 @@ def a_send_of_which_nobody_can_say_whether_it_was_refused_is_none(h: History) ->
 
 
 @case(dirty_read=1, because={"dirty-read": None})
-def an_aborted_info_record_given_to_a_reader_is_a_dirty_read_only(h: History) -> None:
+def a_read_of_an_aborted_info_record_is_only_a_dirty_read(h: History) -> None:
     h.feed(1)
     h.transact(0, outcome="info", fate="abort")
     h.observe("x", 0)
@@ -67,7 +67,7 @@ def an_aborted_info_record_given_to_a_reader_is_a_dirty_read_only(h: History) ->
 
 
 @case()
-def a_committed_info_record_given_to_a_reader_is_none(h: History) -> None:
+def a_read_of_a_committed_info_record_is_no_finding(h: History) -> None:
     h.feed(1)
     h.transact(0, outcome="info", fate="commit")
     h.observe("x", 0)
@@ -122,7 +122,7 @@ def where_clocks_need_not_agree_no_read_is_too_early(h: History) -> None:
 
 
 @case(dirty_read=1)
-def where_the_clocks_kept_together_a_read_is_too_early(h: History) -> None:
+def a_read_is_too_early_if_the_clocks_agree(h: History) -> None:
     _drifts(h, 25.0)
 
 

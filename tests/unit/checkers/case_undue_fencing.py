@@ -17,13 +17,13 @@ def _fenced(h: History, **more: object) -> Op:
 
 
 @case(undue_fencing=1)
-def a_producer_that_was_fenced_by_nobody_is_told(h: History) -> None:
+def fencing_without_another_producer_is_undue(h: History) -> None:
     _fenced(h)
     h.transact(0, worker="v")
 
 
 @case()
-def a_producer_that_was_replaced_is_fenced_duly(h: History) -> None:
+def fencing_of_a_replaced_producer_is_due(h: History) -> None:
     h.feed(1)
     h.op("w1", "init", transactional_id="id-7")
     h.op("w2", "init", transactional_id="id-7")
@@ -32,7 +32,7 @@ def a_producer_that_was_replaced_is_fenced_duly(h: History) -> None:
 
 
 @case()
-def one_who_began_to_take_the_id_and_was_not_answered_may_have_fenced(h: History) -> None:
+def an_unanswered_initialisation_may_have_fenced(h: History) -> None:
     h.feed(1)
     h.op("w2", "init", "info", transactional_id="id-7")
     h.op("w1", "init", transactional_id="id-7")
@@ -41,7 +41,7 @@ def one_who_began_to_take_the_id_and_was_not_answered_may_have_fenced(h: History
 
 
 @case(undue_fencing=1)
-def one_who_had_the_id_before_fences_nobody(h: History) -> None:
+def an_earlier_initialisation_fences_no_later_producer(h: History) -> None:
     h.feed(1)
     h.op("w2", "init", transactional_id="id-7")
     h.op("w1", "init", transactional_id="id-7")
@@ -51,7 +51,7 @@ def one_who_had_the_id_before_fences_nobody(h: History) -> None:
 
 
 @case()
-def one_whose_attempt_to_take_the_id_ended_in_an_error_may_come_later(h: History) -> None:
+def a_failed_initialisation_may_take_effect_later(h: History) -> None:
     h.feed(1)
     h.op("w2", "init", "info", transactional_id="id-7", return_ns=h.tick())
     h.op("w1", "init", transactional_id="id-7")
@@ -69,7 +69,7 @@ def an_own_attempt_without_an_answer_may_have_fenced(h: History) -> None:
 
 
 @case(contended_id=1)
-def one_who_takes_the_id_back_was_fenced_duly(h: History) -> None:
+def fencing_of_a_producer_that_takes_its_id_back_is_due(h: History) -> None:
     h.feed(1)
     for worker in ("w1", "w2"):
         h.op(worker, "init", transactional_id="id-7")
@@ -79,7 +79,7 @@ def one_who_takes_the_id_back_was_fenced_duly(h: History) -> None:
 
 
 @case(undue_fencing=1)
-def one_who_takes_the_id_afterwards_has_not_fenced(h: History) -> None:
+def an_initialisation_after_the_fencing_did_not_fence(h: History) -> None:
     _fenced(h)
     h.op("w2", "init", transactional_id="id-7")
     h.transact(0, worker="w2")
@@ -166,13 +166,13 @@ def a_producer_without_an_id_is_not_fenced_for_one(h: History) -> None:
 
 
 @case()
-def of_one_whose_initialisation_nobody_recorded_nothing_is_known(h: History) -> None:
+def without_its_initialisation_a_fencing_is_not_checked(h: History) -> None:
     h.feed(1)
     _fenced_and_followed(h)
 
 
 @case(undue_fencing=1, contended_id=1)
-def one_who_took_the_id_back_is_fenced_by_nobody_who_had_it_before(h: History) -> None:
+def an_earlier_owner_does_not_fence_after_the_id_was_taken_back(h: History) -> None:
     h.feed(1)
     for worker in ("w1", "w2", "w1"):
         h.op(worker, "init", transactional_id="id-7")
@@ -180,7 +180,7 @@ def one_who_took_the_id_back_is_fenced_by_nobody_who_had_it_before(h: History) -
 
 
 @case(undue_fencing=1)
-def one_who_begins_to_take_the_id_in_the_moment_of_the_answer_has_not_fenced(h: History) -> None:
+def an_initialisation_at_the_time_of_the_answer_did_not_fence(h: History) -> None:
     h.feed(1)
     h.op("w1", "init", transactional_id="id-7")
     op = _fenced_and_followed(h)
@@ -203,7 +203,7 @@ def an_attempt_that_begins_in_the_moment_of_the_answer_has_not_fenced(h: History
 
 
 @case(undue_fencing=1)
-def one_who_had_the_id_until_the_moment_of_the_own_initialisation_has_not_fenced(h: History) -> None:
+def an_earlier_owner_at_the_time_of_the_initialisation_did_not_fence(h: History) -> None:
     h.feed(1)
     before = h.op("w2", "init", transactional_id="id-7")
     h.op("w1", "init", transactional_id="id-7", call_ns=h.rows["ops"][before.op]["return_ns"])
@@ -233,7 +233,7 @@ def a_transaction_that_timed_out_late_in_the_run_is_fenced_duly(h: History) -> N
 
 
 @case()
-def a_time_out_within_what_the_clocks_may_differ_excuses(h: History) -> None:
+def a_time_out_within_the_clock_difference_explains_the_fencing(h: History) -> None:
     _timed_out_late(h, 1)
 
 
@@ -243,7 +243,7 @@ def a_time_out_further_away_than_the_clocks_may_differ_excuses_nothing(h: Histor
 
 
 @case()
-def one_whose_answer_has_no_time_may_have_been_replaced_after_its_call(h: History) -> None:
+def without_a_return_time_a_producer_may_be_replaced_after_its_call(h: History) -> None:
     h.feed(1)
     h.op("w1", "init", transactional_id="id-7")
     h.transact(0, worker="w1", transactional_id="id-7", pid=7, outcome="info", fenced=True, fate="abort")
@@ -252,7 +252,7 @@ def one_whose_answer_has_no_time_may_have_been_replaced_after_its_call(h: Histor
 
 
 @case(undue_fencing=1)
-def one_whose_answer_has_no_time_is_fenced_for_nothing_where_nobody_ever_came(h: History) -> None:
+def without_a_return_time_fencing_without_another_producer_is_undue(h: History) -> None:
     h.feed(1)
     h.op("w1", "init", transactional_id="id-7")
     h.transact(0, worker="w1", transactional_id="id-7", pid=7, outcome="info", fenced=True, fate="abort")

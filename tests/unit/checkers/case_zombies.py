@@ -42,7 +42,7 @@ def a_commit_after_another_has_taken_the_id_is_a_zombie(h: History) -> None:
 
 
 @case()
-def a_commit_of_the_one_who_took_the_id_last_is_none(h: History) -> None:
+def a_commit_of_the_last_owner_of_the_id_is_no_zombie(h: History) -> None:
     h.feed(1)
     h.op("w1", "init", transactional_id="i")
     h.op("w2", "init", transactional_id="i")
@@ -58,7 +58,7 @@ def inits_at_the_same_time_prove_no_zombie(h: History) -> None:
 
 
 @case()
-def a_zombie_whose_commit_was_not_told_and_did_nothing_is_none(h: History) -> None:
+def an_info_without_effect_is_no_zombie(h: History) -> None:
     h.feed(1)
     h.op("w1", "init", transactional_id="i")
     h.op("w2", "init", transactional_id="i")
@@ -89,35 +89,35 @@ def a_zombie_that_commits_offsets_alone_is_one(h: History) -> None:
 
 
 @case(ghost_commit=1)
-def when_a_worker_that_was_killed_before_its_commit_took_effect_nobody_knows(h: History) -> None:
+def the_time_of_a_killed_workers_commit_is_not_known(h: History) -> None:
     op = _replaced(h, outcome="info", commit_ns=None)
     h.send(op, "y", h.append("y", f"{op.name}:0", 1, digest=7))
     h.append_marker("y", 1, "commit")
 
 
 @case(zombie_write=1, options={"log": False})
-def without_logs_a_zombie_that_was_told_ok_is_one(h: History) -> None:
+def without_logs_a_zombie_with_outcome_ok_is_found(h: History) -> None:
     op = _replaced(h)
     h.send(op, "y", h.append("y", f"{op.name}:0", 1, digest=7))
     h.append_marker("y", 1, "commit")
 
 
 @case(zombie_write=1, options={"log": False})
-def without_logs_a_zombie_that_was_told_nothing_and_was_read_is_one(h: History) -> None:
+def without_logs_a_zombie_with_outcome_info_that_was_read_is_found(h: History) -> None:
     op = _replaced(h, outcome="info")
     h.send(op, "y", h.append("y", f"{op.name}:0", 1, digest=7))
     h.append_marker("y", 1, "commit")
 
 
 @case(unsettled=1, options={"log": False})
-def without_logs_a_zombie_that_was_told_nothing_and_never_read_is_none(h: History) -> None:
+def without_logs_an_unread_zombie_with_outcome_info_is_not_found(h: History) -> None:
     op = _replaced(h, outcome="info")
     h.send(op, "y", h.append("y", f"{op.name}:0", 1, digest=7))
     h.append_marker("y", 1, "abort")
 
 
 @case(lost_commit=1, unseen=2, broken=("the leader's log of x/0 is missing",))
-def a_zombie_that_was_told_ok_and_was_aborted_where_there_is_a_log_is_none(h: History) -> None:
+def with_logs_an_aborted_transaction_with_outcome_ok_is_no_zombie(h: History) -> None:
     op = _replaced(h)
     for topic in "xy":
         h.send(op, topic, h.append(topic, f"{op.name}:{len(op.values)}", 1, digest=7))
@@ -126,7 +126,7 @@ def a_zombie_that_was_told_ok_and_was_aborted_where_there_is_a_log_is_none(h: Hi
 
 
 @case()
-def whoever_takes_another_id_replaces_nobody(h: History) -> None:
+def an_initialisation_of_another_id_replaces_no_worker(h: History) -> None:
     h.feed(1)
     h.op("w1", "init", transactional_id="i")
     h.op("w2", "init", transactional_id="j")
@@ -134,7 +134,7 @@ def whoever_takes_another_id_replaces_nobody(h: History) -> None:
 
 
 @case(zombie_write=1)
-def whoever_takes_another_id_has_not_taken_its_own_back(h: History) -> None:
+def an_initialisation_of_another_id_does_not_take_the_own_id_back(h: History) -> None:
     h.feed(1)
     h.op("w1", "init", transactional_id="i")
     h.op("w2", "init", transactional_id="i")
@@ -151,7 +151,7 @@ def an_init_that_began_when_the_other_ended_proves_no_zombie(h: History) -> None
 
 
 @case()
-def whoever_takes_its_id_back_while_another_takes_it_is_no_zombie(h: History) -> None:
+def a_worker_that_initialises_at_the_same_time_is_no_zombie(h: History) -> None:
     h.feed(1)
     h.op("w1", "init", transactional_id="i", call_ns=1, return_ns=2)
     h.op("w1", "init", transactional_id="i", call_ns=20, return_ns=30)

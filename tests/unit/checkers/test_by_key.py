@@ -54,7 +54,7 @@ def test_an_ordinary_record_is_not_remarkable() -> None:
     ]
 
 
-def test_a_record_that_nobody_was_given_is() -> None:
+def test_a_record_without_a_read_is_remarkable() -> None:
     (step,) = found("step", send_row(1, 5, 0), send_row(3, 6, 4), poll_row(2, 6, 4))
     assert (step["value"], step["due"], step["ok_read"], step["highest"], step["bound"]) == (
         5,
@@ -65,13 +65,13 @@ def test_a_record_that_nobody_was_given_is() -> None:
     )
 
 
-def test_the_offset_of_what_may_not_have_committed_does_not_count() -> None:
+def test_the_offset_of_an_uncommitted_send_does_not_count() -> None:
     rows = OperationRows(micro_table(send_row(1, 5, 3, INFO), send_row(2, 6, -1), send_row(3, 8, 4)))
     assert rows.offset.tolist() == [NONE, NONE, 4]
     assert make_records(rows).index.tolist() == [0, 0, 1]
 
 
-def test_the_writer_is_the_last_completion_and_an_open_one_only_if_nobody_else_is() -> None:
+def test_the_writer_is_the_last_completion_or_else_an_open_operation() -> None:
     records = make_records(
         OperationRows(micro_table(send_row(9, 5, None, OPEN), send_row(1, 5, None, FAIL), send_row(3, 5, 0)))
     )
@@ -79,7 +79,7 @@ def test_the_writer_is_the_last_completion_and_an_open_one_only_if_nobody_else_i
     assert make_records(OperationRows(micro_table(send_row(9, 5, None, OPEN)))).writer.tolist() == [9]
 
 
-def test_the_writer_is_the_last_however_many_there_are_and_whatever_their_order() -> None:
+def test_the_writer_does_not_depend_on_the_order_of_rows() -> None:
     ops = np.random.default_rng(7).permutation(np.arange(1, 200))
     assert make_records(
         OperationRows(micro_table(*(send_row(int(op), 5) for op in ops)))
@@ -93,14 +93,14 @@ def test_the_index_of_a_record_is_counted_in_its_own_key() -> None:
     assert records.index.tolist() == [1, 1, 2, 2, 3]
 
 
-def test_two_values_at_one_offset_have_no_index_and_what_follows_has() -> None:
+def test_two_values_at_one_offset_have_no_index_but_later_records_have() -> None:
     records = make_records(
         OperationRows(micro_table(poll_row(1, 5, 0), poll_row(2, 6, 0), poll_row(3, 8, 9)))
     )
     assert (records.clash.tolist(), records.index.tolist()) == ([True, True, False], [0, 0, 2])
 
 
-def test_an_operation_that_was_given_what_it_sent_is_remarkable_whoever_else_sent_it() -> None:
+def test_a_poll_of_an_own_record_is_remarkable() -> None:
     rows = [send_row(1, 5, 0), send_row(4, 5, 0), poll_row(1, 5, 0), poll_row(2, 5, 0)]
     assert make_records(OperationRows(micro_table(*rows))).own.tolist() == [False, False, True, False]
 
@@ -118,7 +118,7 @@ def test_a_step_of_more_than_one_is_a_jump_and_only_moves_count() -> None:
     assert (rows.op[at].tolist(), rows.op[before].tolist(), inside.tolist()) == ([3], [1], [False])
 
 
-def test_what_others_sent_between_two_operations_is_no_jump_but_a_step_back_is() -> None:
+def test_sends_of_others_are_no_jump_but_a_step_back_is() -> None:
     rows = OperationRows(
         micro_table(
             send_row(1, 1, 1, process=1),
@@ -131,7 +131,7 @@ def test_what_others_sent_between_two_operations_is_no_jump_but_a_step_back_is()
     assert rows.op[at].tolist() == [4]
 
 
-def test_a_record_that_is_sent_twice_is_a_step_back_and_one_that_is_alone_is_none() -> None:
+def test_a_repeated_send_is_a_step_back_and_a_single_one_is_not() -> None:
     for rows, steps in (((1,), []), ((1, 1), [(2, 1)])):
         sends = OperationRows(
             micro_table(*(send_row(op, value, value, process=1) for op, value in enumerate(rows, 1)))

@@ -265,7 +265,7 @@ def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dic
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_what_is_joined_is_judged_as_if_it_had_named_its_input(
+def test_joined_outputs_are_checked_as_if_they_named_their_inputs(
     name: str, judged: dict[str, CheckResult]
 ) -> None:
     told = judged[name]
@@ -284,20 +284,20 @@ def test_what_is_joined_is_judged_as_if_it_had_named_its_input(
         (an_input_without_an_output, "lost-input", "; k: due of 1 was expected"),
     ],
 )
-def test_what_stands_there_and_what_was_due_is_told(
+def test_an_example_has_the_actual_and_the_expected_output(
     case: Callable[[History], None], anomaly: str, words: str, judged: dict[str, CheckResult]
 ) -> None:
     (sentence,) = judged[case.__name__].anomalies[anomaly].sentences
     assert sentence.endswith(words)
 
 
-def test_a_cause_is_told_within_one_transaction(judged: dict[str, CheckResult]) -> None:
+def test_a_cause_is_named_within_one_transaction(judged: dict[str, CheckResult]) -> None:
     told = judged[a_transaction_of_which_one_record_is_aborted.__name__].anomalies
     assert told["offset-output-mismatch"].because == "torn-transaction"
     assert told["torn-transaction"].because is None
 
 
-def test_without_a_word_of_what_is_due_nobody_is_accused(spark: SparkSession, tmp_path: Path) -> None:
+def test_without_expectations_there_are_no_findings(spark: SparkSession, tmp_path: Path) -> None:
     history = History()
     each_input_has_its_output(history)
     history.alter("expected", lambda row: None)
@@ -324,9 +324,7 @@ def one(spark: SparkSession, folder: Path, draw: Callable[[History], None], **mo
 
 
 @pytest.mark.parametrize("grouped", [True, False])
-def test_what_a_stage_left_behind_makes_a_run_unknown(
-    grouped: bool, spark: SparkSession, tmp_path: Path
-) -> None:
+def test_unprocessed_inputs_make_a_run_unknown(grouped: bool, spark: SparkSession, tmp_path: Path) -> None:
     def draw(h: History) -> None:
         h.feed(2)
         h.transact(0)
@@ -344,7 +342,7 @@ def test_what_a_stage_left_behind_makes_a_run_unknown(
 
 
 @pytest.mark.parametrize("drained", [True, False])
-def test_a_stage_without_a_group_has_gone_past_what_is_below_its_last_output_once_it_was_done(
+def test_a_drained_stage_without_a_group_processed_all_below_its_last_output(
     drained: bool, spark: SparkSession, tmp_path: Path
 ) -> None:
     def draw(h: History) -> None:
@@ -359,9 +357,7 @@ def test_a_stage_without_a_group_has_gone_past_what_is_below_its_last_output_onc
     assert drained or told.broken
 
 
-def test_where_nothing_is_expected_it_is_told_what_was_not_checked(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_without_expectations_the_unchecked_anomalies_are_listed(spark: SparkSession, tmp_path: Path) -> None:
     def draw(h: History) -> None:
         each_input_has_its_output(h)
         h.alter("expected", lambda row: None)

@@ -143,9 +143,7 @@ def last_record(committed_within: int, committed_after: int, sums: int = 2, expe
     return h
 
 
-def test_an_offset_outside_a_transaction_is_told_where_it_goes_past_what_a_last_record_holds(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_a_plain_offset_past_the_last_record_is_found(spark: SparkSession, tmp_path: Path) -> None:
     drawn = [
         last_record(2, 0),
         last_record(0, 2),

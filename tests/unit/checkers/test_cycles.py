@@ -94,7 +94,7 @@ def test_a_cycle_with_one_rw_edge_is_a_shortest_of_these() -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_the_same_cycle_is_told_in_whatever_order_the_edges_come(seed: int) -> None:
+def test_the_cycle_does_not_depend_on_the_order_of_edges(seed: int) -> None:
     edges, rng = edges_of(seed), Random(seed)
 
     def told() -> list[list[tuple[int, int, int]]]:
@@ -115,7 +115,7 @@ def test_the_same_cycle_is_told_in_whatever_order_the_edges_come(seed: int) -> N
     assert told() == before
 
 
-def test_edges_have_an_order_of_their_own() -> None:
+def test_edges_are_ordered() -> None:
     """By their ends, and then by the records that they go by."""
     every = [(one, other, number) for number in range(2) for one in range(4) for other in range(4)]
     for seed in range(5):
@@ -127,7 +127,7 @@ def test_edges_have_an_order_of_their_own() -> None:
         assert [some[at] for at in told.tolist()] == sorted(every)
 
 
-def test_a_search_ends_when_it_has_come_by_so_many_and_has_found_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_search_ends_after_its_limit_if_it_has_a_cycle(monkeypatch: pytest.MonkeyPatch) -> None:
     """A circle of six through the first operation, and one of two among the last."""
     pairs = [*pairwise((0, 1, 2, 3, 4, 5)), (5, 0), (5, 4)]
     made = part(COUNT, wr=pairs)

@@ -41,7 +41,7 @@ def _bits(path: Path) -> Iterator[tuple[int, int]]:
             yield rng.randrange(column.data_page_offset + HEADER_BYTES, end), 1 << rng.randrange(8)
 
 
-def test_a_bit_that_has_changed_is_an_error_and_no_other_value(spark: SparkSession, table: Path) -> None:
+def test_a_flipped_bit_is_an_error_and_not_another_value(spark: SparkSession, table: Path) -> None:
     body = table.read_bytes()
     bits = list(_bits(table))
     assert len(bits) >= 4

@@ -63,7 +63,7 @@ def without_reads(spark: SparkSession, kinds: dict[int, list[str]]) -> list[str]
     return [one.broken[ReasonCode.NOTHING_READ].text for one in said.values() if isinstance(one, CheckResult)]
 
 
-def test_where_nothing_was_read_the_kinds_that_were_passed_over_are_named(spark: SparkSession) -> None:
+def test_without_reads_the_kinds_of_ignored_operations_are_named(spark: SparkSession) -> None:
     bank = ["transfer"] * 3 + ["read"] * 1_200
     many = [f"kind-{n}" for n in range(30) for _ in range(30 - n)]
     strange = ["\x1b[31m" + "x" * 500]

@@ -47,7 +47,7 @@ def test_any_other_stage_needs_both() -> None:
     assert "expected" in reasons(BOUND, facts(assignments=1))
 
 
-def test_every_check_that_asks_what_became_of_an_input_needs_one() -> None:
+def test_every_check_of_an_inputs_outputs_needs_an_expectation() -> None:
     asking = [one.module for one in CHECKERS if one.family == "inputs" and "inputs" not in one.needs]
     assert asking == ["aggregate_mismatch"], "what the workload sums up is a need of its own"
     assert not NO_INPUTS.code.applicable

@@ -43,7 +43,7 @@ def judge_all(spark: SparkSession, paths: list[Path]) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("seed", [1])
-def test_a_history_that_means_nothing_is_judged_or_told_why_not(
+def test_a_nonsensical_history_gets_a_verdict_or_a_reason(
     spark: SparkSession, tmp_path: Path, seed: int
 ) -> None:
     judged, errors = judge_all(spark, write_mangled(tmp_path, 120, seed))

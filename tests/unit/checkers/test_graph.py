@@ -33,11 +33,11 @@ def test_a_read_before_it_was_sent_is_g1c_realtime() -> None:
     assert named(part(2, wr=[(1, 0)])) == {"G1c-realtime": [[0, 1]]}
 
 
-def test_what_was_not_ok_comes_before_nothing() -> None:
+def test_an_operation_that_is_not_ok_comes_before_no_other() -> None:
     assert named(part(2, wr=[(1, 0)], failed="0")) == {}
 
 
-def test_the_order_of_a_process_is_a_name_of_its_own() -> None:
+def test_a_cycle_by_process_order_has_its_own_name() -> None:
     found = named(part(3, wr=[(2, 0)], processes="010"))
     assert found == {"G1c-process": [[0, 2]], "G1c-realtime": [[0, 1, 2]]}
 
@@ -47,14 +47,16 @@ def test_two_circles_are_two_components() -> None:
 
 
 @pytest.mark.parametrize(("rw", "wr", "single"), [([(1, 0)], [(0, 1)], True), ([(0, 1), (1, 0)], [], False)])
-def test_one_rw_edge_is_told_from_two(rw: list[Pair], wr: list[Pair], single: bool) -> None:
+def test_cycles_with_one_and_two_rw_edges_have_different_names(
+    rw: list[Pair], wr: list[Pair], single: bool
+) -> None:
     made = part(2, rw=rw, wr=wr)
     graph = next(graph for graph in GRAPHS if graph.name == "G-single")
     (component,) = in_full(made, graph)
     assert bool(cycle_with_one_rw(made, component)) is single
 
 
-def test_a_shortest_cycle_is_told_step_by_step() -> None:
+def test_an_example_has_the_steps_of_a_shortest_cycle() -> None:
     made = part(4, wr=[(0, 1), (1, 2), (2, 3), (3, 0), (1, 0)])
     (component,) = in_full(made, graph_of("G1c"))
     assert shortest_cycle(made, component) == [CycleStep(0, 1, WR, 0), CycleStep(1, 0, WR, 4)]
@@ -66,12 +68,12 @@ def test_a_path_through_moments_is_one_realtime_step() -> None:
     assert shortest_cycle(made, component) == [CycleStep(0, 2, REALTIME), CycleStep(2, 0, WR, 0)]
 
 
-def test_process_order_skips_what_was_not_ok() -> None:
+def test_process_order_skips_operations_that_are_not_ok() -> None:
     made = part(3, processes="000", failed="1")
     assert list(zip(*(ends.tolist() for ends in made.edges[PROCESS]), strict=True)) == [(0, 1), (0, 2)]
 
 
-def test_an_edge_that_stands_twice_is_one() -> None:
+def test_a_repeated_edge_counts_once() -> None:
     assert named(part(2, wr=[(0, 1), (0, 1), (1, 0), (1, 0)])) == {"G1c": [[0, 1]]}
 
 
@@ -121,7 +123,7 @@ def circle(one: int, other: int) -> list[Row]:
     ]  # fmt: skip
 
 
-def test_an_interval_that_is_too_large_is_looked_at_without_rw_edges(
+def test_a_too_large_interval_is_searched_without_rw_edges(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("checkers.external.graph.make.LARGEST_LINES", 10)
@@ -130,7 +132,7 @@ def test_an_interval_that_is_too_large_is_looked_at_without_rw_edges(
     assert cycles_of(spark, *circle(5, 6), *lagging, *circle(40, 42)) == (["G1c", "G1c"], {0: {RW}})
 
 
-def test_without_ww_edges_too_if_they_make_it_too_large(
+def test_a_still_too_large_interval_is_searched_without_ww_edges(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("checkers.external.graph.make.LARGEST_LINES", 10)
@@ -153,7 +155,7 @@ def test_all_of_an_interval_meets_in_one_task(spark: SparkSession, monkeypatch: 
 
 
 @pytest.mark.parametrize("few", [4, 5, 6])
-def test_what_is_remarkable_is_the_same_whether_it_is_few_or_many(
+def test_remarkable_records_do_not_depend_on_their_number(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, few: int
 ) -> None:
     monkeypatch.setattr("checkers.external.tables.FEW_HERE", few)
@@ -173,13 +175,11 @@ def judged_with(spark: SparkSession, outcome: int, *ops: int) -> None:
 
 
 @pytest.mark.parametrize("ops", [(), (5,)])
-def test_an_operation_that_stands_in_one_table_alone_fails_the_job(
-    spark: SparkSession, ops: tuple[int, ...]
-) -> None:
+def test_an_operation_in_only_one_table_fails_the_job(spark: SparkSession, ops: tuple[int, ...]) -> None:
     with pytest.raises(SPARK_ERRORS, match="the table ops has no operation"):
         judged_with(spark, OK, *ops)
 
 
-def test_an_outcome_that_one_table_does_not_know_fails_the_job(spark: SparkSession) -> None:
+def test_an_outcome_in_only_one_table_fails_the_job(spark: SparkSession) -> None:
     with pytest.raises(SPARK_ERRORS, match="does not know the outcome of operation 6"):
         judged_with(spark, INFO, 5, 6)

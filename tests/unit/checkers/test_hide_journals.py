@@ -15,21 +15,21 @@ OF_JOURNALS = {name for checker in CHECKERS if "journals" in checker.needs for n
 
 DIFFER = {
     # Outputs whose offsets stand in no transaction are a mismatch: in a whole log nobody has to name them.
-    "offsets_gone_beside_a_commit_outside_that_names_no_operation_are_a_lost_commit": "offset-output-mismatch",
+    "missing_offsets_are_lost_although_a_plain_commit_names_no_operation": "offset-output-mismatch",
     "offsets_gone_from_a_log_that_names_an_operation_of_no_transaction_are_none": "offset-output-mismatch",
-    "offsets_gone_from_a_log_with_a_transaction_that_nobody_named_are_none": "offset-output-mismatch",
+    "missing_offsets_are_no_finding_beside_an_unnamed_transaction": "offset-output-mismatch",
     # Nobody says where a group began: it is taken to owe everything, for it is up before the first input.
     "an_input_before_the_first_position_of_the_group_is_not_lost": "lost-input",
     "a_beginning_at_no_known_position_is_none": "lost-input",
-    "a_group_that_committed_and_whose_beginning_nobody_saw_may_have_left_inputs_out": "lost-input",
+    "a_group_that_began_at_an_unknown_offset_may_skip_inputs": "lost-input",
     "where_a_member_lost_a_partition_its_group_did_not_begin": "lost-input",
     # It names no input, and that its journal may have told of it counts for nothing.
-    "a_value_of_a_journal_whose_last_line_is_torn_is_no_phantom": "phantom",
+    "a_record_of_a_journal_with_a_torn_last_line_is_no_phantom": "phantom",
     # Its offset is beyond the end of the input's partition.
     "an_output_of_an_input_that_a_compacted_topic_holds_no_more_is_none": "offset-output-mismatch",
     # The transaction covers no input of its output. With journals its worker may never have sent an offset.
     "where_all_offsets_were_committed_outside_a_run_is_unknown": "offset-output-mismatch",
-    "a_group_that_commits_outside_is_not_hidden_by_one_that_commits_within": "offset-output-mismatch",
+    "a_transactional_group_does_not_hide_a_plain_commit_of_another": "offset-output-mismatch",
 }
 """What is meant to be judged otherwise."""
 

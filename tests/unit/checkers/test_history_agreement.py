@@ -131,9 +131,7 @@ def test_a_negative_offset_contradicts_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("words", "change"), CHANGES)
-def test_what_contradicts_itself_is_said(
-    tmp_path: Path, words: str, change: Callable[[Tables], None]
-) -> None:
+def test_a_contradiction_is_reported(tmp_path: Path, words: str, change: Callable[[Tables], None]) -> None:
     tables = _sound()
     change(tables)
     sound, wrong = _write(tmp_path / "sound", _sound()), _write(tmp_path / "wrong", tables)
@@ -142,7 +140,7 @@ def test_what_contradicts_itself_is_said(
     assert words in said[1]
 
 
-def test_the_lowest_operation_of_all_is_told(tmp_path: Path) -> None:
+def test_the_contradiction_of_the_lowest_operation_is_reported(tmp_path: Path) -> None:
     tables = _sound()
     tables["ops"][6]["outcome"] = 9
     tables["ops"][3]["outcome"] = 8
@@ -150,7 +148,7 @@ def test_the_lowest_operation_of_all_is_told(tmp_path: Path) -> None:
     assert "(operation 6)" in _said(_write(tmp_path / "a", tables))[0]
 
 
-def test_the_first_operation_of_all_is_looked_at_too(tmp_path: Path) -> None:
+def test_the_first_operation_is_checked_too(tmp_path: Path) -> None:
     tables = _sound()
     tables["micro"][0]["outcome"] = INFO
     assert "(operation 2)" in _said(_write(tmp_path / "a", tables))[0]
@@ -162,7 +160,7 @@ def test_without_operations_there_can_be_no_records(tmp_path: Path) -> None:
     assert "that ops.parquet has not (operation 2)" in _said(_write(tmp_path / "a", tables))[0]
 
 
-def test_a_null_in_one_of_many_files_is_told(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_null_in_one_of_many_files_is_reported(spark: SparkSession, tmp_path: Path) -> None:
     """As Spark writes tables."""
     folder, more = _write(tmp_path / "a", _sound()), _write(tmp_path / "b", _sound())
     whole = pq.read_table(more / "micro.parquet")
@@ -177,9 +175,7 @@ def test_a_null_in_one_of_many_files_is_told(spark: SparkSession, tmp_path: Path
 
 
 @pytest.mark.parametrize("number", [0, 1, 2])
-def test_of_two_records_in_one_place_nobody_knows_the_order(
-    spark: SparkSession, tmp_path: Path, number: int
-) -> None:
+def test_two_records_at_one_position_have_no_order(spark: SparkSession, tmp_path: Path, number: int) -> None:
     tables = _sound()
     tables["micro"] += [_micro(2, 3, 0, n=4), _micro(6, 3, 2, True, n=2)]  # of several sends
     sound = _write(tmp_path / "sound", tables)
@@ -192,7 +188,7 @@ def test_of_two_records_in_one_place_nobody_knows_the_order(
     )
 
 
-def test_one_that_contradicts_itself_stops_no_other(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_contradictory_history_stops_no_other(spark: SparkSession, tmp_path: Path) -> None:
     contradictory, unnamed = _sound(), _sound()
     contradictory["ops"].clear()
     unnamed["names"] = [{"id": NAMES_FROM, "text": "{no"}]

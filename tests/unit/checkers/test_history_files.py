@@ -157,20 +157,22 @@ MICRO_OF_GOOD = [
 ]
 
 
-def test_where_nothing_ever_completed_the_sends_are_told_all_the_same(spark: SparkSession, tmp_path: Path):
+def test_sends_without_any_completion_are_read(spark: SparkSession, tmp_path: Path):
     (tmp_path / "open.jsonl").write_bytes(jsonl([e(1, "invoke", [send(4), send(5)])]))
     read = read_histories(spark, [HistoryFile(0, tmp_path / "open.jsonl")])
     assert [row.asDict()["value"] for row in read.micro.frame().orderBy("n").collect()] == [4, 5]
 
 
 @pytest.mark.parametrize("name", ["_good.jsonl", "good.json.gz", "packed.jsonl"])
-def test_operations_are_invocations_with_what_follows_them(rows: Callable[..., list[tuple]], name: str):
+def test_operations_are_invocations_with_their_completions(rows: Callable[..., list[tuple]], name: str):
     assert rows("ops", name) == OF_GOOD
     assert rows("micro", name) == MICRO_OF_GOOD
 
 
 @pytest.mark.parametrize("name", ["silent.jsonl", "silent.json.gz"])
-def test_what_a_completion_does_not_say_was_sent_as_invoked(rows: Callable[..., list[tuple]], name: str):
+def test_sends_that_a_completion_omits_are_taken_from_its_invocation(
+    rows: Callable[..., list[tuple]], name: str
+):
     assert rows("micro", name) == [
         (X, 1, None, 3, 0, 0, False, INFO),
         (X, 2, None, 3, 1, 0, False, INFO),
@@ -189,7 +191,7 @@ def test_blank_lines_count(rows: Callable[..., list[tuple]]):
     assert [row[4] for row in rows("ops", "spaced.jsonl")] == [2 * row[4] + 1 for row in OF_GOOD]
 
 
-def test_keys_are_given_back(rows: Callable[..., list[tuple]]):
+def test_keys_are_returned(rows: Callable[..., list[tuple]]):
     for name in ("_good.jsonl", "good.json.gz", "own.edn"):
         assert rows("names", name) == [(X, '"x"')]
 
@@ -201,7 +203,7 @@ def test_edn_is_read_too(rows: Callable[..., list[tuple]], name: str):
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_what_is_wrong_with_a_file_is_told_with_its_line(
+def test_an_error_in_a_file_is_reported_with_its_line(
     read: Histories, rows: Callable[..., list[tuple]], runs: Mapping[str, int], name: str
 ):
     _, line, said = BAD[name]
@@ -232,7 +234,7 @@ def test_the_tables_have_their_columns(spark: SparkSession, read: Histories):
             assert [to_arrow_type(field.dataType) for field in frame.schema] == schema.types
 
 
-def test_two_texts_with_one_number_are_told(
+def test_two_texts_with_one_number_are_reported(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     from checkers.external import read_files as under_test

@@ -70,7 +70,7 @@ def test_a_folder_is_read_wherever_it_lies(spark: SparkSession, written: tuple[H
             assert rows(read, name, run) == rows(lines, name, 3), (run, name)
 
 
-def test_what_is_wrong_with_a_folder_is_told_and_stops_no_other(
+def test_an_error_in_a_folder_is_reported_and_stops_no_other(
     spark: SparkSession, written: tuple[Histories, Path], tmp_path: Path
 ) -> None:
     _, place = written
@@ -126,7 +126,7 @@ def rows_of(pieces: DataFrame) -> list[str]:
     return sorted(map(str, dealt.to_pylist())) if dealt else []
 
 
-def test_files_that_tasks_open_hold_the_same_rows(spark: SparkSession, tmp_path: Path) -> None:
+def test_files_opened_by_tasks_have_the_same_rows(spark: SparkSession, tmp_path: Path) -> None:
     given_rows = micro_table(
         *(send_row(n, n, n, FAIL if n % 3 == 0 else OK) for n in range(40)), poll_row(41, 7, 7)
     )
@@ -158,7 +158,7 @@ def test_a_file_of_one_row_group_is_shared_out(spark: SparkSession, tmp_path: Pa
 
 
 @pytest.mark.parametrize("damaged", ["ops", "micro"])
-def test_a_table_whose_pages_are_damaged_is_told(spark: SparkSession, tmp_path: Path, damaged: str) -> None:
+def test_a_table_with_damaged_pages_is_reported(spark: SparkSession, tmp_path: Path, damaged: str) -> None:
     micro = micro_table(send_row(2, 1, 0), poll_row(4, 1, 0)).drop(["committed"])
     ops = [{"run": 0, "op": op, "process": op, "f": "txn", "outcome": OK, "invoked": op - 1} for op in (2, 4)]
     for name, rows in (("ops", pa.Table.from_pylist(ops, OPS)), ("micro", micro), ("names", None)):

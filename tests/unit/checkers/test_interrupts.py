@@ -46,7 +46,7 @@ def test_an_interrupt_kills_spark_and_comes_through(pending: FakeSpark) -> None:
 
 
 @pytest.mark.usefixtures("handled")
-def test_without_one_nothing_is_killed_or_closed(pending: FakeSpark) -> None:
+def test_without_an_interrupt_nothing_is_killed_or_closed(pending: FakeSpark) -> None:
     with interruptible(cast(StartingSpark, pending)):
         assert signal.getsignal(signal.SIGINT) is not signal.default_int_handler
     assert (pending.killed, pending.closed) == (False, False)

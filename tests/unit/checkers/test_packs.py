@@ -26,7 +26,7 @@ def test_edges_follow_from_versions_and_their_readers() -> None:
     assert all((e.src // LINES == 2).all() for e in edges.values())
 
 
-def test_what_never_completed_wrote_the_version_that_was_read() -> None:
+def test_an_open_operation_wrote_the_version_that_was_read() -> None:
     rows = OperationRows(
         micro_table(
             send_row(1, 5, 0),
@@ -79,7 +79,9 @@ def told(pack: Pack) -> Counter[tuple[object, ...]]:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_the_parts_of_a_pack_tell_what_the_whole_tells(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+def test_the_parts_of_a_pack_have_the_same_edges_as_the_pack(
+    monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
     whole = a_pack(seed)
     assert {kind for kind, *_ in told(whole)} == {WR, WW, RW, "read"}
     assert len(list(cut(whole))) == 1

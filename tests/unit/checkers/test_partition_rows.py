@@ -43,7 +43,7 @@ def one_tp(*, replicas: Any = (), ends: Any = (), stages: Any = ()) -> dict[str,
     return dict(row)
 
 
-def test_a_partition_of_which_nothing_is_known_has_no_log_and_no_reader() -> None:
+def test_an_unknown_partition_has_no_log_and_no_reader() -> None:
     row = one_tp()
     assert (row["logged"], row["followers"], row["is_input"], row["rc_end"]) == (False, 0, False, False)
     assert (row["log_end"], row["rc_first"], row["ru_next"], row["allows_duplicates"]) == (

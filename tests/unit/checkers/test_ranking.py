@@ -26,13 +26,13 @@ def frame_of(spark: SparkSession, rows: list[Row]) -> DataFrame:
     return spark.createDataFrame(pa.Table.from_pylist(rows, FINDING))
 
 
-def test_one_of_each_operation_comes_before_a_second_one_of_any() -> None:
+def test_one_finding_of_each_operation_comes_before_any_second_one() -> None:
     rows = [finding("duplicate", 3, 8), finding("duplicate", 1, 9), finding("duplicate", 2, 9)]
     told = first_of_few(rows, 2)[1, "duplicate", False]
     assert (told.count, [example.facts["at"] for example in told.examples]) == (3, [1, 3])
 
 
-def test_those_of_no_operation_count_by_their_place() -> None:
+def test_findings_without_an_operation_count_by_their_position() -> None:
     rows = [finding("unseen", 1, 9), finding("unseen", 1), finding("unseen", 1, also=1), finding("unseen", 5)]
     told = first_of_few(rows, 3)[1, "unseen", False]
     assert [(example.facts["at"], example.facts["also"]) for example in told.examples] == [
@@ -77,11 +77,11 @@ def test_many_findings_are_ranked_as_few_are(spark: SparkSession, seed: int) -> 
     assert _find_causes(frame) == causes_of_few(rows)
 
 
-def test_among_them_are_some_with_a_cause() -> None:
+def test_some_of_the_ranked_findings_have_a_cause() -> None:
     assert [bool(causes_of_few(findings(seed))) for seed in range(6)].count(True) >= 2
 
 
-def test_of_no_findings_there_is_no_first(spark: SparkSession) -> None:
+def test_without_findings_there_is_no_first(spark: SparkSession) -> None:
     assert _rank(frame_of(spark, []), 4) == first_of_few([], 4) == {}
 
 

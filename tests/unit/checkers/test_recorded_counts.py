@@ -57,7 +57,7 @@ def told(counts: Tally) -> Mapping[str, Any]:
 
 
 @pytest.mark.parametrize("at_most", [0, 10**9])  # all of them stay files, or none does
-def test_of_all_cases(
+def test_counts_of_all_cases_equal_those_of_spark(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_most: int
 ) -> None:
     monkeypatch.setattr(reading, "INLINE_ROWS", at_most)
@@ -73,7 +73,7 @@ def test_of_all_cases(
 OFFSETS = [(op, transactional) for op in (None, 1) for transactional in (None, False, True)]
 
 
-def test_of_what_is_missing(spark: SparkSession) -> None:
+def test_counts_of_missing_values_equal_those_of_spark(spark: SparkSession) -> None:
     empty = {name: local_table(spark, schema.empty_table()) for name, schema in HISTORY.items()}
     expected = pa.table(
         {

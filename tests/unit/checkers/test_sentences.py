@@ -440,6 +440,6 @@ def test_any_field_may_be_absent_or_strange(anomaly: str, example: dict[str, Any
     assert words.isprintable()
 
 
-def test_the_sentence_of_an_unknown_anomaly_lists_what_its_example_holds() -> None:
+def test_the_sentence_of_an_unknown_anomaly_lists_its_example() -> None:
     words = sentence("unknown-anomaly", {"record": X, "operation": T7, "lag": 12})
     assert words == "unknown-anomaly: x=1 at invoices/3 offset 17, payments-1.0:7 and lag 12"

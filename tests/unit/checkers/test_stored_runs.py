@@ -105,7 +105,7 @@ def test_a_table_that_cannot_be_made_is_no_checkers_crash(
     assert "crashed" not in caplog.text
 
 
-def test_what_a_run_permits_is_allowed_and_nothing_else(
+def test_only_permitted_anomalies_are_allowed(
     spark: SparkSession, wrong: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     few = tuple(c for c in judging.STORE_CHECKERS if c.module == "reprocessed_input")
@@ -116,7 +116,7 @@ def test_what_a_run_permits_is_allowed_and_nothing_else(
     assert [(one.allowed, one.allowed_by) for one in found] == [(False, None), (True, "the workload")]
 
 
-def test_an_example_says_what_became_of_a_record(
+def test_an_example_has_the_fate_of_a_record(
     spark: SparkSession, wrong: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     few = tuple(c for c in judging.STORE_CHECKERS if c.module == "reprocessed_input")

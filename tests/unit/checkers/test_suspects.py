@@ -28,7 +28,7 @@ SUSPICIOUS = [
 """The checkers that have suspects."""
 
 
-def test_these_have_suspects(tables: Tables) -> None:
+def test_these_cases_have_suspects(tables: Tables) -> None:
     assert [one.module for one in STORE_CHECKERS if one.suspects(tables)] == SUSPICIOUS
 
 

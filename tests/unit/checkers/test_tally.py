@@ -6,7 +6,7 @@ from pyspark.sql import SparkSession
 from checkers.stored.tally import MOST, TableQuery, tally
 
 
-def test_conditions_sums_places_and_texts_are_counted_by_run(spark: SparkSession) -> None:
+def test_conditions_sums_partitions_and_texts_are_counted_by_run(spark: SparkSession) -> None:
     rows = [(1, 7, "x", 3, True), (1, 7, "x", 4, None), (1, 8, "y", 5, False), (2, 7, "x", 9, True)]
     frame = spark.createDataFrame(rows, "run long, place int, topic string, size long, odd boolean")
     counts = tally(
