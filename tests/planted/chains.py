@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import combinations_with_replacement, product
 from random import Random
 
-from tests.planted.words import Found
+from tests.planted.words import Counts
 from tests.support.histories import History
 from tests.support.outbox import OPTIONS, apply, outbox, publish
 
@@ -67,7 +67,7 @@ def draw(chain: Chain) -> History:
     return h
 
 
-def defined(chain: Chain) -> Found:
+def defined(chain: Chain) -> Counts:
     """A row that is marked has an event, an event that was passed an effect, and of each there is no second one.
 
     Where nothing was ever published the run lacks evidence, and what is absent proves nothing.

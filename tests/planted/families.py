@@ -1,4 +1,4 @@
-"""All families of stored runs; each history is a run, and is held against its definition."""
+"""All families of stored runs. Each history is one run, and its result is compared with the definition."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -9,25 +9,25 @@ from typing import Any
 from checkers.checking.stored_runs import StoredRun
 from harness.results.verdict import STAGE, CheckResult
 from tests.planted import chains, counted, logs, reads, states, transactions
-from tests.planted.words import Found
+from tests.planted.words import Counts
 from tests.support.histories import History
 from tests.support.stored_tables import write_store
 
 ONLY = {"claims": {"premature-offset"}, "chains": {"lost-input", "reprocessed-input"}}
-"""Families in which other anomalies are as they may be."""
+"""Families in which only these anomalies are compared."""
 
 
 @dataclass(frozen=True)
 class Small:
-    """A history, and what must be said of it; `what` it is drawn from."""
+    """A history with its expected counts. `what` is the value that the history was drawn from."""
 
     family: str
     history: History
-    meant: Found
+    meant: Counts
     what: object
 
     def differs(self, judgement: CheckResult) -> str | None:
-        """What is said of it otherwise."""
+        """Describe the difference between the result and the definition; None if there is none."""
         looked_for = ONLY.get(self.family, judgement.anomalies)
         found = {name: one for name, one in judgement.anomalies.items() if name in looked_for}
         said = {name: one.count for name, one in found.items() if one.allowed_by != STAGE}
@@ -43,12 +43,12 @@ class Small:
 
 @dataclass(frozen=True)
 class Family:
-    """What its histories are made of, the small ones and a larger one; how they are drawn and defined."""
+    """Functions that make all small histories and random larger ones, draw them, and define their counts."""
 
     small: Callable[[], Iterable[Any]]
     larger: Callable[[Random], Any]
     draw: Callable[[Any], History]
-    defined: Callable[[Any], Found]
+    defined: Callable[[Any], Counts]
 
 
 FAMILIES = {
@@ -67,7 +67,7 @@ FAMILIES = {
 
 
 def smalls() -> list[Small]:
-    """All small ones of all families."""
+    """All small histories of all families."""
     return [
         Small(name, family.draw(one), family.defined(one), one)
         for name, family in FAMILIES.items()
@@ -76,7 +76,7 @@ def smalls() -> list[Small]:
 
 
 def larger(seeds: Iterable[int]) -> list[Small]:
-    """One of each family for each seed."""
+    """One larger history of each family for each seed."""
     made = (
         (name, family, family.larger(Random(seed))) for seed in seeds for name, family in FAMILIES.items()
     )
@@ -84,7 +84,7 @@ def larger(seeds: Iterable[int]) -> list[Small]:
 
 
 def store(smalls: Sequence[Small], folder: Path, first: int = 0) -> list[StoredRun]:
-    """The runs of one store, numbered from `first`."""
+    """Write the histories to one folder, as runs numbered from `first`."""
     write_store(folder, [(run, small.history) for run, small in enumerate(smalls, first)], log=True)
     return [
         StoredRun(run, folder, small.history.wall_ms, promises=small.history.promises, drained=False)

@@ -1,8 +1,7 @@
-"""Of some inputs and outputs the beginning of the log is gone, or what was compacted: in a right run nobody
-misses it.
+"""Remove records from some input and output partitions, as retention or compaction would.
 
-Where that is so a sum that is wrong proves nothing: inputs may be missing in it. Nor is anything proven of a
-record that is gone itself.
+In a correct run, that must not lead to findings. In such a partition, a wrong sum proves nothing, because inputs may be
+missing. Nothing can be proven of a removed record either.
 """
 
 from random import Random
@@ -13,12 +12,14 @@ from tests.support.stored_tables import RC, RU, Row
 PARTITIONS = "abxy"
 ABSENCES = frozenset({"poll-skip", "int-poll-skip", "premature-offset", "phantom"})
 NEEDS_ALL = ABSENCES | {"aggregate-mismatch"}
-"""What may not be found then: what was passed over, or never was, may be gone."""
+"""Anomalies that are not found then, because the records that prove them may be removed."""
 
 
-def take_away(history: History, tables: dict[str, list[Row]], rng: Random) -> dict[str, set[int]]:
-    """Leave the tables as brokers and final readers would have left them; by partition that is not whole, the
-    offsets that are gone.
+def remove_records(history: History, tables: dict[str, list[Row]], rng: Random) -> dict[str, set[int]]:
+    """Change the tables as brokers and final readers would have written them.
+
+    Returns:
+        The removed offsets, by letter of the partition.
     """
     gone: dict[str, set[int]] = {}
     for letter in PARTITIONS:
@@ -39,7 +40,7 @@ def _may_go(entry: Row) -> bool:
 
 
 def _begin_late(tables: dict[str, list[Row]], tp: int, offsets: list[int], rng: Random) -> set[int]:
-    """All below some offset: they were retained for no longer."""
+    """Choose all offsets below a random one, as retention does."""
     start = rng.choice([*offsets, offsets[-1] + 1]) if offsets else 0
     for row in tables["replicas"]:
         if row["tp"] == tp:
@@ -51,7 +52,7 @@ def _begin_late(tables: dict[str, list[Row]], tp: int, offsets: list[int], rng: 
 
 
 def _compact(tables: dict[str, list[Row]], tp: int, offsets: list[int], rng: Random) -> set[int]:
-    """Some of them; markers stay."""
+    """Choose random offsets that are not markers, as compaction does."""
     for row in tables["partitions"]:
         if row["tp"] == tp:
             row["compacted"] = True
@@ -60,7 +61,7 @@ def _compact(tables: dict[str, list[Row]], tp: int, offsets: list[int], rng: Ran
 
 
 def _drop(tables: dict[str, list[Row]], tp: int, lost: set[int]) -> None:
-    """Nothing of it is in any log, and no final reader was given it."""
+    """Remove these offsets from the logs and from the reads of the final readers."""
 
     def stays(row: Row, offset: str) -> bool:
         return row["tp"] != tp or row[offset] not in lost

@@ -1,7 +1,7 @@
-"""Logs of partitions, and what is wrong with them, in so many words.
+"""Logs of partitions, and the definition of their anomalies.
 
-Three families: data and markers of several producers, all given to a reader; what producers wrote, by
-epoch and sequence; records and markers against the transactions that were completed.
+There are three families: data and markers of several producers, which an observer reads; epochs and sequences of
+producers; and records and markers compared with the completed transactions.
 """
 
 from collections import Counter
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import pairwise, product
 from random import Random
 
-from tests.planted.words import Found, begun, some
+from tests.planted.words import Counts, nonzero, start_history
 from tests.support.histories import History
 
 KINDS = ("data", "commit", "abort")
@@ -33,7 +33,7 @@ def larger_log(rng: Random) -> tuple[Entry, ...]:
 
 
 def draw_log(log: tuple[Entry, ...]) -> History:
-    """Each data record is a transaction whose client was told nothing; an observer is given all of them."""
+    """Each data record is a transaction with outcome info. An observer reads all of them."""
     h = History()
     h.feed(1)
     h.transact(0, to="y", pid=9, worker="u")
@@ -49,10 +49,10 @@ def draw_log(log: tuple[Entry, ...]) -> History:
     return h
 
 
-def defined_log(log: tuple[Entry, ...]) -> Found:
+def defined_log(log: tuple[Entry, ...]) -> Counts:
     fates = [_fate(log, at) for at, (kind, _) in enumerate(log) if kind == "data"]
     above = len(fates) - fates.index("open") - 1 if "open" in fates else 0
-    return some(
+    return nonzero(
         dirty_read=sum(fate != "commit" for fate in fates),
         hanging_transaction=fates.count("open"),
         read_above_lso=above,
@@ -79,13 +79,13 @@ ENTRIES = [*BATCHES, Written("abort", 0), Written("abort", 1)]
 
 
 def partitions() -> Iterator[tuple[Written, ...]]:
-    """What one producer may write."""
+    """All logs of up to three entries of one producer."""
     for length in (1, 2, 3):
         yield from product(ENTRIES, repeat=length)
 
 
 def larger_partition(rng: Random) -> tuple[Written, ...]:
-    """What up to three producers write: mostly in order, with commits too, and over the last number."""
+    """A random log of up to three producers: mostly in order, with commits, and with sequences that wrap around."""
     right = rng.choice([0.6, 0.8, 1.0])
     state = {pid: (2, rng.choice([0, 2**31 - 3])) for pid in range(7, 7 + rng.randint(1, 3))}
     log = []
@@ -103,7 +103,7 @@ def larger_partition(rng: Random) -> tuple[Written, ...]:
 
 
 def draw_partition(log: tuple[Written, ...]) -> History:
-    h = begun()
+    h = start_history()
     for one in log:
         if one.kind == "data":
             h.append("y", None, one.pid, one.epoch, seq=one.seq)
@@ -112,8 +112,8 @@ def draw_partition(log: tuple[Written, ...]) -> History:
     return h
 
 
-def defined_partition(log: tuple[Written, ...]) -> Found:
-    """Each producer has epochs and sequences of its own."""
+def defined_partition(log: tuple[Written, ...]) -> Counts:
+    """Epochs and sequences are compared within one producer."""
     found: Counter[str] = Counter()
     for pid in {one.pid for one in log}:
         own = [one for one in log if one.pid == pid]
@@ -121,7 +121,7 @@ def defined_partition(log: tuple[Written, ...]) -> Found:
         entries = [(one.kind, pid) for one in own]
         fated = [(one, own[:at], _fate(entries, at)) for at, one in enumerate(own) if one.kind == "data"]
         found.update(
-            some(
+            nonzero(
                 epoch_regression=sum(
                     a.epoch < b.epoch and "data" in (a.kind, b.kind) for b, a in pairwise(own)
                 ),
@@ -142,7 +142,7 @@ def defined_partition(log: tuple[Written, ...]) -> Found:
 
 @dataclass(frozen=True)
 class Marked:
-    """Records and markers of producers in topics, and the topics that each completed transaction named."""
+    """Records and markers of producers in topics, and the topics of each completed transaction."""
 
     log: tuple[tuple[str, int, str], ...]  # kind, producer id, topic
     completed: tuple[tuple[int, str], ...]  # producer id, topics
@@ -166,7 +166,7 @@ def larger_marked(rng: Random) -> Marked:
 
 
 def draw_marked(case: Marked) -> History:
-    h = begun(outputs="xyz")
+    h = start_history(outputs="xyz")
     for kind, pid, topic in case.log:
         if kind == "data":
             h.append(topic, None, pid)
@@ -177,7 +177,7 @@ def draw_marked(case: Marked) -> History:
     return h
 
 
-def defined_marked(case: Marked) -> Found:
+def defined_marked(case: Marked) -> Counts:
     found: Counter[str] = Counter()
     lacking = False
     for topic, pid in product("yz", {pid for _, pid, _ in case.log}):

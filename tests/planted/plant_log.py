@@ -1,10 +1,8 @@
-"""Plants: brokers' logs that do not agree with themselves, with each other, or with the transaction log; ids
-that are contended, producers that are fenced for nothing, and groups that stand still.
-"""
+"""Plants: broker logs with contradictions, contended ids, producers that are fenced without cause, stalled groups."""
 
 from random import Random
 
-from tests.planted.planted import Planted, at, record, taken
+from tests.planted.planted import Planted, of_input, of_operation, of_record
 from tests.planted.run import SECOND, Run
 from tests.support.histories import TRANSACTIONS
 from tests.support.stored_tables import OFFSETS, Row
@@ -14,7 +12,7 @@ BOUND_NS = 27 * SECOND
 
 
 def epoch_regression(h: Run, rng: Random) -> Planted:
-    """In a partition: a record, or the marker on it, has a lower epoch than what is below it."""
+    """In a partition, a record or its marker has a lower epoch than the record below."""
     _, pid = h.fresh()
     low, high = sorted(rng.sample(range(6), 2))
     offset = h.append("m", None, pid, high)
@@ -24,17 +22,17 @@ def epoch_regression(h: Run, rng: Random) -> Planted:
     else:
         offset += 1
     assert h.mark_now("m", pid, "abort", low) >= offset
-    return {"epoch-regression": [record("m", offset)]}
+    return {"epoch-regression": [of_record("m", offset)]}
 
 
 def epoch_regression_of_states(h: Run, rng: Random) -> Planted:
-    """In the transaction log."""
+    """In the transaction log, a state has a lower epoch than the state before."""
     _, pid = h.fresh()
     low, high = sorted(rng.sample(range(6), 2))
     h.log_transaction(pid, (), epoch=high)
     offset = len(h.entries[TRANSACTIONS])
     h.log_transaction(pid, (), epoch=low)
-    return {"epoch-regression": [record(TRANSACTIONS, offset)]}
+    return {"epoch-regression": [of_record(TRANSACTIONS, offset)]}
 
 
 def sequence_violation(h: Run, rng: Random) -> Planted:
@@ -45,7 +43,7 @@ def sequence_violation(h: Run, rng: Random) -> Planted:
     offset = h.append("m", None, pid, seq=wrong)
     h.append("m", None, pid)
     h.append_marker("m", pid, "abort")
-    return {"sequence-violation": [{**record("m", offset), "sequence": wrong}]}
+    return {"sequence-violation": [{**of_record("m", offset), "sequence": wrong}]}
 
 
 def transaction_state_violation(h: Run, rng: Random) -> Planted:
@@ -64,12 +62,12 @@ def transaction_state_violation(h: Run, rng: Random) -> Planted:
     offset = len(h.entries[TRANSACTIONS]) - 1
     h.log_state(pid, {"PrepareCommit": "CompleteCommit"}.get(wrong, "Empty"))
     return {
-        "transaction-state-violation": [{**record(TRANSACTIONS, offset), "transactional_id": f"id-{pid}"}]
+        "transaction-state-violation": [{**of_record(TRANSACTIONS, offset), "transactional_id": f"id-{pid}"}]
     }
 
 
 def stuck_completion(h: Run, rng: Random) -> Planted:
-    """Decided, and never done; a minute before the end."""
+    """A transaction is prepared a minute before the end and never completed."""
     _, pid = h.fresh()
     h.log_state(pid, "Ongoing", "m")
     h.log_state(pid, rng.choice(["PrepareCommit", "PrepareAbort"]), "m")
@@ -77,7 +75,7 @@ def stuck_completion(h: Run, rng: Random) -> Planted:
 
 
 def unmarked_partition(h: Run, rng: Random) -> Planted:
-    """Of several transactions one has no marker; the marker of the next one ends its records."""
+    """One of several transactions has no marker. The marker of the next one ends its records."""
     _, pid = h.fresh()
     many = rng.randint(2, 3)
     missing = rng.randrange(many - 1)
@@ -86,11 +84,11 @@ def unmarked_partition(h: Run, rng: Random) -> Planted:
         if number != missing:
             h.append_marker("m", pid, "abort")
         h.log_transaction(pid, "m", "Abort")
-    return {"unmarked-partition": [{**record("m", offset), "markers": many - 1, "completions": many}]}
+    return {"unmarked-partition": [{**of_record("m", offset), "markers": many - 1, "completions": many}]}
 
 
 def replica_divergence(h: Run, rng: Random) -> Planted:
-    """A follower holds another batch than its leader, or none."""
+    """A follower has a batch that differs from the leader's, or lacks it."""
     topic = rng.choice("pq")
     _, offsets = h.sent(topic, rng.randint(1, 3))
     offset = rng.choice(offsets)
@@ -102,21 +100,21 @@ def replica_divergence(h: Run, rng: Random) -> Planted:
         return None if change is None else row | change
 
     h.alter("batches", bend)
-    return {"replica-divergence": [record(topic, offset)]}
+    return {"replica-divergence": [of_record(topic, offset)]}
 
 
 def contended_id(h: Run, rng: Random) -> Planted:
-    """Two workers take an id from each other, some times."""
+    """Two workers initialise the same id several times in turn."""
     workers = [h.fresh()[0], h.fresh()[0]]
     inits = [
         h.op(workers[number % 2], "init", transactional_id=f"mine-{workers[0]}")
         for number in range(rng.randint(3, 5))
     ]
-    return {"contended-id": [at(op) for op in inits[2:]]}
+    return {"contended-id": [of_operation(op) for op in inits[2:]]}
 
 
 def undue_fencing(h: Run, rng: Random) -> Planted:
-    """Fenced, and nobody had claimed its id; its inputs are taken by another."""
+    """A producer is fenced, but no other producer initialised its id. Another worker processes its inputs."""
     source, inputs = h.fed(rng.randint(1, 2))
     worker, pid = h.fresh()
     h.op(worker, "init", transactional_id=f"id-{pid}")
@@ -126,26 +124,26 @@ def undue_fencing(h: Run, rng: Random) -> Planted:
     )  # fmt: skip
     worker, pid = h.fresh()
     h.transact(*inputs, to="p", source=source, worker=worker, pid=pid)
-    return {"undue-fencing": [at(op)]}
+    return {"undue-fencing": [of_operation(op)]}
 
 
 def stalled(h: Run, rng: Random) -> Planted:
-    """There is an input and a worker, and for long there is no commit."""
+    """There are an input and a worker, but no commit for a long time."""
     source, inputs = h.fed(2)
     worker, pid = h.fresh()
     h.transact(inputs[0], to="p", source=source, worker=worker, pid=pid)
     h.clock += BOUND_NS + rng.randint(1, 20) * SECOND
     op = h.transact(inputs[1], to="p", source=source, worker=worker, pid=pid)
-    return {"stalled": [{**at(op), **taken(source, inputs[1])}]}
+    return {"stalled": [{**of_operation(op), **of_input(source, inputs[1])}]}
 
 
 def offsets_of_a_ghost(h: Run, rng: Random) -> Planted:
-    """Offsets alone, of a transaction that was told to have failed; its inputs owe nothing."""
+    """A transaction with outcome fail commits its offsets. It has no outputs, and none are expected."""
     source, inputs = h.fed(rng.randint(1, 2), owes="")
     worker, pid = h.fresh()
     op = h.transact(*inputs, to="", outcome="fail", fate="commit", source=source, worker=worker, pid=pid)
     assert h.entries[OFFSETS]
-    return {"ghost-commit": [at(op)]}
+    return {"ghost-commit": [of_operation(op)]}
 
 
 PLANTS = (

@@ -1,4 +1,4 @@
-"""Plants: consumers that skip or go back, producers whose records stand in another order."""
+"""Plants: consumers that skip records or move back, and producers whose records are in another order."""
 
 from random import Random
 
@@ -8,7 +8,7 @@ from tests.support.histories import Op
 
 
 def _reads(h: Run, polls: list[list[int]], topic: str = "q") -> list[Op]:
-    """An observer of its own is given them, poll by poll."""
+    """A new observer reads these offsets, poll by poll."""
     h.settle(topic)
     journal, ops = f"o-{h.fresh()[0]}", []
     for offsets in polls:
@@ -35,7 +35,7 @@ def int_poll_skip(h: Run, rng: Random) -> Planted:
 
 
 def nonmonotonic_poll(h: Run, rng: Random) -> Planted:
-    """Back, or the same once more."""
+    """The next poll has an earlier record, or the same again."""
     _, offsets = h.sent("q", rng.randint(1, 3))
     again = rng.choice(offsets)
     *_, reader = _reads(h, [offsets, [again]])
@@ -49,8 +49,8 @@ def int_nonmonotonic_poll(h: Run, rng: Random) -> Planted:
     return {"int-nonmonotonic-poll": [_step(offsets[-1], again, reader)]}
 
 
-def given_again(h: Run, rng: Random) -> Planted:
-    """A worker is given an input again, though it has committed."""
+def group_input_polled_again(h: Run, rng: Random) -> Planted:
+    """A worker polls an input again although it has committed it."""
     source, inputs = h.fed(rng.randint(1, 3))
     worker, pid = h.fresh()
     h.transact(*inputs, to="p", source=source, worker=worker, pid=pid)
@@ -61,7 +61,7 @@ def given_again(h: Run, rng: Random) -> Planted:
 
 
 def nonmonotonic_send(h: Run, rng: Random) -> Planted:
-    """The first of two operations of a feeder stands above the second."""
+    """The record of a feeder's first operation has a higher offset than that of its second."""
     source, _ = h.fed(0)
     feeder, _ = h.fresh()
     one, two = h.op(f"f-{feeder}", "send"), h.op(f"f-{feeder}", "send")
@@ -73,7 +73,7 @@ def nonmonotonic_send(h: Run, rng: Random) -> Planted:
 
 
 def int_nonmonotonic_send(h: Run, rng: Random) -> Planted:
-    """Two records of one operation stand in reverse order."""
+    """Two records of one operation are in reverse order in the log."""
     source, _ = h.fed(0)
     feeder, _ = h.fresh()
     op = h.op(f"f-{feeder}", "send")
@@ -97,7 +97,7 @@ PLANTS = (
     int_poll_skip,
     nonmonotonic_poll,
     int_nonmonotonic_poll,
-    given_again,
+    group_input_polled_again,
     nonmonotonic_send,
     int_nonmonotonic_send,
 )

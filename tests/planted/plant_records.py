@@ -2,7 +2,7 @@
 
 from random import Random
 
-from tests.planted.planted import Planted, at, each, given, place, record
+from tests.planted.planted import Planted, of_operation, of_read, of_record, of_records, place
 from tests.planted.run import Run
 from tests.support.stored_tables import RU, Row
 
@@ -10,36 +10,36 @@ MARGIN_NS = 200_000_000
 
 
 def lost_write(h: Run, rng: Random) -> Planted:
-    """Nobody is given what was acknowledged and committed; of the topic they are given something."""
+    """No reader reads an acknowledged and committed record, but readers read others of the topic."""
     h.sent("q", 1)
     op, offsets = h.sent("q", rng.randint(1, 3))
     _hide(h, op.values)
-    found: Planted = {"lost-write": each("q", offsets)}
+    found: Planted = {"lost-write": of_records("q", offsets)}
     if rng.random() < 0.5:
-        return {**found, "unseen": each("q", offsets)}
+        return {**found, "unseen": of_records("q", offsets)}
     readers = [(offset, h.shown("q", offset)) for offset in offsets]
-    return {**found, "vanished": [given("q", offset, reader) for offset, reader in readers]}
+    return {**found, "vanished": [of_read("q", offset, reader) for offset, reader in readers]}
 
 
 def _hide(h: Run, values: list[str]) -> None:
-    """The final read-committed reader is not given them."""
+    """Remove these records from the reads of the final read-committed reader."""
     hidden = frozenset(values)
     h.alter("polls", lambda row: None if row["role"] == "final" and row["value"] in hidden else row)
 
 
 def vanished(h: Run, rng: Random) -> Planted:
-    """An observer is given a record where there is none."""
+    """An observer reads a record at an offset that has none."""
     (worker, pid), topic = h.fresh(), rng.choice("pq")
     offset = h.mark_now(topic, pid, "commit")
     reader = h.shown(topic, offset, f"{worker}:0:0")
-    return {"vanished": [given(topic, offset, reader)]}
+    return {"vanished": [of_read(topic, offset, reader)]}
 
 
 def duplicate(h: Run, rng: Random) -> Planted:
     op, _ = h.sent("p", rng.randint(1, 2))
     value = rng.choice(op.values)
     h.append("p", value, digest=7)
-    return {"duplicate": [{"value": value, **at(op)}]}
+    return {"duplicate": [{"value": value, **of_operation(op)}]}
 
 
 def inconsistent_offsets(h: Run, rng: Random) -> Planted:
@@ -51,38 +51,38 @@ def inconsistent_offsets(h: Run, rng: Random) -> Planted:
 
 
 def aborted_read(h: Run, rng: Random) -> Planted:
-    """Observers are given a record of a transaction that failed; one of them may be."""
+    """Two observers read a record of a failed transaction. One of them reads at read_uncommitted, which is legal."""
     source, inputs = h.fed(rng.randint(1, 2))
     worker, pid = h.fresh()
     op = h.transact(*inputs, to="p", outcome="fail", source=source, worker=worker, pid=pid)
     offset = rng.choice(h.sent_of(op, "p"))
-    read = [given("p", offset, h.shown("p", offset)) for _ in range(rng.randint(1, 2))]
+    read = [of_read("p", offset, h.shown("p", offset)) for _ in range(rng.randint(1, 2))]
     h.shown("p", offset, promised=RU)
     h.transact(*inputs, to="p", source=source, worker=worker, pid=pid)
     return {"aborted-read": read, "dirty-read": read}
 
 
 def refused_read(h: Run, rng: Random) -> Planted:
-    """What was sent outside any transaction, and refused, is there all the same: the final reader has it."""
+    """A send outside any transaction failed, but the final reader reads its record."""
     worker, _ = h.fresh()
     op = h.op(worker, "send", "fail")
     offset = h.append("p", h.send(op, "p"), digest=7)
-    return {"aborted-read": [{**record("p", offset), **at(op)}]}
+    return {"aborted-read": [{**of_record("p", offset), **of_operation(op)}]}
 
 
 def dirty_read(h: Run, rng: Random) -> Planted:
-    """An observer is given a record that was aborted, though its client did not know."""
+    """An observer reads an aborted record of a transaction with outcome info."""
     source, inputs = h.fed(rng.randint(1, 2))
     worker, pid = h.fresh()
     op = h.transact(*inputs, to="p", outcome="info", fate="abort", source=source, worker=worker, pid=pid)
     offset = rng.choice(h.sent_of(op, "p"))
     reader = h.shown("p", offset)
     h.transact(*inputs, to="p", source=source, worker=worker, pid=pid)
-    return {"dirty-read": [given("p", offset, reader)]}
+    return {"dirty-read": [of_read("p", offset, reader)]}
 
 
 def early_read(h: Run, rng: Random) -> Planted:
-    """An observer is given a record long before its commit marker is written."""
+    """An observer reads a record long before its commit marker is written."""
     worker, pid = h.fresh()
     op = h.op(worker)
     offset = h.append("p", f"{op.name}:0", pid, digest=7)
@@ -91,36 +91,36 @@ def early_read(h: Run, rng: Random) -> Planted:
     h.clock += MARGIN_NS
     h.mark_now("p", pid, "commit")
     h.log_transaction(pid, "p")
-    return {"dirty-read": [given("p", offset, reader)]}
+    return {"dirty-read": [of_read("p", offset, reader)]}
 
 
 def precommitted_read(h: Run, rng: Random) -> Planted:
-    """A transaction is given what it has itself sent."""
+    """A transaction polls a record that it sent itself."""
     op, offsets = h.sent("p", rng.randint(1, 2))
     h.settle("p")
     offset = rng.choice(offsets)
     h.poll(op, "p", offset, h.entries["p"][offset]["value"])
-    return {"precommitted-read": [{**record("p", offset), **at(op)}]}
+    return {"precommitted-read": [{**of_record("p", offset), **of_operation(op)}]}
 
 
 def unseen(h: Run, rng: Random) -> Planted:
-    """It was acknowledged without a place, and nobody has seen it."""
+    """A record was acknowledged without an offset, and no reader has read it."""
     worker, _ = h.fresh()
     op = h.op(worker, "send")
     h.send(op, "q")
     h.alter("sends", lambda row: row | {"acked": True} if row["op"] == op.op else row)
-    return {"unseen": [at(op)]}
+    return {"unseen": [of_operation(op)]}
 
 
 def phantom(h: Run, rng: Random) -> Planted:
-    """Nobody announced it: in the name of a worker, or in nobody's."""
+    """A record has no send. Its value is that of a worker, or unknown."""
     op, _ = h.sent("p", 1)
     offset = h.append("p", rng.choice([None, f"{op.name}:77"]))
-    return {"phantom": [record("p", offset)]}
+    return {"phantom": [of_record("p", offset)]}
 
 
 def output_of_nothing(h: Run, rng: Random) -> Planted:
-    """A worker is given an input that was aborted, and makes an output of it."""
+    """A worker polls an aborted input and sends an output of it."""
     source, _ = h.fed(0)
     worker, pid = h.fresh()
     offset = h.append(source, None, pid)
@@ -129,13 +129,13 @@ def output_of_nothing(h: Run, rng: Random) -> Planted:
     op = h.transact(offset, to="p", source=source, worker=worker, pid=pid)
     (output,) = h.sent_of(op, "p")
     return {
-        "phantom": [{**record("p", output), "input": place(source, offset)}],
-        "dirty-read": [record(source, offset)],
+        "phantom": [{**of_record("p", output), "input": place(source, offset)}],
+        "dirty-read": [of_record(source, offset)],
     }
 
 
 def corrupt(h: Run, rng: Random) -> Planted:
-    """A record is not what was sent, nor what its input must lead to."""
+    """The content of a record differs from its send and from the expected output."""
     source, inputs = h.fed(rng.randint(1, 2), owes="pq")
     worker, pid = h.fresh()
     topic = rng.choice("pq")
@@ -147,7 +147,7 @@ def corrupt(h: Run, rng: Random) -> Planted:
         return row | {"digest": 8} if row["value"] == value else row
 
     h.alter("records", bend)
-    return {"corrupt": each(topic, [offset] * 2)}
+    return {"corrupt": of_records(topic, [offset] * 2)}
 
 
 PLANTS = (

@@ -1,4 +1,4 @@
-"""What a plant hands over: by anomaly, for each that must be found, what its example must hold."""
+"""The result of a plant: by anomaly, a part of the example of each finding that a check must make."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,7 +9,7 @@ from tests.support.within import is_part_of
 Planted = dict[str, list[Mapping[str, Any]]]
 
 
-def at(op: Op) -> dict[str, Any]:
+def of_operation(op: Op) -> dict[str, Any]:
     return {"operation": {"name": op.name}}
 
 
@@ -17,26 +17,31 @@ def place(topic: str, offset: int) -> dict[str, Any]:
     return {"topic": topic, "offset": offset}
 
 
-def record(topic: str, offset: int) -> dict[str, Any]:
+def of_record(topic: str, offset: int) -> dict[str, Any]:
     return {"record": place(topic, offset)}
 
 
-def given(topic: str, offset: int, reader: Op) -> dict[str, Any]:
-    return {**record(topic, offset), "reader": {"name": reader.name}}
+def of_read(topic: str, offset: int, reader: Op) -> dict[str, Any]:
+    return {**of_record(topic, offset), "reader": {"name": reader.name}}
 
 
-def taken(topic: str, offset: int) -> dict[str, Any]:
+def of_input(topic: str, offset: int) -> dict[str, Any]:
     return {"input": place(topic, offset)}
 
 
-def each(topic: str, offsets: Sequence[int]) -> list[Mapping[str, Any]]:
-    return [record(topic, offset) for offset in offsets]
+def of_records(topic: str, offsets: Sequence[int]) -> list[Mapping[str, Any]]:
+    return [of_record(topic, offset) for offset in offsets]
 
 
-def differs(planted: Planted, may_be: Planted, said: Mapping[str, Sequence[object]]) -> str | None:
-    """Whether the examples are those that were planted, one for one, and beside them only what may be."""
-    for name in sorted({*planted, *said}):
-        left = list(said.get(name, []))
+def find_difference(
+    planted: Planted, may_be: Planted, examples: Mapping[str, Sequence[object]]
+) -> str | None:
+    """Return the first difference between the examples and the planted findings, or None.
+
+    Each planted finding must have one example. Every other example must match a finding in `may_be`.
+    """
+    for name in sorted({*planted, *examples}):
+        left = list(examples.get(name, []))
         for one in planted.get(name, []):
             match = next((example for example in left if is_part_of(one, example)), None)
             if match is None:
@@ -44,5 +49,5 @@ def differs(planted: Planted, may_be: Planted, said: Mapping[str, Sequence[objec
             left.remove(match)
         for example in left:
             if not any(is_part_of(one, example) for one in may_be.get(name, [])):
-                return f"{name}: nobody planted {example}"
+                return f"{name}: {example} was not planted"
     return None

@@ -1,4 +1,4 @@
-"""Runs into which anomalies are planted, and what must be found in them: that, and nothing else."""
+"""Runs with planted anomalies. A check must find exactly these."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from checkers.checking.stored_runs import StoredRun
 from harness.results.verdict import CheckResult
 from tests.planted import counted, plant_inputs, plant_log, plant_order, plant_records, plant_transactions
 from tests.planted.gone import NEEDS_ALL
-from tests.planted.planted import Planted, differs
+from tests.planted.planted import Planted, find_difference
 from tests.planted.run import Run
 from tests.support.stored_tables import write_store
 
@@ -21,14 +21,14 @@ PLANTS: Mapping[str, Plant] = {
     for plant in module.PLANTS
 }
 EXAMPLES = 20
-"""So many of each anomaly are kept: all that are planted in one run."""
-DIM = {"torn-transaction", "zombie-write"}
-"""Where there are no logs nobody can tell of every one."""
+"""The number of examples of each anomaly. It is enough for all that are planted in one run."""
+NEEDS_LOGS = {"torn-transaction", "zombie-write"}
+"""Anomalies of which a check without logs may miss some."""
 
 
 @dataclass(frozen=True)
 class PlantedRun:
-    """A run, and what was planted in it, by whom."""
+    """A run, the planted findings, and the names of the plants."""
 
     seed: int
     run: Run
@@ -37,14 +37,14 @@ class PlantedRun:
     logged: bool
 
     def differs(self, judgement: CheckResult) -> str | None:
-        """What is said of it otherwise."""
+        """Describe the difference between the result and the planted findings; None if there is none."""
         letters = {place: letter for letter, place in self.run.topic_partitions.items()}
         said = {
             name: [_by_letters(one.as_json(), letters) for one in anomaly.examples]
             for name, anomaly in judgement.anomalies.items()
         }
         dim = NEEDS_ALL if self.run.gone else frozenset[str]()
-        dim |= frozenset() if self.logged else {*judgement.not_checked, *DIM}
+        dim |= frozenset() if self.logged else {*judgement.not_checked, *NEEDS_LOGS}
         wanted: Planted = {name: [] for name in self.planted}
         may_be: Planted = {name: [] for name in self.planted}
         for name, found in self.planted.items():
@@ -52,7 +52,7 @@ class PlantedRun:
                 (may_be if name in dim or _names(one, self.run.gone) else wanted)[name].append(one)
         if not self.logged:  # what was aborted is not given to the final reader
             may_be = {**self.planted, "vanished": self.planted.get("dirty-read", [])}
-        difference = differs(wanted, may_be, said)
+        difference = find_difference(wanted, may_be, said)
         counts = {name: anomaly.count for name, anomaly in judgement.anomalies.items()}
         if difference is None and counts != {name: len(examples) for name, examples in said.items()}:
             difference = f"{counts} are counted"
@@ -61,14 +61,14 @@ class PlantedRun:
 
 
 def _names(thing: Any, gone: Mapping[str, Set[int]]) -> bool:
-    """Whether an example names a place that is gone."""
+    """Whether an example names a removed record."""
     if isinstance(thing, Mapping):
         return thing.get("offset") in gone.get(thing.get("topic", ""), ()) or _names([*thing.values()], gone)
     return isinstance(thing, list) and any(_names(one, gone) for one in thing)
 
 
 def _by_letters(thing: Any, letters: Mapping[tuple[str, int], str]) -> Any:
-    """An example in which partitions have the letters by which they were planted."""
+    """An example with the letters of the history in place of topics and partitions."""
     if isinstance(thing, list):
         return [_by_letters(one, letters) for one in thing]
     if not isinstance(thing, dict):
@@ -79,8 +79,9 @@ def _by_letters(thing: Any, letters: Mapping[tuple[str, int], str]) -> Any:
 
 
 def planted_run(seed: int, plants: Sequence[str] | None = None, *, logged: bool = True) -> PlantedRun:
-    """A run of some dozens of steps, with up to eight plants, which may be alike; or with these, and then
-    nothing is gone in the end.
+    """A run of some dozens of steps with random plants, up to eight, or with the plants that are named.
+
+    If plants are named, no records are removed in the end.
     """
     rng = Random(seed)
     chosen = rng.choices(sorted(PLANTS), k=rng.choice([0, 1, 2, 4, 8])) if plants is None else plants
@@ -105,7 +106,7 @@ def runs_with_plants(seeds: Iterable[int], *, logged: bool = True) -> list[Plant
 
 
 def store(runs: Iterable[PlantedRun], folder: Path, first: int = 0) -> list[StoredRun]:
-    """The runs of two stores, with logs and without, numbered from `first`."""
+    """Write the runs to two folders, with logs and without, numbered from `first`."""
     numbered = list(enumerate(runs, first))
     for logged in (True, False):
         histories = [(number, one.run) for number, one in numbered if one.logged is logged]

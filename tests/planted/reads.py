@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import pairwise, product
 from random import Random
 
-from tests.planted.words import Found
+from tests.planted.words import Counts
 from tests.support.histories import History
 
 Steps = tuple[tuple[int, bool], ...]
@@ -96,7 +96,7 @@ def _is_committed(log: tuple[tuple[int, bool], ...], offset: int) -> bool:
     return [committed for many, committed in log for _ in range(many)][offset]
 
 
-def defined(case: Reads) -> Found:
+def defined(case: Reads) -> Counts:
     """Forward, and over no visible record; and what the final reader was not given has vanished.
 
     What has vanished makes up, inside a poll, for a record that was passed over: nothing is said of that.
@@ -205,7 +205,7 @@ def draw_claims(case: Claims) -> History:
     return h
 
 
-def defined_claims(case: Claims) -> Found:
+def defined_claims(case: Claims) -> Counts:
     """An input that is claimed, and above all that was given; where nothing was, the polls prove nothing."""
     if not any(isinstance(step, int) for steps in case.workers for step in steps):
         return {}

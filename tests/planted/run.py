@@ -1,8 +1,8 @@
-"""A run of a right pipeline at random, with room for anomalies.
+"""A random run of a correct pipeline, into which plants add anomalies.
 
-Inputs come into `a` and `b`; outputs go to `x` and `y`, which observers read; of all four some may be gone in
-the end. Into `p` and `q` goes what else is written, and what is planted. Each two may be the partitions of
-one topic. `h`, `l` and `m` are for logs that others must not write into, `s` is for sums.
+Inputs are in `a` and `b`. Outputs are in `x` and `y`, which observers read. Some records of these may be removed in
+the end. `p` and `q` have other records and those of plants. Each pair may be two partitions of one topic. `h`, `l` and
+`m` are for logs into which only one plant may write, and `s` is for sums.
 """
 
 from collections.abc import Collection, Sequence
@@ -24,9 +24,9 @@ SESSION_MS = 2_000
 
 
 class Run(LateMarkers):
-    """Workers, each of which has the inputs of one topic at a time, and observers.
+    """Workers and observers. Each worker has the inputs of one topic at a time.
 
-    A worker is a transactional id and a producer id; now and then a new process has it, with a higher epoch.
+    A worker is a transactional id with a producer id. Sometimes a new process replaces it, with a higher epoch.
     """
 
     def __init__(self, rng: Random, *, whole: bool = False) -> None:
@@ -44,14 +44,14 @@ class Run(LateMarkers):
         self.gone: dict[str, set[int]] = {}  # in the end, by partition that is not whole
 
     def op(self, journal: str = "w", f: str = "txn", outcome: str = "ok", **more: Any) -> Op:
-        """Of those that nobody can tell of most have an answer all the same: an error."""
+        """Add an operation. Most operations with outcome info return with an error."""
         op = super().op(journal, f, outcome, **more)
         if outcome == "info" and "return_ns" not in more and self.rng.random() < 0.7:
             self.rows["ops"][-1]["return_ns"] = self.tick()
         return op
 
     def transact(self, *offsets: int, worker: str = "w", source: str = "a", **more: Any) -> Op:
-        """What it takes is polled first, as workers do."""
+        """Poll the inputs in an operation before the transaction, as workers do."""
         reader = self.op(worker, "poll")
         for at in offsets:
             self.poll(reader, source, at, self.entries[source][at]["value"])
@@ -67,18 +67,18 @@ class Run(LateMarkers):
         super().log_state(pid, state, topics, epoch or self.epochs.get(pid, 0))
 
     def make(self) -> dict[str, list[Row]]:
-        """Of records side by side some stand in one batch."""
+        """Make the tables with some batches of several records."""
         tables = super().make()
         if not self.whole:
-            self.gone = gone.take_away(self, tables, self.rng)
+            self.gone = gone.remove_records(self, tables, self.rng)
         joined = {(self.tp[topic], at) for topic in BATCHED for at in range(500) if self.rng.random() < 0.5}
         tables["batches"] = batched(tables["batches"], joined)
         return tables
 
-    # what a right pipeline does
+    # steps of a correct pipeline
 
     def step(self) -> None:
-        """Something that is right."""
+        """Do one random step of a correct pipeline."""
         topic = self.rng.choice(INPUTS)
         doing = self.rng.choices(
             [self.feeds, self.takes, self.rebalances, self.observes, self.writes], [3, 5, 1, 2, 1]
@@ -95,7 +95,7 @@ class Run(LateMarkers):
         self.due[topic] += range(start, start + count)
 
     def takes(self, topic: str, outcome: str = "") -> None:
-        """The next inputs, up to three; those of one that did not commit are taken again later."""
+        """Process up to three inputs. If the transaction does not commit, they are processed again later."""
         if not self.due[topic]:
             return
         if topic not in self.owner:
@@ -123,7 +123,7 @@ class Run(LateMarkers):
             del self.due[topic][: len(taken)]
 
     def rebalances(self, topic: str) -> None:
-        """Another worker has the topic from now on, or the same one again."""
+        """Assign the topic to a random worker, which may be the same as before."""
         self.leaves(topic)
         worker = self.rng.choice([w for w in WORKERS if w not in self.owner.values()])
         if worker not in self.epochs or self.rng.random() < 0.3:
@@ -133,16 +133,16 @@ class Run(LateMarkers):
         self.assign(self.process(worker), topic)
 
     def leaves(self, topic: str) -> None:
-        """Nobody has the topic."""
+        """Revoke the topic from its worker."""
         if topic in self.owner:
             self.assign(self.process(self.owner.pop(topic)), topic, gained=False)
 
     def process(self, worker: int) -> str:
-        """The one that has its transactional id now."""
+        """The process that has the worker's transactional id now."""
         return f"w{worker}-{self.epochs[worker]}"
 
     def observes(self, _: str) -> None:
-        """An observer is given the next records that it can read of `x` or `y`."""
+        """Have an observer poll the next visible records of `x` or `y`."""
         reader, topic = self.rng.choice(["o", "o1", "o2"]), self.rng.choice("xy")
         fates = self.fates(topic)
         promised = RU if reader == "o2" else RC
@@ -157,7 +157,7 @@ class Run(LateMarkers):
             self.seen[reader, topic] = at + 1
 
     def writes(self, _: str) -> None:
-        """A producer that takes nothing sends into `p` and `q`, and ends it as it will."""
+        """Send records to `p` and `q` in a transaction without inputs and with a random outcome."""
         worker, pid = self.fresh()
         outcome = self.rng.choice(["ok", "fail", "info"])
         op = self.op(worker, "txn", outcome)
@@ -170,16 +170,17 @@ class Run(LateMarkers):
             self.append_marker(topic, pid, fate)
         self.log_transaction(pid, topics, "Commit" if fate == "commit" else "Abort")
 
-    # room for what is planted
+    # helpers for plants
 
     def fresh(self) -> tuple[str, int]:
-        """A worker and a producer id that nobody else has."""
+        """A new worker and a new producer id."""
         self.processes += 1
         return f"p{self.processes}", 100 + self.processes
 
     def fed(self, count: int, *, source: str = "", owes: str = "p") -> tuple[str, list[int]]:
-        """So many inputs of which each owes one output in `owes`; all below them are done, and nobody has
-        their topic any more.
+        """Append inputs, each with one expected output in every topic of `owes`. Return their topic and offsets.
+
+        All inputs below them are processed, and the topic is revoked from its worker.
         """
         topic = source or self.rng.choice(INPUTS)
         while self.due[topic]:
@@ -192,7 +193,7 @@ class Run(LateMarkers):
         return topic, list(range(start, start + count))
 
     def sent(self, topic: str, count: int) -> tuple[Op, list[int]]:
-        """So many records, side by side, of a transaction that takes nothing and commits; their offsets."""
+        """Append successive records in a committed transaction without inputs. Return the operation and the offsets."""
         worker, pid = self.fresh()
         op = self.op(worker)
         offsets = []
@@ -204,11 +205,11 @@ class Run(LateMarkers):
         return op, offsets
 
     def sent_of(self, op: Op, topic: str) -> list[int]:
-        """Where the operation's records stand."""
+        """The offsets of the operation's records."""
         return [at for at, entry in enumerate(self.entries[topic]) if entry.get("value") in op.values]
 
     def shown(self, topic: str, offset: int, value: str | None = None, promised: str = RC) -> Op:
-        """An observer of its own is given the record; the operation."""
+        """Have a new observer poll the record, and return the operation."""
         self.settle(topic)
         op = self.op(f"o-{self.fresh()[0]}", "poll")
         named = value or self.entries[topic][offset]["value"]
@@ -216,7 +217,7 @@ class Run(LateMarkers):
         return op
 
     def ends(self) -> None:
-        """All inputs are taken, and a minute passes."""
+        """Process all inputs, and let a minute pass."""
         for topic in INPUTS:
             while self.due[topic]:
                 self.takes(topic, "ok")
@@ -225,7 +226,7 @@ class Run(LateMarkers):
 
 
 def batched(rows: list[Row], joined: Collection[tuple[int, int]]) -> list[Row]:
-    """A batch at one of these places goes into the one before it, if its producer wrote that too."""
+    """Join the batches at these offsets with the batch before, if one producer wrote both."""
     found: list[Row] = []
     last: dict[tuple[int, int], Row] = {}
     for row in sorted(rows, key=lambda row: (row["broker"], row["tp"], row["base_offset"])):

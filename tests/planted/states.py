@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise, product
 from random import Random
 
-from tests.planted.words import Found, begun, some
+from tests.planted.words import Counts, nonzero, start_history
 from tests.support.histories import History
 
 State = tuple[str, int]  # state, epoch
@@ -67,7 +67,7 @@ def larger(rng: Random) -> Walk:
 
 
 def draw(walk: Walk) -> History:
-    h = begun()
+    h = start_history()
     for pid, (state, epoch) in walk:
         h.log_state(pid, state, "", epoch)
     h.clock += 60_000_000_000
@@ -76,7 +76,7 @@ def draw(walk: Walk) -> History:
     return h
 
 
-def defined(walk: Walk) -> Found:
+def defined(walk: Walk) -> Counts:
     """Each transactional id has states of its own."""
     found: Counter[str] = Counter()
     for pid in {pid for pid, _ in walk}:
@@ -84,7 +84,7 @@ def defined(walk: Walk) -> Found:
     return dict(found)
 
 
-def _defined(log: Sequence[State]) -> Found:
+def _defined(log: Sequence[State]) -> Counts:
     """The coordinator is in the state that was written, or still in one from which it tried to write it."""
     written = [one for at, one in enumerate(log) if at == 0 or one != log[at - 1]]
     wrong, may_be = 0, [0]  # the latter by place
@@ -99,7 +99,7 @@ def _defined(log: Sequence[State]) -> Found:
         for at, (before, after) in enumerate(pairwise(written))
     )
     stuck = written[-1][0].startswith("Prepare")
-    return some(transaction_state_violation=wrong, epoch_regression=down, stuck_completion=stuck)
+    return nonzero(transaction_state_violation=wrong, epoch_regression=down, stuck_completion=stuck)
 
 
 def _follows(before: State, after: State) -> bool:

@@ -1,4 +1,4 @@
-"""Transactions that take inputs, by outcome, by the fate of each part and of their offsets, and by a read."""
+"""Transactions with inputs: every outcome, fate of outputs and of offsets, with and without a read."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from itertools import pairwise, product
 from random import Random
 
 from tests.planted.late import LateMarkers
-from tests.planted.words import Found
+from tests.planted.words import Counts
 from tests.support.histories import History
 
 OUTCOMES, FATES = ("ok", "fail", "info", "killed"), ("commit", "abort", "open")
@@ -15,7 +15,7 @@ OUTCOMES, FATES = ("ok", "fail", "info", "killed"), ("commit", "abort", "open")
 
 @dataclass(frozen=True)
 class Txn:
-    """A transaction that takes one input or more, and what became of it."""
+    """A transaction that processes one input or more, with its outcome and fates."""
 
     takes: tuple[int, ...]
     outcome: str  # ok, fail, info, or killed: info, and the commit was never invoked
@@ -27,7 +27,7 @@ class Txn:
 
 @dataclass(frozen=True)
 class Txns:
-    """Transactions over so many inputs, in the order in which they wrote; `late`: how their markers come."""
+    """Transactions in the order of their writes. `late` is the seed for the delays of markers; None: no delays."""
 
     txns: tuple[Txn, ...]
     inputs: int = 2
@@ -35,7 +35,7 @@ class Txns:
 
 
 def small() -> Iterator[Txns]:
-    """One transaction with every circumstance; then two with fewer."""
+    """One transaction with every combination of circumstances, then two with fewer."""
     for outcome, x, offsets, polled, listed in product(
         OUTCOMES, FATES, ("", "commit", "abort"), (False, True), (True, False)
     ):
@@ -56,7 +56,7 @@ def small() -> Iterator[Txns]:
 
 
 def inputs() -> Iterator[Txns]:
-    """Two inputs, taken in up to three transactions."""
+    """Two inputs, processed in up to three transactions."""
     one = [
         Txn(takes, outcome, (("x", fate),), fate)
         for takes in ((0,), (1,), (0, 1))
@@ -121,7 +121,7 @@ def _one(rng: Random, count: int, right: float, stays: float) -> Txn:
 
 
 def draw(case: Txns) -> History:
-    """Each by a producer of its own; the observers come when all has its end."""
+    """Each transaction has its own producer. Observers read after all transactions."""
     h = History() if case.late is None else LateMarkers(Random(case.late))
     h.feed(case.inputs)
     last = []
@@ -151,8 +151,8 @@ def draw(case: Txns) -> History:
     return h
 
 
-def defined(case: Txns) -> Found:
-    """What the definitions of the anomalies say, in so many words."""
+def defined(case: Txns) -> Counts:
+    """The counts by the definitions of the anomalies."""
     txns = case.txns
     found: Counter[str] = Counter()
     settled = [_settled(txn) for txn in txns]

@@ -1,18 +1,18 @@
-"""What all families share."""
+"""Helpers of all families."""
 
 from tests.support.histories import History
 
-Found = dict[str, int]
-"""How many there are of each anomaly; of the others none."""
+Counts = dict[str, int]
+"""The number of findings by anomaly. An anomaly that is absent has none."""
 
 
-def begun(**options: str) -> History:
-    """One input, taken: everything else stands beside it."""
+def start_history(**options: str) -> History:
+    """A history with one input that is processed, so that a run is never empty."""
     h = History(**options)  # type: ignore[arg-type]
     h.feed(1)
     h.transact(0)
     return h
 
 
-def some(**found: int) -> Found:
+def nonzero(**found: int) -> Counts:
     return {name.replace("_", "-"): int(count) for name, count in found.items() if count}
