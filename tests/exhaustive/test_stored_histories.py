@@ -1,9 +1,8 @@
 """Stored runs, all in one Spark job: every small history, larger random ones, runs with planted anomalies.
 
-What the families are made of stands in `stored`, with their definitions; the small ones come first, smallest
-first, so that the first difference is already minimal. In a run with plants all that was planted is found,
-each at its place, and nothing else; without logs, what can be. The long tests (`make chaos`) judge thousands
-of what is random.
+`tests/planted` has the families and their definitions. The small histories are first, the smallest before the others,
+so that the first difference is already minimal. In a run with plants, a check finds exactly the planted anomalies, each
+at its position. Without logs, it may miss some. The long tests (`make chaos`) check thousands of random runs.
 """
 
 from collections.abc import Mapping
@@ -40,7 +39,7 @@ def judged(
     planted: list[PlantedRun],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Mapping[int, CheckResult]:
-    """By number: the histories first, and then the runs with plants."""
+    """The results by run number: first the histories, then the runs with plants."""
     folder = tmp_path_factory.mktemp("store")
     runs = families.store(histories, folder / "families")
     planted_runs = plants.store(planted, folder / "planted", len(runs))
@@ -67,7 +66,7 @@ def test_exactly_the_planted_anomalies_are_found(
 @pytest.mark.parametrize("anomaly", ANOMALIES)
 @pytest.mark.usefixtures("judged")
 def test_every_anomaly_is_planted_in_some_run(anomaly: str, planted: list[PlantedRun]) -> None:
-    """Where it must be found."""
+
     assert any(anomaly in one.planted for one in planted if one.logged and not one.run.gone), (
         "no plant has it"
     )

@@ -1,8 +1,7 @@
-"""What clients told: every small history and many random ones, against the definition in `tests/reference`.
+"""External histories: every small one and many random ones, compared with the definition in `tests/reference`.
 
-All are judged in one Spark job, each as a run of its own, smallest first, so that the first difference is
-already minimal. The random ones have anomalies planted, or are bent until they are true of no broker; the
-long tests (`make chaos`) judge many more of them.
+One Spark job checks all of them, each as one run. The smallest are first, so that the first difference is already
+minimal. The random ones have planted anomalies or random changes. The long tests (`make chaos`) check many more.
 """
 
 from collections import Counter
@@ -30,21 +29,21 @@ def drawn() -> list[list[Event]]:
 
 
 @pytest.fixture(scope="module")
-def judged(spark: SparkSession, drawn: list[list[Event]]) -> list[Verdict]:
+def verdicts(spark: SparkSession, drawn: list[list[Event]]) -> list[Verdict]:
     return check(spark, drawn)
 
 
-def test_every_verdict_agrees_with_its_definition(drawn: list[list[Event]], judged: list[Verdict]) -> None:
-    for events, said in zip(drawn, judged, strict=True):
-        assert_expected_verdict(events, said)
+def test_every_verdict_agrees_with_its_definition(drawn: list[list[Event]], verdicts: list[Verdict]) -> None:
+    for events, verdict in zip(drawn, verdicts, strict=True):
+        assert_expected_verdict(events, verdict)
 
 
 def test_a_read_uncommitted_read_proves_nothing(spark: SparkSession) -> None:
     promised = check(spark, UNPROMISED)
-    found = [{name for name, one in said.anomalies.items() if not one.allowed} for said in promised]
-    assert found == [{"precommitted-read"}, {"G1c"}, {"torn-transaction", "lost-write"}]
-    asked = [[event | {"isolation": "read_uncommitted"} for event in events] for events in UNPROMISED]
-    assert [said.anomalies for said in check(spark, asked)] == [{}, {}, {}]
+    anomalies = [{name for name, one in verdict.anomalies.items() if not one.allowed} for verdict in promised]
+    assert anomalies == [{"precommitted-read"}, {"G1c"}, {"torn-transaction", "lost-write"}]
+    uncommitted = [[event | {"isolation": "read_uncommitted"} for event in events] for events in UNPROMISED]
+    assert [verdict.anomalies for verdict in check(spark, uncommitted)] == [{}, {}, {}]
 
 
 def test_a_read_of_an_operation_that_is_not_ok_is_no_phantom(spark: SparkSession) -> None:
@@ -52,10 +51,10 @@ def test_a_read_of_an_operation_that_is_not_ok_is_no_phantom(spark: SparkSession
     drawn = [
         history(*read, *more) for more in (["2 info ?x9@9"], ["2 fail ?x9@9"], ["2 info ?x9@9", "3 ok ?x9@9"])
     ]
-    judged = check(spark, drawn)
-    for events, said in zip(drawn, judged, strict=True):
-        assert_expected_verdict(events, said)
-    assert [(said.valid.json, "phantom" in said.anomalies) for said in judged] == [
+    verdicts = check(spark, drawn)
+    for events, verdict in zip(drawn, verdicts, strict=True):
+        assert_expected_verdict(events, verdict)
+    assert [(verdict.valid.json, "phantom" in verdict.anomalies) for verdict in verdicts] == [
         (True, False),
         (True, False),
         (False, True),
@@ -79,7 +78,7 @@ def test_an_example_has_its_evidence(
     assert not objects_without_kind(example)
 
 
-def test_every_anomaly_and_every_verdict_occurs(judged: list[Verdict]) -> None:
-    seen = Counter(name for said in judged for name in said.anomalies)
+def test_every_anomaly_and_every_verdict_occurs(verdicts: list[Verdict]) -> None:
+    seen = Counter(name for verdict in verdicts for name in verdict.anomalies)
     assert {name for name in DEFINED if seen[name] < 10} == set()
-    assert {said.valid.json for said in judged} == {True, False, "unknown"}
+    assert {verdict.valid.json for verdict in verdicts} == {True, False, "unknown"}

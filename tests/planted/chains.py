@@ -1,7 +1,7 @@
-"""Two stages behind one input: a relay that may repeat, and a consumer that may not, in so many words.
+"""Two stages in sequence: a relay that may repeat, and a consumer that may not; and the definition of their anomalies.
 
-The rows of a table are published, each in a transaction of its own, and marked as done. A group is given the events,
-and writes a row for each, which names the first one.
+The relay publishes each row of a table in one transaction and marks it. A group polls the events and writes a row for
+each, which names the row of the first table.
 """
 
 from collections import Counter
@@ -19,7 +19,7 @@ PERMITTED = "reprocessed-input, permitted"
 
 @dataclass(frozen=True)
 class Chain:
-    """`published`: the rows, in the order of their events; `passed`: how many events the group has gone past."""
+    """`published`: the rows in the order of their events; `passed`: the number of events below the group's offset."""
 
     rows: int
     published: tuple[int, ...]
@@ -30,7 +30,7 @@ class Chain:
 
 
 def small() -> Iterator[Chain]:
-    """Of one row and of two, up to three events and up to two effects."""
+    """One or two rows, up to three events and up to two effects."""
     for rows, events in product((1, 2), range(4)):
         for published in product(range(rows), repeat=events):
             for passed in range(events + 1):
@@ -55,7 +55,7 @@ def larger(rng: Random) -> Chain:
 
 
 def draw(chain: Chain) -> History:
-    """A transaction for each event; the group's commit behind its effects."""
+    """Publish each event in one transaction. The group commits its offset after the effects."""
     h = History(**OPTIONS)  # type: ignore[arg-type]
     h.feed(chain.rows)
     for row in chain.published:

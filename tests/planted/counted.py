@@ -1,6 +1,4 @@
-"""What a run comes to, in so many words: its figures (`stats` and `coverage`), what is not checked of it, and
-what is broken in it.
-"""
+"""The definition of a run's counts (`stats` and `coverage`), of its unchecked anomalies and its missing evidence."""
 
 import math
 from collections import Counter
@@ -34,7 +32,7 @@ NEEDING: dict[str, set[str]] = {
         *(f"{graph}{kin}" for graph in GRAPHS for kin in ("", "-process", "-realtime")),
     },
 }
-"""By what is needed, all that cannot be looked for without it. Written out, and not asked of the checkers."""
+"""By kind of evidence, the anomalies that need it. The list does not come from the checkers, so it can disagree."""
 PREMISED: dict[str, set[str]] = {
     "leader-always": {"stalled", "stuck-completion"},
     "no-late-bytes": {"hanging-transaction", "undue-fencing"},
@@ -49,15 +47,20 @@ PREMISED: dict[str, set[str]] = {
         *("poll-skip", "nonmonotonic-poll", "int-poll-skip", "int-nonmonotonic-poll"),
     },
 }
-"""By what a run may break, all that is not looked for then."""
+"""By premise, the anomalies that are not checked if a run breaks it."""
 
 Place = tuple[int, int]
 """Partition and offset."""
 
 
 def differs(history: History, judgement: CheckResult, *, log: bool = True, whole: bool = False) -> str | None:
-    """What is said otherwise. Without `log` the brokers' tables are not there; of a `whole` run, from which
-    nothing was taken away, what is broken is defined too.
+    """Describe the first difference between a result and the definition; None if there is none.
+
+    Args:
+        history: The run.
+        judgement: The result of its check.
+        log: Whether the check had the tables of the brokers' logs.
+        whole: Compare the missing evidence too. No records may be removed from the run.
     """
     counted = Counted(history.built, log=log)
     said, meant = {**judgement.stats, **judgement.coverage}, counted.figures()
@@ -81,14 +84,14 @@ def differs(history: History, judgement: CheckResult, *, log: bool = True, whole
 
 
 def stuck(history: History) -> set[str]:
-    """Where a record is open nobody who reads committed comes to the end."""
+    """The read-committed final reads that do not reach the end, because a record of the partition is open."""
     open_in = [topic for topic in history.topics if "open" in history.fates(topic)]
     places = [topic_partition(history, topic) for topic in open_in if not topic.startswith("__")]
     return {f"final {RC} read of {topic}/{partition}" for topic, partition in places}
 
 
 class Counted:
-    """The tables of one run, by place."""
+    """The tables of one run, by partition and offset."""
 
     def __init__(self, rows: dict[str, list[Row]], *, log: bool) -> None:
         self._rows, self._log = rows, log
@@ -103,7 +106,7 @@ class Counted:
         self._fates = dict(_fates(led))
 
     def figures(self) -> dict[str, int]:
-        """The counts, by the names that they have in `verdict.json`."""
+        """The counts by their keys in `verdict.json`."""
         ops = [op for op in self._rows["ops"] if op["f"] != "init"]
         ends = [self._end(op) for op in ops if op["f"] == "txn"]
         inputs = {row["in_topic"] for row in self._rows["stages"]}
@@ -126,7 +129,7 @@ class Counted:
         }
 
     def needs(self) -> set[str]:
-        """What a check may need and the run has not, nor ever has: that it is of another kind."""
+        """The kinds of evidence that the run lacks. Every stored run lacks that of an external history."""
         logged = {self._topics[tp] for tp in self._marks}
         unlogged = {topic for tp, topic in self._topics.items() if tp not in self._marks}
         followers = [row for row in self._rows["replicas"] if self._log and not row["leader"]]
@@ -147,7 +150,7 @@ class Counted:
         return {"another kind of history", *(need for need, is_there in there.items() if not is_there)}
 
     def lacking(self) -> set[str]:
-        """What did not happen, and what the logs do not tell of though it did."""
+        """Events that did not happen, and events that happened but are missing in the logs."""
         ops, claiming = self._rows["ops"], {row["op"] for row in self._rows["claims"]}
         did = [op for op in ops if op["stage"] and op["f"] not in ("poll", "init")]
         lacks = {
@@ -158,10 +161,10 @@ class Counted:
             "nothing committed": not any(self._end(op) == "committed" for op in did),
             "offsets": self._log
             and not self._rows["offsets"]
-            and any(_told(op) == "committed" for op in ops if op["op"] in claiming),
+            and any(_end_by_outcome(op) == "committed" for op in ops if op["op"] in claiming),
             "transactions": self._log
             and not self._rows["transactions"]
-            and any(_told(op) == "committed" for op in ops if op["f"] == "txn"),
+            and any(_end_by_outcome(op) == "committed" for op in ops if op["f"] == "txn"),
         }
         lacks["transactions"] |= self._log and self._unknown_markers()
         lacks["merged transactions"] = self._log and self._merged()
@@ -183,7 +186,7 @@ class Counted:
         return any(len(own) > ended[place] for place, own in self._markers().items())
 
     def _markers(self) -> dict[Place, list[int]]:
-        """By partition and producer id: where its markers are, without those that repeat the one before."""
+        """The offsets of markers by partition and producer id, without those that repeat the marker before."""
         found: dict[Place, list[int]] = {}
         before: dict[Place, tuple[str | None, int]] = {}
         for row in sorted(self._rows["batches"], key=lambda row: row["base_offset"]):
@@ -195,7 +198,7 @@ class Counted:
         return found
 
     def _merged(self) -> bool:
-        """Whether a marker ends what several operations wrote."""
+        """Whether one marker ends records of several operations."""
         producers = {
             (row["tp"], offset): row["producer_id"]
             for row in self._rows["batches"]
@@ -213,7 +216,7 @@ class Counted:
         return any(len(several) > 1 for several in ops.values())
 
     def edges(self) -> set[str]:
-        """The partitions that are not whole: what is not in them proves nothing."""
+        """The partitions that are not whole, so that a missing record proves nothing."""
         starts = {row["tp"] for row in self._rows["ends"] if row["first"]}
         starts |= {tp for tp, row in self._leaders.items() if row["log_start"]}
         data = [row for row in self._rows["partitions"] if not row["internal"]]
@@ -225,13 +228,13 @@ class Counted:
         return {f"edges of {row['topic']}/{row['partition']}" for row in cut}
 
     def _has_every_offset(self, tp: int) -> bool:
-        """Whether the leader's log has a record or a marker at each offset: then nothing was compacted away."""
+        """Whether the leader's log has a record or a marker at each offset, so that no record was compacted."""
         batches = [row for row in self._rows["batches"] if row["leader"] and row["tp"] == tp]
         end = max((row["last_offset"] + 1 for row in batches), default=0)
         return self._log and sum(row["count"] for row in batches) == end > 0
 
     def _visible(self, place: Place) -> bool:
-        """By the log, where it is here; else by what the final reader was given."""
+        """Whether a record is visible: by the log, or if there is none, by the reads of the final reader."""
         tp, offset = place
         if tp not in self._marks:
             return place in self._given
@@ -239,9 +242,9 @@ class Counted:
         return below and self._fates.get(place) in ("commit", "plain")
 
     def _end(self, op: Row) -> str:
-        """As its client was told; else as the logs say, and where there are none, the final reader."""
+        """The end of a transaction: by its outcome, or else by the logs, or else by the final reader."""
         if op["outcome"] != "info":
-            return _told(op)
+            return _end_by_outcome(op)
         places = [place for send in self._rows["sends"] if send["op"] == op["op"] for place in self._of(send)]
         commits = [
             (row["log_tp"], row["log_offset"]) for row in self._rows["offsets"] if row["op"] == op["op"]
@@ -255,15 +258,15 @@ class Counted:
         return "committed" if given else "unknown"
 
     def _of(self, send: Row) -> list[Place]:
-        """Where the record stands: where its client was told, if nothing else does, or where it was found."""
+        """The acknowledged offset of a record, unless another record is there, or the offsets where it was found."""
         if send["acked"] and None not in at(send) and send["offset"] >= 0:
             there = self._records.get(at(send))
             return [at(send)] if there is None or there["value"] == send["value"] else []
         return [place for place, record in self._records.items() if record["value"] == send["value"]]
 
 
-def _told(op: Row) -> str:
-    """How it ended, as far as its client knows."""
+def _end_by_outcome(op: Row) -> str:
+    """The end of a transaction by its outcome."""
     if op["outcome"] == "ok":
         return "aborted" if op["asked"] == "abort" else "committed"
     return "aborted" if op["outcome"] == "fail" else "unknown"
@@ -274,7 +277,7 @@ def at(row: Row) -> Place:
 
 
 def _fates(batches: Iterable[Row]) -> Iterator[tuple[Place, str]]:
-    """By place of the data: what the next marker of its producer says."""
+    """The fate of each record by partition and offset: the type of its producer's next marker."""
     marked: dict[tuple[int, int], str] = {}
     for row in sorted(batches, key=lambda row: -row["base_offset"]):
         producer = row["tp"], row["producer_id"]

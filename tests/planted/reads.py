@@ -1,4 +1,4 @@
-"""What readers and workers are given of a log, step by step, and what is wrong with it, in so many words."""
+"""The steps of readers and workers through a log, and the definition of their anomalies."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -10,14 +10,12 @@ from tests.planted.words import Counts
 from tests.support.histories import History
 
 Steps = tuple[tuple[int, bool], ...]
-"""Offsets in the order in which they were given, and whether each came in the same poll as the one before."""
+"""Offsets in the order of delivery, and whether each is in the same poll as the one before."""
 
 
 @dataclass(frozen=True)
 class Reads:
-    """A log, by the transactions that wrote it (how many records, and whether they were committed), and the
-    steps of each reader.
-    """
+    """A log and the steps of each reader. The log is a list of transactions: number of records, and if committed."""
 
     log: tuple[tuple[int, bool], ...]
     readers: tuple[Steps, ...]
@@ -34,9 +32,7 @@ def small() -> Iterator[Reads]:
 
 
 def larger(rng: Random) -> Reads:
-    """Up to 15 steps of up to three readers through up to eight transactions; they keep to what is visible,
-    and to markers.
-    """
+    """Up to 15 steps of up to three readers through up to eight transactions, at visible records and markers."""
     log = tuple((rng.randint(1, 4), rng.random() < 0.7) for _ in range(rng.randint(2, 8)))
     readers = rng.randint(1, 3)
     return Reads(log, tuple(_walk(rng, log) for _ in range(readers)))
@@ -56,7 +52,7 @@ def _walk(rng: Random, log: tuple[tuple[int, bool], ...]) -> Steps:
 
 
 def places(log: tuple[tuple[int, bool], ...]) -> tuple[list[int], list[int]]:
-    """The offsets of the records that are visible, and those of the markers."""
+    """The offsets of the visible records, and those of the markers."""
     visible, markers, at = [], [], 0
     for many, committed in log:
         visible += range(at, at + many) if committed else ()
@@ -66,7 +62,7 @@ def places(log: tuple[tuple[int, bool], ...]) -> tuple[list[int], list[int]]:
 
 
 def draw(case: Reads) -> History:
-    """Each observer takes its steps; at a marker it is given a record that nobody else has seen."""
+    """Have each observer take its steps. At a marker, it reads a record that does not exist."""
     h = History(expects="xy")
     h.feed(sum(many for many, _ in case.log))
     h.alter_expected(
@@ -92,7 +88,7 @@ def draw(case: Reads) -> History:
 
 
 def _is_committed(log: tuple[tuple[int, bool], ...], offset: int) -> bool:
-    """Whether the output in x of an input is committed."""
+    """Whether the output of an input in `x` is committed."""
     return [committed for many, committed in log for _ in range(many)][offset]
 
 
@@ -125,7 +121,7 @@ Step = int | tuple[int, int, str, str]
 
 @dataclass(frozen=True)
 class Claims:
-    """Inputs, true for those that were committed, and what each worker was given and claims, in order."""
+    """Inputs (true: committed), and the deliveries and claims of each worker, in order."""
 
     inputs: tuple[bool, ...]
     workers: tuple[tuple[Step, ...], ...]
@@ -135,7 +131,7 @@ ENDS = (("ok", "commit"), ("fail", "abort"), ("info", "commit"), ("info", "abort
 
 
 def claims() -> Iterator[Claims]:
-    """Three inputs, and one that was aborted: every subset of them, every range, every end."""
+    """Three inputs and an aborted one: every subset of deliveries, every range, every end."""
     offsets = (0, 3, 4)
     subsets = [
         tuple(s for s, held in zip(offsets, bits, strict=True) if held) for bits in product((0, 1), repeat=3)
@@ -146,7 +142,7 @@ def claims() -> Iterator[Claims]:
 
 
 def larger_claims(rng: Random) -> Claims:
-    """Up to ten inputs and three workers, each of which goes on, and claims now and then."""
+    """Up to ten inputs and three workers. Each worker continues, and claims from time to time."""
     inputs = tuple(rng.random() < 0.7 for _ in range(rng.randint(2, 10)))
     return Claims(inputs, tuple(_claiming(rng, inputs) for _ in range(rng.randint(1, 3))))
 
@@ -168,7 +164,7 @@ def _claiming(rng: Random, inputs: tuple[bool, ...]) -> tuple[Step, ...]:
 
 
 def offsets_of(inputs: tuple[bool, ...]) -> tuple[list[int], int]:
-    """Where those stand that were committed, and the end of the log: an aborted one has its marker."""
+    """The offsets of the committed inputs, and the end of the log. Each aborted input has a marker after it."""
     visible, at = [], 0
     for committed in inputs:
         visible += [at] if committed else []
@@ -206,7 +202,7 @@ def draw_claims(case: Claims) -> History:
 
 
 def defined_claims(case: Claims) -> Counts:
-    """An input that is claimed, and above all that was given; where nothing was, the polls prove nothing."""
+    """A claimed input above all deliveries is premature. Without any delivery, the polls prove nothing."""
     if not any(isinstance(step, int) for steps in case.workers for step in steps):
         return {}
     visible, _ = offsets_of(case.inputs)

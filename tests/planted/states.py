@@ -1,4 +1,4 @@
-"""The states of transactional ids in the transaction log, and what is wrong with them, in so many words."""
+"""The states of transactional ids in the transaction log, and the definition of their anomalies."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -28,13 +28,13 @@ AFTER = {
     "CompleteAbort": {"Empty", "Ongoing", "PrepareAbort", "Tombstone"},
     "Tombstone": {"Empty", "Ongoing"},
 }
-"""By state, those that may follow it."""
+"""By state, the states that may follow it."""
 REMEMBERED = 3
-"""In how many of the last states that were written a coordinator may still be."""
+"""The coordinator may still be in one of so many states that were written last."""
 
 
 def small() -> Iterator[Walk]:
-    """One producer id's."""
+    """All walks of one producer id with up to four states."""
     for length in (1, 2, 3):
         yield from (_of_one(walk) for walk in product(LETTERS, repeat=length))
     yield from (_of_one(walk) for walk in product(FEW, repeat=4))
@@ -77,7 +77,7 @@ def draw(walk: Walk) -> History:
 
 
 def defined(walk: Walk) -> Counts:
-    """Each transactional id has states of its own."""
+    """States are compared within one transactional id."""
     found: Counter[str] = Counter()
     for pid in {pid for pid, _ in walk}:
         found.update(_defined([state for own, state in walk if own == pid]))
@@ -85,7 +85,7 @@ def defined(walk: Walk) -> Counts:
 
 
 def _defined(log: Sequence[State]) -> Counts:
-    """The coordinator is in the state that was written, or still in one from which it tried to write it."""
+    """The coordinator is in the last written state, or still in a state from which it tried to write that."""
     written = [one for at, one in enumerate(log) if at == 0 or one != log[at - 1]]
     wrong, may_be = 0, [0]  # the latter by place
     for at, state in enumerate(written[1:], 1):
@@ -111,5 +111,5 @@ def _follows(before: State, after: State) -> bool:
 
 
 def _above(written: list[State], at: int, after: State) -> bool:
-    """Whether the state there has a higher epoch too."""
+    """Whether the state at this index has a higher epoch too."""
     return at >= 0 and written[at][0] != "Tombstone" and written[at][1] > after[1]

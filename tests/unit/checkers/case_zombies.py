@@ -67,7 +67,7 @@ def an_info_without_effect_is_no_zombie(h: History) -> None:
 
 
 def _replaced(h: History, **more: Any) -> Op:
-    """w2 has taken the id of w1 and has finished all work. This is what w1 does then."""
+    """w2 has initialised the id of w1 and has finished all work. Then w1 does this operation."""
     h.feed(1)
     h.op("w1", "init", transactional_id="i")
     h.op("w2", "init", transactional_id="i")

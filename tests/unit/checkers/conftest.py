@@ -1,4 +1,4 @@
-"""All cases are judged together, as runs of one store, in one Spark job."""
+"""One Spark job checks all cases, as runs of one store."""
 
 from collections.abc import Iterator, Mapping
 

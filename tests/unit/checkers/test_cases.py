@@ -1,4 +1,4 @@
-"""Every case, each a test of its own, on what one job said of all of them."""
+"""One test for each case. One Spark job makes the results of all cases."""
 
 from collections.abc import Mapping
 

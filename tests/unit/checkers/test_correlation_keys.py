@@ -1,4 +1,4 @@
-"""Outputs that do not name their inputs are joined to them by what they are about; the rest is as ever."""
+"""Outputs that do not name their inputs are joined to them by a correlation key."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +17,7 @@ CASES: dict[str, tuple[Callable[[History], None], dict[str, int], str]] = {}
 def found(
     topics: str = "a", **anomalies: int
 ) -> Callable[[Callable[[History], None]], Callable[[History], None]]:
-    """Register a history, and what is found in it."""
+    """Register a history with the anomalies that a check must find."""
 
     def register(draw: Callable[[History], None]) -> Callable[[History], None]:
         named = {name.replace("_", "-"): many for name, many in anomalies.items()}
@@ -309,13 +309,13 @@ def test_without_expectations_there_are_no_findings(spark: SparkSession, tmp_pat
 
 
 def ungrouped(h: History) -> None:
-    """The stage keeps its offsets in a place of its own."""
+    """Have the stage keep its offsets outside Kafka."""
     for table in ("stages", "expected"):
         h.alter(table, lambda row: row | {"group": None})
 
 
 def one(spark: SparkSession, folder: Path, draw: Callable[[History], None], **more: bool) -> CheckResult:
-    """What is said of one history."""
+    """The result for one history."""
     history = History()
     draw(history)
     kept = write_store(folder / "runs", [(1, history)], log=True)

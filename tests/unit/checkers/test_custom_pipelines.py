@@ -78,7 +78,7 @@ CASES: tuple[tuple[Draw, set[str], set[str]], ...] = (
     (an_output_that_names_no_input, {"phantom"}, set()),
     (nothing_is_expected, set(), {"expected"}),
 )
-"""Each with the anomalies that are found, and with what makes the run unknown."""
+"""Each history with the expected anomalies, and with a part of the reason why the run is unknown."""
 
 
 @pytest.fixture(scope="module")

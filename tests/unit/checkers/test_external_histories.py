@@ -1,4 +1,4 @@
-"""What stands beside the findings of an external history, and the names in its examples."""
+"""Results of external histories: their reasons, and the names in their examples."""
 
 import json
 

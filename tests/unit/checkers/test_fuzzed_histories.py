@@ -1,4 +1,4 @@
-"""Histories that mean nothing are judged, or told why not, all in one job: no check crashes on them."""
+"""Nonsensical histories get a verdict or an error, and no check crashes on them. One job checks all."""
 
 from pathlib import Path
 from random import Random
@@ -28,7 +28,7 @@ def write_mangled(folder: Path, count: int, seed: int) -> list[Path]:
 
 
 def judge_all(spark: SparkSession, paths: list[Path]) -> tuple[int, int]:
-    """How many were judged, and how many are errors; each has one or the other, and nothing has crashed."""
+    """The number of verdicts and the number of errors. Each history has one of them, and no check crashed."""
     answers = check_history_files(spark, paths, frozenset())
     judged = [answer for answer in answers if isinstance(answer, Verdict)]
     for path, answer in zip(paths, answers, strict=True):

@@ -106,7 +106,7 @@ def told_of(spark: SparkSession, ops: list[dict[str, object]], micro: pa.Table) 
 
 
 def cycles_of(spark: SparkSession, *micro: Row) -> tuple[list[str], Mapping[int, Set[int]]]:
-    """Names of the components, and what was too large, in a history of operations that were all ok."""
+    """The names of the components and the intervals that are too large, if all operations are ok."""
     ops = [
         {"run": 0, "op": op, "process": op, "f": "txn", "outcome": OK, "invoked": op - 1}
         for op in sorted({row["op"] for row in micro})
@@ -116,7 +116,7 @@ def cycles_of(spark: SparkSession, *micro: Row) -> tuple[list[str], Mapping[int,
 
 
 def circle(one: int, other: int) -> list[Row]:
-    """Two operations that read what the other wrote."""
+    """Two operations, each of which reads a record of the other."""
     return [
         send_row(one, one, 0, key=one), poll_row(other, one, 0, key=one),
         send_row(other, other, 0, key=other), poll_row(one, other, 0, key=other),
@@ -166,7 +166,7 @@ def test_remarkable_records_do_not_depend_on_their_number(
 
 
 def judged_with(spark: SparkSession, outcome: int, *ops: int) -> None:
-    """Two operations that read what the other wrote, of which `ops` has only these."""
+    """Two operations, each of which reads a record of the other. The table of operations has only `ops`."""
     micro = micro_table(
         send_row(5, 1, 0), send_row(6, 2, 1, outcome), poll_row(6, 1, 0), poll_row(5, 2, 1)
     ).drop(["committed"])

@@ -31,12 +31,12 @@ DIFFER = {
     "where_all_offsets_were_committed_outside_a_run_is_unknown": "offset-output-mismatch",
     "a_transactional_group_does_not_hide_a_plain_commit_of_another": "offset-output-mismatch",
 }
-"""What is meant to be judged otherwise."""
+"""Cases whose result is meant to differ without journals."""
 
 
 @pytest.fixture(scope="module")
 def blind(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, CheckResult]:
-    """What is said of each case without its journals, by its name."""
+    """The result of each case without its journals, by name."""
     runs = [replace(run, blind=True) for run in store(tmp_path_factory.mktemp("store"))]
     judgements = check_runs(spark, runs)
     return {case.name: judgements[run] for run, case in enumerate(CASES)}

@@ -35,7 +35,7 @@ def _micro(op: int, value: int, process: int, polled: bool = False, outcome: int
 
 
 def _sound() -> Tables:
-    """Two sends, of which both are read; beside them an info, an open one and an assign that hold nothing."""
+    """Two sends that are both read, and three operations without records: info, open and assign."""
     return {
         "ops": [
             _op(2, 0), _op(4, 1), _op(6, 2, isolation="read_committed"), _op(8, 3, outcome=INFO),

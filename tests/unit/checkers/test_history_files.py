@@ -1,4 +1,4 @@
-"""Files of events become tables: all of them in one job, whatever is wrong with some."""
+"""Files of events become tables. One job reads all of them, even if some have errors."""
 
 import gzip
 from collections.abc import Callable, Mapping

@@ -50,7 +50,7 @@ def test_a_record_has_its_lowest_offset_or_none() -> None:
 
 
 def a_pack(seed: int) -> Pack:
-    """Of two keys, of records some of which nobody sent, that never completed, or that many were given."""
+    """Rows of two keys. Some records were not sent, some have an open operation, and some were polled several times."""
     rng = np.random.default_rng(seed)
     sends = [
         send_row(3 * n + 1, n, 2 * n, int(rng.choice([OK, FAIL, OPEN])), key=n % 2)
@@ -67,7 +67,7 @@ def a_pack(seed: int) -> Pack:
 
 
 def told(pack: Pack) -> Counter[tuple[object, ...]]:
-    """All that is asked of a pack: its edges with their records and the next versions, and what was read."""
+    """All results of a pack: its edges with their records and next versions, and the reads."""
     said: Counter[tuple[object, ...]] = Counter()
     for kind, edges in edges_of(pack).items():
         for src, dst, at in zip(edges.src, edges.dst, edges.record, strict=True):

@@ -257,7 +257,7 @@ def _torn(h: History) -> None:
 
 
 def test_a_verdict_does_not_depend_on_the_runs_beside_it(spark: SparkSession, tmp_path: Path) -> None:
-    """Each run is judged alone, beside a run without journals, and beside all others."""
+    """Check each run alone, together with a run without journals, and together with all others."""
     runs = []
     for number, change in enumerate((lambda h: None, _torn, _of_a_program)):
         h = History()

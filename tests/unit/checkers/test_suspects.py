@@ -50,7 +50,7 @@ def test_every_run_with_a_finding_has_a_suspect(checker: Checker, tables: Tables
 
 
 class OfGroups(Checker):
-    """A checker with a rule over a table of which nothing else is asked."""
+    """A checker whose rule is the only one over its table."""
 
     def rules(self, tables: object) -> tuple[Rule, ...]:
         return (Rule("no-such-anomaly", "groups", where="final > 0", order=["tp"], detail={}),)
@@ -70,7 +70,7 @@ def test_conditions_over_any_table_are_counted(tables: Tables) -> None:
 def test_a_run_has_the_same_result_alone_and_among_others(
     spark: SparkSession, judged: dict[str, CheckResult], tmp_path: Path
 ) -> None:
-    """Alone a run has tables that are empty, of which Spark plans nothing, and checkers that are not asked."""
+    """A run that is checked alone has empty tables, which Spark does not plan, and checkers that are skipped."""
     names = {name: judgement for name, judgement in judged.items() if judgement.anomalies}
     of_each = {next(iter(judgement.anomalies)): name for name, judgement in names.items()}
     runs = store(tmp_path)
