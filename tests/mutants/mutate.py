@@ -1,4 +1,4 @@
-"""The mutants of a file: what it says, with one condition, join key, bound or comparison changed."""
+"""The mutants of a file: copies of it with one condition, join key, bound or comparison changed."""
 
 import ast
 import copy
@@ -33,7 +33,7 @@ IN_SQL = (
     (r"(?<=partition by )run, ", ""), (r"\b1 preceding\b", "current row"),
 )  # fmt: skip
 IN_SQL_ALL = ("checkers/anomalies/", "checkers/stored/", "checkers/findings/", "checkers/checking/facts.py")
-"""Files of which every text is SQL, but for what stands in quotes in it, and for what is said of the code."""
+"""Files in which every string is SQL, except docstrings and text that is quoted within the SQL."""
 QUOTED = re.compile(r"'[^']*'")
 
 
@@ -53,7 +53,7 @@ class Mutant:
 
 
 def mutants(file: str, source: str) -> Iterator[Mutant]:
-    """Every one of a file, in the order of its lines."""
+    """All mutants of a file, in the order of its lines."""
     tree = ast.parse(source)
     said = {id(inner) for node in ast.walk(tree) for kind in _annotations(node) for inner in ast.walk(kind)}
     statements = (node.value for node in ast.walk(tree) if isinstance(node, ast.Expr))

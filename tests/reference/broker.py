@@ -17,7 +17,7 @@ OUTCOMES = {"ok": 12, "fail": 3, "info": 2, "killed": 1}
 
 
 class Broker:
-    """One log for each key: a committed record is visible, unless an open one stands below it."""
+    """One log for each key. A committed record is visible unless an open record is below it."""
 
     def __init__(self, keys: list[str]) -> None:
         self.logs: dict[str, list[tuple[int | None, int]]] = {key: [] for key in keys}
@@ -38,7 +38,7 @@ class Broker:
                 log.append((MARKER, txn))
 
     def read(self, key: str, position: int, most: int) -> tuple[list[list[Any]], int]:
-        """What a read-committed consumer is given from there on, and its position afterwards."""
+        """The records that a read-committed consumer polls from a position, and its position afterwards."""
         given: list[list[Any]] = []
         log = self.logs[key]
         while position < len(log) and len(given) < most:
@@ -90,7 +90,7 @@ class Simulation:
         return Client(self.processes - 1)
 
     def _join(self, client: Client, keys: list[str], start: bool = False) -> None:
-        """Positions of keys that it had are kept; elsewhere it begins somewhere, or at the start."""
+        """Assign keys. The consumer keeps positions of keys that it had. Others begin at random, or at 0 if `start`."""
         self.emit(client, "invoke", self.joins, keys)
         somewhere = {key: 0 if start else self.rng.randint(0, len(self.broker.logs[key])) for key in keys}
         client.positions = somewhere | {k: at for k, at in client.positions.items() if k in keys}

@@ -11,7 +11,7 @@ KEYWORDS = ("type", "f")
 
 
 def mops_as_invoked(mops: Iterable[Mop]) -> list[Mop]:
-    """What was asked for: no offset is known yet, and nothing was received."""
+    """The micro-operations of an invocation: no offset is known yet, and no record was received."""
     asked: list[Mop] = []
     for mop in mops:
         if mop[0] == "poll":

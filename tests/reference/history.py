@@ -18,7 +18,7 @@ class Malformed(ValueError):
 
 @dataclass(frozen=True)
 class Record:
-    """A record sent or given; `offset` is None where nobody told it."""
+    """A record that was sent or polled. `offset` is None if it is not known."""
 
     key: str
     value: Value
@@ -52,7 +52,7 @@ class Op:
 
 
 def _key(key: Any) -> str:
-    """Keys of a poll are strings in JSON, whatever the sends call them."""
+    """A key as text. In JSON, the keys of a poll are strings even if its sends have numbers."""
     return key if isinstance(key, str) else json.dumps(key)
 
 
@@ -138,7 +138,7 @@ def operations(events: list[Event]) -> list[Op]:
 
 
 class History:
-    """What all definitions need of one history."""
+    """The parts of one history that all definitions need."""
 
     def __init__(self, events: list[Event]) -> None:
         self.ops = operations(events)
@@ -192,7 +192,7 @@ class Order:
         }
 
     def ranks(self, name: Name) -> list[int]:
-        """Every index of a value, in order; none if nobody knows its offset."""
+        """Every index of a value, in order; none if its offset is not known."""
         return sorted(self._rank[name[0], offset] for offset in self.offsets.get(name, ()))
 
     def index(self, name: Name) -> int | None:

@@ -1,4 +1,4 @@
-"""What is found in one history, and whether it is valid: the whole definition."""
+"""The definition of all anomalies of one history, and of its verdict."""
 
 from collections.abc import Hashable, Iterable
 

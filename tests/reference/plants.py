@@ -15,7 +15,7 @@ from tests.reference.history import Event
 
 @dataclass
 class Planter:
-    """Where anomalies are planted: what is free there, and what was done."""
+    """The history into which anomalies are planted: its unused names, and its events."""
 
     rng: Random
     ends: dict[str, int]  # by key, the first free offset
@@ -54,7 +54,7 @@ class Planter:
         self.event(process, kind, mops)
 
     def sent(self, key: str, count: int) -> list[list[int]]:
-        """So many records at the end of the key, each sent by an operation of its own."""
+        """Append so many records to the key. Each is sent by one operation."""
         made = self.records(key, count)
         for record in made:
             self.op(["send", key, record])

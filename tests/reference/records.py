@@ -1,4 +1,4 @@
-"""The anomalies of single records, and of what became of them."""
+"""The anomalies of single records and of their fates."""
 
 from collections import Counter
 from collections.abc import Hashable
@@ -58,7 +58,7 @@ def bounds(h: History) -> dict[str, int]:
 
 
 def due_and_unread(h: History) -> set[Name]:
-    """Values at or below the bound of their key that no ok operation was given, whoever wrote them."""
+    """Values at or below the bound of their key that no ok operation polled, from any writer."""
     bound = bounds(h)
     return {
         name
@@ -83,7 +83,7 @@ def numbers(h: History) -> dict[str, int]:
 
 
 def unsettled(h: History) -> Found:
-    """(operation,), no anomaly: it wrote a record, and nobody can say whether it has committed."""
+    """(operation,), no anomaly: it wrote a record, and it is not known whether it committed."""
     doubtful = {op for op in h.writer.values() if op.type in ("info", "open")}
     return {(op.index,) for op in doubtful - set(h.committed)}
 

@@ -22,8 +22,8 @@ Given = dict[str, list[Record]]
 OUTCOMES = ("ok", "info", "fail")
 ONE = ("x", "y", "p")
 TWO = tuple("".join(pair) for pair in product("xyp", repeat=2))
-STRANGER = 9
-"""A value that nobody sends."""
+UNSENT = 9
+"""A value that no operation sends."""
 
 
 def small() -> Iterator[list[Event]]:
@@ -87,7 +87,7 @@ def _truths(letters: str, richness: int) -> Iterator[Truth]:
 
 
 def _given(truth: Truth, richness: int) -> list[Given]:
-    """What a poll may be given: nothing, one record, several in and out of order; then what cannot be."""
+    """The possible results of a poll: no record, one, several in and out of order; then impossible results."""
     found: list[Given] = [{}]
     for key, records in truth.items():
         found += [{key: [record]} for record in records]
@@ -96,15 +96,15 @@ def _given(truth: Truth, richness: int) -> list[Given]:
             found += [{key: list(records)}, {key: records[::-1]}, *({key: list(pair)} for pair in inner)]
         if richness > 1:
             offset, value = records[0]
-            strange = ([offset + 1, value], [None, value], [offset, STRANGER])
+            strange = ([offset + 1, value], [None, value], [offset, UNSENT])
             found += [{key: [record]} for record in strange]
             found += [{key: [records[0], record]} for record in (records[0], *strange)]
     if len(truth) > 1:
         found += [dict(truth), {key: records[:1] for key, records in truth.items()}]
     if richness or not truth:
-        found.append({"x": [[5, STRANGER]]})
+        found.append({"x": [[5, UNSENT]]})
     if richness > 2 and truth:
-        found.append({"x": [[5, STRANGER], *truth["x"]]})
+        found.append({"x": [[5, UNSENT], *truth["x"]]})
     return [given for at, given in enumerate(found) if given not in found[:at]]
 
 
@@ -139,7 +139,7 @@ def _drawn(mops: list[list[Mop]], outcomes: Sequence[str], timing: str) -> list[
 
 
 def killed() -> Iterator[list[Event]]:
-    """A sender whose invocation never completes; what others then sent, and were given of it all."""
+    """A sender whose invocation never completes, with later sends and polls of other processes."""
     for shape, last in (("x", 1), ("xx", 2), ("xy", 1)):
         truth: Truth = {key: [[0, 1]] for key in shape}
         if shape == "xx":
