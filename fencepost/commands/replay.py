@@ -88,7 +88,7 @@ def command(
             command=_command_line(folder, new_store, sets, flags, without_defect=without_defect),
             schedule=Schedule.from_tables(plan.schedule, plan.run.get("churn", ())),
         )
-    output.print_run(verdict, folder, f"fencepost replay {new}", as_json=as_json)
+    output.print_run(verdict, new, f"fencepost replay {new}", as_json=as_json)
     return verdict.valid.exit_status
 
 

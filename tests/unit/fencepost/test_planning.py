@@ -102,13 +102,13 @@ def test_every_process_numbers_partitions_as_the_stored_plan_does(name: str, tmp
     options = Options(workload=name, seed=1)
     test = planning.plan_run(options, WORKLOADS[name], Schedule(()), tmp_path, tag="run-7")
     command_line = test.harness_program.command_line(process_spec(tmp_path, worker_spec()))
-    spec = decode(RunSpec, command_line.argv[-1])
+    run_spec = decode(RunSpec, command_line.argv[-1])
     StoredPlan(options, workload=test.pipeline.as_table()).save(tmp_path / "run.toml")
-    spec = StoredPlan.load(tmp_path / "run.toml").pipeline
-    numbers = list(PartitionIds(spec.partition_counts))
-    assert numbers == list(PartitionIds(spec.partition_counts))
-    tables = [(table.name, 0) for table in spec.tables]
-    assert [(topic, partition) for _, topic, partition in numbers] == [*spec.topic_partitions, *tables]
+    stored = StoredPlan.load(tmp_path / "run.toml").pipeline
+    numbers = list(PartitionIds(run_spec.partition_counts))
+    assert numbers == list(PartitionIds(stored.partition_counts))
+    tables = [(table.name, 0) for table in stored.tables]
+    assert [(topic, partition) for _, topic, partition in numbers] == [*stored.topic_partitions, *tables]
 
 
 def prepared_with(client: ClientParts | None) -> Any:
