@@ -1,13 +1,13 @@
 """Aborted read (Adya's G1a): a consumer received a record of a transaction that failed.
 
 A consumer that is promised read committed must never receive a record of an aborted transaction. Here a transaction
-counts as aborted if its client knows it: the client never sent the commit, or it asked for an abort. A record that was
-sent outside any transaction counts if its send was refused. A writer with the outcome `info` is never evidence. If the
-broker log says that the record of such a writer is aborted, the finding is a `dirty-read`.
+counts as aborted if its client knows that: the client never sent the commit, or it requested an abort. A record that
+was sent outside any transaction counts if its send was refused. A writer with the outcome `info` is never evidence. If
+the broker log says that the record of such a writer is aborted, the finding is a `dirty-read`.
 
 Illegal because an aborted transaction must be as if it had never written anything.
-Evidence: the outcome of the writer, and the delivery to a reader. The isolation of the reader is the one that the
-workload promises it.
+Evidence: the outcome of the writer, and the delivery to a reader. The isolation level of a reader is the one that the
+workload promises, not the setting of the consumer.
 
     T1  send x=1, abort          fail
     T2  poll x=1 at offset 0     ok      <- aborted-read
@@ -36,8 +36,8 @@ SUSPECTS = (
         "promised and (not found or values_differ or internal or value is null and not sentinel)",
     ),
 )
-"""An aborted record that was delivered has a position in `attempts` if the final reader found it. If not, its log entry
-is not found, holds another value, or holds a record without a name.
+"""An aborted record that was delivered has a position in `attempts` if the final reader received it there. If not, the
+final reader received nothing at its offset, or another value, or a record without a value.
 """
 
 

@@ -14,9 +14,9 @@ offset commits. For a custom pipeline, `outputs` or `fold` says what the last re
     a@0 adds 3 to k, a@1 adds 4 to k
     T1  poll a@0 and a@1, send sum k=4, send_offsets a->2, commit     ok      <- aggregate-mismatch
 
-Blind spot: two errors that cancel each other out; a wrong last record of a key that is in several partitions, if one
-of them ends with the right sum; the contents of a row in a table of states, of which only the number of changes is
-checked.
+Blind spot: two errors that cancel each other out; a wrong last record of a key that is in several partitions, if one of
+them ends with the right sum; a database table with one row per key, where only the number of changes of a row is
+checked, and not its contents.
 Reference: Wang et al. 2021, "Consistency and Completeness" (SIGMOD); KIP-129.
 """
 
@@ -62,10 +62,10 @@ def aggregate_mismatch(t: Tables) -> DataFrame:
         )
         .join(broadcast(t.topics), on=["run", "topic"], how="inner")
     )
-    whole = "topic_ru_end and (topic_logged or topic_rc_end)"
+    read_to_end = "topic_ru_end and (topic_logged or topic_rc_end)"
     wrong = "if(last is null, due != 0, not array_contains(states, due))"
     return finding(
-        keys.where(f"{whole} and {wrong}"),
+        keys.where(f"{read_to_end} and {wrong}"),
         "aggregate-mismatch",
         order=["last.tp", "last.offset"],
         ops=f"coalesce(transform(last.acks, a -> a.op), {NO_OPERATIONS})",

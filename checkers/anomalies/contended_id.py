@@ -1,9 +1,10 @@
 """Contended id: two live workers initialised one transactional id in turn.
 
 A process initialised a transactional id, then a second process did, and then the first one did again. One replacement
-is normal, because a new worker takes the place of one that has gone. A process that takes the id back shows that both
-processes are alive and use the same id. There is no finding if partitions were taken from the first process between
-its two initialisations. The reason: if each partition has its own transactional id, the id returns with the partition.
+is normal, because a new worker takes the place of one that has stopped. A process that takes the id back shows that
+both processes are alive and use the same id. There is no finding if partitions were taken from the first process
+between its two initialisations. The reason: if each partition has its own transactional id, the id returns with the
+partition.
 
 Illegal because a transactional id belongs to one producer. Two producers that share it fence each other again and
 again, and neither makes progress. It is a warning, because no record is lost.
@@ -59,8 +60,8 @@ def contended_id(t: Tables) -> DataFrame:
 
 
 def _sentence(e: Example) -> str:
-    other = e.part("other_init")
-    who = other.words if other else "another process"
+    other_init = e.part("other_init")
+    who = other_init.words if other_init else "another process"
     return f"{e.operation} initialised {e.transactional_id} again, after {who} had initialised it"
 
 

@@ -5,8 +5,8 @@ from what the transform of the workload makes of its input. The second rule appl
 deterministic and the output comes from one input.
 
 Illegal because a record must arrive as it was sent.
-Evidence: the hashes in the journal of the sender, in the expected outputs of the workload, and of the record in the
-final read. The hash does not cover the header that names the attempt, because it differs for each attempt.
+Evidence: the hashes in the journal of the sender, in the expected outputs of the workload, and in the final read. The
+hash does not cover the header that names the attempt, because that header differs for each attempt.
 
     T1  send x=1, hash 77     ok
     final read of x: 1 at offset 4, hash 78      <- corrupt
@@ -31,7 +31,7 @@ RULES = (
         NAME,
         "attempts",
         elements="positions",
-        # A pipeline may forward the header that names a value, so the name counts only in the topic of the send.
+        # A pipeline may forward the header that names an attempt, so the name counts only in the topic of the send.
         where="element.topic = send.topic and element.digest != send.digest",
         order=["element.tp", "element.offset"],
         ops="array(send.op)",
@@ -62,8 +62,8 @@ RULES = (
 
 def _sentence(e: Example) -> str:
     if e.inputs:
-        known = e.content is not None and e.expected_content is not None
-        contents = f": it holds {e.content}, but {e.expected_content} was expected" if known else ""
+        both_known = e.content is not None and e.expected_content is not None
+        contents = f": it holds {e.content}, but {e.expected_content} was expected" if both_known else ""
         return f"the content of {e.record} is not what {e.input} must lead to{contents}"
     return f"the content of {e.record} is not what {e.operation} sent"
 

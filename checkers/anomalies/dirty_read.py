@@ -1,9 +1,9 @@
 """Dirty read: a consumer that is promised read committed received a record that was not committed.
 
-The fate of the record is abort, or the record is still open at the end. Or its fate is commit, but the poll completed
-before the marker was written. The last rule applies only if the clients and the brokers have one clock. It has a
-margin of 50 ms, and it does not apply if the wall clock has moved by more than half of that. There is no finding if
-the log does not hold the record, or holds another value at its offset.
+The fate of the record is abort, or the record is still open at the end of the run. Or its fate is commit, but the poll
+completed before the marker was written. The last rule applies only if the clients and the brokers have one clock. It
+has a margin of 50 ms. It does not apply if the wall clock moved by more than 25 ms against the monotonic clock during
+the run. There is no finding if the log does not hold the record, or holds another value at its offset.
 
 Illegal because read committed ends at the last stable offset, where the first open transaction begins.
 Evidence: the delivery, the fate of the record in the leader's log, and the time stamp of the marker.

@@ -1,12 +1,12 @@
 """Duplicate: one value is stored at more than one offset.
 
 A value names one attempt to send. If the logs hold it twice, a client or a broker wrote one attempt twice. An
-idempotent producer excludes this. Records of the feeder are exempt: if it repeats an input, there are two inputs, and
+idempotent producer prevents this. Records of the feeder are exempt: if it repeats an input, there are two inputs, and
 the pipeline must process each of them once.
 
 Illegal because every reader of the topic reads the record twice, whatever the transactions say.
-Evidence: the final read, which found one value at two places. In an external history: all offsets at which a value was
-read, or was sent by an operation that must have committed.
+Evidence: the final read, which found one value at two positions. In an external history: the offsets at which polls
+received the value, and those that its sends got in operations that must have committed.
 
     T1  send x=1            info
     final read of x: 1 at offset 4
@@ -29,7 +29,7 @@ from harness.results.example import Example
 from harness.results.wording import join_words, printable
 
 NAME = "duplicate"
-# A pipeline may forward the header that names a value, so the name counts only in the topic of the send.
+# A pipeline may forward the header that names an attempt, so the name counts only in the topic of the send.
 OWN = "filter(positions, p -> send is null or p.topic = send.topic)"
 POSITIONS = f"array_sort(array_distinct(transform({OWN}, p -> struct(p.tp as tp, p.offset as offset))))"
 
@@ -48,7 +48,7 @@ RULES = (
         },
     ),
 )
-"""One finding for each value that has several places."""
+"""One finding for each value that has several positions."""
 
 
 def duplicate_external(t: ExternalTables) -> DataFrame:
@@ -77,7 +77,7 @@ def _sentence(e: Example) -> str:
     )
     value = e.first_record.facts.get("value", e.rest.get("value"))
     what = "a value" if value is None else printable(value, 60)
-    positions = join_words(where) if where else "more than one place"
+    positions = join_words(where) if where else "more than one offset"
     return f"{e.operation} sent {what} once, but it is stored at {positions}"
 
 

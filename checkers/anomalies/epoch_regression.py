@@ -1,8 +1,9 @@
 """Epoch regression: the epoch of a producer id went down.
 
-In one partition, a batch has a lower epoch than the entry of its producer id before it, or a marker has a lower epoch
-than the batch directly below it. Or a marker has a lower coordinator epoch than the marker of that producer id before
-it. Or, in the transaction log, a transactional id continues with a lower epoch of the same producer id.
+In one partition, the batches and markers of one producer id are compared. A batch has a lower epoch than the batch or
+marker directly before it, or a marker has a lower epoch than the batch directly before it. Or a marker has a lower
+coordinator epoch than the marker before it. Or, in the transaction log, a transactional id continues with a lower epoch
+of the same producer id.
 
 Illegal because a higher epoch fences the lower one: a producer with the lower epoch must not write any more.
 Evidence: the order of batches and markers in the leader's log, and the order of states in the transaction log. A state

@@ -1,12 +1,12 @@
 """Ghost commit: a transaction took effect although its client did not commit it.
 
 Its records or its offset commit are committed. But its client never invoked the commit, invoked an abort, or got the
-answer that the commit had failed. If brokers and clients have one clock, a commit marker that
-is older than the invocation of the commit is a ghost commit as well.
+answer that the commit had failed. If brokers and clients have one clock, a commit marker that is older than the
+invocation of the commit is a ghost commit as well.
 
 Illegal because the pipeline processes the inputs of such a transaction again, so its outputs exist twice.
-Evidence: the journal, because a process writes it before it acts. A journal with missing lines is no evidence. And the
-first marker of the producer above the record.
+Evidence: the journal, because a process writes it before it acts. A journal with missing lines is no evidence. The
+other evidence is the first marker of the producer above the record.
 
     T1  send x=1, abort     fail
     log of x: 1 at offset 4, commit at offset 5      <- ghost-commit
@@ -71,7 +71,7 @@ def _sentence(e: Example) -> str:
     if operation.get("asked") == "abort":
         why = "its worker asked for an abort"
     elif knowledge == BEFORE:
-        why = "its worker asked for the commit only later"
+        why = "its worker asked for the commit only after that"
     elif knowledge.startswith("nothing") or (
         "commit_ns" in operation.facts and operation.get("commit_ns") is None
     ):

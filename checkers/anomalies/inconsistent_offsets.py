@@ -5,10 +5,10 @@ written again, or two leaders wrote at the same time.
 
 Illegal because the position of a consumer is an offset: all consumers that read from one offset must get the same
 record.
-Evidence: in an external history, what polls received, also those of `info` and `fail` operations, and the offsets of
-the sends of operations that must have committed. In a stored run, what any consumer received, what the final
-read-uncommitted reader found, and every acknowledgement. Every acknowledgement counts, because a broker acknowledges a
-record only after the record has its offset.
+Evidence: in an external history, the records that polls received, in operations of any outcome, and the offsets that
+sends got in operations that must have committed. In a stored run, the records that any consumer received, the records
+of the final read-uncommitted read, and every acknowledgement. Every acknowledgement counts, because a broker
+acknowledges a record only after the record has its offset.
 
     T1  poll x: 1 at offset 4      ok
     T2  poll x: 2 at offset 4      ok      <- inconsistent-offsets

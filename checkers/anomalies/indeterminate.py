@@ -1,9 +1,9 @@
 """Indeterminate operations: no evidence says whether they took effect. They are listed, and are no anomaly.
 
-An operation is open if its client got no answer (`info`, or no completion at all). Then the logs decide: the fate of
-its records and of its offset commit, or the fact that the logs hold nothing of it. Without logs, the reads decide: it
-has committed if a reader received one of its values. The operations that remain are counted, and the first ones are
-named. Their records are neither expected nor forbidden.
+If an operation is `info` or never completed, its client does not know whether it took effect. Then the broker logs
+decide: by the fate of its records and of its offset commit, or because the logs hold nothing of it. Without broker
+logs, the reads decide: it committed if a reader received one of its values. All other operations of this kind are
+indeterminate. They are counted, and the first ones are named. Their records are neither expected nor forbidden.
 
     txn    worker 3   info   wrote invoices/2: offset unknown
     final reader      came to the end, and did not receive that value

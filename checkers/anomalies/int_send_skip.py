@@ -1,8 +1,8 @@
 """Send skip inside an operation: other records are between two that one operation sent to one key in a row.
 
-Illegal because the records of a transaction would be next to each other if transactions were isolated. In Kafka they
-are not: it interleaves the writes of transactions by design. So this is listed and always allowed. Stored runs are not
-checked, because every one of them would have such findings.
+Illegal because the records of a transaction would be next to each other if transactions were isolated. But Kafka
+interleaves the writes of transactions by design, so this is listed and always allowed. Stored runs are not checked,
+because every one of them would have such findings.
 Evidence: the offsets of the records, which their sender or a reader got.
 
     P0  send x=1, send x=3                                       ok

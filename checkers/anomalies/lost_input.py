@@ -2,8 +2,9 @@
 
 A visible input lies between the group's first position and its final committed offset (by fate). The workload expects
 outputs of the input, and for at least one output name there is none that is visible, although all outputs were read to
-the end. If a stage marks each input as done separately, its mark counts and no offset does. If a stage consumes a
-record that was made from the input, and its output names the input, its group must have gone past that record.
+the end. If a stage marks each input as done separately, the mark counts, and the committed offset does not. If an
+earlier stage makes an intermediate record from the input, and a later stage makes the output from that record, the
+group of the later stage must have gone past the intermediate record.
 
 Illegal because no process will ever read that input again.
 Evidence: the expected outputs, the offset commits in the order in which they took effect, and the final read of the
@@ -17,7 +18,7 @@ Without journals: a group must process every input from offset 0 on, because its
 are written. A stage that commits for no group has gone past an input if a later input of the same partition led to an
 output.
 
-Blind spot: workloads that do not say what an input leads to. Aggregates have a check of their own.
+Blind spot: workloads that do not say what an input leads to. `aggregate-mismatch` checks aggregates.
 Reference: KIP-98; Kingsbury, Bufstream 0.1.0 (2024).
 """
 
@@ -50,7 +51,7 @@ MISSING = f"""filter(expected, e -> size(array_distinct(transform({VISIBLE_OUTPU
 DONE = """if(e.intermediate_topic is null, struct(tp, offset), array_min(transform(
     filter(outputs, o -> o.visible and o.topic = e.intermediate_topic),
     o -> struct(o.tp as tp, o.offset as offset))))"""
-"""The place that the group of the stage must have gone past: the input, or the first record that was made from it."""
+"""The position that the group of the stage must have gone past: the input, or its first intermediate record."""
 SUSPECTS = (Suspect("inputs", f"visible and size({MISSING}) > 0"),)
 
 

@@ -4,9 +4,9 @@ There are two rules. First: the final read-committed reader read beyond the reco
 though its transaction committed or it was sent outside any transaction. Second: the log does not hold the acknowledged
 (partition, offset), or holds another value there. The second rule applies to aborted transactions too.
 
-An external history names neither a final reader nor a log. There a record is lost if its operation must have
-committed, no ok operation received it, and an ok operation received a record at the same or a higher place in its key.
-If a value has several offsets, the highest one counts.
+An external history names neither a final reader nor a log. There a record is lost if its operation must have committed,
+no ok operation received it, and an ok operation received a record at the same or a higher index of its key (an index
+counts the known offsets of a key, without gaps). If a value has several offsets, the highest one counts.
 
 Illegal because an acknowledgement with acks=all promises that the record outlives every tolerated fault.
 Evidence: the acknowledgement (partition and offset), and the final read or the leader's log. Three things prove
@@ -18,7 +18,8 @@ not reach the offset.
     final read of x: 2 at offset 5                  <- lost-write of 1
 
 Without journals: two kinds of records are checked. One is the inputs, which the run itself has written. The other is
-any record without a name that is committed in the log, but that the final read-committed reader did not receive.
+any record without a header that names its attempt, if it is committed in the log and the final read-committed reader
+did not receive it.
 
 Blind spot: a lost record without an acknowledgement that named its offset.
 Reference: Jepsen's Kafka checker, `lost-write`; Jepsen on Redpanda 21.10.1 (2022) and Bufstream 0.1.0 (2024).
@@ -65,13 +66,14 @@ RULES = (
         detail={"record": record(), "log_holds": "'it'", "finally_read": "false"},
     ),
 )
-"""One finding for each acknowledged record that is gone, and for each committed record without a name that is gone."""
+"""One finding for each acknowledged record that is gone, and for each unnamed committed record that was not read."""
 
 
 def lost_write_external(t: ExternalTables) -> DataFrame:
-    """Return one row for each record of an external history that committed and that ok reads passed by.
+    """Return one row for each committed record of an external history that ok reads passed and did not receive.
 
-    A read passes a record by if it has an index of the key at or above the highest index of the record.
+    A read passes a record if it received a record of the same key whose index is not below the highest index of that
+    record.
     """
     return finding(
         t.attempts.where(LOST),

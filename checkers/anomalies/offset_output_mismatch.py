@@ -25,7 +25,7 @@ a transaction do not cover the input of one of its outputs. They cover the input
 committed before. Or an offset is beyond the end of its partition. If an input is covered and led to nothing, the
 finding is a `lost-input`.
 
-If only the last record of a key is checked (`final`), there is one rule more: an offset commit outside any transaction
+If only the last record of a key is checked (`final`), one more rule applies: an offset commit outside any transaction
 goes past an input, though the topic of that last record is written in transactions.
 
 Blind spot: offset commits that are gone because their topic is compacted, and offset commits that do not name an
@@ -70,7 +70,7 @@ MIXED = (
 PLAIN_RECORDS = "filter(records, r -> r.plain)"
 PLAIN_COMMITS = "filter(commits, c -> not c.transactional)"
 WITHOUT_OFFSETS = "it was committed, and the offsets of its inputs were not"
-OUTSIDE_ITS_OWN = "part of it was written outside the transaction"
+RECORDS_OUTSIDE = "part of it was written outside the transaction"
 IN_NO_TRANSACTION = "a record is in no transaction, though its topic is written in transactions"
 NOT_COVERED = "an output comes from an input that the offsets do not cover"
 RULES = (
@@ -97,7 +97,7 @@ RULES = (
             "operation": operation(),
             "records": records(PLAIN_RECORDS),
             "offsets": offsets(PLAIN_COMMITS),
-            "why": f"'{OUTSIDE_ITS_OWN}'",
+            "why": f"'{RECORDS_OUTSIDE}'",
         },
     ),
     Rule(
@@ -208,14 +208,14 @@ RULES = (
     ),
 )
 """One finding for each operation and rule. For the rules over inputs: one for each operation and input."""
-OUTSIDE = "an offset was committed outside a transaction"
+OFFSETS_OUTSIDE = "an offset was committed outside a transaction"
 
 
 def offset_output_mismatch(t: Tables) -> DataFrame:
     """Return one row for each offset commit outside any transaction that went past an input of an aggregate.
 
-    Only the last record of a key is checked there, and the topic of that record is written in transactions. It is not
-    known which transaction holds the input.
+    Only the last record of a key is checked in these runs, and the topic of that record is written in transactions. It
+    is not known which transaction processed the input.
     """
     within = (
         t.log_transactions.where("decided = 'commit' and not journaled")
@@ -263,21 +263,21 @@ def offset_output_mismatch(t: Tables) -> DataFrame:
         group="group",
         input=record_position("tp", "input"),
         offsets="array(struct(tp as tp, committed as committed))",
-        why=f"'{OUTSIDE}'",
+        why=f"'{OFFSETS_OUTSIDE}'",
     )
 
 
 def _sentence_for_rule(e: Example) -> str | None:
     """Return the sentence of the rule that found the example, or None if the rule has no sentence of its own."""
     why = e.rest.get("why")
-    if why == OUTSIDE and e.inputs:
+    if why == OFFSETS_OUTSIDE and e.inputs:
         group = printable(e.rest.get("group"), 60)
         committed = join_words([part.words for part in e.offsets])
         return (
             f"group {group} committed {committed} outside any transaction and went past {e.input}, but the output of "
             "that input is written in a transaction"
         )
-    if why == OUTSIDE_ITS_OWN:
+    if why == RECORDS_OUTSIDE:
         parts = [part.words for part in e.records]
         parts += [f"its offset of {part.words}" for part in e.offsets]
         return f"{e.operation} is a transaction, but {join_words(parts, 3)} was written outside it"

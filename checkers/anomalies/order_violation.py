@@ -5,7 +5,7 @@ the reverse order of those inputs. An input does not count if it has several vis
 name, because its repeats are a `reprocessed-input`. This is checked only if every stage that reads the input topic
 promises order.
 
-Illegal because a reader of the outputs takes the last record of a key for its latest state. Here it is an older one.
+Illegal because a reader of the outputs takes the last record of a key as its latest state. Here it is an older one.
 Evidence: the key, output name and source of each record in the final read, and the log, which says what is visible.
 
     T1  poll a@5, send x=1 (key k, from a@5), commit     ok

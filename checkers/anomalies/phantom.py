@@ -6,10 +6,10 @@ still open at the end or missing, a consumer processed a record that it must not
 of each input are known, an output in any other topic or with any other output name is a phantom as well.
 
 Illegal because every effect of a pipeline must have a cause in its inputs.
-Evidence: the journals. A value is not a phantom if the last line of its journal is torn, if its journal has gaps, or
-if its operation is the last one of a process that was killed, because then lines may be missing. The fate of the input
-in the leader's log counts. Without that log, a final read that went beyond the input counts. A record without a name
-is a phantom only in a topic to which a process announced sends.
+Evidence: the journals. A value is not a phantom if the last line of its journal is torn, if its journal has gaps, or if
+its operation is the last one of a process that was killed, because then lines may be missing. The fate of the input in
+the leader's log counts. Without that log, a final read that went beyond the input counts. A record without a header
+that names its attempt is a phantom only in a topic to which a process announced sends.
 
     T1  send x=1, abort                                 fail
     T2  poll x=1, send y=2 (from x@4), commit     ok
@@ -38,7 +38,7 @@ from harness.results.wording import printable
 NAME = "phantom"
 NOT_DUE = "its input must not lead to it"
 STRAY = "(named and size(position.inputs) = 0)"
-"""The record names no input, though every output of a stage without journals must name one."""
+"""The record names no input, though it is in a topic where outputs of stages without journals must name one."""
 
 RULES = (
     Rule(

@@ -1,9 +1,10 @@
 """Premature offset: an offset was committed beyond what its process had received.
 
-A committed operation claims inputs up to an offset, or its offset commit is in the log. The final read-committed reader
-received a record between that offset and the last input that the process had received of that partition. If the
-process had received none, the first input that it claims counts. An offset beyond nothing but control records and
-aborted records is no anomaly, because the position of a consumer moves past them as well.
+A committed operation committed an offset: the end of the inputs that it claims, or the offset in the log, if that is
+higher. The final read-committed reader received a record below that offset, but above the last input that the process
+had received of the partition. Records below the first input that the operation claims do not count. An offset beyond
+nothing but control records and aborted records is no anomaly, because the position of a consumer moves past them as
+well.
 
 Illegal because a commit says that everything below it was processed. No process will read the skipped inputs again.
 Evidence: the polls of the process until then, the claims in the journal, the fates of the offset commits, and the

@@ -1,9 +1,9 @@
 """Replica divergence: replicas hold different bytes where all must hold the same.
 
-A replica must hold the same batches as the others below its own high watermark, and between the start and the end of
-its own log. There it lacks a batch that another replica holds, or has another checksum, leader epoch, length or marker.
-A batch that cannot be read counts as missing. A replica is checked up to the last batch that could be read. If its log
-goes on beyond that, the run is unknown.
+A replica must hold the same batches as the others, below its own high watermark and between the start and the end of
+its own log. In this range it lacks a batch that another replica holds, or holds a batch with another checksum, leader
+epoch, length or marker. A batch that cannot be read counts as missing. A replica is checked up to the last batch that
+could be read. If its log goes on beyond that, the run is unknown.
 
 Illegal because committed records are the same on every replica. Otherwise, after the next failover, consumers read
 other records at these offsets.
@@ -49,12 +49,14 @@ def replica_divergence(t: Tables) -> DataFrame:
             *bounds,
             # Batches of different lengths differ in their checksums. The longest one must be on the fewest replicas.
             F.expr("min(size(holders)) as due"),
-            F.expr("bit_count(bit_or(shiftleft(1L, cast(array_position(brokers, broker) as int)))) as there"),
+            F.expr(
+                "bit_count(bit_or(shiftleft(1L, cast(array_position(brokers, broker) as int)))) as present"
+            ),
         )
     )
     differs = " or ".join(f"min_{column} != max_{column}" for column in COMPARED)
     return finding(
-        positions.where(f"{differs} or there < due"),
+        positions.where(f"{differs} or present < due"),
         "replica-divergence",
         order=["tp", "base_offset"],
         record=record_position("tp", "base_offset"),
@@ -69,12 +71,12 @@ def explain(t: Tables, findings: Mapping[int, list[Findings]]) -> None:
         for finding in run_findings
         for example in finding.examples
     ]
-    held = "struct(broker, leader, last_offset, crc, leader_epoch, count, producer_id, epoch)"
+    batch = "struct(broker, leader, last_offset, crc, leader_epoch, count, producer_id, epoch)"
     positions = (
         _batches(t)
         .groupBy("run", "tp", "base_offset")
         .agg(
-            F.expr(f"array_sort(collect_list({held})) as held"),
+            F.expr(f"array_sort(collect_list({batch})) as held"),
             F.expr("min_by(holders, -last_offset) as holders"),
         )
         .selectExpr("*", "transform(holders, r -> r.broker) as brokers")
@@ -88,7 +90,7 @@ def explain(t: Tables, findings: Mapping[int, list[Findings]]) -> None:
     for run, example in examples:
         at = example.first_record.facts
         row = rows[run, at["tp"], at["offset"]]
-        example.facts["replicas"] = [Part("replica", held) for held in row["held"]]
+        example.facts["replicas"] = [Part("replica", batch) for batch in row["held"]]
         example.facts["lacking"] = row["lacking"]
 
 

@@ -6,9 +6,9 @@ because such a poll may still hold older records.
 
 Illegal because a process that takes over a partition begins at the committed offset of the group. All inputs below it
 were processed, and will be processed again.
-Evidence: the times of assignments, polls and commits, on one clock, and two facts of the commit. Its client got the
-answer ok. And the log has the offset commit as part of a transaction, or the offset commit was outside any transaction
-and returned ok. In a run without the log of offset commits, the first fact is enough.
+Evidence: the times of assignments, polls and commits, on one clock, and two facts of the commit. First, its client got
+the answer ok. Second, the log has the offset commit as part of a transaction, or the offset commit was outside any
+transaction. In a run without the log of offset commits, the first fact is enough.
 
     W1  poll a@4, send_offsets a->5, commit     ok
     W2  is assigned a

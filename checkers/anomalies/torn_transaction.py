@@ -1,12 +1,13 @@
 """Torn transaction: the parts of one transaction do not share one fate.
 
 With broker logs: some acknowledged records of the transaction are committed, and some are aborted. `open` counts as a
-third fate once the transaction log no longer lists the partition as under way. A transaction is also torn if a part of
-it was committed before the rest was written: two of its records in one partition have different markers, or its parts
-belong to two transactions of the transaction log.
+third fate if the record belongs to a hanging transaction (see `hanging-transaction`). A transaction is also torn if a
+part of it was committed before the rest was written: two of its records in one partition have different markers, or its
+parts belong to two transactions of the transaction log.
 
-The transaction log is compared as well. One completion there is one transaction. Its records and offset commits are
-found by the markers of its producer in each partition, and every marker must say what the transaction log says.
+The broker logs are also compared with the transaction log. Each completion in the transaction log is one transaction.
+Its records and offset commits are found by the markers of its producer in each partition, and every marker must say
+what the transaction log says.
 
 Without broker logs: the transaction is known to have committed. The final reader received one of its values, and read
 past the known offset of another one without receiving it. In an external history: an ok operation received one of its

@@ -25,8 +25,8 @@ Evidence: the order of the states in the leader's log of `__transaction_state`.
     transaction log: id CompleteAbort                <- transaction-state-violation
 
 Blind spot: a step that the coordinator did not write, and a wrong step that looks like an unconfirmed one.
-Reference: Kafka 4.3, `TransactionState`: the valid previous states; KIP-890 for PrepareAbort with a higher epoch, which
-a client causes that does not know that no transaction was begun.
+Reference: Kafka 4.3, `TransactionState`: the valid previous states; KIP-890 for PrepareAbort with a higher epoch. A
+client causes it if it does not know that no transaction was begun.
 """
 
 from checkers.findings.build import state

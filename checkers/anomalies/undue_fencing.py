@@ -1,11 +1,10 @@
 """Undue fencing: a producer was fenced though no other producer had taken its place.
 
-An operation got the answer that it is fenced. Since the last initialisation of its transactional id by its own
-process, no process had begun to initialise that id. And since then the transaction log has no abort by time-out of that
-id.
+An operation got the answer that it is fenced. Since the last initialisation of its transactional id by its own process,
+no process had begun to initialise that id. And the transaction log has no abort of that id by time-out since then.
 
-Illegal because fencing is for producers that were replaced or that let their time-out pass. Any other producer loses
-its work by it. It is a warning: the open transaction is aborted, and no record is lost.
+Illegal because only a producer that was replaced, or that let its time-out pass, may be fenced. Any other producer
+loses its work. It is a warning: the open transaction is aborted, and no record is lost.
 Evidence: the invocations of all initialisations, answered or not, on one clock; and the whole transaction log. An abort
 by time-out is a PrepareAbort that is at least the time-out later than the start of its transaction. If the wall clock
 is not known, any abort by time-out of the id explains the fencing. If the time of the answer is not known, every later

@@ -48,11 +48,11 @@ def unseen(t: Tables) -> DataFrame:
             "topic_rc_end and topic_whole)"
         )
     )
-    seen = t.polls.select("run", "value").join(
+    polled = t.polls.select("run", "value").join(
         broadcast(missing.select("run", "value")), on=["run", "value"], how="left_semi"
     )
     return finding(
-        missing.join(broadcast(seen.distinct()), on=["run", "value"], how="left_anti"),
+        missing.join(broadcast(polled.distinct()), on=["run", "value"], how="left_anti"),
         NAME,
         order=["tp", "send.offset", "send.op"],
         ops="array(send.op)",

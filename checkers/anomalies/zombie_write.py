@@ -88,8 +88,8 @@ def _sentence(e: Example) -> str:
     if epoch is not None and higher is not None:
         above = f"above epoch {printable(higher)} of the same producer"
         return f"{e.record} of epoch {printable(epoch)} was committed {above}"
-    other = e.part("other_init")
-    who = other.words if other else "another process"
+    other_init = e.part("other_init")
+    who = other_init.words if other_init else "another process"
     return f"{e.operation} was committed after {who} had taken over its transactional id"
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from checkers.anomalies.offset_output_mismatch import IN_NO_TRANSACTION, OUTSIDE
+from checkers.anomalies.offset_output_mismatch import IN_NO_TRANSACTION, OFFSETS_OUTSIDE
 from checkers.checking.custom_pipelines import BY_MARKERS, BY_OFFSETS, CONTENTS
 from checkers.checking.stored_runs import StoredRun, check_runs
 from checkers.checking.wording import with_wording
@@ -160,7 +160,7 @@ def test_a_plain_offset_past_the_last_record_is_found(spark: SparkSession, tmp_p
     outside = {"offset-output-mismatch": 1}
     assert counts == [{}, outside, outside, {}, {}]
     (example,) = told[2].anomalies["offset-output-mismatch"].examples
-    assert (example.inputs[0].get("offset"), example.rest["why"]) == (1, OUTSIDE)
+    assert (example.inputs[0].get("offset"), example.rest["why"]) == (1, OFFSETS_OUTSIDE)
     assert sentence(
         "offset-output-mismatch", with_wording("offset-output-mismatch", AnomalyFindings(1, [example]))
     ) == (
