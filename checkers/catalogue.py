@@ -18,8 +18,10 @@ class Anomaly:
     name: str
     family: str  # transactions, records, inputs, log
     summary: str  # the first line of the docstring
-    text: str  # all of it: definition, why it is illegal, evidence, example, blind spot, reference
-    needs: tuple[str, ...]  # the texts of the reasons for which it is not checked
+    text: str  # the whole docstring: definition, why it is illegal, evidence, example, blind spot, reference
+    needs: tuple[
+        str, ...
+    ]  # the texts of the reasons in `not_checked` if evidence is missing or a premise is broken
     warning: bool = False
     always_allowed: bool = False
     applies_to: str = BOTH  # stored runs, external histories, or both
@@ -70,7 +72,7 @@ def _anomalies(checker: Checker) -> list[Anomaly]:
             always_allowed=name in checker.always_allowed,
             applies_to=checker.applies_to,
             because=tuple(because.cause for because in checker.because),
-            defined_with=tuple(other for other in checker.anomalies if other != name),
+            defined_with=tuple(sibling for sibling in checker.anomalies if sibling != name),
         )
         for name in checker.anomalies
     ]

@@ -39,9 +39,9 @@ class Checker:
     )
     needs: tuple[str, ...] = ()  # keys of `checkers.needs.NEEDS`
     premises: tuple[Premise, ...] = ()  # if a fault breaks one, the checker could accuse a correct pipeline
-    rests_on: tuple[str, ...] = ()  # tables that must be whole, or else absence proves nothing
+    rests_on: tuple[str, ...] = ()  # if one of these tables has a gap, an absence proves nothing
     because: tuple[Cause, ...] = ()  # possible causes; the verdict names the first one that was found
-    names: tuple[str, ...] = ()  # of the anomalies; empty: the name of the module, with hyphens
+    names: tuple[str, ...] = ()  # names of the anomalies; empty: the name of the module, with hyphens
     family: str = "other"
     warning: bool = False  # listed, but never decides a verdict
     always_allowed: tuple[str, ...] = ()  # names of anomalies that no guarantee of Kafka forbids
@@ -58,12 +58,14 @@ class Checker:
         return rules
 
     def suspects(self, tables: "Tables | ExternalTables") -> Sequence["Suspect"]:
-        """Return its suspects. `find` finds nothing without a row that matches one. Empty: this is not known."""
+        """Return its suspects. If no row matches one of them, `find` finds nothing. Empty: `find` must always be
+        called.
+        """
         suspects: Sequence[Suspect] = () if tables.suffix else getattr(self._module, "SUSPECTS", ())
         return suspects
 
     def find(self, tables: "Tables | ExternalTables") -> "DataFrame | None":
-        """Return the findings that need more than one row, as a lazy query. None: the checker has only rules."""
+        """Return a lazy query for the findings that need more than one row. None: the checker has only rules."""
         function: Callable[[Tables | ExternalTables], DataFrame] | None = getattr(
             self._module, self.module + tables.suffix, None
         )

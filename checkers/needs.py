@@ -34,7 +34,7 @@ NEEDS = {
     "order": NO_ORDER,
     "aggregate": NO_AGGREGATE,
 }
-"""By the name of a need: the reason in `not_checked` if a run does not meet it."""
+"""By need: the reason in `not_checked` if a run does not meet it."""
 ONLY_LAST_RECORDS = Reason(
     ReasonCode.FINAL_ALONE,
     "only the last record of each key is checked (`final` in pipeline.toml): see aggregate-mismatch",

@@ -27,7 +27,7 @@ PARTS = {
     "Blind spot:": "Blind spot",
     "Reference:": "Reference",
 }
-"""By the words with which a part of a docstring begins: its heading."""
+"""The heading of each part of a docstring, by the words with which the part begins."""
 EXAMPLE = "Example"
 BEGINNING = re.compile(rf"^({'|'.join(PARTS)})", re.MULTILINE)
 

@@ -61,7 +61,9 @@ def findings(
     absence: str = "false",
     **detail: str,
 ) -> DataFrame:
-    """Return one finding for each row of `rows`, like `finding`. Here `anomaly` is the column that holds the name."""
+    """Return one finding for each row of `rows`, as `finding` does. Here `anomaly` is the column that holds the
+    name.
+    """
     fields = columns(anomaly, order=order, ops=ops, absence=absence, **detail)
     return rows.selectExpr("run", *(f"{expression} as {name}" for name, expression in fields.items()))
 
@@ -109,7 +111,9 @@ def log_transaction() -> str:
 
 
 LOG_TRANSACTION_OPS = "array(-1 - log_offset - log_tp * 1099511627776L)"
-"""SQL for a number that no operation has. It joins an effect to its cause within one transaction of the log."""
+"""SQL for a number that no operation has. By it, two findings about one transaction of the log are joined as effect and
+cause.
+"""
 
 
 def reader() -> str:

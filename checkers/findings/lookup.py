@@ -1,4 +1,4 @@
-"""Rows of a table by their keys, for the few records and operations that examples name."""
+"""Look up rows of a table by their keys, for the few records and operations that examples name."""
 
 from typing import Any
 

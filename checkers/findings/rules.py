@@ -1,8 +1,8 @@
 """Rules: a condition on one row of a shared table, and the finding that such a row makes.
 
 Most anomalies are rules. All rules over one table are applied in one pass over it: see `apply_rules`. An anomaly that
-needs more than one row (a join, a window) is a function of its checker instead. Such a function may name suspects: rows
-that most runs without anomalies do not have.
+needs more than one row (a join, a window) is a function of its checker instead. Such a checker may name suspects:
+conditions on rows that few runs without anomalies have.
 """
 
 from collections.abc import Sequence
@@ -31,8 +31,8 @@ class Rule:
     detail: dict[str, str]  # by name: what an example holds
     elements: str = ""  # a list: each element (`element`) for which the condition holds is a finding
     ops: str = NO_OPERATIONS  # the operations that the finding concerns
-    absence: str = "false"  # whether the finding rests on something that is missing
-    permitted: str = ""  # whether the guarantee of the stage permits the finding; empty: never
+    absence: str = "false"  # true if the finding rests on something that is missing
+    permitted: str = ""  # true if the guarantee of the stage permits the finding; empty: never
 
     @property
     def name(self) -> str:
@@ -59,7 +59,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Suspect:
-    """A condition on a row of a shared table. Without a row that matches a suspect, the function of a checker finds
+    """A condition on a row of a shared table. If no row matches a suspect of a checker, its function would find
     nothing, so it is not called. See SUSPECTS in the files of `checkers.anomalies`.
     """
 

@@ -8,11 +8,11 @@ from checkers.stored.sources import Sources
 
 _NAME = "'^(.+):([0-9]+):[0-9]+$'"
 JOURNAL_OF = f"regexp_extract(value, {_NAME}, 1)"
-"""The journal that wrote a value, taken from the value itself; empty if the value has another form."""
+"""The journal of the process that sent a value, taken from the value itself. Empty if the value has another form."""
 OPERATION_OF = f"try_cast(regexp_extract(value, {_NAME}, 2) as bigint)"
 """The number of the operation within its journal."""
 CUT_OFF = "not ended and number >= ops - 1"
-"""For a value that no journal has, joined with its journal: the line that announced it may be lost.
+"""For a value that no journal announced, joined with its journal: the line that announced it may be lost.
 
 The process of that journal was killed. Its last lines may not have reached the disk.
 """

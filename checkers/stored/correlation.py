@@ -1,13 +1,13 @@
 """Join outputs that do not name their inputs to inputs, by topic and correlation key.
 
-The final readers write a correlation key for each such output: a field, a header, the record key, or the whole content.
-For each input they write the correlation keys of the outputs that it must lead to. Several inputs and several outputs
-can have the same key. They are matched in this order:
+The final readers record a correlation key for each such output: a field, a header, the record key, or the whole
+content. For each input they record the correlation keys of the outputs that it must lead to. Several inputs and several
+outputs can have the same key. They are matched in this order:
 
 - Outputs whose digest is expected are matched with the expected outputs of that digest, both in offset order. If there
-  are too many of them, the rest is matched with the last expected output of that digest.
+  are more outputs than expected outputs, the rest is matched with the last expected output of that digest.
 - Outputs with another digest are matched with the expected outputs that no visible output has met so far.
-- Any further outputs are matched with the last expected output, which then has too many.
+- If no expected output is left, an output is matched with the last expected output, which then has too many.
 
 Visible outputs are matched separately from those that are not visible.
 """
@@ -88,7 +88,7 @@ def _expected_outputs(s: Sources, outputs: DataFrame) -> DataFrame:
     visible_counts = (
         outputs.where("visible")
         .groupBy("run", "topic", "correlation_key", "digest")
-        .agg(F.expr("count(1) as there"))
+        .agg(F.expr("count(1) as visible_count"))
     )
     order = "order by tp, offset, output_name"
     ranked = (
@@ -111,7 +111,7 @@ def _expected_outputs(s: Sources, outputs: DataFrame) -> DataFrame:
             ),
         )
         .join(visible_counts, on=["run", "topic", "correlation_key", "digest"], how="left")
-        .selectExpr("*", "coalesce(rank <= there, false) as met")
+        .selectExpr("*", "coalesce(rank <= visible_count, false) as met")
     )
     return ranked.selectExpr(
         "*",
@@ -127,36 +127,36 @@ def _match_same_digest(outputs: DataFrame, expected: DataFrame) -> DataFrame:
     """Match each output with the expected output of the same digest and rank, or with the last one of that digest."""
     keys = ["run", "topic", "correlation_key", "digest"]
     most = expected.where("rank = 1").select(*keys, "most")
-    placed = outputs.join(most, on=keys).withColumn("rank", F.expr("least(rank, most)"))
+    ranked_outputs = outputs.join(most, on=keys).withColumn("rank", F.expr("least(rank, most)"))
     return (
-        placed.select("run", "tp", "offset", *keys[1:], "rank")
+        ranked_outputs.select("run", "tp", "offset", *keys[1:], "rank")
         .join(expected, on=[*keys, "rank"])
         .select(*PAIR)
     )
 
 
 def _match_other_digest(outputs: DataFrame, expected: DataFrame) -> DataFrame:
-    """Match each output of an unexpected digest with an expected output that was not met, or else with the last one."""
+    """Match each output of another digest with an expected output that is not met. If none is left, take the last
+    one.
+    """
     keys = ["run", "topic", "correlation_key"]
-    known = expected.select(*keys, "digest").distinct()
-    unmatched = outputs.join(known, on=[*keys, "digest"], how="left_anti").selectExpr(
+    expected_digests = expected.select(*keys, "digest").distinct()
+    unmatched = outputs.join(expected_digests, on=[*keys, "digest"], how="left_anti").selectExpr(
         *("run", "tp", "offset", "topic", "correlation_key"),
         f"row_number() over ({BY}, visible order by tp, offset) as rank",
     )
     sizes = expected.where("expected_rank = 1").select(*keys, "expected_count", "left_most")
-    slots = unmatched.join(sizes, on=keys).selectExpr(
+    ranks = unmatched.join(sizes, on=keys).selectExpr(
         *("run", "tp", "offset", "topic", "correlation_key"),
         "if(left_most > 0, least(rank, left_most), expected_count) as rank",
         "left_most > 0 as left",
     )
-    offered = expected.where("not met and left_most > 0").selectExpr(
-        "*", "true as left", "left_rank as wanted"
-    )
+    unmet = expected.where("not met and left_most > 0").selectExpr("*", "true as left", "left_rank as wanted")
     last = expected.where("left_most = 0 and expected_rank = expected_count").selectExpr(
         "*", "false as left", "expected_rank as wanted"
     )
-    open_slots = offered.unionByName(last).drop("rank").withColumnRenamed("wanted", "rank")
-    return slots.join(open_slots, on=[*keys, "left", "rank"]).select(*PAIR)
+    candidates = unmet.unionByName(last).drop("rank").withColumnRenamed("wanted", "rank")
+    return ranks.join(candidates, on=[*keys, "left", "rank"]).select(*PAIR)
 
 
 def _visible_records(s: Sources) -> DataFrame:

@@ -1,4 +1,4 @@
-"""Check runs of workloads as if their pipelines kept no journals: remove from the tables all that workers recorded.
+"""Check runs of workloads as if their pipelines kept no journals: remove all records of workers from the tables.
 
 The evidence that remains is what any pipeline leaves: the broker logs, the journals of the run's own feeder, observers
 and final readers, and the correlation keys that join outputs to inputs.
@@ -70,7 +70,7 @@ def _with_overrides(table: DataFrame, flagged: DataFrame, columns: dict[str, str
 
 
 def _without_worker_values(table: DataFrame, workers: DataFrame) -> DataFrame:
-    """Remove the values that workers gave to the records that they sent."""
+    """Remove the values of the records that workers sent."""
     named = workers.selectExpr("run", "journal as sender", "true as hidden")
     columns = [f"if(hidden, null, {name}) as {name}" if name == "value" else name for name in table.columns]
     return (

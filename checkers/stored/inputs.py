@@ -21,16 +21,16 @@ def make_groups(
 ) -> DataFrame:
     """Make the table `groups`: where each group began to read a partition, and how far it committed.
 
-    A stage without journals that commits for no group gets a name instead of a group: `STAGE_PREFIX` and its own name.
-    Its inputs below the last one that led to a visible output count as processed.
+    For a stage without journals that commits for no group, the column `group` holds `STAGE_PREFIX` and the name of the
+    stage. Its inputs up to the last one that led to a visible output count as processed.
 
     Columns:
         run, group, tp
         first: the lowest offset at which a member began; 0 for a stage without journals, because it starts before its
             first input; null: not known
-        final: the last committed offset, or for a stage without a group one above the last input that led to a visible
-            output. It is taken from the log of offset commits, or, if that is not stored, from the claims of committed
-            operations. null: none
+        final: the last committed offset, from the log of offset commits, or, if that is not stored, from the claims of
+            committed operations. For a stage without a group: the offset after the last input that led to a visible
+            output. null: none
     """
     began = (
         s["assignments"]
@@ -85,7 +85,7 @@ def _add_inputs_without_journals(
 
 
 def _without_journals(s: Sources, tps: DataFrame) -> DataFrame:
-    """Select what each stage without journals reads: run, stage, group, tp."""
+    """Select the partitions that each stage without journals reads: run, stage, group, tp."""
     stages = s["stages"].where("journaled = false")
     named = stages.selectExpr(
         "run", "stage", f"coalesce(group, concat('{STAGE_PREFIX}', stage)) as group", "in_topic as topic"
@@ -98,8 +98,8 @@ def _without_journals(s: Sources, tps: DataFrame) -> DataFrame:
 
 
 def _progress_without_group(s: Sources, log_entries: DataFrame, without_journals: DataFrame) -> DataFrame:
-    """For each stage that commits for no group, one above its last input that led to a visible output: run, group, tp,
-    led.
+    """For each stage that commits for no group, return the offset after its last input that led to a visible output:
+    run, group, tp, led.
     """
     makes = s["expected"].where("adds is null").select("run", "stage", "topic").distinct()
     without_group = without_journals.where(f"group = concat('{STAGE_PREFIX}', stage)")
@@ -126,11 +126,12 @@ def make_claimed_ranges(operations: DataFrame, reader_steps: DataFrame) -> DataF
         next: of a range: the offset that was committed; null for a start
         n, gained_ns: of a start: the delivery, and when the partition was gained
         time_ns: when the operation returned, or when the partition was gained
-        completed: of a range: the operation returned, and its client knows that it is committed. If it was
-            transactional, its offset commit must also be in the log, where that is stored
+        completed: of a range: the operation returned, and its client knows that it is committed. If the operation was
+            transactional and the log of offset commits is stored, that log must also have its offset commit
         effective: of a range: its offset commit is part of a transaction with fate commit
-        stale: [next, op] of the highest range that was completed before `time_ns`; null: none
-        overlaps: [next, op, first] of the effective range that begins before this one and ends last; null: none
+        stale: [next, op] of the range with the highest end among those that were completed before `time_ns`; null: none
+        overlaps: [next, op, first] of the effective range with the highest end among those that begin before this one;
+            null: none
     """
     own_commits = "filter(commits, c -> c.tp = claim.tp and c.transactional)"
     commits = (
@@ -179,8 +180,9 @@ def make_inputs(
     Columns:
         run, tp, offset, in_topic
         each, owing, unasked, allows_duplicates: see `checkers.stored.partitions.rows_of_tps`
-        visible, fate: of the input itself
-        judgeable: an absence of the input proves something, because its position was stored or read
+        visible, fate: of the record that is the input
+        judgeable: if the input is absent, that proves something, because the stored log or the final read covers its
+            position
         expected: array of the outputs that it must lead to [output_name, topic, group, stage, digest,
             intermediate_topic (a topic between the input and the stage, whose record the stage reads; null: the stage
             reads the input itself)]
@@ -231,7 +233,7 @@ def make_inputs(
 
 
 def _expected(s: Sources) -> DataFrame:
-    """The outputs that each input must lead to, and the amounts that it must add to sums."""
+    """Select the outputs that each input must lead to, and the amounts that it must add to sums."""
     return (_expected_with_group_names(s) if any_without_journals(s) else s["expected"]).selectExpr(
         *("run", "tp", "offset"),
         "if(adds is null, struct(output_name, topic, group, stage, digest, intermediate_topic), null) as expected",
@@ -240,21 +242,21 @@ def _expected(s: Sources) -> DataFrame:
 
 
 def _expected_with_group_names(s: Sources) -> DataFrame:
-    """Give each stage without journals and without a group its name in place of the group.
+    """Fill in the group of each stage without journals and without a group: `STAGE_PREFIX` and its name.
 
-    A stage that was stopped before it had read all inputs gets none: it may read them in any order, so its progress is
-    not known.
+    If the run stopped the stage before it had read all inputs, the group stays null. Such a stage may read inputs in
+    any order, so its progress is not known.
     """
     drained = broadcast(s["runs"].where("drained").select("run"))
     followed = s["stages"].where("journaled = false and group is null").join(drained, on="run")
     followed = followed.select("run", "stage").distinct()
-    named = followed.selectExpr("run", "stage", f"concat('{STAGE_PREFIX}', stage) as goes_by")
+    named = followed.selectExpr("run", "stage", f"concat('{STAGE_PREFIX}', stage) as stage_group")
     rows = s["expected"].join(broadcast(named), on=["run", "stage"], how="left")
-    return rows.withColumn("group", F.expr("coalesce(group, goes_by)"))
+    return rows.withColumn("group", F.expr("coalesce(group, stage_group)"))
 
 
 def _outputs(attempts: DataFrame) -> DataFrame:
-    """For each input, the outputs that name it."""
+    """Select the outputs that name each input."""
     return (
         attempts.selectExpr("run", "name", "send", "explode_outer(positions) as position")
         .selectExpr("*", "coalesce(position.inputs, send.inputs) as inputs")
@@ -277,7 +279,7 @@ def _outputs(attempts: DataFrame) -> DataFrame:
 
 
 def _claims(operations: DataFrame) -> DataFrame:
-    """For each input, the operations that claim it."""
+    """Select the operations that claim each input."""
     row = "struct(op as op, claim.group as group, settled as settled, transactional as transactional, writes as writes)"
     return (
         operations.selectExpr(

@@ -1,7 +1,7 @@
-"""Make the table `log_entries`: for each offset of a partition, what the log, the final read, senders and readers say
-of it.
+"""Make the table `log_entries`: for each offset of a partition, the facts of the log, the final read, the senders and
+the readers.
 
-Also make `deliveries`: the deliveries of records of which one may be wrong.
+Also make `deliveries`: all deliveries of a record, if one of them may be wrong.
 """
 
 from pyspark.sql import DataFrame
@@ -12,8 +12,8 @@ from checkers.stored.sources import Sources
 from harness.model.vocabulary import Fate, Isolation, Role
 
 READERS = "concat(acks.op, array(op))"
-"""For a row of `deliveries`: the operations whose sends were acknowledged at its position, and the one that received
-it.
+"""For a row of `deliveries`: the operations whose sends were acknowledged at its position, and the operation that
+received it.
 """
 PROMISED = f"promised = '{Isolation.READ_COMMITTED.value}'"
 READER_KINDS = {
@@ -37,24 +37,24 @@ def make_log_entries(s: Sources, tps: DataFrame, batches: DataFrame) -> DataFram
         topic, internal, is_input, logged, high_watermark, rc_end, within_transactions: of the partition, see
             `checkers.stored.partitions.rows_of_tps`
         log_twice, record_twice, commit_twice: a recorded table has two rows of this position
-        held: the leader's log has a record here
+        held: the leader's log has a record at this offset
         producer_id, epoch, fate, marker_offset, marker_ms, abandoned: of its batch, see
             `checkers.stored.producers.make_batches`
-        found: a final reader received a record here
+        found: the final read-uncommitted reader received a record at this offset
         value, output_name, inputs, digest, key, state, correlation_key, sentinel: of that record
         acks: array of the sends that were acknowledged at this position [op, n, value]
         commit: the offset commit that this record holds [group, tp, committed, op, transactional]; null: none
         polled: any reader received it
         delivered: the final read-committed reader received it
         consumed: a worker received it
-        promised: a reader that must see only committed records received it
+        promised: a reader that is promised read committed received it
         promised_ns: when the first of these readers received it
         observed: the number of deliveries to observers
-        values_differ: polls, final read and acknowledgements name more than one value
-        named_by_some: some of them name a value, and one reader received none
-        first_open: the offset of the first open record of the partition; null: none
+        values_differ: the polls, the final read and the acknowledgements have more than one value
+        named_by_some: some of them have a value, and one reader received a record without a value
+        first_open: the lowest offset of an open record in the partition; null: none
         visible: by the log, its fate is commit or plain and it is below the high watermark; without a log, `delivered`
-        covered: the log has every offset from here on, so an absence from the log proves something
+        covered: the log has every offset from this one on, so a record that the log lacks is gone
         passed: the offset is within the range of the final read-committed read, and the topic is not compacted
     """
     first_open = (
@@ -113,7 +113,7 @@ def make_log_entries(s: Sources, tps: DataFrame, batches: DataFrame) -> DataFram
 
 
 def _log_records(batches: DataFrame) -> DataFrame:
-    """The record that the leader's log has at each position."""
+    """Select the record that the leader's log has at each position."""
     return batches.selectExpr(
         "run",
         "tp",
@@ -123,25 +123,27 @@ def _log_records(batches: DataFrame) -> DataFrame:
 
 
 def _final_read(s: Sources) -> DataFrame:
-    """The record that the final reader received at each position."""
+    """Select the record that the final reader received at each position."""
     record = "struct(value, output_name, inputs, digest, sentinel, key, state, correlation_key) as record"
     return s["records"].selectExpr("run", "tp", "offset", record, NAME, NAMELESS)
 
 
 def _acknowledged_sends(s: Sources) -> DataFrame:
-    """The acknowledged sends at each position. Only acknowledged sends have an offset."""
+    """Select the acknowledged sends at each position. Only acknowledged sends have an offset."""
     acked = s["sends"].where("offset is not null")
     return acked.selectExpr("run", "tp", "offset", "struct(op, n, value) as ack", NAME)
 
 
 def _offset_commits(s: Sources) -> DataFrame:
-    """The offset commit at each position of the log of offset commits."""
+    """Select the offset commit at each position of the log of offset commits."""
     commit = "struct(group, tp, committed, op, transactional) as commit"
     return s["offsets"].selectExpr("run", "log_tp as tp", "log_offset as offset", commit)
 
 
 def _deliveries(s: Sources) -> DataFrame:
-    """Every delivery of each record. They are not counted before the union, because that would shuffle them twice."""
+    """Select every delivery of each record. Deliveries are not counted before the union, because that would shuffle
+    them twice.
+    """
     mask = " | ".join(f"if({condition}, {1 << n}, 0)" for n, condition in enumerate(READER_KINDS.values()))
     return s["polls"].selectExpr(
         *("run", "tp", "offset"),
@@ -154,7 +156,7 @@ def _deliveries(s: Sources) -> DataFrame:
 
 
 def _was_read(kind: str) -> str:
-    """SQL that is true if a reader of this kind received the record."""
+    """Return SQL that is true if a reader of this kind received the record."""
     return f"coalesce(readers & {1 << list(READER_KINDS).index(kind)} != 0, false)"
 
 
@@ -166,9 +168,9 @@ def make_suspected(log_entries: DataFrame, runs: DataFrame) -> DataFrame:
         stored: the value in the final read
         fate, marker_ms, acks, values_differ, first_open: see `make_log_entries`
         wall_ms: the wall clock at run time 0
-        uncommitted: a reader that must see only committed records received it, and its fate is abort or open, or its
-            marker was written later
-        above: such a reader received it, and it is above the first open record
+        uncommitted: a reader that is promised read committed received it, and its fate is abort or open, or its marker
+            was written later
+        above: such a reader received it, and its offset is above that of the first open record
         vanished: such a reader received it, and the final reader read past it without receiving it
     """
     transactional = "held and promised and fate != 'plain'"

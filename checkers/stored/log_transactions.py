@@ -6,7 +6,7 @@ producer id in a partition belongs to the first of its transactions that lists t
 epochs and no clocks.
 
 A coordinator that moved may write a marker again. If there are more markers than transactions, markers that repeat the
-one before them are left out. If the numbers still differ, the producer's markers in that partition are not paired at
+marker before them are left out. If the numbers still differ, the producer's markers in that partition are not paired at
 all.
 """
 
@@ -20,8 +20,8 @@ from checkers.stored.sources import Sources, any_without_journals
 TRANSACTION_KEY = ("run", "log_tp", "log_offset")
 """A transaction is identified by the position at which the transaction log says that it is complete."""
 FROM_THE_START = "(internal or log_start = 0)"
-"""The log has all that the run wrote. An internal topic may begin later, because a shared cluster had it before the
-run.
+"""The log has all records that the run wrote. An internal topic may begin above offset 0, because a shared cluster had
+the topic before the run.
 """
 NTH = "partition by run, tp, producer_id"
 EARLIER = "(partition by run, group, tp order by log_offset rows between unbounded preceding and 1 preceding)"
@@ -30,9 +30,9 @@ EARLIER = "(partition by run, group, tp order by log_offset rows between unbound
 def make_markers(s: Sources, tps: DataFrame, states: DataFrame) -> DataFrame:
     """Make the table `markers`: each marker that could be paired, with its transaction.
 
-    A producer may have markers that repeat the one before. Then equal numbers of markers and transactions may be a
-    coincidence, and a marker that contradicts its transaction proves nothing: the producer is doubtful in that
-    partition.
+    A producer may have markers that repeat the marker before them. Then equal numbers of markers and transactions may
+    be a coincidence, and a marker that contradicts its transaction proves nothing. Such a producer is called doubtful
+    in that partition.
 
     Columns:
         run, tp, marker_offset, producer_id
@@ -65,10 +65,10 @@ def select_markers(markers: DataFrame, runs: DataFrame) -> DataFrame:
     A run without journals needs every transaction. A run with journals needs only those with a marker that contradicts
     the transaction log, because `torn-transaction` finds the rest by operations.
     """
-    known = markers.where("not doubtful").drop("doubtful")
-    contradicted = known.where("marker != decided").select(*TRANSACTION_KEY).distinct()
+    sure_markers = markers.where("not doubtful").drop("doubtful")
+    contradicted = sure_markers.where("marker != decided").select(*TRANSACTION_KEY).distinct()
     return (
-        known.join(broadcast(runs.select("run", "journaled")), on="run", how="left")
+        sure_markers.join(broadcast(runs.select("run", "journaled")), on="run", how="left")
         .join(contradicted.selectExpr("*", "true as contradicted"), on=[*TRANSACTION_KEY], how="left")
         .where("not journaled or contradicted")
         .drop("contradicted")
@@ -87,13 +87,14 @@ def make_log_transactions(
         log_tp, log_offset: the completion of the transaction in the transaction log
         transactional_id, producer_id
         decided: commit or abort, by the transaction log
-        whole: the marker in each of its partitions is known; null: not
+        whole: true if the marker in each of its partitions is known; otherwise null
         records: array [tp, offset, topic, effect, output_name, inputs, arbitrary (several inputs have the same
-            correlation key, so it may belong to another one), op (its operation; null: it was not acknowledged)]
+            correlation key, so the output may belong to another input), op (its operation; null: the record was not
+            acknowledged)]
         commits: array of offset commits [tp, committed, first (the offset that the group had committed before), end (of
             the log of that partition; null: not stored), group, log_tp, log_offset, effect, op]
-        reads: array of the partitions that stages without journals read for a group; null: none, or offset commits are
-            gone
+        reads: array of the partitions that stages without journals read for a group; null: there are none, or offset
+            commits are gone
     """
     markers = selected.withColumnRenamed("tp", "in_tp")
     without_journals = any_without_journals(s)
@@ -141,12 +142,12 @@ def transactions_of_operations(operations: DataFrame, markers: DataFrame) -> Dat
         run, op, tp
         log_tp, log_offset, decided: of the transaction
     """
-    places = (
+    positions = (
         "array_distinct(concat(transform(records, r -> struct(r.tp as tp, r.marker_offset as marker_offset)), "
         "transform(commits, c -> struct(c.log_tp as tp, c.marker_offset as marker_offset))))"
     )
     return (
-        operations.selectExpr("run", "op", f"inline({places})")
+        operations.selectExpr("run", "op", f"inline({positions})")
         .where("marker_offset is not null")
         .join(markers.where("not doubtful"), on=["run", "tp", "marker_offset"])
         .select("run", "op", "tp", *TRANSACTION_KEY[1:], "decided")
@@ -182,8 +183,8 @@ def count_markers(s: Sources, tps: DataFrame, states: DataFrame) -> DataFrame:
 
     Columns:
         run, tp, producer_id
-        markers: the number of markers, without those that repeat the one before
-        ended: the number of transactions that list the partition, and are complete or remain prepared
+        markers: the number of markers, without those that repeat the marker before them
+        ended: the number of transactions that list the partition and are complete, or prepared at the end
     """
     keys = ["run", "tp", "producer_id"]
     markers = _markers(s, tps).groupBy(*keys).agg(F.expr("max(many_own) as markers"))
@@ -202,7 +203,9 @@ def count_markers(s: Sources, tps: DataFrame, states: DataFrame) -> DataFrame:
 
 
 def _shared(s: Sources) -> DataFrame:
-    """The correlation keys of several inputs: it is not known which output belongs to which of them."""
+    """Select the correlation keys that several inputs have. It is not known which output belongs to which of these
+    inputs.
+    """
     return (
         s["expected"]
         .where("correlation_key is not null")
@@ -215,8 +218,8 @@ def _shared(s: Sources) -> DataFrame:
 def _paired(markers: DataFrame, completions: DataFrame) -> DataFrame:
     """Pair the n-th marker with the n-th transaction, where their numbers are equal.
 
-    If they are not equal, markers that repeat the one before are left out. `sure`: no marker repeats the one before, or
-    those that do are left out.
+    If they are not equal, markers that repeat the marker before them are left out. `sure`: no marker repeats the marker
+    before it, or all such markers are left out.
     """
     keys = ["run", "tp", "producer_id", "n", "many"]
     all_markers = markers.selectExpr(
@@ -238,7 +241,7 @@ def _paired(markers: DataFrame, completions: DataFrame) -> DataFrame:
 
 
 def _whole(markers: DataFrame) -> DataFrame:
-    """The transactions whose marker in each of their partitions is known."""
+    """Select the transactions whose marker in each of their partitions is known."""
     return (
         markers.groupBy(*TRANSACTION_KEY)
         .agg(F.expr("count(distinct in_tp) = any_value(listed) as whole"))
@@ -254,7 +257,7 @@ def _markers(s: Sources, tps: DataFrame) -> DataFrame:
         run, tp, producer_id, marker_offset, marker
         again: the producer's entry before it is the same marker
         n, many: the number of this marker, from 1, and the count
-        n_own, many_own: the same, without markers that repeat the one before
+        n_own, many_own: the same numbers, without markers that repeat the marker before them
     """
     partitions = tps.where(f"logged and {FROM_THE_START} and topic != '{TRANSACTIONS_TOPIC}'").select(
         "run", "tp"
@@ -298,7 +301,7 @@ def _completions(tps: DataFrame, states: DataFrame) -> DataFrame:
 
 
 def _whole_logs(tps: DataFrame) -> DataFrame:
-    """The runs whose whole transaction log is stored."""
+    """Select the runs whose whole transaction log is stored."""
     return (
         tps.where(f"topic = '{TRANSACTIONS_TOPIC}'")
         .groupBy("run")
@@ -309,7 +312,7 @@ def _whole_logs(tps: DataFrame) -> DataFrame:
 
 
 def _commits(tps: DataFrame, log_entries: DataFrame) -> DataFrame:
-    """The offset commits within transactions: run, in_tp, marker_offset, commit."""
+    """Select the offset commits within transactions: run, in_tp, marker_offset, commit."""
     commits = log_entries.where(
         "commit.committed is not null and fate in ('commit', 'abort', 'plain')"
     ).selectExpr(
@@ -330,13 +333,13 @@ def _commits(tps: DataFrame, log_entries: DataFrame) -> DataFrame:
 
 
 def _reads(s: Sources, runs: DataFrame, tps: DataFrame, log_entries: DataFrame) -> DataFrame:
-    """For each run, the partitions that stages without journals read for a group, if no offset commit is gone.
+    """Select for each run the partitions that stages without journals read for a group, if no offset commit is gone.
 
     Two kinds of topics are left out, because an output may be in another transaction than the offset of its input:
 
     - inputs of a stage that keeps its offsets elsewhere
-    - inputs of a stage whose group also commits offsets of a topic that the stage is not described to read: its program
-      forwards records to itself
+    - inputs of a stage whose group also commits offsets of a topic that `pipeline.toml` does not list for the stage:
+      its program forwards records to itself
     """
     with_whole_offsets = broadcast(runs.where("offsets_whole").select("run"))
     named = s["stages"].where("journaled = false and group is not null")

@@ -9,7 +9,7 @@ from harness.model.vocabulary import Fate, Outcome
 
 REPORTED_END = f"""case when outcome = '{Outcome.OK.value}' and coalesce(asked != 'abort', true) then 'committed'
     when outcome in ('{Outcome.OK.value}', '{Outcome.FAIL.value}') then 'aborted' else 'unknown' end"""
-"""For a row of `ops`: the end that its client knows: committed, aborted, or unknown."""
+"""For a row of `ops`: how its client says that it ended: committed, aborted, or unknown."""
 FATES = "concat(records.effect, commits.effect)"
 SETTLED = f"""case when operation.reported_end != 'unknown' then operation.reported_end
     when array_contains({FATES}, '{Fate.COMMIT.value}') then 'committed'
@@ -18,16 +18,17 @@ SETTLED = f"""case when operation.reported_end != 'unknown' then operation.repor
     when exists(records, r -> not r.logged and r.delivered) then 'committed'
     when size({FATES}) = 0 and (size(claims) = 0 or commits_logged) then 'none'
     else 'unknown' end"""
-"""How an operation ended: as its client knows, or else by the log, or else by the final read.
+"""How an operation ended: by the answer that its client got, or else by the log, or else by the final read.
 
-`none`: it left nothing, and what it may have left would be found: its records in the final read, its offset commits in
-the log.
+`none`: no record and no offset commit of it was found. Its records would be in the final read, and its offset
+commits in the log.
 """
 
 
 CLAIMS_WITHOUT_COMMIT = """filter(claims, c -> array_contains(named_groups, c.group)
     and not exists(commits, m -> m.tp = c.tp and m.group = c.group))"""
-"""The claims of an operation whose offset commit is gone; empty for groups whose commits may not name their operation.
+"""The claims of an operation whose offset commit is gone. Claims of a group whose commits may not name their operation
+are left out.
 """
 OF_RUN = (
     "commits_logged",
@@ -50,15 +51,16 @@ def make_operations(
         run, op
         operation: struct, its row of `ops` (see `_operations`)
         twice: the table ops has it twice
-        reported_end: the end that its client knows: committed, aborted, unknown
+        reported_end: how its client says that it ended: committed, aborted, unknown
         transactional: it has a transactional id
         settled: how it ended: committed, aborted, open, none, unknown (see `SETTLED`)
-        sound: its journal is unbroken
+        sound: its journal lacks no line and no operation (`unbroken` in the table `journals`)
         the columns `OF_RUN` of its run
         records: array [n, value, tp, offset, acked, effect, other (another value is at the acknowledged position),
             abandoned, held, logged, covered, passed, visible, delivered, plain (not transactional), marker_offset and
-            marker_ms (null if it was not acknowledged)]. A record without acknowledged position has the position at
-            which it was found: held, but neither covered nor passed
+            marker_ms (null if it was not acknowledged)]. A record without an acknowledged position has the position at
+            which the final reader received it, and is held, but neither covered nor passed. The other fields are as in
+            `log_entries`
         commits: array of offset commits [tp, committed, log_tp, offset (in the log), effect, transactional, abandoned,
             group, marker_offset, marker_ms]
         claims: array of input ranges [group, tp, first, next]
@@ -96,18 +98,18 @@ def make_operations(
 
 
 def _operations(s: Sources) -> DataFrame:
-    """The rows of `ops`, with the end that the client knows as `reported_end`."""
+    """Select the rows of `ops`, with `reported_end`."""
     columns = "journal, f, stage, fenced, group, transactional_id, txn, outcome, asked, call_ns, commit_ns, return_ns"
     return s["ops"].selectExpr("run", "op", f"struct({columns}, {REPORTED_END} as reported_end) as operation")
 
 
 def _claims(s: Sources) -> DataFrame:
-    """The input ranges that operations claim."""
+    """Select the input ranges that operations claim."""
     return s["claims"].selectExpr("run", "op", "struct(group, tp, first, next) as claim")
 
 
 def _acknowledged_records(log_entries: DataFrame) -> DataFrame:
-    """The acknowledged records of operations, each at the position that the client knows."""
+    """Select the acknowledged records of operations, each at its acknowledged position."""
     # The position has the value that was sent there, or the final reader received nothing there.
     fits = "(not found or value <=> ack.value)"
     return log_entries.selectExpr("*", "explode(acks) as ack").selectExpr(
@@ -129,7 +131,7 @@ def _acknowledged_records(log_entries: DataFrame) -> DataFrame:
 
 
 def _found_records(attempts: DataFrame) -> DataFrame:
-    """The records of operations without an acknowledged position, each where it was found."""
+    """Select the records without an acknowledged position, each at the position where the final reader received it."""
     return (
         attempts.where("send is not null and send.offset is null")
         .selectExpr("run", "value", "send", "explode(positions) as position")
@@ -153,7 +155,7 @@ def _found_records(attempts: DataFrame) -> DataFrame:
 
 
 def _commits(log_entries: DataFrame) -> DataFrame:
-    """The offset commits of operations, as the logs have them."""
+    """Select the offset commits of operations from the logs."""
     return log_entries.where("commit.op is not null").selectExpr(
         "run",
         "commit.op",

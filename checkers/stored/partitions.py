@@ -1,5 +1,5 @@
-"""Make the tables `tps` and `topics`: for each partition, what its log covers and how far it was read; for each topic
-the same.
+"""Make the tables `tps` and `topics`. They say for each partition and each topic what the log covers and how far it was
+read.
 """
 
 from collections import defaultdict
@@ -42,7 +42,9 @@ TOPICS = pa.schema(
 
 
 def effective(fate: str) -> str:
-    """SQL for the effect of a record with this fate: commit (also for plain), abort, open; null without a log."""
+    """Return SQL for the effect of a record with this fate: commit (also for plain), abort, open; null without a
+    log.
+    """
     return f"if({fate} = '{Fate.PLAIN.value}', '{Fate.COMMIT.value}', {fate})"
 
 
@@ -65,8 +67,8 @@ def rows_of_tps(
         compacts: the topic is compacted
         compacted: the topic is compacted, and records may be gone, because the leader's log lacks offsets
         sums_alone: sums are expected in the topic, and no outputs
-        owing: for each stage that reads it, it is known what its inputs must lead to
-        unasked: of the run: array of the topics in which a record need not be an expected output
+        owing: the expected outputs of its records are known, for every stage that reads it
+        unasked: of the run: array of the topics that may hold records other than expected outputs
         within_transactions: programs without journals must write to the topic only in transactions
         allows_duplicates: of the run: array of the stages that promise at least once; null: none
         logged: the leader's log is stored, and not damaged
@@ -75,7 +77,7 @@ def rows_of_tps(
         followers: the number of other replicas that are stored
         unreadable: [broker, log_end, high_watermark] of a damaged follower that cannot be read up to its high watermark
         rc_first: where the final read-committed reader began, or where the log begins, if that is higher
-        rc_next: the offset after its last read
+        rc_next: the offset after the last record that it read
         rc_end: it reached the sentinel
         ru_first, ru_next, ru_end: the same for the final read-uncommitted reader
 
@@ -121,13 +123,13 @@ def rows_of_tps(
 
 
 def _unasked(run: Row, raw: Tally) -> list[str]:
-    """The topics with sums, and the tables of databases that no input leads to."""
+    """Return the topics with sums, and the tables of databases that no input leads to."""
     unexpected_tables = set(run["tables"]) - set(raw.texts(run["run"], "due"))
     return sorted({*raw.texts(run["run"], "sums"), *unexpected_tables})
 
 
 def _owing(stages: Iterable[Row], free: Collection[tuple[int, str]], raw: Tally) -> set[tuple[int, str]]:
-    """The input topics for which every stage that reads them has expected outputs."""
+    """Return the input topics of which every reading stage has expected outputs."""
     readers: dict[tuple[int, str], list[str]] = defaultdict(list)
     for stage in stages:
         readers[stage["run"], stage["in_topic"]].append(stage["stage"])
@@ -149,7 +151,7 @@ LOG_RANGE = ("log_start", "log_end", "high_watermark")
 
 
 def _log(replicas: Iterable[Row]) -> Row:
-    """The range of the leader's log, and a follower that cannot be read to its end."""
+    """Return the range of the leader's log, and a follower whose log cannot be read up to its high watermark."""
     leaders: list[Row] = [
         {"logged": replica["damaged"] is None, **_select(replica, LOG_RANGE), **_gaps(replica)}
         for replica in replicas
@@ -174,13 +176,15 @@ def _gaps(replica: Row) -> Row:
 
 
 def _is_short(replica: Row) -> bool:
-    """A damaged tail above the high watermark is no loss: a killed broker may leave it, and Kafka cuts it off."""
+    """Return whether a damaged log ends below its high watermark. Damage above the high watermark is no loss: a killed
+    broker may leave it, and Kafka cuts it off.
+    """
     end, mark = replica["log_end"], replica["high_watermark"]
     return replica["damaged"] is not None and (end is None or mark is None or end < mark)
 
 
 def _final_reads(ends: Iterable[Row], start: int | None) -> Row:
-    """The range that the final reader of each isolation level read."""
+    """Return the range that the final reader of each isolation level read."""
     columns: dict[str, Any] = {}
     for name, level in (("rc", Isolation.READ_COMMITTED), ("ru", Isolation.READ_UNCOMMITTED)):
         of_level = [
@@ -208,7 +212,7 @@ def _null_first(row: Row) -> list[tuple[bool, Any]]:
 
 
 def _input_topics(stages: Iterable[Row]) -> Mapping[tuple[int, str], Row]:
-    """For each topic that stages read, what they promise."""
+    """Return for each topic that stages read what the stages promise."""
     readers: dict[tuple[int, str], list[Row]] = defaultdict(list)
     for stage in stages:
         readers[stage["run"], stage["in_topic"]].append(stage)
@@ -223,7 +227,7 @@ def _input_topics(stages: Iterable[Row]) -> Mapping[tuple[int, str], Row]:
 
 
 def _at_least_once_stages(stages: Iterable[Row]) -> Mapping[int, list[str]]:
-    """For each run, the stages whose guarantee permits that an input takes effect more than once."""
+    """Return for each run the stages whose guarantee permits that an input takes effect more than once."""
     by_run: dict[int, set[str]] = defaultdict(set)
     for stage in stages:
         if stage["guarantee"] == Guarantee.AT_LEAST_ONCE.value:

@@ -12,16 +12,18 @@ TRANSACTIONS_TOPIC = "__transaction_state"
 LATE_MS = 30_000
 """How long after its own time-out a transaction may still be listed as ongoing, in ms.
 
-It is twice Kafka's default clean-up interval (10 s), and a margin for a coordinator that moves.
+It is twice Kafka's default clean-up interval (10 s), plus a margin for a coordinator that moves.
 """
 PREPARED = ("PrepareCommit", "PrepareAbort")
 COMPLETE = ("CompleteCommit", "CompleteAbort")
 PENDING_STATES = ("Ongoing", *PREPARED)
 LISTED = f"""state in {PENDING_STATES} and array_contains(tps, tp)
     and not coalesce(state = 'Ongoing' and start_ms + timeout_ms + {LATE_MS} < end_ms, false)"""
-"""For a batch: the transaction log lists its transaction as pending, and not for too long."""
+"""For a batch: the transaction log lists its partition in a pending transaction, and if that is Ongoing, its time-out
+has not passed long ago.
+"""
 ABANDONED = f"(fate = '{Fate.OPEN.value}' and coalesce(judgeable, false) and not coalesce({LISTED}, false))"
-"""Open after the end of the run, and the transaction log does not list it as pending, or for too long."""
+"""The batch is open after the end of the run, and `LISTED` is false."""
 QUIET = ("run", "judgeable", "end_ms")
 """Columns of `runs` that decide whether a batch or state of the run is late."""
 
@@ -35,8 +37,8 @@ def make_batches(s: Sources, tps: DataFrame, runs: DataFrame) -> DataFrame:
         marker_offset, marker_epoch, marker_ms, marker_coordinator_epoch: the marker that ended its transaction; null:
             none
         epoch_before: the highest epoch of the producer id below it in the partition
-        entry_before: the batch or marker of the producer id just below it
-        marker_next: the marker of the producer id just above it; null: a batch is
+        entry_before: the batch or marker of the producer id directly below it
+        marker_next: the marker of the producer id directly above it; null: a batch is there, or nothing
         batch_before: the data batch of the producer id below it
         markers: the number of markers of the producer id in the partition
         internal, compacted, log_start, high_watermark: of the partition
@@ -63,7 +65,7 @@ def make_batches(s: Sources, tps: DataFrame, runs: DataFrame) -> DataFrame:
 
 
 def _with_fates(s: Sources, tps: DataFrame) -> DataFrame:
-    """Every data batch with its neighbours of the same producer, and the fate that the next marker gave it."""
+    """Select every data batch, with its neighbours of the same producer, and the fate that the next marker gave it."""
     window = "partition by run, tp, producer_id"
     upwards = f"({window} order by base_offset)"
     above = f"({window} order by base_offset desc rows between unbounded preceding and 1 preceding)"
@@ -105,7 +107,7 @@ def make_states(s: Sources, runs: DataFrame) -> DataFrame:
         run, log_tp, log_offset, transactional_id, producer_id, epoch, state, tps, timeout_ms, start_ms, update_ms
         before, before_2, before_3: the three earlier records of the transactional id
         last: the transactional id has no later record
-        late: it remained in a Prepare state until long after the end of the run
+        late: it is the last record, in a Prepare state, and was written more than `LATE_MS` before the end of the run
     """
     by_id = "(partition by run, transactional_id order by log_offset)"  # all of an id are in one partition
     row = "struct(log_tp, log_offset, producer_id, epoch, state, tps, update_ms)"
@@ -135,7 +137,7 @@ def make_states(s: Sources, runs: DataFrame) -> DataFrame:
 
 
 def _last_states(s: Sources) -> DataFrame:
-    """For each producer id, its last record in the transaction log."""
+    """Select for each producer id its last record in the transaction log."""
     row = "struct(log_offset, transactional_id, state, epoch, tps, timeout_ms, start_ms)"
     last = s["transactions"].groupBy("run", "producer_id").agg(F.expr(f"max_by({row}, log_offset) as last"))
     return last.selectExpr(

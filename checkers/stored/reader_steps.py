@@ -1,11 +1,11 @@
 """Make the table `reader_steps`: how each process moved through each partition, as sender and as reader.
 
 First, the records of one operation in one partition are compared with each other. Then only the first and the last of
-them are compared with other operations, so that little is sorted by process.
+them are compared with other operations, so that fewer rows are sorted by process.
 
 A record is visible here if the final read-committed reader received it; sentinels do not count. The *index* of an
 offset is the number of visible records at or below it. A reader whose index grows by more than one has skipped a
-record. Above the end of the final read nothing is compared. The final readers themselves are not checked.
+record. Records above the end of the final read are not compared. The final readers themselves are not checked.
 
 A reader may jump after a partition was assigned or revoked. It must go back after one of its operations did not commit.
 From there a new *stretch* begins, and steps are compared only inside a stretch. A rebalance happens during a poll, so
@@ -20,7 +20,7 @@ from checkers.stored.sources import Sources
 from harness.model.vocabulary import Role
 
 ASSIGNED, DELIVERED, TOOK, COMMITTED, ENDED = range(5)
-"""Kinds of rows, in the order in which rows of the same time count."""
+"""Kinds of rows, in the order in which rows of the same time are sorted."""
 ENDS = (ASSIGNED, ENDED)
 NEVER = (1 << 63) - 1
 PARTITION = ("run", "tp")
@@ -32,7 +32,7 @@ SENT_OR_RECEIVED, RECEIVED = f"kind = {DELIVERED}", f"(kind = {DELIVERED} and no
 REBALANCED = f"coalesce(begun.kind = {ASSIGNED}, false)"
 """The stretch began with an assignment or a revocation."""
 CALM = f"({RECEIVED} and not begins and not ({REBALANCED} and before.op = first_op))"
-"""The step is compared: neither it nor the one before can belong to the poll in which a rebalance happened."""
+"""The step is compared: neither it nor the step before it can belong to the poll in which a rebalance happened."""
 LOWER = "if(inside, back is not null, offset <= before.offset)"
 """The step goes back or repeats the offset."""
 MOVES = {
@@ -49,12 +49,13 @@ MOVES = {
 def make_reader_steps(
     s: Sources, step_events: DataFrame, log_entries: DataFrame, operations: DataFrame
 ) -> DataFrame:
-    """Make the table `reader_steps`: the steps that a check may report. In a valid run these are only the starts.
+    """Make the table `reader_steps`: the steps that a check may report. A valid run has only steps of the kind `start`.
 
     A row is a move of one of these kinds:
 
-    - `skip`, `back`: relative to the record that the process received before
-    - `send-back`: a send is below the process's send before
+    - `skip`, `back`: the record skips visible records after the record that the process received before, or is not
+      above it
+    - `send-back`: the record of a send is not above the record that the process sent before
     - `mixed`: an operation that is not a plain poll received records
     - `start`: the first record that the process received after it gained the partition
     - `ahead`: an operation committed an offset beyond what its process had received, and a visible record lies between
@@ -64,7 +65,7 @@ def make_reader_steps(
         offset: of the record; of a commit: the last offset that it covers
         inside: the step before belongs to the same operation
         before: the step before [op, n, offset]
-        skipped: the number of visible records between the two
+        skipped: the number of visible records between the step before and this step
         group, gained_ns: of a start
         first, given_to: of a commit: its first input, and the last record that its process had received
 
@@ -171,7 +172,7 @@ def make_step_events(s: Sources, tps: DataFrame) -> DataFrame:
 
 
 def _other_events(s: Sources, operations: DataFrame) -> DataFrame:
-    """The other events of processes: assignments, and the claims and ends of operations.
+    """Select the other events of processes: assignments, and the claims and ends of operations.
 
     Order an operation by its return time. If it never returned, assume that its commit came last and its end first, so
     that neither can cause a false finding.
@@ -209,13 +210,13 @@ def _other_events(s: Sources, operations: DataFrame) -> DataFrame:
 
 
 def _point(kind: int, following: str, time_ns: str) -> str:
-    """SQL of an event at the position before the offset `following`; null if there is no such offset."""
+    """Return SQL for an event at the offset before `following`. The event is null if `following` is null."""
     row = f"struct({kind} as kind, {following} - 1 as offset, cast({time_ns} as bigint) as time_ns)"
     return f"if({following} is not null, {row}, null)"
 
 
 def _indexed(rows: DataFrame, visible: DataFrame) -> DataFrame:
-    """Add the index of each row's offset, and `below`: the index without this offset itself.
+    """Add the index of each row's offset, and `below`: the number of visible records below the offset.
 
     Args:
         visible: run, tp and offset of the records that the final reader received

@@ -1,6 +1,6 @@
 """Count the rows of the recorded tables before the shared tables are made.
 
-The counts are made with PyArrow and not with Spark: everything else waits for them, and the first query of a Spark
+The counts are made with PyArrow and not with Spark. All other steps wait for them, and the first query of a Spark
 session takes about a second.
 """
 
@@ -46,7 +46,7 @@ COUNT_QUERIES = (
     CountQuery("assignments", ("gained",), {"given_up": lambda t: pc.invert(t["gained"])}),
     CountQuery("expected", text="stage", tp="tp"),
     CountQuery("transactions", tp="log_tp", most="timeout_ms"),
-    # `named_groups` needs to know whether an absent offset commit of a group would be noticed.
+    # `checkers.stored.runs.named_groups` decides from these counts whether a missing offset commit proves a loss.
     CountQuery(
         "offsets",
         ("op", "transactional"),
@@ -64,7 +64,7 @@ Kinds = Iterator[tuple[str, Row, Counter[str]]]
 def count_recorded(s: Sources) -> Tally:
     """Count the rows of the recorded tables, by run and table.
 
-    Besides the tables themselves, the tally has these names: `ended`: the sentinels in `records`; `sums` and `due`:
+    Besides the names of the tables, the tally has these names: `ended`: the sentinels in `records`; `sums` and `due`:
     expected sums and expected outputs, by topic; `named`: expected outputs that name their inputs, of stages without
     journals, by topic.
     """
@@ -102,7 +102,7 @@ def _grouped(
 
 
 def _ended(s: Sources) -> Kinds:
-    """The number of sentinels, and when the last of them was written."""
+    """Count the sentinels, and keep the time at which the last of them was written."""
     query = CountQuery("ended", most="timestamp_ms")
     for part in read_columns(s["records"], ["run", "sentinel", "timestamp_ms"], where="sentinel"):
         yield from map(partial(_kind, query), _grouped(part, ["run"], [query.most]))
@@ -114,8 +114,8 @@ class ReplicaOffsets:
 
     first: int  # the base offset of its first batch
     next: int  # one above the last offset of its batches
-    leads: bool = True  # every batch has `leader` set
-    follows: bool = True  # no batch has
+    leads: bool = True  # `leader` is true in every batch
+    follows: bool = True  # `leader` is false in every batch
     records: int = 0
     offsets: int = 0  # the number of offsets that its batches span
 
@@ -152,7 +152,7 @@ def read_replica_offsets(s: Sources) -> dict[tuple[int, int, int], ReplicaOffset
 
 
 def _due(s: Sources) -> Kinds:
-    """The number of expected sums, and of expected outputs, by topic."""
+    """Count the expected sums and the expected outputs, by topic."""
     for part in read_columns(s["expected"], ["run", "topic", "adds"]):
         sums = pc.is_valid(part["adds"])
         for name, rows in (("sums", part.filter(sums)), ("due", part.filter(pc.invert(sums)))):

@@ -1,4 +1,4 @@
-"""Make the tables `runs` and `journals`: what is known of each run, and whether each journal is complete."""
+"""Make the tables `runs` and `journals`: facts of each run, and whether each journal is complete."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
@@ -45,10 +45,11 @@ def rows_of_runs(runs: Iterable[Row], tps: Iterable[Row], stages: Iterable[Row],
         session_ms: the consumers' session time-out; null: not known
         journaled: every stage keeps journals, and they are used
         judgeable: the evidence was not cut short, and the whole transaction log is stored
-        end_ms: the wall clock when the last sentinel was written, or when nothing moved any more
+        end_ms: the wall clock when the last sentinel was written, or, without sentinels, when the pipeline had come to
+            an end
         longest_ms: the longest time-out of its transactions
         commits_logged: the whole log of offset commits is stored
-        offsets_whole: and no part of it is compacted
+        offsets_whole: the whole log of offset commits is stored, and no part of it is compacted
         named_groups: see `named_groups`
         outside_groups: the groups of stages that have committed offsets, but never within a transaction
     """
@@ -70,7 +71,7 @@ def rows_of_runs(runs: Iterable[Row], tps: Iterable[Row], stages: Iterable[Row],
 
 
 def _end(run: Row, log: list[Row], raw: Tally) -> dict[str, Any]:
-    """When the run ended, and whether a transaction that is still open then proves anything."""
+    """Return when the run ended, and whether a transaction that is open at that time proves an anomaly."""
     number = run["run"]
     log_stored = bool(log) and all(tp["logged"] for tp in log) and raw.of(number, "transactions")["rows"] > 0
     return {
@@ -81,7 +82,9 @@ def _end(run: Row, log: list[Row], raw: Tally) -> dict[str, Any]:
 
 
 def _commits(run: int, log: list[Row], groups: set[str], raw: Tally) -> dict[str, Any]:
-    """Determine if the log of offset commits is complete, and of which groups absent commits would be noticed."""
+    """Return whether the log of offset commits is complete, and for which groups a missing offset commit proves a
+    loss.
+    """
     logged = bool(log) and all(tp["logged"] for tp in log)
     complete = logged and not any(tp["compacted"] for tp in log)
     named = named_groups(run, groups, raw) if complete else []
@@ -96,7 +99,7 @@ def _commits(run: int, log: list[Row], groups: set[str], raw: Tally) -> dict[str
 
 
 def named_groups(run: int, groups: set[str], raw: Tally) -> list[str]:
-    """The groups for which an absent offset commit proves a loss.
+    """Return the groups for which a missing offset commit proves a loss.
 
     Such a group commits within transactions, each of these commits names its operation, and no operation commits
     outside a transaction. A commit outside that names no operation (an offset reset) does not matter.
@@ -107,7 +110,7 @@ def named_groups(run: int, groups: set[str], raw: Tally) -> list[str]:
 
 def _all_named(count: Counter[str] | None) -> bool:
     if count is None:
-        return True  # the group's commits are all gone, and each of them would have been noticed
+        return True  # no offset commit of the group is stored, so all of its commits are gone
     return bool(count["within"]) and not count["unnamed"] and not count["outside"]
 
 
@@ -119,7 +122,7 @@ def rows_of_journals(journals: Iterable[Row], raw: Tally) -> list[Row]:
         ops: the number of operations that the journal had
         counted: the number of its operations that are stored
         unbroken: no line is missing, and all of its operations are stored
-        intact: also its last line is whole
+        intact: `unbroken`, and its last line is not torn
     """
     return [_journal(journal, raw) for journal in journals]
 

@@ -20,16 +20,16 @@ from harness.record.schema import LOG
 
 REPLICAS = LOG["replicas"].append(pa.field("reached", pa.int64())).append(pa.field("whole", pa.bool_()))
 REPLICAS = REPLICAS.append(pa.field("agrees", pa.bool_())).append(pa.field("holes", pa.int64()))
-"""The columns of the table `replicas`: those that were recorded, and these.
+"""The columns of the table `replicas`: the recorded columns, and those listed below.
 
 Columns:
-    reached: one above the last offset of its batches; null: it has none
+    reached: the offset after its last batch; null: it has no batch
     whole: see `ReplicaOffsets`
-    agrees: the table batches names the same leader
+    agrees: the table `batches` names the same leader
     holes: the number of offsets between its log start and its last batch that no batch spans
 """
 RECORDED = ("partitions", "replicas", "ends", "stages", "journals", "runs")
-"""The recorded tables that they are made from."""
+"""The recorded tables from which the small tables are made."""
 
 
 @dataclass(frozen=True)

@@ -26,9 +26,9 @@ from harness.record.schema import HISTORY, LOG, find_mismatch
 READ_TOGETHER = 2
 """The number of tables that are opened at a time. Spark takes some 15 ms for each."""
 INLINE_ROWS = 10_000
-"""A table of at most so many rows, of all runs together, is read in Python and inlined into the queries.
+"""A table with at most this many rows (of all runs together) is read in Python and inlined into the queries.
 
-Spark then needs no job to read or to distribute it, and drops from a plan what is made from an empty table.
+Spark then needs no job to read or to distribute it, and removes the parts of a plan that are made from an empty table.
 """
 CLOCK_MARGIN_MS = 50.0
 """How far two readings of one clock may differ before a delivery counts as too early, in ms."""
@@ -39,9 +39,9 @@ _TEXTS = pa.list_(pa.string())
 
 @dataclass(frozen=True)
 class StoredRun:
-    """A run to check: where its tables are, and what the tables do not say."""
+    """A run to check: where its tables are, and facts that the tables do not hold."""
 
-    run: int  # its number in the column `run`
+    run: int  # the number of the run in the column `run`
     folder: Path  # has history/ and perhaps log/; several runs may share one
     wall_ms_at_zero: float | None = None  # the wall clock at run time 0; None: clocks are not compared
     allowed: Mapping[str, str] = field(default_factory=dict)  # anomalies that are permitted, and by whom
@@ -63,7 +63,9 @@ class StoredRun:
     topics: frozenset[str] = frozenset()  # of the pipeline, as described; empty: not known
     transactional_topics: frozenset[str] = frozenset()  # topics that only transactional stages write to
     drained: bool = True  # every stage had processed all of its inputs before it was stopped
-    rested_ms: float | None = None  # the wall clock when nothing moved any more, if no sentinel has the time
+    rested_ms: float | None = (
+        None  # the wall clock when the pipeline had come to an end, if there are no sentinels
+    )
 
     @property
     def journaled(self) -> bool:
@@ -94,13 +96,13 @@ class StoredRun:
 
 Sources = Mapping[str, DataFrame]
 _FILES: WeakKeyDictionary[DataFrame, tuple[Sequence[Path], pa.Schema]] = WeakKeyDictionary()
-"""The files of the tables that Spark reads just as they were recorded."""
+"""The files of each table that Spark reads from files. Smaller tables are inlined."""
 
 
 def read_sources(spark: SparkSession, runs: Sequence[StoredRun]) -> Sources:
     """Read every table of `harness.record.schema` for all the runs, and add the table `runs`.
 
-    A folder must not have other runs than those in `runs`.
+    A folder must not hold runs that are not in `runs`.
 
     Columns of `runs`:
         run
@@ -153,14 +155,14 @@ def any_without_journals(s: Sources) -> bool:
 
 
 def count_rows(runs: Sequence[StoredRun]) -> int:
-    """Count the rows of all their tables, from the footers of the files. A leader's batch counts for each of its
-    records.
+    """Count the rows of all tables of the runs, from the footers of the files. A batch of a leader counts once for each
+    of its records.
     """
     return sum(_count(path) for path in {path for run in runs for path in _tables(run)})
 
 
 def _tables(run: StoredRun) -> Iterator[Path]:
-    """The paths of its tables that exist."""
+    """Yield the paths of the tables that the run has."""
     for folder, tables in (("history", HISTORY), ("log", LOG)):
         paths = (run.folder / folder / f"{table}.parquet" for table in tables)
         yield from (path for path in paths if path.exists())

@@ -1,18 +1,18 @@
 """Make the shared tables: journals, broker logs and final reads, joined once for all checkers.
 
-Each large table takes one shuffle of the recorded tables, by the key that its checks need, and is kept while the
+Each large table takes one shuffle of the recorded tables, by the key that its checks need, and is stored while the
 checkers run. Small tables are made in Python (`checkers.stored.small_tables`). A checker filters the shared tables and
-unnests their arrays. It should not need a shuffle of its own.
+unnests their arrays. A checker should not need another shuffle.
 
-`runs`              by run: what is known of it, and how it ended
+`runs`              by run: facts of the run, and how it ended
 `tps`               by run and tp: names, the range of the log, the ranges of the final reads
-`topics`            by run and topic: the same of all its partitions together
+`topics`            by run and topic: the ranges of all its partitions together
 `journals`          by run and journal: whether it is complete
 `replicas`          by run, tp and broker: the range of its log
 `batches`           by run, tp and base offset: the leader's data batches with their fates
 `states`            by run and position in the transaction log: the state of a transaction, and those before
 `log_entries`       by run, tp and offset: the log, the final read, acknowledged sends, deliveries, offset commits
-`deliveries`        the deliveries of records of which one may be wrong
+`deliveries`        all deliveries of a record, if one of them may be wrong
 `attempts`          by run and value: its send, and the positions at which it was found
 `operations`        by run and op: the operation, the fates of its records, its offset commits, its claims
 `inputs`            by run, tp and offset of an input: what it must lead to, and what it led to
@@ -47,7 +47,9 @@ from checkers.stored.tally import Row, Tally
 from harness.model.vocabulary import Outcome
 
 TOGETHER = 2
-"""The number of tables that are computed at the same time. More would only wait for their inputs."""
+"""The number of tables that are computed at the same time. With a higher number, tables would only wait for their
+inputs.
+"""
 
 
 @dataclass(frozen=True)
@@ -86,10 +88,10 @@ def make_tables(sources: Sources, small: SmallTables | None = None) -> Tables:
     """Compute each shared table once.
 
     Args:
-        small: the small tables, if they are made already
+        small: the small tables, if they exist already
     """
-    known = small or make_small_tables(sources)
-    runs, tps, journals = known.runs, known.tps, known.journals
+    small_tables = small or make_small_tables(sources)
+    runs, tps, journals = small_tables.runs, small_tables.tps, small_tables.journals
     with ThreadPoolExecutor(max_workers=TOGETHER, thread_name_prefix="tables") as pool:
 
         def submit(*arguments: Any) -> Future[DataFrame]:
@@ -118,7 +120,7 @@ def make_tables(sources: Sources, small: SmallTables | None = None) -> Tables:
             checkpoint, make_log_transactions, sources, runs, tps, selected, log_entries
         )
     return Tables(
-        **vars(known),
+        **vars(small_tables),
         **{name: future.result() for name, future in pending.items()},
         inits=sources["ops"].where(f"f = 'init' and outcome = '{Outcome.OK.value}'"),
         revocations=sources["assignments"].where("not gained").select("run", "journal", "time_ns"),
@@ -130,5 +132,5 @@ def make_tables(sources: Sources, small: SmallTables | None = None) -> Tables:
 def _compute(
     store: Callable[[DataFrame], DataFrame], make: Callable[..., DataFrame], *inputs: Any
 ) -> DataFrame:
-    """Compute one table, after the tables that it is made from. `store` keeps the result."""
+    """Compute one table, after the tables from which it is made, and store it with `store`."""
     return store(make(*(table.result() if isinstance(table, Future) else table for table in inputs)))

@@ -24,14 +24,14 @@ Row = Mapping[str, Any]
 class TableQuery:
     """A query of one table: which conditions to count, and what to add up."""
 
-    name: str  # of the table, or of a part of it
+    name: str  # the name of the table, or of a part of it
     frame: DataFrame
     conditions: Mapping[str, str]  # SQL by name; null counts as false
-    by_tp: str = ""  # the partition column by which rows are counted; empty: none
+    by_tp: str = ""  # the partition column by which rows are also counted; empty: none
     sums: Mapping[str, str] = field(default_factory=dict)  # SQL by name, summed over all rows
     most: str = "cast(null as long)"  # SQL whose maximum over all rows is kept
     edge: str = "cast(null as long)"  # SQL whose minimum and maximum are kept for each condition
-    text: str = "''"  # SQL of a text by which rows are counted too
+    text: str = "''"  # SQL for a text by which rows are also counted
 
 
 @dataclass(frozen=True)
@@ -49,25 +49,27 @@ class Tally:
     """By partition and condition: the minimum and the maximum of `edge` over the matching rows."""
 
     def __or__(self, other: "Tally") -> "Tally":
-        """Join the counts of different tables."""
+        """Combine the counts of different tables."""
         return Tally(
             *({**getattr(self, column.name), **getattr(other, column.name)} for column in fields(self))
         )
 
     def of(self, run: int, table: str) -> Counter[str]:
-        """The counts of one table of a run."""
+        """Return the counts of one table of a run."""
         return self.counts.get((run, table), Counter())
 
     def texts(self, run: int, table: str) -> Mapping[str, Counter[str]]:
-        """The counts of one table of a run, by text."""
+        """Return the counts of one table of a run, by text."""
         return self.by_text.get((run, table), {})
 
     def in_tp(self, run: int, table: str, tp: int) -> Counter[str] | None:
-        """The counts of one table of a run in one partition; None: it has no rows there."""
+        """Return the counts of one table of a run in one partition. None: the table has no rows there."""
         return self.by_tp.get((run, table), {}).get(tp)
 
     def edge(self, run: int, table: str, tp: int, condition: str) -> tuple[int, int] | None:
-        """The minimum and the maximum of `edge` over the rows of a partition that match; None: no row does."""
+        """Return the minimum and the maximum of `edge` over the rows of a partition that match a condition. None: no
+        row matches.
+        """
         return self.edges.get((run, table), {}).get((tp, condition))
 
     def any_row_matches(self, table: str, condition: str) -> bool:
@@ -97,7 +99,7 @@ def tally(tables: Sequence[TableQuery]) -> Tally:
 
 
 def _masked(query: TableQuery) -> DataFrame:
-    """The columns run, name, tp, text, mask, most, edge, and `SUMS`."""
+    """Select the columns run, name, tp, text, mask, most, edge, and `SUMS`."""
     if len(query.conditions) > MOST or len(query.sums) > len(SUMS):
         raise ValueError(
             f"{query.name}: a table query can have at most {MOST} conditions and {len(SUMS)} sums"
@@ -117,7 +119,7 @@ def _masked(query: TableQuery) -> DataFrame:
 
 
 def add_up(kinds: Iterable[tuple[str, Row, Counter[str]]]) -> Tally:
-    """Add up the counts of kinds of rows.
+    """Add up the counts of groups of rows.
 
     Args:
         kinds: table name, row with run, tp, text, most (and perhaps least_edge and greatest_edge), and counts
