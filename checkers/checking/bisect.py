@@ -16,25 +16,25 @@ class NumberedRun(Protocol):
 
     @property
     def run(self) -> int:
-        """Its number in the tables."""
+        """The number of the run in the tables."""
         ...
 
 
 RunT = TypeVar("RunT", bound=NumberedRun)
-Answer = CheckResult | FencepostError
+ResultOrError = CheckResult | FencepostError
 
 
 @dataclass(frozen=True)
 class BatchResults:
     """The results of one job."""
 
-    by_run: Mapping[int, Answer]
+    by_run: Mapping[int, ResultOrError]
     crashed: bool  # a check crashed, and it is not known which run caused it
 
 
 def check_in_parts(
     runs: Sequence[RunT], check: Callable[[Sequence[RunT]], BatchResults]
-) -> dict[int, Answer]:
+) -> dict[int, ResultOrError]:
     """Check the runs in one job. If the job fails or a check crashes, check each half in a job of its own.
 
     One bad run among hundreds costs a few jobs more, and only it gets an error.

@@ -1,8 +1,8 @@
-"""Find what is missing from the evidence of a run, so that the run cannot be valid.
+"""Find the gaps in the evidence of a run. A run with a gap cannot be valid.
 
-The tables are compared with what the run promised to record, and with each other: what one table mentions cannot be
-empty, short or missing in another. Each gap is a reason in words that makes the run unknown (`broken`). If a table has
-a gap, findings that rest on something being absent from it do not count.
+The tables are compared with what the run promised to record, and with each other: if one table mentions rows of another
+table, the other table must have them. Each gap is a reason that makes the run unknown (`broken`). If a table has a gap,
+findings that rest on an absence from this table do not count.
 """
 
 from collections import Counter
@@ -228,7 +228,7 @@ def _final_reads(facts: EvidenceCounts, missing: MissingEvidence) -> None:
 
 
 def _not_to_the_end(facts: EvidenceCounts, tp: int, row: Row) -> str:
-    """Say what a read-committed read that reached the sentinel lacks; empty if nothing."""
+    """Say which records a final read-committed read missed, though it reached the sentinel. Empty: none."""
     name, last = facts.name(tp), facts.partitions[tp].get("last_stable", -1)
     if row["next"] <= last:
         return f"stopped at offset {row['next']} of {name}, whose last visible record is at offset {last}"
@@ -299,8 +299,8 @@ def _nothing_done(facts: EvidenceCounts, promises: Promises, missing: MissingEvi
 
 
 def _progress(facts: EvidenceCounts, run: StoredRun, promises: Promises, missing: MissingEvidence) -> None:
-    """Note groups that have committed more of a partition than there is, or not all inputs though the stage was
-    drained.
+    """Note groups that committed an offset beyond the end of a partition, or that did not commit all inputs though the
+    stage was drained.
     """
     for stage in facts.stages:
         group, free = stage.get("group"), stage["stage"] in promises.free_stages
@@ -329,7 +329,7 @@ def _progress(facts: EvidenceCounts, run: StoredRun, promises: Promises, missing
 
 
 def _contradictions(facts: EvidenceCounts, missing: MissingEvidence) -> None:
-    """Note what no run can leave: a row twice, or two leaders."""
+    """Note contradictions, which no run can leave: a row that is there twice, or two leaders."""
     for table, count in (("ops", "ops_twice"), ("sends", "sent_twice")):
         if twice := facts.numbers[count]:
             missing.add_contradiction(table, f"the table {table} has {plural(twice, 'row')} twice", table)

@@ -1,4 +1,4 @@
-"""Check the evidence of stages without journals, and say what could not be checked of them."""
+"""Check the evidence of stages without journals, and list the checks of them that could not be made."""
 
 from collections.abc import Collection, Mapping
 
@@ -18,7 +18,9 @@ NOT_COMPARED = Reason(
     BY_OFFSETS,
 )
 CONTENTS = "contents of topics that the file does not name"
-"""The name in `not_checked` of topics that a program made for itself, whose content is not checked."""
+"""The name in `not_checked` of topics that the program uses but `pipeline.toml` does not name. Their content is not
+checked.
+"""
 BY_MARKERS = "transactions by their markers"
 """The name in `not_checked` of the transactions whose markers could not be identified."""
 

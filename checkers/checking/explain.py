@@ -2,18 +2,18 @@
 
 These are the facts of each kind of part (`harness.results.example.KINDS` lists the keys of each kind):
 
-- `Record`: topic, partition, offset, value; from the log producer_id, epoch, fate, marker_offset; of a custom pipeline
-  content (as text, cut short); op: the operation whose send was acknowledged there; operation: this operation
+- `Record`: topic, partition, offset, value; from the log producer_id, epoch, fate, marker_offset; in a custom pipeline
+  its content (as text, cut short); op: the operation whose send was acknowledged there; operation: this operation
 - `Operation`: op, name, journal, line, end_line, process, stage, f, outcome, asked, transactional_id, call_ns,
   commit_ns, return_ns, error, fenced; without nulls. A reader also has role and n (the number of the delivery)
-- `Input`: topic, partition, offset; of a custom pipeline also `due`: its expected outputs [topic, slot, key,
-  content]
+- `Input`: topic, partition, offset; in a custom pipeline also `due`: its expected outputs [topic, slot (the output
+  name), key, content]
 - `Offset`: topic, partition, and committed, or for a range first and next
 - `PassingCommit`: its own topic, partition, offset, producer_id, epoch, fate, marker_offset, the offset that it
   committed, and the facts of its operation
 
-Checkers add words and numbers of their own (output name, group, why, ...). Wherever a part has a `tp`, it gets the
-topic and the partition.
+Checkers add other words and numbers (output name, group, why, ...). Wherever a part has a `tp`, it gets the topic and
+the partition.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -130,10 +130,10 @@ def _add_content(part: Part, contents: Row) -> None:
 
 
 def _add_log_entry(record: Record, entry: Row) -> None:
-    """Add what the log says about a record. Facts of the finding that are not null count more."""
+    """Add what the log says about a record. Facts of the finding that are not null take precedence."""
     if entry:
-        known = {name: fact for name, fact in record.facts.items() if fact is not None}
-        record.facts = {**_without_nulls(entry, (*RECORD_COLUMNS, "op")), **record.facts, **known}
+        finding_facts = {name: fact for name, fact in record.facts.items() if fact is not None}
+        record.facts = {**_without_nulls(entry, (*RECORD_COLUMNS, "op")), **record.facts, **finding_facts}
 
 
 def _name_partition(part: Part, names: Mapping[int, tuple[str, int]]) -> None:

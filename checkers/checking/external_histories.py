@@ -38,7 +38,7 @@ NO_OPERATIONS = "the history has no operation of a numbered process: nothing was
 NO_READ = "no ok operation received a record: nothing was read"
 CHECKED_KINDS = ("send", "poll", "txn")
 KINDS_SHOWN = 6
-"""How many kinds of operations that were passed over a reason names, the most frequent first."""
+"""A reason names at most this many kinds of operations that were passed over, the most frequent first."""
 KIND_CHARACTERS = 40
 SAME_POSITION = (
     "micro.parquet has two records of one key at the same position (op, polled, n): a row is there twice, or the "
@@ -92,7 +92,7 @@ def check_histories(
 
 
 def _add_records(numbers: Numbers, t: ExternalTables) -> None:
-    """Add the counts of records; each task has counted its own."""
+    """Add the counts of records. Each Spark task has counted the records of its keys."""
     for row in t.counted.toArrow().to_pylist():
         numbers[row.pop("run")].update(row)
 
@@ -105,7 +105,7 @@ def _check_result(
     allowed: frozenset[str],
     kinds_left_out: Set[int],
 ) -> CheckResult:
-    """The result of one history. `kinds`: the operations that were passed over, if nothing was read."""
+    """Return the result of one history. `kinds`: the operations that were passed over, if nothing was read."""
     anomalies: dict[str, AnomalyFindings] = {}
     permitted = dict.fromkeys(allowed, CALLER)
     if numbers["subscribes"]:
@@ -222,7 +222,7 @@ def _named(text: str | None) -> Any:
 
 
 def _describe_step(step: Dependency) -> str:
-    """A step of a cycle in words: which operation depends on which, and why."""
+    """Describe a step of a cycle: which operation depends on which, and why."""
     earlier, later = (f"T{step.facts[end].get('op')}" for end in ("from", "to"))
     kind = step.get("kind")
     if kind == "process":

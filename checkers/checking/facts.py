@@ -32,7 +32,9 @@ from checkers.stored.tally import Row, TableQuery, Tally
 from harness.model.vocabulary import Fate, Role
 
 ENDS = ("committed", "aborted", "open")
-"""How a transaction may have ended whose client does not know; otherwise the end is not known."""
+"""How a transaction may have ended, if its client does not know it. If it has none of these ends, its end is not
+known.
+"""
 
 
 TIMED_OUT = "state = 'PrepareAbort' and update_ms >= start_ms + timeout_ms"
@@ -89,7 +91,8 @@ ATTEMPTS = {
     "stray": "send is null and value is not null",
     "sent_twice": "twice",
 }
-"""Conditions on the rows of `attempts`, each counted. sent: a journal has a send of it; stray: a value of no journal.
+"""Conditions on the rows of `attempts`, each counted. sent: a journal has a send of the value; stray: no journal has
+one.
 """
 
 
@@ -118,8 +121,8 @@ def facts_query(t: Tables, table: str) -> TableQuery | None:
     """Return what to count of a shared table; None: nothing."""
     if table == "log_entries":
         ends = t.tps.select("run", "tp", "ru_first", "ru_next", "ru_end", "compacted")
-        placed = t.log_entries.join(broadcast(ends), on=["run", "tp"], how="inner")
-        return TableQuery(table, placed, POSITIONS, by_tp="tp", sums={"observed": "observed"}, edge="offset")
+        entries = t.log_entries.join(broadcast(ends), on=["run", "tp"], how="inner")
+        return TableQuery(table, entries, POSITIONS, by_tp="tp", sums={"observed": "observed"}, edge="offset")
     if table == "operations":
         condition = {
             name: f"operation.f != 'init' and ({condition})" for name, condition in OPERATIONS.items()
@@ -158,7 +161,7 @@ def _without_nulls(value: Any) -> Any:
 
 
 def _of_partition(row: Mapping[str, Any], raw: Tally, counts: Tally) -> dict[str, int]:
-    """The counts of one partition."""
+    """Return the counts of one partition."""
     run, tp = row["run"], row["tp"]
     entries, states = counts.in_tp(run, "log_entries", tp), raw.in_tp(run, "transactions", tp)
     due = raw.in_tp(run, "expected", tp)
@@ -170,7 +173,7 @@ def _of_partition(row: Mapping[str, Any], raw: Tally, counts: Tally) -> dict[str
 
 
 def _numbers(run: int, raw: Tally, counts: Tally) -> dict[str, int]:
-    """The counts of the whole run."""
+    """Return the counts of the whole run."""
     operations, values = counts.of(run, "operations"), counts.of(run, "attempts")
     inputs, assignments = counts.of(run, "inputs"), raw.of(run, "assignments")
     return {
@@ -191,7 +194,9 @@ def _numbers(run: int, raw: Tally, counts: Tally) -> dict[str, int]:
 
 
 def _joined(s: Sources, t: Tables, counts: Tally) -> list[DataFrame]:
-    """The queries of facts that need a join, where there is something to find: run, kind, detail (JSON)."""
+    """Return the queries of facts that need a join, if the counts show that there is something to find: run, kind,
+    detail (JSON).
+    """
     parts = []
     if counts.any_row_matches("operations", "polls_within"):
         parts.append(_rows(_read_within(s, t), "within"))
@@ -214,8 +219,8 @@ def _joined(s: Sources, t: Tables, counts: Tally) -> list[DataFrame]:
 
 
 def _unknown_markers(s: Sources, t: Tables) -> DataFrame:
-    """By partition, the producers with more markers than the transaction log has transactions, and how many are too
-    many.
+    """By partition, the producers with more markers than transactions in the transaction log, and the number of excess
+    markers.
 
     `checkers.checking.internal_logs` leaves out the markers of other users of a shared cluster.
     """
@@ -295,7 +300,9 @@ MISSING_OUTPUTS = """filter(expected, e -> not exists(outputs,
 
 
 def _inputs_left(s: Sources, t: Tables) -> DataFrame:
-    """By stage without journals, how many inputs led to nothing, and are not known to be processed."""
+    """By stage without journals, how many inputs lack an expected output, though the committed offset is not above them
+    or is not known.
+    """
     stages = s["stages"].where("journaled = false").select("run", "stage").distinct()
     return (
         t.inputs.where(f"visible and size({MISSING_OUTPUTS}) > 0")
@@ -354,5 +361,5 @@ def _cut_journals(t: Tables) -> DataFrame:
 
 
 def _counts(conditions: Mapping[str, str]) -> list[Column]:
-    """For each condition, the number of rows that match, under its name."""
+    """Return for each condition a count of the rows that match, under the name of the condition."""
     return [F.expr(f"count(if({condition}, 1, null)) as {name}") for name, condition in conditions.items()]

@@ -1,6 +1,6 @@
 """Check that the tables made from Kafka's internal topics have all that the logs of these topics have.
 
-If they lack a decided transaction or an offset commit, a checker would take it for one that never was.
+If they lack a decided transaction or an offset commit, a checker would conclude that it never happened.
 """
 
 from checkers.checking.evidence import EvidenceCounts, MissingEvidence

@@ -25,7 +25,7 @@ KEY = re.compile(r"(.+)/([0-9]{1,9})")
 
 
 def history_damaged(why: str) -> Reason:
-    """The reason for a history that the run promised and that cannot be used."""
+    """Return the reason for a history that the run promised and that cannot be used."""
     text = f"the run promised {HISTORY_FILE}, and {why}"
     return Reason(ReasonCode.HISTORY_DAMAGED, text, HISTORY_FILE)
 

@@ -1,6 +1,6 @@
-"""The module that Python workers on the driver's machine are forked from: PySpark's daemon.
+"""The daemon of PySpark from which Python workers on the driver's machine are forked.
 
-It imports what a task needs, so that this is done once and not in each worker.
+It imports the modules that a task needs, so that they are imported once and not in each worker.
 """
 
 import pandas  # type: ignore[import-untyped]  # noqa: F401

@@ -23,13 +23,13 @@ def first_of_few(rows: Rows, examples: int) -> dict[Key, Findings]:
         by_key[row["run"], row["anomaly"], row["absence"]].append(row)
     ranked_findings = {}
     for key, findings in by_key.items():
-        seen: Counter[int] = Counter()
+        per_operation: Counter[int] = Counter()
         ranked = []
         for number, row in enumerate(findings):
             op = row["ops"][0] if row["ops"] else None
             operation = op if op is not None else -1 - row["position"][0]
-            seen[operation] += 1
-            ranked.append((seen[operation], number))
+            per_operation[operation] += 1
+            ranked.append((per_operation[operation], number))
         first = [findings[number] for _, number in sorted(ranked)[:examples]]
         ranked_findings[key] = Findings(
             count=len(findings),

@@ -36,7 +36,7 @@ def check_replicas(facts: EvidenceCounts, missing: MissingEvidence) -> None:
 
 
 def _gap(name: str, row: Row, marks: Mapping[int, int], starts: Mapping[int, int]) -> tuple[str, str] | None:
-    """The kind of gap in one replica, and a sentence about it; None: it is complete."""
+    """Return the kind of gap in one replica, and a sentence about it. None: the replica is complete."""
     start, end, reached = row.get("log_start", 0), row.get("log_end"), row.get("reached", 0)
     if row.get("high_watermark") is None:
         return "high watermarks", f"the replica of {name} has no high watermark"

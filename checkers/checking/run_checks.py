@@ -37,9 +37,11 @@ from harness.results.reasons import Reason, ReasonCode
 log = logging.getLogger(__name__)
 
 AT_ONCE = 3
-"""The number of queries at work together: one for the rules of each table, and one for each checker that needs more.
+"""The number of queries that run at the same time. There is one for the rules of each table, and one for each checker
+that needs more.
 
-Spark takes more than twice as long to plan them as one, because it plans a union again whenever another query is added.
+They are not one union, because Spark takes more than twice as long to plan it: it plans a union again whenever another
+query is added.
 """
 FEW = 5_000
 """The greatest number of findings that are ranked without Spark."""
@@ -50,18 +52,18 @@ Phase = Callable[[str], None]
 
 @dataclass
 class CheckOutput:
-    """All that the job found."""
+    """The output of the job: findings, facts and crashes."""
 
     findings: dict[tuple[int, str, bool], Findings]  # by run, anomaly, absence
     facts: dict[int, list[Fact]]  # by run
-    crashed: dict[str, Reason]  # by anomaly: the first line of what went wrong
+    crashed: dict[str, Reason]  # by anomaly: the reason, with the first line of the error
     caused: set[tuple[int, str, str]]
     """Run, effect and cause: every finding of the effect shares an operation with one of the cause."""
 
 
 @dataclass(frozen=True)
 class QueryFindings:
-    """Findings of one query, as rows or in Spark."""
+    """The findings of one query: as rows if they are few, otherwise in Spark."""
 
     few: Sequence[Mapping[str, Any]] = ()
     many: DataFrame | None = None
@@ -113,8 +115,7 @@ def explain_all(
     facts: Mapping[int, list[Fact]],
     contents: Collection[int] = (),
 ) -> None:
-    """Complete the examples, in place: first each checker adds what it knows, then `explain` adds records and
-    operations.
+    """Complete the examples, in place: first each checker adds its details, then `explain` adds records and operations.
 
     If a checker crashes here, its findings are kept.
     """
@@ -163,7 +164,7 @@ def collect(
 
 
 def _rules(t: Tables | ExternalTables, checkers: Sequence[Checker]) -> dict[str, dict[Checker, list[Rule]]]:
-    """By table and checker, the rules."""
+    """Return the rules by table and checker."""
     rules_of: dict[str, dict[Checker, list[Rule]]] = defaultdict(lambda: defaultdict(list))
     for checker in checkers:
         for rule in checker.rules(t):

@@ -102,7 +102,7 @@ def _check_result(run: StoredRun, output: CheckOutput, examples: int) -> CheckRe
         for name in checker.anomalies
     }
     anomalies: dict[str, AnomalyFindings] = {}
-    # If it was not checked what became of the inputs, a run cannot be valid.
+    # A run cannot be valid if the outputs of its inputs were not checked.
     undecided = {lacking[need].text: lacking[need] for need in ("group-offsets",) if need in lacking}
     for checker in STORE_CHECKERS:
         for name in checker.anomalies:
@@ -142,7 +142,9 @@ def _check_result(run: StoredRun, output: CheckOutput, examples: int) -> CheckRe
 def _clauses_not_checked(
     run: StoredRun, facts: EvidenceCounts, not_checked: Collection[str]
 ) -> dict[str, Reason]:
-    """Return the clauses that had no evidence, with reasons. The other clauses of those checks were checked."""
+    """Return the clauses of checks that had no evidence, with reasons. The other clauses of these checks were
+    checked.
+    """
     reasons: dict[str, Reason] = {}
     if run.one_clock_ms is None and "dirty-read" not in not_checked:
         broken = Premise.ONE_CLOCK in run.broken_premises
@@ -172,7 +174,7 @@ def _coverage(run: StoredRun, facts: EvidenceCounts, lacking: Collection[str]) -
 
 
 def _why_commits_not_checked(facts: EvidenceCounts, run: StoredRun) -> Reason | None:
-    """Say why a missing offset commit would not be noticed; None: it would."""
+    """Return why a missing offset commit would not be noticed. None: it would be noticed."""
     promised = run.promises is None or run.promises.offsets_within
     groups = {stage["group"] for stage in facts.stages if stage.get("group") is not None}
     unnamed = sorted(groups.difference(facts.numbers["named_groups"] or ()))
@@ -201,7 +203,7 @@ def _why_no_clock(run: StoredRun) -> str:
 def _anomaly_findings(
     run: StoredRun, checker: Checker, name: str, finding: Findings | None, permitted: Findings | None
 ) -> AnomalyFindings:
-    """Make the findings of an anomaly: those that count, or if there are none, those that are permitted."""
+    """Make the findings of an anomaly from the findings that count, or if there are none, from the permitted ones."""
     by = "Kafka" if name in checker.always_allowed else run.allowed.get(name)
     if finding is None and by is None:
         by = STAGE
@@ -220,8 +222,10 @@ def indeterminate_operations(
     run: int, findings: Mapping[tuple[int, str, bool], Findings]
 ) -> IndeterminateOperations:
     """Return the operations of one run that remain indeterminate."""
-    found = findings.get((run, INDETERMINATE.anomalies[0], False), Findings())
-    return IndeterminateOperations(found.count, [example.first_operation for example in found.examples])
+    remaining = findings.get((run, INDETERMINATE.anomalies[0], False), Findings())
+    return IndeterminateOperations(
+        remaining.count, [example.first_operation for example in remaining.examples]
+    )
 
 
 def _select_findings(

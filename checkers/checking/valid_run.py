@@ -1,7 +1,7 @@
 """Make the tables of a valid run of any length, to warm up Spark.
 
 One stage takes each record of topic `a` and makes one record of it in topic `x`, a few in a transaction. A feeder, a
-worker and an observer keep journals, two brokers have every record, and final readers have read all.
+worker and an observer keep journals, two brokers have every record, and final readers have read all records.
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ GROUP: Row = {"stage": "s", "group": "g"}
 
 
 def write_valid_run(folder: Path, inputs: int) -> StoredRun:
-    """Write such a run, as number 0, with at least `inputs` inputs; the last transaction is full."""
+    """Write a valid run, as number 0, with at least `inputs` inputs. The last transaction is full."""
     tables = valid_run(-(-inputs // INPUTS_PER_TRANSACTION))
     for kind, schemas in (("history", HISTORY), ("log", LOG)):
         (folder / kind).mkdir()
@@ -39,7 +39,7 @@ def write_valid_run(folder: Path, inputs: int) -> StoredRun:
 
 
 def valid_run(transactions: int) -> Mapping[str, list[Row]]:
-    """The rows of its tables, without the column `run`."""
+    """Return the rows of the tables of a valid run, without the column `run`."""
     inputs = transactions * INPUTS_PER_TRANSACTION
     tables: dict[str, list[Row]] = {table: [] for table in (*HISTORY, *LOG)}
     for at in range(inputs):
@@ -243,5 +243,5 @@ def _batch(
 
 
 def _ms(op: int) -> int:
-    """The wall clock when the commit of an operation was requested. It is 0 at the start of the run."""
+    """Return the wall clock at which an operation requested its commit. It is 0 at the start of the run."""
     return (2 * op + 1) * STEP_NS // 1_000_000

@@ -21,11 +21,13 @@ from checkers.spark.session import SparkSettings, session
 from checkers.stored.sources import INLINE_ROWS
 
 INPUTS = INLINE_ROWS + 1
-"""So many that Spark reads the tables from their files, as those of a run of any length. Smaller tables are inlined."""
+"""The number of inputs, so high that Spark reads the tables from files, as it does for long runs. Smaller tables are
+inlined.
+"""
 
 
 def warm_up(spark: SparkSession, scratch: Path | None = None, *, large: bool = False) -> None:
-    """Check a small valid run, so that the JVM has loaded and compiled what such a run needs.
+    """Check a small valid run, so that the JVM loads and compiles the code that such a run needs.
 
     Args:
         large: use several partitions, as a check of a large run does

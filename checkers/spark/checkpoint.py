@@ -1,4 +1,4 @@
-"""Compute a table once that several queries use."""
+"""Compute a table once, and use it in several queries."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,15 +13,16 @@ from checkers.spark.errors import has_ended
 from checkers.spark.partitions import coalesce_if_single, is_single_partition
 
 AS_ROWS, AS_BYTES = StorageLevel.MEMORY_AND_DISK_DESER, StorageLevel.MEMORY_AND_DISK
-"""How a table is kept. With millions of rows as objects, a fifth of the time goes into garbage collection."""
+"""How a table is stored. If millions of rows are stored as objects, garbage collection takes a fifth of the time."""
 FEW_ROWS = 1_000
-"""A table of at most so many rows is collected and inlined."""
+"""A table with at most this many rows is collected and inlined."""
 _INLINED: WeakKeyDictionary[DataFrame, pa.Table] = WeakKeyDictionary()
 """The PyArrow tables that inlined tables are made from."""
 
 
 def checkpoint(frame: DataFrame) -> DataFrame:
-    """Compute a table now, and keep it in memory, or on disk where memory is short. Later plans do not include its own.
+    """Compute a table now, and store it in memory, or on disk if memory is short. Later plans do not contain the plan
+    of this table.
 
     `persist` is not used: Spark describes every plan, with all cached tables below it, to its listeners. Five tables
     that build on each other fill a driver's memory with descriptions.
@@ -33,7 +34,7 @@ def checkpoint(frame: DataFrame) -> DataFrame:
 def collect_small(frame: DataFrame) -> DataFrame:
     """Collect a table whose size does not grow with the run, and inline it into queries.
 
-    Spark then needs no job to distribute it, and drops from a plan what is made from an empty table.
+    Spark then needs no job to distribute it, and removes the parts of a plan that are made from an empty table.
     """
     return local_table(frame.sparkSession, frame.toArrow())
 
@@ -59,15 +60,16 @@ def local_columns(frame: DataFrame, names: Sequence[str], where: str = "") -> pa
 
 
 def checkpoint_or_collect(frame: DataFrame) -> DataFrame:
-    """Store a table that has few rows in most runs: `collect_small` if it has few, or `checkpoint`.
+    """Store a table that has few rows in most runs. If it has few, it is collected and inlined; otherwise see
+    `checkpoint`.
 
     With a single partition it is not stored first, because that would take one more query. Then it is computed twice if
     it has many rows.
     """
     first = frame if is_single_partition(frame.sparkSession) else checkpoint(frame)
-    few = first.limit(FEW_ROWS + 1).toArrow()
-    if few.num_rows <= FEW_ROWS:
-        return local_table(frame.sparkSession, few)
+    first_rows = first.limit(FEW_ROWS + 1).toArrow()
+    if first_rows.num_rows <= FEW_ROWS:
+        return local_table(frame.sparkSession, first_rows)
     return checkpoint(frame) if first is frame else first
 
 
@@ -81,9 +83,9 @@ def local_table(spark: SparkSession, table: pa.Table) -> DataFrame:
 
 @contextmanager
 def freeing_checkpoints(spark: SparkSession) -> Iterator[None]:
-    """Free the tables that were stored in a `with`, unless Spark is gone.
+    """Context manager: free the tables that were stored inside, unless Spark is gone.
 
-    By itself Spark frees a table when the JVM collects its handle. A JVM that checks many runs would collect garbage
+    By default Spark frees a table when the JVM collects its handle. A JVM that checks many runs would collect garbage
     more and more often.
     """
     before = set(_stored_rdds(spark))

@@ -19,8 +19,8 @@ MEMBERS = {
 def remember_classes(spark: "SparkSession") -> None:
     """Look up these classes once for the session.
 
-    By default PySpark asks the JVM each time, which then searches all its jars for packages of that name. That takes
-    about a second of every verdict.
+    By default PySpark asks the JVM for them each time. The JVM then searches all its jars for packages of that name,
+    which takes about a second of every verdict.
     """
     view = spark._jvm
     assert view is not None

@@ -10,7 +10,7 @@ def spark_conf(settings: SparkSettings, folder: Path, own_address: str | None = 
     """Return our settings, overridden by the user's.
 
     Args:
-        here: the address of this machine as the cluster sees it
+        own_address: the address of this machine as the cluster sees it; None: not needed
     """
     small = settings.size == "small"
     ours = {

@@ -1,4 +1,4 @@
-"""Translate the errors of Spark: a damaged table, a job that failed, a Spark that is gone."""
+"""Translate the errors of Spark: a damaged table, a job that failed, or a Spark that has ended."""
 
 import re
 from collections.abc import Iterator
@@ -43,8 +43,8 @@ def translate_spark_errors() -> Iterator[None]:
 
 
 def has_ended() -> bool:
-    """True if Spark has ended by itself, as it does when it runs out of memory. Every later call then fails in its own
-    way.
+    """True if Spark has ended by itself, for example because it ran out of memory. Every later call then fails with a
+    different error.
     """
     context = SparkContext._active_spark_context
     try:

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 @contextmanager
 def interruptible(pending: "StartingSpark") -> Iterator[None]:
-    """In a `with`: a Ctrl-C ends Spark too. A thread that waits for an answer of Spark gets an error, and then the
-    interrupt.
+    """Context manager: inside, a Ctrl-C ends Spark too. A thread that waits for an answer of Spark gets an error, and
+    then the interrupt.
     """
     before = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(before):

@@ -12,7 +12,7 @@ def group(frame: DataFrame, keys: Sequence[str], aggregates: Sequence[str]) -> D
     """Group by keys that few rows share, and aggregate into structs and lists. The aggregates are SQL.
 
     By default Spark aggregates each input partition before the shuffle, and again after it. If nearly every row has a
-    key of its own, the first aggregation only costs a sort. So the rows are shuffled first.
+    different key, the first aggregation only costs a sort. So the rows are shuffled first.
     """
     shuffled = frame if is_single_partition(frame.sparkSession) else frame.repartition(*keys)
     return shuffled.groupBy(*keys).agg(*map(F.expr, aggregates))
@@ -21,8 +21,8 @@ def group(frame: DataFrame, keys: Sequence[str], aggregates: Sequence[str]) -> D
 def broadcast(frame: DataFrame) -> DataFrame:
     """Mark a table that fits into memory, for a join by equal keys.
 
-    With several tasks it is sent to each of them. With a single task the join looks rows up in it, without a job of its
-    own.
+    With several tasks it is sent to each of them. With a single task the join looks rows up in it, and needs no
+    separate job.
     """
     return prefer_hash_join(frame) if is_single_partition(frame.sparkSession) else F.broadcast(frame)
 

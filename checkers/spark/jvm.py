@@ -46,7 +46,7 @@ OPENED_PACKAGES = [
 SUBMIT_PREFIXES = ("spark.jars", "spark.driver.extra", "spark.driver.default", "spark.submit")
 """Prefixes of settings that only spark-submit understands."""
 FIRST_JARS = ("spark-", "scala-library")
-"""Prefixes of the jars with most of the classes. Each look-up goes through the jars in their order."""
+"""Prefixes of the jars with most of the classes. The JVM searches the jars in order for each class."""
 COLLECTOR = "-XX:+UseParallelGC"
 SMALL_HEAP = ("-XX:TieredStopAtLevel=1", COLLECTOR)
 """Flags for a JVM that checks little: it starts sooner, and compiles less."""
@@ -85,7 +85,7 @@ class SparkSettings:
     archive: Path | None = None  # made by `make_archive` with the same Java
     java_flags: tuple[str, ...] = ()  # more flags for the driver's JVM
     warm_up: "Callable[[SparkSession, Path], object] | None" = None
-    """Is called first, so that the JVM compiles what is needed."""
+    """Is called before the first check, so that the JVM compiles the code that checks need."""
     worker_daemon: str | None = None
     """The module that local Python workers are forked from; None: PySpark's own."""
     needed: tuple[str, ...] = ()  # modules that tasks import on other machines
@@ -109,9 +109,9 @@ class SparkSettings:
 def find_java(java_home: Path | None) -> tuple[Path, int]:
     """Return the `java` to start, and its feature version. Raises `EnvironmentFailure` if there is none."""
     java_env = os.environ.get("JAVA_HOME")
-    found = shutil.which("java") if java_home is None and not java_env else None
+    java_on_path = shutil.which("java") if java_home is None and not java_env else None
     home = java_home or (
-        Path(java_env) if java_env else Path(found).resolve().parent.parent if found else None
+        Path(java_env) if java_env else Path(java_on_path).resolve().parent.parent if java_on_path else None
     )
     if home is None or not (home / "bin" / "java").exists():
         raise EnvironmentFailure(
@@ -134,7 +134,8 @@ def make_archive(settings: SparkSettings, path: Path, module: str) -> Path:
     ignore it. It is written beside `path` and renamed, so that two processes can make it at the same time.
 
     Args:
-        module: is run with a flag of the JVM and a Java home; it must check a small history and end
+        module: the module to run, with a flag of the JVM and a Java home as arguments; it must check a small history
+            and end
 
     Raises:
         EnvironmentFailure: the archive could not be made.
@@ -158,7 +159,7 @@ def make_archive(settings: SparkSettings, path: Path, module: str) -> Path:
 
 
 def class_path() -> list[Path]:
-    """Return Spark's jars, those with most classes first. An archive works for one order only."""
+    """Return Spark's jars. The jars with most of the classes come first. An archive works for one order only."""
     spec = find_spec("pyspark")  # not imported: that is done while the JVM starts
     assert spec is not None and spec.origin is not None, "PySpark is one of our dependencies"
     jars = (Path(spec.origin).parent / "jars").glob("*.jar")

@@ -1,4 +1,4 @@
-"""Choose the number of partitions of a shuffle by the number of rows, or no shuffle at all.
+"""Choose the number of partitions of a shuffle by the number of rows. With few rows there is no shuffle at all.
 
 With a single partition Spark plans no shuffle and no partial aggregation, and a query is a single stage: it knows that
 rows of the same key are already together. Queries then run side by side instead of tasks.
@@ -19,14 +19,16 @@ ROWS = 1_200_000
 On two cores ten million rows get 9 partitions. With 17 a check takes a twentieth longer, with 256 a third.
 """
 ROWS_OF_ONE = 600_000
-"""The greatest number of rows for a single partition: its joins have one side in memory."""
+"""The greatest number of rows for a single partition. Its joins hold one side in memory."""
 PARTITIONS = "spark.sql.shuffle.partitions"
 ONE, SEVERAL = "1", "2"
 
 
 @contextmanager
 def partitions_for_rows(spark: "SparkSession", rows: Callable[[], int]) -> Iterator[None]:
-    """In a `with`: use as many partitions as so many rows need, but not more than the session has."""
+    """Context manager: inside, use as many partitions as this number of rows needs, but not more than the session
+    has.
+    """
     most = spark.conf.get(PARTITIONS)
     if most is None or not spark.conf.get(BY_ROWS, ""):
         yield
@@ -41,7 +43,9 @@ def partitions_for_rows(spark: "SparkSession", rows: Callable[[], int]) -> Itera
 
 @contextmanager
 def several_partitions(spark: "SparkSession") -> Iterator[None]:
-    """In a `with`: use more than one partition for any number of rows, as a check of a large history does."""
+    """Context manager: inside, use more than one partition for any number of rows, as a check of a large history
+    does.
+    """
     most, by_rows = spark.conf.get(PARTITIONS), spark.conf.get(BY_ROWS, "")
     if most is None or not by_rows:
         yield

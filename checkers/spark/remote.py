@@ -1,4 +1,4 @@
-"""Use a Spark cluster of the user: reach it before Spark is started, and try it before anything is checked.
+"""Use a Spark cluster of the user. Connect to it before Spark is started, and test it before the first check.
 
 Its workers need the same Python with the dependencies of Spark and Fencepost. Fencepost's own code is sent to them.
 Spark itself waits without a limit for a free worker; here the wait has a limit.

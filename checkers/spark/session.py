@@ -129,7 +129,7 @@ class StartingSpark:
         self.close()
 
     def _last_output(self) -> str:
-        """The last line of the JVM's output, in parentheses; empty if there is none."""
+        """Return the last line of the JVM's output, in parentheses. Empty: there is none."""
         self._output.seek(0)
         lines = self._output.read().decode(errors="replace").strip().splitlines()
         return f" ({lines[-1].strip()})" if lines else ""
@@ -152,7 +152,7 @@ def start_spark(settings: SparkSettings) -> StartingSpark:
 
 @contextmanager
 def session(settings: SparkSettings) -> Iterator["SparkSession"]:
-    """In a `with`: start Spark, and end it after."""
+    """Context manager: start Spark, and end it at the exit."""
     with start_spark(settings) as spark:
         yield spark
 
@@ -224,7 +224,7 @@ def _make(settings: SparkSettings, folder: Path, jvm: "subprocess.Popen[bytes] |
 
 @contextmanager
 def _environment(variables: dict[str, str]) -> Iterator[None]:
-    """Set environment variables in a `with`."""
+    """Context manager: set environment variables inside."""
     before = {key: os.environ.get(key) for key in variables}
     os.environ.update(variables)
     try:
