@@ -1,1 +1,1 @@
-"""External histories: how they are read, and the shared tables that are made from them."""
+"""Read external histories, and make the shared tables from them."""

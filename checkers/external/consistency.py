@@ -1,8 +1,9 @@
 """Check that the tables of a history that was written straight to Parquet are consistent.
 
-A reader of lines would report a null, an unknown outcome, an operation that only one table has, or a process with
-two open operations. Checkers read one table at a time and would not notice contradictions between tables. Two
-records in one place of an operation are noticed later (`checkers.external.key_kernel`).
+A history in JSON Lines cannot hold a null, an unknown outcome, an operation that only one table has, or a process with
+two open operations, because the reader of lines reports them. Checkers read one table at a time and would not notice
+contradictions between tables. Two records with one number in an operation are noticed later
+(`checkers.external.key_kernel`).
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -24,13 +25,13 @@ REQUIRED = {
     "names": ("id", "text"),
 }
 """The columns that may not be null."""
-ISOLATIONS = pa.array([one.value for one in Isolation])
+ISOLATIONS = pa.array([isolation.value for isolation in Isolation])
 OPERATION_CODES = pa.schema(
     [
         ("line", pa.int64()),  # run * LINES + op
         ("invoked", pa.int64()),
         ("process", pa.int64()),
-        ("ending", pa.int64()),  # outcome, and whether it can have sent records and read any
+        ("ending", pa.int64()),  # outcome, and whether the operation can have sent or read records
         ("wrong", pa.int64()),  # an index into WRONG; 0: nothing wrong in this row alone
     ]
 )
@@ -59,12 +60,12 @@ NAMED = {
     "id": "names.parquet has several texts for one number",
     "text": "names.parquet has one text for several numbers",
 }
-"""The message if one of these has several of the other."""
+"""By column of `names`: the message if a value of it has several values of the other column."""
 NAMELESS = f"names.parquet has a row in which one of {', '.join(REQUIRED['names'])} is null"
 
 
 def find_contradictions(ops: HistoryTable, micro: HistoryTable, names: HistoryTable) -> dict[int, str]:
-    """Return by run what is wrong, with the lowest operation that is wrong."""
+    """Return by run the first contradiction: that of the lowest operation."""
     rows_of_ops = ops.collect(_operation_codes, OPERATION_CODES, ["run", *REQUIRED["ops"], "isolation"])
     line, invoked, process, ending, wrong = (rows_of_ops[name].to_numpy() for name in OPERATION_CODES.names)
     order = np.argsort(line, kind="stable")
@@ -74,13 +75,13 @@ def find_contradictions(ops: HistoryTable, micro: HistoryTable, names: HistoryTa
     wrong = np.where(wrong == 0, _of_lines(line, invoked), wrong)
     wrong = np.where(wrong == 0, _of_processes(line, invoked, process), wrong)
     first = _first_of_runs(line, np.flatnonzero(wrong))
-    found = set(zip(line[first].tolist(), wrong[first].tolist(), strict=True))
-    against = _compare_with_ops(line, process, ending)
-    strange = micro.collect(against, CONTRADICTIONS, ["run", *sorted(REQUIRED["micro"])])
-    found |= set(zip(*(strange[name].to_pylist() for name in CONTRADICTIONS.names), strict=True))
+    wrong_lines = set(zip(line[first].tolist(), wrong[first].tolist(), strict=True))
+    compare = _compare_with_ops(line, process, ending)
+    rows_of_micro = micro.collect(compare, CONTRADICTIONS, ["run", *sorted(REQUIRED["micro"])])
+    wrong_lines |= set(zip(*(rows_of_micro[name].to_pylist() for name in CONTRADICTIONS.names), strict=True))
     words = {
         at // LINES: f"{WRONG[what]} (operation {_number(at % LINES)})"
-        for at, what in sorted(found, reverse=True)
+        for at, what in sorted(wrong_lines, reverse=True)
     }
     return _of_names(names) | words
 
@@ -98,27 +99,29 @@ def _of_lines(line: np.ndarray, invoked: np.ndarray) -> np.ndarray:
 
 
 def _of_processes(line: np.ndarray, invoked: np.ndarray, process: np.ndarray) -> np.ndarray:
-    """Return OVERLAP where an operation was invoked before the previous one of its process had completed.
+    """Return OVERLAP where an operation was invoked before the previous operation of its process had completed.
 
     An operation that never completed has the line of its invocation.
     """
-    found = np.zeros(len(line), np.int64)
+    codes = np.zeros(len(line), np.int64)
     order = order_by(process, line)
-    here, before = order[1:], order[:-1]
-    same = (process[here] == process[before]) & (line[here] // LINES == line[before] // LINES)
-    found[here[same & ((invoked[here] < line[before]) | (invoked[before] == line[before]))]] = OVERLAP
-    return found
+    following, previous = order[1:], order[:-1]
+    same = (process[following] == process[previous]) & (line[following] // LINES == line[previous] // LINES)
+    codes[
+        following[same & ((invoked[following] < line[previous]) | (invoked[previous] == line[previous]))]
+    ] = OVERLAP
+    return codes
 
 
-def _first_of_runs(line: np.ndarray, chosen: np.ndarray) -> np.ndarray:
-    """Return the first of the chosen rows in each run. The chosen lines are sorted."""
-    _, first = np.unique(line[chosen] // LINES, return_index=True)
-    of_runs: np.ndarray = chosen[first]
-    return of_runs
+def _first_of_runs(line: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Return the first of these rows in each run. Their lines are sorted."""
+    _, first = np.unique(line[rows] // LINES, return_index=True)
+    first_rows: np.ndarray = rows[first]
+    return first_rows
 
 
 def _operation_codes(batches: Batches) -> Batches:
-    """Yield for each operation what its micro-operations must agree with, and what is wrong with it."""
+    """Yield for each operation the facts with which its micro-operations must agree, and its own contradiction."""
     for rows in batches:
         outcome, op, invoked = (_numbers(rows, name) for name in ("outcome", "op", "invoked"))
         isolated = pc.or_(pc.is_in(rows["isolation"], ISOLATIONS), rows["isolation"].is_null())
@@ -144,41 +147,41 @@ def _compare_with_ops(
     """Return a function that finds the first row of each run that contradicts the table ops."""
     find = make_finder(line) if len(line) else lambda wanted: np.full(len(wanted), -1)
 
-    def strange(batches: Batches) -> Iterator[pa.RecordBatch]:
+    def contradictions(batches: Batches) -> Iterator[pa.RecordBatch]:
         for rows in batches:
             wanted = _line(rows, "op")
             at = find(wanted)
             wrong = np.where(at < 0, UNKNOWN, 0)
-            known = np.flatnonzero(at >= 0)
-            code, of_polls = ending[at[known]], is_true(rows["polled"])[known]
-            wrong[known[(code & np.where(of_polls, 2, 1)) == 0]] = UNFIT
-            same = code >> 2 == _numbers(rows, "outcome")[known]
-            same &= process[at[known]] == _numbers(rows, "process")[known]
-            wrong[known[~same]] = OTHERWISE
+            known_rows = np.flatnonzero(at >= 0)
+            code, of_polls = ending[at[known_rows]], is_true(rows["polled"])[known_rows]
+            wrong[known_rows[(code & np.where(of_polls, 2, 1)) == 0]] = UNFIT
+            same = code >> 2 == _numbers(rows, "outcome")[known_rows]
+            same &= process[at[known_rows]] == _numbers(rows, "process")[known_rows]
+            wrong[known_rows[~same]] = OTHERWISE
             wrong[_lacks(rows, "micro")] = NULL_HERE
-            chosen = np.flatnonzero(wrong)
-            first = _first_of_runs(wanted, chosen[np.argsort(wanted[chosen], kind="stable")])
+            wrong_rows = np.flatnonzero(wrong)
+            first = _first_of_runs(wanted, wrong_rows[np.argsort(wanted[wrong_rows], kind="stable")])
             yield pa.RecordBatch.from_arrays(
                 [pa.array(wanted[first]), pa.array(wrong[first])], schema=CONTRADICTIONS
             )
 
-    return strange
+    return contradictions
 
 
 def _of_names(names: HistoryTable) -> dict[int, str]:
-    """Return by run what is wrong with its names."""
+    """Return by run the contradiction in its names."""
     rows = names.collect(lambda batches: batches, NAMES, NAMES.names)
     words: dict[int, str] = {}
-    for name, other in (("id", "text"), ("text", "id")):
-        counted = rows.group_by(["run", name]).aggregate([(other, "count_distinct")])
-        several = counted.filter(pc.greater(counted[f"{other}_count_distinct"], 1))
+    for name, other_name in (("id", "text"), ("text", "id")):
+        counted = rows.group_by(["run", name]).aggregate([(other_name, "count_distinct")])
+        several = counted.filter(pc.greater(counted[f"{other_name}_count_distinct"], 1))
         words |= dict.fromkeys(several["run"].to_pylist(), NAMED[name])
     null = rows.filter(pa.array(_lacks(rows, "names")))
     return words | dict.fromkeys(null["run"].to_pylist(), NAMELESS)
 
 
 def _lacks(rows: pa.RecordBatch | pa.Table, table: str) -> np.ndarray:
-    """Return whether a required column is null, by row."""
+    """Return for each row whether a required column is null."""
     lacks = np.zeros(len(rows), bool)
     for name in REQUIRED[table]:
         if rows[name].null_count:

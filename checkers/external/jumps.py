@@ -15,19 +15,19 @@ BACK = "index < before + 1"
 
 
 TURNS = pa.schema([OPS.field(name) for name in ("run", "process", "op", "keys", "rebalanced")])
-"""Operations that state the keys of their process (null: they do not), or that saw a rebalance."""
+"""Operations that change the keys of their process (`keys`; null: they do not), or that saw a rebalance."""
 
 
-def make_jumps(found: DataFrame, ops: HistoryTable, *, turns: bool) -> DataFrame:
+def make_jumps(jumps: DataFrame, ops: HistoryTable, *, turns: bool) -> DataFrame:
     """Return the jumps with two more columns.
 
     `forgotten`: the process assigned or subscribed to other keys between the two operations. `rebalanced`: a
     rebalance took or gave the key during the operation.
 
-    `turns`: whether any operation states such changes.
+    `turns`: true if any operation has such changes.
     """
     if not turns:
-        return found.withColumns({"forgotten": F.lit(False), "rebalanced": F.lit(False)})
+        return jumps.withColumns({"forgotten": F.lit(False), "rebalanced": F.lit(False)})
     by_process = (
         ops.in_tasks(_turns, TURNS, [*TURNS.names, "f", "outcome"])
         .groupBy("run", "process")
@@ -44,7 +44,7 @@ def make_jumps(found: DataFrame, ops: HistoryTable, *, turns: bool) -> DataFrame
         return (turn["op"] == F.col("op")) & F.array_contains(turn["rebalanced"], F.col("key"))
 
     return (
-        found.join(by_process, on=["run", "process"], how="left")
+        jumps.join(by_process, on=["run", "process"], how="left")
         .withColumn("forgotten", F.coalesce(F.exists("turns", forgets), F.lit(False)))
         .withColumn("rebalanced", F.coalesce(F.exists("turns", rebalances), F.lit(False)))
         .drop("turns")
@@ -53,11 +53,11 @@ def make_jumps(found: DataFrame, ops: HistoryTable, *, turns: bool) -> DataFrame
 
 def _turns(batches: Batches) -> Batches:
     for rows in batches:
-        few = rows.filter(pa.array(turns_of(rows)))
+        changes = rows.filter(pa.array(turns_of(rows)))
         assigns = pc.and_(
-            pc.is_in(few["f"], ASSIGNS), pc.is_in(few["outcome"], pa.array([OK, INFO], pa.int8()))
+            pc.is_in(changes["f"], ASSIGNS), pc.is_in(changes["outcome"], pa.array([OK, INFO], pa.int8()))
         )
         nothing, none = pa.scalar([], TURNS.field("keys").type), pa.scalar(None, TURNS.field("keys").type)
-        keys = pc.if_else(assigns, pc.coalesce(few["keys"], nothing), none)
-        columns = {name: few[name] for name in TURNS.names} | {"keys": keys}
+        keys = pc.if_else(assigns, pc.coalesce(changes["keys"], nothing), none)
+        columns = {name: changes[name] for name in TURNS.names} | {"keys": keys}
         yield pa.RecordBatch.from_arrays(list(columns.values()), schema=TURNS)

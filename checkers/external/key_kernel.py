@@ -1,4 +1,4 @@
-"""What a Spark task computes from all rows of its keys: the unusual rows, and a pack of all rows."""
+"""The computation of a Spark task that has all rows of its keys. It returns the unusual rows, and packs of all rows."""
 
 from collections.abc import Iterator
 
@@ -32,7 +32,7 @@ JUMP = pa.struct(
         *((name, _i64) for name in ("offset", "op_before", "value_before", "offset_before", "before")),
         ("n", _i32),
         ("outcome", _i8),
-        ("inside", _bool),  # both belong to one operation
+        ("inside", _bool),  # both steps belong to one operation
         ("polled", _bool),
     ]
 )
@@ -80,17 +80,17 @@ def _steps(rows: OperationRows, records: RecordRows) -> pa.StructArray:
     shares with no other record, or no known offset.
     """
     ordinary = records.due & records.ok_read & ((records.index > 0) | (records.highest == 0))
-    chosen = np.flatnonzero(~ordinary[records.of_row] | records.own)
-    record = records.of_row[chosen]
+    unusual = np.flatnonzero(~ordinary[records.of_row] | records.own)
+    record = records.of_row[unusual]
     of_record = ("due", "ok_read", "ok_sent")
     passer = _passers(rows, records)[record]
     no_passer = passer == NONE
     return _struct(
         STEP,
         {
-            **{name: getattr(rows, name)[chosen] for name in ("run", "key", "value", "op", "process")},
-            **{name: getattr(rows, name)[chosen] for name in ("n", "outcome", "polled")},
-            **{name: getattr(records, name)[chosen] for name in ("clash", "own")},
+            **{name: getattr(rows, name)[unusual] for name in ("run", "key", "value", "op", "process")},
+            **{name: getattr(rows, name)[unusual] for name in ("n", "outcome", "polled")},
+            **{name: getattr(records, name)[unusual] for name in ("clash", "own")},
             **{name: getattr(records, name)[record] for name in of_record},
             **{
                 name: _or_null(getattr(records, name)[record], 0)
@@ -103,25 +103,25 @@ def _steps(rows: OperationRows, records: RecordRows) -> pa.StructArray:
             "passer": pa.array(rows.op[passer], mask=no_passer),
             "passer_value": pa.array(rows.value[passer], mask=no_passer),
             "passer_offset": _or_null(np.where(no_passer, NONE, rows.offset[passer]), NONE),
-            "offset": _or_null(rows.offset[chosen], NONE),
-            "rank": _or_null(records.rank[chosen], 0),
-            "first": records.first[record] == chosen,
+            "offset": _or_null(rows.offset[unusual], NONE),
+            "rank": _or_null(records.rank[unusual], 0),
+            "first": records.first[record] == unusual,
         },
     )
 
 
 def _passers(rows: OperationRows, records: RecordRows) -> np.ndarray:
-    """Return by possibly lost record the row in which an ok read got farthest in its key."""
-    found = np.full(len(records), NONE)
-    wanted = np.flatnonzero(records.due & ~records.ok_read & (records.bound > 0))
-    if len(wanted):
+    """Return for each record that may be lost the row in which an ok read got farthest in the key."""
+    passers = np.full(len(records), NONE)
+    lost = np.flatnonzero(records.due & ~records.ok_read & (records.bound > 0))
+    if len(lost):
         reads = rows.polls[rows.outcome[rows.polls] == OK]
         record = records.of_row[reads]
         farthest = reads[records.lowest[record] == records.bound[record]]
         by_key = np.full(int(rows.group.max()) + 1, NONE)
         by_key[rows.group[farthest]] = farthest
-        found[wanted] = by_key[rows.group[records.first[wanted]]]
-    return found
+        passers[lost] = by_key[rows.group[records.first[lost]]]
+    return passers
 
 
 def _jumps(
@@ -147,7 +147,9 @@ def _jumps(
 
 
 def _counted(rows: OperationRows, records: RecordRows) -> pa.StructArray:
-    """Return by run: records, ok-read records, and rows in the place of another."""
+    """Return by run the number of records, of ok-read records, and of rows with the same number in an operation as
+    another row.
+    """
     runs, at = np.unique(rows.run[records.first], return_inverse=True)
     by_run = at[records.of_row]
     counted = {
@@ -162,11 +164,11 @@ def _counted(rows: OperationRows, records: RecordRows) -> pa.StructArray:
 
 
 def _packs(rows: OperationRows, records: RecordRows) -> Iterator[pa.StructArray]:
-    """Yield PACK. The first pack has the intervals of all."""
-    whole = make_pack(rows, records)
-    low, high = merge_intervals(*backward_spans(edges_of(whole)))
+    """Yield PACK. The first pack has the intervals of all packs."""
+    pack_of_all = make_pack(rows, records)
+    low, high = merge_intervals(*backward_spans(edges_of(pack_of_all)))
     context = TaskContext.get()
     first = (context.partitionId() if context else 0) * PARTS
-    for n, pack in enumerate(cut(whole)):
+    for n, pack in enumerate(cut(pack_of_all)):
         intervals = {"low": low.tobytes(), "high": high.tobytes()} if n == 0 else {"low": b"", "high": b""}
         yield pa.array([{"id": first + n, **pack.blobs(), **intervals}], PACK)

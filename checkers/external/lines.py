@@ -26,8 +26,8 @@ def _thing(value: Any) -> str:
         return json.dumps(value, ensure_ascii=False)
     words = []
     if "op" in value:
-        known = [f"process {value['process']}"] if "process" in value else []
-        words.append(f"T{value['op']} ({', '.join([*known, str(value.get('outcome', 'unknown'))])})")
+        details = [f"process {value['process']}"] if "process" in value else []
+        words.append(f"T{value['op']} ({', '.join([*details, str(value.get('outcome', 'unknown'))])})")
     words += [json.dumps(value[name], ensure_ascii=False) for name in ("key", "value") if name in value]
     if "offset" in value:
         words.append(f"@ {value['offset']}")

@@ -1,4 +1,4 @@
-"""Count the operations of external histories by kind, and look up single ones."""
+"""Count the operations of external histories by kind, and look up single operations."""
 
 from collections import Counter
 from collections.abc import Mapping, Set
@@ -35,8 +35,8 @@ COUNTS = pa.schema(
         )
     ]
 )
-"""By run. `turns`: operations that can state the keys of a process; `uncommitted`: operations that read
-uncommitted records; `passed_over`: operations of unknown kinds.
+"""By run. `turns`: operations that can change the keys of a process; `uncommitted`: operations that read uncommitted
+records; `passed_over`: operations of unknown kinds.
 """
 
 
@@ -45,7 +45,7 @@ MOST_KINDS = 10_000
 
 
 def count_operations(ops: HistoryTable) -> Numbers:
-    """Return by run how many operations count for each column of COUNTS."""
+    """Return by run the counts of `COUNTS`."""
     numbers: Numbers = {}
     for row in ops.collect(_count, COUNTS, COUNTED).to_pylist():
         numbers.setdefault(row.pop("run"), Counter()).update(row)
@@ -69,15 +69,18 @@ def _kinds(runs: list[int]) -> BatchFunction:
 
     def counted(batches: Batches) -> Batches:
         for rows in batches:
-            chosen = pc.and_(pc.is_in(rows["run"], wanted), pc.invert(pc.is_in(rows["f"], KNOWN)))
+            unknown = pc.and_(pc.is_in(rows["run"], wanted), pc.invert(pc.is_in(rows["f"], KNOWN)))
             kinds = (
-                pa.Table.from_batches([rows.filter(chosen)])
+                pa.Table.from_batches([rows.filter(unknown)])
                 .group_by(["run", "f"])
                 .aggregate([([], "count_all")])
             )
-            most = kinds.sort_by([("count_all", "descending")]).slice(0, MOST_KINDS)
+            most_frequent = kinds.sort_by([("count_all", "descending")]).slice(0, MOST_KINDS)
             yield from (
-                most.select(["run", "f", "count_all"]).rename_columns(KINDS.names).cast(KINDS).to_batches()
+                most_frequent.select(["run", "f", "count_all"])
+                .rename_columns(KINDS.names)
+                .cast(KINDS)
+                .to_batches()
             )
 
     return counted
@@ -104,12 +107,12 @@ def _count(batches: Batches) -> Batches:
             "uncommitted": is_true(pc.equal(rows["isolation"], Isolation.READ_UNCOMMITTED.value)),
             "passed_over": ~is_true(pc.is_in(f, KNOWN)),
         }
-        counts = (np.bincount(at[chosen], minlength=len(runs)) for chosen in kinds.values())
+        counts = (np.bincount(at[matches], minlength=len(runs)) for matches in kinds.values())
         yield pa.RecordBatch.from_arrays([pa.array(runs), *map(pa.array, counts)], ["run", *kinds])
 
 
 def turns(rows: pa.RecordBatch) -> np.ndarray:
-    """Return which rows can state the keys of a process, or took part in a rebalance."""
+    """Return for each row whether it can change the keys of a process, or saw a rebalance."""
     moved = pc.greater(pc.list_value_length(rows["rebalanced"]), 0)
     return is_true(pc.or_kleene(pc.is_in(rows["f"], ASSIGNS), moved))
 
@@ -117,8 +120,8 @@ def turns(rows: pa.RecordBatch) -> np.ndarray:
 def uncommitted(batches: Batches) -> Batches:
     """Yield run and op of the operations that read uncommitted records."""
     for rows in batches:
-        asked = pc.equal(rows["isolation"], Isolation.READ_UNCOMMITTED.value)
-        yield rows.filter(pc.fill_null(asked, False)).select(["run", "op"])
+        reads_uncommitted = pc.equal(rows["isolation"], Isolation.READ_UNCOMMITTED.value)
+        yield rows.filter(pc.fill_null(reads_uncommitted, False)).select(["run", "op"])
 
 
 def lookup(
@@ -127,20 +130,25 @@ def lookup(
     """Return the rows with a wanted run and key, by (run, key). One row is returned if several match."""
     if not wanted:
         return {}
-    rows = table.collect(_chosen(key, wanted), form, form.names).to_pylist()
+    rows = table.collect(_choose(key, wanted), form, form.names).to_pylist()
     return {(row["run"], row[key]): row for row in rows}
 
 
-def _chosen(key: str, wanted: Set[tuple[int, int]]) -> BatchFunction:
+def _choose(key: str, wanted: Set[tuple[int, int]]) -> BatchFunction:
     numbers = pa.array(sorted({number for _, number in wanted}), pa.int64())
 
-    def chosen(batches: Batches) -> Batches:
+    def choose(batches: Batches) -> Batches:
         for rows in batches:
-            few = rows.filter(pc.is_in(rows[key], numbers))
-            own = [pair in wanted for pair in zip(few["run"].to_pylist(), few[key].to_pylist(), strict=True)]
-            yield few.filter(pa.array(own, pa.bool_()))
+            rows_with_number = rows.filter(pc.is_in(rows[key], numbers))
+            matches = [
+                pair in wanted
+                for pair in zip(
+                    rows_with_number["run"].to_pylist(), rows_with_number[key].to_pylist(), strict=True
+                )
+            ]
+            yield rows_with_number.filter(pa.array(matches, pa.bool_()))
 
-    return chosen
+    return choose
 
 
 def is_true(condition: pa.Array) -> np.ndarray:

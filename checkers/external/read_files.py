@@ -1,5 +1,5 @@
-"""Read files of external histories in Spark tasks, pair their events, and check them. One job reads any number of
-files.
+"""Read files of external histories in Spark tasks, pair invocations with completions, and report errors. One job reads
+any number of files.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,13 +24,13 @@ from harness.model.vocabulary import EventType
 F_CHARACTERS = 60
 """The longest operation name (`f`) to show in a message."""
 FEW = 50_000
-"""Up to this many operations and their sends are broadcast instead of shuffled."""
+"""Up to this many operations, with their sends, are broadcast instead of shuffled."""
 
 
 @dataclass(frozen=True)
 class HistoryFile:
-    """A history: `run` is its number in the tables. The path is a file (.jsonl, .json, .edn, also .gz) or a folder
-    of tables. Only a folder can be at a URL.
+    """An external history. `run` is its number in the tables. The path is a file (.jsonl, .json, .edn, also .gz) or a
+    folder of tables. Only a folder can be at a URL.
     """
 
     run: int
@@ -38,7 +38,7 @@ class HistoryFile:
 
     @property
     def is_folder(self) -> bool:
-        """Whether the history is a folder of tables."""
+        """True if the history is a folder of tables."""
         return isinstance(self.path, Url) or self.path.is_dir()
 
 
@@ -100,11 +100,11 @@ def read_histories(
     names = _names(spark, events, any(row.named for row in blocks_read))
     waiting = sum(row.waiting for row in blocks_read)
     carried = _carried(events, paired, waiting) if waiting else None
-    opened = _find_errors(paired, names, carried, errors)
+    any_open = _find_errors(paired, names, carried, errors)
     ops = paired.select(*OPS.names)
     tables = {
         "ops": ops,
-        "micro": _micro(events, ops, opened, carried),
+        "micro": _micro(events, ops, any_open, carried),
         "names": names.select(*NAMES.names),
     }
     if errors:
@@ -119,7 +119,7 @@ def _plan(
     blocks: list[Block] = []
     errors: dict[int, UnreadableHistory] = {}
     for history in histories:
-        assert isinstance(history.path, Path), "only folders of tables lie at a URL"
+        assert isinstance(history.path, Path), "only a folder of tables can be at a URL"
         try:
             blocks += blocks_of(history.run, history.path, block_bytes)
         except UnreadableInput as error:
@@ -145,7 +145,7 @@ def _numbered(spark: SparkSession, rows: DataFrame, first_lines: Mapping[tuple[i
 
 
 def _paired(events: DataFrame) -> DataFrame:
-    """Return OPS with a column `problem`: why an event and the previous one are not an operation.
+    """Return OPS with a column `problem`: why an event and the previous event of its process are no operation.
 
     An operation is an invocation and the next event of its process, which must be a completion of the same kind.
     """
@@ -167,7 +167,7 @@ def _paired(events: DataFrame) -> DataFrame:
         "process %d invokes an operation while that of line %d is open", "process", "last_op"
     )
     alone = F.format_string("an operation of process %d completes (%s), and none is open", "process", "type")
-    other = F.format_string(
+    other_kind = F.format_string(
         "process %d completes a `%s`, and line %d invoked a `%s`: the two must be the same operation",
         "process",
         F.substring("f", 1, F_CHARACTERS),
@@ -177,7 +177,7 @@ def _paired(events: DataFrame) -> DataFrame:
     problem = (
         F.when(invokes & after_invocation, twice)
         .when(~invokes & ~after_invocation, alone)
-        .when(~invokes & (F.col("f") != F.col("last_f")), other)
+        .when(~invokes & (F.col("f") != F.col("last_f")), other_kind)
     )
     return events.where(~invokes | F.col("next_type").isNull() | after_invocation).select(
         "run",
@@ -197,25 +197,27 @@ def _paired(events: DataFrame) -> DataFrame:
     )
 
 
-def _carried(events: DataFrame, paired: DataFrame, many: int) -> DataFrame:
-    """Return the completions whose sends are named by their invocation.
+def _carried(events: DataFrame, paired: DataFrame, invocation_count: int) -> DataFrame:
+    """Return the completions whose sends must be taken from the invocation.
 
-    They are in another part of the file than the invocation, or do not name the sends. Columns: run, op, process,
-    type; `sends` of the invocation, if the completion names none; `problem`, if it names others. `many` is the
-    number of such invocations.
+    They are in another part of the file than the invocation, or do not name the sends. Columns: run, op, process, type;
+    `sends` of the invocation, if the completion names none; `problem`, if the completion names other sends.
+    `invocation_count` is the number of such invocations.
     """
 
-    def sent(frame: DataFrame) -> DataFrame:
-        return F.broadcast(frame) if many <= FEW else frame
+    def broadcast_if_few(frame: DataFrame) -> DataFrame:
+        return F.broadcast(frame) if invocation_count <= FEW else frame
 
     invoked = events.where((F.col("type") == EventType.INVOKE.value) & (F.size("sends") > 0))
-    begun = invoked.selectExpr("run", "op as invoked", "sends as begun")
+    invocations = invoked.selectExpr("run", "op as invoked", "sends as begun")
     completed = paired.where("invoked != op").select("run", "op", "invoked")
-    few = completed.join(sent(begun), on=["run", "invoked"], how="inner").drop("invoked")
+    completions = completed.join(broadcast_if_few(invocations), on=["run", "invoked"], how="inner").drop(
+        "invoked"
+    )
     same = "transform(sends, r -> struct(r.key, r.value)) = transform(begun, r -> struct(r.key, r.value))"
     return checkpoint(
         events.where(F.col("type") != EventType.INVOKE.value)
-        .join(sent(few), on=["run", "op"], how="inner")
+        .join(broadcast_if_few(completions), on=["run", "op"], how="inner")
         .selectExpr(
             *("run", "op", "process", "type"),
             "if(sends is null, begun, null) as sends",
@@ -225,15 +227,15 @@ def _carried(events: DataFrame, paired: DataFrame, many: int) -> DataFrame:
 
 
 def _names(spark: SparkSession, events: DataFrame, any_named: bool) -> DataFrame:
-    """Return NAMES with a column `problem` where two texts have one number."""
+    """Return NAMES with a column `problem`, which is set if two texts have one number."""
     if not any_named:
         return spark.createDataFrame(NAMES.empty_table()).withColumn("problem", F.lit(None).cast("string"))
     named = events.select("run", F.explode("names").alias("name")).select("run", "name.id", "name.text")
-    other = F.format_string("%s and %s have the same hash: rename one of them", "text", "other")
+    conflict = F.format_string("%s and %s have the same hash: rename one of them", "text", "other")
     return checkpoint(
         named.groupBy("run", "id")
         .agg(F.min("text").alias("text"), F.max("text").alias("other"))
-        .select("run", "id", "text", F.when(F.col("text") != F.col("other"), other).alias("problem"))
+        .select("run", "id", "text", F.when(F.col("text") != F.col("other"), conflict).alias("problem"))
     )
 
 
@@ -253,23 +255,23 @@ def _find_errors(
     parts = [of_lines, of_names]
     if carried is not None:
         parts.append(first(carried, F.col("op"), F.lit(False)))
-    opened = False
+    any_open = False
     for row in reduce(DataFrame.unionByName, parts).collect():
-        opened |= row.open
-        known = errors.get(row.run)
+        any_open |= row.open
+        earlier = errors.get(row.run)
         if row.first_error is not None and (
-            known is None
+            earlier is None
             or (
-                known.line is not None
+                earlier.line is not None
                 and row.first_error.line is not None
-                and row.first_error.line < known.line
+                and row.first_error.line < earlier.line
             )
         ):
             errors[row.run] = UnreadableHistory(row.run, row.first_error.line, row.first_error.problem)
-    return opened
+    return any_open
 
 
-def _micro(events: DataFrame, ops: DataFrame, opened: bool, carried: DataFrame | None) -> DataFrame:
+def _micro(events: DataFrame, ops: DataFrame, any_open: bool, carried: DataFrame | None) -> DataFrame:
     """Return MICRO: the records that completions name.
 
     For operations that never completed, or whose completion does not name them, these are the sends of the
@@ -280,7 +282,7 @@ def _micro(events: DataFrame, ops: DataFrame, opened: bool, carried: DataFrame |
     parts = [_records(completions, "sends", outcome), _records(completions, "polls", outcome)]
     if carried is not None:
         parts.append(_records(carried, "sends", outcome))
-    if opened:
+    if any_open:
         still_open = F.broadcast(ops.where(F.col("outcome") == OPEN).select("run", "op"))
         invoked = events.where(F.col("type") == EventType.INVOKE.value).join(
             still_open, on=["run", "op"], how="left_semi"
@@ -290,11 +292,11 @@ def _micro(events: DataFrame, ops: DataFrame, opened: bool, carried: DataFrame |
 
 
 def _records(events: DataFrame, column: str, outcome: Column) -> DataFrame:
-    """Return the records in one of the two lists, one row each."""
-    listed = events.where(F.size(column) > 0).select(
+    """Return the records in the list `column` (sends or polls), one row for each."""
+    records = events.where(F.size(column) > 0).select(
         "run", "op", "process", outcome.alias("outcome"), F.posexplode(column).alias("n", "record")
     )
-    return listed.select(
+    return records.select(
         "run",
         "op",
         "process",

@@ -34,22 +34,24 @@ def read_folders(spark: SparkSession, folders: Sequence[HistoryFile]) -> Histori
 
 def _tables(spark: SparkSession, sound: Sequence[HistoryFile]) -> dict[str, HistoryTable]:
     """Return the tables of `harness.history_files.schema` of all folders together."""
-    here = all(isinstance(folder.path, Path) and _is_files(folder.path) for folder in sound)
+    all_files = all(isinstance(folder.path, Path) and _is_files(folder.path) for folder in sound)
     tables: dict[str, HistoryTable] = {}
     for name, form in TABLES.items():
         files = [(folder.run, folder.path / f"{name}.parquet") for folder in sound]
-        only = [(run, path) for run, path in files if isinstance(path, Path)]
-        tables[name] = FileTable(spark, form, only) if here else SparkTable(scan(spark, form, files))
+        local_files = [(run, path) for run, path in files if isinstance(path, Path)]
+        tables[name] = (
+            FileTable(spark, form, local_files) if all_files else SparkTable(scan(spark, form, files))
+        )
     return tables
 
 
 def _is_files(folder: Path) -> bool:
-    """Whether each table is one file. Only Spark can read a table that is a folder of files."""
+    """Return whether each table is one file. Only Spark can read a table that is a folder of files."""
     return all((folder / f"{table}.parquet").is_file() for table in TABLES)
 
 
 def _wrong(spark: SparkSession, folder: HistoryFile) -> str | None:
-    """Return what is wrong with a folder's files according to their footers, or None."""
+    """Return the first error in a folder's files according to their footers, or None."""
     for table, schema in TABLES.items():
         path = folder.path / f"{table}.parquet"
         try:
@@ -64,10 +66,10 @@ def _wrong(spark: SparkSession, folder: HistoryFile) -> str | None:
 
 
 def _has(spark: SparkSession, path: Path | Url, schema: pa.Schema) -> bool:
-    """Whether a table has this schema. Spark reads tables of many files or at a URL."""
+    """Return whether a table has this schema. Spark reads tables of many files or at a URL."""
     if isinstance(path, Path) and not path.is_dir():
         return bool(pq.read_schema(path).equals(schema))
-    found = spark.read.parquet(escape_glob(path)).schema
-    return [(column.name, column.dataType) for column in found] == [
+    spark_schema = spark.read.parquet(escape_glob(path)).schema
+    return [(column.name, column.dataType) for column in spark_schema] == [
         (column.name, column.dataType) for column in from_arrow_schema(schema)
     ]

@@ -17,12 +17,12 @@ RECORDS = (
     "following struct<key: bigint, value: bigint, offset: bigint>"
 )
 LOST = "due and not ok_read and highest <= bound"
-"""A lost record: ok reads passed it, and its writer must have committed."""
+"""The condition for a lost record: ok reads passed it, and its writer must have committed."""
 
 
 def make_siblings(steps: DataFrame, packs: DataFrame) -> DataFrame:
-    """Return the ok-read records of operations with a lost record. These operations are few, or the verdict is
-    clear anyway.
+    """Return the ok-read records of operations that have a lost record. Such operations are few, or the history is
+    clearly invalid.
     """
     lost = steps.where("first").where(LOST).select(F.expr(f"run * {LINES} + writer").alias("writer"))
     writers = np.unique(lost.toArrow()["writer"].to_numpy())
@@ -32,13 +32,13 @@ def make_siblings(steps: DataFrame, packs: DataFrame) -> DataFrame:
 
 
 def _written_by(writers: np.ndarray) -> Callable[[Batches], Batches]:
-    def chosen(batches: Batches) -> Batches:
+    def select(batches: Batches) -> Batches:
         for _, pack in read_packs(batches):
             at = np.flatnonzero(((pack.flags & READ) != 0) & np.isin(pack.writer, writers))
             line = pack.writer[at]
             yield pa.RecordBatch.from_pydict({"run": line // LINES, "op": line % LINES} | _records(pack, at))
 
-    return chosen
+    return select
 
 
 def _records(pack: Pack, at: np.ndarray) -> dict[str, np.ndarray | pa.Array]:
@@ -56,16 +56,18 @@ def records_of(packs: DataFrame, references: Set[int]) -> dict[int, dict[str, di
         return {}
     wanted = np.array(sorted(references), np.int64)
 
-    def looked_up(batches: Batches) -> Batches:
+    def look_up(batches: Batches) -> Batches:
         for number, pack in read_packs(batches):
-            here = wanted[wanted >> 32 == number]
-            at = here & 0xFFFFFFFF
+            references_of_pack = wanted[wanted >> 32 == number]
+            at = references_of_pack & 0xFFFFFFFF
             followed = (pack.flags[at] & FOLLOWED) != 0
-            pair = (_records(pack, which) for which in (at, np.where(followed, at + 1, at)))
-            one, next_one = (
+            pair = (_records(pack, rows_of_pack) for rows_of_pack in (at, np.where(followed, at + 1, at)))
+            record_struct, following_struct = (
                 pa.StructArray.from_arrays(list(map(pa.array, r.values())), list(r)) for r in pair
             )
-            yield pa.RecordBatch.from_pydict({"reference": here, "record": one, "following": next_one})
+            yield pa.RecordBatch.from_pydict(
+                {"reference": references_of_pack, "record": record_struct, "following": following_struct}
+            )
 
-    rows = packs.mapInArrow(looked_up, RECORDS).toArrow().to_pylist()
+    rows = packs.mapInArrow(look_up, RECORDS).toArrow().to_pylist()
     return {row.pop("reference"): row for row in rows}

@@ -1,8 +1,8 @@
 """A Spark data source for history files: a task opens its blocks itself and returns Arrow batches.
 
-An error in one file becomes a row, so it fails no job for other files, and no line passes through the JVM.
-(Spark's text source fails the whole scan at a damaged gzip file, takes `[` in a path for a pattern, and skips
-names that begin with `_`.) All tasks need access to the paths and an installed Fencepost.
+An error in one file becomes a row, so that it does not fail the job for other files. No line passes through the JVM.
+(Spark's text source fails the whole scan at a damaged gzip file, takes `[` in a path for a pattern, and skips names
+that begin with `_`.) All tasks need access to the paths and an installed Fencepost.
 """
 
 import json
@@ -35,7 +35,7 @@ class HistoryBlocks(DataSource):
 
 
 class BlockReader(DataSourceReader):
-    """A task gets one large block or many small ones."""
+    """A reader whose tasks each get one large block or many small ones."""
 
     def __init__(self, blocks: Sequence[Block]) -> None:
         self._blocks = blocks
@@ -61,5 +61,5 @@ def load_blocks(spark: SparkSession, blocks: Sequence[Block]) -> DataFrame:
     if not blocks:
         return spark.createDataFrame(BLOCK_ROWS.empty_table())
     spark.dataSource.register(HistoryBlocks)
-    listed = json.dumps([asdict(block) for block in blocks])
-    return spark.read.format(HistoryBlocks.name()).option("blocks", listed).load()
+    blocks_json = json.dumps([asdict(block) for block in blocks])
+    return spark.read.format(HistoryBlocks.name()).option("blocks", blocks_json).load()

@@ -98,10 +98,10 @@ class FileTable:
         ]
         parts = ceil(self.spark.sparkContext.defaultParallelism / max(len(groups), 1))
         spans = [group | {"part": part, "parts": parts} for group in groups for part in range(parts)]
-        form_here = self.form
+        stored_form = self.form
 
         def read(batches: Batches) -> Batches:
-            return act(_read((span for batch in batches for span in batch.to_pylist()), form_here, columns))
+            return act(_read((span for batch in batches for span in batch.to_pylist()), stored_form, columns))
 
         frame = self.spark.createDataFrame(pa.Table.from_pylist(spans, SPANS))
         return frame.mapInArrow(read, from_arrow_schema(form))
@@ -120,7 +120,7 @@ class FileTable:
 
 
 def scan(spark: SparkSession, form: pa.Schema, files: Iterable[tuple[int, Path | Url]]) -> DataFrame:
-    """Return tables that Spark reads, at paths or URLs."""
+    """Return the rows of Parquet files at paths or URLs, read by Spark."""
     read = spark.read.schema(from_arrow_schema(form))
     numbered = [
         read.parquet(escape_glob(path)).withColumn("run", F.lit(run).cast("bigint")) for run, path in files
@@ -128,15 +128,15 @@ def scan(spark: SparkSession, form: pa.Schema, files: Iterable[tuple[int, Path |
     return reduce(DataFrame.unionByName, numbered) if numbered else spark.createDataFrame(form.empty_table())
 
 
-def union_tables(one: HistoryTable, other: HistoryTable) -> HistoryTable:
+def union_tables(table: HistoryTable, other_table: HistoryTable) -> HistoryTable:
     """Return the rows of both tables."""
-    if isinstance(one, FileTable) and isinstance(other, FileTable):
-        return FileTable(one.spark, one.form, [*one.files, *other.files])
-    return SparkTable(one.frame().unionByName(other.frame()))
+    if isinstance(table, FileTable) and isinstance(other_table, FileTable):
+        return FileTable(table.spark, table.form, [*table.files, *other_table.files])
+    return SparkTable(table.frame().unionByName(other_table.frame()))
 
 
 def _read(spans: Iterable[dict[str, object]], form: pa.Schema, columns: Sequence[str]) -> Batches:
-    """Yield the columns of each span. Each part gets its share of the batches."""
+    """Yield the columns of each span. Each part of a row group gets its share of the batches."""
     wanted = pa.schema([form.field(name) for name in columns])
     assert wanted.names[0] == "run"
     for span in spans:

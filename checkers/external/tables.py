@@ -1,17 +1,18 @@
 """The shared tables of an external history, from what its clients recorded.
 
-All checks except the cycles use one shuffle by key, because rows with the same value, at the same offset, or of
-one process in one key share the key. `checkers.external.by_key` has what a task computes for its keys.
+All checks except the cycles use one shuffle by key, because rows with the same value, at the same offset, or of one
+process in one key share the key. `checkers.external.by_key` has the computations of a task on its keys.
 
 A *record* is a pair of key and value. Its *index* is the dense rank of its offset among all known offsets of the
 key, without gaps. The rules are those of Jepsen's checker:
 
-- The offset of a value is known from every poll of every completion, and from the sends of operations that must
-  have committed: `ok`, or `info` with one of their values ok-read. An operation that never completed counts as
-  `info`. Polls that read uncommitted records do not count, because these may have been aborted.
+- The offset of a value is known from the polls of all completions, and from the sends of operations that must have
+  committed. These are `ok` operations, and `info` operations of which a value was ok-read (received by an ok
+  operation). An operation that never completed counts as `info`. Polls that read uncommitted records do not count,
+  because these may have been aborted.
 - The writer of a value is the last completion that names it.
-- If a value has several offsets, or an offset has several values, nothing is said about order: the index is null,
-  and only `lowest` and `highest` say where the value is.
+- If a value has several offsets, or an offset has several values, its place in the order is not known. Then the index
+  is null, and only `lowest` and `highest` say where the value is.
 """
 
 from collections.abc import Callable, Mapping, Set
@@ -39,9 +40,9 @@ from harness.history_files.schema import FAIL, INFO, MICRO, OK, OPEN, OPS
 __all__ = ["FAIL", "INFO", "OK", "OPEN", "ExternalTables", "make_external"]
 KEY = ("run", "key")
 FEW = 500_000
-"""Up to this many rows are broadcast instead of shuffled."""
+"""A table with at most this many rows is broadcast instead of shuffled."""
 FEW_HERE = 20_000
-"""Up to this many rows are collected."""
+"""Tables with at most this many rows together are collected."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ class ExternalTables:
 
     @property
     def jumps(self) -> DataFrame:
-        """The steps of processes that do not go from one record to the next."""
+        """The steps of processes that do not go from a record to the next record."""
         return self.made_jumps.result()
 
     @property
@@ -108,9 +109,9 @@ def make_external(
     *,
     phase: Callable[[str], None] = lambda name: None,
 ) -> ExternalTables:
-    """The shared tables of histories whose tables have the form of `harness.history_files.schema`.
+    """Make the shared tables of histories whose tables have the form of `harness.history_files.schema`.
 
-    `counts`: what `checkers.external.operations.count_operations` says of their operations.
+    `counts`: the result of `checkers.external.operations.count_operations`.
 
     `steps` has one row for each micro-operation whose record is not ordinary (see `checkers.external.key_kernel`),
     or that read, as committed, a record that its own operation sent: run, key, value, offset, op, n, process,
@@ -123,27 +124,29 @@ def make_external(
     `jumps`: run, key, process, op, n, value, offset, index, outcome, polled; of the step before op_before,
     value_before, offset_before, before (its index); inside (both belong to one operation), forgotten,
     rebalanced: see `checkers.external.by_key.jumps` and `checkers.external.jumps`. `siblings`: run, op, key,
-    value: the records that were ok-read of every operation that has a lost one. `components`: see
-    `checkers.external.graph.make`; at most `examples` of each name come with a cycle, `too_large` says what
+    value: the ok-read records of every operation that has a lost record. `components`: see
+    `checkers.external.graph.make`; at most `examples` of each name have a cycle, and `too_large` says which edges
     it lacks. `counted`: run, records, read, in_place_of_another. `packs`: see
     `checkers.external.by_key.version_log`. `uncommitted`: run, op: the
-    operations that asked for what has not committed.
+    operations that read uncommitted records.
 
-    `phase` is called with the name of each phase that begins.
+    `phase` is called with the name of each phase when it begins.
     """
     phase("records, key by key")
-    asked = _uncommitted(ops) if any_run_has(counts, "uncommitted") else None
-    certain = not (any_run_has(counts, "info") or any_run_has(counts, "open") or asked is not None)
-    keyed = make_keyed(make_pieces(micro, certain=certain, uncommitted=asked))
+    uncommitted_reads = _uncommitted(ops) if any_run_has(counts, "uncommitted") else None
+    certain = not (
+        any_run_has(counts, "info") or any_run_has(counts, "open") or uncommitted_reads is not None
+    )
+    keyed = make_keyed(make_pieces(micro, certain=certain, uncommitted=uncommitted_reads))
 
     def cycles() -> Cycles:
-        made = make_components(ops, keyed.packs, examples)
-        return replace(made, components=checkpoint(made.components))
+        components = make_components(ops, keyed.packs, examples)
+        return replace(components, components=checkpoint(components.components))
 
     def jumps() -> DataFrame:
         return checkpoint(
             make_jumps(keyed.jumps, ops, turns=any_run_has(counts, "turns"))
-        )  # three checks look at them
+        )  # three checkers use them
 
     # If the graph is connected, a single task checks it; other tasks use the remaining processors meanwhile.
     pool = ThreadPoolExecutor(thread_name_prefix="external-tables")
@@ -159,8 +162,8 @@ def make_external(
         made_cycles=made_cycles,
         counted=keyed.counted,
         packs=keyed.packs,
-        uncommitted=asked
-        if asked is not None
+        uncommitted=uncommitted_reads
+        if uncommitted_reads is not None
         else keyed.packs.sparkSession.createDataFrame(NAMED.empty_table()),
     )
 
@@ -182,7 +185,7 @@ class KeyedTables:
 def make_pieces(micro: HistoryTable, *, certain: bool, uncommitted: DataFrame | None = None) -> DataFrame:
     """Return PIECES of all micro-operations.
 
-    `certain`: the outcome of every operation is known, and none read uncommitted records. Else one more job finds
+    `certain`: the outcome of every operation is known, and none read uncommitted records. Otherwise one more job finds
     out which operations committed. `uncommitted`: the operations that read uncommitted records, if any.
     """
     if certain:
@@ -194,32 +197,32 @@ def make_pieces(micro: HistoryTable, *, certain: bool, uncommitted: DataFrame | 
 
 def make_keyed(pieces: DataFrame) -> KeyedTables:
     """Compute the tables in one job over all micro-operations."""
-    found = checkpoint(pieces.repartition("group").mapInArrow(by_key, from_arrow_schema(FOUND)))
-    small = _small(found)
-    return KeyedTables(small("step"), small("jump"), small("counted"), _part(found, "pack"))
+    tables = checkpoint(pieces.repartition("group").mapInArrow(by_key, from_arrow_schema(FOUND)))
+    small = _small(tables)
+    return KeyedTables(small("step"), small("jump"), small("counted"), _part(tables, "pack"))
 
 
-def _part(found: DataFrame, name: str) -> DataFrame:
+def _part(tables: DataFrame, name: str) -> DataFrame:
     """Return one of the tables of FOUND."""
-    return found.where(F.col(name).isNotNull()).select(f"{name}.*")
+    return tables.where(F.col(name).isNotNull()).select(f"{name}.*")
 
 
-def _small(found: DataFrame) -> Callable[[str], DataFrame]:
-    """Return a function that selects one of the small tables. If they have few rows these are collected, so that
+def _small(tables: DataFrame) -> Callable[[str], DataFrame]:
+    """Return a function that selects one of the small tables. If they have few rows, the rows are collected, so that
     Spark knows which tables are empty.
     """
-    remarkable = found.where("pack is null").drop("pack")
-    here = remarkable.limit(FEW_HERE + 1).toArrow()
-    if here.num_rows > FEW_HERE:
-        return partial(_part, found)
-    spark = found.sparkSession
+    small_tables = tables.where("pack is null").drop("pack")
+    rows_of_all = small_tables.limit(FEW_HERE + 1).toArrow()
+    if rows_of_all.num_rows > FEW_HERE:
+        return partial(_part, tables)
+    spark = tables.sparkSession
 
-    def cut(name: str) -> DataFrame:
-        rows = pc.drop_null(here[name])
+    def select(name: str) -> DataFrame:
+        rows = pc.drop_null(rows_of_all[name])
         empty = pa.schema(list(FOUND.field(name).type)).empty_table()
         return spark.createDataFrame(pa.Table.from_struct_array(rows) if len(rows) else empty)
 
-    return cut
+    return select
 
 
 def _committed(micro: DataFrame, uncommitted: DataFrame | None) -> DataFrame:
@@ -228,22 +231,24 @@ def _committed(micro: DataFrame, uncommitted: DataFrame | None) -> DataFrame:
     """
     outcome, read_committed = F.col("outcome"), F.col("polled")
     if uncommitted is not None:
-        asked = uncommitted.withColumn("asked", F.lit(True))
-        micro = micro.join(_broadcast_if_few(asked, uncommitted.count()), on=["run", "op"], how="left")
+        reads_uncommitted = uncommitted.withColumn("asked", F.lit(True))
+        micro = micro.join(
+            _broadcast_if_few(reads_uncommitted, uncommitted.count()), on=["run", "op"], how="left"
+        )
         read_committed = read_committed & F.col("asked").isNull()
     doubtful = checkpoint(
         micro.where(~F.col("polled") & outcome.isin(INFO, OPEN)).select(*KEY, "value", "op")
     )
-    many = doubtful.count()
+    doubtful_count = doubtful.count()
     ok_reads = micro.where(read_committed & (outcome == OK)).select(*KEY, "value")
     proven = (
-        ok_reads.join(_broadcast_if_few(doubtful, many), on=[*KEY, "value"], how="inner")
+        ok_reads.join(_broadcast_if_few(doubtful, doubtful_count), on=[*KEY, "value"], how="inner")
         .select("run", "op")
         .distinct()
         .withColumn("proven", F.lit(True))
     )
     return (
-        micro.join(_broadcast_if_few(proven, many), on=["run", "op"], how="left")
+        micro.join(_broadcast_if_few(proven, doubtful_count), on=["run", "op"], how="left")
         .withColumn(
             "committed",
             F.when(F.col("polled"), read_committed).otherwise(
@@ -254,6 +259,6 @@ def _committed(micro: DataFrame, uncommitted: DataFrame | None) -> DataFrame:
     )
 
 
-def _broadcast_if_few(rows: DataFrame, many: int) -> DataFrame:
+def _broadcast_if_few(rows: DataFrame, count: int) -> DataFrame:
     """Broadcast rows if they are few, so that the other side is not shuffled."""
-    return F.broadcast(rows) if many <= FEW else rows
+    return F.broadcast(rows) if count <= FEW else rows

@@ -12,13 +12,13 @@ def codes(*columns: np.ndarray) -> np.ndarray:
     """Return a dense number from 0 for each row; rows that are equal in all columns have the same number."""
     numbered: np.ndarray | None = None
     for column in columns:
-        one = pa.array(column).dictionary_encode().indices.to_numpy().astype(np.int64)
+        numbers = pa.array(column).dictionary_encode().indices.to_numpy().astype(np.int64)
         if numbered is None:
-            numbered = one
-        elif not one.any():
+            numbered = numbers
+        elif not numbers.any():
             continue  # all values are equal
         else:
-            both = numbered * (one.max() + 1) + one
+            both = numbered * (numbers.max() + 1) + numbers
             numbered = pa.array(both).dictionary_encode().indices.to_numpy().astype(np.int64)
     assert numbered is not None
     return numbered
@@ -64,11 +64,11 @@ def make_finder(numbers: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
         table = np.zeros(high - low + 1, np.int32)
         table[numbers - low] = np.arange(len(numbers), dtype=np.int32)
 
-    def found(wanted: np.ndarray) -> np.ndarray:
+    def find(wanted: np.ndarray) -> np.ndarray:
         inside = np.clip(wanted, low, high)
         at: np.ndarray = (
             table[inside - low] if table is not None else np.searchsorted(numbers, inside).astype(np.int32)
         )
         return np.where(numbers[at] == wanted, at, np.int32(-1))
 
-    return found
+    return find

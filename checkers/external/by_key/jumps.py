@@ -1,6 +1,6 @@
 """Jumps: where a process did not go through the records of a key one by one.
 
-Few steps are jumps, so checks that take them apart cost little.
+Few steps are jumps, so the checks that examine jumps cost little.
 """
 
 import numpy as np
@@ -16,8 +16,8 @@ def find_jumps(
     and whether both are in one operation.
 
     The step before an operation's first step is the last step of the last operation of the process in this key for
-    which `moves` is true. Nothing is said if one of the two has no index, nor about sends between two operations,
-    because records of other processes can be between them.
+    which `moves` is true. A step is no jump if one of the two records has no index. A send that skips records of other
+    processes between two operations is no jump either.
 
     `in_order`: rows by key, process and order; `moves`: by row.
     """
@@ -29,8 +29,8 @@ def find_jumps(
     start = np.maximum.accumulate(np.where(by_process, number, 0))
     index = records.index[records.of_row[in_order]]
     # A step of another process or key is not the previous step.
-    there = (before >= start) & (before < number)
-    index_before = np.where(there, index[before], 0)
+    has_previous = (before >= start) & (before < number)
+    index_before = np.where(has_previous, index[before], 0)
     jumps = np.flatnonzero(
         (index > 0)
         & (index_before > 0)

@@ -1,4 +1,4 @@
-"""The rows of a task as arrays, and what they say about each record.
+"""The rows of a task as arrays, and the facts of each record that follow from them.
 
 A *record* is a pair of key and value, a *place* a pair of key and offset. `RecordRows` has one element for each
 record, and maps each row to its record. `checkers.external.tables` has the rules.
@@ -52,9 +52,9 @@ class OperationRows:
 
     def in_place_of_another(self, in_order: np.ndarray) -> np.ndarray:
         """Return the rows that have the same operation and `n` as the previous row."""
-        one, other = in_order[1:], in_order[:-1]
+        rows, previous = in_order[1:], in_order[:-1]
         columns = (self.group, self.op, self.n)
-        shared: np.ndarray = one[np.all([column[one] == column[other] for column in columns], axis=0)]
+        shared: np.ndarray = rows[np.all([column[rows] == column[previous] for column in columns], axis=0)]
         return shared
 
     def _in_order(self, steps: np.ndarray) -> np.ndarray:
@@ -72,7 +72,7 @@ class RecordRows:
     of_row: np.ndarray
     rank: np.ndarray  # rank of the row's offset in its key, from 1; 0: no offset
     clash: np.ndarray  # another value has the row's offset
-    own: np.ndarray  # read as committed by an operation that sent it
+    own: np.ndarray  # an operation read, as committed, a record that it had sent
     first: np.ndarray  # one row of each record
     lowest: np.ndarray  # ranks; 0: none
     highest: np.ndarray
@@ -129,9 +129,9 @@ def make_records(rows: OperationRows) -> RecordRows:
 
 
 def _any(count: int, marked: np.ndarray) -> np.ndarray:
-    found = np.zeros(count, bool)
-    found[marked] = True
-    return found
+    any_marked = np.zeros(count, bool)
+    any_marked[marked] = True
+    return any_marked
 
 
 def _places(rows: OperationRows, of_row: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -154,8 +154,8 @@ def _places(rows: OperationRows, of_row: np.ndarray) -> tuple[np.ndarray, np.nda
 
 
 def _writers(rows: OperationRows, of_row: np.ndarray, count: int) -> np.ndarray:
-    """Return by record the row of the last completion that sent it. An open operation counts only if no other sent
-    it.
+    """Return for each record the row of the last completion that sent it. An operation that never completed counts only
+    if no completion sent the record.
     """
     done = (rows.outcome[rows.sends] != OPEN).astype(np.int64)
     in_order = rows.sends[order_by(done, rows.op[rows.sends])]
@@ -165,7 +165,7 @@ def _writers(rows: OperationRows, of_row: np.ndarray, count: int) -> np.ndarray:
 
 
 def _own(rows: OperationRows, of_row: np.ndarray, count: int) -> np.ndarray:
-    """Return by row whether the record was read as committed by an operation that sent it."""
+    """Return for each row whether an operation that sent the record read it as a committed record."""
     read_committed = rows.polled & rows.committed
     senders = np.bincount(of_row[rows.sends], minlength=count)
     sender = np.full(count, NONE)

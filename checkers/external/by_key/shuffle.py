@@ -19,10 +19,10 @@ records.
 """
 PIECES = pa.schema([("group", pa.int32()), ("rows", pa.binary())])
 GROUPS = 512
-"""Two for each partition of a large shuffle, so that few keys share one."""
+"""The number of groups: two for each partition of a large shuffle, so that few keys share a group."""
 MOST = 50_000_000
-"""The largest number of rows for a task. A key is never split, and a row takes about 230 bytes, so these take 12
-GB.
+"""The largest number of rows for a task. A key is never split, and a row takes about 230 bytes, so this many rows take
+12 GB.
 """
 Batches = Iterator[pa.RecordBatch]
 _KNOWN = pa.array([OK, FAIL], pa.int8())
@@ -52,21 +52,21 @@ def deal_settled(batches: Batches) -> Batches:
 
 def deal(batches: Batches) -> Batches:
     """Yield pieces of rows: one for each group, for every BATCH_ROWS rows of the task."""
-    batches_held: list[pa.RecordBatch] = []
+    pending: list[pa.RecordBatch] = []
     rows = 0
     for batch in batches:
-        batches_held.append(batch)
+        pending.append(batch)
         rows += len(batch)
         if rows >= BATCH_ROWS:
-            yield _dealt(batches_held)
-            batches_held, rows = [], 0
+            yield _dealt(pending)
+            pending, rows = [], 0
     if rows:
-        yield _dealt(batches_held)
+        yield _dealt(pending)
 
 
-def _dealt(batches_held: list[pa.RecordBatch]) -> pa.RecordBatch:
+def _dealt(pending: list[pa.RecordBatch]) -> pa.RecordBatch:
     (rows,) = (
-        pa.Table.from_batches(batches_held).combine_chunks().to_batches()
+        pa.Table.from_batches(pending).combine_chunks().to_batches()
     )  # pyarrow 18 has no `concat_batches`
     group = _group_of(rows["run"].to_numpy(), rows["key"].to_numpy())
     order = np.argsort(group, kind="stable")
@@ -93,15 +93,15 @@ def _group_of(run: np.ndarray, key: np.ndarray) -> np.ndarray:
 def collect_pieces(batches: Batches) -> pa.Table | None:
     """Return the rows of all pieces, or None if there are none. Raises ValueError if they are too many."""
     pieces: list[pa.RecordBatch] = []
-    many = 0
+    row_count = 0
     for batch in batches:
         for piece in batch["rows"].to_pylist():
             # Copy to bytes: a slice of Spark's buffer may not be aligned, which slows numpy down.
             pieces.append(pa.ipc.read_record_batch(pa.py_buffer(piece), ROWS))
-            many += len(pieces[-1])
-            if many > MOST:
+            row_count += len(pieces[-1])
+            if row_count > MOST:
                 raise ValueError(
-                    f"a task would have to hold more than {MOST:,} sends and reads, because all of a key are checked "
-                    "together: check a shorter part of the history"
+                    f"a task would have to hold more than {MOST:,} sends and reads, because all rows of a "
+                    "key are checked together: check a shorter part of the history"
                 )
     return pa.Table.from_batches(pieces).combine_chunks() if pieces else None

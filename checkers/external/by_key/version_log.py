@@ -1,6 +1,6 @@
-"""The input of the dependency graph: the versions of each key, and who read which.
+"""The input of the dependency graph: the versions of each key, and the readers of each version.
 
-All edges follow from it (`checkers.external.graph.edges`), so none is stored. An operation is identified by its
+All edges follow from it (`checkers.external.graph.edges`), so edges are not stored. An operation is identified by its
 *line*: its number, with that of its run in the upper bits, so that one number sorts the operations of many runs.
 """
 
@@ -14,7 +14,7 @@ from checkers.external.by_key.arrays import begins, order_by
 from checkers.external.by_key.rows import OperationRows, RecordRows
 
 LINES = 1 << 40
-"""More than the lines of any history."""
+"""A number larger than the number of lines of any history."""
 FOLLOWED, READ = 1, 2
 PACKED = 3 << 13
 """The number of records and readers in a pack, about 600 KB. Spark copies a pack several times, each time into one
@@ -22,7 +22,9 @@ contiguous block. In a JVM of 4 GB, a block of 1 MB (half a region) or more gets
 third of the memory.
 """
 PARTS = 1 << 12
-"""More than the number of packs that a task makes from its rows (`checkers.external.by_key.shuffle.MOST`)."""
+"""A number larger than the number of packs that a task makes from its rows
+(`checkers.external.by_key.shuffle.MOST`).
+"""
 PACK = pa.struct(
     [("id", pa.int32())]
     + [
@@ -43,7 +45,7 @@ class Pack:
     flags: np.ndarray  # FOLLOWED: the next version is the next element; READ: ok-read
     reader: np.ndarray  # the line of a reader, for each record read as committed
     record: np.ndarray  # position in the arrays above
-    last: np.ndarray  # whether it is the reader's last record of the key
+    last: np.ndarray  # true if it is the reader's last record of the key
 
     def blobs(self) -> dict[str, bytes]:
         """Return the arrays as bytes, as in PACK."""
@@ -66,30 +68,30 @@ def read_packs(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, Pack]]:
 def cut(pack: Pack) -> Iterator[Pack]:
     """Split a pack into parts of about PACKED records and readers. Readers stay with their record.
 
-    Each part also has the record behind its last one, which can be the next version, without flags and readers.
+    Each part also has the record after its last one, without flags and readers, because that can be the next version.
     """
-    many = len(pack.key)
-    part = np.cumsum(np.bincount(pack.record, minlength=many) + 1) // PACKED
+    record_count = len(pack.key)
+    part = np.cumsum(np.bincount(pack.record, minlength=record_count) + 1) // PACKED
     starts = np.flatnonzero(np.diff(part, prepend=-1))
     if len(starts) <= 1:
         yield pack
         return
-    ends = [*starts[1:].tolist(), many]
+    ends = [*starts[1:].tolist(), record_count]
     by_record = np.argsort(pack.record, kind="stable")
     readers = np.split(by_record, np.searchsorted(pack.record[by_record], starts[1:]))
-    for start, end, readers_here in zip(starts.tolist(), ends, readers, strict=True):
-        here = slice(start, end + 1)
-        flags = pack.flags[here].copy()
+    for start, end, part_readers in zip(starts.tolist(), ends, readers, strict=True):
+        records = slice(start, end + 1)
+        flags = pack.flags[records].copy()
         flags[end - start :] = 0
         yield Pack(
-            key=pack.key[here],
-            value=pack.value[here],
-            offset=pack.offset[here],
-            writer=pack.writer[here],
+            key=pack.key[records],
+            value=pack.value[records],
+            offset=pack.offset[records],
+            writer=pack.writer[records],
             flags=flags,
-            reader=pack.reader[readers_here],
-            record=pack.record[readers_here] - np.int32(start),
-            last=pack.last[readers_here],
+            reader=pack.reader[part_readers],
+            record=pack.record[part_readers] - np.int32(start),
+            last=pack.last[part_readers],
         )
 
 
@@ -101,10 +103,13 @@ def make_pack(rows: OperationRows, records: RecordRows) -> Pack:
     place = np.empty(len(order), np.int32)
     place[order] = np.arange(len(order), dtype=np.int32)
     written = records.writer >= 0
-    here, there = order[:-1], order[1:]
+    this, following = order[:-1], order[1:]
     followed = np.zeros(len(order), bool)
     followed[:-1] = (
-        (group[here] == group[there]) & (index[here] > 0) & (index[there] == index[here] + 1) & written[there]
+        (group[this] == group[following])
+        & (index[this] > 0)
+        & (index[following] == index[this] + 1)
+        & written[following]
     )
     run = rows.run[records.first]
     line = np.where(written, run * LINES + records.writer, -1)

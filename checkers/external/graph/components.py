@@ -1,12 +1,12 @@
 """Strongly connected components of one part of a dependency graph, in numpy and scipy.
 
-A realtime edge leads from every ok operation to every operation invoked after its completion, so their number is
-quadratic. Here they lead through *moments*, one for each ok completion, in a chain. That needs as many edges as
-operations and gives the same paths.
+A realtime edge leads from every ok operation to every operation that was invoked after its completion, so the number of
+these edges is quadratic. In this module they lead through *moments*: one for each ok completion, in a chain. That needs
+about as many edges as operations, and gives the same paths.
 
-A graph with more kinds of edges is checked after one with fewer, with the components of that one merged, so little
-work is left. Only wr, ww and rw edges ever go back. So a graph is checked only where its own edges go back
-(`checkers.external.graph.intervals`): without rw edges that is almost nowhere.
+A graph with more kinds of edges is checked after a graph with fewer kinds. The components of the smaller graph are
+merged first, so little work is left. Only wr, ww and rw edges can go back. So a graph is checked only in the intervals
+where its edges go back (`checkers.external.graph.intervals`). Without rw edges there are very few.
 """
 
 from collections.abc import Iterator
@@ -49,11 +49,11 @@ def add_orders(
 ) -> None:
     """Add process and realtime edges between the vertices, which are sorted by `line`."""
     by_process = np.lexsort((line, process))
-    # The last ok operation before each, in this order: only an ok operation is known to have ended.
+    # The last ok operation before each one in this order. Only an ok operation is known to have ended.
     earlier = np.maximum.accumulate(np.where(ok[by_process], np.arange(len(line)), -1))[:-1]
-    one, next_one = by_process[np.maximum(earlier, 0)], by_process[1:]
-    same = (earlier >= 0) & (process[one] == process[next_one])
-    part.edges[PROCESS] = (one[same].astype(np.int32), next_one[same].astype(np.int32))
+    source, target = by_process[np.maximum(earlier, 0)], by_process[1:]
+    same = (earlier >= 0) & (process[source] == process[target])
+    part.edges[PROCESS] = (source[same].astype(np.int32), target[same].astype(np.int32))
     done = np.flatnonzero(ok)
     part.done = done
     if not len(done):
@@ -71,7 +71,7 @@ def add_orders(
 class Component:
     """A strongly connected component of a graph: its operations, and the positions of its edges by kind."""
 
-    vertices: np.ndarray  # sorted; moments left out
+    vertices: np.ndarray  # sorted, without moments
     edges: dict[int, np.ndarray]
 
 
@@ -80,7 +80,7 @@ class Components:
     """The components of one graph, by their first operation."""
 
     first: np.ndarray
-    size: np.ndarray  # operations
+    size: np.ndarray  # the number of operations
     part: GraphPart
     graph: CycleKind
     label: np.ndarray
@@ -88,21 +88,21 @@ class Components:
     def __len__(self) -> int:
         return len(self.first)
 
-    def some(self, chosen: np.ndarray) -> Iterator[Component]:
-        """Yield the components with these numbers, with vertices and edges."""
+    def some(self, numbers: np.ndarray) -> Iterator[Component]:
+        """Yield the components with these numbers."""
         labels = self.part.known[self.graph.kinds].labels
         wanted = np.zeros(labels.max(initial=-1) + 1, bool)
-        wanted[self.label[chosen]] = True
+        wanted[self.label[numbers]] = True
         vertices = np.flatnonzero(wanted[labels[: self.part.count]])
-        members = _by_label(labels[vertices], self.label[chosen])
+        members = _by_label(labels[vertices], self.label[numbers])
         touched = wanted[labels]
         inside = {}
         for kind in sorted(self.graph.kinds):
             src, dst = self.part.edges.get(kind, (_NONE, _NONE))
             at = np.flatnonzero(touched[src])
             at = at[labels[src[at]] == labels[dst[at]]]
-            inside[kind] = at, _by_label(labels[src[at]], self.label[chosen])
-        for number in range(len(chosen)):
+            inside[kind] = at, _by_label(labels[src[at]], self.label[numbers])
+        for number in range(len(numbers)):
             edges = {kind: at[rows[number]] for kind, (at, rows) in inside.items()}
             yield Component(vertices[members[number]], edges)
 
@@ -111,17 +111,17 @@ def components(part: GraphPart, graph: CycleKind) -> Components:
     """Return the components of a graph in which no smaller graph has a cycle."""
     strong = _strong(part, graph.kinds)
     labels, cyclic = strong.labels, strong.cyclic
-    taken = np.zeros(labels.max(initial=-1) + 1, bool)
+    has_smaller_cycle = np.zeros(labels.max(initial=-1) + 1, bool)
     for smaller in graph.smaller:
-        taken[labels[_strong(part, smaller.kinds).cyclic]] = True
-    vertices = np.flatnonzero((cyclic & ~taken[labels])[: part.count])
+        has_smaller_cycle[labels[_strong(part, smaller.kinds).cyclic]] = True
+    vertices = np.flatnonzero((cyclic & ~has_smaller_cycle[labels])[: part.count])
     label, at, size = np.unique(labels[vertices], return_index=True, return_counts=True)
     order = np.argsort(at)
     return Components(vertices[at[order]], size[order], part, graph, label[order])
 
 
 def _by_label(labels: np.ndarray, wanted: np.ndarray) -> list[np.ndarray]:
-    """Return for each wanted label the positions that have it."""
+    """Return for each wanted label the positions at which it occurs."""
     order = np.argsort(labels, kind="stable")
     ends = np.searchsorted(labels[order], wanted, side="right")
     starts = np.searchsorted(labels[order], wanted, side="left")
@@ -148,7 +148,9 @@ def _strong(part: GraphPart, kinds: frozenset[int]) -> _Strong:
         pieces.append((merged_labels[src], merged_labels[dst]))
     src, dst = (np.concatenate(ends) for ends in zip(*pieces, strict=True))
     labels, between = (
-        _merge_components(merged_labels, src, dst) if span is None else (_few(merged_labels, src, dst), None)
+        _merge_components(merged_labels, src, dst)
+        if span is None
+        else (_merge_touched(merged_labels, src, dst), None)
     )
     cyclic = np.bincount(labels, minlength=1)[labels] > 1
     part.known[kinds] = _Strong(labels, cyclic, between)
@@ -156,10 +158,10 @@ def _strong(part: GraphPart, kinds: frozenset[int]) -> _Strong:
 
 
 def _spans(part: GraphPart, kinds: frozenset[int]) -> np.ndarray | None:
-    """Return for each vertex the interval that contains it, or -1. None: restricting to intervals would not save
+    """Return for each vertex the interval that contains it, or -1. None: the restriction to intervals would save no
     work.
 
-    `kinds` are those of edges that can go back. A moment is at the place of its operation.
+    `kinds` are the kinds of edges that can go back. A moment has the position of its operation.
     """
     if kinds not in part.spans:
         edges = [part.edges.get(kind, (_NONE, _NONE)) for kind in sorted(kinds)]
@@ -167,35 +169,36 @@ def _spans(part: GraphPart, kinds: frozenset[int]) -> np.ndarray | None:
         low, high = merge_intervals(low, np.concatenate([src[dst < src] for src, dst in edges]))
         place = np.concatenate([np.arange(part.count), part.done])
         at = np.searchsorted(low, place, side="right") - 1
-        held = (at >= 0) & (place <= np.append(high, -1)[at])
-        few = 2 * int((high - low + 1).sum()) <= part.count
-        part.spans[kinds] = np.where(held, at, -1) if few else None
+        inside = (at >= 0) & (place <= np.append(high, -1)[at])
+        saves_work = 2 * int((high - low + 1).sum()) <= part.count
+        part.spans[kinds] = np.where(inside, at, -1) if saves_work else None
     return part.spans[kinds]
 
 
 def _merge_components(merged_labels: np.ndarray, src: np.ndarray, dst: np.ndarray) -> tuple[np.ndarray, Ends]:
-    """Labels of all vertices, and the edges that are left."""
-    src, dst, found = _components(src, dst, int(merged_labels.max(initial=-1)) + 1)
-    src, dst = found[src], found[dst]
+    """Return the component of each vertex, and the edges between components."""
+    src, dst, component = _components(src, dst, int(merged_labels.max(initial=-1)) + 1)
+    src, dst = component[src], component[dst]
     apart = src != dst
-    return found[merged_labels], (src[apart], dst[apart])
+    return component[merged_labels], (src[apart], dst[apart])
 
 
-def _few(merged_labels: np.ndarray, src: np.ndarray, dst: np.ndarray) -> np.ndarray:
-    """The same labels where few edges are to be looked at: what none of them touches stays what it was."""
+def _merge_touched(merged_labels: np.ndarray, src: np.ndarray, dst: np.ndarray) -> np.ndarray:
+    """Return the component of each vertex, if there are few edges. Vertices that no edge touches keep their label."""
     touched, ends = np.unique(np.concatenate([src, dst]), return_inverse=True)
-    one, other = np.split(ends.astype(np.int32), 2)
-    _, _, found = _components(one, other, len(touched))
-    first = np.zeros(int(found.max(initial=-1)) + 1, np.int32)
-    first[found[::-1]] = touched[::-1]
+    sources, targets = np.split(ends.astype(np.int32), 2)
+    _, _, component = _components(sources, targets, len(touched))
+    first = np.zeros(int(component.max(initial=-1)) + 1, np.int32)
+    first[component[::-1]] = touched[::-1]
     label = np.arange(int(merged_labels.max(initial=-1)) + 1, dtype=np.int32)
-    label[touched] = first[found]
+    label[touched] = first[component]
     labels: np.ndarray = label[merged_labels]
     return labels
 
 
 def _components(src: np.ndarray, dst: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The edges, each once and none from a vertex to itself, and of each vertex its component.
+    """Return the sources and the targets of the edges, and the component of each vertex. Each edge is there once, and
+    edges from a vertex to itself are left out.
 
     scipy's search does not end if an edge occurs twice.
     """
@@ -205,5 +208,5 @@ def _components(src: np.ndarray, dst: np.ndarray, size: int) -> tuple[np.ndarray
     src, dst = (packed // size).astype(np.int32), (packed % size).astype(np.int32)
     begins = np.concatenate([[0], np.cumsum(np.bincount(src, minlength=size))])
     matrix = csr_matrix((np.ones(len(dst)), dst, begins), shape=(size, size))
-    _, found = connected_components(matrix, directed=True, connection="strong")
-    return src, dst, found
+    _, component = connected_components(matrix, directed=True, connection="strong")
+    return src, dst, component

@@ -1,8 +1,8 @@
 """Find a short cycle in a component.
 
-The search looks for a shortest cycle through each of the component's first operations. In a component of up to
-`TRIES` operations that is a shortest cycle of all. In a large one the search ends after `BUDGET` operations,
-because any cycle will do there, and the shortest would take too long.
+The search looks for a shortest cycle through each of the component's first operations. In a component of up to `TRIES`
+operations that is the shortest of all cycles. In a large component the search ends after `BUDGET` operations: any cycle
+is good enough there, and the shortest cycle would take too long.
 """
 
 from collections import deque
@@ -42,12 +42,12 @@ def shortest_cycle(part: GraphPart, component: Component) -> list[CycleStep]:
 def cycle_with_one_rw(part: GraphPart, component: Component) -> list[CycleStep]:
     """Return a cycle with exactly one rw edge; empty if the search found none within its budget."""
     path_search = _Search(_Neighbours(part, component, component.edges.keys() - {RW}))
-    some = _in_order(part, RW, component.edges[RW])[: TRIES * TRIES]
-    src, dst = (ends[some].tolist() for ends in part.edges[RW])
+    candidates = _in_order(part, RW, component.edges[RW])[: TRIES * TRIES]
+    src, dst = (ends[candidates].tolist() for ends in part.edges[RW])
     at = -1
-    for number, one, other in zip(some.tolist(), src, dst, strict=True):
+    for number, source, target in zip(candidates.tolist(), src, dst, strict=True):
         length = len(path_search.best)
-        path_search.search(other, one)
+        path_search.search(target, source)
         at = number if len(path_search.best) != length else at
         if path_search.is_over(2):
             break
@@ -59,9 +59,13 @@ class _Neighbours:
     """The targets of a component's edges of some kinds, by vertex."""
 
     def __init__(self, part: GraphPart, component: Component, kinds: Iterable[int]) -> None:
-        chosen = [(part.edges[kind], component.edges[kind]) for kind in kinds if kind in part.edges]
-        src = np.concatenate([ends[0][at] for ends, at in chosen]) if chosen else np.empty(0, np.int32)
-        dst = np.concatenate([ends[1][at] for ends, at in chosen]) if chosen else src
+        edges_of_kinds = [(part.edges[kind], component.edges[kind]) for kind in kinds if kind in part.edges]
+        src = (
+            np.concatenate([ends[0][at] for ends, at in edges_of_kinds])
+            if edges_of_kinds
+            else np.empty(0, np.int32)
+        )
+        dst = np.concatenate([ends[1][at] for ends, at in edges_of_kinds]) if edges_of_kinds else src
         order = order_by(src, dst)
         self._to = dst[order]
         vertices, begins = np.unique(src[order], return_index=True)
@@ -72,10 +76,10 @@ class _Neighbours:
         }
 
     def of(self, vertex: int) -> list[int]:
-        """Return the targets of one vertex."""
+        """Return the targets of the edges of a vertex."""
         begin, end = self._at.get(vertex, (0, 0))
-        found: list[int] = self._to[begin:end].tolist()
-        return found
+        targets: list[int] = self._to[begin:end].tolist()
+        return targets
 
 
 class _Search:
@@ -91,7 +95,9 @@ class _Search:
         return len(self.best) == shortest or self._left <= 0
 
     def search(self, start: int, goal: int) -> None:
-        """Search a path of at least one step from `start` to `goal`. `best` holds its vertices."""
+        """Search for a path of at least one step from `start` to `goal`. If it is shorter than `best`, it replaces
+        `best`.
+        """
         predecessors: dict[int, int] = {}
         queue: deque[tuple[int, int]] = deque([(start, 1)])
         while queue:
@@ -115,22 +121,24 @@ def _path_back(predecessors: Mapping[int, int], start: int, path: list[int]) -> 
 
 
 def _steps(part: GraphPart, component: Component, path: Sequence[int]) -> list[CycleStep]:
-    """Return the edges along a path. Among several edges between two operations the simplest kind is chosen."""
+    """Return the edges along a path. If several edges lead from one operation to the next, the edge of the simplest
+    kind is returned.
+    """
     hops = list(_hops(path, part.count))
     return [
-        CycleStep(one, other, REALTIME) if through else _direct(part, component, one, other)
-        for one, other, through in hops
+        CycleStep(source, target, REALTIME) if through else _direct(part, component, source, target)
+        for source, target, through in hops
     ]
 
 
-def _direct(part: GraphPart, component: Component, one: int, other: int) -> CycleStep:
+def _direct(part: GraphPart, component: Component, source: int, target: int) -> CycleStep:
     for kind in sorted(component.edges.keys() - {REALTIME}):
         at = component.edges[kind]
         src, dst = part.edges.get(kind, (at, at))
-        found = at[np.flatnonzero((src[at] == one) & (dst[at] == other))]
-        if len(found):
-            return CycleStep(one, other, kind, int(_in_order(part, kind, found)[0]))
-    raise AssertionError(f"no edge leads from {one} to {other}, though a path does")
+        matches = at[np.flatnonzero((src[at] == source) & (dst[at] == target))]
+        if len(matches):
+            return CycleStep(source, target, kind, int(_in_order(part, kind, matches)[0]))
+    raise AssertionError(f"no edge leads from {source} to {target}, though a path does")
 
 
 def _in_order(part: GraphPart, kind: int, edges: np.ndarray) -> np.ndarray:

@@ -3,11 +3,11 @@
 An edge leads from an operation to one that depends on it, through a record of the pack:
 
 `wr`   src wrote the record, and dst read it
-`ww`   src wrote the record, and dst the following one in the version order
-`rw`   src read the record, its last of the key, and dst wrote the following one: src had not seen it
+`ww`   src wrote the record, and dst wrote the following record in the version order
+`rw`   src read the record as its last one of the key, and dst wrote the following record, which src did not read
 
-Readers and writers of every outcome count, as in Jepsen's checker. An operation that never completed counts as
-`info` if something was read of it. Process and realtime edges follow from the operations themselves
+Readers and writers with any outcome count, as in Jepsen's checker. An operation that never completed counts as `info`
+if one of its records was read. Process and realtime edges follow from the operations themselves
 (`checkers.external.graph.components`).
 """
 
@@ -28,15 +28,15 @@ class Edges:
     dst: np.ndarray
     record: np.ndarray
 
-    def __getitem__(self, chosen: np.ndarray) -> "Edges":
-        return Edges(self.src[chosen], self.dst[chosen], self.record[chosen])
+    def __getitem__(self, rows: np.ndarray) -> "Edges":
+        return Edges(self.src[rows], self.dst[rows], self.record[rows])
 
 
 def edges_of(pack: Pack, kinds: Collection[int] = (WR, WW, RW)) -> dict[int, Edges]:
     """Return the edges by kind, without edges from an operation to itself."""
     makers = {WR: _wr, WW: _ww, RW: _rw}
-    made = {kind: makers[kind](pack) for kind in kinds}
-    return {kind: edges[edges.src != edges.dst] for kind, edges in made.items()}
+    by_kind = {kind: makers[kind](pack) for kind in kinds}
+    return {kind: edges[edges.src != edges.dst] for kind, edges in by_kind.items()}
 
 
 def _wr(pack: Pack) -> Edges:

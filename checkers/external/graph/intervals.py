@@ -1,9 +1,9 @@
 """Find where cycles can be, without iteration.
 
-Order the operations by their lines. An edge that goes back in this order spans an interval; overlapping intervals
-are merged. Every cycle lies in one merged interval, whatever the order, because one of its edges must cross
-backwards over each step that the cycle spans. So only edges inside one interval must be checked, and intervals are
-independent.
+Order the operations by their lines. An edge that goes back in this order spans an interval. Overlapping intervals are
+merged. Every cycle lies in one merged interval, for any order: between the first and the last operation of a cycle,
+each step of the order must be crossed backwards by an edge of the cycle. So only edges inside one interval must be
+checked, and intervals are independent.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ import numpy as np
 from checkers.external.graph.edges import Edges
 
 Intervals = tuple[np.ndarray, np.ndarray]
-"""The first and the last line of each."""
+"""The first and the last line of each interval."""
 
 
 def backward_spans(edges: Mapping[int, Edges]) -> Intervals:
@@ -49,9 +49,9 @@ class MergedIntervals:
     def within(self, edges: Edges) -> tuple[Edges, np.ndarray]:
         """Return the edges with both ends in one interval, and the group of each."""
         span = self.span_of(edges.src)
-        kept = np.flatnonzero(span >= 0)
-        kept = kept[self.span_of(edges.dst[kept]) == span[kept]]
-        return edges[kept], self.group[span[kept]]
+        inside = np.flatnonzero(span >= 0)
+        inside = inside[self.span_of(edges.dst[inside]) == span[inside]]
+        return edges[inside], self.group[span[inside]]
 
 
 def make_spans(first: np.ndarray, last: np.ndarray, lines_a_group: int) -> MergedIntervals:

@@ -1,4 +1,4 @@
-"""Name the components of intervals: what each Spark task does with edges and operations.
+"""Find and name the components of intervals. Each Spark task does this for some intervals.
 
 A task gets whole intervals as rows of PIECE: arrays of edges and of operations. It returns every component, and a
 cycle for the first ones of each name and run.
@@ -24,8 +24,8 @@ PIECE = pa.schema(
     [("group", pa.int32()), ("kind", pa.int32())]
     + [(name, pa.binary()) for name in ("src", "dst", "third", "fourth")]
 )
-"""For edges: src and dst are lines, third is the pack and record. For operations: src is the line, dst the line of
-the invocation, third the process, fourth whether it was ok.
+"""For edges: src and dst are lines, third is the pack and record. For operations: src is the line, dst the line of the
+invocation, third the process, fourth true if it was ok.
 """
 MEMBERS = 100
 NO_OPERATION = "of history {} the table ops has no operation {}, though the table micro has"
@@ -43,7 +43,7 @@ def name_components(examples: int) -> Callable[[Iterator[pa.RecordBatch]], Itera
                     if piece[name] is not None:
                         arrays[piece["kind"], name].append(piece[name])
         if (OPERATION, "src") in arrays:
-            yield from _found(_TaskGraph(arrays), examples)
+            yield from _findings(_TaskGraph(arrays), examples)
         elif arrays:
             first = np.frombuffer(next(iter(arrays.values()))[0], np.int64)[0]
             raise ValueError(NO_OPERATION.format(*divmod(int(first), LINES)))
@@ -55,28 +55,28 @@ class _TaskGraph:
     """The graph that a task checks. Vertices are the operations, sorted by line."""
 
     def __init__(self, arrays: dict[tuple[int, str], list[bytes]]) -> None:
-        def taken(kind: int, name: str, form: type = np.int64) -> np.ndarray:
+        def join_arrays(kind: int, name: str, form: type = np.int64) -> np.ndarray:
             return np.frombuffer(b"".join(arrays.pop((kind, name), [])), form)
 
         def vertices(kind: int, name: str) -> np.ndarray:
             pieces = (np.frombuffer(piece, np.int64) for piece in arrays.pop((kind, name), []))
-            return np.concatenate([np.empty(0, np.int32), *map(known, pieces)])
+            return np.concatenate([np.empty(0, np.int32), *map(vertices_of, pieces)])
 
-        def known(wanted: np.ndarray) -> np.ndarray:
-            found = vertex(wanted)
-            if len(strange := wanted[found < 0]):
-                raise ValueError(NO_OPERATION.format(*divmod(int(strange[0]), LINES)))
-            return found
+        def vertices_of(wanted: np.ndarray) -> np.ndarray:
+            positions = vertex(wanted)
+            if len(unknown_lines := wanted[positions < 0]):
+                raise ValueError(NO_OPERATION.format(*divmod(int(unknown_lines[0]), LINES)))
+            return positions
 
-        lines, invoked = taken(OPERATION, "src"), taken(OPERATION, "dst")
-        process, ok = taken(OPERATION, "third"), taken(OPERATION, "fourth", bool)
+        lines, invoked = join_arrays(OPERATION, "src"), join_arrays(OPERATION, "dst")
+        process, ok = join_arrays(OPERATION, "third"), join_arrays(OPERATION, "fourth", bool)
         order = np.argsort(lines)
         self.lines = lines[order]
         self.part = GraphPart(len(lines), {})
         vertex = make_finder(self.lines)
         for kind in (WR, WW, RW):
             self.part.edges[kind] = vertices(kind, "src"), vertices(kind, "dst")
-            self.part.references[kind] = taken(kind, "third")
+            self.part.references[kind] = join_arrays(kind, "third")
         processes = codes(process[order], self.lines // LINES)
         add_orders(self.part, self.lines, invoked[order], processes, ok[order])
 
@@ -89,27 +89,33 @@ class _TaskGraph:
         return {"kind": WORDS[step.kind], **body}
 
 
-def _found(task_graph: _TaskGraph, examples: int) -> Iterator[pa.RecordBatch]:
+def _findings(task_graph: _TaskGraph, examples: int) -> Iterator[pa.RecordBatch]:
     for graph in GRAPHS:
         if graph.single is False:
             continue  # the graph with the same edges and single=True decides between the two names
-        found = components(task_graph.part, graph)
-        if not len(found):
+        found_components = components(task_graph.part, graph)
+        if not len(found_components):
             continue
-        runs = task_graph.lines[found.first] // LINES
+        runs = task_graph.lines[found_components.first] // LINES
         # Lines are sorted by run, so this numbers the components within their run.
         turn = np.arange(len(runs)) - np.searchsorted(runs, runs)
         if graph.single is None:
             shown = np.flatnonzero(turn < examples)
             rest = np.flatnonzero(turn >= examples)
-            cycles = [(graph.name, one, shortest_cycle(task_graph.part, one)) for one in found.some(shown)]
+            cycles = [
+                (graph.name, component, shortest_cycle(task_graph.part, component))
+                for component in found_components.some(shown)
+            ]
             yield pa.RecordBatch.from_pylist([_row(task_graph, *cycle) for cycle in cycles], FINDING)
-            yield _counted(task_graph, found, rest, runs)
+            yield _counted(task_graph, found_components, rest, runs)
         else:
-            every = found.some(np.arange(len(found)))
+            all_components = found_components.some(np.arange(len(found_components)))
             rows = [
-                _row(task_graph, *_single(task_graph.part, graph, one, wanted=bool(turn[number] < examples)))
-                for number, one in enumerate(every)
+                _row(
+                    task_graph,
+                    *_single(task_graph.part, graph, component, wanted=bool(turn[number] < examples)),
+                )
+                for number, component in enumerate(all_components)
             ]
             yield pa.RecordBatch.from_pylist(rows, FINDING)
 
@@ -117,7 +123,7 @@ def _found(task_graph: _TaskGraph, examples: int) -> Iterator[pa.RecordBatch]:
 def _single(
     part: GraphPart, graph: CycleKind, component: Component, *, wanted: bool
 ) -> tuple[str, Component, list[CycleStep]]:
-    """Return whether one rw edge suffices for a cycle in the component, as a name, and a short cycle."""
+    """Return the name of the cycle (by whether one rw edge suffices for it), the component, and a short cycle."""
     steps = cycle_with_one_rw(part, component)
     if steps:
         return graph.name, component, steps
@@ -135,12 +141,14 @@ def _row(task_graph: _TaskGraph, name: str, component: Component, steps: list[Cy
     }  # fmt: skip
 
 
-def _counted(task_graph: _TaskGraph, found: Components, rest: np.ndarray, runs: np.ndarray) -> pa.RecordBatch:
-    """Return the components that are counted but not shown."""
+def _counted(
+    task_graph: _TaskGraph, found_components: Components, rest: np.ndarray, runs: np.ndarray
+) -> pa.RecordBatch:
+    """Return the findings for components that are counted but not shown."""
     ops = pa.ListArray.from_arrays(
-        np.arange(len(rest) + 1, dtype=np.int32), task_graph.lines[found.first[rest]] % LINES
+        np.arange(len(rest) + 1, dtype=np.int32), task_graph.lines[found_components.first[rest]] % LINES
     )
-    same = {"anomaly": found.graph.name, "absence": False, "detail": '{"cycle": []}'}
-    repeated = {name: pa.repeat(pa.scalar(value), len(rest)) for name, value in same.items()}
+    constants = {"anomaly": found_components.graph.name, "absence": False, "detail": '{"cycle": []}'}
+    repeated = {name: pa.repeat(pa.scalar(value), len(rest)) for name, value in constants.items()}
     columns = {"run": pa.array(runs[rest]), "position": ops, "ops": ops, **repeated}
     return pa.RecordBatch.from_arrays([columns[name] for name in FINDING.names], schema=FINDING)

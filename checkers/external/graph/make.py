@@ -1,4 +1,4 @@
-"""The named components of every run's dependency graph: a shared table of an external history."""
+"""Find the named components of the dependency graph of every run: a shared table of external histories."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ LARGEST_LINES = 4_000_000
 class Cycles:
     """The components, and where a graph could not be checked in full."""
 
-    components: DataFrame  # `FINDING`: one row for each
+    components: DataFrame  # `FINDING`: one row for each component
     too_large: Mapping[int, frozenset[int]]  # by run: the kinds of edges that were left out of an interval
 
 
@@ -42,32 +42,34 @@ def make_components(ops: HistoryTable, packs: DataFrame, examples: int) -> Cycle
         ops.in_tasks(_operation_pieces(spans), PIECE, ["run", "op", "invoked", "process", "outcome", "f"])
     )
     groups = int(spans.group[-1]) + 1
-    found = pieces.repartition(groups, "group").mapInArrow(
+    components = pieces.repartition(groups, "group").mapInArrow(
         name_components(examples), from_arrow_schema(FINDING)
     )
-    return Cycles(found, too_large)
+    return Cycles(components, too_large)
 
 
 def _find_spans(packs: DataFrame) -> tuple[MergedIntervals, dict[int, frozenset[int]]]:
     """Return the intervals, and by run the kinds of edges that were left out of an interval that was too large.
 
-    If readers lag behind, every rw edge goes back, and the whole history can be one interval, which one task must
-    hold. If it is too large, the smaller intervals of its wr and ww edges are checked. If one of these is too
-    large, those of wr edges alone are checked.
+    If readers lag behind, every rw edge goes back, and the whole history can be one interval. One task must hold it. If
+    it is too large, the smaller intervals of its wr and ww edges are checked. If one of these is too large, the
+    intervals of the wr edges alone are checked.
     """
     spans_of_packs = packs.select("low", "high").toArrow()
     first, last = merge_intervals(_joined(spans_of_packs["low"]), _joined(spans_of_packs["high"]))
     left_out: dict[int, frozenset[int]] = {}
-    for kind, kept in ((RW, {WR, WW}), (WW, {WR})):
+    for kind, remaining in ((RW, {WR, WW}), (WW, {WR})):
         large = last - first >= LARGEST_LINES
         if not large.any():
             break
         for run in np.unique(first[large] // LINES).tolist():
             left_out[run] = left_out.get(run, frozenset()) | {kind}
-        spans_of_packs = packs.mapInArrow(_intervals(frozenset(kept)), "low binary, high binary").toArrow()
+        spans_of_packs = packs.mapInArrow(
+            _intervals(frozenset(remaining)), "low binary, high binary"
+        ).toArrow()
         low, high = merge_intervals(_joined(spans_of_packs["low"]), _joined(spans_of_packs["high"]))
-        whole = MergedIntervals(first[large], last[large], np.zeros(int(large.sum()), np.int32))
-        inside = whole.span_of(low) >= 0
+        large_intervals = MergedIntervals(first[large], last[large], np.zeros(int(large.sum()), np.int32))
+        inside = large_intervals.span_of(low) >= 0
         first, last = (
             np.concatenate([first[~large], low[inside]]),
             np.concatenate([last[~large], high[inside]]),
@@ -94,9 +96,9 @@ def _edge_pieces(spans: MergedIntervals) -> Callable[[Batches], Batches]:
     def cut(batches: Batches) -> Batches:
         for number, pack in read_packs(batches):
             for kind, edges in edges_of(pack).items():
-                kept, group = spans.within(edges)
-                reference = (number << 32) + kept.record.astype(np.int64)
-                yield from _pieces(kind, group, kept.src, kept.dst, reference, None)
+                inside, group = spans.within(edges)
+                reference = (number << 32) + inside.record.astype(np.int64)
+                yield from _pieces(kind, group, inside.src, inside.dst, reference, None)
 
     return cut
 
@@ -108,9 +110,9 @@ def _operation_pieces(spans: MergedIntervals) -> Callable[[Batches], Batches]:
             run, op, invoked, process, outcome = (column.to_numpy() for column in ops.columns[:5])
             line = run * LINES + op
             span = spans.span_of(line)
-            kept = np.flatnonzero(span >= 0)
+            inside = np.flatnonzero(span >= 0)
             columns = [line, run * LINES + invoked, process, outcome == OK]
-            yield from _pieces(OPERATION, spans.group[span[kept]], *(column[kept] for column in columns))
+            yield from _pieces(OPERATION, spans.group[span[inside]], *(column[inside] for column in columns))
 
     return cut
 
@@ -121,8 +123,8 @@ def _pieces(kind: int, group: np.ndarray, *columns: np.ndarray | None) -> Batche
     ends = np.flatnonzero(np.diff(group[order], append=-1)) + 1
     begin = 0
     for end in ends.tolist():
-        chosen = order[begin:end]
+        rows = order[begin:end]
         begin = end
-        cut = [None if column is None else column[chosen].tobytes() for column in columns]
-        row = dict(zip(PIECE.names, [int(group[chosen[0]]), kind, *cut], strict=True))
+        cut = [None if column is None else column[rows].tobytes() for column in columns]
+        row = dict(zip(PIECE.names, [int(group[rows[0]]), kind, *cut], strict=True))
         yield pa.RecordBatch.from_pylist([row], PIECE)

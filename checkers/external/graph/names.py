@@ -1,7 +1,7 @@
 """The names of cycles: the edges of each graph, and the smaller graphs without its cycles.
 
-A name is decided on the graph of exactly its own kinds of edges: it is a strongly connected component in which no
-smaller graph has a cycle. So a name says which edges a cycle needs.
+Each name belongs to the graph with exactly its kinds of edges. A cycle gets the name if it is a strongly connected
+component of this graph in which no smaller graph has a cycle. So a name says which edges a cycle needs.
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ class CycleKind:
 
     name: str
     kinds: frozenset[int]
-    single: bool | None = None  # for cycles with rw edges: whether one rw edge suffices
+    single: bool | None = None  # for cycles with rw edges: true if one rw edge suffices
 
     @property
     def smaller(self) -> "Iterator[CycleKind]":
@@ -41,6 +41,6 @@ GRAPHS = tuple(
 """Every name, with simpler graphs first."""
 
 BAD = frozenset({"G1c", "G1c-process", "G1c-realtime"})
-"""These are never allowed: no correct cluster lets transactions read each other's uncommitted records in a cycle,
-or a record before it was sent.
+"""These are never allowed. In a correct cluster, transactions cannot read each other's uncommitted records in a cycle,
+and cannot read a record before it was sent.
 """
