@@ -22,7 +22,7 @@ from harness.cluster.started_node import PortTaken
 from harness.cluster.storage import new_id, node_files
 from harness.common.errors import EnvironmentFailure, StartFailed
 from harness.containers.container import Container
-from harness.containers.fleet import EXECUTABLE, READABLE, ContainerFactory, ContainerSpec
+from harness.containers.container_factory import EXECUTABLE, READABLE, ContainerFactory, ContainerSpec
 from harness.containers.sockets import SOCKET_TABLES, read_established
 from harness.environment import PreparedEnvironment
 from harness.environment.archive import flags_for

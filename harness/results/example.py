@@ -223,8 +223,8 @@ class Example:
 
     def writer(self, record: Record) -> Operation | None:
         """Return the operation that wrote a record: the one in the record or beside it, or the one that it names."""
-        beside = self.facts if self.facts.get(record.label) is record else {}
-        for facts in (record.facts, beside):
+        enclosing = self.facts if self.facts.get(record.label) is record else {}
+        for facts in (record.facts, enclosing):
             for key in ("operation", "writer"):
                 if isinstance(operation := facts.get(key), Operation):
                     return operation

@@ -1,9 +1,11 @@
 """Rules for the whole repository that no linter checks. The rules of imports are contracts in pyproject.toml."""
 
 import ast
+import io
 import re
 import subprocess
 import sys
+import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -100,6 +102,31 @@ def test_no_class_name_is_defined_twice():
                 paths_by_name.setdefault(node.name, []).append(name_of(path))
     twice = {name: paths for name, paths in paths_by_name.items() if len(paths) > 1}
     assert set(twice) <= {"Pipeline", "Stage"}, twice  # also classes of the public API, `fencepost.Pipeline`
+
+
+OLD_WORDS = re.compile(
+    r"told|telling|teller|seats?|manners|parcels?|recipes?|scribe|fleet|heard|spoken|lenient|unjournaled|silent|"
+    r"foreign|judge[ds]?|judging|judgements?|strikes?|struck|slots?|beside|brought|keep_or_bring|test_toml"
+)
+"""Words that a reader cannot guess in a name. The glossary has the term for each."""
+PUBLIC_KEYS = {
+    "struck": "a key of verdict.json",
+    "slot": "a key of the examples in verdict.json",
+    "judge": "a key of a suite's file, and the flag --judge",
+    "slots": "an argument of dataclasses.dataclass",
+}
+
+
+def test_no_identifier_has_a_word_of_the_old_vocabulary():
+    found = {}
+    for path in files(*ROOMS, "benchmarks", "tools"):
+        for token in tokenize.generate_tokens(io.StringIO(path.read_text()).readline):
+            if token.type != tokenize.NAME or token.string in PUBLIC_KEYS:
+                continue
+            words = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", token.string)
+            if any(OLD_WORDS.fullmatch(word.lower()) for word in words):
+                found[name_of(path), token.string] = token.start[0]
+    assert not found
 
 
 def test_no_two_test_files_have_the_same_name():
